@@ -1,0 +1,1 @@
+//! Services and endpoints in, the fate of every packet out: model, state, plan, lookup

@@ -1,0 +1,1 @@
+//! Netlink sockets and messages for nf_tables and conntrack

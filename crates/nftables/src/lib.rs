@@ -1,0 +1,1 @@
+//! The nftables data plane: a plan as elements of named maps

@@ -1,0 +1,2 @@
+//! A Kubernetes service proxy.
+fn main() {}

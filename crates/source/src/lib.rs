@@ -1,0 +1,1 @@
+//! Where Services come from: a folder of manifests
