@@ -1,1 +1,2 @@
-//! Services and endpoints in, the fate of every packet out: model, state, plan, lookup
+//! Services and endpoints in, the fate of every packet out: model, state, plan, lookup.
+pub mod model;
