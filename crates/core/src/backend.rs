@@ -1,0 +1,128 @@
+//! What a data plane has to offer: one kernel technology as a map of keyed objects.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+
+use crate::delta::Delta;
+use crate::plan::{NodePlan, PortPlan};
+
+/// Keyed objects in the order they were rendered, no key twice.
+pub type Objects<B> = Vec<(<B as Backend>::Key, <B as Backend>::Object)>;
+
+/// A data plane. Renders plans into objects, reads objects from the kernel, writes differences.
+///
+/// Rendering is pure and total, and per service port, so that a change costs what changed.
+/// Objects of different service ports have different keys, except for *shared* ones: those must
+/// be equal wherever they are rendered, and live as long as anyone renders them.
+pub trait Backend {
+    /// Identity of an object in the kernel. Displays as a person would name it.
+    type Key: Ord + Clone + fmt::Display + fmt::Debug;
+    /// Everything we want to be true of it.
+    type Object: Clone + Eq + fmt::Debug;
+    /// What rendering must remember of a service port so that its next change is small: slot
+    /// numbers, ids.
+    type Placement: Clone + fmt::Debug;
+
+    /// From how many endpoints (counted once per frontend) on a plan is [`Scale::Large`].
+    const LARGE: usize;
+
+    /// Whether objects of this key may be rendered by several service ports.
+    fn is_shared(key: &Self::Key) -> bool;
+
+    /// The objects that do not depend on any Service.
+    fn standing(&self, node: &NodePlan, scale: Scale) -> Objects<Self>;
+
+    /// Chooses the places of a service port's endpoints, near to where they were before. A pure
+    /// function of its arguments.
+    fn place(
+        &self,
+        port: &PortPlan,
+        previous: Option<(&PortPlan, &Self::Placement)>,
+    ) -> Self::Placement;
+
+    /// Finds the places that the kernel's objects show, so that a restart moves nothing. Need not
+    /// be exact: [`place`](Self::place) goes on from here and the delta repairs the rest.
+    fn recover(
+        &self,
+        port: &PortPlan,
+        observed: &BTreeMap<Self::Key, Self::Object>,
+    ) -> Self::Placement;
+
+    /// The objects that carry out the plan of one service port.
+    fn render(&self, port: &PortPlan, placement: &Self::Placement) -> Objects<Self>;
+
+    /// The objects of ours that the kernel holds.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked, or something that is not ours is in the way.
+    fn observe(&mut self) -> Result<BTreeMap<Self::Key, Self::Object>, BackendError>;
+
+    /// Writes a delta: all of it or nothing where the kernel has transactions, else in an order
+    /// that never breaks what works.
+    ///
+    /// # Errors
+    ///
+    /// [`ApplyError::Refused`] when nothing was changed and the guilty objects are known,
+    /// [`ApplyError::Failed`] when it is unknown what the kernel holds now.
+    fn apply(
+        &mut self,
+        delta: &Delta<Self::Key, Self::Object>,
+    ) -> Result<(), ApplyError<Self::Key>>;
+}
+
+/// How large the plan has ever been in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Few endpoints: prefer a ruleset that is pleasant to read.
+    Small,
+    /// Many: prepare what would be expensive to add later.
+    Large,
+}
+
+/// The kernel could not be asked or told.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation}: {reason}")]
+pub struct BackendError {
+    /// What was tried, with its object: `list table ip sluice`.
+    pub operation: String,
+    /// Why it failed, in the kernel's words where it has any.
+    pub reason: String,
+    /// What lies beneath.
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// One object that the kernel refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedObject<K> {
+    /// Which.
+    pub key: K,
+    /// The kernel's explanation.
+    pub reason: String,
+}
+
+/// A delta was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError<K: fmt::Debug + fmt::Display> {
+    /// Nothing was changed, because of these objects.
+    #[error("{}", describe(.0))]
+    Refused(Vec<RefusedObject<K>>),
+    /// What the kernel holds now is unknown.
+    #[error(transparent)]
+    Failed(#[from] BackendError),
+}
+
+/// The first refusals in one line; a person needs no thousand of them.
+fn describe<K: fmt::Display>(refused: &[RefusedObject<K>]) -> String {
+    const SHOWN: usize = 3;
+    let shown = refused.iter().take(SHOWN);
+    let mut lines: Vec<String> = shown
+        .map(|it| format!("{}: kernel said: {}", it.key, it.reason))
+        .collect();
+    if refused.len() > SHOWN {
+        lines.push(format!("and {} more", refused.len() - SHOWN));
+    }
+    lines.join("; ")
+}

@@ -1,0 +1,31 @@
+//! The plan: what this node does with every packet addressed to a Service.
+//!
+//! All Kubernetes semantics end here. A [`Plan`] knows frontends, verdicts and pools; it knows
+//! no chain, no mark handling and no map. [`Planner`] keeps one up to date at the cost of what
+//! changed.
+
+mod claims;
+mod node;
+mod planner;
+mod pool;
+mod port;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use claims::Claims;
+pub use node::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
+pub use planner::{Changes, Planner, PortChange};
+pub use pool::{Pool, PoolEndpoint, Scope};
+pub use port::{Frontend, PlannedFrontend, PortKey, PortPlan, Role, Route, Verdict};
+
+/// What a node does: per service port and family, and for the node as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// What does not depend on any Service.
+    pub node: NodePlan,
+    /// Every service port that has something to do, by key.
+    pub ports: BTreeMap<PortKey, Arc<PortPlan>>,
+    /// Who owns which frontend and ClusterIP.
+    pub claims: Claims,
+}

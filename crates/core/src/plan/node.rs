@@ -1,0 +1,168 @@
+//! The part of the plan that depends on the node and not on any Service.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use crate::model::{IpFamily, Node};
+use crate::settings::{LocalDetector, NodePortAddresses, Settings};
+use crate::state::ClusterState;
+
+/// What the node does, whichever Services there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodePlan {
+    /// The mark bit that says "masquerade this packet".
+    pub masquerade_mark: u32,
+    /// The node's zone, for topology hints.
+    pub zone: Option<Arc<str>>,
+    /// IPv4 and IPv6, in this order; see [`NodePlan::family`].
+    pub families: [FamilyPlan; 2],
+}
+
+/// What the node does in one family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FamilyPlan {
+    /// The node's primary address; `None` when none is known.
+    pub node_ip: Option<IpAddr>,
+    /// How pods of this node are recognised; `None` when they are not.
+    pub local_traffic: Option<LocalTraffic>,
+    /// Which packets to a ClusterIP get the node's address as their source.
+    pub cluster_ip_masquerade: ClusterIpMasquerade,
+    /// Which addresses answer on NodePorts.
+    pub node_ports: NodePortMatch,
+    /// Ranges that ClusterIPs come from, none overlapping: what no Service owns there is dropped.
+    pub service_cidrs: Vec<IpNet>,
+}
+
+/// Packets that come from a pod of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalTraffic {
+    /// The source address is in here.
+    From(IpNet),
+    /// Arrived through this interface.
+    Interface(Arc<str>),
+    /// Arrived through an interface whose name starts like this.
+    InterfacePrefix(Arc<str>),
+}
+
+impl LocalTraffic {
+    /// Whether a packet comes from a pod of this node. `interface`: where it arrived; `None` for
+    /// a packet that the node itself sends.
+    pub fn matches(&self, source: IpAddr, interface: Option<&str>) -> bool {
+        match self {
+            Self::From(net) => net.contains(&source),
+            Self::Interface(name) => interface == Some(&**name),
+            Self::InterfacePrefix(prefix) => interface.is_some_and(|it| it.starts_with(&**prefix)),
+        }
+    }
+}
+
+/// Which packets to a ClusterIP are masqueraded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClusterIpMasquerade {
+    /// None: pods cannot be told from others, so all are trusted to be reachable.
+    #[default]
+    Nobody,
+    /// All that do not come from a pod of this node.
+    NotLocalPods,
+    /// All.
+    Everybody,
+}
+
+/// Which of the node's addresses answer on NodePorts. Loopback never does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodePortMatch {
+    /// Every address of the node.
+    AnyLocal,
+    /// The addresses of the node inside these prefixes, none overlapping.
+    LocalWithin(Vec<IpNet>),
+    /// Exactly this address; `None` when the node has none in the family.
+    Only(Option<IpAddr>),
+}
+
+impl Default for NodePortMatch {
+    fn default() -> Self {
+        Self::Only(None)
+    }
+}
+
+impl NodePlan {
+    /// The plan of one family.
+    pub fn family(&self, family: IpFamily) -> &FamilyPlan {
+        match family {
+            IpFamily::V4 => &self.families[0],
+            IpFamily::V6 => &self.families[1],
+        }
+    }
+
+    /// The node's part of the plan: a pure function of the operator's choices and the objects.
+    pub fn new(settings: &Settings, state: &ClusterState) -> Self {
+        let node = state.node(&settings.node_name).map(AsRef::as_ref);
+        Self {
+            masquerade_mark: settings.masquerade_mark,
+            zone: node.and_then(|it| it.zone.clone()),
+            families: IpFamily::ALL.map(|family| family_plan(settings, state, node, family)),
+        }
+    }
+}
+
+fn family_plan(
+    settings: &Settings,
+    state: &ClusterState,
+    node: Option<&Node>,
+    family: IpFamily,
+) -> FamilyPlan {
+    let addresses = match node {
+        Some(node) if !node.addresses.is_empty() => &node.addresses,
+        _ => &settings.fallback_node_ips,
+    };
+    let node_ip = addresses
+        .iter()
+        .copied()
+        .find(|ip| IpFamily::of(ip) == family);
+    let local_traffic = local_traffic(&settings.local_detector, node, family);
+    let service_cidrs: Vec<IpNet> = state
+        .service_cidrs()
+        .flat_map(|it| &it.cidrs)
+        .filter(|net| IpFamily::of_net(net) == family)
+        .map(IpNet::trunc)
+        .collect();
+    FamilyPlan {
+        node_ip,
+        cluster_ip_masquerade: match &local_traffic {
+            _ if settings.masquerade_all => ClusterIpMasquerade::Everybody,
+            Some(_) => ClusterIpMasquerade::NotLocalPods,
+            None => ClusterIpMasquerade::Nobody,
+        },
+        local_traffic,
+        node_ports: match &settings.node_ports {
+            NodePortAddresses::Primary => NodePortMatch::Only(node_ip),
+            NodePortAddresses::Within(nets) => match NodePortAddresses::prefixes(nets, family) {
+                prefixes if prefixes.is_empty() => NodePortMatch::AnyLocal,
+                prefixes => NodePortMatch::LocalWithin(prefixes),
+            },
+        },
+        service_cidrs: IpNet::aggregate(&service_cidrs),
+    }
+}
+
+fn local_traffic(
+    detector: &LocalDetector,
+    node: Option<&Node>,
+    family: IpFamily,
+) -> Option<LocalTraffic> {
+    let first = |nets: &[IpNet]| {
+        let mut of_family = nets.iter().filter(|net| IpFamily::of_net(net) == family);
+        of_family.next().map(|net| LocalTraffic::From(net.trunc()))
+    };
+    match detector {
+        LocalDetector::None => None,
+        LocalDetector::ClusterCidrs(nets) => first(nets),
+        LocalDetector::NodeCidr => node.and_then(|it| first(&it.pod_cidrs)),
+        LocalDetector::Bridge(name) => Some(LocalTraffic::Interface(name.clone())),
+        LocalDetector::InterfacePrefix(prefix) => {
+            Some(LocalTraffic::InterfacePrefix(prefix.clone()))
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Keeps a [`Plan`] up to date at the cost of what changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crate::issue::Issue;
+use crate::model::{
+    ClusterIps, Event, IpFamily, NamespacedName, Protocol, Service, ServiceKind, ServicePortName,
+};
+use crate::plan::claims::{Claim, Claimant};
+use crate::plan::port::{Inputs, Wanted, cluster_ip, is_served, plan_port, wanted};
+use crate::plan::{NodePlan, Plan, PortKey, PortPlan};
+use crate::settings::Settings;
+use crate::state::{ClusterState, Touched};
+
+/// What the last [`Planner::replan`] changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Service ports whose plan is new, different or gone.
+    pub ports: BTreeMap<PortKey, PortChange>,
+    /// The node's own part is different.
+    pub node: bool,
+}
+
+/// A service port before and after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortChange {
+    /// The plan until now.
+    pub old: Option<Arc<PortPlan>>,
+    /// The plan from now on.
+    pub new: Option<Arc<PortPlan>>,
+}
+
+impl Changes {
+    /// Nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.ports.is_empty() && !self.node
+    }
+}
+
+/// The state, the plan made of it, and what still has to be planned.
+///
+/// Law: after [`replan`](Self::replan) the plan is a function of the state alone, whatever the
+/// order of events was, how often they were repeated and how they were batched.
+#[derive(Debug)]
+pub struct Planner {
+    settings: Settings,
+    state: ClusterState,
+    plan: Plan,
+    /// What each Service claims, to take back what it no longer asks for.
+    claimed: BTreeMap<NamespacedName, Vec<(Claim, Claimant)>>,
+    service_issues: BTreeMap<NamespacedName, Vec<Issue>>,
+    problems: BTreeMap<Arc<str>, Vec<String>>,
+    dirty: BTreeSet<NamespacedName>,
+    node_dirty: bool,
+    synced: bool,
+}
+
+impl Planner {
+    /// An empty plan for this node.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            state: ClusterState::default(),
+            plan: Plan::default(),
+            claimed: BTreeMap::new(),
+            service_issues: BTreeMap::new(),
+            problems: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            node_dirty: true,
+            synced: false,
+        }
+    }
+
+    /// The operator's choices.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The state as the sources describe it.
+    pub fn state(&self) -> &ClusterState {
+        &self.state
+    }
+
+    /// The plan as of the last [`replan`](Self::replan).
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The source has delivered its first complete list. Before that nothing may be programmed.
+    pub fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// What planning found wrong, by Service, then the node.
+    pub fn issues(&self) -> impl Iterator<Item = Issue> {
+        let node_name = &self.settings.node_name;
+        let no_node = self.state.node(node_name).is_none().then(|| Issue::NoNode {
+            name: node_name.to_string(),
+        });
+        let of_services = self.service_issues.values().flatten().cloned();
+        of_services.chain(no_node)
+    }
+
+    /// What sources found wrong, by origin.
+    pub fn problems(&self) -> impl Iterator<Item = (&Arc<str>, &String)> {
+        let origins = self.problems.iter();
+        origins.flat_map(|(origin, all)| all.iter().map(move |problem| (origin, problem)))
+    }
+
+    /// Takes in what a source says. Cheap: planning waits for [`replan`](Self::replan).
+    pub fn absorb(&mut self, event: Event) {
+        let touched = match event {
+            Event::Set(object) => self.state.set(object),
+            Event::Delete(key) => self.state.delete(&key),
+            Event::Problems { origin, problems } if problems.is_empty() => {
+                self.problems.remove(&origin);
+                None
+            }
+            Event::Problems { origin, problems } => {
+                self.problems.insert(origin, problems);
+                None
+            }
+            Event::Synced => {
+                self.synced = true;
+                None
+            }
+        };
+        match touched {
+            None => {}
+            Some(Touched::Services(names)) => self.dirty.extend(names),
+            Some(Touched::Node(name)) => self.node_dirty |= name == self.settings.node_name,
+            Some(Touched::ServiceCidrs) => self.node_dirty = true,
+        }
+    }
+
+    /// Plans what is dirty, and only that.
+    pub fn replan(&mut self) -> Changes {
+        let mut changes = Changes::default();
+        if std::mem::take(&mut self.node_dirty) {
+            self.replan_node(&mut changes);
+        }
+        let dirty = std::mem::take(&mut self.dirty);
+        let mut affected = BTreeSet::new();
+        for name in &dirty {
+            self.renew_claims(name, &mut affected);
+        }
+        for name in affected.union(&dirty) {
+            self.replan_service(name, &mut changes);
+        }
+        changes
+    }
+
+    fn replan_node(&mut self, changes: &mut Changes) {
+        let node = NodePlan::new(&self.settings, &self.state);
+        if node == self.plan.node {
+            return;
+        }
+        // Zones decide which endpoints count, node addresses whom source ranges admit.
+        let old = &self.plan.node;
+        let same_place = node.zone == old.zone
+            && IpFamily::ALL
+                .into_iter()
+                .all(|it| node.family(it).node_ip == old.family(it).node_ip);
+        if !same_place {
+            let all = self.state.services();
+            self.dirty.extend(all.map(|(name, _)| name.clone()));
+        }
+        self.plan.node = node;
+        changes.node = true;
+    }
+
+    /// Brings the claims of one Service up to date; `affected` gets the Services that
+    /// share a claim which changes hands: they gain it, lose it, or report another holder.
+    fn renew_claims(&mut self, name: &NamespacedName, affected: &mut BTreeSet<NamespacedName>) {
+        let new = self.wanted_claims(name);
+        let old = match new.is_empty() {
+            true => self.claimed.remove(name),
+            false => self.claimed.insert(name.clone(), new.clone()),
+        };
+        let old = old.unwrap_or_default();
+        let claims = &mut self.plan.claims;
+        for (claim, claimant) in old.iter().filter(|it| !new.contains(it)) {
+            let others = claims.remove(*claim, claimant).into_iter();
+            affected.extend(others.map(|it| it.name.service));
+        }
+        for (claim, claimant) in new.iter().filter(|it| !old.contains(it)) {
+            let others = claims.add(*claim, claimant.clone()).into_iter();
+            affected.extend(others.map(|it| it.name.service));
+        }
+    }
+
+    fn wanted_claims(&self, name: &NamespacedName) -> Vec<(Claim, Claimant)> {
+        let mut claims = Vec::new();
+        let Some(service) = self.served(name) else {
+            return claims;
+        };
+        for family in IpFamily::ALL {
+            let mut guard = cluster_ip(service, family);
+            for (key, wanted) in ports(service, family) {
+                let claimant = Claimant::new(service.created, key);
+                if let Some(addr) = guard.take() {
+                    claims.push((Claim::ClusterIp(addr), claimant.clone()));
+                }
+                let frontends = wanted.iter().map(|it| Claim::Frontend(it.frontend));
+                claims.extend(frontends.map(|it| (it, claimant.clone())));
+            }
+        }
+        claims
+    }
+
+    fn replan_service(&mut self, name: &NamespacedName, changes: &mut Changes) {
+        let mut issues = Vec::new();
+        let mut planned = self.plan_service(name, &mut issues);
+        match issues.is_empty() {
+            true => self.service_issues.remove(name),
+            false => self.service_issues.insert(name.clone(), issues),
+        };
+        for key in self.planned_keys(name) {
+            let new = planned.remove(&key);
+            let old = self.plan.ports.get(&key).cloned();
+            if old.as_deref() == new.as_ref() {
+                continue;
+            }
+            let new = new.map(Arc::new);
+            match &new {
+                Some(port) => self.plan.ports.insert(key.clone(), port.clone()),
+                None => self.plan.ports.remove(&key),
+            };
+            changes.ports.insert(key, PortChange { old, new });
+        }
+        for (key, port) in planned {
+            let new = Some(Arc::new(port));
+            self.plan
+                .ports
+                .extend(new.clone().map(|it| (key.clone(), it)));
+            changes.ports.insert(key, PortChange { old: None, new });
+        }
+    }
+
+    fn plan_service(
+        &self,
+        name: &NamespacedName,
+        issues: &mut Vec<Issue>,
+    ) -> BTreeMap<PortKey, PortPlan> {
+        let mut planned = BTreeMap::new();
+        let Some(service) = self.served(name) else {
+            issues.extend(self.unassigned(name));
+            return planned;
+        };
+        let Some(entry) = self.state.service(name) else {
+            return planned;
+        };
+        let inputs = Inputs {
+            entry,
+            service,
+            node: &self.plan.node,
+            node_name: &self.settings.node_name,
+        };
+        let claims = &self.plan.claims;
+        for family in IpFamily::ALL {
+            let address = cluster_ip(service, family);
+            if let Some(addr) = address
+                && let Some(holder) = claims.cluster_ip_owner(addr)
+                && holder.name.service != *name
+            {
+                issues.push(Issue::ClusterIpShared {
+                    addr,
+                    holder: holder.name.service.clone(),
+                    other: name.clone(),
+                });
+            }
+            for (key, wanted) in ports(service, family) {
+                let owned = owned(claims, &key, &wanted, issues);
+                let guarded = address.filter(|ip| claims.cluster_ip_owner(*ip) == Some(&key));
+                if !owned.is_empty() || guarded.is_some() {
+                    let plan = plan_port(&inputs, key.clone(), &wanted, &owned, guarded);
+                    planned.insert(key, plan);
+                }
+            }
+        }
+        planned
+    }
+
+    fn served(&self, name: &NamespacedName) -> Option<&Service> {
+        let service = self.state.service(name)?.service.as_deref()?;
+        is_served(service).then_some(service)
+    }
+
+    fn unassigned(&self, name: &NamespacedName) -> Option<Issue> {
+        let service = self.state.service(name)?.service.as_deref()?;
+        let ours = service.proxy_name.is_none() && service.kind != ServiceKind::ExternalName;
+        let unassigned = matches!(service.cluster_ips, ClusterIps::Unassigned);
+        (ours && unassigned).then(|| Issue::NoClusterIp {
+            service: name.clone(),
+        })
+    }
+
+    fn planned_keys(&self, name: &NamespacedName) -> Vec<PortKey> {
+        let first = PortKey {
+            name: ServicePortName {
+                service: name.clone(),
+                port: "".into(),
+                protocol: Protocol::Tcp,
+            },
+            family: IpFamily::V4,
+        };
+        let from_first = (Bound::Included(first), Bound::Unbounded);
+        let keys = self.plan.ports.range(from_first).map(|(key, _)| key);
+        keys.take_while(|key| key.name.service == *name)
+            .cloned()
+            .collect()
+    }
+}
+
+/// The ports of a Service with the frontends each asks for in one family.
+pub(crate) fn ports(
+    service: &Service,
+    family: IpFamily,
+) -> impl Iterator<Item = (PortKey, Vec<Wanted>)> {
+    let all = service.ports.iter().map(move |port| {
+        let name = ServicePortName {
+            service: service.name.clone(),
+            port: port.name.clone(),
+            protocol: port.protocol,
+        };
+        (PortKey { name, family }, wanted(service, port, family))
+    });
+    all.filter(|(_, wanted)| !wanted.is_empty())
+}
+
+/// The frontends that a port has for itself; an issue for each that it has not.
+fn owned(
+    claims: &crate::plan::Claims,
+    key: &PortKey,
+    wanted: &[Wanted],
+    issues: &mut Vec<Issue>,
+) -> Vec<Wanted> {
+    let mut owned = Vec::with_capacity(wanted.len());
+    for it in wanted {
+        match claims.owner(&it.frontend) {
+            Some(holder) if holder != key => issues.push(Issue::FrontendTaken {
+                frontend: it.frontend,
+                holder: holder.name.clone(),
+                loser: key.name.clone(),
+            }),
+            _ => owned.push(*it),
+        }
+    }
+    owned
+}

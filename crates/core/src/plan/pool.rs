@@ -1,0 +1,42 @@
+//! Pools: the endpoints a frontend balances over.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// One endpoint of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PoolEndpoint {
+    /// Where it listens.
+    pub addr: SocketAddr,
+    /// It runs on this node, so it may be its own client (hairpin).
+    pub local: bool,
+    /// The pod behind it, for people.
+    pub target: Option<Arc<str>>,
+}
+
+/// Endpoints to balance over, by address and never empty, so that no backend has to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool(Arc<[PoolEndpoint]>);
+
+impl Pool {
+    /// `None` when there is nothing to balance over.
+    pub fn new(mut endpoints: Vec<PoolEndpoint>) -> Option<Self> {
+        endpoints.sort_by_key(|it| it.addr);
+        endpoints.dedup_by_key(|it| it.addr);
+        (!endpoints.is_empty()).then(|| Self(endpoints.into()))
+    }
+
+    /// The endpoints, by address.
+    pub fn endpoints(&self) -> &[PoolEndpoint] {
+        &self.0
+    }
+}
+
+/// Which of the two pools of a service port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// Endpoints anywhere, narrowed by topology hints.
+    Cluster,
+    /// Endpoints of this node.
+    Local,
+}
