@@ -1,1 +1,73 @@
-//! A cluster of network namespaces on one machine, for tests and demonstrations
+//! A cluster of network namespaces on one machine, for tests and demonstrations.
+//!
+//! [`Cluster`] builds nodes, pods and external clients out of namespaces, veth pairs and routes;
+//! [`Server`] says who answered and whom it saw; [`Probe`], [`Hammer`] and [`Session`] ask. Packets
+//! are real and so are the rules they meet, yet nothing is created in the namespace of the caller.
+//! Needs root (`CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, a writable `/run/netns`) and iproute2; a test
+//! that begins with [`require_netns!`] skips without them, and fails when `CI` is set.
+//!
+//! ```text
+//!            lan: one bridge, no addresses      192.168.100.0/24, fd00:100::/64
+//!   ────┬───────────────────────────┬───────────────────────────────┬────
+//!       │ eth0 .10  ::a             │ eth0 .11  ::b                 │ eth0 .100  ::64
+//!   ┌───┴──────────────────┐    ┌───┴──────────────────┐        ┌───┴────┐
+//!   │ node-a               │    │ node-b               │        │ client │
+//!   │  vethweb-1  vethweb-2│    │  vethweb-3           │        └────────┘
+//!   └───┬─────────────┬────┘    └───┬──────────────────┘  routes: pods via their nodes,
+//!   ┌───┴───┐     ┌───┴───┐     ┌───┴───┐                 services via the first node
+//!   │ web-1 │     │ web-2 │     │ web-3 │  pods: 10.244.<node>.2.., fd00:10:244:<node>::2..
+//!   └───────┘     └───────┘     └───────┘  ([`Attach::Bridged`]: through `cni0` in the node)
+//! ```
+//!
+//! # Invariants
+//!
+//! - A value owns what it made: dropping a [`Netns`], [`Cluster`], [`Server`] or [`Hammer`] removes
+//!   it, also while panicking. What a killed process leaves behind, [`sweep`] removes.
+//! - Devices are created inside lab namespaces, never moved into them; the caller's namespace gets
+//!   no device, route, rule or sysctl.
+//! - When [`ClusterBuilder::build`] or [`Cluster::add_pod`] returns, the first packet passes: links
+//!   are up and no address is tentative. Nobody has to sleep.
+//! - ICMP errors are not rate limited and redirects are neither sent nor believed, so that the same
+//!   question gets the same answer every time.
+//! - What a node sends to nowhere vanishes: its default gateway is a MAC address without a machine.
+
+mod address;
+mod batch;
+mod builder;
+mod cluster;
+mod drawing;
+mod error;
+mod hammer;
+mod machine;
+mod netns;
+mod outcome;
+mod probe;
+mod ready;
+mod require;
+mod server;
+mod session;
+mod socket;
+mod spread;
+mod sweep;
+mod sysctls;
+mod wait;
+mod wiring;
+
+pub use address::{
+    CLUSTER_CIDR_V4, CLUSTER_CIDR_V6, LAN_CIDR_V4, LAN_CIDR_V6, SERVICE_CIDR_V4, SERVICE_CIDR_V6,
+};
+pub use builder::ClusterBuilder;
+pub use cluster::{Attach, Cluster};
+pub use error::LabError;
+pub use hammer::{Hammer, HammerReport};
+pub use machine::{Client, Node, Pod};
+pub use netns::{Netns, NetnsGuard};
+pub use nix::errno::Errno;
+pub use outcome::Outcome;
+pub use probe::{Probe, Protocol, probe_many};
+pub use require::netns_available;
+pub use server::Server;
+pub use session::Session;
+pub use spread::Spread;
+pub use sweep::{Sweep, sweep};
+pub use wait::eventually;

@@ -1,0 +1,93 @@
+//! Who has which address: a pure function of positions.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+/// Where nodes and external clients live.
+pub const LAN_CIDR_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 100, 0), 24);
+/// Where nodes and external clients live.
+pub const LAN_CIDR_V6: Ipv6Net = Ipv6Net::new_assert(lan_v6(0), 64);
+/// All pods of a cluster; each node has a /24 of it.
+pub const CLUSTER_CIDR_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16);
+/// All pods of a cluster; each node has a /64 of it.
+pub const CLUSTER_CIDR_V6: Ipv6Net = Ipv6Net::new_assert(pod_v6(0, 0), 56);
+/// ClusterIPs. Nobody has an address of it: rules on the nodes must answer.
+pub const SERVICE_CIDR_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 96, 0, 0), 16);
+/// ClusterIPs. Nobody has an address of it: rules on the nodes must answer.
+pub const SERVICE_CIDR_V6: Ipv6Net =
+    Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0), 112);
+
+/// Host part of the gateway that swallows what nodes send to nowhere.
+pub(crate) const BLACK_HOLE: u8 = 1;
+/// Host part of the first node.
+pub(crate) const FIRST_NODE: u8 = 10;
+/// Host part of the first external client.
+pub(crate) const FIRST_CLIENT: u8 = 100;
+/// Host part of the first pod of a node; 1 is the node's bridge.
+pub(crate) const FIRST_POD: u8 = 2;
+/// Host part of the last pod or client.
+pub(crate) const LAST_HOST: u8 = 254;
+
+/// Address of host `host` on the LAN.
+pub(crate) const fn lan_v4(host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(192, 168, 100, host)
+}
+
+/// Address of host `host` on the LAN.
+pub(crate) const fn lan_v6(host: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0, host as u16)
+}
+
+/// Address of host `host` among the pods of the node at position `node`.
+pub(crate) const fn pod_v4(node: u8, host: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 244, node, host)
+}
+
+/// Address of host `host` among the pods of the node at position `node`.
+pub(crate) const fn pod_v6(node: u8, host: u8) -> Ipv6Addr {
+    Ipv6Addr::new(0xfd00, 0x10, 0x244, node as u16, 0, 0, 0, host as u16)
+}
+
+/// The pods of the node at position `node`.
+pub(crate) const fn pod_cidr_v4(node: u8) -> Ipv4Net {
+    Ipv4Net::new_assert(pod_v4(node, 0), 24)
+}
+
+/// The pods of the node at position `node`.
+pub(crate) const fn pod_cidr_v6(node: u8) -> Ipv6Net {
+    Ipv6Net::new_assert(pod_v6(node, 0), 64)
+}
+
+/// The host part for the next pod: after the `last` one, round and round, past those in `used`.
+///
+/// A removed pod's address thus rests as long as possible, as with the usual address plugins.
+pub(crate) fn next_host(last: u8, used: &[u8]) -> Option<u8> {
+    (last.saturating_add(1)..=LAST_HOST)
+        .chain(FIRST_POD..=last)
+        .find(|host| !used.contains(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_number_alike() {
+        assert_eq!(lan_v6(FIRST_NODE + 1).to_string(), "fd00:100::b");
+        assert_eq!(lan_v6(FIRST_CLIENT).to_string(), "fd00:100::64");
+        assert_eq!(pod_cidr_v6(3).to_string(), "fd00:10:244:3::/64");
+        assert!(CLUSTER_CIDR_V6.contains(&pod_cidr_v6(90)));
+        assert!(CLUSTER_CIDR_V4.contains(&pod_cidr_v4(90)));
+        assert_eq!(SERVICE_CIDR_V6.to_string(), "fd00:10:96::/112");
+    }
+
+    #[test]
+    fn pod_addresses_rest_before_they_are_used_again() {
+        assert_eq!(next_host(1, &[]), Some(2));
+        assert_eq!(next_host(4, &[2, 4]), Some(5));
+        assert_eq!(next_host(253, &[2, 254]), Some(3));
+        let all: Vec<u8> = (FIRST_POD..=LAST_HOST).collect();
+        assert_eq!(next_host(7, &all), None);
+    }
+}

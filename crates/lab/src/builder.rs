@@ -1,0 +1,257 @@
+//! From the wanted topology to a running cluster.
+
+use crate::{
+    Attach, Client, Cluster, LabError, Netns, Node, Pod,
+    address::{FIRST_CLIENT, FIRST_NODE, FIRST_POD, LAST_HOST},
+    netns::next_prefix,
+    ready::{self, Ready},
+    sysctls::{self, Role},
+    wiring,
+};
+
+/// A wanted cluster; order of calls gives addresses.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterBuilder {
+    attach: Attach,
+    nodes: Vec<String>,
+    pods: Vec<WantedPod>,
+    clients: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct WantedPod {
+    name: String,
+    node: String,
+    network: Network,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    Own,
+    Host,
+}
+
+impl ClusterBuilder {
+    /// Adds a node: 192.168.100.10, .11, … and fd00:100::a, ::b, …
+    #[must_use]
+    pub fn node(mut self, name: &str) -> Self {
+        self.nodes.push(name.to_owned());
+        self
+    }
+
+    /// Adds a pod on `node`: 10.244.n.2, .3, … and `fd00:10:244:n::2`, `::3`, … on the n-th node from 0.
+    #[must_use]
+    pub fn pod(self, name: &str, node: &str) -> Self {
+        self.want(name, node, Network::Own)
+    }
+
+    /// Adds a pod on `node` with its network: the same namespace, the same addresses.
+    #[must_use]
+    pub fn host_pod(self, name: &str, node: &str) -> Self {
+        self.want(name, node, Network::Host)
+    }
+
+    /// Adds somebody outside the cluster: 192.168.100.100, … and fd00:100::64, …
+    #[must_use]
+    pub fn client(mut self, name: &str) -> Self {
+        self.clients.push(name.to_owned());
+        self
+    }
+
+    /// How pods are connected to their nodes; [`Attach::Routed`] unless said otherwise.
+    #[must_use]
+    pub fn attach(mut self, attach: Attach) -> Self {
+        self.attach = attach;
+        self
+    }
+
+    /// Makes the cluster; when it returns, everybody can talk to everybody.
+    ///
+    /// # Errors
+    /// [`LabError::Topology`] for a wish that contradicts itself, before anything was made; otherwise
+    /// what the system refused, after everything was removed again.
+    pub fn build(&self) -> Result<Cluster, LabError> {
+        let mut cluster = self.lay_out()?;
+        sysctls::apply(&cluster.lan, Role::Lan)?;
+        let role = match cluster.attach {
+            Attach::Routed => Role::Node,
+            Attach::Bridged => Role::BridgedNode,
+        };
+        cluster
+            .nodes
+            .iter()
+            .try_for_each(|node| sysctls::apply(node.netns(), role))?;
+        let own = cluster
+            .pods
+            .iter()
+            .filter(|pod| !pod.is_host_network())
+            .map(Pod::netns);
+        let mut hosts = own.chain(cluster.clients.iter().map(Client::netns));
+        hosts.try_for_each(|netns| sysctls::apply(netns, Role::Host))?;
+        wire(&mut cluster)?;
+        await_links(&cluster)?;
+        Ok(cluster)
+    }
+
+    fn want(mut self, name: &str, node: &str, network: Network) -> Self {
+        self.pods.push(WantedPod {
+            name: name.to_owned(),
+            node: node.to_owned(),
+            network,
+        });
+        self
+    }
+
+    /// Makes the namespaces and gives out addresses; nothing is connected yet.
+    fn lay_out(&self) -> Result<Cluster, LabError> {
+        self.check()?;
+        let prefix = next_prefix();
+        let own = self
+            .pods
+            .iter()
+            .filter(|pod| pod.network == Network::Own)
+            .map(|pod| &pod.name);
+        let named = self.nodes.iter().chain(&self.clients).chain(own);
+        let labels: Vec<&str> = ["lan"]
+            .into_iter()
+            .chain(named.map(String::as_str))
+            .collect();
+        let mut made = Netns::new_all(&prefix, &labels)?.into_iter();
+        let mut next = || {
+            made.next()
+                .expect("one namespace was made per label, in this order")
+        };
+
+        let lan = next();
+        let nodes = (0..)
+            .zip(&self.nodes)
+            .map(|(position, name)| Node::new(name.clone(), position, next()))
+            .collect();
+        let client = |(position, name): (u8, &String)| Client {
+            name: name.clone(),
+            position,
+            netns: next(),
+        };
+        let clients = (0..).zip(&self.clients).map(client).collect();
+        let mut cluster = Cluster {
+            prefix,
+            attach: self.attach,
+            nodes,
+            pods: Vec::new(),
+            clients,
+            cables: 0,
+            lan,
+        };
+        for WantedPod {
+            name,
+            node,
+            network,
+        } in &self.pods
+        {
+            let pod = match network {
+                Network::Own => {
+                    let (position, host) = cluster.allocate(name, node)?;
+                    Pod::new(name.clone(), &cluster.nodes[position], host, next())
+                }
+                Network::Host => Pod::on_host_network(
+                    name.clone(),
+                    &cluster.nodes[cluster.position(name, node)?],
+                ),
+            };
+            cluster.pods.push(pod);
+        }
+        Ok(cluster)
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        limit("nodes", self.nodes.len(), FIRST_CLIENT - FIRST_NODE)?;
+        limit("clients", self.clients.len(), LAST_HOST - FIRST_CLIENT + 1)?;
+        let pods = self.pods.iter().map(|pod| &pod.name);
+        let names: Vec<&String> = self.nodes.iter().chain(&self.clients).chain(pods).collect();
+        for (position, name) in names.iter().enumerate() {
+            check_name(name, names[..position].iter().map(|it| it.as_str()))?;
+        }
+        for node in self.pods.iter().map(|pod| &pod.node) {
+            let pods = self
+                .pods
+                .iter()
+                .filter(|pod| pod.node == *node && pod.network == Network::Own);
+            limit(
+                &format!("pods on {node}"),
+                pods.count(),
+                LAST_HOST - FIRST_POD + 1,
+            )?;
+        }
+        let stray = self.pods.iter().find(|pod| !self.nodes.contains(&pod.node));
+        stray.map_or(Ok(()), |pod| Err(unknown_node(&pod.name, &pod.node)))
+    }
+}
+
+/// Whether `name` may be given to something new beside those that are `taken`.
+pub(crate) fn check_name<'a>(
+    name: &str,
+    mut taken: impl Iterator<Item = &'a str>,
+) -> Result<(), LabError> {
+    let allowed = |it: u8| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    if name.is_empty() || name.len() > 63 || !name.bytes().all(allowed) {
+        return Err(LabError::Topology(format!(
+            "name `{name}` is not 1 to 63 of a-z, 0-9 and -"
+        )));
+    }
+    if name == "lan" || taken.any(|it| it == name) {
+        return Err(LabError::Topology(format!("name {name} is taken")));
+    }
+    Ok(())
+}
+
+pub(crate) fn unknown_node(pod: &str, node: &str) -> LabError {
+    LabError::Topology(format!("pod {pod} is on node {node}, which does not exist"))
+}
+
+fn limit(what: &str, wanted: usize, room: u8) -> Result<(), LabError> {
+    if wanted > usize::from(room) {
+        return Err(LabError::Topology(format!(
+            "{wanted} {what}, but there are addresses for {room}"
+        )));
+    }
+    Ok(())
+}
+
+/// Connects all machines: the LAN first, then nodes, and pods last, whose cables the nodes make.
+fn wire(cluster: &mut Cluster) -> Result<(), LabError> {
+    let nodes = cluster.nodes.iter().map(Node::netns);
+    let on_lan: Vec<&Netns> = nodes
+        .chain(cluster.clients.iter().map(Client::netns))
+        .collect();
+    wiring::lan(on_lan.iter().map(|netns| netns.name())).apply(&cluster.lan)?;
+    for node in &cluster.nodes {
+        let mut batch = wiring::node(node, &cluster.nodes, cluster.attach);
+        for pod in cluster.pods.iter().filter(|pod| pod.node == node.name) {
+            cluster.cables +=
+                wiring::host_end(&mut batch, node, pod, cluster.cables, cluster.attach);
+        }
+        batch.apply(node.netns())?;
+    }
+    for pod in cluster.pods.iter().filter(|pod| !pod.is_host_network()) {
+        let node = cluster.node(&pod.node);
+        wiring::pod(pod, node, cluster.attach).apply(pod.netns())?;
+    }
+    cluster
+        .clients
+        .iter()
+        .try_for_each(|client| wiring::client(client, &cluster.nodes).apply(client.netns()))
+}
+
+fn await_links(cluster: &Cluster) -> Result<(), LabError> {
+    let ports = wiring::lan_ports(cluster.nodes.len() + cluster.clients.len());
+    ready::wait(&cluster.lan, &ports, Ready::Running)?;
+    let all = cluster
+        .nodes
+        .iter()
+        .map(Node::netns)
+        .chain(cluster.pods.iter().map(Pod::netns));
+    for netns in all.chain(cluster.clients.iter().map(Client::netns)) {
+        ready::wait(netns, &["eth0".to_owned()], Ready::LinkLocal)?;
+    }
+    (0..cluster.nodes.len()).try_for_each(|position| cluster.await_host_ends(position))
+}

@@ -1,0 +1,179 @@
+//! A cluster, and what changes in it at run time.
+
+use crate::{
+    Client, ClusterBuilder, LabError, Netns, Node, Pod,
+    batch::Batch,
+    builder::{check_name, unknown_node},
+    drawing,
+    ready::{self, Ready},
+    sysctls::{self, Role},
+    wiring,
+};
+
+/// How pods are connected to their node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attach {
+    /// A cable and a host route per pod, as Calico: everything passes the node's IP stack.
+    #[default]
+    Routed,
+    /// A bridge `cni0` with hairpin ports, whose packets pass netfilter: as the bridge plugin.
+    Bridged,
+}
+
+/// Nodes, pods and external clients; everything disappears when it is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    /// First part of the names of all its namespaces.
+    pub(crate) prefix: String,
+    pub(crate) attach: Attach,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) pods: Vec<Pod>,
+    pub(crate) clients: Vec<Client>,
+    /// How many cables to pods there have ever been: the next one's interface number.
+    pub(crate) cables: u32,
+    pub(crate) lan: Netns,
+}
+
+impl Cluster {
+    /// An empty plan of a cluster.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder::default()
+    }
+
+    /// The node called `name`.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn node(&self, name: &str) -> &Node {
+        let found = self.nodes.iter().find(|it| it.name == name);
+        found.unwrap_or_else(|| panic!("no node {name} in\n{}", self.drawing()))
+    }
+
+    /// The pod called `name`.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn pod(&self, name: &str) -> &Pod {
+        let found = self.pods.iter().find(|it| it.name == name);
+        found.unwrap_or_else(|| panic!("no pod {name} in\n{}", self.drawing()))
+    }
+
+    /// The external client called `name`.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    pub fn client(&self, name: &str) -> &Client {
+        let found = self.clients.iter().find(|it| it.name == name);
+        found.unwrap_or_else(|| panic!("no client {name} in\n{}", self.drawing()))
+    }
+
+    /// All nodes, in the order of their addresses.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// All pods that were not removed, in the order of their creation.
+    pub fn pods(&self) -> &[Pod] {
+        &self.pods
+    }
+
+    /// All external clients, in the order of their addresses.
+    pub fn clients(&self) -> &[Client] {
+        &self.clients
+    }
+
+    /// The bridge between nodes and clients; layer 2 only.
+    pub fn lan(&self) -> &Netns {
+        &self.lan
+    }
+
+    /// The first part of the names of all its namespaces, e.g. `sl4711-3`.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Starts a pod on `node`; when it returns, the pod is reachable from everywhere.
+    ///
+    /// # Errors
+    /// [`LabError::Topology`] for a name in use, an unknown or a full node; else what the system said.
+    pub fn add_pod(&mut self, name: &str, node: &str) -> Result<&Pod, LabError> {
+        let nodes = self
+            .nodes
+            .iter()
+            .map(Node::name)
+            .chain(self.clients.iter().map(Client::name));
+        check_name(name, nodes.chain(self.pods.iter().map(Pod::name)))?;
+        let (position, host) = self.allocate(name, node)?;
+        let netns = Netns::new_all(&self.prefix, &[name])?.remove(0);
+        let node = &self.nodes[position];
+        let pod = Pod::new(name.to_owned(), node, host, netns);
+        sysctls::apply(pod.netns(), Role::Host)?;
+        let mut batch = Batch::default();
+        self.cables += wiring::host_end(&mut batch, node, &pod, self.cables, self.attach);
+        batch.apply(node.netns())?;
+        wiring::pod(&pod, node, self.attach).apply(pod.netns())?;
+        ready::wait(pod.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
+        self.pods.push(pod);
+        self.await_host_ends(position)?;
+        Ok(&self.pods[self.pods.len() - 1])
+    }
+
+    /// Takes the pod off the network at once, as when its node kills it.
+    ///
+    /// Servers in it run until they are dropped, but nobody reaches them any more.
+    ///
+    /// # Errors
+    /// [`LabError::Topology`] for an unknown pod; [`LabError::Ip`] when its cable cannot be removed.
+    pub fn remove_pod(&mut self, name: &str) -> Result<(), LabError> {
+        let position = self.pods.iter().position(|it| it.name == name);
+        let position =
+            position.ok_or_else(|| LabError::Topology(format!("no pod {name} to remove")))?;
+        let pod = self.pods.remove(position);
+        let Some(interface) = pod.host_interface() else {
+            return Ok(());
+        };
+        let mut batch = Batch::default();
+        batch.push(format!("link del {interface}"));
+        batch.apply(self.node(&pod.node).netns())
+    }
+
+    /// The cluster as a picture: nodes and clients on the LAN, pods below their nodes.
+    pub fn drawing(&self) -> String {
+        drawing::draw(self)
+    }
+
+    /// Position of the node called `node`, and the host part of the addresses of a new pod there.
+    pub(crate) fn allocate(&mut self, pod: &str, node: &str) -> Result<(usize, u8), LabError> {
+        let position = self.position(pod, node)?;
+        let used: Vec<u8> = self
+            .pods
+            .iter()
+            .filter(|it| it.node == node)
+            .filter_map(|it| it.host)
+            .collect();
+        Ok((position, self.nodes[position].allocate(&used)?))
+    }
+
+    pub(crate) fn position(&self, pod: &str, node: &str) -> Result<usize, LabError> {
+        let position = self.nodes.iter().position(|it| it.name == node);
+        position.ok_or_else(|| unknown_node(pod, node))
+    }
+
+    /// Waits until the node at `position` can send to each of its pods.
+    pub(crate) fn await_host_ends(&self, position: usize) -> Result<(), LabError> {
+        let node = &self.nodes[position];
+        let pods = self.pods.iter().filter(|it| it.node == node.name);
+        let interfaces: Vec<String> = pods.filter_map(Pod::host_interface).collect();
+        match self.attach {
+            Attach::Routed => ready::wait(node.netns(), &interfaces, Ready::LinkLocal),
+            Attach::Bridged if interfaces.is_empty() => Ok(()),
+            Attach::Bridged => {
+                ready::wait(node.netns(), &interfaces, Ready::Running)?;
+                ready::wait(node.netns(), &["cni0".to_owned()], Ready::LinkLocal)
+            }
+        }
+    }
+}

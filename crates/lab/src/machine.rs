@@ -1,0 +1,248 @@
+//! The machines of a cluster: nodes, pods, external clients.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
+use crate::{
+    LabError, Netns,
+    address::{
+        FIRST_CLIENT, FIRST_NODE, FIRST_POD, lan_v4, lan_v6, next_host, pod_cidr_v4, pod_cidr_v6,
+        pod_v4, pod_v6,
+    },
+    batch::Batch,
+    wiring,
+};
+
+/// A machine of the cluster: forwards between the LAN and its pods, and is where a proxy runs.
+#[derive(Debug)]
+pub struct Node {
+    pub(crate) name: String,
+    /// Which node this is, from 0: part of all its addresses.
+    pub(crate) position: u8,
+    /// Host part of the pod address given out last.
+    last_host: u8,
+    pub(crate) netns: Arc<Netns>,
+}
+
+impl Node {
+    pub(crate) fn new(name: String, position: u8, netns: Netns) -> Self {
+        Self {
+            name,
+            position,
+            last_host: FIRST_POD - 1,
+            netns: Arc::new(netns),
+        }
+    }
+
+    /// Its name, also as Kubernetes would call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address on the LAN (the InternalIP).
+    pub fn ipv4(&self) -> Ipv4Addr {
+        lan_v4(self.host())
+    }
+
+    /// Its address on the LAN (the second InternalIP).
+    pub fn ipv6(&self) -> Ipv6Addr {
+        lan_v6(self.host())
+    }
+
+    /// Its namespace; the interface to the LAN is `eth0`.
+    pub fn netns(&self) -> &Netns {
+        &self.netns
+    }
+
+    /// Addresses of its pods.
+    pub fn pod_cidr_v4(&self) -> Ipv4Net {
+        pod_cidr_v4(self.position)
+    }
+
+    /// Addresses of its pods.
+    pub fn pod_cidr_v6(&self) -> Ipv6Net {
+        pod_cidr_v6(self.position)
+    }
+
+    /// Gives the node a further address on `eth0`; the node never chooses it as a source.
+    ///
+    /// One outside the LAN is only reached by those who have a route, see [`Client::route_via`].
+    ///
+    /// # Errors
+    /// [`LabError::Ip`] when the node has it already.
+    pub fn add_address(&self, ip: IpAddr) -> Result<(), LabError> {
+        let mut batch = Batch::default();
+        batch.push(wiring::extra_address(ip));
+        batch.apply(&self.netns)
+    }
+
+    pub(crate) fn host(&self) -> u8 {
+        FIRST_NODE + self.position
+    }
+
+    /// Its own address in the family of `cidr`.
+    pub(crate) fn address_for(&self, cidr: IpNet) -> IpAddr {
+        match cidr {
+            IpNet::V4(_) => self.ipv4().into(),
+            IpNet::V6(_) => self.ipv6().into(),
+        }
+    }
+
+    /// The host part for one more pod; `used` are those of the pods it has.
+    pub(crate) fn allocate(&mut self, used: &[u8]) -> Result<u8, LabError> {
+        let host = next_host(self.last_host, used).ok_or_else(|| {
+            LabError::Topology(format!("node {} has no free pod address", self.name))
+        })?;
+        self.last_host = host;
+        Ok(host)
+    }
+}
+
+/// A pod: a namespace of its own, or with the host network its node's.
+#[derive(Debug)]
+pub struct Pod {
+    pub(crate) name: String,
+    pub(crate) node: String,
+    pub(crate) ipv4: Ipv4Addr,
+    pub(crate) ipv6: Ipv6Addr,
+    pub(crate) netns: Arc<Netns>,
+    /// Host part of its addresses; `None` with the host network.
+    pub(crate) host: Option<u8>,
+}
+
+impl Pod {
+    pub(crate) fn new(name: String, node: &Node, host: u8, netns: Netns) -> Self {
+        Self {
+            name,
+            node: node.name.clone(),
+            ipv4: pod_v4(node.position, host),
+            ipv6: pod_v6(node.position, host),
+            netns: Arc::new(netns),
+            host: Some(host),
+        }
+    }
+
+    pub(crate) fn on_host_network(name: String, node: &Node) -> Self {
+        let netns = Arc::clone(&node.netns);
+        Self {
+            name,
+            node: node.name.clone(),
+            ipv4: node.ipv4(),
+            ipv6: node.ipv6(),
+            netns,
+            host: None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name of its node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Its address; the node's with the host network.
+    pub fn ipv4(&self) -> Ipv4Addr {
+        self.ipv4
+    }
+
+    /// Its address; the node's with the host network.
+    pub fn ipv6(&self) -> Ipv6Addr {
+        self.ipv6
+    }
+
+    /// Its namespace; the interface is `eth0`. The node's with the host network.
+    pub fn netns(&self) -> &Netns {
+        &self.netns
+    }
+
+    /// Whether it shares the namespace and the addresses of its node.
+    pub fn is_host_network(&self) -> bool {
+        self.host.is_none()
+    }
+
+    /// The node's end of its cable; `None` with the host network.
+    pub fn host_interface(&self) -> Option<String> {
+        self.host.map(|host| interface_name(&self.name, host))
+    }
+}
+
+/// `veth<name>`, where that is no interface name the beginning of it and the address' host part.
+fn interface_name(name: &str, host: u8) -> String {
+    /// IFNAMSIZ without the final zero byte.
+    const LONGEST: usize = 15;
+    let full = format!("veth{name}");
+    if full.len() <= LONGEST {
+        return full;
+    }
+    // A dot cannot be part of a pod's name here, so this is nobody's full name.
+    let suffix = format!(".{host}");
+    format!("{}{suffix}", &full[..LONGEST - suffix.len()])
+}
+
+/// Somebody outside the cluster, on the same LAN as the nodes.
+#[derive(Debug)]
+pub struct Client {
+    pub(crate) name: String,
+    pub(crate) position: u8,
+    pub(crate) netns: Netns,
+}
+
+impl Client {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its address on the LAN.
+    pub fn ipv4(&self) -> Ipv4Addr {
+        lan_v4(self.host())
+    }
+
+    /// Its address on the LAN.
+    pub fn ipv6(&self) -> Ipv6Addr {
+        lan_v6(self.host())
+    }
+
+    /// Its namespace; the interface is `eth0`.
+    pub fn netns(&self) -> &Netns {
+        &self.netns
+    }
+
+    /// Sends what is for `cidr` to `node` from now on, as a router in front of the cluster would.
+    ///
+    /// For load balancer and external addresses; the service CIDRs go to the first node until they
+    /// are given to another one. A client has no default route: everything else is unreachable.
+    ///
+    /// # Errors
+    /// [`LabError::Ip`] when the kernel refuses the route.
+    pub fn route_via(&self, cidr: IpNet, node: &Node) -> Result<(), LabError> {
+        let mut batch = Batch::default();
+        batch.push(wiring::route_via(cidr, node));
+        batch.apply(&self.netns)
+    }
+
+    pub(crate) fn host(&self) -> u8 {
+        FIRST_CLIENT + self.position
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interface_name;
+
+    #[test]
+    fn long_names_keep_their_beginning_and_stay_apart() {
+        assert_eq!(interface_name("web-1", 2), "vethweb-1");
+        assert_eq!(interface_name("elevenchars", 2), "vethelevenchars");
+        assert_eq!(interface_name("twelve-chars", 7), "vethtwelve-ch.7");
+        assert_eq!(interface_name("twelve-charts", 254), "vethtwelve-.254");
+    }
+}

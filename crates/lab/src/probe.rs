@@ -1,0 +1,146 @@
+//! One question to one address: who answers, and whom do they see?
+
+use std::{
+    io::{self, Read},
+    net::{IpAddr, SocketAddr, TcpStream, UdpSocket},
+    time::{Duration, Instant},
+};
+
+use nix::{poll::PollFlags, sys::socket::SockType};
+
+use crate::{
+    Netns, Outcome, Spread,
+    socket::{Source, await_ready, dial, errno, reset_on_close},
+};
+
+/// Transport of a [`Server`](crate::Server) or a [`Probe`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Protocol {
+    /// A connection per question.
+    Tcp,
+    /// A datagram per question.
+    Udp,
+}
+
+/// A question, not asked yet: `Probe::tcp(address).source_port(4711).from(client.netns())`.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a probe asks nothing before `from`"]
+pub struct Probe {
+    target: SocketAddr,
+    protocol: Protocol,
+    source: Source,
+    timeout: Duration,
+}
+
+impl Probe {
+    /// Connects to `target` and reads the identity of the server.
+    pub fn tcp(target: SocketAddr) -> Self {
+        Self::new(target, Protocol::Tcp)
+    }
+
+    /// Sends a datagram to `target` and waits for the identity of the server.
+    pub fn udp(target: SocketAddr) -> Self {
+        Self::new(target, Protocol::Udp)
+    }
+
+    /// Asks `target` over `protocol`.
+    pub fn new(target: SocketAddr, protocol: Protocol) -> Self {
+        Self {
+            target,
+            protocol,
+            source: Source::default(),
+            timeout: Duration::from_secs(1),
+        }
+    }
+
+    /// Asks from this address, which must be one of the namespace's.
+    pub fn source(mut self, ip: IpAddr) -> Self {
+        self.source.ip = Some(ip);
+        self
+    }
+
+    /// Asks from this port instead of a fresh one.
+    pub fn source_port(mut self, port: u16) -> Self {
+        self.source.port = Some(port);
+        self
+    }
+
+    /// Gives up after this long instead of one second (which is when Linux sends its second SYN).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Asks from inside `netns`.
+    pub fn from(&self, netns: &Netns) -> Outcome {
+        netns.run(|| self.ask())
+    }
+
+    /// Asks from the namespace of the calling thread.
+    pub fn ask(&self) -> Outcome {
+        let deadline = Instant::now() + self.timeout;
+        let result = match self.protocol {
+            Protocol::Tcp => self.ask_tcp(deadline),
+            Protocol::Udp => self.ask_udp(deadline),
+        };
+        result.unwrap_or_else(|outcome| outcome)
+    }
+
+    pub(crate) fn connect(&self, deadline: Instant) -> Result<TcpStream, Outcome> {
+        let fd =
+            dial(self.target, SockType::Stream, self.source, deadline).map_err(Outcome::failed)?;
+        Ok(TcpStream::from(fd))
+    }
+
+    fn ask_tcp(&self, deadline: Instant) -> Result<Outcome, Outcome> {
+        let mut stream = self.connect(deadline)?;
+        reset_on_close(&stream);
+        let line = read_line(&mut stream, &mut Vec::new(), deadline)?;
+        Ok(Outcome::from_line(&line))
+    }
+
+    fn ask_udp(&self, deadline: Instant) -> Result<Outcome, Outcome> {
+        let failed = |error: io::Error| Outcome::failed(errno(&error));
+        let fd = dial(self.target, SockType::Datagram, self.source, deadline)
+            .map_err(Outcome::failed)?;
+        let socket = UdpSocket::from(fd);
+        socket.send(b"who?\n").map_err(failed)?;
+        await_ready(&socket, PollFlags::POLLIN, deadline).map_err(Outcome::failed)?;
+        let mut answer = [0; 512];
+        let length = socket.recv(&mut answer).map_err(failed)?;
+        Ok(Outcome::from_line(&String::from_utf8_lossy(
+            &answer[..length],
+        )))
+    }
+}
+
+/// Reads up to and without the next line feed; what follows it stays in `pending`.
+pub(crate) fn read_line(
+    stream: &mut TcpStream,
+    pending: &mut Vec<u8>,
+    deadline: Instant,
+) -> Result<String, Outcome> {
+    loop {
+        if let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line = pending.drain(..=end).collect::<Vec<u8>>();
+            return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
+        }
+        await_ready(stream, PollFlags::POLLIN, deadline).map_err(Outcome::failed)?;
+        let mut chunk = [0; 1024];
+        match stream.read(&mut chunk) {
+            Ok(0) => {
+                return Err(Outcome::Broken(
+                    "closed before the end of a line".to_owned(),
+                ));
+            }
+            Ok(length) => pending.extend_from_slice(&chunk[..length]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(Outcome::Broken(error.to_string())),
+        }
+    }
+}
+
+/// Asks `count` times, one after the other, from inside `netns`.
+pub fn probe_many(netns: &Netns, probe: Probe, count: u32) -> Spread {
+    netns.run(|| (0..count).map(|_| probe.ask()).collect())
+}

@@ -1,0 +1,89 @@
+//! A connection that lives on while things change around it.
+
+use std::{
+    io::Write,
+    net::{IpAddr, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use crate::{LabError, Netns, Outcome, Probe, probe::read_line, socket::reset_on_close};
+
+/// An established TCP connection to a [`Server`](crate::Server).
+#[derive(Debug)]
+pub struct Session {
+    target: SocketAddr,
+    stream: TcpStream,
+    /// What was read beyond the last line.
+    pending: Vec<u8>,
+    identity: Outcome,
+    pings: u64,
+}
+
+/// How long an echo may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Session {
+    /// Connects from inside `netns` and reads who is there.
+    ///
+    /// # Errors
+    /// [`LabError::Session`] when nobody, or no [`Server`](crate::Server), answers.
+    pub fn connect(netns: &Netns, target: SocketAddr) -> Result<Self, LabError> {
+        let lost = |outcome: Outcome| LabError::Session {
+            object: target.to_string(),
+            problem: outcome.to_string(),
+        };
+        let deadline = Instant::now() + PATIENCE;
+        let mut stream = netns
+            .run(|| Probe::tcp(target).connect(deadline))
+            .map_err(lost)?;
+        reset_on_close(&stream);
+        let mut pending = Vec::new();
+        let line = read_line(&mut stream, &mut pending, deadline).map_err(lost)?;
+        match Outcome::from_line(&line) {
+            identity @ Outcome::Answered { .. } => Ok(Self {
+                target,
+                stream,
+                pending,
+                identity,
+                pings: 0,
+            }),
+            other => Err(lost(other)),
+        }
+    }
+
+    /// Name of the server at the other end.
+    pub fn name(&self) -> &str {
+        self.identity.name().unwrap_or_default()
+    }
+
+    /// This client's address as the server saw it.
+    pub fn source(&self) -> Option<IpAddr> {
+        self.identity.source()
+    }
+
+    /// Proves that the same server still answers on this connection.
+    ///
+    /// # Errors
+    /// [`LabError::Session`] when the connection was reset or closed, or the echo takes over 2 seconds.
+    pub fn ping(&mut self) -> Result<(), LabError> {
+        let object = self.target.to_string();
+        let lost = |problem: String| LabError::Session { object, problem };
+        self.pings += 1;
+        let (line, echo) = (
+            format!("ping {}\n", self.pings),
+            format!("{} ping {}", self.name(), self.pings),
+        );
+        if let Err(error) = self.stream.write_all(line.as_bytes()) {
+            return Err(lost(error.to_string()));
+        }
+        match read_line(
+            &mut self.stream,
+            &mut self.pending,
+            Instant::now() + PATIENCE,
+        ) {
+            Ok(answer) if answer == echo => Ok(()),
+            Ok(answer) => Err(lost(format!("wanted {echo:?}, got {answer:?}"))),
+            Err(outcome) => Err(lost(outcome.to_string())),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Client sockets with a deadline, a chosen source and no leftovers in the kernel.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+    time::Instant,
+};
+
+use nix::{
+    errno::Errno,
+    libc,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{
+        AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt, setsockopt,
+        socket, sockopt,
+    },
+};
+
+/// Where a client socket comes from; what is `None` the kernel chooses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) ip: Option<IpAddr>,
+    pub(crate) port: Option<u16>,
+}
+
+/// A non-blocking socket that is connected to `target`.
+pub(crate) fn dial(
+    target: SocketAddr,
+    kind: SockType,
+    source: Source,
+    deadline: Instant,
+) -> Result<OwnedFd, Errno> {
+    let family = if target.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
+    let fd = socket(
+        family,
+        kind,
+        SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    if source != Source::default() {
+        setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+        // Without a port, the kernel chooses one in connect(): fresh per connection, not per socket.
+        setsockopt(&fd, sockopt::IpBindAddressNoPort, &source.port.is_none())?;
+        let any = if target.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
+        } else {
+            Ipv6Addr::UNSPECIFIED.into()
+        };
+        let from = SocketAddr::new(source.ip.unwrap_or(any), source.port.unwrap_or(0));
+        bind(fd.as_raw_fd(), &SockaddrStorage::from(from))?;
+    }
+    match connect(fd.as_raw_fd(), &SockaddrStorage::from(target)) {
+        Err(Errno::EINPROGRESS) => {}
+        other => return other.map(|()| fd),
+    }
+    await_ready(&fd, PollFlags::POLLOUT, deadline)?;
+    match getsockopt(&fd, sockopt::SocketError)? {
+        0 => Ok(fd),
+        error => Err(Errno::from_raw(error)),
+    }
+}
+
+/// Waits until `fd` is ready for `events` or has an error; `ETIMEDOUT` at the deadline.
+pub(crate) fn await_ready(
+    fd: &impl AsFd,
+    events: PollFlags,
+    deadline: Instant,
+) -> Result<(), Errno> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        // Rounded up: a wait of 0 ms would spin through the last millisecond.
+        let millis = u16::try_from(left.as_micros().div_ceil(1000)).unwrap_or(u16::MAX);
+        let mut fds = [PollFd::new(fd.as_fd(), events)];
+        match poll(&mut fds, PollTimeout::from(millis)) {
+            Ok(0) if left.is_zero() => return Err(Errno::ETIMEDOUT),
+            Ok(0) | Err(Errno::EINTR) => {}
+            result => return result.map(drop),
+        }
+    }
+}
+
+/// Makes closing `fd` a reset: no TIME_WAIT, so a client cannot run out of ports.
+pub(crate) fn reset_on_close(fd: &impl AsFd) {
+    let reset = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    // Failing costs a port for a minute, nothing else.
+    let _ = setsockopt(fd, sockopt::Linger, &reset);
+}
+
+/// The error number of an I/O error of a socket.
+pub(crate) fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}

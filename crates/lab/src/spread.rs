@@ -1,0 +1,121 @@
+//! Who answered how often.
+
+use std::{collections::BTreeMap, fmt};
+
+use crate::Outcome;
+
+/// Counts of outcomes, to be drawn as bars.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// Answers per server name.
+    pub answered: BTreeMap<String, u64>,
+    /// Everything else, as text.
+    pub failed: BTreeMap<String, u64>,
+}
+
+/// Length of the bar of 100 %, in characters.
+const WIDTH: u64 = 24;
+
+impl Spread {
+    /// Counts one more outcome.
+    pub fn add(&mut self, outcome: Outcome) {
+        *match outcome {
+            Outcome::Answered { name, .. } => self.answered.entry(name).or_default(),
+            other => self.failed.entry(other.to_string()).or_default(),
+        } += 1;
+    }
+
+    /// How many outcomes were counted.
+    pub fn total(&self) -> u64 {
+        self.answered.values().chain(self.failed.values()).sum()
+    }
+
+    /// How many answers came from the server `name`.
+    pub fn of(&self, name: &str) -> u64 {
+        self.answered.get(name).copied().unwrap_or(0)
+    }
+
+    /// How many questions nobody answered.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+}
+
+impl FromIterator<Outcome> for Spread {
+    fn from_iter<I: IntoIterator<Item = Outcome>>(outcomes: I) -> Self {
+        let mut spread = Self::default();
+        outcomes.into_iter().for_each(|outcome| spread.add(outcome));
+        spread
+    }
+}
+
+/// One line per server, then per kind of failure: `web-1  ████████▏  34%`.
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.total().max(1);
+        let rows: Vec<(&String, &u64)> = self.answered.iter().chain(&self.failed).collect();
+        let widest = rows
+            .iter()
+            .map(|(label, _)| label.chars().count())
+            .max()
+            .unwrap_or(0);
+        for (position, (label, count)) in rows.iter().enumerate() {
+            let end = if position + 1 < rows.len() { "\n" } else { "" };
+            write!(
+                f,
+                "{label:widest$}  {}  {}%{end}",
+                bar(**count, total),
+                (*count * 100 + total / 2) / total
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// A bar in eighths of a character; never empty when something was counted.
+fn bar(count: u64, total: u64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = ((count * WIDTH * 8 + total / 2) / total).max(1);
+    let whole = usize::try_from(eighths / 8).expect("at most the width of a bar");
+    format!("{}{}", "█".repeat(whole), EIGHTHS[(eighths % 8) as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn answer(name: &str) -> Outcome {
+        Outcome::Answered {
+            name: name.to_owned(),
+            source: Ipv4Addr::LOCALHOST.into(),
+            source_port: 1,
+        }
+    }
+
+    #[test]
+    fn bars_are_in_proportion() {
+        let outcomes = [("web-1", 6), ("web-22", 3)]
+            .iter()
+            .flat_map(|(name, n)| vec![answer(name); *n]);
+        let spread: Spread = outcomes.chain(vec![Outcome::TimedOut; 3]).collect();
+        let expected =
+            "web-1      ████████████  50%\nweb-22     ██████  25%\ntimed out  ██████  25%";
+        assert_eq!(spread.to_string(), expected);
+        assert_eq!(
+            (spread.total(), spread.of("web-22"), spread.failures()),
+            (12, 3, 3)
+        );
+    }
+
+    #[test]
+    fn one_of_many_is_seen() {
+        let spread: Spread = vec![answer("a"); 10_000]
+            .into_iter()
+            .chain([answer("b")])
+            .collect();
+        assert!(spread.to_string().ends_with("b  ▏  0%"), "{spread}");
+        assert_eq!(Spread::default().to_string(), "");
+    }
+}

@@ -1,0 +1,81 @@
+//! Sysctls by role; written before any device exists, so that new devices inherit `default`.
+
+use crate::{
+    LabError, Netns,
+    netns::{sysctl_path, write_sysctl},
+};
+
+/// What a namespace is in the topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The bridge that everybody is connected to.
+    Lan,
+    /// Forwards between the LAN and its pods.
+    Node,
+    /// A node whose pods hang on a bridge: bridged packets pass netfilter, too.
+    BridgedNode,
+    /// A pod or an external client.
+    Host,
+}
+
+/// Everywhere. IPv4 `default`s are inherited from the machine's settings, so say all that matters.
+const COMMON: &[(&str, &str)] = &[
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    ("net.ipv4.conf.all.accept_redirects", "0"),
+    ("net.ipv4.conf.default.accept_redirects", "0"),
+    ("net.ipv4.conf.all.send_redirects", "0"),
+    ("net.ipv4.conf.default.send_redirects", "0"),
+    ("net.ipv4.icmp_ratelimit", "0"),
+    ("net.ipv6.icmp.ratelimit", "0"),
+    ("net.ipv6.conf.all.accept_dad", "0"),
+    ("net.ipv6.conf.default.accept_dad", "0"),
+    ("net.ipv6.conf.default.accept_ra", "0"),
+    ("net.ipv6.conf.default.router_solicitations", "0"),
+    ("net.ipv6.conf.all.accept_redirects", "0"),
+    ("net.ipv6.conf.default.accept_redirects", "0"),
+];
+
+const IPV6_ON: &[(&str, &str)] = &[
+    ("net.ipv6.conf.all.disable_ipv6", "0"),
+    ("net.ipv6.conf.default.disable_ipv6", "0"),
+];
+
+const IPV6_OFF: &[(&str, &str)] = &[
+    ("net.ipv6.conf.all.disable_ipv6", "1"),
+    ("net.ipv6.conf.default.disable_ipv6", "1"),
+];
+
+/// First: turning forwarding on resets some of the others.
+const FORWARDING: &[(&str, &str)] = &[
+    ("net.ipv4.ip_forward", "1"),
+    ("net.ipv6.conf.all.forwarding", "1"),
+    ("net.ipv6.conf.default.forwarding", "1"),
+];
+
+const BRIDGE_CALLS: [&str; 2] = [
+    "net.bridge.bridge-nf-call-iptables",
+    "net.bridge.bridge-nf-call-ip6tables",
+];
+
+/// Writes the sysctls of `role` in `netns`.
+pub(crate) fn apply(netns: &Netns, role: Role) -> Result<(), LabError> {
+    let groups: &[&[(&str, &str)]] = match role {
+        Role::Lan => &[COMMON, IPV6_OFF],
+        Role::Node | Role::BridgedNode => &[FORWARDING, COMMON, IPV6_ON],
+        Role::Host => &[COMMON, IPV6_ON],
+    };
+    netns.run(|| {
+        groups
+            .iter()
+            .copied()
+            .flatten()
+            .try_for_each(|(key, value)| write_sysctl(key, value))?;
+        BRIDGE_CALLS.iter().try_for_each(|key| match role {
+            Role::BridgedNode => write_sysctl(key, "1"),
+            // Absent where br_netfilter is not loaded: then bridged packets bypass netfilter anyway.
+            _ if !sysctl_path(key).exists() => Ok(()),
+            _ => write_sysctl(key, "0"),
+        })
+    })
+}

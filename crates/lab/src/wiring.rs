@@ -1,0 +1,201 @@
+//! Devices, addresses and routes, as batches for `ip`: pure text, one batch per namespace.
+//!
+//! Host ends of veth pairs get high interface numbers, and always other ones than their peers: with
+//! equal numbers the kernel takes a veth for a device of its own, whose carrier changes are not
+//! urgent (`linkwatch_urgent_event`), and drops what it sends for up to a second.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::{
+    Attach, Client, Node, Pod,
+    address::{
+        BLACK_HOLE, SERVICE_CIDR_V4, SERVICE_CIDR_V6, lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6,
+        pod_v4, pod_v6,
+    },
+    batch::Batch,
+};
+
+/// The MAC address of every host end of a routed pod, as Calico has it, and of each node's `cni0`.
+///
+/// A bridge without a fixed address changes it when ports come and go, and neighbours go stale.
+const HOST_MAC: &str = "ee:ee:ee:ee:ee:ee";
+/// The MAC address of the gateway that does not exist.
+const NOBODY_MAC: &str = "02:00:00:00:00:01";
+/// Interface number of the first port of the LAN, and of the first host end in a node.
+const FIRST_PORT: u32 = 100;
+const BRIDGE_OPTIONS: &str = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0";
+
+/// Names of the first `count` ports of the LAN.
+pub(crate) fn lan_ports(count: usize) -> Vec<String> {
+    (0..count)
+        .map(|position| format!("port{position}"))
+        .collect()
+}
+
+/// The bridge, and a port for each of `netnses`, where the other end is `eth0`.
+pub(crate) fn lan<'a>(netnses: impl Iterator<Item = &'a str>) -> Batch {
+    let mut batch = Batch::default();
+    batch.push("link set lo up");
+    batch.push(format!("link add br0 {BRIDGE_OPTIONS}"));
+    batch.push("link set br0 up");
+    for (position, netns) in (0..).zip(netnses) {
+        let index = FIRST_PORT + position;
+        batch.push(format!(
+            "link add port{position} index {index} type veth peer name eth0 netns {netns}"
+        ));
+        batch.push(format!("link set port{position} master br0 up"));
+    }
+    batch
+}
+
+pub(crate) fn node(node: &Node, others: &[Node], attach: Attach) -> Batch {
+    let mut batch = on_lan(node.host());
+    let (void_v4, void_v6) = (lan_v4(BLACK_HOLE), lan_v6(BLACK_HOLE));
+    for gateway in [IpAddr::from(void_v4), void_v6.into()] {
+        batch.push(format!(
+            "neigh add {gateway} lladdr {NOBODY_MAC} dev eth0 nud permanent"
+        ));
+        batch.push(format!("route add default via {gateway} dev eth0"));
+    }
+    for other in others
+        .iter()
+        .filter(|other| other.position != node.position)
+    {
+        to_pods_of(other, &mut batch);
+    }
+    if attach == Attach::Bridged {
+        batch.push(format!("link add cni0 address {HOST_MAC} {BRIDGE_OPTIONS}"));
+        batch.push("link set cni0 up");
+        batch.push(format!("addr add {}/24 dev cni0", pod_v4(node.position, 1)));
+        batch.push(format!(
+            "addr add {}/64 dev cni0 nodad",
+            pod_v6(node.position, 1)
+        ));
+    }
+    batch
+}
+
+/// Adds the node's end of a pod's cable; returns how many cables that took: with the host network, none.
+///
+/// `cables`: how many there were in the cluster before.
+pub(crate) fn host_end(
+    batch: &mut Batch,
+    node: &Node,
+    pod: &Pod,
+    cables: u32,
+    attach: Attach,
+) -> u32 {
+    let Some(name) = pod.host_interface() else {
+        return 0;
+    };
+    let netns = pod.netns().name();
+    let mac = match attach {
+        Attach::Routed => format!("address {HOST_MAC} "),
+        Attach::Bridged => String::new(),
+    };
+    let index = FIRST_PORT + cables;
+    batch.push(format!(
+        "link add {name} index {index} {mac}type veth peer name eth0 netns {netns}"
+    ));
+    match attach {
+        Attach::Routed => {
+            batch.push(format!("link set {name} up"));
+            batch.push(format!(
+                "route add {}/32 dev {name} src {}",
+                pod.ipv4(),
+                node.ipv4()
+            ));
+            batch.push(format!(
+                "route add {}/128 dev {name} src {}",
+                pod.ipv6(),
+                node.ipv6()
+            ));
+        }
+        Attach::Bridged => {
+            batch.push(format!("link set {name} master cni0 up"));
+            batch.push(format!("link set {name} type bridge_slave hairpin on"));
+        }
+    }
+    1
+}
+
+pub(crate) fn pod(pod: &Pod, node: &Node, attach: Attach) -> Batch {
+    let mut batch = Batch::default();
+    batch.push("link set lo up");
+    batch.push("link set eth0 up");
+    let (prefix_v4, prefix_v6) = match attach {
+        Attach::Routed => (32, 128),
+        Attach::Bridged => (24, 64),
+    };
+    batch.push(format!("addr add {}/{prefix_v4} dev eth0", pod.ipv4()));
+    batch.push(format!(
+        "addr add {}/{prefix_v6} dev eth0 nodad",
+        pod.ipv6()
+    ));
+    match attach {
+        Attach::Routed => {
+            // The gateway is a MAC address: nobody has to answer for 169.254.1.1 or fe80::1.
+            batch.push("route add 169.254.1.1 dev eth0 scope link");
+            for gateway in ["169.254.1.1", "fe80::1"] {
+                batch.push(format!(
+                    "neigh add {gateway} lladdr {HOST_MAC} dev eth0 nud permanent"
+                ));
+                batch.push(format!("route add default via {gateway} dev eth0"));
+            }
+        }
+        Attach::Bridged => {
+            batch.push(format!(
+                "route add default via {} dev eth0",
+                pod_v4(node.position, 1)
+            ));
+            batch.push(format!(
+                "route add default via {} dev eth0",
+                pod_v6(node.position, 1)
+            ));
+        }
+    }
+    batch
+}
+
+pub(crate) fn client(client: &Client, nodes: &[Node]) -> Batch {
+    let mut batch = on_lan(client.host());
+    nodes.iter().for_each(|node| to_pods_of(node, &mut batch));
+    if let Some(first) = nodes.first() {
+        batch.push(route_via(SERVICE_CIDR_V4.into(), first));
+        batch.push(route_via(SERVICE_CIDR_V6.into(), first));
+    }
+    batch
+}
+
+/// Replaces the route to `cidr`: through `node`.
+pub(crate) fn route_via(cidr: IpNet, node: &Node) -> String {
+    format!(
+        "route replace {cidr} via {} dev eth0",
+        node.address_for(cidr)
+    )
+}
+
+/// A further address, which is answered for but never chosen as a source.
+pub(crate) fn extra_address(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => format!("addr add {ip}/32 dev eth0"),
+        // Deprecated addresses are the last resort of source selection (RFC 6724, rule 3).
+        IpAddr::V6(ip) => format!("addr add {ip}/128 dev eth0 nodad preferred_lft 0"),
+    }
+}
+
+fn on_lan(host: u8) -> Batch {
+    let mut batch = Batch::default();
+    batch.push("link set lo up");
+    batch.push("link set eth0 up");
+    batch.push(format!("addr add {}/24 dev eth0", lan_v4(host)));
+    batch.push(format!("addr add {}/64 dev eth0 nodad", lan_v6(host)));
+    batch
+}
+
+fn to_pods_of(node: &Node, batch: &mut Batch) {
+    batch.push(route_via(pod_cidr_v4(node.position).into(), node));
+    batch.push(route_via(pod_cidr_v6(node.position).into(), node));
+}
