@@ -1,6 +1,7 @@
 //! A server that says who it is and whom it sees.
 
 use std::{
+    io,
     net::{Ipv6Addr, TcpListener, UdpSocket},
     os::unix::net::UnixStream,
     thread::{self, JoinHandle},
@@ -11,7 +12,7 @@ use nix::{
     poll::{PollFd, PollTimeout, poll},
 };
 
-use crate::{LabError, Netns, Protocol};
+use crate::{LabError, Netns, Protocol, socket::FORK_WINDOW, wait::eventually};
 
 mod tcp;
 mod udp;
@@ -51,7 +52,7 @@ impl Server {
         let local = match protocol {
             Protocol::Tcp => {
                 let listener = netns
-                    .run(|| TcpListener::bind(address).and_then(tcp::prepare))
+                    .run(|| bind_soon(|| TcpListener::bind(address)).and_then(tcp::prepare))
                     .map_err(bind)?;
                 let local = listener.local_addr();
                 serve = Box::new(move || tcp::serve(&listener, &stopped, &own));
@@ -59,7 +60,7 @@ impl Server {
             }
             Protocol::Udp => {
                 let socket = netns
-                    .run(|| UdpSocket::bind(address).and_then(udp::prepare))
+                    .run(|| bind_soon(|| UdpSocket::bind(address)).and_then(udp::prepare))
                     .map_err(bind)?;
                 let local = socket.local_addr();
                 serve = Box::new(move || udp::serve(&socket, &stopped, &own));
@@ -100,6 +101,15 @@ impl Drop for Server {
             eprintln!("lab: server {} panicked", self.name);
         }
     }
+}
+
+/// Binds, or finds the port in use for longer than a socket that was just closed can keep it.
+fn bind_soon<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let bound = eventually(FORK_WINDOW, || match bind() {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
+        result => Some(result),
+    });
+    bound.unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))
 }
 
 /// Waits for any of `fds`; which of them are ready, in their order.

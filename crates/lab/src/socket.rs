@@ -4,7 +4,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -17,6 +17,13 @@ use nix::{
         connect, getsockopt, recvmsg, setsockopt, socket, sockopt,
     },
 };
+
+use crate::wait::eventually;
+
+/// How long a closed socket may still be open in a child between fork and exec.
+///
+/// Any thread may be spawning a program at any time, so what is to be bound anew waits this long.
+pub(crate) const FORK_WINDOW: Duration = Duration::from_millis(250);
 
 /// Where a client socket comes from; what is `None` the kernel chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +68,14 @@ pub(crate) fn dial(
         let from = SocketAddr::new(source.ip.unwrap_or(any), source.port.unwrap_or(0));
         bind(fd.as_raw_fd(), &SockaddrStorage::from(from))?;
     }
-    match connect(fd.as_raw_fd(), &SockaddrStorage::from(target)) {
+    let connected = eventually(FORK_WINDOW, || {
+        match connect(fd.as_raw_fd(), &SockaddrStorage::from(target)) {
+            // The same two addresses and ports are connected already.
+            Err(Errno::EADDRNOTAVAIL) => None,
+            result => Some(result),
+        }
+    });
+    match connected.unwrap_or(Err(Errno::EADDRNOTAVAIL)) {
         Err(Errno::EINPROGRESS) => {}
         other => return other.map(|()| fd),
     }

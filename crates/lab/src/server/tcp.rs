@@ -3,10 +3,16 @@
 use std::{
     io::{self, ErrorKind, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    os::{fd::AsFd, unix::net::UnixStream},
+    os::{
+        fd::{AsFd, AsRawFd},
+        unix::net::UnixStream,
+    },
 };
 
-use nix::poll::{PollFd, PollFlags};
+use nix::{
+    poll::{PollFd, PollFlags},
+    sys::socket::{Shutdown, shutdown},
+};
 
 use super::await_any;
 
@@ -33,7 +39,7 @@ pub(super) fn serve(listener: &TcpListener, stopped: &UnixStream, name: &str) {
         );
         let ready = await_any(&mut fds);
         if ready[0] {
-            return;
+            return hang_up(listener, &connections);
         }
         let mut ready_connections = ready[2..].iter();
         connections
@@ -42,6 +48,15 @@ pub(super) fn serve(listener: &TcpListener, stopped: &UnixStream, name: &str) {
             accept_all(listener, name, &mut connections);
         }
     }
+}
+
+/// Ends everything now: closing alone does not while a child between fork and exec has a copy.
+fn hang_up(listener: &TcpListener, connections: &[Connection]) {
+    // A peer that is gone already is no reason to tell anybody.
+    let _ = shutdown(listener.as_raw_fd(), Shutdown::Both);
+    connections
+        .iter()
+        .for_each(|it| drop(it.stream.shutdown(std::net::Shutdown::Both)));
 }
 
 fn accept_all(listener: &TcpListener, name: &str, connections: &mut Vec<Connection>) {

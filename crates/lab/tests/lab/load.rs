@@ -125,13 +125,13 @@ fn a_stopped_server_frees_its_port() {
         let server = Server::start(pod.netns(), &name, PORT, Protocol::Tcp).unwrap();
         let outcome = Probe::tcp((pod.ipv4(), PORT).into()).from(cluster.client("client").netns());
         assert_eq!(outcome.name(), Some(server.name()));
-        assert!(
-            Server::start(pod.netns(), "second", PORT, Protocol::Tcp).is_err(),
-            "the port is taken"
-        );
     }
-    let server = Server::start(pod.netns(), "any", 0, Protocol::Udp).unwrap();
-    assert_ne!(server.port(), 0);
+    for protocol in BOTH {
+        let server = Server::start(pod.netns(), "any", 0, protocol).unwrap();
+        assert_ne!(server.port(), 0);
+        let second = Server::start(pod.netns(), "second", server.port(), protocol);
+        assert!(second.is_err(), "the port is taken");
+    }
 }
 
 #[test]
