@@ -1,1 +1,32 @@
-//! Netlink sockets and messages for nf_tables and conntrack
+//! Netlink for a service proxy: nf_tables transactions and conntrack entries, spoken by hand.
+//!
+//! This crate knows no Kubernetes. It encodes nfnetlink messages into one buffer, sends the
+//! buffer with one system call, and says which of the caller's objects the kernel refused. It
+//! reads the kernel's objects back into the same types, watches for strangers who change them,
+//! and lists and removes conntrack entries.
+//!
+//! ```text
+//! Table, Chain, Rule, Set, ElementRef ──add_*/delete_*──▶ Batch ──commit──▶ Connection ──▶ kernel
+//!                                                           (tags)             │ Refused: tags, errno, text
+//! Table, Chain, Rule, Set, Element ◀──observe── Connection ◀───────────────────┘
+//! Notice ◀── Monitor ◀── multicast group nftables, less our own port ids
+//! Flow ◀──flows── conntrack::Table ──delete──▶ kernel
+//! ```
+//!
+//! # Invariants
+//!
+//! - A batch is applied whole or not at all; [`nftables::Connection::commit`] returns `Ok` only
+//!   after the kernel acknowledged it.
+//! - What the kernel holds decodes to the value that was encoded; what this crate cannot express
+//!   decodes to [`nftables::Expr::Other`], never to something else.
+//! - No input makes a decoder panic; encoders never produce a message with a wrong length.
+//! - A socket belongs to the network namespace in which it was opened, for ever.
+
+pub mod attr;
+pub mod message;
+pub mod nftables;
+pub mod socket;
+mod sys;
+
+pub use nix::errno::Errno;
+pub use socket::{Socket, SocketError};

@@ -1,0 +1,183 @@
+//! Committing transactions.
+
+use std::fmt;
+
+use nix::errno::Errno;
+
+use crate::message::{Answer, Messages};
+use crate::socket::{Socket, SocketError};
+
+use super::batch::Batch;
+
+/// How often a transaction is sent again after the kernel asked for it.
+const ATTEMPTS: usize = 10;
+
+/// One refusal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The caller's objects: exactly one when the kernel pointed at it, every element of a packed
+    /// message when it did not, none when the refusal is about the transaction as a whole.
+    pub tags: Vec<u32>,
+    /// The kernel's reason as a number.
+    pub errno: Errno,
+    /// The kernel's reason in words; most refusals of `nf_tables` have none.
+    pub message: Option<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tags.as_slice() {
+            [] => write!(f, "transaction")?,
+            [tag] => write!(f, "object {tag}")?,
+            [first, .., last] => write!(f, "one of objects {first} to {last}")?,
+        }
+        write!(f, ": {}", self.errno.desc())?;
+        self.message.iter().try_for_each(|it| write!(f, " ({it})"))
+    }
+}
+
+/// Why a transaction was not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The kernel refused it and changed nothing. There is at least one failure.
+    #[error("commit nftables transaction: {}", summary(failures))]
+    Refused {
+        /// In the order of the batch.
+        failures: Vec<Failure>,
+    },
+    /// The kernel said nothing, or its answer was lost: whether it was applied is unknown.
+    #[error("commit nftables transaction: no answer from the kernel")]
+    Unanswered,
+    /// The socket failed. After an error of `send` nothing was applied.
+    #[error("commit nftables transaction")]
+    Socket(#[source] SocketError),
+}
+
+fn summary(failures: &[Failure]) -> String {
+    match failures {
+        [] => String::new(),
+        [only] => only.to_string(),
+        [first, rest @ ..] => format!("{first}; and {} more", rest.len()),
+    }
+}
+
+/// A socket that commits transactions and observes what the kernel holds.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) socket: Socket,
+    pub(super) buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to `nf_tables` of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`SocketError::Io`].
+    pub fn open() -> Result<Self, SocketError> {
+        Ok(Self {
+            socket: Socket::open()?,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// The address under which the kernel reports this connection's changes to others; for
+    /// a monitor that shall not report them.
+    #[must_use]
+    pub fn port_id(&self) -> u32 {
+        self.socket.port_id()
+    }
+
+    /// Applies all changes of the batch or none, and returns when that is done. A batch without
+    /// changes is not sent.
+    ///
+    /// # Errors
+    /// Any [`CommitError`].
+    pub fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if !batch.oversized().is_empty() {
+            return Err(CommitError::Refused {
+                failures: batch.oversized().iter().map(oversized).collect(),
+            });
+        }
+        let mut attempt = 1;
+        loop {
+            let result = self.attempt(batch);
+            match &result {
+                Err(CommitError::Refused { failures })
+                    if attempt < ATTEMPTS && failures.iter().all(is_transient) =>
+                {
+                    attempt += 1;
+                }
+                _ => return result,
+            }
+        }
+    }
+
+    fn attempt(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        self.drain()?;
+        // A few answers for each message of 60 kB; a batch of rules may overrun it, which costs
+        // only the later ones of many errors.
+        self.socket.grow_receive_buffer((1 << 20).max(batch.len()));
+        let end = Batch::end();
+        self.socket
+            .send(&[batch.begin_and_changes(), end.as_bytes()])
+            .map_err(CommitError::Socket)?;
+        let answers = self.answers()?;
+        let failures: Vec<Failure> = answers.iter().filter_map(|it| failure(batch, it)).collect();
+        match (failures.is_empty(), answers.is_empty()) {
+            (false, _) => Err(CommitError::Refused { failures }),
+            (true, true) => Err(CommitError::Unanswered),
+            (true, false) => Ok(()),
+        }
+    }
+
+    /// Throws away what an earlier request left unread.
+    fn drain(&mut self) -> Result<(), CommitError> {
+        self.answers().map(drop)
+    }
+
+    /// Everything that the kernel said. It says it before the send returns.
+    fn answers(&mut self) -> Result<Vec<Answer>, CommitError> {
+        let mut answers = Vec::new();
+        loop {
+            match self.socket.try_receive(&mut self.buffer) {
+                Ok(Some(datagram)) => {
+                    answers.extend(Messages::new(datagram).filter_map(|it| it.answer()))
+                }
+                Ok(None) => return Ok(answers),
+                // Errors come in order and success last, so the lost ones are later errors.
+                Err(SocketError::Overrun) => {}
+                Err(error) => return Err(CommitError::Socket(error)),
+            }
+        }
+    }
+}
+
+fn failure(batch: &Batch, answer: &Answer) -> Option<Failure> {
+    let errno = answer.errno?;
+    Some(Failure {
+        tags: batch.blamed(answer),
+        errno,
+        message: answer.message.clone(),
+    })
+}
+
+fn oversized(tag: &u32) -> Failure {
+    Failure {
+        tags: vec![*tag],
+        errno: Errno::EMSGSIZE,
+        message: Some("longer than a netlink attribute".to_owned()),
+    }
+}
+
+/// The kernel gave up for a reason that is gone by now: a module was loaded, another transaction
+/// came in between, a signal arrived.
+fn is_transient(failure: &Failure) -> bool {
+    failure.tags.is_empty()
+        && matches!(
+            failure.errno,
+            Errno::EAGAIN | Errno::EINTR | Errno::ERESTART
+        )
+}

@@ -1,0 +1,25 @@
+//! nf_tables: objects, expressions, transactions.
+//!
+//! Numbers and layouts are those of `linux/netfilter/nf_tables.h`; [`uapi`] names them.
+
+mod batch;
+mod connection;
+mod expr;
+mod object;
+mod register;
+mod scope;
+pub mod uapi;
+mod userdata;
+mod value;
+
+pub use batch::{Batch, Create};
+pub use connection::{CommitError, Connection, Failure};
+pub use expr::{CmpOp, CtKey, DynsetOp, Expr, FibAddress, MetaKey, NatKind, PayloadBase, Reject};
+pub use object::{
+    Chain, ChainKind, Element, ElementData, ElementRef, Hook, HookPoint, Policy, Rule, Set,
+    SetData, SetFlags, Table,
+};
+pub use register::Register;
+pub use scope::{Family, Scope};
+pub use userdata::{COMMENT_MAX, push_tlv, tlvs};
+pub use value::{DataRef, Verdict};

@@ -1,0 +1,156 @@
+//! Objects as the attributes of a request.
+
+use crate::attr::AttrWriter;
+
+use super::super::uapi;
+use super::super::userdata::{self, CommentData};
+use super::super::value::{put_data, put_value};
+use super::{Chain, ChainKind, ElementRef, Hook, Policy, Rule, Set, SetData, SetFlags, Table};
+
+/// The table's name has the same attribute number in the messages of all other objects too.
+pub(crate) fn put_table_name(writer: &mut AttrWriter, table: &str) {
+    writer.string(uapi::NFTA_TABLE_NAME, table);
+}
+
+impl Table {
+    pub(crate) fn put(&self, writer: &mut AttrWriter) {
+        put_table_name(writer, &self.name);
+        writer.u32_be(uapi::NFTA_TABLE_FLAGS, 0);
+        put_comment(writer, uapi::NFTA_TABLE_USERDATA, self.comment.as_deref());
+    }
+}
+
+impl Chain {
+    pub(crate) fn put(&self, writer: &mut AttrWriter) {
+        writer.string(uapi::NFTA_CHAIN_NAME, &self.name);
+        if let Some(hook) = &self.hook {
+            hook.put(writer);
+        }
+        put_comment(writer, uapi::NFTA_CHAIN_USERDATA, self.comment.as_deref());
+    }
+}
+
+impl Hook {
+    fn put(&self, writer: &mut AttrWriter) {
+        writer.nested(uapi::NFTA_CHAIN_HOOK, |it| {
+            it.u32_be(uapi::NFTA_HOOK_HOOKNUM, self.point as u32);
+            it.u32_be(uapi::NFTA_HOOK_PRIORITY, self.priority.cast_unsigned());
+        });
+        let policy = match self.policy {
+            Policy::Accept => uapi::NF_ACCEPT,
+            Policy::Drop => uapi::NF_DROP,
+        };
+        writer.u32_be(uapi::NFTA_CHAIN_POLICY, policy.cast_unsigned());
+        writer.string(uapi::NFTA_CHAIN_TYPE, self.kind.name());
+    }
+}
+
+impl ChainKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "filter",
+            Self::Nat => "nat",
+            Self::Route => "route",
+        }
+    }
+}
+
+impl Rule {
+    pub(crate) fn put(&self, writer: &mut AttrWriter) {
+        writer.string(uapi::NFTA_RULE_CHAIN, &self.chain);
+        writer.nested(uapi::NFTA_RULE_EXPRESSIONS, |list| {
+            for expr in &self.exprs {
+                expr.put(list);
+            }
+        });
+        put_comment(writer, uapi::NFTA_RULE_USERDATA, self.comment.as_deref());
+    }
+}
+
+impl Set {
+    /// `id` is any number that no other set of the batch has.
+    pub(crate) fn put(&self, writer: &mut AttrWriter, id: u32) {
+        let map = if self.data.is_some() {
+            SetFlags::MAP
+        } else {
+            SetFlags::NONE
+        };
+        writer.string(uapi::NFTA_SET_NAME, &self.name);
+        writer.u32_be(uapi::NFTA_SET_FLAGS, (self.flags | map).bits());
+        writer.u32_be(uapi::NFTA_SET_KEY_TYPE, self.key_type);
+        writer.u32_be(uapi::NFTA_SET_KEY_LEN, self.key_length);
+        match self.data {
+            None => {}
+            Some(SetData::Verdict) => {
+                writer.u32_be(uapi::NFTA_SET_DATA_TYPE, uapi::NFT_DATA_VERDICT)
+            }
+            Some(SetData::Value { type_id, length }) => {
+                writer.u32_be(uapi::NFTA_SET_DATA_TYPE, type_id);
+                writer.u32_be(uapi::NFTA_SET_DATA_LEN, length);
+            }
+        }
+        writer.u32_be(uapi::NFTA_SET_ID, id);
+        self.put_description(writer);
+        if let Some(timeout) = self.timeout_ms {
+            writer.u64_be(uapi::NFTA_SET_TIMEOUT, timeout);
+        }
+        self.put_userdata(writer);
+    }
+
+    fn put_description(&self, writer: &mut AttrWriter) {
+        if self.size.is_none() && self.field_lengths.is_empty() {
+            return;
+        }
+        writer.nested(uapi::NFTA_SET_DESC, |desc| {
+            if let Some(size) = self.size {
+                desc.u32_be(uapi::NFTA_SET_DESC_SIZE, size);
+            }
+            if self.field_lengths.is_empty() {
+                return;
+            }
+            desc.nested(uapi::NFTA_SET_DESC_CONCAT, |fields| {
+                for length in &self.field_lengths {
+                    fields.nested(uapi::NFTA_LIST_ELEM, |it| {
+                        it.u32_be(uapi::NFTA_SET_FIELD_LEN, *length)
+                    });
+                }
+            });
+        });
+    }
+
+    fn put_userdata(&self, writer: &mut AttrWriter) {
+        let mut userdata = self.userdata.clone();
+        if let Some(comment) = &self.comment {
+            userdata::push_comment(&mut userdata, userdata::SET_COMMENT, comment);
+        }
+        if !userdata.is_empty() {
+            writer.bytes(uapi::NFTA_SET_USERDATA, &userdata);
+        }
+    }
+}
+
+/// Writes one element of `NFTA_SET_ELEM_LIST_ELEMENTS`.
+pub(crate) fn put_element(writer: &mut AttrWriter, element: &ElementRef<'_>) {
+    let nest = writer.begin(uapi::NFTA_LIST_ELEM);
+    put_value(writer, uapi::NFTA_SET_ELEM_KEY, element.key);
+    if let Some(data) = element.data {
+        put_data(writer, uapi::NFTA_SET_ELEM_DATA, data);
+    }
+    if element.interval_end {
+        writer.u32_be(uapi::NFTA_SET_ELEM_FLAGS, uapi::NFT_SET_ELEM_INTERVAL_END);
+    }
+    if let Some(timeout) = element.timeout_ms {
+        writer.u64_be(uapi::NFTA_SET_ELEM_TIMEOUT, timeout);
+    }
+    put_comment(writer, uapi::NFTA_SET_ELEM_USERDATA, element.comment);
+    if let Some(end) = element.key_end {
+        put_value(writer, uapi::NFTA_SET_ELEM_KEY_END, end);
+    }
+    writer.end(nest);
+}
+
+fn put_comment(writer: &mut AttrWriter, kind: u16, comment: Option<&str>) {
+    if let Some(comment) = comment {
+        writer.bytes(kind, CommentData::new(comment).as_bytes());
+    }
+}
