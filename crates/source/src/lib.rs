@@ -1,1 +1,35 @@
-//! Where Services come from: a folder of manifests
+//! Where Services come from: a folder of manifests.
+//!
+//! Objects that Kubernetes would accept, from `*.yaml`, `*.yml` and `*.json`; everything else
+//! becomes a [`Problem`] that names file, line, object and field, and hurts nobody but itself.
+//!
+//! ```text
+//! folder ─▶ yaml: bytes → tree with lines ─▶ api: serde structs ─▶ convert: core model ─▶ catalog ─▶ events
+//!    ▲      (manifest: one file → objects and problems)                                   (files → objects)
+//!  watch: inotify → settled changes
+//! ```
+//!
+//! [`load`] reads the folder once, [`watch`](watch()) goes on. [`api`] and [`convert`] know
+//! nothing of files: they serve any source that speaks JSON.
+//!
+//! # Invariants
+//! - An object that leaves this crate has DNS names, ports in range and addresses that fit.
+//! - What cannot be read is not gone: the last good version stays until it is replaced or
+//!   deleted, and a problem says so.
+//! - One change of the folder is one batch of events; its cost is that of the changed files.
+
+pub mod api;
+pub mod convert;
+
+mod catalog;
+mod error;
+mod folder;
+mod load;
+mod manifest;
+mod watch;
+mod yaml;
+
+pub use error::SourceError;
+pub use load::{Loaded, load};
+pub use manifest::Problem;
+pub use watch::{Watch, watch};

@@ -1,0 +1,22 @@
+//! API object → model object, every problem of the object at once.
+//!
+//! The rules are the API server's where they protect us: what passes has DNS names, ports in
+//! range and addresses that can be programmed. A [`Fault`] either refuses the object or only
+//! drops the value it names; the text says which.
+
+mod address;
+mod endpoint_slice;
+mod fault;
+mod intern;
+mod name;
+mod node;
+mod service;
+
+pub use endpoint_slice::endpoint_slice;
+pub use fault::{Converted, Fault, Step};
+pub use intern::Interner;
+pub use node::{node, service_cidr};
+pub use service::service;
+
+pub(crate) use fault::quoted;
+pub(crate) use name::displayable;

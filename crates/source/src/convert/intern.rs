@@ -1,0 +1,34 @@
+//! Shared strings.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Hands out one `Arc<str>` per distinct text: node names, zones and namespaces repeat in every
+/// endpoint, and 100,000 endpoints should not hold 100,000 copies.
+#[derive(Debug, Default)]
+pub struct Interner {
+    known: HashSet<Arc<str>>,
+    /// Size at which unused texts are thrown away.
+    limit: usize,
+}
+
+impl Interner {
+    /// The shared copy of `text`.
+    pub fn share(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.known.get(text) {
+            return known.clone();
+        }
+        if self.known.len() >= self.limit {
+            self.sweep();
+        }
+        let new: Arc<str> = text.into();
+        self.known.insert(new.clone());
+        new
+    }
+
+    /// Forgets what nobody else holds; the next sweep is due when the rest has doubled.
+    fn sweep(&mut self) {
+        self.known.retain(|it| Arc::strong_count(it) > 1);
+        self.limit = (self.known.len() * 2).max(1024);
+    }
+}

@@ -1,0 +1,96 @@
+//! Names: what the API server lets through, so that a name can stand in a rule comment.
+
+use super::fault::{At, Faults, quoted};
+use crate::api::ObjectMeta;
+use crate::convert::Interner;
+use sluice_core::model::NamespacedName;
+use std::sync::Arc;
+
+/// Checks a DNS label (RFC 1123): at most 63 of `[a-z0-9-]`, no dash at the ends.
+pub(super) fn label(text: &str) -> Result<&str, String> {
+    if text.is_empty() {
+        return Err("is required".to_owned());
+    }
+    if text.len() <= 63 && is_label(text) {
+        return Ok(text);
+    }
+    Err(format!(
+        "{} is not a DNS label (at most 63 of a-z, 0-9 and '-', no '-' at the ends)",
+        quoted(text)
+    ))
+}
+
+/// Checks a DNS subdomain (RFC 1123): labels joined by dots, at most 253 characters.
+pub(super) fn subdomain(text: &str) -> Result<&str, String> {
+    if text.is_empty() {
+        return Err("is required".to_owned());
+    }
+    // The API server bounds the whole, not the labels.
+    if text.len() <= 253 && text.split('.').all(is_label) {
+        return Ok(text);
+    }
+    Err(format!(
+        "{} is not a DNS subdomain (at most 253 of a-z, 0-9, '-' and '.')",
+        quoted(text)
+    ))
+}
+
+/// Checks a label value: at most 63 of `[A-Za-z0-9._-]`, the ends alphanumeric, or empty.
+pub(super) fn label_value(text: &str) -> Result<&str, String> {
+    let ends = |it: Option<u8>| it.is_none_or(|it| it.is_ascii_alphanumeric());
+    let inside = |it: u8| it.is_ascii_alphanumeric() || b"-_.".contains(&it);
+    let good = text.len() <= 63
+        && text.bytes().all(inside)
+        && ends(text.bytes().next())
+        && ends(text.bytes().last());
+    good.then_some(text).ok_or_else(|| {
+        format!(
+            "{} is not a label value (at most 63 of A-Z, a-z, 0-9, '-', '_' and '.')",
+            quoted(text)
+        )
+    })
+}
+
+fn is_label(text: &str) -> bool {
+    let inside = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    !text.is_empty() && text.bytes().all(inside) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// Whether a text can be shown as it is: any name the checks above let through.
+pub(crate) fn displayable(text: &str) -> bool {
+    subdomain(text).is_ok()
+}
+
+/// Checks `metadata.name` with `check` and `metadata.namespace` (default `default`).
+pub(super) fn namespaced(
+    meta: &ObjectMeta,
+    check: fn(&str) -> Result<&str, String>,
+    names: &mut Interner,
+    faults: &mut Faults,
+) -> Option<NamespacedName> {
+    let at = At::top("metadata");
+    let namespace = match meta.namespace.as_deref() {
+        None | Some("") => Some("default"),
+        Some(text) => faults.take(at.field("namespace"), label(text)),
+    };
+    let name = faults.take(
+        at.field("name"),
+        check(meta.name.as_deref().unwrap_or_default()),
+    );
+    Some(NamespacedName::new(
+        names.share(namespace?),
+        names.share(name?),
+    ))
+}
+
+/// Checks `metadata.name` of a cluster-scoped object.
+pub(super) fn cluster_scoped(
+    meta: &ObjectMeta,
+    names: &mut Interner,
+    faults: &mut Faults,
+) -> Option<Arc<str>> {
+    let name = subdomain(meta.name.as_deref().unwrap_or_default());
+    faults
+        .take(At::top("metadata").field("name"), name)
+        .map(|it| names.share(it))
+}

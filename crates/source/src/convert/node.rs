@@ -1,0 +1,86 @@
+//! Nodes and ServiceCIDRs.
+
+use ipnet::IpNet;
+use sluice_core::model::{IpFamily, Node, ServiceCidr};
+
+use super::address::{parse_ip, parse_net, routable};
+use super::fault::{At, Converted, Faults};
+use super::{Interner, name};
+use crate::api;
+
+/// Converts a Node. An address that is none is left out; a bad pod range refuses the Node.
+pub fn node(api: &api::Node, names: &mut Interner) -> Converted<Node> {
+    let mut faults = Faults::default();
+    let name = name::cluster_scoped(&api.metadata, names, &mut faults);
+    let zone = api.metadata.labels.zone.as_deref().and_then(|text| {
+        let (metadata, zone) = (At::top("metadata"), "topology.kubernetes.io/zone");
+        let labels = metadata.field("labels");
+        faults.take(labels.field(zone), name::label_value(text))
+    });
+    let addresses = addresses(&api.status.addresses, &mut faults);
+    let spec = At::top("spec");
+    let pod_cidrs = match (&*api.spec.pod_cidrs, api.spec.pod_cidr.as_deref()) {
+        ([], None | Some("")) => Vec::new(),
+        ([], Some(one)) => {
+            let net = faults.take(spec.field("podCIDR"), parse_net(one));
+            net.into_iter().collect()
+        }
+        (list, _) => nets(list, spec.field("podCIDRs"), &mut faults),
+    };
+    let object = name.map(|name| Node {
+        name,
+        addresses,
+        zone: zone.filter(|it| !it.is_empty()).map(|it| names.share(it)),
+        pod_cidrs,
+    });
+    faults.finish(object)
+}
+
+/// Every InternalIP, then every ExternalIP: the first of a family is primary.
+fn addresses(list: &[api::NodeAddress], faults: &mut Faults) -> Vec<std::net::IpAddr> {
+    let (status, mut found) = (At::top("status"), Vec::new());
+    let field = status.field("addresses");
+    for kind in ["InternalIP", "ExternalIP"] {
+        for (i, entry) in list.iter().enumerate() {
+            if entry.kind.as_deref() != Some(kind) {
+                continue;
+            }
+            let text = entry.address.as_deref().unwrap_or_default();
+            match parse_ip(text).and_then(routable) {
+                Ok(ip) if found.contains(&ip) => {}
+                Ok(ip) => found.push(ip),
+                Err(why) => {
+                    let entry = field.index(i);
+                    faults.note(entry.field("address"), format!("{why}: ignored"));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Converts a ServiceCIDR: one range, or one of each family.
+pub fn service_cidr(api: &api::ServiceCidr, names: &mut Interner) -> Converted<ServiceCidr> {
+    let mut faults = Faults::default();
+    let name = name::cluster_scoped(&api.metadata, names, &mut faults);
+    let spec = At::top("spec");
+    let at = spec.field("cidrs");
+    if api.spec.cidrs.is_empty() {
+        faults.refuse(at, "is required");
+    }
+    let cidrs = nets(&api.spec.cidrs, at, &mut faults);
+    let object = name.map(|name| ServiceCidr { name, cidrs });
+    faults.finish(object)
+}
+
+fn nets(list: &[String], at: At<'_>, faults: &mut Faults) -> Vec<IpNet> {
+    let nets: Vec<IpNet> = (list.iter().enumerate())
+        .filter_map(|(i, text)| faults.take(at.index(i), parse_net(text)))
+        .collect();
+    let v6 = (nets.iter()).filter(|it| IpFamily::of_net(it) == IpFamily::V6);
+    let v6 = v6.count();
+    if v6 > 1 || nets.len() - v6 > 1 {
+        faults.refuse(at, "more than one range of a family");
+    }
+    nets
+}

@@ -1,0 +1,126 @@
+//! Services.
+
+mod addresses;
+mod ports;
+
+use std::sync::Arc;
+
+use sluice_core::model::{Service, ServiceKind, SessionAffinity, TrafficPolicy};
+
+use super::address::{one_of, port};
+use super::fault::{At, Converted, Faults, quoted};
+use super::{Interner, name};
+use crate::api;
+
+/// Converts a Service.
+///
+/// A bad external IP or load balancer address is left out and reported. Anything else that is
+/// wrong refuses the Service: above all a bad source range, which must not open access.
+pub fn service(api: &api::Service, names: &mut Interner) -> Converted<Service> {
+    let mut faults = Faults::default();
+    let faults = &mut faults;
+    let (at, spec) = (At::top("spec"), &api.spec);
+    let name = name::namespaced(&api.metadata, name::label, names, faults);
+    let created = created(&api.metadata, faults);
+    let proxy_name = proxy_name(&api.metadata, names, faults);
+    let kind = kind(spec.kind.as_deref(), faults);
+    let cluster_ips = addresses::cluster_ips(spec, kind, faults);
+    let ports = ports::ports(spec, kind, &cluster_ips, names, faults);
+    let external_ips = addresses::external_ips(&spec.external_ips, faults);
+    let load_balancer = addresses::load_balancer(&api.status.load_balancer.ingress, faults);
+    let source_ranges = addresses::source_ranges(&spec.load_balancer_source_ranges, faults);
+    let internal = at.field("internalTrafficPolicy");
+    let internal_policy = policy(spec.internal_traffic_policy.as_deref(), internal, faults);
+    let external = at.field("externalTrafficPolicy");
+    let external_policy = policy(spec.external_traffic_policy.as_deref(), external, faults);
+    let affinity = affinity(spec, faults);
+    let health_check_node_port = match spec.health_check_node_port {
+        None | Some(0) => None,
+        Some(number) => faults.take(at.field("healthCheckNodePort"), port(number)),
+    };
+    let object = name.zip(kind).map(|(name, kind)| Service {
+        name,
+        created,
+        kind,
+        cluster_ips,
+        external_ips,
+        load_balancer,
+        source_ranges,
+        internal_policy,
+        external_policy,
+        affinity,
+        health_check_node_port,
+        proxy_name,
+        ports,
+    });
+    std::mem::take(faults).finish(object)
+}
+
+fn created(meta: &api::ObjectMeta, faults: &mut Faults) -> Option<i64> {
+    let text = meta.creation_timestamp.as_deref()?;
+    let parsed = text.parse::<jiff::Timestamp>();
+    let seconds = parsed.map(jiff::Timestamp::as_second);
+    let checked = seconds.map_err(|_| format!("{} is not an RFC 3339 time", quoted(text)));
+    faults.take(At::top("metadata").field("creationTimestamp"), checked)
+}
+
+fn proxy_name(
+    meta: &api::ObjectMeta,
+    names: &mut Interner,
+    faults: &mut Faults,
+) -> Option<Arc<str>> {
+    let text = meta.labels.proxy_name.as_deref()?;
+    let metadata = At::top("metadata");
+    let at = metadata.field("labels");
+    let at = at.field("service.kubernetes.io/service-proxy-name");
+    faults
+        .take(at, name::label_value(text))
+        .map(|it| names.share(it))
+}
+
+fn kind(text: Option<&str>, faults: &mut Faults) -> Option<ServiceKind> {
+    let known = match text.unwrap_or_default() {
+        "" | "ClusterIP" => Ok(ServiceKind::ClusterIp),
+        "NodePort" => Ok(ServiceKind::NodePort),
+        "LoadBalancer" => Ok(ServiceKind::LoadBalancer),
+        "ExternalName" => Ok(ServiceKind::ExternalName),
+        other => Err(one_of(
+            other,
+            "ClusterIP, NodePort, LoadBalancer, ExternalName",
+        )),
+    };
+    faults.take(At::top("spec").field("type"), known)
+}
+
+fn policy(text: Option<&str>, at: At<'_>, faults: &mut Faults) -> TrafficPolicy {
+    let known = match text.unwrap_or_default() {
+        "" | "Cluster" => Ok(TrafficPolicy::Cluster),
+        "Local" => Ok(TrafficPolicy::Local),
+        other => Err(one_of(other, "Cluster, Local")),
+    };
+    faults.take(at, known).unwrap_or(TrafficPolicy::Cluster)
+}
+
+fn affinity(spec: &api::ServiceSpec, faults: &mut Faults) -> SessionAffinity {
+    let at = At::top("spec");
+    match spec.session_affinity.as_deref().unwrap_or_default() {
+        "" | "None" => return SessionAffinity::None,
+        "ClientIP" => {}
+        other => {
+            faults.refuse(at.field("sessionAffinity"), one_of(other, "None, ClientIP"));
+            return SessionAffinity::None;
+        }
+    }
+    let seconds = spec.session_affinity_config.client_ip.timeout_seconds;
+    let seconds = seconds.unwrap_or(10_800);
+    let in_range = u32::try_from(seconds)
+        .ok()
+        .filter(|it| (1..=86_400).contains(it));
+    let config = at.field("sessionAffinityConfig");
+    let client_ip = config.field("clientIP");
+    let checked = in_range.ok_or_else(|| format!("{seconds} is not in 1..=86400"));
+    match faults.take(client_ip.field("timeoutSeconds"), checked) {
+        Some(timeout_seconds) => SessionAffinity::ClientIp { timeout_seconds },
+        None => SessionAffinity::None,
+    }
+}

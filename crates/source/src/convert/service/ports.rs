@@ -1,0 +1,113 @@
+//! `spec.ports` of a Service.
+
+use std::collections::HashSet;
+
+use sluice_core::model::{ClusterIps, ServiceKind, ServicePort};
+
+use super::super::address::{port, protocol};
+use super::super::endpoint_slice::MAX_PORTS;
+use super::super::fault::{At, Faults};
+use super::super::{Interner, name};
+use crate::api;
+
+pub(super) fn ports(
+    spec: &api::ServiceSpec,
+    kind: Option<ServiceKind>,
+    cluster_ips: &ClusterIps,
+    names: &mut Interner,
+    faults: &mut Faults,
+) -> Vec<ServicePort> {
+    let (top, list) = (At::top("spec"), &spec.ports);
+    let at = top.field("ports");
+    let external = matches!(kind, None | Some(ServiceKind::ExternalName));
+    let needs_ports = !external && *cluster_ips != ClusterIps::Headless;
+    if list.is_empty() && needs_ports {
+        faults.refuse(at, "is required");
+    }
+    // The API server has no limit of its own; more cannot be in any slice.
+    if list.len() > MAX_PORTS {
+        faults.refuse(
+            at,
+            format!("{} ports, the limit is {MAX_PORTS}", list.len()),
+        );
+        return Vec::new();
+    }
+    let mut seen = Seen::default();
+    let mut ports = Vec::with_capacity(list.len());
+    for (i, api) in list.iter().enumerate() {
+        let at = at.index(i);
+        let Some(port) = one(api, kind, at, names, faults) else {
+            continue;
+        };
+        if port.name.is_empty() && list.len() > 1 {
+            faults.refuse(at.field("name"), "is required when there are several ports");
+        }
+        seen.check(&port, at, faults);
+        ports.push(port);
+    }
+    ports
+}
+
+fn one(
+    api: &api::ServicePort,
+    kind: Option<ServiceKind>,
+    at: At<'_>,
+    names: &mut Interner,
+    faults: &mut Faults,
+) -> Option<ServicePort> {
+    let name = match api.name.as_deref().unwrap_or_default() {
+        "" => Some(""),
+        text => faults.take(at.field("name"), name::label(text)),
+    };
+    let protocol = faults.take(at.field("protocol"), protocol(api.protocol.as_deref()));
+    let number = api.port.ok_or_else(|| "is required".to_owned());
+    let number = faults.take(at.field("port"), number.and_then(port));
+    let node_port = match api.node_port {
+        None | Some(0) => None,
+        Some(number) => faults.take(at.field("nodePort"), port(number)),
+    };
+    let inside = matches!(
+        kind,
+        Some(ServiceKind::ClusterIp | ServiceKind::ExternalName)
+    );
+    if node_port.is_some() && inside {
+        faults.refuse(at.field("nodePort"), "needs type NodePort or LoadBalancer");
+    }
+    Some(ServicePort {
+        name: names.share(name?),
+        protocol: protocol?,
+        port: number?,
+        node_port,
+    })
+}
+
+/// What must be unique in one Service.
+#[derive(Default)]
+struct Seen {
+    names: HashSet<std::sync::Arc<str>>,
+    ports: HashSet<(sluice_core::model::Protocol, std::num::NonZeroU16)>,
+    node_ports: HashSet<(sluice_core::model::Protocol, std::num::NonZeroU16)>,
+}
+
+impl Seen {
+    fn check(&mut self, port: &ServicePort, at: At<'_>, faults: &mut Faults) {
+        let ServicePort { name, protocol, .. } = port;
+        if !name.is_empty() && !self.names.insert(name.clone()) {
+            faults.refuse(at.field("name"), format!("{name:?} is there twice"));
+        }
+        if !self.ports.insert((*protocol, port.port)) {
+            faults.refuse(
+                at.field("port"),
+                format!("{}/{protocol} is there twice", port.port),
+            );
+        }
+        if let Some(number) = port.node_port
+            && !self.node_ports.insert((*protocol, number))
+        {
+            faults.refuse(
+                at.field("nodePort"),
+                format!("{number}/{protocol} is there twice"),
+            );
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The folder as it is now.
+
+use std::path::Path;
+
+use sluice_core::model::Object;
+
+use crate::catalog::Catalog;
+use crate::error::SourceError;
+use crate::folder::Folder;
+use crate::manifest::Problem;
+
+/// What a folder of manifests holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Every good object, ordered by kind and name.
+    pub objects: Vec<Object>,
+    /// Every problem, ordered by file and line.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a folder once.
+///
+/// # Errors
+/// [`SourceError::Folder`] when the folder cannot be listed. Bad files and objects are
+/// [`Loaded::problems`], not errors.
+pub fn load(dir: impl AsRef<Path>) -> Result<Loaded, SourceError> {
+    let dir = dir.as_ref();
+    let mut folder = Folder::new(dir.to_owned());
+    let names = folder.list().map_err(|error| SourceError::Folder {
+        path: dir.to_owned(),
+        error,
+    })?;
+    let mut changes = Vec::with_capacity(names.len());
+    for name in &names {
+        let fetched = folder.fetch(name);
+        changes.extend(fetched.map(|it| folder.accept(it)));
+    }
+    let mut catalog = Catalog::default();
+    catalog.apply(changes);
+    Ok(Loaded {
+        objects: catalog.objects(),
+        problems: catalog.problems(),
+    })
+}

@@ -1,0 +1,107 @@
+//! One file → its objects and its problems.
+
+mod kind;
+mod locate;
+mod object;
+mod problem;
+
+use sluice_core::model::{Object, ObjectKey};
+
+use crate::convert::Interner;
+use crate::yaml::{self, Node, SyntaxError};
+use object::Reader;
+
+pub use problem::Problem;
+pub(crate) use problem::escaped;
+
+/// Largest file that is read.
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
+
+/// An object and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) key: ObjectKey,
+    pub(crate) object: Object,
+    pub(crate) line: u32,
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(crate) struct Manifest {
+    /// The good objects in the order of the file, repeated ones too.
+    pub(crate) entries: Vec<Entry>,
+    /// Objects that are there but cannot be used; their problems are in `problems`.
+    pub(crate) refused: Vec<(ObjectKey, u32)>,
+    /// Some part cannot be read: nobody knows which objects it holds.
+    pub(crate) broken: bool,
+    /// Every problem, in the order of the file.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Whether a file of this name is JSON; every other one is YAML.
+fn is_json(file: &str) -> bool {
+    file.ends_with(".json")
+}
+
+/// Reads a file. Total: whatever is wrong with it becomes a problem.
+pub(crate) fn read(file: &str, bytes: &[u8], names: &mut Interner) -> Manifest {
+    let mut reader = Reader::new(file, names);
+    if is_json(file) {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        chunk(&mut reader, bytes, 0, |text, _| yaml::parse_json(text));
+    } else {
+        for document in yaml::documents(bytes) {
+            chunk(
+                &mut reader,
+                document.bytes,
+                document.lines_before,
+                yaml::parse_yaml,
+            );
+        }
+    }
+    let mut manifest = reader.manifest;
+    manifest.problems.sort_by_key(|it| it.line);
+    manifest
+}
+
+fn chunk<'a>(
+    reader: &mut Reader<'_>,
+    bytes: &'a [u8],
+    lines_before: u32,
+    parse: impl Fn(&'a str, u32) -> yaml::Parsed<'a>,
+) {
+    let text = match readable(bytes) {
+        Ok(text) => text,
+        Err((line, message)) => return reader.broken(lines_before.saturating_add(line), message),
+    };
+    let parsed = parse(text, lines_before);
+    for document in &parsed.documents {
+        reader.document(document, parsed.repeated_keys);
+    }
+    if let Some(SyntaxError { place, message }) = parsed.error {
+        reader.broken(place.line, message);
+    }
+}
+
+/// Refuses what is no text: the parser takes a NUL byte for the end of the file.
+fn readable(bytes: &[u8]) -> Result<&str, (u32, String)> {
+    let line_of = |offset: usize| {
+        let lines = bytes[..offset].iter().filter(|it| **it == b'\n').count();
+        u32::try_from(lines + 1).unwrap_or(u32::MAX)
+    };
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| (line_of(error.valid_up_to()), "not UTF-8".to_owned()))?;
+    let is_bad = |it: u8| (it < 0x20 && !b"\t\n\r".contains(&it)) || it == 0x7f;
+    match bytes.iter().position(|it| is_bad(*it)) {
+        None => Ok(text),
+        Some(at) => Err((
+            line_of(at),
+            format!("control character 0x{:02x}", bytes[at]),
+        )),
+    }
+}
+
+/// Lines and columns are for people, fields for machines: both from a node of the tree.
+fn line(node: &Node<'_>) -> u32 {
+    node.place.line
+}

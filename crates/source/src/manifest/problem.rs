@@ -1,0 +1,47 @@
+//! What is wrong with a manifest.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// One problem of a manifest: where, and what.
+///
+/// Displays as `web.yaml:12: Service default/web: spec.ports[0].port: 0 is not in 1..=65535`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Problem {
+    /// File name, without the folder.
+    pub file: String,
+    /// Line, from 1; 0 when the whole file is meant.
+    pub line: u32,
+    /// The object as `Service default/web`; empty when the problem belongs to none. Names that
+    /// no Kubernetes object can have are quoted and escaped.
+    pub object: String,
+    /// The field as `spec.ports[0].port`; empty when the whole object is meant.
+    pub field: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&escaped(&self.file))?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        for part in [&self.object, &self.field, &self.message] {
+            if !part.is_empty() {
+                write!(f, ": {}", escaped(part))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text with control characters escaped: a problem is one line whatever a file is called.
+pub(crate) fn escaped(text: &str) -> String {
+    let escape = |it: char| match it.is_control() {
+        true => it.escape_default().collect::<String>(),
+        false => it.to_string(),
+    };
+    text.chars().map(escape).collect()
+}

@@ -1,0 +1,110 @@
+//! The tree of one document.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use super::Scalar;
+
+/// A place in a file. Lines and columns count from 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+/// One value and where it starts.
+#[derive(Debug)]
+pub(crate) struct Node<'a> {
+    pub(crate) place: Place,
+    pub(crate) value: Value<'a>,
+}
+
+/// What a node holds.
+#[derive(Debug)]
+pub(crate) enum Value<'a> {
+    /// A text and how it was written.
+    Scalar(Scalar<'a>),
+    /// A list.
+    List(Vec<Node<'a>>),
+    /// A mapping in the order of the file. A key may be there twice: [`Node::repeated_keys`].
+    Map(Vec<(Key<'a>, Node<'a>)>),
+    /// An anchored node or an alias of it. Aliases cost nothing but their count.
+    Shared(Rc<Node<'a>>),
+}
+
+/// A key of a mapping.
+#[derive(Clone, Debug)]
+pub(crate) struct Key<'a> {
+    pub(crate) place: Place,
+    pub(crate) text: Cow<'a, str>,
+    /// An earlier entry of the mapping has the same key.
+    pub(crate) repeated: bool,
+}
+
+impl<'a> Node<'a> {
+    /// The value, behind any alias.
+    pub(crate) fn value(&self) -> &Value<'a> {
+        let mut value = &self.value;
+        while let Value::Shared(node) = value {
+            value = &node.value;
+        }
+        value
+    }
+
+    /// Identity of the value: equal for an alias and its anchor, as long as the tree lives.
+    pub(crate) fn id(&self) -> usize {
+        std::ptr::from_ref(self.value()).addr()
+    }
+
+    /// The entry of a mapping.
+    pub(crate) fn get(&self, key: &str) -> Option<&(Key<'a>, Node<'a>)> {
+        match self.value() {
+            Value::Map(entries) => entries.iter().find(|(it, _)| it.text == key),
+            _ => None,
+        }
+    }
+
+    /// The text of a scalar entry of a mapping.
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+        match self.get(key)?.1.value() {
+            Value::Scalar(scalar) => scalar.as_text(),
+            _ => None,
+        }
+    }
+
+    /// Every key below that an earlier one of its mapping has taken, with its path. Walks the
+    /// whole tree: for documents that are known to have one.
+    pub(crate) fn repeated_keys(&self) -> Vec<(Place, String)> {
+        let mut found = Vec::new();
+        self.walk_repeated(&mut String::new(), &mut found);
+        found
+    }
+
+    fn walk_repeated(&self, path: &mut String, found: &mut Vec<(Place, String)>) {
+        let length = path.len();
+        let enter = |path: &mut String, step: &str| {
+            path.truncate(length);
+            path.push_str(step);
+        };
+        match self.value() {
+            Value::Map(entries) => {
+                for (key, node) in entries {
+                    let dot = if length == 0 { "" } else { "." };
+                    enter(path, &format!("{dot}{}", key.text));
+                    if key.repeated && found.len() < 20 {
+                        found.push((key.place, path.clone()));
+                    }
+                    node.walk_repeated(path, found);
+                }
+            }
+            Value::List(items) => {
+                for (i, node) in items.iter().enumerate() {
+                    enter(path, &format!("[{i}]"));
+                    node.walk_repeated(path, found);
+                }
+            }
+            Value::Scalar(_) | Value::Shared(_) => {}
+        }
+        path.truncate(length);
+    }
+}

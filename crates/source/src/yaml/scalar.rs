@@ -1,0 +1,105 @@
+//! What a scalar means.
+
+use std::borrow::Cow;
+
+/// A text from a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Scalar<'a> {
+    /// The text, escapes resolved.
+    pub(crate) text: Cow<'a, str>,
+    /// Written without quotes, so it may mean something other than its text.
+    pub(crate) plain: bool,
+}
+
+/// The meaning of a scalar under YAML 1.1 as sigs.k8s.io/yaml (go-yaml v2) has it, so that a
+/// manifest means here what it means to `kubectl`:
+/// quoted and block texts are strings; of the plain ones, `~ null` and nothing are null,
+/// `true yes on y` and their opposites are booleans, `0x50 0b101 0o17 017 1_000` are integers
+/// (a leading zero is octal), `8080.0 8e3` are floats; the rest, dates too, are strings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Meaning {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    /// Something like a number, but too large for 64 bits.
+    Huge,
+    Text,
+}
+
+impl Scalar<'_> {
+    /// The text, if that is what the scalar means.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        (self.meaning() == Meaning::Text).then_some(&*self.text)
+    }
+
+    /// What the scalar means.
+    pub(crate) fn meaning(&self) -> Meaning {
+        if !self.plain {
+            return Meaning::Text;
+        }
+        match &*self.text {
+            "" | "~" | "null" | "Null" | "NULL" => Meaning::Null,
+            "true" | "True" | "TRUE" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "y" | "Y" => {
+                Meaning::Bool(true)
+            }
+            "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "n"
+            | "N" => Meaning::Bool(false),
+            ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Meaning::Float(f64::INFINITY),
+            "-.inf" | "-.Inf" | "-.INF" => Meaning::Float(f64::NEG_INFINITY),
+            ".nan" | ".NaN" | ".NAN" => Meaning::Float(f64::NAN),
+            text => number(text),
+        }
+    }
+}
+
+fn number(text: &str) -> Meaning {
+    let first = text.trim_start_matches(['+', '-', '.']).bytes().next();
+    if !first.is_some_and(|it| it.is_ascii_digit()) {
+        return Meaning::Text;
+    }
+    let digits = text.replace('_', "");
+    if let Some(meaning) = integer(&digits) {
+        return meaning;
+    }
+    if is_float(&digits) {
+        return digits.parse().map_or(Meaning::Text, Meaning::Float);
+    }
+    Meaning::Text
+}
+
+fn integer(text: &str) -> Option<Meaning> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let prefix = unsigned.get(..2).unwrap_or_default();
+    let (radix, digits) = match prefix {
+        "0x" | "0X" => (16, &unsigned[2..]),
+        "0o" | "0O" => (8, &unsigned[2..]),
+        "0b" | "0B" => (2, &unsigned[2..]),
+        _ if unsigned.len() > 1 && unsigned.starts_with('0') => (8, &unsigned[1..]),
+        _ => (10, unsigned),
+    };
+    if digits.is_empty() || !digits.chars().all(|it| it.is_digit(radix)) {
+        return None;
+    }
+    let Ok(value) = i128::from_str_radix(digits, radix) else {
+        return Some(Meaning::Huge);
+    };
+    let value = if text.starts_with('-') { -value } else { value };
+    Some(i64::try_from(value).map_or(Meaning::Huge, Meaning::Int))
+}
+
+/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+fn is_float(text: &str) -> bool {
+    let all_digits = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (unsigned, None),
+    };
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent = exponent.map(|it| it.strip_prefix(['+', '-']).unwrap_or(it));
+    all_digits(whole)
+        && all_digits(part)
+        && !(whole.is_empty() && part.is_empty())
+        && exponent.is_none_or(|it| !it.is_empty() && all_digits(it))
+}
