@@ -10,7 +10,7 @@
 //!                                                           (tags)             │ Refused: tags, errno, text
 //! Table, Chain, Rule, Set, Element ◀──observe── Connection ◀───────────────────┘
 //! Notice ◀── Monitor ◀── multicast group nftables, less our own port ids
-//! Flow ◀──flows── conntrack::Table ──delete──▶ kernel
+//! Flow ◀──flows── Conntrack ──delete──▶ kernel
 //! ```
 //!
 //! # Invariants
@@ -23,10 +23,13 @@
 //! - A socket belongs to the network namespace in which it was opened, for ever.
 
 pub mod attr;
+pub mod conntrack;
 pub mod message;
 pub mod nftables;
+mod request;
 pub mod socket;
 mod sys;
 
 pub use nix::errno::Errno;
+pub use request::RequestError;
 pub use socket::{Socket, SocketError};

@@ -24,6 +24,9 @@ const ANSWER_TIMEOUT: i64 = 30;
 /// Kernel memory for the answers to one batch in bytes: a few thousand errors.
 const LARGEST_RECEIVE_QUEUE: usize = 64 << 20;
 
+/// Single requests count from here; messages of a batch count from 1.
+const FIRST_SEQUENCE: u32 = 1 << 31;
+
 /// Why a socket could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -52,6 +55,7 @@ pub struct Socket {
     fd: OwnedFd,
     port: u32,
     send_buffer: usize,
+    sequence: u32,
 }
 
 impl Socket {
@@ -60,15 +64,18 @@ impl Socket {
     /// # Errors
     /// [`SocketError::Io`] when the kernel has no netfilter netlink.
     pub fn open() -> Result<Self, SocketError> {
-        Self::subscribed(0)
+        Self::subscribed(0, &mut [])
     }
 
     /// Opens a socket that receives the multicast groups of the mask (bit `group - 1`, groups are
-    /// `NFNLGRP_*`).
+    /// `NFNLGRP_*`), as far as the filter lets them through; an empty filter is none.
     ///
     /// # Errors
     /// [`SocketError::Io`], as [`Socket::open`].
-    pub fn subscribed(groups: u32) -> Result<Self, SocketError> {
+    pub(crate) fn subscribed(
+        groups: u32,
+        filter: &mut [libc::sock_filter],
+    ) -> Result<Self, SocketError> {
         let fd = socket::socket(
             AddressFamily::Netlink,
             SockType::Raw,
@@ -76,6 +83,9 @@ impl Socket {
             SockProtocol::NetlinkNetFilter,
         )
         .map_err(io_error("open"))?;
+        if !filter.is_empty() {
+            attach(fd.as_fd(), filter)?;
+        }
         socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(io_error("bind"))?;
         let address: NetlinkAddr = socket::getsockname(fd.as_raw_fd()).map_err(io_error("name"))?;
         for option in [NetlinkOption::CapAck, NetlinkOption::ExtAck] {
@@ -94,6 +104,7 @@ impl Socket {
             fd,
             port: address.pid(),
             send_buffer: 0,
+            sequence: FIRST_SEQUENCE,
         })
     }
 
@@ -102,6 +113,20 @@ impl Socket {
     #[must_use]
     pub fn port_id(&self) -> u32 {
         self.port
+    }
+
+    /// A sequence number that no recent request on this socket had.
+    pub(crate) fn next_sequence(&mut self) -> u32 {
+        self.sequence = self.sequence.checked_add(1).unwrap_or(FIRST_SEQUENCE);
+        self.sequence
+    }
+
+    /// Replaces the filter of received datagrams.
+    pub(crate) fn attach_filter(
+        &self,
+        filter: &mut [libc::sock_filter],
+    ) -> Result<(), SocketError> {
+        attach(self.fd.as_fd(), filter)
     }
 
     /// Makes room in the kernel for `bytes` of unread messages; as much as permitted.
@@ -219,6 +244,13 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+fn attach(fd: BorrowedFd<'_>, filter: &mut [libc::sock_filter]) -> Result<(), SocketError> {
+    sys::attach_filter(fd, filter).map_err(|source| SocketError::Io {
+        operation: "attach filter to",
+        source,
+    })
 }
 
 fn io_error(operation: &'static str) -> impl Fn(Errno) -> SocketError {

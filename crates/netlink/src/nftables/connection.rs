@@ -80,8 +80,8 @@ impl Connection {
         })
     }
 
-    /// The address under which the kernel reports this connection's changes to others; for
-    /// a monitor that shall not report them.
+    /// The address under which the kernel reports this connection's changes to others; give it to
+    /// [`super::Monitor::ignoring`].
     #[must_use]
     pub fn port_id(&self) -> u32 {
         self.socket.port_id()

@@ -5,7 +5,10 @@
 mod batch;
 mod connection;
 mod expr;
+mod generation;
+mod monitor;
 mod object;
+mod observe;
 mod register;
 mod scope;
 pub mod uapi;
@@ -15,6 +18,8 @@ mod value;
 pub use batch::{Batch, Create};
 pub use connection::{CommitError, Connection, Failure};
 pub use expr::{CmpOp, CtKey, DynsetOp, Expr, FibAddress, MetaKey, NatKind, PayloadBase, Reject};
+pub use generation::Generation;
+pub use monitor::{Change, ChangeKind, Monitor, Notice, Stopper, Wake};
 pub use object::{
     Chain, ChainKind, Element, ElementData, ElementRef, Hook, HookPoint, Policy, Rule, Set,
     SetData, SetFlags, Table,

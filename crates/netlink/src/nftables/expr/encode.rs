@@ -187,10 +187,8 @@ impl Expr {
                     register(writer, uapi::NFTA_NAT_REG_PROTO_MIN, *port_reg);
                 }
             }
-            Self::Masquerade { fully_random } => {
-                if *fully_random {
-                    writer.u32_be(uapi::NFTA_MASQ_FLAGS, uapi::NF_NAT_RANGE_PROTO_RANDOM_FULLY);
-                }
+            Self::Masquerade { fully_random: true } => {
+                writer.u32_be(uapi::NFTA_MASQ_FLAGS, uapi::NF_NAT_RANGE_PROTO_RANDOM_FULLY);
             }
             Self::Reject(Reject::IcmpUnreachable { code }) => {
                 writer.u32_be(uapi::NFTA_REJECT_TYPE, uapi::NFT_REJECT_ICMP_UNREACH);

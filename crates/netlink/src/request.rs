@@ -1,0 +1,158 @@
+//! Questions to the kernel: one answer, or a dump.
+
+use nix::errno::Errno;
+
+use crate::attr::AttrWriter;
+use crate::message::{self, Header, Message, Messages};
+use crate::socket::{Socket, SocketError};
+
+/// Why the kernel did not answer a question or do a single thing.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// What was listed changed meanwhile; what was seen so far may miss objects. Ask again.
+    #[error("{operation} {object}: changed while it was read")]
+    Interrupted {
+        /// What was attempted.
+        operation: &'static str,
+        /// What it was attempted on.
+        object: String,
+    },
+    /// The kernel refused.
+    #[error("{operation} {object}: {}{}", errno.desc(), message.as_deref().map(|it| format!(" ({it})")).unwrap_or_default())]
+    Refused {
+        /// What was attempted.
+        operation: &'static str,
+        /// What it was attempted on.
+        object: String,
+        /// The kernel's reason as a number; `ENOENT` when the object is not there.
+        errno: Errno,
+        /// The kernel's reason in words, if it has any.
+        message: Option<String>,
+    },
+    /// The socket failed.
+    #[error("{operation} {object}")]
+    Socket {
+        /// What was attempted.
+        operation: &'static str,
+        /// What it was attempted on.
+        object: String,
+        /// The socket's reason.
+        source: SocketError,
+    },
+}
+
+/// A question, and how to name it in errors.
+pub(crate) struct Request<'a> {
+    pub(crate) operation: &'static str,
+    pub(crate) object: &'a str,
+    /// Subsystem and message.
+    pub(crate) kind: u16,
+    /// `NFPROTO_*`.
+    pub(crate) family: u8,
+    pub(crate) attrs: &'a dyn Fn(&mut AttrWriter),
+}
+
+impl Request<'_> {
+    /// Asks for a list and shows every message of it to `visit`.
+    pub(crate) fn dump(
+        &self,
+        socket: &mut Socket,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(&Message<'_>),
+    ) -> Result<(), RequestError> {
+        self.exchange(socket, buffer, message::DUMP, visit)
+    }
+
+    /// Asks for one thing, or to do one thing, and shows the answer, if it is more than an
+    /// acknowledgement, to `visit`.
+    pub(crate) fn ask(
+        &self,
+        socket: &mut Socket,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(&Message<'_>),
+    ) -> Result<(), RequestError> {
+        self.exchange(socket, buffer, message::ACK, visit)
+    }
+
+    fn exchange(
+        &self,
+        socket: &mut Socket,
+        buffer: &mut Vec<u8>,
+        flags: u16,
+        visit: &mut dyn FnMut(&Message<'_>),
+    ) -> Result<(), RequestError> {
+        self.drain(socket, buffer)?;
+        let sequence = socket.next_sequence();
+        let mut writer = AttrWriter::new();
+        let header = Header {
+            kind: self.kind,
+            flags,
+            sequence,
+            family: self.family,
+            resource: 0,
+        };
+        let start = message::begin(&mut writer, header);
+        (self.attrs)(&mut writer);
+        message::end(&mut writer, start);
+        if writer.take_oversized() {
+            return Err(self.refused(Errno::EMSGSIZE, None));
+        }
+        socket
+            .send(&[writer.as_bytes()])
+            .map_err(|it| self.failed(it))?;
+        let mut interrupted = false;
+        loop {
+            let datagram = socket.receive(buffer).map_err(|it| self.failed(it))?;
+            for message in Messages::new(datagram).filter(|it| it.sequence == sequence) {
+                interrupted |= message.flags & message::DUMP_INTERRUPTED != 0;
+                match message.answer() {
+                    None => visit(&message),
+                    Some(answer) => {
+                        return match answer.errno {
+                            Some(Errno::EINTR) => Err(self.interrupted()),
+                            Some(errno) => Err(self.refused(errno, answer.message)),
+                            None if interrupted => Err(self.interrupted()),
+                            None => Ok(()),
+                        };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads what an earlier question left; the kernel refuses a second dump before the first one
+    /// was read to its end.
+    fn drain(&self, socket: &Socket, buffer: &mut Vec<u8>) -> Result<(), RequestError> {
+        loop {
+            match socket.try_receive(buffer) {
+                Ok(Some(_)) | Err(SocketError::Overrun) => {}
+                Ok(None) => return Ok(()),
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+    }
+
+    fn interrupted(&self) -> RequestError {
+        RequestError::Interrupted {
+            operation: self.operation,
+            object: self.object.to_owned(),
+        }
+    }
+
+    fn refused(&self, errno: Errno, message: Option<String>) -> RequestError {
+        RequestError::Refused {
+            operation: self.operation,
+            object: self.object.to_owned(),
+            errno,
+            message,
+        }
+    }
+
+    fn failed(&self, source: SocketError) -> RequestError {
+        RequestError::Socket {
+            operation: self.operation,
+            object: self.object.to_owned(),
+            source,
+        }
+    }
+}
