@@ -1,0 +1,167 @@
+//! The backend: pure rendering on one side, a netlink connection on the other.
+
+use std::collections::BTreeMap;
+
+use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scale};
+use sluice_core::delta::Delta;
+use sluice_core::model::IpFamily;
+use sluice_core::plan::{NodePlan, Plan, PortPlan};
+use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Failure};
+
+use crate::apply;
+use crate::name::{ChainName, TABLE};
+use crate::object::{Key, Object, family_word};
+use crate::placement::{self, Placement};
+use crate::set::SetName;
+use crate::{layout, observe, render};
+
+/// The nftables data plane of one network namespace.
+#[derive(Debug)]
+pub struct Nftables {
+    connection: Connection,
+}
+
+impl Nftables {
+    /// Connects to nf_tables of the calling thread's network namespace. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// No netlink socket could be opened.
+    pub fn open() -> Result<Self, BackendError> {
+        let connection = Connection::open().map_err(|error| BackendError {
+            operation: "open netlink socket".into(),
+            reason: error.to_string(),
+            source: Some(Box::new(error)),
+        })?;
+        Ok(Self { connection })
+    }
+
+    /// Under which the kernel reports our own changes to those who watch.
+    pub fn port_id(&self) -> u32 {
+        self.connection.port_id()
+    }
+
+    /// Removes our tables of both families; returns those that were there.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked, refused, or a table of that name is not ours.
+    pub fn cleanup(&mut self) -> Result<Vec<String>, BackendError> {
+        let mut batch = Batch::new();
+        let mut removed = Vec::new();
+        for family in IpFamily::ALL {
+            if observe::owns_table(&mut self.connection, family)? {
+                batch.delete_table(0, apply::scope(family));
+                removed.push(format!("{} {TABLE}", family_word(family)));
+            }
+        }
+        let result = self.connection.commit(&batch);
+        result.map_err(|error| unknown("delete tables", error))?;
+        Ok(removed)
+    }
+
+    /// Asks the kernel to check that it has nf_tables and lets us use it, without changing
+    /// anything: a table is added and deleted in one transaction.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's answer: no permission, no nf_tables.
+    pub fn probe(&mut self) -> Result<(), BackendError> {
+        let mut batch = Batch::new();
+        let scope = sluice_netlink::nftables::Scope {
+            table: "sluice-probe",
+            ..apply::scope(IpFamily::V4)
+        };
+        batch.add_table(0, scope, None, Create::IfMissing);
+        batch.delete_table(1, scope);
+        let result = self.connection.commit(&batch);
+        result.map_err(|error| unknown("ask for nf_tables", error))
+    }
+}
+
+/// Every object of a plan, as a first sync would write it. Pure.
+pub fn render_plan(plan: &Plan) -> BTreeMap<Key, Object> {
+    let ports = plan.ports.values().flat_map(|port| {
+        let placement = placement::place(port, None);
+        render::port(port, &placement)
+    });
+    let standing = layout::standing(&plan.node, Scale::Small);
+    standing.into_iter().chain(ports).collect()
+}
+
+impl Backend for Nftables {
+    type Key = Key;
+    type Object = Object;
+    type Placement = Placement;
+
+    const LARGE: usize = 4096;
+
+    fn is_shared(key: &Key) -> bool {
+        matches!(
+            key,
+            Key::Chain(_, ChainName::Pool(..)) | Key::Element(_, SetName::Hairpin, _)
+        )
+    }
+
+    fn standing(&self, node: &NodePlan, scale: Scale) -> Objects<Self> {
+        layout::standing(node, scale)
+    }
+
+    fn place(&self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
+        placement::place(port, previous)
+    }
+
+    fn recover(&self, port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
+        placement::recover(port, observed)
+    }
+
+    fn render(&self, port: &PortPlan, placement: &Placement) -> Objects<Self> {
+        render::port(port, placement)
+    }
+
+    fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
+        observe::tables(&mut self.connection)
+    }
+
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
+        let transaction = apply::transaction(delta);
+        match self.connection.commit(&transaction.batch) {
+            Ok(()) => Ok(()),
+            Err(CommitError::Refused { failures })
+                if failures.iter().any(|it| !it.tags.is_empty()) =>
+            {
+                let refused = failures.iter().flat_map(|failure| {
+                    let keys = failure.tags.iter();
+                    let keys = keys.filter_map(|tag| transaction.keys.get(*tag as usize));
+                    keys.map(|key| RefusedObject {
+                        key: (*key).clone(),
+                        reason: reason(failure),
+                    })
+                });
+                Err(ApplyError::Refused(refused.collect()))
+            }
+            Err(error) => Err(unknown("write tables ip sluice and ip6 sluice", error).into()),
+        }
+    }
+}
+
+fn reason(failure: &Failure) -> String {
+    match &failure.message {
+        Some(message) => format!("{} ({message})", failure.errno.desc()),
+        None => failure.errno.desc().to_owned(),
+    }
+}
+
+fn unknown(operation: &str, error: CommitError) -> BackendError {
+    BackendError {
+        operation: operation.into(),
+        reason: match &error {
+            CommitError::Refused { failures } => {
+                let reasons: Vec<String> = failures.iter().map(reason).collect();
+                format!("kernel said: {}", reasons.join("; "))
+            }
+            other => other.to_string(),
+        },
+        source: Some(Box::new(error)),
+    }
+}

@@ -1,0 +1,292 @@
+//! The part of the ruleset that is always there: base chains, their rules, empty sets.
+//!
+//! ```text
+//! prerouting, output  -110  source-ranges   drop who may not connect
+//! prerouting, output  -100  services        frontend or NodePort ─▶ pool chain ─▶ dnat
+//! input               0     unserved, unserved-nodeports
+//! forward, output     0     unserved, cluster-ip-guard
+//! postrouting         100   masquerading
+//! ```
+
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sluice_core::backend::Scale;
+use sluice_core::model::IpFamily;
+use sluice_core::plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
+
+use crate::name::*;
+use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules};
+use crate::pool::{pool_chain, reserved_pools};
+use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
+use crate::set::{Element, ElementKey, ElementValue, SetName};
+
+/// Before other tables translate destinations at -100 (`NF_IP_PRI_NAT_DST`).
+const BEFORE_DNAT: i32 = -110;
+const DNAT: i32 = -100;
+const SNAT: i32 = 100;
+const FILTER: i32 = 0;
+
+/// The objects of both families that do not depend on any Service.
+pub(crate) fn standing(node: &NodePlan, scale: Scale) -> Vec<(Key, Object)> {
+    let mut objects = Vec::new();
+    for family in IpFamily::ALL {
+        let plan = node.family(family);
+        objects.push((Key::Table(family), Object::Table));
+        objects.extend(SetName::ALL.map(|set| (Key::Set(family, set), Object::Set)));
+        let chains = base_chains().into_iter().chain(inner_chains(node, family));
+        objects.extend(chains.map(|it| {
+            let rules = Rules::Ours(family, it.rules.into());
+            let chain = Chain {
+                hook: it.hook,
+                comment: it.comment.into(),
+                rules,
+            };
+            (
+                Key::Chain(family, ChainName::Standing(it.name)),
+                Object::Chain(chain),
+            )
+        }));
+        objects.extend(members(family, plan));
+        if scale == Scale::Large {
+            objects.extend(reserved_pools().map(|(kind, size)| pool_chain(family, kind, size)));
+        }
+    }
+    objects
+}
+
+struct StandingChain {
+    name: &'static str,
+    hook: Option<Hook>,
+    comment: &'static str,
+    rules: Vec<Rule>,
+}
+
+/// The chains that the kernel calls.
+fn base_chains() -> Vec<StandingChain> {
+    let base = |name, kind, point, priority, rules| StandingChain {
+        name,
+        hook: Some(Hook {
+            kind,
+            point,
+            priority,
+        }),
+        comment: "",
+        rules,
+    };
+    let jump = |chain| Rule::always(Action::Jump(ChainName::Standing(chain)));
+    let new = |chain| {
+        Rule::when(
+            Match::NewConnection,
+            Action::Jump(ChainName::Standing(chain)),
+        )
+    };
+    use HookKind::{Filter, Nat};
+    use HookPoint::{Forward, Input, Output, Postrouting, Prerouting};
+    vec![
+        base(
+            FILTER_PREROUTING,
+            Filter,
+            Prerouting,
+            BEFORE_DNAT,
+            vec![new(SOURCE_RANGES)],
+        ),
+        base(
+            FILTER_OUTPUT_BEFORE_DNAT,
+            Filter,
+            Output,
+            BEFORE_DNAT,
+            vec![new(SOURCE_RANGES)],
+        ),
+        base(NAT_PREROUTING, Nat, Prerouting, DNAT, vec![jump(SERVICES)]),
+        base(NAT_OUTPUT, Nat, Output, DNAT, vec![jump(SERVICES)]),
+        base(
+            FILTER_INPUT,
+            Filter,
+            Input,
+            FILTER,
+            vec![new(UNSERVED_NODE_PORTS), new(UNSERVED)],
+        ),
+        base(
+            FILTER_FORWARD,
+            Filter,
+            Forward,
+            FILTER,
+            vec![new(UNSERVED), new(CLUSTER_IP_GUARD)],
+        ),
+        base(
+            FILTER_OUTPUT,
+            Filter,
+            Output,
+            FILTER,
+            vec![new(UNSERVED), new(CLUSTER_IP_GUARD)],
+        ),
+        base(NAT_POSTROUTING, Nat, Postrouting, SNAT, vec![jump(MASQUERADE)]),
+    ]
+}
+
+/// The chains that those jump to.
+fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
+    let plan = node.family(family);
+    let mark = node.masquerade_mark;
+    let chain = |name, comment, rules| StandingChain {
+        name,
+        hook: None,
+        comment,
+        rules,
+    };
+    let verdict = |fields, set| Rule::always(Action::Verdict(fields, set));
+    let within = |fields, set| Match::In(Sense::Is, fields, SetRef::Standing(set));
+    let beyond = |fields, set| Match::In(Sense::IsNot, fields, SetRef::Standing(set));
+    let reject = Rule::always(Action::Reject);
+    vec![
+        chain(
+            SOURCE_RANGES,
+            "loadBalancerSourceRanges",
+            vec![
+                Rule::when(
+                    within(Fields::Frontend, SetName::RestrictedFrontends),
+                    Action::Drop,
+                )
+                .and(beyond(Fields::FrontendSource, SetName::AllowedSources)),
+            ],
+        ),
+        chain(
+            SERVICES,
+            "from what a client dials to a pool of endpoints",
+            vec![
+                verdict(Fields::Frontend, SetName::Frontends),
+                node_ports(plan, SetName::NodePorts),
+            ],
+        ),
+        chain(
+            UNSERVED,
+            "frontends without endpoints",
+            vec![verdict(Fields::Frontend, SetName::NoEndpoints)],
+        ),
+        chain(
+            UNSERVED_NODE_PORTS,
+            "NodePorts without endpoints",
+            vec![node_ports(plan, SetName::NoEndpointNodePorts)],
+        ),
+        chain(
+            CLUSTER_IP_GUARD,
+            "what no Service has at a ClusterIP or in a ServiceCIDR",
+            vec![
+                Rule::when(
+                    within(Fields::Destination, SetName::ClusterIps),
+                    Action::Reject,
+                ),
+                Rule::when(
+                    within(Fields::Destination, SetName::ServiceCidrs),
+                    Action::Drop,
+                ),
+            ],
+        ),
+        chain(REJECTED, "the client hears at once", vec![reject]),
+        chain(
+            CLUSTER_IP_CLIENTS,
+            "who is masqueraded on the way to a ClusterIP",
+            cluster_ip_clients(plan, mark),
+        ),
+        chain(
+            NEAR_CLIENTS,
+            "policy Local: this node and its pods go to any endpoint",
+            near_clients(plan, mark, Fields::Frontend, SetName::NearFrontends),
+        ),
+        chain(
+            NEAR_NODE_PORT_CLIENTS,
+            "policy Local: this node and its pods go to any endpoint",
+            near_clients(plan, mark, Fields::NodePort, SetName::NearNodePorts),
+        ),
+        chain(
+            MARK_FOR_MASQUERADE,
+            "the reply must come back through this node",
+            vec![Rule::always(Action::Mark(mark))],
+        ),
+        chain(MASQUERADE, "marked or reaching itself", masquerade(mark)),
+    ]
+}
+
+fn node_ports(plan: &FamilyPlan, set: SetName) -> Rule {
+    let rule = Rule::always(Action::Verdict(Fields::NodePort, set));
+    let listed = Match::In(
+        Sense::Is,
+        Fields::Destination,
+        SetRef::Standing(SetName::NodePortIps),
+    );
+    match &plan.node_ports {
+        NodePortMatch::AnyLocal => rule
+            .and(Match::DestinationNotLoopback)
+            .and(Match::DestinationIsLocal),
+        NodePortMatch::LocalWithin(_) => rule
+            .and(listed)
+            .and(Match::DestinationNotLoopback)
+            .and(Match::DestinationIsLocal),
+        NodePortMatch::Only(_) => rule.and(listed),
+    }
+}
+
+fn cluster_ip_clients(plan: &FamilyPlan, mark: u32) -> Vec<Rule> {
+    match (&plan.cluster_ip_masquerade, &plan.local_traffic) {
+        (ClusterIpMasquerade::Everybody, _) => vec![Rule::always(Action::Mark(mark))],
+        (ClusterIpMasquerade::NotLocalPods, Some(local)) => {
+            vec![Rule::when(pod_of_node(Sense::IsNot, local), Action::Mark(mark))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn near_clients(plan: &FamilyPlan, mark: u32, fields: Fields, set: SetName) -> Vec<Rule> {
+    let pods = plan.local_traffic.as_ref();
+    let pods = pods.map(|local| {
+        Rule::when(pod_of_node(Sense::Is, local), Action::Verdict(fields, set))
+    });
+    let node = Rule::when(Match::SourceIsLocal, Action::Mark(mark))
+        .then(Action::Verdict(fields, set));
+    pods.into_iter().chain([node]).collect()
+}
+
+fn pod_of_node(sense: Sense, local: &LocalTraffic) -> Match {
+    match local {
+        LocalTraffic::From(net) => Match::Source(sense, *net),
+        LocalTraffic::Interface(name) => Match::Interface(sense, name.clone()),
+        LocalTraffic::InterfacePrefix(prefix) => Match::InterfacePrefix(sense, prefix.clone()),
+    }
+}
+
+fn masquerade(mark: u32) -> Vec<Rule> {
+    let itself = Match::In(
+        Sense::Is,
+        Fields::Hairpin,
+        SetRef::Standing(SetName::Hairpin),
+    );
+    vec![
+        Rule::when(Match::Marked(mark), Action::Unmark(mark)).then(Action::Masquerade),
+        Rule::when(Match::DestinationTranslated, Action::Masquerade).and(itself),
+    ]
+}
+
+/// The elements that the node itself contributes.
+fn members(family: IpFamily, plan: &FamilyPlan) -> Vec<(Key, Object)> {
+    let element = |set, net: IpNet, comment: Option<&str>| {
+        let element = Element {
+            value: ElementValue::Member,
+            comment: comment.map(Arc::from),
+        };
+        (
+            Key::Element(family, set, ElementKey::Range(net)),
+            Object::Element(element),
+        )
+    };
+    let cidrs = plan.service_cidrs.iter();
+    let cidrs = cidrs.map(|net| element(SetName::ServiceCidrs, *net, None));
+    let node_ports: Vec<IpNet> = match &plan.node_ports {
+        NodePortMatch::AnyLocal => Vec::new(),
+        NodePortMatch::LocalWithin(nets) => nets.clone(),
+        NodePortMatch::Only(only) => only.map(IpNet::from).into_iter().collect(),
+    };
+    let node_ports = node_ports.into_iter();
+    let node_ports = node_ports.map(|net| element(SetName::NodePortIps, net, None));
+    cidrs.chain(node_ports).collect()
+}

@@ -1,0 +1,196 @@
+//! Names of tables, chains and sets, as an operator reads them in `nft list ruleset`.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use sluice_core::model::ServicePortName;
+
+/// Both families' table.
+pub const TABLE: &str = "sluice";
+
+/// Longest name that we write. The kernel's limit is 255 (`NFT_NAME_MAXLEN` without the NUL).
+const MAX_NAME: usize = 240;
+
+/// What kind of client a pool chain serves, and which map its endpoints are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PoolKind {
+    /// Clients of a ClusterIP.
+    ClusterIp,
+    /// Clients of a load balancer address or external IP, policy Cluster.
+    External,
+    /// Clients outside this node of such an address, policy Local.
+    Local,
+    /// Clients on this node of such an address, policy Local: any endpoint.
+    Near,
+    /// Clients of a NodePort, policy Cluster.
+    NodePort,
+    /// Clients outside this node of a NodePort, policy Local.
+    LocalNodePort,
+    /// Clients on this node of a NodePort, policy Local: any endpoint.
+    NearNodePort,
+}
+
+impl PoolKind {
+    /// Every kind.
+    pub const ALL: [Self; 7] = [
+        Self::ClusterIp,
+        Self::External,
+        Self::Local,
+        Self::Near,
+        Self::NodePort,
+        Self::LocalNodePort,
+        Self::NearNodePort,
+    ];
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::ClusterIp => "cluster-ip-",
+            Self::External => "external-",
+            Self::Local => "local-",
+            Self::Near => "near-",
+            Self::NodePort => "nodeport-",
+            Self::LocalNodePort => "local-nodeport-",
+            Self::NearNodePort => "near-nodeport-",
+        }
+    }
+}
+
+/// A chain of our table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ChainName {
+    /// One of the chains that are always there.
+    Standing(&'static str),
+    /// Balances over pools of this many endpoints.
+    Pool(PoolKind, u32),
+    /// A chain of one service port or one of its endpoints, or one that we did not make.
+    Named(Arc<str>),
+}
+
+impl ChainName {
+    /// The chain of this name; the inverse of `Display`.
+    pub fn parse(name: &str) -> Self {
+        if let Some(known) = STANDING_CHAINS.iter().find(|it| **it == name) {
+            return Self::Standing(known);
+        }
+        let pool = PoolKind::ALL.into_iter().find_map(|kind| {
+            let digits = name.strip_prefix(kind.prefix())?;
+            let size: u32 = digits.parse().ok()?;
+            (size.to_string() == digits).then_some(Self::Pool(kind, size))
+        });
+        pool.unwrap_or_else(|| Self::Named(name.into()))
+    }
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Standing(name) => f.write_str(name),
+            Self::Pool(kind, size) => write!(f, "{}{size}", kind.prefix()),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+pub(crate) const NAT_PREROUTING: &str = "nat-prerouting";
+pub(crate) const NAT_OUTPUT: &str = "nat-output";
+pub(crate) const NAT_POSTROUTING: &str = "nat-postrouting";
+pub(crate) const FILTER_PREROUTING: &str = "filter-prerouting";
+pub(crate) const FILTER_OUTPUT_BEFORE_DNAT: &str = "filter-output-before-dnat";
+pub(crate) const FILTER_INPUT: &str = "filter-input";
+pub(crate) const FILTER_FORWARD: &str = "filter-forward";
+pub(crate) const FILTER_OUTPUT: &str = "filter-output";
+pub(crate) const SERVICES: &str = "services";
+pub(crate) const SOURCE_RANGES: &str = "source-ranges";
+pub(crate) const UNSERVED: &str = "unserved";
+pub(crate) const UNSERVED_NODE_PORTS: &str = "unserved-nodeports";
+pub(crate) const CLUSTER_IP_GUARD: &str = "cluster-ip-guard";
+pub(crate) const REJECTED: &str = "rejected";
+pub(crate) const CLUSTER_IP_CLIENTS: &str = "cluster-ip-clients";
+pub(crate) const NEAR_CLIENTS: &str = "near-clients";
+pub(crate) const NEAR_NODE_PORT_CLIENTS: &str = "near-nodeport-clients";
+pub(crate) const MARK_FOR_MASQUERADE: &str = "mark-for-masquerade";
+pub(crate) const MASQUERADE: &str = "masquerading";
+
+const STANDING_CHAINS: [&str; 19] = [
+    NAT_PREROUTING,
+    NAT_OUTPUT,
+    NAT_POSTROUTING,
+    FILTER_PREROUTING,
+    FILTER_OUTPUT_BEFORE_DNAT,
+    FILTER_INPUT,
+    FILTER_FORWARD,
+    FILTER_OUTPUT,
+    SERVICES,
+    SOURCE_RANGES,
+    UNSERVED,
+    UNSERVED_NODE_PORTS,
+    CLUSTER_IP_GUARD,
+    REJECTED,
+    CLUSTER_IP_CLIENTS,
+    NEAR_CLIENTS,
+    NEAR_NODE_PORT_CLIENTS,
+    MARK_FOR_MASQUERADE,
+    MASQUERADE,
+];
+
+/// Which chain of a service port with session affinity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AffinityChain {
+    /// Entry for clients of the ClusterIP.
+    ClusterIp,
+    /// Entry for external clients, policy Cluster.
+    External,
+    /// Entry for external clients of an address, policy Local.
+    Outside,
+    /// Entry for external clients of a NodePort, policy Local.
+    OutsideNodePort,
+    /// Chooses among the cluster pool.
+    Cluster,
+    /// Chooses among the local pool.
+    Local,
+}
+
+impl AffinityChain {
+    /// The chain's name for one service port.
+    pub(crate) fn of(self, port: &ServicePortName) -> ChainName {
+        let prefix = match self {
+            Self::ClusterIp => "affinity-cluster-ip",
+            Self::External => "affinity-external",
+            Self::Outside => "affinity-outside",
+            Self::OutsideNodePort => "affinity-outside-nodeport",
+            Self::Cluster => "affinity",
+            Self::Local => "affinity-local",
+        };
+        ChainName::Named(bounded(format!("{prefix}/{}", path(port))).into())
+    }
+}
+
+/// Name of the chain and of the set that hold the clients of one endpoint. Colons of IPv6
+/// addresses become dots: nft allows none in names.
+pub(crate) fn sticky(port: &ServicePortName, endpoint: SocketAddr) -> Arc<str> {
+    let ip = endpoint.ip().to_string().replace(':', ".");
+    bounded(format!("sticky/{}__{ip}/{}", path(port), endpoint.port())).into()
+}
+
+/// `namespace/name/protocol/port`, as kube-proxy's nftables mode writes it.
+fn path(port: &ServicePortName) -> String {
+    let service = &port.service;
+    format!(
+        "{}/{}/{}/{}",
+        service.namespace, service.name, port.protocol, port.port
+    )
+}
+
+/// Cuts a name to what the kernel takes; a hash of the whole keeps it unique.
+fn bounded(name: String) -> String {
+    if name.len() <= MAX_NAME {
+        return name;
+    }
+    // FNV-1a: short, and the same in every release, so that a restart finds its own names.
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let end = name.floor_char_boundary(MAX_NAME - 20);
+    format!("{}...{hash:016x}", &name[..end])
+}

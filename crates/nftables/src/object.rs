@@ -1,0 +1,173 @@
+//! The keyed objects that the ruleset is made of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sluice_core::model::IpFamily;
+use sluice_netlink::nftables::Expr;
+
+use crate::encode;
+use crate::name::{ChainName, TABLE};
+use crate::rule::Rule;
+use crate::set::{Element, ElementKey, SetName};
+
+/// Identity of an object of our tables. The order is the order of creation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// The table of a family.
+    Table(IpFamily),
+    /// A set that is always there.
+    Set(IpFamily, SetName),
+    /// The clients of one endpoint, or a set that we did not make.
+    NamedSet(IpFamily, Arc<str>),
+    /// A chain.
+    Chain(IpFamily, ChainName),
+    /// An element of a set that is always there.
+    Element(IpFamily, SetName, ElementKey),
+}
+
+impl Key {
+    /// The family of the table that the object is in.
+    pub fn family(&self) -> IpFamily {
+        match self {
+            Self::Table(family)
+            | Self::Set(family, _)
+            | Self::NamedSet(family, _)
+            | Self::Chain(family, _)
+            | Self::Element(family, ..) => *family,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let table = format_args!("{} {TABLE}", family_word(self.family()));
+        match self {
+            Self::Table(_) => write!(f, "table {table}"),
+            Self::Set(_, set) => write!(f, "set {table} {set}"),
+            Self::NamedSet(_, set) => write!(f, "set {table} {set}"),
+            Self::Chain(_, chain) => write!(f, "chain {table} {chain}"),
+            Self::Element(_, set, key) => write!(f, "element {table} {set} {{ {key} }}"),
+        }
+    }
+}
+
+/// Comment of our tables: by it we know them.
+pub(crate) const TABLE_COMMENT: &str = "Sluice: Kubernetes Services of this node";
+
+/// A family as nft names it.
+pub(crate) fn family_word(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::V4 => "ip",
+        IpFamily::V6 => "ip6",
+    }
+}
+
+/// Everything we want to be true of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// A table of ours.
+    Table,
+    /// A set whose definition follows from its name.
+    Set,
+    /// A set that remembers clients.
+    Sticky(Sticky),
+    /// A chain.
+    Chain(Chain),
+    /// An element.
+    Element(Element),
+    /// Something under one of our names that we would not have made.
+    Foreign,
+}
+
+/// A set that remembers the clients of one endpoint. How long is said by the rule that fills it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sticky {
+    /// For people.
+    pub comment: Arc<str>,
+}
+
+/// A chain with its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Where the kernel calls it; `None` when only other chains do.
+    pub hook: Option<Hook>,
+    /// For people; empty when the name says it all.
+    pub comment: Arc<str>,
+    /// Its rules.
+    pub rules: Rules,
+}
+
+/// A place where the kernel calls a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// `filter` or `nat`.
+    pub kind: HookKind,
+    /// Which way the packet goes.
+    pub point: HookPoint,
+    /// Order among the chains there, lowest first.
+    pub priority: i32,
+}
+
+/// Type of a base chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookKind {
+    /// May drop and refuse.
+    Filter,
+    /// May translate; sees the first packet of a connection only.
+    Nat,
+}
+
+/// Netfilter hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookPoint {
+    /// Arriving, before routing.
+    Prerouting,
+    /// Arriving for the node itself.
+    Input,
+    /// Passing through.
+    Forward,
+    /// Sent by the node itself.
+    Output,
+    /// Leaving, after routing.
+    Postrouting,
+}
+
+/// The rules of a chain: as we write them, or as the kernel shows them. The two are equal when
+/// ours would look like that in the kernel.
+#[derive(Clone, Debug)]
+pub enum Rules {
+    /// Rendered by us, for a table of this family.
+    Ours(IpFamily, Arc<[Rule]>),
+    /// Read from the kernel.
+    Observed(Vec<Vec<Expr>>),
+}
+
+impl Rules {
+    /// The rules as values; none for rules read from the kernel.
+    pub fn as_rules(&self) -> &[Rule] {
+        match self {
+            Self::Ours(_, rules) => rules,
+            Self::Observed(_) => &[],
+        }
+    }
+}
+
+impl PartialEq for Rules {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ours(a_family, a), Self::Ours(b_family, b)) => a_family == b_family && a == b,
+            (Self::Observed(a), Self::Observed(b)) => a == b,
+            (Self::Ours(family, rules), Self::Observed(seen))
+            | (Self::Observed(seen), Self::Ours(family, rules)) => {
+                rules.len() == seen.len()
+                    && rules
+                        .iter()
+                        .zip(seen)
+                        .all(|(rule, seen)| encode::rule(*family, rule) == *seen)
+            }
+        }
+    }
+}
+
+impl Eq for Rules {}

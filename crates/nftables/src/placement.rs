@@ -1,0 +1,118 @@
+//! Slots: which endpoint of a pool has which number in the kernel's maps.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use sluice_core::plan::{Frontend, Pool, PortPlan, Scope};
+
+use crate::object::{Key, Object};
+use crate::render::{slot_key, slots_set};
+use crate::set::{Element, ElementValue};
+
+/// The slots of a service port's pools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Slot to index in the cluster pool.
+    cluster: Box<[u32]>,
+    /// Slot to index in the local pool.
+    local: Box<[u32]>,
+}
+
+impl Placement {
+    /// Slot to index in the pool of this scope.
+    pub(crate) fn slots(&self, scope: Scope) -> &[u32] {
+        match scope {
+            Scope::Cluster => &self.cluster,
+            Scope::Local => &self.local,
+        }
+    }
+}
+
+/// Places the endpoints of a port so that few slots change: who stays keeps its slot, newcomers
+/// take the slots of those who left, and what is then too many at the end moves into the gaps.
+pub(crate) fn place(port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
+    let place_pool = |scope| {
+        let old = previous.map(|(plan, placement)| addresses(plan, placement, scope));
+        assign(port.pool(scope), &old.unwrap_or_default())
+    };
+    Placement {
+        cluster: place_pool(Scope::Cluster),
+        local: place_pool(Scope::Local),
+    }
+}
+
+fn addresses(plan: &PortPlan, placement: &Placement, scope: Scope) -> Vec<SocketAddr> {
+    let Some(pool) = plan.pool(scope) else {
+        return Vec::new();
+    };
+    let endpoints = pool.endpoints();
+    let slots = placement.slots(scope).iter();
+    slots
+        .filter_map(|&index| endpoints.get(index as usize))
+        .map(|it| it.addr)
+        .collect()
+}
+
+/// `old`: the addresses by slot until now.
+fn assign(pool: Option<&Pool>, old: &[SocketAddr]) -> Box<[u32]> {
+    let Some(pool) = pool else {
+        return Box::default();
+    };
+    let endpoints = pool.endpoints();
+    let index_of = |addr: &SocketAddr| endpoints.binary_search_by(|it| it.addr.cmp(addr)).ok();
+    let mut slots: Vec<Option<u32>> = vec![None; endpoints.len()];
+    let mut placed = vec![false; endpoints.len()];
+    for (slot, addr) in old.iter().enumerate().take(slots.len()) {
+        if let Some(index) = index_of(addr)
+            && !placed[index]
+        {
+            placed[index] = true;
+            slots[slot] = Some(to_u32(index));
+        }
+    }
+    // Whoever has no slot yet: those beyond the new end, and newcomers.
+    let mut waiting = (0..endpoints.len()).filter(|&index| !placed[index]);
+    let filled = slots
+        .iter()
+        .map(|slot| slot.or_else(|| waiting.next().map(to_u32)));
+    filled.flatten().collect()
+}
+
+fn to_u32(index: usize) -> u32 {
+    u32::try_from(index).expect("a pool has fewer than 2^32 endpoints: slices are bounded")
+}
+
+/// Reads the slots of a port back from the kernel's elements. All frontends of a port share them,
+/// so the first that has any is enough.
+pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
+    let recover_pool = |scope| {
+        let seen = port.frontends.iter().find_map(|planned| {
+            let set = slots_set(&planned.frontend, planned.route, scope)?;
+            let seen = observed_slots(&planned.frontend, set, observed);
+            (!seen.is_empty()).then_some(seen)
+        });
+        assign(port.pool(scope), &seen.unwrap_or_default())
+    };
+    Placement {
+        cluster: recover_pool(Scope::Cluster),
+        local: recover_pool(Scope::Local),
+    }
+}
+
+fn observed_slots(
+    frontend: &Frontend,
+    set: crate::set::SetName,
+    observed: &BTreeMap<Key, Object>,
+) -> Vec<SocketAddr> {
+    let slots = (0..).map_while(|slot| {
+        let key = Key::Element(frontend.family(), set, slot_key(frontend, slot));
+        match observed.get(&key) {
+            Some(Object::Element(Element {
+                value: ElementValue::Endpoint(addr),
+                ..
+            })) => Some(*addr),
+            _ => None,
+        }
+    });
+    slots.collect()
+}

@@ -1,0 +1,69 @@
+//! Pool chains: one per kind of frontend and number of endpoints, shared by all Services.
+
+use std::sync::Arc;
+
+use sluice_core::model::IpFamily;
+
+use crate::name::{
+    CLUSTER_IP_CLIENTS, ChainName, MARK_FOR_MASQUERADE, NEAR_CLIENTS, NEAR_NODE_PORT_CLIENTS,
+    PoolKind,
+};
+use crate::object::{Chain, Key, Object, Rules};
+use crate::rule::{Action, Fields, Rule};
+use crate::set::SetName;
+
+/// Sizes that a large plan prepares for. A rule that binds a map makes the kernel walk all its
+/// elements (`nf_tables_bind_set`), so these are bound while the maps are small.
+const RESERVED_SIZES: u32 = 16;
+/// The same for ClusterIPs, which every Service has.
+const RESERVED_CLUSTER_IP_SIZES: u32 = 64;
+
+/// The pool chains to have ready ahead of need.
+pub(crate) fn reserved_pools() -> impl Iterator<Item = (PoolKind, u32)> {
+    PoolKind::ALL.into_iter().flat_map(|kind| {
+        let last = match kind {
+            PoolKind::ClusterIp => RESERVED_CLUSTER_IP_SIZES,
+            _ => RESERVED_SIZES,
+        };
+        (1..=last).map(move |size| (kind, size))
+    })
+}
+
+/// The map that holds the endpoints of a kind, and the fields that lead to them.
+pub(crate) fn endpoints_of(kind: PoolKind) -> (Fields, SetName) {
+    match kind {
+        PoolKind::ClusterIp | PoolKind::External | PoolKind::Near => {
+            (Fields::Frontend, SetName::Endpoints)
+        }
+        PoolKind::Local => (Fields::Frontend, SetName::LocalEndpoints),
+        PoolKind::NodePort | PoolKind::NearNodePort => {
+            (Fields::NodePort, SetName::NodePortEndpoints)
+        }
+        PoolKind::LocalNodePort => (Fields::NodePort, SetName::LocalNodePortEndpoints),
+    }
+}
+
+/// The chain of a kind and size. Size 0 exists for Local policies without an endpoint here: who
+/// is near still gets through, the rest falls through and is dropped.
+pub(crate) fn pool_chain(family: IpFamily, kind: PoolKind, size: u32) -> (Key, Object) {
+    let first = match kind {
+        PoolKind::ClusterIp => Some(CLUSTER_IP_CLIENTS),
+        PoolKind::External | PoolKind::NodePort => Some(MARK_FOR_MASQUERADE),
+        PoolKind::Local => Some(NEAR_CLIENTS),
+        PoolKind::LocalNodePort => Some(NEAR_NODE_PORT_CLIENTS),
+        PoolKind::Near | PoolKind::NearNodePort => None,
+    };
+    let first = first.map(|chain| Rule::always(Action::Jump(ChainName::Standing(chain))));
+    let (fields, set) = endpoints_of(kind);
+    let balance = (size > 0).then(|| Rule::always(Action::Balance(fields, size, set)));
+    let rules: Arc<[Rule]> = first.into_iter().chain(balance).collect();
+    let chain = Chain {
+        hook: None,
+        comment: "".into(),
+        rules: Rules::Ours(family, rules),
+    };
+    (
+        Key::Chain(family, ChainName::Pool(kind, size)),
+        Object::Chain(chain),
+    )
+}

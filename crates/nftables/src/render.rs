@@ -1,0 +1,267 @@
+//! The elements and chains that carry out the plan of one service port.
+
+use std::sync::Arc;
+
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_core::plan::{Frontend, PlannedFrontend, PortPlan, Route, Scope, Verdict};
+
+use crate::affinity;
+use crate::name::{AffinityChain, ChainName, PoolKind, REJECTED};
+use crate::object::{Key, Object};
+use crate::placement::Placement;
+use crate::pool::{endpoints_of, pool_chain};
+use crate::set::{Element, ElementKey, ElementValue, SetName};
+
+/// The objects of one service port. Exactly one of an element in `frontends` or `no-endpoints`
+/// exists for a frontend, or both when only near clients get through.
+pub(crate) fn port(port: &PortPlan, placement: &Placement) -> Vec<(Key, Object)> {
+    let mut out = Render {
+        port,
+        placement,
+        label: port.key.name.to_string().into(),
+        objects: Vec::with_capacity(port.frontends.len() * 12 + 2),
+    };
+    for planned in &port.frontends {
+        out.frontend(planned);
+        out.source_ranges(planned);
+    }
+    out.cluster_ip();
+    out.hairpin();
+    if port.affinity_seconds.is_some() {
+        affinity::render(port, &mut out.objects);
+    }
+    out.objects
+}
+
+/// The map that holds the endpoints of a scope for a frontend; `None` when the frontend does not
+/// send anyone there, or no map is involved.
+pub(crate) fn slots_set(frontend: &Frontend, route: Route, scope: Scope) -> Option<SetName> {
+    let names = Names::of(frontend);
+    let sends = |verdict, kind| (verdict == Verdict::Balance(scope)).then_some(kind);
+    let pool = match (route, scope) {
+        (Route::Internal(verdict), _) => sends(verdict, PoolKind::ClusterIp),
+        (Route::External(verdict), _) => sends(verdict, names.external),
+        (Route::ExternalLocal { .. }, Scope::Cluster) => Some(names.near),
+        (Route::ExternalLocal { .. }, Scope::Local) => Some(names.local),
+    };
+    pool.map(|kind| endpoints_of(kind).1)
+}
+
+/// The key of an endpoint in the maps that [`slots_set`] names.
+pub(crate) fn slot_key(frontend: &Frontend, slot: u32) -> ElementKey {
+    match *frontend {
+        Frontend::Address {
+            addr,
+            port,
+            protocol,
+        } => ElementKey::FrontendSlot(addr, protocol, port, slot),
+        Frontend::NodePort { port, protocol, .. } => ElementKey::NodePortSlot(protocol, port, slot),
+    }
+}
+
+fn frontend_key(frontend: &Frontend) -> ElementKey {
+    match *frontend {
+        Frontend::Address {
+            addr,
+            port,
+            protocol,
+        } => ElementKey::Frontend(addr, protocol, port),
+        Frontend::NodePort { port, protocol, .. } => ElementKey::NodePort(protocol, port),
+    }
+}
+
+/// The sets and chains that serve a kind of frontend.
+struct Names {
+    frontends: SetName,
+    near_frontends: SetName,
+    nowhere: SetName,
+    external: PoolKind,
+    near: PoolKind,
+    local: PoolKind,
+    outside: AffinityChain,
+}
+
+impl Names {
+    const fn of(frontend: &Frontend) -> Self {
+        match frontend {
+            Frontend::Address { .. } => Self {
+                frontends: SetName::Frontends,
+                near_frontends: SetName::NearFrontends,
+                nowhere: SetName::NoEndpoints,
+                external: PoolKind::External,
+                near: PoolKind::Near,
+                local: PoolKind::Local,
+                outside: AffinityChain::Outside,
+            },
+            Frontend::NodePort { .. } => Self {
+                frontends: SetName::NodePorts,
+                near_frontends: SetName::NearNodePorts,
+                nowhere: SetName::NoEndpointNodePorts,
+                external: PoolKind::NodePort,
+                near: PoolKind::NearNodePort,
+                local: PoolKind::LocalNodePort,
+                outside: AffinityChain::OutsideNodePort,
+            },
+        }
+    }
+}
+
+struct Render<'a> {
+    port: &'a PortPlan,
+    placement: &'a Placement,
+    /// `namespace/name:port`: the comment of everything that belongs to the port.
+    label: Arc<str>,
+    objects: Vec<(Key, Object)>,
+}
+
+impl Render<'_> {
+    fn frontend(&mut self, planned: &PlannedFrontend) {
+        let frontend = &planned.frontend;
+        let names = Names::of(frontend);
+        match planned.route {
+            Route::Internal(Verdict::Balance(scope)) => {
+                let to = (PoolKind::ClusterIp, AffinityChain::ClusterIp);
+                self.balance(frontend, names.frontends, to, scope);
+            }
+            Route::External(Verdict::Balance(scope)) => {
+                let to = (names.external, AffinityChain::External);
+                self.balance(frontend, names.frontends, to, scope);
+            }
+            Route::Internal(Verdict::Drop) | Route::External(Verdict::Drop) => {
+                self.element(frontend, names.nowhere, ElementValue::Drop);
+            }
+            Route::Internal(Verdict::Reject) | Route::External(Verdict::Reject) => {
+                let rejected = ElementValue::Goto(ChainName::Standing(REJECTED));
+                self.element(frontend, names.nowhere, rejected);
+            }
+            Route::ExternalLocal { far } => {
+                let to = (names.near, AffinityChain::Cluster);
+                self.balance(frontend, names.near_frontends, to, Scope::Cluster);
+                match far {
+                    Verdict::Balance(scope) => {
+                        let to = (names.local, names.outside);
+                        self.balance(frontend, names.frontends, to, scope);
+                    }
+                    Verdict::Drop | Verdict::Reject => {
+                        self.pool(frontend, names.frontends, names.local, 0);
+                        self.element(frontend, names.nowhere, ElementValue::Drop);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `frontend` in `set` leads to a pool chain, or to the port's own chain if clients stick.
+    fn balance(
+        &mut self,
+        frontend: &Frontend,
+        set: SetName,
+        (kind, chain): (PoolKind, AffinityChain),
+        scope: Scope,
+    ) {
+        if self.port.affinity_seconds.is_some() {
+            let chain = chain.of(&self.port.key.name);
+            return self.element(frontend, set, ElementValue::Goto(chain));
+        }
+        let Some(pool) = self.port.pool(scope) else {
+            return;
+        };
+        let slots = self.placement.slots(scope);
+        let family = frontend.family();
+        let (_, endpoints) = endpoints_of(kind);
+        for (slot, &index) in (0..).zip(slots) {
+            let endpoint = &pool.endpoints()[index as usize];
+            let element = Element {
+                value: ElementValue::Endpoint(endpoint.addr),
+                comment: Some(endpoint.target.as_ref().unwrap_or(&self.label).clone()),
+            };
+            self.objects.push((
+                Key::Element(family, endpoints, slot_key(frontend, slot)),
+                Object::Element(element),
+            ));
+        }
+        let size = u32::try_from(slots.len()).expect("slots are numbered by u32");
+        self.pool(frontend, set, kind, size);
+    }
+
+    fn pool(&mut self, frontend: &Frontend, set: SetName, kind: PoolKind, size: u32) {
+        self.objects.push(pool_chain(frontend.family(), kind, size));
+        let chain = ChainName::Pool(kind, size);
+        self.element(frontend, set, ElementValue::Goto(chain));
+    }
+
+    fn element(&mut self, frontend: &Frontend, set: SetName, value: ElementValue) {
+        let key = Key::Element(frontend.family(), set, frontend_key(frontend));
+        self.labelled(key, value);
+    }
+
+    fn labelled(&mut self, key: Key, value: ElementValue) {
+        let element = Element {
+            value,
+            comment: Some(self.label.clone()),
+        };
+        self.objects.push((key, Object::Element(element)));
+    }
+
+    fn source_ranges(&mut self, planned: &PlannedFrontend) {
+        let Some(allowed) = &planned.allowed_sources else {
+            return;
+        };
+        let Frontend::Address {
+            addr,
+            port,
+            protocol,
+        } = planned.frontend
+        else {
+            return;
+        };
+        let family = IpFamily::of(&addr);
+        let restricted = ElementKey::Frontend(addr, protocol, port);
+        self.labelled(
+            Key::Element(family, SetName::RestrictedFrontends, restricted),
+            ElementValue::Member,
+        );
+        for net in allowed {
+            let key = ElementKey::FrontendSource(addr, protocol, port, *net);
+            self.labelled(
+                Key::Element(family, SetName::AllowedSources, key),
+                ElementValue::Member,
+            );
+        }
+    }
+
+    fn cluster_ip(&mut self) {
+        if let Some(addr) = self.port.guarded_cluster_ip {
+            let element = Element {
+                value: ElementValue::Member,
+                comment: Some(self.port.key.name.service.to_string().into()),
+            };
+            self.objects.push((
+                Key::Element(
+                    self.port.key.family,
+                    SetName::ClusterIps,
+                    ElementKey::Address(addr),
+                ),
+                Object::Element(element),
+            ));
+        }
+    }
+
+    /// Several Services may share an endpoint, so these elements carry no comment of one.
+    fn hairpin(&mut self) {
+        let protocol: Protocol = self.port.key.name.protocol;
+        for endpoint in self.port.reachable() {
+            if endpoint.local {
+                let key = ElementKey::Hairpin(endpoint.addr.ip(), protocol, endpoint.addr.port());
+                let element = Element {
+                    value: ElementValue::Member,
+                    comment: None,
+                };
+                self.objects.push((
+                    Key::Element(self.port.key.family, SetName::Hairpin, key),
+                    Object::Element(element),
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! The named sets and maps that hold Services and endpoints.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sluice_core::model::Protocol;
+
+use crate::name::ChainName;
+
+/// A set or map that is always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SetName {
+    /// Virtual IP and port to what to do.
+    Frontends,
+    /// The same for clients on this node, where the external policy is Local.
+    NearFrontends,
+    /// Port of the node to what to do.
+    NodePorts,
+    /// The same for clients on this node, where the external policy is Local.
+    NearNodePorts,
+    /// Frontend and slot to endpoint.
+    Endpoints,
+    /// Frontend and slot to endpoint of this node.
+    LocalEndpoints,
+    /// NodePort and slot to endpoint.
+    NodePortEndpoints,
+    /// NodePort and slot to endpoint of this node.
+    LocalNodePortEndpoints,
+    /// Frontends that lead nowhere: dropped or refused.
+    NoEndpoints,
+    /// NodePorts that lead nowhere: dropped or refused.
+    NoEndpointNodePorts,
+    /// Frontends with source ranges.
+    RestrictedFrontends,
+    /// Frontend and range of sources that may connect.
+    AllowedSources,
+    /// ClusterIPs of Services: their undefined ports are refused.
+    ClusterIps,
+    /// Ranges of ClusterIPs: what no Service has there is dropped.
+    ServiceCidrs,
+    /// Addresses of the node that answer on NodePorts.
+    NodePortIps,
+    /// Endpoints of this node that may reach themselves.
+    Hairpin,
+}
+
+/// What identifies an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// An address.
+    Address,
+    /// A range of addresses.
+    Range,
+    /// Address, protocol, port.
+    Frontend,
+    /// Protocol, port.
+    NodePort,
+    /// Address, protocol, port, slot.
+    FrontendSlot,
+    /// Protocol, port, slot.
+    NodePortSlot,
+    /// Source, destination, protocol, port.
+    Hairpin,
+    /// Address, protocol, port, range of sources.
+    FrontendSource,
+}
+
+/// What an element leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    /// Nothing: the element is a member of a set.
+    Member,
+    /// A chain or a verdict.
+    Verdict,
+    /// Address and port of an endpoint.
+    Endpoint,
+}
+
+impl SetName {
+    /// Every set, in the order they are listed.
+    pub const ALL: [Self; 16] = [
+        Self::Frontends,
+        Self::NearFrontends,
+        Self::NodePorts,
+        Self::NearNodePorts,
+        Self::Endpoints,
+        Self::LocalEndpoints,
+        Self::NodePortEndpoints,
+        Self::LocalNodePortEndpoints,
+        Self::NoEndpoints,
+        Self::NoEndpointNodePorts,
+        Self::RestrictedFrontends,
+        Self::AllowedSources,
+        Self::ClusterIps,
+        Self::ServiceCidrs,
+        Self::NodePortIps,
+        Self::Hairpin,
+    ];
+
+    /// The name in the kernel.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Frontends => "frontends",
+            Self::NearFrontends => "near-frontends",
+            Self::NodePorts => "nodeports",
+            Self::NearNodePorts => "near-nodeports",
+            Self::Endpoints => "endpoints",
+            Self::LocalEndpoints => "local-endpoints",
+            Self::NodePortEndpoints => "nodeport-endpoints",
+            Self::LocalNodePortEndpoints => "local-nodeport-endpoints",
+            Self::NoEndpoints => "no-endpoints",
+            Self::NoEndpointNodePorts => "no-endpoint-nodeports",
+            Self::RestrictedFrontends => "restricted-frontends",
+            Self::AllowedSources => "allowed-sources",
+            Self::ClusterIps => "cluster-ips",
+            Self::ServiceCidrs => "service-cidrs",
+            Self::NodePortIps => "nodeport-ips",
+            Self::Hairpin => "hairpin",
+        }
+    }
+
+    /// One line for the reader of a listing.
+    pub const fn comment(self) -> &'static str {
+        match self {
+            Self::Frontends => "virtual IP and port of a Service: where to",
+            Self::NearFrontends => "the same for clients on this node, policy Local",
+            Self::NodePorts => "NodePort of a Service: where to",
+            Self::NearNodePorts => "the same for clients on this node, policy Local",
+            Self::Endpoints => "frontend and slot: endpoint",
+            Self::LocalEndpoints => "frontend and slot: endpoint on this node",
+            Self::NodePortEndpoints => "NodePort and slot: endpoint",
+            Self::LocalNodePortEndpoints => "NodePort and slot: endpoint on this node",
+            Self::NoEndpoints => "frontends that lead nowhere",
+            Self::NoEndpointNodePorts => "NodePorts that lead nowhere",
+            Self::RestrictedFrontends => "frontends with loadBalancerSourceRanges",
+            Self::AllowedSources => "frontend and who may connect to it",
+            Self::ClusterIps => "other ports of these are refused",
+            Self::ServiceCidrs => "other addresses in here are dropped",
+            Self::NodePortIps => "addresses that answer on NodePorts",
+            Self::Hairpin => "local endpoints, masqueraded when they reach themselves",
+        }
+    }
+
+    /// What its keys are.
+    pub const fn key(self) -> KeyKind {
+        match self {
+            Self::Frontends | Self::NearFrontends | Self::NoEndpoints => KeyKind::Frontend,
+            Self::RestrictedFrontends => KeyKind::Frontend,
+            Self::NodePorts | Self::NearNodePorts | Self::NoEndpointNodePorts => KeyKind::NodePort,
+            Self::Endpoints | Self::LocalEndpoints => KeyKind::FrontendSlot,
+            Self::NodePortEndpoints | Self::LocalNodePortEndpoints => KeyKind::NodePortSlot,
+            Self::AllowedSources => KeyKind::FrontendSource,
+            Self::ClusterIps => KeyKind::Address,
+            Self::ServiceCidrs | Self::NodePortIps => KeyKind::Range,
+            Self::Hairpin => KeyKind::Hairpin,
+        }
+    }
+
+    /// What its elements lead to.
+    pub const fn value(self) -> ValueKind {
+        match self {
+            Self::Frontends | Self::NearFrontends | Self::NodePorts | Self::NearNodePorts => {
+                ValueKind::Verdict
+            }
+            Self::NoEndpoints | Self::NoEndpointNodePorts => ValueKind::Verdict,
+            Self::Endpoints
+            | Self::LocalEndpoints
+            | Self::NodePortEndpoints
+            | Self::LocalNodePortEndpoints => ValueKind::Endpoint,
+            Self::RestrictedFrontends
+            | Self::AllowedSources
+            | Self::ClusterIps
+            | Self::ServiceCidrs
+            | Self::NodePortIps
+            | Self::Hairpin => ValueKind::Member,
+        }
+    }
+
+    /// The set of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == name)
+    }
+}
+
+impl fmt::Display for SetName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Key of an element. Displays as nft writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ElementKey {
+    /// An address.
+    Address(IpAddr),
+    /// A prefix.
+    Range(IpNet),
+    /// A virtual IP with protocol and port.
+    Frontend(IpAddr, Protocol, u16),
+    /// Protocol and port of a NodePort.
+    NodePort(Protocol, u16),
+    /// A frontend and a slot, from 0.
+    FrontendSlot(IpAddr, Protocol, u16, u32),
+    /// A NodePort and a slot, from 0.
+    NodePortSlot(Protocol, u16, u32),
+    /// An endpoint that reaches itself.
+    Hairpin(IpAddr, Protocol, u16),
+    /// A frontend and the sources that may connect.
+    FrontendSource(IpAddr, Protocol, u16, IpNet),
+    /// Something that we would not write: the raw key and the end of a range if it has one.
+    Foreign(Box<[u8]>, Option<Box<[u8]>>),
+}
+
+impl fmt::Display for ElementKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(addr) => write!(f, "{addr}"),
+            Self::Range(net) => net_text(f, net),
+            Self::Frontend(addr, protocol, port) => write!(f, "{addr} . {protocol} . {port}"),
+            Self::NodePort(protocol, port) => write!(f, "{protocol} . {port}"),
+            Self::FrontendSlot(addr, protocol, port, slot) => {
+                write!(f, "{addr} . {protocol} . {port} . {slot}")
+            }
+            Self::NodePortSlot(protocol, port, slot) => write!(f, "{protocol} . {port} . {slot}"),
+            Self::Hairpin(addr, protocol, port) => {
+                write!(f, "{addr} . {addr} . {protocol} . {port}")
+            }
+            Self::FrontendSource(addr, protocol, port, net) => {
+                write!(f, "{addr} . {protocol} . {port} . ")?;
+                net_text(f, net)
+            }
+            Self::Foreign(key, _) => {
+                f.write_str("0x")?;
+                key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+    }
+}
+
+/// A prefix, or the address alone when it is a single one, as nft lists it.
+pub(crate) fn net_text(f: &mut impl fmt::Write, net: &IpNet) -> fmt::Result {
+    if net.prefix_len() == net.max_prefix_len() {
+        write!(f, "{}", net.addr())
+    } else {
+        write!(f, "{net}")
+    }
+}
+
+/// What an element leads to. Displays as nft writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ElementValue {
+    /// Nothing: a member of a set.
+    Member,
+    /// A chain that decides.
+    Goto(ChainName),
+    /// The packet vanishes.
+    Drop,
+    /// An endpoint.
+    Endpoint(SocketAddr),
+    /// Something that we would not write.
+    Foreign,
+}
+
+impl fmt::Display for ElementValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member => Ok(()),
+            Self::Goto(chain) => write!(f, "goto {chain}"),
+            Self::Drop => f.write_str("drop"),
+            Self::Endpoint(addr) => write!(f, "{} . {}", addr.ip(), addr.port()),
+            Self::Foreign => f.write_str("?"),
+        }
+    }
+}
+
+/// An element without its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Element {
+    /// What it leads to.
+    pub value: ElementValue,
+    /// For people.
+    pub comment: Option<Arc<str>>,
+}

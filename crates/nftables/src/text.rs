@@ -1,0 +1,293 @@
+//! The ruleset in nft's own syntax: what `sluice render` prints and `nft -f` loads.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use sluice_core::model::IpFamily;
+
+use crate::name::{ChainName, TABLE};
+use crate::object::{
+    Chain, Hook, HookKind, HookPoint, Key, Object, Sticky, TABLE_COMMENT, family_word,
+};
+use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
+use crate::set::{Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind, net_text};
+
+/// The ruleset as text. Loading it replaces tables of the same name in one transaction.
+pub fn ruleset(objects: &BTreeMap<Key, Object>) -> String {
+    let mut out = String::new();
+    for family in IpFamily::ALL {
+        if objects.contains_key(&Key::Table(family)) {
+            table(&mut out, family, objects).expect("writing to a string cannot fail");
+        }
+    }
+    out
+}
+
+/// One object in nft's syntax, without its surroundings.
+pub fn object(key: &Key, object: &Object) -> String {
+    let mut out = String::new();
+    let family = key.family();
+    let written = match (key, object) {
+        (Key::Element(_, _, key), Object::Element(it)) => element(&mut out, key, it),
+        (Key::Set(_, name), _) => set(&mut out, family, *name, &[]),
+        (Key::NamedSet(_, name), Object::Sticky(it)) => sticky(&mut out, family, name, it),
+        (Key::Chain(_, name), Object::Chain(it)) => chain(&mut out, family, name, it),
+        _ => write!(out, "{key}"),
+    };
+    written.expect("writing to a string cannot fail");
+    out
+}
+
+fn table(
+    out: &mut String,
+    family: IpFamily,
+    objects: &BTreeMap<Key, Object>,
+) -> fmt::Result {
+    let word = family_word(family);
+    writeln!(out, "table {word} {TABLE}\ndelete table {word} {TABLE}\n")?;
+    writeln!(out, "table {word} {TABLE} {{")?;
+    writeln!(out, "\tcomment \"{TABLE_COMMENT}\"")?;
+    let mut elements: BTreeMap<SetName, Vec<(&ElementKey, &Element)>> = BTreeMap::new();
+    for (key, object) in objects {
+        if let (Key::Element(of, name, key), Object::Element(element)) = (key, object)
+            && *of == family
+        {
+            elements.entry(*name).or_default().push((key, element));
+        }
+    }
+    for (key, object) in objects.iter().filter(|(key, _)| key.family() == family) {
+        match (key, object) {
+            (Key::Set(_, name), Object::Set) => {
+                let none = Vec::new();
+                set(out, family, *name, elements.get(name).unwrap_or(&none))?;
+            }
+            (Key::NamedSet(_, name), Object::Sticky(it)) => sticky(out, family, name, it)?,
+            (Key::Chain(_, name), Object::Chain(it)) => chain(out, family, name, it)?,
+            _ => {}
+        }
+    }
+    writeln!(out, "}}\n")
+}
+
+fn set(
+    out: &mut String,
+    family: IpFamily,
+    name: SetName,
+    elements: &[(&ElementKey, &Element)],
+) -> fmt::Result {
+    let word = match name.value() {
+        ValueKind::Member => "set",
+        ValueKind::Verdict | ValueKind::Endpoint => "map",
+    };
+    let addr = match family {
+        IpFamily::V4 => "ipv4_addr",
+        IpFamily::V6 => "ipv6_addr",
+    };
+    let ip = family_word(family);
+    writeln!(out, "\t{word} {name} {{")?;
+    match name.key() {
+        KeyKind::Address | KeyKind::Range => write!(out, "\t\ttype {addr}")?,
+        KeyKind::Frontend => write!(out, "\t\ttype {addr} . inet_proto . inet_service")?,
+        KeyKind::NodePort => write!(out, "\t\ttype inet_proto . inet_service")?,
+        KeyKind::Hairpin => write!(out, "\t\ttype {addr} . {addr} . inet_proto . inet_service")?,
+        KeyKind::FrontendSource => {
+            write!(out, "\t\ttype {addr} . inet_proto . inet_service . {addr}")?;
+        }
+        // A slot is a plain number, which only `typeof` can name.
+        KeyKind::FrontendSlot => write!(
+            out,
+            "\t\ttypeof {ip} daddr . meta l4proto . th dport . numgen random mod 1"
+        )?,
+        KeyKind::NodePortSlot => {
+            write!(out, "\t\ttypeof meta l4proto . th dport . numgen random mod 1")?;
+        }
+    }
+    match name.value() {
+        ValueKind::Member => writeln!(out)?,
+        ValueKind::Verdict => writeln!(out, " : verdict")?,
+        ValueKind::Endpoint => writeln!(out, " : {ip} daddr . th dport")?,
+    }
+    if matches!(name.key(), KeyKind::Range | KeyKind::FrontendSource) {
+        writeln!(out, "\t\tflags interval")?;
+    }
+    writeln!(out, "\t\tcomment \"{}\"", name.comment())?;
+    for (position, (key, it)) in elements.iter().enumerate() {
+        out.push_str(match position {
+            0 => "\t\telements = { ",
+            _ => ",\n\t\t\t     ",
+        });
+        element(out, key, it)?;
+    }
+    if !elements.is_empty() {
+        out.push_str(" }\n");
+    }
+    writeln!(out, "\t}}\n")
+}
+
+fn element(out: &mut String, key: &ElementKey, element: &Element) -> fmt::Result {
+    write!(out, "{key}")?;
+    if let Some(text) = &element.comment {
+        write!(out, " comment \"{}\"", comment(text))?;
+    }
+    match &element.value {
+        ElementValue::Member => Ok(()),
+        value => write!(out, " : {value}"),
+    }
+}
+
+fn sticky(out: &mut String, family: IpFamily, name: &str, set: &Sticky) -> fmt::Result {
+    let addr = match family {
+        IpFamily::V4 => "ipv4_addr",
+        IpFamily::V6 => "ipv6_addr",
+    };
+    writeln!(out, "\tset {name} {{\n\t\ttype {addr}\n\t\tsize 65535")?;
+    writeln!(out, "\t\tflags dynamic,timeout")?;
+    writeln!(out, "\t\tcomment \"{}\"\n\t}}\n", comment(&set.comment))
+}
+
+fn chain(out: &mut String, family: IpFamily, name: &ChainName, chain: &Chain) -> fmt::Result {
+    writeln!(out, "\tchain {name} {{")?;
+    if !chain.comment.is_empty() {
+        writeln!(out, "\t\tcomment \"{}\"", comment(&chain.comment))?;
+    }
+    if let Some(it) = &chain.hook {
+        hook(out, it)?;
+    }
+    for it in chain.rules.as_rules() {
+        out.push_str("\t\t");
+        rule(out, family, it)?;
+        out.push('\n');
+    }
+    writeln!(out, "\t}}\n")
+}
+
+fn hook(out: &mut String, hook: &Hook) -> fmt::Result {
+    let kind = match hook.kind {
+        HookKind::Filter => "filter",
+        HookKind::Nat => "nat",
+    };
+    let point = match hook.point {
+        HookPoint::Prerouting => "prerouting",
+        HookPoint::Input => "input",
+        HookPoint::Forward => "forward",
+        HookPoint::Output => "output",
+        HookPoint::Postrouting => "postrouting",
+    };
+    writeln!(
+        out,
+        "\t\ttype {kind} hook {point} priority {}; policy accept;",
+        hook.priority
+    )
+}
+
+/// One rule on one line.
+pub(crate) fn rule(out: &mut String, family: IpFamily, rule: &Rule) -> fmt::Result {
+    let mut first = true;
+    let mut space = |out: &mut String| {
+        if !std::mem::take(&mut first) {
+            out.push(' ');
+        }
+    };
+    for it in &rule.matches {
+        space(out);
+        condition(out, family, it)?;
+    }
+    for it in &rule.actions {
+        space(out);
+        action(out, family, it)?;
+    }
+    Ok(())
+}
+
+fn condition(out: &mut String, family: IpFamily, condition: &Match) -> fmt::Result {
+    let ip = family_word(family);
+    let sense = |it: &Sense| match it {
+        Sense::Is => "",
+        Sense::IsNot => "!= ",
+    };
+    match condition {
+        Match::Source(is, net) => {
+            write!(out, "{ip} saddr {}", sense(is))?;
+            net_text(out, net)
+        }
+        Match::Interface(is, name) => write!(out, "iifname {}\"{}\"", sense(is), comment(name)),
+        Match::InterfacePrefix(is, prefix) => {
+            write!(out, "iifname {}\"{}*\"", sense(is), comment(prefix))
+        }
+        Match::SourceIsLocal => out.write_str("fib saddr type local"),
+        Match::DestinationIsLocal => out.write_str("fib daddr type local"),
+        Match::DestinationNotLoopback => out.write_str(match family {
+            IpFamily::V4 => "ip daddr != 127.0.0.0/8",
+            IpFamily::V6 => "ip6 daddr != ::1",
+        }),
+        Match::NewConnection => out.write_str("ct state new"),
+        Match::DestinationTranslated => out.write_str("ct status dnat"),
+        Match::Marked(mark) => write!(out, "meta mark & {mark:#010x} == {mark:#010x}"),
+        Match::Protocol(protocol) => write!(out, "meta l4proto {protocol}"),
+        Match::OneIn(n) => write!(out, "numgen random mod {n} 0"),
+        Match::In(is, of, set) => {
+            fields(out, family, *of)?;
+            match set {
+                SetRef::Standing(name) => write!(out, " {}@{name}", sense(is)),
+                SetRef::Sticky(name) => write!(out, " {}@{name}", sense(is)),
+            }
+        }
+    }
+}
+
+fn action(out: &mut String, family: IpFamily, action: &Action) -> fmt::Result {
+    let ip = family_word(family);
+    match action {
+        Action::Jump(chain) => write!(out, "jump {chain}"),
+        Action::Goto(chain) => write!(out, "goto {chain}"),
+        Action::Drop => out.write_str("drop"),
+        Action::Reject => out.write_str("reject"),
+        Action::Mark(mark) => write!(out, "meta mark set meta mark | {mark:#010x}"),
+        Action::Unmark(mark) => write!(out, "meta mark set meta mark & {:#010x}", !mark),
+        Action::Masquerade => out.write_str("masquerade fully-random"),
+        Action::Verdict(of, map) => {
+            fields(out, family, *of)?;
+            write!(out, " vmap @{map}")
+        }
+        Action::Balance(of, size, map) => {
+            write!(out, "dnat {ip} to ")?;
+            fields(out, family, *of)?;
+            write!(out, " . numgen random mod {size} map @{map}")
+        }
+        Action::DestinationTo(addr) => write!(out, "dnat to {addr}"),
+        Action::Remember(set, seconds) => {
+            write!(out, "update @{set} {{ {ip} saddr timeout {seconds}s }}")
+        }
+    }
+}
+
+fn fields(out: &mut String, family: IpFamily, fields: Fields) -> fmt::Result {
+    let ip = family_word(family);
+    match fields {
+        Fields::Source => write!(out, "{ip} saddr"),
+        Fields::Destination => write!(out, "{ip} daddr"),
+        Fields::Frontend => write!(out, "{ip} daddr . meta l4proto . th dport"),
+        Fields::NodePort => out.write_str("meta l4proto . th dport"),
+        Fields::Hairpin => write!(out, "{ip} saddr . {ip} daddr . meta l4proto . th dport"),
+        Fields::FrontendSource => {
+            write!(out, "{ip} daddr . meta l4proto . th dport . {ip} saddr")
+        }
+    }
+}
+
+/// A comment as nft can hold it: at most 127 bytes, no quote that could end it, nothing that
+/// moves a terminal's cursor.
+pub(crate) fn comment(text: &str) -> String {
+    const MAX: usize = 127;
+    let clean = |c: char| match c {
+        '"' | '\\' => '\'',
+        c if c.is_control() => '?',
+        c => c,
+    };
+    let mut out: String = text.chars().map(clean).collect();
+    if out.len() > MAX {
+        out.truncate(out.floor_char_boundary(MAX - 3));
+        out.push_str("...");
+    }
+    out
+}
