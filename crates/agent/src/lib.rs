@@ -1,1 +1,40 @@
-//! The node agent: the loop from source to kernel, health, status, conntrack cleanup
+//! The node agent: takes in what sources say and keeps the kernel in line with it.
+//!
+//! One thread owns everything that decides ([`Agent`]) and hears of the world through one
+//! channel of [`Input`]s. Sources, the watch for foreign changes, signals and questions about the
+//! status are threads that only send; conntrack cleanup is one that only receives.
+//!
+//! ```text
+//! source ──Events──┐                              ┌─▶ kernel (Reconciler, Backend)
+//! drift ──Changed──┤                              ├─▶ conntrack cleanup (own thread)
+//! status ──Status──┼─▶ channel ─▶ Agent::run ─────┤
+//! signals ──Stop───┘    wait, drain, plan, sync   └─▶ Health ◀── GET /healthz
+//! ```
+//!
+//! # Invariants
+//!
+//! - Nothing is written before the source has delivered its first complete list.
+//! - Nothing polls: without input the process sleeps until its next sync is due.
+//! - Service ports that changed are remembered until a sync that contained them succeeded.
+//! - No thread but the agent's touches its rules, and nothing can make that thread wait except
+//!   the kernel: servers, cleanup and logs are elsewhere.
+//! - Ending the process leaves the rules where they are.
+
+mod agent;
+pub mod conntrack;
+pub mod drift;
+mod flock;
+mod health;
+pub mod node;
+mod pace;
+pub mod preflight;
+mod reports;
+mod server;
+pub mod status;
+pub mod takeover;
+
+pub use agent::{Agent, Input, Outputs};
+pub use flock::{AlreadyRunning, Lock};
+pub use health::{Health, HealthReport};
+pub use pace::Periods;
+pub use server::{Served, Server, ServerError};

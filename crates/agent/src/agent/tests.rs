@@ -1,0 +1,478 @@
+use std::cell::RefCell;
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
+
+use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scale};
+use sluice_core::delta::Delta;
+use sluice_core::model::{
+    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName,
+    Object, ObjectKey, Protocol, Service, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+};
+use sluice_core::plan::NodePlan;
+
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A kernel that remembers what it was told, and fails on demand.
+#[derive(Debug, Default)]
+struct Kernel {
+    objects: BTreeMap<String, String>,
+    observed: usize,
+    applied: usize,
+    /// How many of the next writes fail.
+    failures: usize,
+    /// Objects whose key contains this are refused.
+    refuses: Option<&'static str>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Fake(Rc<RefCell<Kernel>>);
+
+impl Backend for Fake {
+    type Key = String;
+    type Object = String;
+    type Placement = ();
+
+    const LARGE: usize = 1000;
+
+    fn is_shared(_: &String) -> bool {
+        false
+    }
+
+    fn standing(&self, _: &NodePlan, _: Scale) -> Objects<Self> {
+        vec![("table".to_owned(), String::new())]
+    }
+
+    fn place(&self, _: &PortPlan, _: Option<(&PortPlan, &())>) {}
+
+    fn recover(&self, _: &PortPlan, _: &BTreeMap<String, String>) {}
+
+    fn render(&self, port: &PortPlan, _: &()) -> Objects<Self> {
+        let endpoints: Vec<String> = port
+            .reachable()
+            .iter()
+            .map(|it| it.addr.to_string())
+            .collect();
+        let frontends = port.frontends.iter();
+        let object = |frontend: &dyn fmt::Display| (frontend.to_string(), endpoints.join(" "));
+        frontends.map(|it| object(&it.frontend)).collect()
+    }
+
+    fn observe(&mut self) -> Result<BTreeMap<String, String>, BackendError> {
+        let mut kernel = self.0.borrow_mut();
+        kernel.observed += 1;
+        Ok(kernel.objects.clone())
+    }
+
+    fn apply(&mut self, delta: &Delta<String, String>) -> Result<(), ApplyError<String>> {
+        let mut kernel = self.0.borrow_mut();
+        kernel.applied += 1;
+        if kernel.failures > 0 {
+            kernel.failures -= 1;
+            return Err(ApplyError::Failed(BackendError {
+                operation: "apply".to_owned(),
+                reason: "out of memory".to_owned(),
+                source: None,
+            }));
+        }
+        let written = || delta.add.iter().chain(&delta.replace);
+        if let Some(part) = kernel.refuses {
+            let refused = written().filter(|(key, _)| key.contains(part));
+            let refused: Vec<_> = refused
+                .map(|(key, _)| RefusedObject {
+                    key: key.clone(),
+                    reason: "not here".to_owned(),
+                })
+                .collect();
+            if !refused.is_empty() {
+                return Err(ApplyError::Refused(refused));
+            }
+        }
+        kernel.objects.extend(written().cloned());
+        for key in &delta.delete {
+            kernel.objects.remove(key);
+        }
+        Ok(())
+    }
+}
+
+struct World {
+    kernel: Fake,
+    agent: Agent<Fake>,
+    health: Arc<Health>,
+    stale: Receiver<Vec<StaleFlows>>,
+    first_syncs: Arc<AtomicU64>,
+    now: Instant,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(Periods::default())
+    }
+
+    fn with(periods: Periods) -> Self {
+        let kernel = Fake::default();
+        let health = Arc::new(Health::default());
+        let (sender, stale) = mpsc::channel();
+        let first_syncs = Arc::new(AtomicU64::new(0));
+        let count = first_syncs.clone();
+        let outputs = Outputs {
+            health: health.clone(),
+            stale: sender,
+            conntrack_deleted: Arc::new(AtomicU64::new(7)),
+            after_first_sync: Box::new(move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            }),
+        };
+        let settings = Settings::for_node("node-a");
+        Self {
+            agent: Agent::new("fake", settings, kernel.clone(), periods, outputs),
+            kernel,
+            health,
+            stale,
+            first_syncs,
+            now: Instant::now(),
+        }
+    }
+
+    fn synced() -> Self {
+        let mut world = Self::new();
+        world.say([Event::Synced]);
+        world.step();
+        world
+    }
+
+    fn say(&mut self, events: impl IntoIterator<Item = Event>) {
+        let events = Input::Events(events.into_iter().collect());
+        assert!(self.agent.hear(events).is_continue());
+    }
+
+    /// One turn of the loop at the present time.
+    fn step(&mut self) {
+        self.agent.step(self.now.max(Instant::now()));
+    }
+
+    /// One turn of the loop as if this time had passed.
+    fn step_after(&mut self, time: Duration) {
+        self.now = self.now.max(Instant::now()) + time;
+        self.agent.step(self.now);
+    }
+
+    fn objects(&self) -> Vec<String> {
+        let kernel = self.kernel.0.borrow();
+        let lines = kernel.objects.iter();
+        lines
+            .filter(|(key, _)| *key != "table")
+            .map(|(key, value)| format!("{key} -> {value}"))
+            .collect()
+    }
+
+    fn applied(&self) -> usize {
+        self.kernel.0.borrow().applied
+    }
+
+    fn observed(&self) -> usize {
+        self.kernel.0.borrow().observed
+    }
+
+    fn is_healthy(&self, after: Duration) -> bool {
+        let now = self.now.max(Instant::now()) + after;
+        self.health.report(now, Timestamp::now()).healthy
+    }
+}
+
+fn name(name: &str) -> NamespacedName {
+    NamespacedName::new("default", name)
+}
+
+/// A Service with one port, UDP or TCP by its name.
+fn service(service: &str, ip: &str) -> Event {
+    Event::Set(Object::Service(Arc::new(Service {
+        name: name(service),
+        created: None,
+        kind: ServiceKind::ClusterIp,
+        cluster_ips: ClusterIps::Assigned(vec![ip.parse().expect("an address")]),
+        external_ips: Vec::new(),
+        load_balancer: Vec::new(),
+        source_ranges: Vec::new(),
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        affinity: SessionAffinity::None,
+        health_check_node_port: None,
+        proxy_name: None,
+        ports: vec![ServicePort {
+            name: "".into(),
+            protocol: protocol(service),
+            port: NonZeroU16::new(53).expect("not zero"),
+            node_port: None,
+        }],
+    })))
+}
+
+fn protocol(service: &str) -> Protocol {
+    match service {
+        "dns" => Protocol::Udp,
+        _ => Protocol::Tcp,
+    }
+}
+
+fn slice(service: &str, endpoints: &[&str]) -> Event {
+    let endpoint = |it: &&str| Endpoint {
+        address: it.parse::<IpAddr>().expect("an address"),
+        node: None,
+        conditions: Conditions::READY,
+        zone_hints: Vec::new(),
+        node_hints: Vec::new(),
+        target: None,
+    };
+    Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+        name: name(service),
+        service: Some(service.into()),
+        headless: false,
+        address_type: AddressType::Ipv4,
+        ports: vec![EndpointPort {
+            name: "".into(),
+            protocol: protocol(service),
+            port: NonZeroU16::new(5353).expect("not zero"),
+        }],
+        endpoints: endpoints.iter().map(endpoint).collect(),
+    })))
+}
+
+fn web() -> [Event; 2] {
+    [service("web", "10.96.0.1"), slice("web", &["10.0.0.1"])]
+}
+
+const WEB: &str = "10.96.0.1:53/tcp -> 10.0.0.1:5353";
+
+#[test]
+fn an_unsynced_source_writes_nothing() {
+    let mut world = World::new();
+    world.say(web());
+    world.step_after(3600 * SECOND);
+    assert_eq!(world.agent.due(world.now), None);
+    assert_eq!((world.observed(), world.applied()), (0, 0));
+    assert!(!world.is_healthy(Duration::ZERO));
+    world.say([Event::Synced]);
+    world.step();
+    assert_eq!(world.objects(), [WEB]);
+    assert!(world.is_healthy(Duration::ZERO));
+}
+
+#[test]
+fn a_burst_costs_one_pass() {
+    let mut world = World::synced();
+    let before = world.applied();
+    world.say(web());
+    world.say([slice("web", &[])]);
+    world.say([slice("web", &["10.0.0.1"])]);
+    world.step();
+    assert_eq!(world.applied(), before + 1);
+    assert_eq!(world.objects(), [WEB]);
+    world.step();
+    assert_eq!(world.applied(), before + 1, "nothing more to write");
+}
+
+#[test]
+fn a_failure_is_retried_and_no_change_is_lost() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().failures = 2;
+    world.say(web());
+    world.step();
+    assert_eq!(world.objects(), [""; 0]);
+    world.step();
+    assert_eq!(world.applied(), 2, "not before the retry is due");
+
+    // Other news in between: both changes are in the sync that succeeds.
+    world.say([service("api", "10.96.0.2")]);
+    world.step_after(SECOND);
+    assert_eq!(world.objects(), [""; 0]);
+    let status = world.agent.status();
+    assert_eq!((status.failures, status.synced), (2, false));
+    let error = status.last_sync.and_then(|it| it.error);
+    assert_eq!(error.as_deref(), Some("apply: out of memory"));
+    world.step_after(2 * SECOND);
+    assert_eq!(world.objects(), [WEB, "10.96.0.2:53/tcp -> "]);
+    assert_eq!(
+        world.observed(),
+        3,
+        "the kernel was read after each failure"
+    );
+    assert!(world.agent.status().synced);
+    assert_eq!(world.agent.status().repairs, 0, "own failures are no drift");
+}
+
+#[test]
+fn a_failure_that_lasts_makes_the_node_unhealthy() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().failures = 100;
+    world.say(web());
+    world.step();
+    assert!(world.is_healthy(59 * SECOND));
+    world.step_after(40 * SECOND);
+    assert!(!world.is_healthy(21 * SECOND), "the oldest wish counts");
+    world.kernel.0.borrow_mut().failures = 0;
+    world.step_after(30 * SECOND);
+    assert!(world.is_healthy(3000 * SECOND));
+}
+
+#[test]
+fn a_refused_port_is_reported_and_tried_again() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().refuses = Some("10.96.0.2");
+    world.say(web());
+    world.say([service("api", "10.96.0.2")]);
+    world.step();
+    assert_eq!(world.objects(), [WEB], "all others are programmed");
+    let refused = world.agent.status().refused;
+    assert_eq!(refused.len(), 1);
+    assert_eq!(refused[0].service_port, "default/api");
+    assert!(refused[0].reason.contains("not here"), "{refused:?}");
+
+    let observed = world.observed();
+    world.step_after(SECOND);
+    assert_eq!(world.observed(), observed + 1, "a full sync tries again");
+    world.kernel.0.borrow_mut().refuses = None;
+    world.step_after(2 * SECOND);
+    assert_eq!(world.objects(), [WEB, "10.96.0.2:53/tcp -> "]);
+    assert!(world.agent.status().refused.is_empty());
+}
+
+#[test]
+fn foreign_changes_are_repaired_and_counted() {
+    let mut world = World::synced();
+    world.say(web());
+    world.step();
+    world.kernel.0.borrow_mut().objects.clear();
+    for _ in 0..3 {
+        let heard = world
+            .agent
+            .hear(Input::KernelChanged("table ip fake".to_owned()));
+        assert!(heard.is_continue());
+    }
+    let observed = world.observed();
+    world.step();
+    assert_eq!(world.observed(), observed + 1, "a burst is one comparison");
+    assert_eq!(world.objects(), [WEB]);
+    assert_eq!(world.agent.status().repairs, 1);
+}
+
+#[test]
+fn the_resync_repairs_what_nobody_saw() {
+    let mut world = World::synced();
+    world.say(web());
+    world.step();
+    world.kernel.0.borrow_mut().objects.clear();
+    world.step_after(3599 * SECOND);
+    assert_eq!(world.objects(), [""; 0]);
+    world.step_after(SECOND);
+    assert_eq!(world.objects(), [WEB]);
+    assert_eq!(world.agent.status().repairs, 1);
+}
+
+#[test]
+fn flows_are_stale_only_after_the_write() {
+    let mut world = World::synced();
+    world.say([
+        service("dns", "10.96.0.10"),
+        slice("dns", &["10.0.0.1", "10.0.0.2"]),
+    ]);
+    world.step();
+    let first = world.stale.try_iter().flatten().count();
+    assert_eq!(first, 1, "flows from before the agent started");
+
+    world.kernel.0.borrow_mut().failures = 1;
+    world.say([slice("dns", &["10.0.0.2"])]);
+    world.step();
+    assert_eq!(world.stale.try_iter().count(), 0);
+    // Until the write succeeds the endpoint comes back and another goes.
+    world.say([slice("dns", &["10.0.0.1"])]);
+    world.step_after(SECOND);
+    let stale: Vec<StaleFlows> = world.stale.try_iter().flatten().collect();
+    assert_eq!(stale.len(), 1);
+    let keep: Vec<String> = stale[0].keep.iter().map(ToString::to_string).collect();
+    assert_eq!(keep, ["10.0.0.1:5353"]);
+}
+
+#[test]
+fn what_happens_after_the_first_sync_happens_once_and_not_before() {
+    let mut world = World::new();
+    world.kernel.0.borrow_mut().failures = 1;
+    world.say(web());
+    world.say([Event::Synced]);
+    world.step();
+    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 0);
+    world.step_after(SECOND);
+    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1);
+    world.say([slice("web", &[])]);
+    world.step();
+    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn status_counts_and_names() {
+    let mut world = World::synced();
+    world.say(web());
+    world.say([
+        service("dns", "10.96.0.10"),
+        service("zebra", "10.96.0.1"),
+        slice("dns", &["10.0.0.1", "10.0.0.2"]),
+        Event::Problems {
+            origin: "web.yaml".into(),
+            problems: vec!["line 3: spec.ports: is missing".to_owned()],
+        },
+    ]);
+    world.step();
+    let status = world.agent.status();
+    assert_eq!(status.node, "node-a");
+    assert_eq!(status.mode, "fake");
+    assert_eq!(status.services, 3);
+    assert_eq!(status.frontends, 2);
+    assert_eq!(status.endpoints, 3);
+    assert_eq!(status.conntrack_deleted, 7);
+    let reasons: Vec<&str> = status.issues.iter().map(|it| it.reason.as_str()).collect();
+    assert_eq!(reasons, ["ClusterIPShared", "FrontendTaken", "NoNode"]);
+    assert_eq!(status.problems[0].origin, "web.yaml");
+    let last = status.last_sync.expect("there was one");
+    assert_eq!((last.added, last.full, last.error), (2, false, None));
+}
+
+#[test]
+fn deleted_services_leave_the_kernel() {
+    let mut world = World::synced();
+    world.say(web());
+    world.step();
+    world.say([Event::Delete(ObjectKey::Service(name("web")))]);
+    world.step();
+    assert_eq!(world.objects(), [""; 0]);
+}
+
+#[test]
+fn the_loop_answers_syncs_and_stops() {
+    let (sender, inputs) = mpsc::channel();
+    let working = thread::spawn(move || {
+        let world = World::new();
+        let kernel = world.kernel.clone();
+        world.agent.run(&inputs);
+        let objects = kernel.0.borrow().objects.len();
+        (objects, kernel.0.borrow().applied)
+    });
+    let mut first: Vec<Event> = web().into();
+    first.push(Event::Synced);
+    sender.send(Input::Events(first)).expect("the loop runs");
+    let deadline = Instant::now() + 10 * SECOND;
+    let synced = std::iter::repeat_with(|| {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        sender.send(Input::Status(reply)).expect("the loop runs");
+        answer.blocking_recv().expect("an answer").synced
+    });
+    let answers = synced.take_while(|it| !it);
+    answers.for_each(|_| assert!(Instant::now() < deadline, "never synced"));
+    sender.send(Input::Stop).expect("the loop runs");
+    assert_eq!(working.join().expect("no panic"), (2, 1), "rules stay");
+}

@@ -1,0 +1,191 @@
+//! Hears when another program changes our rules.
+//!
+//! The monitor is opened before the first sync. The kernel itself drops the notices about our own
+//! port ids (a socket filter), so our writes wake nobody, and no change of others falls between
+//! the first sync and the start of the watch.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use sluice_netlink::SocketError;
+use sluice_netlink::nftables::{Change, ChangeKind, Generation, Monitor, Notice, Wake};
+use tracing::warn;
+
+use crate::agent::{Input, chain};
+
+/// Watches for foreign changes of tables, in the network namespace of the caller.
+#[derive(Debug)]
+pub struct Drift(Monitor);
+
+impl Drift {
+    /// Begins to listen; what happens from now on is not missed. `port_ids` are our own.
+    ///
+    /// # Errors
+    /// The kernel gives no such subscription.
+    pub fn listen(port_ids: &[u32]) -> Result<Self, SocketError> {
+        Monitor::ignoring(port_ids).map(Self)
+    }
+
+    /// Reports changes of every table of this name from a thread of its own.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn report(self, table: &'static str, inputs: Sender<Input>) -> io::Result<()> {
+        let run = move || run(self.0, &mut Foreign::new(table), &inputs);
+        thread::Builder::new().name("drift".into()).spawn(run)?;
+        Ok(())
+    }
+}
+
+fn run(mut monitor: Monitor, foreign: &mut Foreign, inputs: &Sender<Input>) {
+    loop {
+        let notice = match monitor.wait(None) {
+            Ok(Wake::Notice(notice)) => notice,
+            Ok(Wake::TimedOut) => continue,
+            Ok(Wake::Stopped) => return,
+            Err(error) => {
+                let error = chain(&error);
+                warn!(
+                    error,
+                    "watch for foreign changes ended: only the periodic resync repairs them"
+                );
+                return;
+            }
+        };
+        let Some(what) = foreign.hear(notice) else {
+            continue;
+        };
+        if inputs.send(Input::KernelChanged(what)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Puts the notices of one transaction together.
+#[derive(Debug)]
+struct Foreign {
+    table: &'static str,
+    /// What the transaction that is being reported did to our tables.
+    touched: BTreeSet<&'static str>,
+}
+
+impl Foreign {
+    fn new(table: &'static str) -> Self {
+        Self {
+            table,
+            touched: BTreeSet::new(),
+        }
+    }
+
+    /// One line about a transaction that touched our tables, when its last notice has come.
+    fn hear(&mut self, notice: Notice) -> Option<String> {
+        match notice {
+            Notice::Change(change) => {
+                if change.table.as_deref() == Some(self.table) && !is_expiry(&change) {
+                    self.touched.insert(verb(change.kind));
+                }
+                None
+            }
+            Notice::Generation { generation, .. } => {
+                let touched = std::mem::take(&mut self.touched);
+                (!touched.is_empty()).then(|| self.describe(&touched, &generation))
+            }
+            Notice::Lost => {
+                self.touched.clear();
+                Some("unknown: the kernel dropped notices".to_owned())
+            }
+        }
+    }
+
+    fn describe(&self, touched: &BTreeSet<&str>, by: &Generation) -> String {
+        let touched: Vec<&str> = touched.iter().copied().collect();
+        let (table, touched) = (self.table, touched.join(", "));
+        let (name, pid) = (&by.process_name, by.process_id);
+        format!("{name} (pid {pid}): {touched} in table {table}")
+    }
+}
+
+/// Elements that remember clients come and go by themselves.
+fn is_expiry(change: &Change) -> bool {
+    let element = matches!(change.kind, ChangeKind::NewElement | ChangeKind::DelElement);
+    element && change.port_id == 0
+}
+
+fn verb(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::NewTable => "new table",
+        ChangeKind::DelTable => "table deleted",
+        ChangeKind::NewChain => "new chain",
+        ChangeKind::DelChain => "chain deleted",
+        ChangeKind::NewRule => "new rule",
+        ChangeKind::DelRule => "rule deleted",
+        ChangeKind::NewSet => "new set",
+        ChangeKind::DelSet => "set deleted",
+        ChangeKind::NewElement => "new element",
+        ChangeKind::DelElement => "element deleted",
+        ChangeKind::Other => "other change",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(kind: ChangeKind, table: &str, port_id: u32) -> Notice {
+        Notice::Change(Change {
+            kind,
+            family: 2,
+            table: Some(table.to_owned()),
+            port_id,
+        })
+    }
+
+    fn end() -> Notice {
+        Notice::Generation {
+            generation: Generation {
+                id: 7,
+                process_id: 4711,
+                process_name: "nft".to_owned(),
+            },
+            port_id: 4711,
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_one_line_that_names_who() {
+        let mut foreign = Foreign::new("sluice");
+        assert_eq!(
+            foreign.hear(change(ChangeKind::DelRule, "sluice", 4711)),
+            None
+        );
+        assert_eq!(
+            foreign.hear(change(ChangeKind::DelRule, "sluice", 4711)),
+            None
+        );
+        assert_eq!(
+            foreign.hear(change(ChangeKind::DelTable, "sluice", 4711)),
+            None
+        );
+        assert_eq!(
+            foreign.hear(end()).as_deref(),
+            Some("nft (pid 4711): rule deleted, table deleted in table sluice")
+        );
+        assert_eq!(foreign.hear(end()), None, "said once");
+    }
+
+    #[test]
+    fn other_tables_and_expiring_elements_are_no_drift() {
+        let mut foreign = Foreign::new("sluice");
+        foreign.hear(change(ChangeKind::DelTable, "filter", 4711));
+        foreign.hear(change(ChangeKind::DelElement, "sluice", 0));
+        assert_eq!(foreign.hear(end()), None);
+    }
+
+    #[test]
+    fn lost_notices_may_have_been_anything() {
+        let mut foreign = Foreign::new("sluice");
+        assert!(foreign.hear(Notice::Lost).is_some());
+    }
+}

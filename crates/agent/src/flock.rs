@@ -1,0 +1,91 @@
+//! One agent per node: a lock on a file beside the socket.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+/// Why this process may not be the node's agent.
+#[derive(Debug, thiserror::Error)]
+pub enum AlreadyRunning {
+    /// Another process is it.
+    #[error("another sluice is running (pid {pid}): it holds {}", path.display())]
+    Held {
+        /// Its process id; `?` while it has not written it yet.
+        pid: String,
+        /// The lock.
+        path: PathBuf,
+    },
+    /// The lock cannot be used.
+    #[error("lock {}: {source}", path.display())]
+    Io {
+        /// The lock.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Held by the one agent of a node; ends with the process, however it dies.
+#[derive(Debug)]
+pub struct Lock(#[expect(dead_code, reason = "only lives")] Flock<File>);
+
+impl Lock {
+    /// Takes the lock beside this socket (`sluice.sock` has `sluice.lock`). Makes the directory.
+    ///
+    /// # Errors
+    /// [`AlreadyRunning`].
+    pub fn take(socket: &Path) -> Result<Self, AlreadyRunning> {
+        let path = socket.with_extension("lock");
+        let io_error = |source| AlreadyRunning::Io {
+            path: path.clone(),
+            source,
+        };
+        if let Some(directory) = path.parent() {
+            let mut builder = DirBuilder::new();
+            builder.recursive(true).mode(0o755);
+            builder.create(directory).map_err(io_error)?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o644);
+        let file = options.open(&path).map_err(io_error)?;
+        let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => lock,
+            Err((_, Errno::EWOULDBLOCK)) => {
+                let pid = fs::read_to_string(&path).unwrap_or_default();
+                let pid = match pid.trim() {
+                    "" => "?".to_owned(),
+                    pid => pid.to_owned(),
+                };
+                return Err(AlreadyRunning::Held { pid, path });
+            }
+            Err((_, errno)) => return Err(io_error(errno.into())),
+        };
+        lock.set_len(0).map_err(io_error)?;
+        writeln!(lock, "{}", std::process::id()).map_err(io_error)?;
+        Ok(Self(lock))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_told_who_is_first() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let socket = directory.path().join("run/sluice.sock");
+        let first = Lock::take(&socket).expect("nobody holds it");
+        let refused = Lock::take(&socket).expect_err("it is held").to_string();
+        let pid = std::process::id();
+        assert!(
+            refused.starts_with(&format!("another sluice is running (pid {pid})")),
+            "{refused}"
+        );
+        drop(first);
+        Lock::take(&socket).expect("the first has gone");
+    }
+}

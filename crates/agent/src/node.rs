@@ -1,0 +1,58 @@
+//! What the operating system says about this node.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, UdpSocket};
+
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrStorage;
+
+/// Documentation prefixes (RFC 5737, RFC 3849): reached by the default route, and nobody answers.
+const FAR_AWAY: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
+
+/// The addresses that the kernel would send from along the default route, IPv4 first. A family
+/// without a route has none.
+pub fn default_route_addresses() -> Vec<IpAddr> {
+    // Connecting a UDP socket looks up the route and sends nothing.
+    let source = |(local, far): (&str, &str)| {
+        let socket = UdpSocket::bind(local).ok()?;
+        socket.connect(far).ok()?;
+        let ip = socket.local_addr().ok()?.ip();
+        (!ip.is_unspecified() && !ip.is_loopback()).then_some(ip)
+    };
+    FAR_AWAY.into_iter().filter_map(source).collect()
+}
+
+/// Every address of the node, loopback included.
+///
+/// # Errors
+/// The system could not list them.
+pub fn addresses() -> Result<BTreeSet<IpAddr>, std::io::Error> {
+    let all = getifaddrs()?;
+    Ok(all.filter_map(|it| ip(it.address.as_ref()?)).collect())
+}
+
+fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|it| it.ip().into());
+    let v6 = || address.as_sockaddr_in6().map(|it| it.ip().into());
+    v4.or_else(v6)
+}
+
+/// An unused port of the loopback address, for tests.
+#[cfg(test)]
+pub(crate) fn free_port() -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
+    listener.local_addr().expect("bound")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_has_addresses_and_the_default_route_is_one_of_them() {
+        let all = addresses().expect("permitted to everybody");
+        for ip in default_route_addresses() {
+            assert!(all.contains(&ip), "{ip} is not among {all:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! When the next sync is due: a pure function of what happened and when.
+
+use std::time::{Duration, Instant};
+
+/// The first wait after a failure, and the shortest between a failure and the next attempt.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest wait after failures.
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// Foreign changes are repaired at once this many times in a row, then at [`FIGHT_PERIOD`].
+const PROMPT_REPAIRS: u32 = 3;
+/// At most one repair in this time while another program keeps changing our rules.
+const FIGHT_PERIOD: Duration = Duration::from_secs(1);
+/// Foreign changes further apart than this are not a fight.
+const PEACE: Duration = Duration::from_secs(10);
+
+/// How often the agent syncs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Periods {
+    /// Between the end of one sync and the start of the next.
+    pub min_sync: Duration,
+    /// Between two comparisons of the whole kernel state.
+    pub resync: Duration,
+}
+
+impl Default for Periods {
+    /// At once, and once an hour.
+    fn default() -> Self {
+        Self {
+            min_sync: Duration::ZERO,
+            resync: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// A wait that doubles from one failure to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backoff {
+    failures: u32,
+    due: Option<Instant>,
+}
+
+impl Backoff {
+    /// One more failure.
+    pub(crate) fn fail(&mut self, now: Instant) {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(5));
+        self.failures = self.failures.saturating_add(1);
+        self.due = Some(now + wait.min(LONGEST_RETRY));
+    }
+
+    /// It worked.
+    pub(crate) fn succeed(&mut self) {
+        *self = Self::default();
+    }
+
+    /// When to try again; `None` when nothing failed.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+/// Why the kernel has to be read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Resync {
+    /// Another program changed our rules.
+    Drift,
+    /// The kernel refused service ports, and the time to try them again has come.
+    Refused,
+    /// It was long ago.
+    Periodic,
+}
+
+/// Everything that decides when to sync.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    periods: Periods,
+    dirty: bool,
+    drift: bool,
+    /// Drift repairs that followed each other closely.
+    repairs: u32,
+    last_repair: Option<Instant>,
+    last_end: Option<Instant>,
+    failure: Backoff,
+    refused: Backoff,
+    resync: Option<Instant>,
+}
+
+impl Pace {
+    pub(crate) fn new(periods: Periods) -> Self {
+        Self {
+            periods,
+            dirty: false,
+            drift: false,
+            repairs: 0,
+            last_repair: None,
+            last_end: None,
+            failure: Backoff::default(),
+            refused: Backoff::default(),
+            resync: None,
+        }
+    }
+
+    /// There is something to write.
+    pub(crate) fn wish(&mut self) {
+        self.dirty = true;
+    }
+
+    /// Another program changed our rules.
+    pub(crate) fn drifted(&mut self) {
+        self.drift = true;
+    }
+
+    /// Somebody waits for a sync.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.dirty || self.drift || self.failure.due.is_some()
+    }
+
+    /// When to sync next; `None` before the first wish.
+    pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
+        let rested = self
+            .last_end
+            .map_or(now, |end| now.max(end + self.periods.min_sync));
+        if let Some(retry) = self.failure.due {
+            // News may be the cure, so it is not made to wait for the whole backoff.
+            let news = self.last_end.filter(|_| self.dirty);
+            return Some(news.map_or(retry, |end| retry.min(end + FIRST_RETRY)));
+        }
+        let news = self.dirty.then_some(rested);
+        let refused = self.refused.due;
+        let resync = self.resync;
+        let candidates = [news, self.repair_due(rested), refused, resync];
+        candidates.into_iter().flatten().min()
+    }
+
+    /// Why the sync at `now` has to read the kernel; `None` when a difference will do.
+    pub(crate) fn resync_reason(&self, now: Instant) -> Option<Resync> {
+        let is_due = |due: Option<Instant>| due.is_some_and(|it| it <= now);
+        if is_due(self.repair_due(now)) {
+            return Some(Resync::Drift);
+        }
+        if is_due(self.refused.due) {
+            return Some(Resync::Refused);
+        }
+        is_due(self.resync).then_some(Resync::Periodic)
+    }
+
+    /// A sync begins: what is wished for from here on is for the next one. A repair that is not
+    /// due yet stays wanted.
+    pub(crate) fn begin(&mut self, reason: Option<Resync>, now: Instant) {
+        self.dirty = false;
+        if reason == Some(Resync::Drift) {
+            let close = self.last_repair.is_some_and(|it| now - it < PEACE);
+            self.repairs = if close { self.repairs + 1 } else { 1 };
+            self.last_repair = Some(now);
+            self.drift = false;
+        }
+    }
+
+    /// Whether another program changes our rules again and again.
+    pub(crate) fn is_fight(&self) -> bool {
+        self.repairs > PROMPT_REPAIRS
+    }
+
+    /// A sync succeeded.
+    pub(crate) fn succeed(&mut self, now: Instant, full: bool, any_refused: bool) {
+        self.last_end = Some(now);
+        self.failure.succeed();
+        if full || self.resync.is_none() {
+            self.resync = Some(now + self.periods.resync);
+        }
+        match (any_refused, full) {
+            (false, _) => self.refused.succeed(),
+            (true, true) => self.refused.fail(now),
+            (true, false) if self.refused.due.is_none() => self.refused.fail(now),
+            (true, false) => {}
+        }
+    }
+
+    /// A sync failed.
+    pub(crate) fn fail(&mut self, now: Instant) {
+        self.last_end = Some(now);
+        self.failure.fail(now);
+    }
+
+    fn repair_due(&self, rested: Instant) -> Option<Instant> {
+        let in_fight = self.repairs >= PROMPT_REPAIRS;
+        let truce = self.last_repair.filter(|_| in_fight);
+        let due = truce.map_or(rested, |it| rested.max(it + FIGHT_PERIOD));
+        self.drift.then_some(due)
+    }
+}
+
+#[cfg(test)]
+mod tests;

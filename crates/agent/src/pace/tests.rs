@@ -1,0 +1,136 @@
+use super::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn ready(now: Instant) -> Pace {
+    let mut pace = Pace::new(Periods::default());
+    pace.begin(None, now);
+    pace.succeed(now, true, false);
+    pace
+}
+
+#[test]
+fn nothing_is_due_before_the_first_wish() {
+    let now = Instant::now();
+    let mut pace = Pace::new(Periods::default());
+    assert_eq!(pace.due(now), None);
+    pace.wish();
+    assert_eq!(pace.due(now), Some(now));
+}
+
+#[test]
+fn idle_means_until_the_next_resync() {
+    let now = Instant::now();
+    let pace = ready(now);
+    assert_eq!(pace.due(now), Some(now + 3600 * SECOND));
+    assert_eq!(
+        pace.resync_reason(now + 3600 * SECOND),
+        Some(Resync::Periodic)
+    );
+}
+
+#[test]
+fn backoff_doubles_up_to_thirty_seconds() {
+    let now = Instant::now();
+    let mut backoff = Backoff::default();
+    let waits: Vec<u64> = (0..7)
+        .map(|_| {
+            backoff.fail(now);
+            backoff.due().map_or(0, |due| (due - now).as_secs())
+        })
+        .collect();
+    assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
+    backoff.succeed();
+    assert_eq!(backoff.due(), None);
+}
+
+#[test]
+fn news_after_a_failure_wait_one_second_and_not_the_whole_backoff() {
+    let now = Instant::now();
+    let mut pace = ready(now);
+    for _ in 0..4 {
+        pace.begin(None, now);
+        pace.fail(now);
+    }
+    assert_eq!(pace.due(now), Some(now + 8 * SECOND));
+    pace.wish();
+    assert_eq!(pace.due(now), Some(now + SECOND));
+}
+
+#[test]
+fn a_steady_stream_does_not_put_off_the_resync() {
+    let start = Instant::now();
+    let mut pace = ready(start);
+    for step in 1..=3600 {
+        let now = start + step * SECOND;
+        pace.wish();
+        assert_eq!(pace.due(now), Some(now));
+        let reason = pace.resync_reason(now);
+        assert_eq!(reason.is_some(), step == 3600);
+        pace.begin(reason, now);
+        pace.succeed(now, reason.is_some(), false);
+    }
+}
+
+#[test]
+fn the_minimum_period_counts_from_the_end_of_the_last_sync() {
+    let now = Instant::now();
+    let mut pace = Pace::new(Periods {
+        min_sync: 5 * SECOND,
+        ..Periods::default()
+    });
+    pace.wish();
+    pace.begin(None, now);
+    pace.succeed(now, true, false);
+    pace.wish();
+    pace.wish();
+    assert_eq!(pace.due(now + SECOND), Some(now + 5 * SECOND));
+}
+
+#[test]
+fn refused_ports_are_tried_again_however_many_other_syncs_succeed() {
+    let now = Instant::now();
+    let mut pace = ready(now);
+    pace.succeed(now, false, true);
+    assert_eq!(pace.due(now), Some(now + SECOND));
+    pace.succeed(now, false, true);
+    assert_eq!(pace.resync_reason(now + SECOND), Some(Resync::Refused));
+    pace.succeed(now + SECOND, true, true);
+    assert_eq!(pace.due(now), Some(now + 3 * SECOND));
+    pace.succeed(now + 3 * SECOND, true, false);
+    assert_eq!(pace.due(now), Some(now + 3603 * SECOND));
+}
+
+#[test]
+fn a_fight_is_slowed_down_after_the_third_repair() {
+    let mut now = Instant::now();
+    let mut pace = ready(now);
+    for _ in 0..3 {
+        pace.drifted();
+        assert_eq!(pace.due(now), Some(now));
+        let reason = pace.resync_reason(now);
+        assert_eq!(reason, Some(Resync::Drift));
+        pace.begin(reason, now);
+        pace.succeed(now, true, false);
+    }
+    pace.drifted();
+    assert_eq!(pace.due(now), Some(now + SECOND));
+    assert_eq!(pace.resync_reason(now), None);
+
+    // Another sync in between does not forget the repair.
+    pace.wish();
+    assert_eq!(pace.due(now), Some(now));
+    pace.begin(None, now);
+    pace.succeed(now, false, false);
+    assert_eq!(pace.due(now), Some(now + SECOND));
+
+    now += SECOND;
+    pace.begin(pace.resync_reason(now), now);
+    assert!(pace.is_fight());
+    pace.succeed(now, true, false);
+    now += 11 * SECOND;
+    pace.drifted();
+    assert_eq!(pace.due(now), Some(now));
+    pace.begin(pace.resync_reason(now), now);
+    assert!(!pace.is_fight(), "peace for ten seconds ends a fight");
+}

@@ -1,0 +1,96 @@
+//! What the running agent holds, for `sluice status` and scripts.
+
+use serde::{Deserialize, Serialize};
+
+/// Answer of `GET /status` on the agent's socket. Scripts read it: fields are added, not changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Version of the agent.
+    pub version: String,
+    /// Process id of the agent.
+    pub pid: u32,
+    /// Name of the node.
+    pub node: String,
+    /// Data plane: `nftables`.
+    pub mode: String,
+    /// Seconds since the agent started.
+    pub uptime_seconds: f64,
+    /// The source has delivered its first complete list.
+    pub source_synced: bool,
+    /// The kernel holds the plan, but for what is refused.
+    pub synced: bool,
+    /// Services known.
+    pub services: usize,
+    /// Service ports planned, per family.
+    pub service_ports: usize,
+    /// Addresses and ports that clients can dial.
+    pub frontends: usize,
+    /// Endpoints in use, once per service port.
+    pub endpoints: usize,
+    /// The last attempt to write; `None` before the first.
+    pub last_sync: Option<SyncStatus>,
+    /// Syncs that succeeded.
+    pub syncs: u64,
+    /// Syncs that failed.
+    pub failures: u64,
+    /// Syncs that found and repaired rules changed by others.
+    pub repairs: u64,
+    /// Conntrack entries deleted because their endpoint is gone.
+    pub conntrack_deleted: u64,
+    /// Objects that contradict each other or cannot be served.
+    pub issues: Vec<IssueStatus>,
+    /// What the source could not read.
+    pub problems: Vec<ProblemStatus>,
+    /// Service ports that the kernel refuses.
+    pub refused: Vec<RefusedStatus>,
+}
+
+/// One sync.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SyncStatus {
+    /// When it ended, RFC 3339.
+    pub when: String,
+    /// The kernel was read and compared.
+    pub full: bool,
+    /// Objects added.
+    pub added: usize,
+    /// Objects replaced.
+    pub replaced: usize,
+    /// Objects deleted.
+    pub deleted: usize,
+    /// How long it took.
+    pub elapsed_seconds: f64,
+    /// Why it failed; `None` when it succeeded.
+    pub error: Option<String>,
+}
+
+/// Something that planning found wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IssueStatus {
+    /// A word for the kind: `FrontendTaken`.
+    pub reason: String,
+    /// One line for a person.
+    pub message: String,
+}
+
+/// Something that a source could not make sense of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProblemStatus {
+    /// Where: a file name, the name of a watch.
+    pub origin: String,
+    /// One line for a person.
+    pub message: String,
+}
+
+/// A service port that the kernel refuses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedStatus {
+    /// The service port: `default/web:http`.
+    pub service_port: String,
+    /// `IPv4` or `IPv6`.
+    pub family: String,
+    /// `tcp`, `udp` or `sctp`.
+    pub protocol: String,
+    /// The kernel's explanation.
+    pub reason: String,
+}
