@@ -44,6 +44,7 @@ mod outcome;
 mod probe;
 mod ready;
 mod require;
+pub mod scenario;
 mod server;
 mod session;
 mod socket;

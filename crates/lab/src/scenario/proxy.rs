@@ -1,0 +1,63 @@
+//! The proxy of a scenario without its data plane: manifests in, plan out.
+
+use std::collections::BTreeMap;
+
+use sluice_core::model::{Event, Object, ObjectKey};
+use sluice_core::plan::{Changes, Plan, Planner};
+use sluice_core::settings::Settings;
+
+/// A planner that is told whole states of the cluster, and turns them into events.
+pub(super) struct Proxy {
+    planner: Planner,
+    objects: BTreeMap<ObjectKey, Object>,
+}
+
+impl Proxy {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            planner: Planner::new(settings),
+            objects: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn plan(&self) -> &Plan {
+        self.planner.plan()
+    }
+
+    /// The cluster's objects are these from now on.
+    pub(super) fn set(&mut self, manifests: &str) -> Changes {
+        let new: BTreeMap<ObjectKey, Object> = parse(manifests)
+            .into_iter()
+            .map(|it| (it.key(), it))
+            .collect();
+        for key in self.objects.keys().filter(|key| !new.contains_key(key)) {
+            self.planner.absorb(Event::Delete(key.clone()));
+        }
+        for (key, object) in &new {
+            if self.objects.get(key) != Some(object) {
+                self.planner.absorb(Event::Set(object.clone()));
+            }
+        }
+        self.planner.absorb(Event::Synced);
+        self.objects = new;
+        self.planner.replan()
+    }
+}
+
+/// The objects of a manifest, read the way `sluice proxy --manifests` reads them.
+///
+/// # Panics
+/// When something is wrong with any of them: a scenario means what it says.
+pub(super) fn parse(manifests: &str) -> Vec<Object> {
+    let dir = tempfile::tempdir().expect("there is room for a temporary directory");
+    std::fs::write(dir.path().join("scenario.yaml"), manifests)
+        .expect("a file fits into a directory that was just made");
+    let loaded = sluice_source::load(dir.path()).expect("the directory was just made");
+    let problems: Vec<String> = loaded.problems.iter().map(|it| format!("{it:?}")).collect();
+    assert!(
+        problems.is_empty(),
+        "scenario: {}\nin\n{manifests}",
+        problems.join("\n")
+    );
+    loaded.objects
+}
