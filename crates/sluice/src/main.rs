@@ -1,2 +1,50 @@
 //! A Kubernetes service proxy.
-fn main() {}
+//!
+//! ```text
+//! cli.rs: what was typed ─▶ config.rs: what it means ─▶ one module per command ─▶ agent, core, backends
+//! ```
+//!
+//! # Invariants
+//!
+//! - One definition ([`cli`]) makes parser, help, completions and man page.
+//! - A [`config::NodeConfig`] in hand is valid; every problem of the flags is reported at once.
+//! - Exit codes: 0 done, 1 failed, 2 wrong usage. Errors go to stderr in one line.
+//! - Only this crate names a data plane.
+
+mod cleanup;
+mod cli;
+mod config;
+mod error;
+mod explain;
+mod go;
+mod logging;
+mod pages;
+mod proxy;
+mod render;
+mod status;
+mod target;
+
+use std::process::ExitCode;
+
+use crate::cli::Command;
+
+fn main() -> ExitCode {
+    let command = cli::parse(std::env::args_os());
+    match run(command) {
+        Ok(code) => code,
+        Err(error) => error::report(&error),
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Proxy(args) if args.cleanup => cleanup::run(false),
+        Command::Proxy(args) => proxy::run(&args),
+        Command::Render(args) => render::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Cleanup(args) => cleanup::run(args.kube_proxy),
+        Command::Completions(args) => pages::completions(args.shell),
+        Command::Man => pages::man(),
+    }
+}

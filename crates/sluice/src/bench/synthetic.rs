@@ -1,0 +1,126 @@
+//! Clusters of any size, the same every time.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use sluice_core::model::{
+    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
+    NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort, SessionAffinity,
+    TrafficPolicy,
+};
+
+/// Endpoints of each Service, as in the baseline.
+pub(super) const ENDPOINTS: u32 = 10;
+
+/// Port that endpoints listen on.
+pub(super) const ENDPOINT_PORT: u16 = 8080;
+
+/// First ClusterIP: 10.96.0.0 + 1.
+const FIRST_CLUSTER_IP: u32 = 0x0a60_0001;
+
+/// First endpoint address, in 100.64.0.0/10 so that no lab address is among them.
+const FIRST_ENDPOINT: u32 = 0x6440_0001;
+
+/// The ClusterIP of Service `index`.
+pub(super) fn cluster_ip(index: u32) -> IpAddr {
+    Ipv4Addr::from(FIRST_CLUSTER_IP + index).into()
+}
+
+/// Endpoint `number` of Service `index`.
+pub(super) fn endpoint(index: u32, number: u32) -> IpAddr {
+    Ipv4Addr::from(FIRST_ENDPOINT + index * 16 + number).into()
+}
+
+/// Service `index`: one TCP port 80.
+pub(super) fn service(index: u32) -> Event {
+    let service = Service {
+        name: name(index),
+        created: None,
+        kind: ServiceKind::ClusterIp,
+        cluster_ips: ClusterIps::Assigned(vec![cluster_ip(index)]),
+        external_ips: Vec::new(),
+        load_balancer: Vec::new(),
+        source_ranges: Vec::new(),
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        affinity: SessionAffinity::None,
+        health_check_node_port: None,
+        proxy_name: None,
+        ports: vec![ServicePort {
+            name: "http".into(),
+            protocol: Protocol::Tcp,
+            port: port(80),
+            node_port: None,
+        }],
+    };
+    Event::Set(Object::Service(Arc::new(service)))
+}
+
+/// The slice of Service `index`, with these addresses.
+pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
+    let endpoints = addresses.iter().enumerate().map(|(number, address)| Endpoint {
+        address: *address,
+        node: Some("node-b".into()),
+        conditions: Conditions::READY,
+        zone_hints: Vec::new(),
+        node_hints: Vec::new(),
+        target: Some(format!("web-{index}-{number}").into()),
+    });
+    let slice = EndpointSlice {
+        name: name(index),
+        service: Some(name(index).name),
+        headless: false,
+        address_type: AddressType::Ipv4,
+        ports: vec![EndpointPort {
+            name: "http".into(),
+            protocol: Protocol::Tcp,
+            port: port(ENDPOINT_PORT),
+        }],
+        endpoints: endpoints.collect(),
+    };
+    Event::Set(Object::EndpointSlice(Arc::new(slice)))
+}
+
+/// The addresses of the first `count` endpoints of Service `index`.
+pub(super) fn addresses(index: u32, count: u32) -> Vec<IpAddr> {
+    (0..count).map(|number| endpoint(index, number)).collect()
+}
+
+/// A whole cluster.
+pub(super) fn cluster(services: u32) -> Vec<Event> {
+    let all = (0..services).flat_map(|index| {
+        let addresses = addresses(index, ENDPOINTS);
+        [service(index), slice(index, &addresses)]
+    });
+    all.chain([Event::Synced]).collect()
+}
+
+/// A manifest of Service `index` and its slice.
+pub(super) fn manifest(index: u32) -> String {
+    let name = name(index).name;
+    let mut text = format!(
+        "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: default}}\n\
+         spec:\n  clusterIP: {ip}\n  clusterIPs: [{ip}]\n  ports: [{{name: http, port: 80}}]\n\
+         ---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n\
+         metadata:\n  name: {name}\n  namespace: default\n  \
+         labels: {{kubernetes.io/service-name: {name}}}\n\
+         addressType: IPv4\nports: [{{name: http, port: {ENDPOINT_PORT}}}]\nendpoints:\n",
+        ip = cluster_ip(index),
+    );
+    for number in 0..ENDPOINTS {
+        text += &format!(
+            "- {{addresses: [{}], nodeName: node-b, conditions: {{ready: true}}}}\n",
+            endpoint(index, number)
+        );
+    }
+    text + "---\n"
+}
+
+fn name(index: u32) -> NamespacedName {
+    NamespacedName::new("default", format!("svc-{index}"))
+}
+
+fn port(number: u16) -> NonZeroU16 {
+    NonZeroU16::new(number).expect("ports of the benchmark are not zero")
+}

@@ -1,0 +1,36 @@
+//! Where logs go: stderr, one line per event.
+
+use std::env;
+use std::io::{self, IsTerminal};
+
+use tracing::Level;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::cli::LogFormat;
+
+/// Begins to log. `verbosity` is kube-proxy's `-v`.
+pub(crate) fn start(verbosity: u8, format: LogFormat) {
+    let level = match verbosity {
+        0..=3 => Level::INFO,
+        4..=5 => Level::DEBUG,
+        6.. => Level::TRACE,
+    };
+    // The HTTP library's own details help nobody here.
+    let filter = Targets::new()
+        .with_default(Level::WARN)
+        .with_target("sluice", level);
+    let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
+    let colour = io::stderr().is_terminal() && !plain;
+    let lines = fmt::layer().with_writer(io::stderr);
+    let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
+        LogFormat::Text => lines.with_ansi(colour).with_target(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_target(false).boxed(),
+    };
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
+        .init();
+}

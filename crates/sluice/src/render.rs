@@ -1,0 +1,90 @@
+//! `sluice render`: the rules of a node as text.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde::Serialize;
+use sluice_core::model::Event;
+use sluice_core::plan::Planner;
+use sluice_nftables::{Key, Object, render_plan, text};
+
+use crate::cli::{Output, RenderArgs};
+use crate::config::{self, NodeConfig};
+use crate::error::say;
+
+/// One object of the rules.
+#[derive(Debug, Serialize)]
+struct Rendered {
+    /// Its identity, as a person would name it.
+    key: String,
+    /// Which Service it is for; empty when it is for all.
+    comment: String,
+    /// As nft reads it.
+    text: String,
+}
+
+/// Prints rules to stdout and problems to stderr.
+pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
+    let config = args.node.validate(&config::host_name())?;
+    let Planned { planner, problems } = plan(config)?;
+    problems.iter().for_each(|it| say(it));
+    let objects = render_plan(planner.plan());
+    let out = match args.output {
+        Output::Text => text::ruleset(&objects),
+        Output::Json => {
+            let all: Vec<Rendered> = objects.iter().map(rendered).collect();
+            serde_json::to_string_pretty(&all)? + "\n"
+        }
+    };
+    print(&out)?;
+    match args.strict && !problems.is_empty() {
+        true => Ok(ExitCode::FAILURE),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn rendered((key, object): (&Key, &Object)) -> Rendered {
+    let comment = match object {
+        Object::Element(it) => it.comment.as_deref(),
+        Object::Chain(it) => Some(&*it.comment),
+        Object::Sticky(it) => Some(&*it.comment),
+        Object::Table | Object::Set | Object::Foreign => None,
+    };
+    Rendered {
+        key: key.to_string(),
+        comment: comment.unwrap_or_default().to_owned(),
+        text: text::object(key, object),
+    }
+}
+
+/// A plan and what was wrong on the way to it.
+pub(crate) struct Planned {
+    pub(crate) planner: Planner,
+    /// One line each: first the manifests', then the plan's.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The plan of a folder of manifests, as the agent would make it.
+pub(crate) fn plan(config: NodeConfig) -> anyhow::Result<Planned> {
+    let loaded = sluice_source::load(&config.manifests)?;
+    let mut planner = Planner::new(config.settings);
+    for object in loaded.objects {
+        planner.absorb(Event::Set(object));
+    }
+    planner.absorb(Event::Synced);
+    planner.replan();
+    let of_manifests = loaded.problems.iter().map(ToString::to_string);
+    let of_plan = planner.issues().map(|it| it.to_string());
+    let problems = of_manifests.chain(of_plan).collect();
+    Ok(Planned { planner, problems })
+}
+
+/// Writes to stdout. Whoever reads may have read enough.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("write to stdout"),
+    }
+}

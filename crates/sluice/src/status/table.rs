@@ -1,0 +1,197 @@
+//! The status for people.
+
+use std::fmt::Display;
+
+use sluice_agent::status::{Status, SyncStatus};
+
+/// Lines shown of a long list; `-o json` has the rest.
+const SHOWN: usize = 20;
+
+/// Names on the left, values in one column, then everything that is wrong.
+pub(super) fn of(status: &Status) -> String {
+    let mut rows = Rows::default();
+    rows.add("node", &status.node);
+    rows.add("mode", &status.mode);
+    let up = uptime(status.uptime_seconds);
+    rows.add(
+        "agent",
+        format!("sluice {}, pid {}, up {up}", status.version, status.pid),
+    );
+    rows.add("rules", state(status));
+    rows.add("services", status.services);
+    rows.add("service ports", status.service_ports);
+    rows.add("frontends", status.frontends);
+    rows.add("endpoints", status.endpoints);
+    let last = status.last_sync.as_ref().map(last_sync);
+    rows.add("last sync", last.unwrap_or_else(|| "none yet".to_owned()));
+    let (syncs, failures) = (status.syncs, status.failures);
+    rows.add("syncs", format!("{syncs}, {failures} failed"));
+    rows.add("repairs", status.repairs);
+    rows.add("conntrack deleted", status.conntrack_deleted);
+    let mut text = rows.into_text();
+    let issues = status.issues.iter().map(|it| it.message.clone());
+    list(&mut text, "issues", issues.collect());
+    let problems = status.problems.iter();
+    let problems = problems.map(|it| match it.message.starts_with(&it.origin) {
+        true => it.message.clone(),
+        false => format!("{}: {}", it.origin, it.message),
+    });
+    list(&mut text, "problems of the source", problems.collect());
+    let refused = status.refused.iter();
+    let refused = refused.map(|it| {
+        let (port, family, protocol) = (&it.service_port, &it.family, &it.protocol);
+        format!("Service {port} ({family}, {protocol}): {}", it.reason)
+    });
+    list(&mut text, "refused by the kernel", refused.collect());
+    text
+}
+
+fn state(status: &Status) -> &'static str {
+    match (
+        status.source_synced,
+        status.synced,
+        status.refused.is_empty(),
+    ) {
+        (false, ..) => "not written: waiting for the first complete list",
+        (true, false, _) => "behind: a sync is pending",
+        (true, true, false) => "up to date, except for what the kernel refuses",
+        (true, true, true) => "up to date",
+    }
+}
+
+fn last_sync(sync: &SyncStatus) -> String {
+    let when = sync.when.split_once('.').map_or(&*sync.when, |(it, _)| it);
+    let when = when.replace('T', " ").replace('Z', "");
+    let millis = sync.elapsed_seconds * 1000.0;
+    if let Some(error) = &sync.error {
+        return format!("{when} UTC, failed after {millis:.1} ms: {error}");
+    }
+    let kind = if sync.full { "full" } else { "difference" };
+    let (added, replaced, deleted) = (sync.added, sync.replaced, sync.deleted);
+    format!(
+        "{when} UTC, {kind}: {added} added, {replaced} replaced, {deleted} deleted in {millis:.1} ms"
+    )
+}
+
+fn uptime(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
+    let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{rest}s"),
+        (0, 0, _) => format!("{minutes}m{rest}s"),
+        (0, ..) => format!("{hours}h{minutes}m"),
+        _ => format!("{days}d{hours}h"),
+    }
+}
+
+fn list(text: &mut String, title: &str, all: Vec<String>) {
+    if all.is_empty() {
+        return;
+    }
+    text.push_str(&format!("\n{title} ({})\n", all.len()));
+    for line in all.iter().take(SHOWN) {
+        text.push_str(&format!("  {line}\n"));
+    }
+    if all.len() > SHOWN {
+        text.push_str(&format!("  and {} more: see -o json\n", all.len() - SHOWN));
+    }
+}
+
+#[derive(Debug, Default)]
+struct Rows(Vec<(&'static str, String)>);
+
+impl Rows {
+    fn add(&mut self, name: &'static str, value: impl Display) {
+        self.0.push((name, value.to_string()));
+    }
+
+    fn into_text(self) -> String {
+        let width = self.0.iter().map(|(name, _)| name.len()).max();
+        let width = width.unwrap_or_default() + 2;
+        let lines = self.0.iter();
+        lines
+            .map(|(name, value)| format!("{name:width$}{value}\n"))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_agent::status::{IssueStatus, ProblemStatus, RefusedStatus};
+
+    use super::*;
+
+    #[test]
+    fn values_stand_in_one_column_and_wrongs_in_words() {
+        let status = Status {
+            version: "0.1.0".to_owned(),
+            pid: 7,
+            node: "node-a".to_owned(),
+            mode: "nftables".to_owned(),
+            uptime_seconds: 3725.5,
+            source_synced: true,
+            synced: true,
+            services: 3,
+            service_ports: 4,
+            frontends: 9,
+            endpoints: 12,
+            last_sync: Some(SyncStatus {
+                when: "2026-11-21T12:00:00.123Z".to_owned(),
+                added: 2,
+                elapsed_seconds: 0.0021,
+                ..SyncStatus::default()
+            }),
+            syncs: 5,
+            failures: 1,
+            repairs: 2,
+            conntrack_deleted: 6,
+            issues: vec![IssueStatus {
+                reason: "NoNode".to_owned(),
+                message: "Node node-a: no such object".to_owned(),
+            }],
+            problems: vec![ProblemStatus {
+                origin: "web.yaml".to_owned(),
+                message: "line 3: no".to_owned(),
+            }],
+            refused: vec![RefusedStatus {
+                service_port: "default/web".to_owned(),
+                family: "IPv4".to_owned(),
+                protocol: "tcp".to_owned(),
+                reason: "no memory".to_owned(),
+            }],
+        };
+        let expected = "\
+node               node-a
+mode               nftables
+agent              sluice 0.1.0, pid 7, up 1h2m
+rules              up to date, except for what the kernel refuses
+services           3
+service ports      4
+frontends          9
+endpoints          12
+last sync          2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 deleted in 2.1 ms
+syncs              5, 1 failed
+repairs            2
+conntrack deleted  6
+
+issues (1)
+  Node node-a: no such object
+
+problems of the source (1)
+  web.yaml: line 3: no
+
+refused by the kernel (1)
+  Service default/web (IPv4, tcp): no memory
+";
+        assert_eq!(of(&status), expected);
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let mut text = String::new();
+        list(&mut text, "issues", vec!["x".to_owned(); 25]);
+        assert_eq!(text.lines().count(), 23);
+        assert!(text.ends_with("  and 5 more: see -o json\n"));
+    }
+}
