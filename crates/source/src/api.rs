@@ -1,6 +1,6 @@
 //! The API objects, cut to the fields a proxy needs. Unknown fields are ignored.
 //!
-//! They derive `Deserialize`, so they come from manifests ([`crate::yaml`]) as well as from JSON.
+//! They derive `Deserialize`, so they come from manifests as well as from JSON.
 //! `null` means absent, as in Go. Numbers are `i64`: the range is the conversion's to judge, so
 //! that it can name the field.
 

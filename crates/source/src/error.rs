@@ -12,7 +12,6 @@ pub enum SourceError {
         /// The folder.
         path: PathBuf,
         /// What the kernel said.
-        #[source]
         error: io::Error,
     },
     /// The folder cannot be watched, for instance because `fs.inotify.max_user_instances` or
@@ -22,7 +21,6 @@ pub enum SourceError {
         /// The folder.
         path: PathBuf,
         /// What the kernel said.
-        #[source]
         error: io::Error,
     },
 }

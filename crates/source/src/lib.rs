@@ -30,6 +30,6 @@ mod watch;
 mod yaml;
 
 pub use error::SourceError;
-pub use load::{Loaded, load};
+pub use load::{Loaded, load, parse};
 pub use manifest::Problem;
 pub use watch::{Watch, watch};

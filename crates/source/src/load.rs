@@ -4,10 +4,11 @@ use std::path::Path;
 
 use sluice_core::model::Object;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Change};
+use crate::convert::Interner;
 use crate::error::SourceError;
 use crate::folder::Folder;
-use crate::manifest::Problem;
+use crate::manifest::{self, Problem};
 
 /// What a folder of manifests holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,17 @@ pub struct Loaded {
     pub objects: Vec<Object>,
     /// Every problem, ordered by file and line.
     pub problems: Vec<Problem>,
+}
+
+/// Reads one manifest from memory; its file name decides between YAML and JSON.
+pub fn parse(file: &str, bytes: &[u8]) -> Loaded {
+    let manifest = manifest::read(file, bytes, &mut Interner::default());
+    let mut catalog = Catalog::default();
+    catalog.apply(vec![(file.into(), Change::Read(manifest))]);
+    Loaded {
+        objects: catalog.objects(),
+        problems: catalog.problems(),
+    }
 }
 
 /// Reads a folder once.

@@ -31,3 +31,6 @@ pub(crate) const MAX_DEPTH: usize = 64;
 
 /// Most nodes of one document, each alias counted as what it stands for.
 pub(crate) const MAX_NODES: usize = 5_000_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What is wrong with an object, and where in it.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 /// One step of a field path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,19 +26,29 @@ impl Fault {
         let mut text = String::new();
         for step in &self.path {
             match step {
-                Step::Field(name) if text.is_empty() => text.push_str(name),
-                Step::Field(name) if name.contains('/') => {
-                    write!(text, "[{name}]").expect("a String takes all");
-                }
-                Step::Field(name) => {
-                    text.push('.');
-                    text.push_str(name);
-                }
-                Step::Index(at) => write!(text, "[{at}]").expect("a String takes all"),
+                Step::Field(name) => push_field(&mut text, name),
+                Step::Index(at) => push_index(&mut text, *at),
             }
         }
         text
     }
+}
+
+/// Adds a field to a path: `.name`, or `[a/b]` for a name with a slash such as a label.
+pub(crate) fn push_field(path: &mut String, name: &str) {
+    if name.contains('/') {
+        *path += &format!("[{name}]");
+        return;
+    }
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
+}
+
+/// Adds a position in a list to a path.
+pub(crate) fn push_index(path: &mut String, index: usize) {
+    *path += &format!("[{index}]");
 }
 
 impl fmt::Display for Fault {

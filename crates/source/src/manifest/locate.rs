@@ -1,6 +1,6 @@
 //! Field paths ↔ nodes.
 
-use crate::convert::{Fault, Step};
+use crate::convert::{Fault, Step, push_field, push_index};
 use crate::yaml::{Node, Value};
 
 /// Where a fault is.
@@ -64,10 +64,7 @@ fn search(node: &Node<'_>, id: usize, line: u32, path: &mut String) -> Option<u3
     match node.value() {
         Value::Map(entries) => {
             for (key, value) in entries {
-                if length > 0 {
-                    path.push('.');
-                }
-                path.push_str(&key.text);
+                push_field(path, &key.text);
                 if let Some(line) = search(value, id, key.place.line, path) {
                     return Some(line);
                 }
@@ -76,7 +73,7 @@ fn search(node: &Node<'_>, id: usize, line: u32, path: &mut String) -> Option<u3
         }
         Value::List(items) => {
             for (i, item) in items.iter().enumerate() {
-                path.push_str(&format!("[{i}]"));
+                push_index(path, i);
                 if let Some(line) = search(item, id, item.place.line, path) {
                     return Some(line);
                 }

@@ -131,7 +131,7 @@ impl<'a> Builder<'a> {
                     Items::List(items) => Value::List(items),
                     Items::Map {
                         entries, merges, ..
-                    } => self.map(entries, merges, place)?,
+                    } => self.map(entries, &merges, place)?,
                 };
                 let node = Node {
                     place: open.place,
@@ -232,7 +232,7 @@ impl<'a> Builder<'a> {
     fn map(
         &mut self,
         mut entries: Vec<(Key<'a>, Node<'a>)>,
-        merges: Vec<Node<'a>>,
+        merges: &[Node<'a>],
         place: Place,
     ) -> Result<Value<'a>, SyntaxError> {
         let mut seen: HashSet<Cow<'a, str>> = HashSet::with_capacity(entries.len());
@@ -240,7 +240,7 @@ impl<'a> Builder<'a> {
             key.repeated = !seen.insert(key.text.clone());
             self.parsed.repeated_keys |= key.repeated;
         }
-        for merge in &merges {
+        for merge in merges {
             let sources = match merge.value() {
                 Value::List(list) => list.iter().collect(),
                 _ => vec![merge],

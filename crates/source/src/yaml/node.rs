@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::Scalar;
+use crate::convert::{push_field, push_index};
 
 /// A place in a file. Lines and columns count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -82,29 +83,25 @@ impl<'a> Node<'a> {
 
     fn walk_repeated(&self, path: &mut String, found: &mut Vec<(Place, String)>) {
         let length = path.len();
-        let enter = |path: &mut String, step: &str| {
-            path.truncate(length);
-            path.push_str(step);
-        };
         match self.value() {
             Value::Map(entries) => {
                 for (key, node) in entries {
-                    let dot = if length == 0 { "" } else { "." };
-                    enter(path, &format!("{dot}{}", key.text));
+                    push_field(path, &key.text);
                     if key.repeated && found.len() < 20 {
                         found.push((key.place, path.clone()));
                     }
                     node.walk_repeated(path, found);
+                    path.truncate(length);
                 }
             }
             Value::List(items) => {
                 for (i, node) in items.iter().enumerate() {
-                    enter(path, &format!("[{i}]"));
+                    push_index(path, i);
                     node.walk_repeated(path, found);
+                    path.truncate(length);
                 }
             }
             Value::Scalar(_) | Value::Shared(_) => {}
         }
-        path.truncate(length);
     }
 }

@@ -1,0 +1,271 @@
+//! One field at a time: a text in, what the model says out.
+
+use sluice_core::model::{AddressType, ClusterIps, Conditions, SessionAffinity, TrafficPolicy};
+
+use super::*;
+use crate::api;
+
+/// Converts a Service given as JSON; `name` and one port are there already.
+fn a_service(spec: &str) -> Converted<sluice_core::model::Service> {
+    let json = format!(
+        r#"{{"metadata": {{"name": "web"}}, "spec": {{"ports": [{{"port": 80}}], {spec}}},
+            "status": {{"loadBalancer": {{"ingress": null}}}}, "unknown": 1}}"#
+    );
+    let api: api::Service = serde_json::from_str(&json).unwrap();
+    service(&api, &mut Interner::default())
+}
+
+#[track_caller]
+fn check<T: std::fmt::Debug>(
+    spec: &str,
+    pick: fn(sluice_core::model::Service) -> T,
+    expected: &str,
+) {
+    let converted = a_service(spec);
+    assert_eq!(converted.faults, [], "{spec}");
+    assert_eq!(format!("{:?}", pick(converted.object.unwrap())), expected);
+}
+
+#[track_caller]
+fn check_faults(spec: &str, refused: bool, expected: &[&str]) {
+    let converted = a_service(spec);
+    let faults: Vec<String> = converted.faults.iter().map(Fault::to_string).collect();
+    assert_eq!(faults, expected);
+    assert_eq!(converted.object.is_none(), refused);
+}
+
+#[test]
+fn defaults_of_a_service() {
+    let service = a_service(r#""clusterIP": """#).object.unwrap();
+    assert_eq!(service.name.to_string(), "default/web");
+    assert_eq!(service.cluster_ips, ClusterIps::Unassigned);
+    assert_eq!(service.affinity, SessionAffinity::None);
+    assert_eq!(service.internal_policy, TrafficPolicy::Cluster);
+    assert_eq!(service.external_policy, TrafficPolicy::Cluster);
+    assert_eq!((service.created, service.proxy_name), (None, None));
+    assert_eq!(&*service.ports[0].name, "");
+    assert_eq!(service.ports[0].protocol.as_str(), "tcp");
+    assert_eq!(service.ports[0].node_port, None);
+}
+
+#[test]
+fn cluster_ips() {
+    check(r#""clusterIP": "None""#, |it| it.cluster_ips, "Headless");
+    check(r#""clusterIPs": ["None"]"#, |it| it.cluster_ips, "Headless");
+    check(
+        r#""clusterIP": "010.0.0.09""#,
+        |it| it.cluster_ips,
+        "Assigned([10.0.0.9])",
+    );
+    check(
+        r#""clusterIPs": ["fd00::1", "10.0.0.1"], "ipFamilies": ["IPv6", "IPv4"]"#,
+        |it| it.cluster_ips,
+        "Assigned([fd00::1, 10.0.0.1])",
+    );
+    check(
+        r#""type": "ExternalName", "clusterIP": "x""#,
+        |it| it.cluster_ips,
+        "Unassigned",
+    );
+    let both = r#""clusterIPs": ["10.0.0.1", "10.0.0.2"]"#;
+    check_faults(
+        both,
+        true,
+        &["spec.clusterIPs[1]: 10.0.0.2 is a second IPv4 address"],
+    );
+}
+
+#[test]
+fn affinity() {
+    let none = r#""sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 5}}"#;
+    check(none, |it| it.affinity, "None");
+    let short = r#""sessionAffinity": "ClientIP""#;
+    check(
+        short,
+        |it| it.affinity,
+        "ClientIp { timeout_seconds: 10800 }",
+    );
+    let zero = r#""sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}}"#;
+    let field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+    check_faults(zero, true, &[&format!("{field}: 0 is not in 1..=86400")]);
+}
+
+#[test]
+fn source_ranges() {
+    let ranges = |list: &str| format!(r#""loadBalancerSourceRanges": [{list}]"#);
+    let pick = |it: sluice_core::model::Service| it.source_ranges;
+    check(
+        &ranges(r#"" 10.1.2.3/8\t", "fd00::/8""#),
+        pick,
+        "[10.0.0.0/8, fd00::/8]",
+    );
+    check(
+        &ranges(r#""10.0.0.0/8", "0.0.0.0/0", "fd00::/8""#),
+        pick,
+        "[fd00::/8]",
+    );
+    check(
+        &ranges(r#""::/0", "fd00::/8", "10.0.0.0/8""#),
+        pick,
+        "[10.0.0.0/8]",
+    );
+    let bad = "is not an address range like 10.0.0.0/8";
+    for text in [
+        "",
+        "0.0.0.0/",
+        "0.0.0.0/+0",
+        "/0",
+        "0.0.0.0/0000",
+        "1.2.3/0",
+        "::ffff:0.0.0.0/0",
+    ] {
+        let fault = format!("spec.loadBalancerSourceRanges[0]: {text:?} {bad}");
+        check_faults(&ranges(&format!("{text:?}")), true, &[&fault]);
+    }
+}
+
+#[test]
+fn bad_external_ips_are_dropped() {
+    let spec = r#""externalIPs": ["192.0.2.1", "fe80::1", "192.0.2.1", "fd00::1"]"#;
+    check_faults(
+        spec,
+        false,
+        &["spec.externalIPs[1]: fe80::1 is a link-local address: ignored"],
+    );
+    let service = a_service(spec).object.unwrap();
+    assert_eq!(
+        format!("{:?}", service.external_ips),
+        "[192.0.2.1, fd00::1]"
+    );
+}
+
+#[test]
+fn creation_time() {
+    let read = |text: &str| {
+        let meta = api::ObjectMeta {
+            name: Some("x".into()),
+            creation_timestamp: Some(text.into()),
+            ..Default::default()
+        };
+        let spec = api::ServiceSpec {
+            cluster_ip: Some("None".into()),
+            ..Default::default()
+        };
+        let api = api::Service {
+            metadata: meta,
+            spec,
+            ..Default::default()
+        };
+        service(&api, &mut Interner::default())
+            .object
+            .and_then(|it| it.created)
+    };
+    assert_eq!(read("1970-01-01T00:01:00Z"), Some(60));
+    assert_eq!(read("1970-01-01T02:00:00+01:00"), Some(3600));
+    assert_eq!(read("1970-01-01"), None);
+}
+
+#[test]
+fn ports_may_share_a_number_across_protocols() {
+    let spec = r#""clusterIP": "10.0.0.1""#;
+    let json = |ports: &str| {
+        let json =
+            format!(r#"{{"metadata": {{"name": "x"}}, "spec": {{"ports": [{ports}], {spec}}}}}"#);
+        let api: api::Service = serde_json::from_str(&json).unwrap();
+        service(&api, &mut Interner::default()).object.is_some()
+    };
+    assert!(json(
+        r#"{"name": "a", "port": 53}, {"name": "b", "port": 53, "protocol": "UDP"}"#
+    ));
+    assert!(!json(
+        r#"{"name": "a", "port": 53}, {"name": "a", "port": 53, "protocol": "UDP"}"#
+    ));
+    assert!(!json(
+        r#"{"name": "a", "port": 53}, {"name": "b", "port": 53}"#
+    ));
+    assert!(!json(r#"{"port": 53}, {"name": "b", "port": 54}"#));
+}
+
+#[test]
+fn defaults_of_a_slice() {
+    let json = r#"{"metadata": {"name": "s.x"}, "addressType": "IPv6", "ports": [{"name": "", "port": 1}],
+        "endpoints": [{"addresses": ["fd00::1", "fd00::2"], "conditions": {"terminating": null}},
+                      {"addresses": null}, {"addresses": ["fd00::3"], "conditions": {"ready": false}}]}"#;
+    let api: api::EndpointSlice = serde_json::from_str(json).unwrap();
+    let converted = endpoint_slice(&api, &mut Interner::default());
+    assert_eq!(converted.faults, []);
+    let slice = converted.object.unwrap();
+    assert_eq!(
+        (slice.address_type, slice.service, slice.headless),
+        (AddressType::Ipv6, None, false)
+    );
+    let addresses: Vec<String> = slice
+        .endpoints
+        .iter()
+        .map(|it| it.address.to_string())
+        .collect();
+    assert_eq!(addresses, ["fd00::1", "fd00::3"]);
+    assert_eq!(slice.endpoints[0].conditions, Conditions::READY);
+    assert!(!slice.endpoints[1].conditions.ready && slice.endpoints[1].conditions.serving);
+}
+
+#[test]
+fn limits_of_a_slice() {
+    let endpoint = api::Endpoint {
+        addresses: vec!["10.0.0.1".into()],
+        ..Default::default()
+    };
+    let slice = |endpoints: usize, addresses: usize| {
+        let mut endpoint = endpoint.clone();
+        endpoint.addresses = vec!["10.0.0.1".into(); addresses];
+        let api = api::EndpointSlice {
+            metadata: api::ObjectMeta {
+                name: Some("x".into()),
+                ..Default::default()
+            },
+            address_type: Some("IPv4".into()),
+            endpoints: vec![endpoint; endpoints],
+            ports: Vec::new(),
+        };
+        endpoint_slice(&api, &mut Interner::default())
+            .object
+            .is_some()
+    };
+    assert!(slice(1_000, 1) && slice(1, 100));
+    assert!(!slice(1_001, 1) && !slice(1, 101));
+}
+
+#[test]
+fn fqdn_slices_have_no_endpoints() {
+    let json = r#"{"metadata": {"name": "x"}, "addressType": "FQDN", "endpoints": [{"addresses": ["a.b"]}]}"#;
+    let api: api::EndpointSlice = serde_json::from_str(json).unwrap();
+    let slice = endpoint_slice(&api, &mut Interner::default())
+        .object
+        .unwrap();
+    assert_eq!(slice.endpoints, []);
+}
+
+#[test]
+fn node_addresses_are_internal_first() {
+    let json = r#"{"metadata": {"name": "n"}, "spec": {"podCIDR": "10.244.0.0/24"}, "status": {"addresses": [
+        {"type": "ExternalIP", "address": "192.0.2.1"}, {"type": "InternalIP", "address": "10.0.0.1"},
+        {"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": "fd00::1"}]}}"#;
+    let api: api::Node = serde_json::from_str(json).unwrap();
+    let node = node(&api, &mut Interner::default()).object.unwrap();
+    assert_eq!(
+        format!("{:?}", node.addresses),
+        "[10.0.0.1, fd00::1, 192.0.2.1]"
+    );
+    assert_eq!(format!("{:?}", node.pod_cidrs), "[10.244.0.0/24]");
+}
+
+#[test]
+fn names_are_shared() {
+    let mut names = Interner::default();
+    let (a, b) = (names.share("zone-1"), names.share("zone-1"));
+    assert!(std::sync::Arc::ptr_eq(&a, &b));
+    for i in 0..5_000 {
+        names.share(&i.to_string());
+    }
+    assert!(std::sync::Arc::ptr_eq(&a, &names.share("zone-1")));
+}

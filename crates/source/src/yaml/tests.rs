@@ -1,0 +1,180 @@
+//! What texts mean.
+
+use super::*;
+
+#[track_caller]
+fn check(text: &str, expected: Meaning) {
+    let scalar = |plain| Scalar {
+        text: text.into(),
+        plain,
+    };
+    assert_eq!(scalar(true).meaning(), expected, "{text}");
+    assert_eq!(scalar(false).meaning(), Meaning::Text, "{text:?}");
+}
+
+#[test]
+fn scalars() {
+    use Meaning::{Bool, Float, Huge, Int, Null, Text};
+    for text in ["", "~", "null", "NULL"] {
+        check(text, Null);
+    }
+    for text in ["true", "yes", "on", "Y"] {
+        check(text, Bool(true));
+    }
+    for text in ["False", "no", "OFF", "n"] {
+        check(text, Bool(false));
+    }
+    for (text, number) in [
+        ("0", 0),
+        ("80", 80),
+        ("-1", -1),
+        ("+7", 7),
+        ("1_000", 1000),
+        ("0x50", 80),
+        ("-0x1F", -31),
+        ("0b101", 5),
+        ("0o17", 15),
+        ("017", 15),
+        ("9223372036854775807", i64::MAX),
+    ] {
+        check(text, Int(number));
+    }
+    for (text, number) in [
+        ("1.5", 1.5),
+        ("8e1", 80.0),
+        ("08", 8.0),
+        (".5", 0.5),
+        ("-1.", -1.0),
+    ] {
+        check(text, Float(number));
+    }
+    for text in [
+        "9223372036854775808",
+        "99999999999999999999999999999999999999999999",
+    ] {
+        check(text, Huge);
+    }
+    for text in [
+        "web",
+        "10.0.0.1",
+        "2026-01-01",
+        "0x",
+        "1e",
+        "-",
+        "+",
+        ".",
+        "1:30",
+        "nul",
+        "é1",
+        "0é",
+    ] {
+        check(text, Text);
+    }
+}
+
+/// Positions of every `x` in a text, as `line:column`.
+#[track_caller]
+fn check_places(text: &str, expected: &[&str]) {
+    let mut found = Vec::new();
+    for chunk in documents(text.as_bytes()) {
+        let text = std::str::from_utf8(chunk.bytes).unwrap();
+        let parsed = parse_yaml(text, chunk.lines_before);
+        assert_eq!(parsed.error, None);
+        parsed
+            .documents
+            .iter()
+            .for_each(|it| collect(it, &mut found));
+    }
+    assert_eq!(found, expected);
+}
+
+fn collect(node: &Node<'_>, found: &mut Vec<String>) {
+    match node.value() {
+        Value::Scalar(it) if it.text == "x" => {
+            found.push(format!("{}:{}", node.place.line, node.place.column));
+        }
+        Value::List(items) => items.iter().for_each(|it| collect(it, found)),
+        Value::Map(entries) => entries.iter().for_each(|(_, it)| collect(it, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn places() {
+    check_places("a: x\nb:\n  - x\n", &["1:4", "3:5"]);
+    check_places(
+        "# one\n---\na: x\n---\n# four\nb: [y, x]\n",
+        &["3:4", "6:8"],
+    );
+    check_places("\u{feff}a: x\r\nb: x\r\n", &["1:4", "2:4"]);
+    check_places("%YAML 1.1\n# c\n---\na: x\n...\n---\nx\n", &["4:4", "7:1"]);
+}
+
+#[track_caller]
+fn check_json(text: &str, expected: Result<&str, &str>) {
+    let parsed = parse_json(text);
+    let got = match &parsed.error {
+        Some(error) => Err(format!("{}:{}", error.place.line, error.message)),
+        None => Ok(parsed
+            .documents
+            .iter()
+            .map(show)
+            .collect::<Vec<_>>()
+            .join(" ")),
+    };
+    assert_eq!(
+        got,
+        expected.map(str::to_owned).map_err(str::to_owned),
+        "{text}"
+    );
+}
+
+fn show(node: &Node<'_>) -> String {
+    match node.value() {
+        Value::Scalar(it) if it.plain => it.text.to_string(),
+        Value::Scalar(it) => format!("{:?}", it.text),
+        Value::List(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(",")),
+        Value::Map(entries) => {
+            let entries = entries
+                .iter()
+                .map(|(key, it)| format!("{}={}", key.text, show(it)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+        }
+        Value::Shared(_) => "shared".to_owned(),
+    }
+}
+
+#[test]
+fn json() {
+    check_json("", Ok(""));
+    check_json("\t{ }\r\n[ ]", Ok("{} []"));
+    check_json(
+        r#"{"a":[1,-2.5e+3,true,null,"x"]}"#,
+        Ok(r#"{a=[1,-2.5e+3,true,null,"x"]}"#),
+    );
+    check_json(
+        r#""a\"\\\/\b\f\n\r\t\u0041\ud83d\ude00""#,
+        Ok(r#""a\"\\/\u{8}\u{c}\n\r\tA😀""#),
+    );
+    check_json(r#""\ud83d\u0041\ude00""#, Ok(r#""�A�""#));
+    check_json("[1,\n2", Err("2:expected ',' or ']'"));
+    check_json("[1,]", Err("1:expected a value"));
+    check_json("{\"a\"\n1}", Err("2:expected ':' after a key"));
+    check_json("[01]", Err("1:expected a value"));
+    check_json("{a:1}", Err("1:expected a key in double quotes"));
+    check_json("\"a\nb\"", Err("1:a text does not end in its line"));
+    check_json(r#""\x""#, Err("1:an escape that JSON does not know"));
+    check_json(
+        r#""\u00e""#,
+        Err("1:expected four hexadecimal digits after \\u"),
+    );
+    check_json("[", Err("1:the file ends inside a value"));
+}
+
+#[test]
+fn aliases_share_and_merges_do_not_override() {
+    let parsed = parse_yaml("a: &a {p: 1, q: [2]}\nb: *a\nc: {<<: *a, p: 3}\n", 0);
+    assert_eq!(parsed.error, None);
+    let shown = show(&parsed.documents[0]);
+    assert_eq!(shown, "{a={p=1,q=[2]},b={p=1,q=[2]},c={p=3,q=[2]}}");
+}

@@ -1,0 +1,128 @@
+//! What must hold for the objects of any manifest: shared by the fuzzer and the tests.
+
+use std::net::IpAddr;
+
+use sluice_core::model::{
+    AddressType, ClusterIps, EndpointSlice, IpFamily, NamespacedName, Object, Service,
+    SessionAffinity,
+};
+
+/// Reads the bytes both ways; panics if an object leaves the reader that a backend could trip
+/// over.
+pub fn check(bytes: &[u8]) {
+    for file in ["f.yaml", "f.json"] {
+        let loaded = sluice_source::parse(file, bytes);
+        loaded.objects.iter().for_each(object);
+        let keys = loaded.objects.iter().map(Object::key);
+        let keys: std::collections::BTreeSet<_> = keys.collect();
+        assert_eq!(keys.len(), loaded.objects.len(), "one object per key");
+        for problem in &loaded.problems {
+            assert!(!problem.to_string().contains(char::is_control));
+            assert!(!problem.message.is_empty());
+        }
+    }
+}
+
+fn object(object: &Object) {
+    match object {
+        Object::Service(it) => service(it),
+        Object::EndpointSlice(it) => slice(it),
+        Object::Node(it) => {
+            subdomain(&it.name);
+            it.zone.iter().for_each(|it| word(it));
+            it.addresses.iter().for_each(routable);
+        }
+        Object::ServiceCidr(it) => {
+            subdomain(&it.name);
+            assert!((1..=2).contains(&it.cidrs.len()));
+            assert!(it.cidrs.iter().all(|it| *it == it.trunc()));
+        }
+    }
+}
+
+fn service(it: &Service) {
+    namespaced(&it.name);
+    label(&it.name.name);
+    if let ClusterIps::Assigned(ips) = &it.cluster_ips {
+        assert!((1..=2).contains(&ips.len()));
+        ips.iter().for_each(routable);
+        let families: std::collections::BTreeSet<_> = ips.iter().map(IpFamily::of).collect();
+        assert_eq!(families.len(), ips.len(), "one address per family");
+    }
+    it.external_ips.iter().for_each(routable);
+    it.load_balancer.iter().for_each(|it| routable(&it.ip));
+    assert!(it.source_ranges.iter().all(|it| it.prefix_len() > 0));
+    it.proxy_name.iter().for_each(|it| word(it));
+    if let SessionAffinity::ClientIp { timeout_seconds } = it.affinity {
+        assert!((1..=86_400).contains(&timeout_seconds));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for port in &it.ports {
+        assert!(!port.name.is_empty() || it.ports.len() == 1);
+        port_name(&port.name);
+        assert!(seen.insert((port.protocol, port.port)), "a port twice");
+    }
+}
+
+fn slice(it: &EndpointSlice) {
+    namespaced(&it.name);
+    it.service.iter().for_each(|it| label(it));
+    it.ports.iter().for_each(|it| port_name(&it.name));
+    assert!(it.endpoints.len() <= 1_000);
+    let family = match it.address_type {
+        AddressType::Ipv4 => Some(IpFamily::V4),
+        AddressType::Ipv6 => Some(IpFamily::V6),
+        AddressType::Fqdn => None,
+    };
+    for endpoint in &it.endpoints {
+        routable(&endpoint.address);
+        assert_eq!(Some(IpFamily::of(&endpoint.address)), family);
+        endpoint.node.iter().for_each(|it| subdomain(it));
+        endpoint.target.iter().for_each(|it| subdomain(it));
+        endpoint.zone_hints.iter().for_each(|it| word(it));
+        endpoint.node_hints.iter().for_each(|it| subdomain(it));
+    }
+}
+
+fn namespaced(name: &NamespacedName) {
+    label(&name.namespace);
+    subdomain(&name.name);
+}
+
+fn label(text: &str) {
+    assert!(text.len() <= 63 && !text.contains('.'), "{text:?}");
+    subdomain(text);
+}
+
+fn port_name(text: &str) {
+    if !text.is_empty() {
+        label(text);
+    }
+}
+
+fn subdomain(text: &str) {
+    let inside = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "-.".contains(it);
+    assert!((1..=253).contains(&text.len()), "{text:?}");
+    assert!(text.chars().all(inside), "{text:?}");
+    assert!(
+        !text.starts_with(['-', '.']) && !text.ends_with(['-', '.']),
+        "{text:?}"
+    );
+}
+
+/// A label value.
+fn word(text: &str) {
+    let inside = |it: char| it.is_ascii_alphanumeric() || "-_.".contains(it);
+    assert!(text.len() <= 63 && text.chars().all(inside), "{text:?}");
+}
+
+fn routable(ip: &IpAddr) {
+    assert!(
+        !ip.is_unspecified() && !ip.is_loopback() && !ip.is_multicast(),
+        "{ip}"
+    );
+    assert!(
+        !matches!(ip, IpAddr::V6(it) if it.to_ipv4_mapped().is_some()),
+        "{ip}"
+    );
+}
