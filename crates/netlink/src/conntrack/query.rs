@@ -94,12 +94,13 @@ impl Conntrack {
         if filter.destination.is_some_and(|it| family_of(it) != family) {
             return Ok(Vec::new());
         }
-        match self.dump(filter, &|writer| filter.put(writer)) {
+        let keep = |flow: &Flow| filter.matches(flow);
+        match self.dump(family, &|writer| filter.put(writer), &keep) {
             // A kernel that knows filters but not this one.
             Err(RequestError::Refused {
                 errno: Errno::EINVAL | Errno::EOPNOTSUPP,
                 ..
-            }) => self.dump(filter, &|_| {}),
+            }) => self.dump(family, &|_| {}, &keep),
             result => result,
         }
     }
@@ -135,22 +136,27 @@ impl Conntrack {
         }
     }
 
+    /// Lists what the kernel shows for these attributes, as far as it is to be kept.
     fn dump(
         &mut self,
-        filter: &FlowFilter,
+        family: Family,
         attrs: &dyn Fn(&mut AttrWriter),
+        keep: &dyn Fn(&Flow) -> bool,
     ) -> Result<Vec<Flow>, RequestError> {
         let mut flows = Vec::new();
         let request = Request {
             operation: "list",
             object: "connections",
             kind: (SUBSYSTEM << 8) | IPCTNL_MSG_CT_GET,
-            family: filter.family.nfproto(),
+            family: family.nfproto(),
             attrs,
         };
         request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            flows.extend(Flow::decode(&message.attrs()).filter(|it| filter.matches(it)));
+            flows.extend(Flow::decode(&message.attrs()).filter(keep));
         })?;
         Ok(flows)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -169,7 +169,9 @@ pub struct Set {
     pub timeout_ms: Option<u64>,
     /// Most elements that it may hold; the kernel needs it when rules add elements.
     pub size: Option<u32>,
-    /// Bytes of each field of a concatenated key, before padding; empty for a single field.
+    /// Bytes of each field of the key before padding, in sets with [`SetFlags::CONCAT`] and in no
+    /// other: the kernel refuses one without the other (`nf_tables_newset`), also when the key is
+    /// a concatenation that is looked up as a whole.
     pub field_lengths: Vec<u32>,
     /// Descriptions for `nft` (`typeof`), in the format of [`super::push_tlv`], without comment.
     pub userdata: Vec<u8>,
@@ -258,3 +260,6 @@ impl ElementRef<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
