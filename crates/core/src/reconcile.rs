@@ -33,6 +33,15 @@ struct Held<B: Backend> {
     placement: B::Placement,
 }
 
+impl<B: Backend> Clone for Held<B> {
+    fn clone(&self) -> Self {
+        Self {
+            plan: self.plan.clone(),
+            placement: self.placement.clone(),
+        }
+    }
+}
+
 /// What the kernel holds.
 #[derive(Debug)]
 struct Belief<B: Backend> {
@@ -141,17 +150,23 @@ impl<B: Backend> Reconciler<B> {
         let endpoints = plan.ports.values().map(|it| weight(it)).sum();
         self.grow(endpoints);
         let standing = self.backend.standing(&plan.node, self.scale);
-        let mut steps = vec![Step::standing(Vec::new(), standing)];
+        let mut steps = vec![Step::Standing {
+            old: Vec::new(),
+            new: standing,
+        }];
         for (key, port) in &plan.ports {
             let seen = (!observed.is_empty()).then(|| self.backend.recover(port, &observed));
             let previous = seen.as_ref().map(|placement| (&**port, placement));
             let placement = self.backend.place(port, previous);
-            let new = self.backend.render(port, &placement);
-            let held = Held {
+            let new = Some(Held {
                 plan: port.clone(),
                 placement,
-            };
-            steps.push(Step::port(key.clone(), Vec::new(), new, Some(held)));
+            });
+            steps.push(Step::Port {
+                key: key.clone(),
+                old: None,
+                new,
+            });
         }
         let mut spared = BTreeSet::new();
         let mut report = Report {
@@ -163,7 +178,7 @@ impl<B: Backend> Reconciler<B> {
                 standing_for: Some((plan.node.clone(), self.scale)),
                 ..Belief::default()
             };
-            let staged = stage::stage::<B>(&steps, &belief.shared);
+            let staged = stage::stage(&self.backend, &steps, &belief.shared);
             let mut delta = Delta::between(&observed, staged.desired);
             delta.spare(&spared);
             match self.apply(&delta, &mut steps, &mut report)? {
@@ -172,7 +187,8 @@ impl<B: Backend> Reconciler<B> {
                     return Ok(report);
                 }
                 Applied::Without(left_out) => {
-                    let objects = left_out.into_iter().flat_map(|step| step.new);
+                    let left_out = left_out.iter();
+                    let objects = left_out.flat_map(|step| step.after(&self.backend));
                     spared.extend(objects.map(|(key, _)| key));
                 }
             }
@@ -198,12 +214,15 @@ impl<B: Backend> Reconciler<B> {
         let standing_for = (plan.node.clone(), self.scale);
         if belief.standing_for.as_ref() != Some(&standing_for) {
             let standing = self.backend.standing(&plan.node, self.scale);
-            steps.push(Step::standing(belief.standing.clone(), standing));
+            steps.push(Step::Standing {
+                old: belief.standing.clone(),
+                new: standing,
+            });
         }
         belief.standing_for = Some(standing_for);
         let mut report = Report::default();
         loop {
-            let staged = stage::stage::<B>(&steps, &belief.shared);
+            let staged = stage::stage(&self.backend, &steps, &belief.shared);
             let delta = Delta::between(&staged.observed, staged.desired);
             match self.apply(&delta, &mut steps, &mut report)? {
                 Applied::Done => {
@@ -221,23 +240,18 @@ impl<B: Backend> Reconciler<B> {
         held: Option<&Held<B>>,
         new: Option<&Arc<PortPlan>>,
     ) -> Step<B> {
-        let old = held.map(|it| self.backend.render(&it.plan, &it.placement));
-        let held = new.map(|port| {
+        let new = new.map(|port| {
             let previous = held.map(|it| (&*it.plan, &it.placement));
             Held {
                 plan: port.clone(),
                 placement: self.backend.place(port, previous),
             }
         });
-        let new = held
-            .as_ref()
-            .map(|it| self.backend.render(&it.plan, &it.placement));
-        Step::port(
-            key.clone(),
-            old.unwrap_or_default(),
-            new.unwrap_or_default(),
-            held,
-        )
+        Step::Port {
+            key: key.clone(),
+            old: held.cloned(),
+            new,
+        }
     }
 
     /// Applies a delta; takes the steps that the kernel refused out of `steps`.
@@ -264,9 +278,9 @@ impl<B: Backend> Reconciler<B> {
         let reasons: BTreeMap<_, _> = refused.iter().map(|it| (&it.key, &it.reason)).collect();
         let (left_out, kept): (Vec<_>, Vec<_>) = std::mem::take(steps)
             .into_iter()
-            .partition(|step| step.guilty(&reasons).is_some());
-        let unattributed = left_out.is_empty() || left_out.iter().any(|it| it.owner.is_none());
-        if unattributed {
+            .partition(|step| step.guilty(&self.backend, &reasons).is_some());
+        let is_standing = |it: &Step<B>| matches!(it, Step::Standing { .. });
+        if left_out.is_empty() || left_out.iter().any(is_standing) {
             return Err(BackendError {
                 operation: "apply".into(),
                 reason: ApplyError::Refused(refused).to_string(),
@@ -274,7 +288,9 @@ impl<B: Backend> Reconciler<B> {
             });
         }
         for step in &left_out {
-            if let (Some(key), Some(reason)) = (&step.owner, step.guilty(&reasons)) {
+            if let Step::Port { key, .. } = step
+                && let Some(reason) = step.guilty(&self.backend, &reasons)
+            {
                 self.refused.insert(key.clone(), reason.clone());
                 report.refused.push((key.clone(), reason));
             }
@@ -292,17 +308,19 @@ impl<B: Backend> Reconciler<B> {
     ) {
         belief.shared.add(shared);
         for step in steps {
-            let Some(key) = step.owner else {
-                belief.standing = step.new;
-                continue;
-            };
-            self.refused.remove(&key);
-            let new = step.held.as_ref().map_or(0, |it| weight(&it.plan));
-            let old = match step.held {
-                Some(held) => belief.ports.insert(key, held),
-                None => belief.ports.remove(&key),
-            };
-            belief.endpoints = belief.endpoints + new - old.map_or(0, |it| weight(&it.plan));
+            match step {
+                Step::Standing { new, .. } => belief.standing = new,
+                Step::Port { key, new, .. } => {
+                    self.refused.remove(&key);
+                    let after = new.as_ref().map_or(0, |it| weight(&it.plan));
+                    let old = match new {
+                        Some(held) => belief.ports.insert(key, held),
+                        None => belief.ports.remove(&key),
+                    };
+                    let before = old.map_or(0, |it| weight(&it.plan));
+                    belief.endpoints = belief.endpoints + after - before;
+                }
+            }
         }
         self.believed = Some(belief);
     }

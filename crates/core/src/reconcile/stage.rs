@@ -6,45 +6,51 @@ use crate::backend::{Backend, Objects};
 use crate::plan::PortKey;
 use crate::reconcile::Held;
 
-/// What one owner's objects were and shall be.
+/// What one owner's objects were and shall be. Objects are rendered when they are needed and not
+/// kept: a first sync has a step for every service port.
 #[derive(Debug)]
-pub(super) struct Step<B: Backend> {
-    /// The service port; `None` for the objects that no Service owns.
-    pub(super) owner: Option<PortKey>,
-    pub(super) old: Objects<B>,
-    pub(super) new: Objects<B>,
-    /// What to believe of the port afterwards; `None` when it is gone.
-    pub(super) held: Option<Held<B>>,
+pub(super) enum Step<B: Backend> {
+    /// The objects that no Service owns.
+    Standing { old: Objects<B>, new: Objects<B> },
+    /// Those of a service port.
+    Port {
+        key: PortKey,
+        /// What the kernel holds for it; `None` when nothing.
+        old: Option<Held<B>>,
+        /// What it shall hold; `None` when the port is gone.
+        new: Option<Held<B>>,
+    },
 }
 
 impl<B: Backend> Step<B> {
-    pub(super) fn standing(old: Objects<B>, new: Objects<B>) -> Self {
-        Self {
-            owner: None,
-            old,
-            new,
-            held: None,
+    pub(super) fn before(&self, backend: &B) -> Objects<B> {
+        match self {
+            Self::Standing { old, .. } => old.clone(),
+            Self::Port { old, .. } => Self::render(old.as_ref(), backend),
         }
     }
 
-    pub(super) fn port(
-        owner: PortKey,
-        old: Objects<B>,
-        new: Objects<B>,
-        held: Option<Held<B>>,
-    ) -> Self {
-        Self {
-            owner: Some(owner),
-            old,
-            new,
-            held,
+    pub(super) fn after(&self, backend: &B) -> Objects<B> {
+        match self {
+            Self::Standing { new, .. } => new.clone(),
+            Self::Port { new, .. } => Self::render(new.as_ref(), backend),
         }
+    }
+
+    fn render(held: Option<&Held<B>>, backend: &B) -> Objects<B> {
+        let objects = held.map(|it| backend.render(&it.plan, &it.placement));
+        objects.unwrap_or_default()
     }
 
     /// The first reason why an object of this step was refused.
-    pub(super) fn guilty(&self, reasons: &BTreeMap<&B::Key, &String>) -> Option<String> {
-        let mut objects = self.old.iter().chain(&self.new);
-        objects.find_map(|(key, _)| reasons.get(key).map(|reason| format!("{key}: {reason}")))
+    pub(super) fn guilty(
+        &self,
+        backend: &B,
+        reasons: &BTreeMap<&B::Key, &String>,
+    ) -> Option<String> {
+        let objects = [self.before(backend), self.after(backend)];
+        let mut keys = objects.iter().flatten().map(|(key, _)| key);
+        keys.find_map(|key| reasons.get(key).map(|reason| format!("{key}: {reason}")))
     }
 }
 
@@ -84,44 +90,46 @@ pub(super) struct Staged<B: Backend> {
 
 /// Collects the objects of all steps. A shared object takes part only when it gets its first
 /// owner or loses its last.
-pub(super) fn stage<B: Backend>(steps: &[Step<B>], counts: &SharedCounts<B::Key>) -> Staged<B> {
+pub(super) fn stage<B: Backend>(
+    backend: &B,
+    steps: &[Step<B>],
+    counts: &SharedCounts<B::Key>,
+) -> Staged<B> {
     let mut staged = Staged {
         observed: BTreeMap::new(),
         desired: Vec::new(),
         shared: SharedCounts::default(),
     };
-    let mut shared_objects: BTreeMap<&B::Key, &B::Object> = BTreeMap::new();
-    let mut count = |key: &B::Key, change: i64| {
-        *staged.shared.0.entry(key.clone()).or_default() += change;
+    let mut shared: BTreeMap<B::Key, (i64, B::Object)> = BTreeMap::new();
+    let mut count = |key: B::Key, object: B::Object, change: i64| {
+        shared.entry(key).or_insert((0, object)).0 += change;
     };
     for step in steps {
-        for (key, object) in &step.old {
-            if B::is_shared(key) {
-                count(key, -1);
-                shared_objects.insert(key, object);
+        for (key, object) in step.before(backend) {
+            if B::is_shared(&key) {
+                count(key, object, -1);
             } else {
-                staged.observed.insert(key.clone(), object.clone());
+                staged.observed.insert(key, object);
             }
         }
-        for (key, object) in &step.new {
-            if B::is_shared(key) {
-                count(key, 1);
-                shared_objects.insert(key, object);
+        for (key, object) in step.after(backend) {
+            if B::is_shared(&key) {
+                count(key, object, 1);
             } else {
-                staged.desired.push((key.clone(), object.clone()));
+                staged.desired.push((key, object));
             }
         }
     }
-    for (key, object) in shared_objects {
-        let before = counts.get(key);
-        let after = before + staged.shared.get(key);
-        match (before > 0, after > 0) {
-            (false, true) => staged.desired.push((key.clone(), object.clone())),
+    for (key, (change, object)) in shared {
+        let before = counts.get(&key);
+        match (before > 0, before + change > 0) {
+            (false, true) => staged.desired.push((key.clone(), object)),
             (true, false) => {
-                staged.observed.insert(key.clone(), object.clone());
+                staged.observed.insert(key.clone(), object);
             }
             _ => {}
         }
+        staged.shared.0.insert(key, change);
     }
     staged
 }
