@@ -1,10 +1,12 @@
 //! The agent: one thread that plans and writes.
 
+mod answer;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -20,7 +22,7 @@ use tracing::{debug, error, info, warn};
 use crate::health::Health;
 use crate::pace::{Pace, Periods, Resync};
 use crate::reports::Reports;
-use crate::status::{IssueStatus, ProblemStatus, RefusedStatus, Status, SyncStatus};
+use crate::status::{Status, SyncStatus};
 
 /// Inputs taken in before a sync that is due: a stream of them must not put it off for ever.
 const BURST: usize = 1024;
@@ -190,10 +192,8 @@ impl<B: Backend> Agent<B> {
             Ok(report) => self.succeeded(&report, reason, now, end),
             Err(error) => self.failed(&error, now, end),
         }
-        let refused = self.reconciler.refused().iter();
-        let refused =
-            refused.map(|(key, why)| format!("Service {} ({}): {why}", key.name, key.family));
-        self.reports.update(&self.planner, refused);
+        let (issues, problems, refused) = (self.issues(), self.problems(), self.refused());
+        self.reports.update(&issues, &problems, &refused);
     }
 
     fn log_drift(&self) {
@@ -291,60 +291,6 @@ impl<B: Backend> Agent<B> {
         if !stale.is_empty() {
             // Cleanup that has died has said so itself; the rules matter more.
             let _ = self.outputs.stale.send(stale);
-        }
-    }
-
-    fn services(&self) -> usize {
-        let all = self.planner.state().services();
-        all.filter(|(_, entry)| entry.service.is_some()).count()
-    }
-
-    /// Everything that people ask about.
-    fn status(&self) -> Status {
-        let ports = || self.planner.plan().ports.values();
-        let refused = self.reconciler.refused().iter();
-        let succeeded = self.last_sync.as_ref().is_some_and(|it| it.error.is_none());
-        Status {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            pid: std::process::id(),
-            node: self.planner.settings().node_name.to_string(),
-            mode: self.mode.to_owned(),
-            uptime_seconds: seconds(self.started.elapsed()),
-            source_synced: self.planner.is_synced(),
-            synced: succeeded && !self.pace.is_wanted(),
-            services: self.services(),
-            service_ports: ports().count(),
-            frontends: ports().map(|it| it.frontends.len()).sum(),
-            endpoints: ports().map(|it| it.reachable().len()).sum(),
-            last_sync: self.last_sync.clone(),
-            syncs: self.syncs,
-            failures: self.failures,
-            repairs: self.repairs,
-            conntrack_deleted: self.outputs.conntrack_deleted.load(Ordering::Relaxed),
-            issues: self
-                .planner
-                .issues()
-                .map(|it| IssueStatus {
-                    reason: it.reason().to_owned(),
-                    message: it.to_string(),
-                })
-                .collect(),
-            problems: self
-                .planner
-                .problems()
-                .map(|(origin, message)| ProblemStatus {
-                    origin: origin.to_string(),
-                    message: message.clone(),
-                })
-                .collect(),
-            refused: refused
-                .map(|(key, reason)| RefusedStatus {
-                    service_port: key.name.to_string(),
-                    family: key.family.to_string(),
-                    protocol: key.name.protocol.to_string(),
-                    reason: reason.clone(),
-                })
-                .collect(),
         }
     }
 }

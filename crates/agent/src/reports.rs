@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use sluice_core::plan::Planner;
 use tracing::{info, warn};
+
+use crate::status::{IssueStatus, ProblemStatus, RefusedStatus};
 
 /// Lines logged at once; `sluice status` has the rest.
 const SHOWN: usize = 50;
@@ -21,21 +22,19 @@ impl Reports {
     /// Compares with what was logged before and logs the difference.
     pub(crate) fn update(
         &mut self,
-        planner: &Planner,
-        refused: impl Iterator<Item = impl Display>,
+        issues: &[IssueStatus],
+        problems: &[ProblemStatus],
+        refused: &[RefusedStatus],
     ) {
-        let issues = planner.issues().map(|it| it.to_string());
-        self.issues = renew("object", &self.issues, issues.collect());
-        let problems = planner.problems();
-        let problems = problems.map(|(origin, text)| format!("{origin}: {text}"));
-        self.problems = renew("source", &self.problems, problems.collect());
-        let refused = refused.map(|it| it.to_string());
-        self.refused = renew("kernel", &self.refused, refused.collect());
+        renew("object", &mut self.issues, issues);
+        renew("source", &mut self.problems, problems);
+        renew("kernel", &mut self.refused, refused);
     }
 }
 
-fn renew(from: &str, old: &BTreeSet<String>, new: BTreeSet<String>) -> BTreeSet<String> {
-    let fresh = new.difference(old);
+fn renew(from: &str, known: &mut BTreeSet<String>, now: &[impl Display]) {
+    let now: BTreeSet<String> = now.iter().map(ToString::to_string).collect();
+    let fresh = now.difference(known);
     for problem in fresh.clone().take(SHOWN) {
         warn!(from, "{problem}");
     }
@@ -43,7 +42,7 @@ fn renew(from: &str, old: &BTreeSet<String>, new: BTreeSet<String>) -> BTreeSet<
     if more > 0 {
         warn!(from, more, "further problems: `sluice status` lists them");
     }
-    let gone = old.difference(&new);
+    let gone = known.difference(&now);
     for problem in gone.clone().take(SHOWN) {
         info!(from, "solved: {problem}");
     }
@@ -51,5 +50,5 @@ fn renew(from: &str, old: &BTreeSet<String>, new: BTreeSet<String>) -> BTreeSet<
     if more > 0 {
         info!(from, more, "further problems solved");
     }
-    new
+    *known = now;
 }

@@ -1,5 +1,7 @@
 //! What the running agent holds, for `sluice status` and scripts.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// Answer of `GET /status` on the agent's socket. Scripts read it: fields are added, not changed.
@@ -73,6 +75,12 @@ pub struct IssueStatus {
     pub message: String,
 }
 
+impl fmt::Display for IssueStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
 /// Something that a source could not make sense of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProblemStatus {
@@ -80,6 +88,16 @@ pub struct ProblemStatus {
     pub origin: String,
     /// One line for a person.
     pub message: String,
+}
+
+impl fmt::Display for ProblemStatus {
+    /// Many a message names its origin with a line; that is not said twice.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.message.starts_with(&self.origin) {
+            write!(f, "{}: ", self.origin)?;
+        }
+        f.write_str(&self.message)
+    }
 }
 
 /// A service port that the kernel refuses.
@@ -93,4 +111,11 @@ pub struct RefusedStatus {
     pub protocol: String,
     /// The kernel's explanation.
     pub reason: String,
+}
+
+impl fmt::Display for RefusedStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (port, family, protocol) = (&self.service_port, &self.family, &self.protocol);
+        write!(f, "Service {port} ({family}, {protocol}): {}", self.reason)
+    }
 }

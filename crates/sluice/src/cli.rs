@@ -190,8 +190,8 @@ pub(crate) struct ExplainArgs {
     /// Who sends: an address, `node`, or a pod as NAMESPACE/NAME
     #[arg(value_name = "FROM")]
     pub(crate) from: String,
-    /// Where to: ADDRESS:PORT[/PROTOCOL], [IPV6]:PORT[/PROTOCOL], or a Service as
-    /// NAMESPACE/NAME[:PORT]
+    /// Where to: an address with port and protocol as in `10.96.0.10:53/udp`, or a Service as
+    /// in `default/web:http`
     #[arg(value_name = "TO")]
     pub(crate) to: String,
     #[command(flatten)]

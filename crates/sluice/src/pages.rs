@@ -29,7 +29,7 @@ pub(crate) fn man() -> anyhow::Result<ExitCode> {
     {
         let man = Man::new(command.clone()).section("8");
         let name = command.get_name().to_uppercase();
-        write!(page, ".SH \"SLUICE {name}\"\n")?;
+        writeln!(page, ".SH \"SLUICE {name}\"")?;
         man.render_synopsis_section(&mut page)?;
         man.render_description_section(&mut page)?;
         man.render_options_section(&mut page)?;

@@ -3,6 +3,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::thread;
 

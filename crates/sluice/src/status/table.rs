@@ -29,20 +29,9 @@ pub(super) fn of(status: &Status) -> String {
     rows.add("repairs", status.repairs);
     rows.add("conntrack deleted", status.conntrack_deleted);
     let mut text = rows.into_text();
-    let issues = status.issues.iter().map(|it| it.message.clone());
-    list(&mut text, "issues", issues.collect());
-    let problems = status.problems.iter();
-    let problems = problems.map(|it| match it.message.starts_with(&it.origin) {
-        true => it.message.clone(),
-        false => format!("{}: {}", it.origin, it.message),
-    });
-    list(&mut text, "problems of the source", problems.collect());
-    let refused = status.refused.iter();
-    let refused = refused.map(|it| {
-        let (port, family, protocol) = (&it.service_port, &it.family, &it.protocol);
-        format!("Service {port} ({family}, {protocol}): {}", it.reason)
-    });
-    list(&mut text, "refused by the kernel", refused.collect());
+    list(&mut text, "issues", &status.issues);
+    list(&mut text, "problems of the source", &status.problems);
+    list(&mut text, "refused by the kernel", &status.refused);
     text
 }
 
@@ -85,7 +74,7 @@ fn uptime(seconds: f64) -> String {
     }
 }
 
-fn list(text: &mut String, title: &str, all: Vec<String>) {
+fn list(text: &mut String, title: &str, all: &[impl Display]) {
     if all.is_empty() {
         return;
     }
@@ -190,7 +179,7 @@ refused by the kernel (1)
     #[test]
     fn long_lists_are_cut() {
         let mut text = String::new();
-        list(&mut text, "issues", vec!["x".to_owned(); 25]);
+        list(&mut text, "issues", &["x"; 25]);
         assert_eq!(text.lines().count(), 23);
         assert!(text.ends_with("  and 5 more: see -o json\n"));
     }

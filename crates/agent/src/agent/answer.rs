@@ -1,0 +1,71 @@
+//! What the agent says about itself.
+
+use std::sync::atomic::Ordering;
+
+use sluice_core::backend::Backend;
+
+use super::{Agent, seconds};
+use crate::status::{IssueStatus, ProblemStatus, RefusedStatus, Status};
+
+impl<B: Backend> Agent<B> {
+    /// Everything that people ask about.
+    pub(super) fn status(&self) -> Status {
+        let ports = || self.planner.plan().ports.values();
+        let succeeded = self.last_sync.as_ref().is_some_and(|it| it.error.is_none());
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            node: self.planner.settings().node_name.to_string(),
+            mode: self.mode.to_owned(),
+            uptime_seconds: seconds(self.started.elapsed()),
+            source_synced: self.planner.is_synced(),
+            synced: succeeded && !self.pace.is_wanted(),
+            services: self.services(),
+            service_ports: ports().count(),
+            frontends: ports().map(|it| it.frontends.len()).sum(),
+            endpoints: ports().map(|it| it.reachable().len()).sum(),
+            last_sync: self.last_sync.clone(),
+            syncs: self.syncs,
+            failures: self.failures,
+            repairs: self.repairs,
+            conntrack_deleted: self.outputs.conntrack_deleted.load(Ordering::Relaxed),
+            issues: self.issues(),
+            problems: self.problems(),
+            refused: self.refused(),
+        }
+    }
+
+    pub(super) fn services(&self) -> usize {
+        let all = self.planner.state().services();
+        all.filter(|(_, entry)| entry.service.is_some()).count()
+    }
+
+    pub(super) fn issues(&self) -> Vec<IssueStatus> {
+        let all = self.planner.issues();
+        all.map(|it| IssueStatus {
+            reason: it.reason().to_owned(),
+            message: it.to_string(),
+        })
+        .collect()
+    }
+
+    pub(super) fn problems(&self) -> Vec<ProblemStatus> {
+        let all = self.planner.problems();
+        all.map(|(origin, message)| ProblemStatus {
+            origin: origin.to_string(),
+            message: message.clone(),
+        })
+        .collect()
+    }
+
+    pub(super) fn refused(&self) -> Vec<RefusedStatus> {
+        let all = self.reconciler.refused().iter();
+        all.map(|(key, reason)| RefusedStatus {
+            service_port: key.name.to_string(),
+            family: key.family.to_string(),
+            protocol: key.name.protocol.to_string(),
+            reason: reason.clone(),
+        })
+        .collect()
+    }
+}

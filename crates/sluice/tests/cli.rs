@@ -1,0 +1,227 @@
+//! The command line as others see it: text, exit codes, no privileges.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+fn examples() -> String {
+    format!("{}/../../examples", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn sluice(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    command.args(args).env_remove("NO_COLOR");
+    command.output().expect("the program was built")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+/// Runs the program, expects this exit code, returns stdout and stderr.
+#[track_caller]
+fn run(args: &[&str], code: i32) -> (String, String) {
+    let output = sluice(args);
+    let (out, err) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(code), "{args:?}\n{out}\n{err}");
+    (out, err)
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).expect("writable");
+    }
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a temporary path is text")
+}
+
+const COMMANDS: [&str; 7] = [
+    "proxy",
+    "render",
+    "explain",
+    "status",
+    "cleanup",
+    "completions",
+    "man",
+];
+
+#[test]
+fn help_names_every_command_and_each_shows_an_example() {
+    let (help, _) = run(&["--help"], 0);
+    for command in COMMANDS {
+        assert!(
+            help.contains(&format!("\n  {command} ")),
+            "{command}: {help}"
+        );
+        let (help, _) = run(&[command, "--help"], 0);
+        assert!(help.contains("Example"), "{help}");
+        assert!(help.contains(&format!("  sluice {command}")), "{help}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_two() {
+    for args in [
+        &["frobnicate"][..],
+        &[],
+        &["proxy", "--frobnicate"],
+        &["explain", "node"],
+        &["render"],
+        &["render", "--manifests", "/x", "--masquerade-bit", "32"],
+        &["proxy", "--manifests", "/x", "--min-sync-period", "5"],
+    ] {
+        let (out, err) = run(args, 2);
+        assert_eq!(out, "", "{args:?}");
+        assert!(!err.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn all_wrong_flags_are_named_at_once() {
+    let (_, err) = run(
+        &["proxy", "--cluster-cidr", "x", "--masquerade-bit", "99"],
+        2,
+    );
+    let lines: Vec<&str> = err.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "sluice: --manifests: an API server source is not built yet; use --manifests DIR",
+            "sluice: --iptables-masquerade-bit: \"99\" is not in 0 to 31",
+            "sluice: --cluster-cidr: \"x\" is no prefix such as 10.244.0.0/16",
+        ]
+    );
+}
+
+#[test]
+fn a_mode_that_is_not_built_is_one() {
+    let (_, err) = run(&["render", "--manifests", "/x", "--proxy-mode", "ipvs"], 1);
+    assert_eq!(
+        err,
+        "sluice: --proxy-mode ipvs is not built yet: use nftables\n"
+    );
+}
+
+#[test]
+fn a_missing_folder_is_one_line() {
+    let (_, err) = run(&["render", "--manifests", "/does/not/exist"], 1);
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.starts_with("sluice: "), "{err}");
+    assert!(err.contains("/does/not/exist"), "{err}");
+}
+
+#[test]
+fn render_prints_the_rules_of_the_examples() {
+    let args = ["render", "--hostname-override", "node-a", "--manifests"];
+    let examples = examples();
+    let args = [&args[..], &[&examples]].concat();
+    let (rules, err) = run(&args, 0);
+    assert_eq!(err, "");
+    assert!(rules.contains("table ip sluice {"), "{rules}");
+    assert!(rules.contains("default/web"), "{rules}");
+    assert_eq!(run(&args, 0).0, rules, "the same every time");
+
+    let (json, _) = run(&[&args[..], &["-o", "json"]].concat(), 0);
+    let objects: Vec<serde_json::Value> = serde_json::from_str(&json).expect("a JSON list");
+    let is_web = |it: &&serde_json::Value| it["comment"] == "default/web";
+    let web = objects
+        .iter()
+        .find(is_web)
+        .expect("an object of the Service");
+    assert!(web["key"].is_string() && web["text"].is_string(), "{web}");
+}
+
+#[test]
+fn render_tells_problems_and_strict_fails_on_them() {
+    let folder = folder(&[("broken.yaml", "kind: [")]);
+    let args = ["render", "--manifests", text(folder.path())];
+    let (rules, err) = run(&args, 0);
+    assert!(rules.contains("table ip sluice"), "{rules}");
+    assert!(err.contains("broken.yaml"), "{err}");
+    assert!(err.lines().all(|it| it.starts_with("sluice: ")), "{err}");
+    run(&[&args[..], &["--strict"]].concat(), 1);
+}
+
+#[test]
+fn explain_answers_for_addresses_services_and_pods() {
+    let examples = examples();
+    let explain = |from: &str, to: &str, code| {
+        let node = "--hostname-override=node-a";
+        run(&["explain", from, to, "--manifests", &examples, node], code)
+    };
+    let (by_name, _) = explain("node", "default/web", 0);
+    let (by_address, _) = explain("node", "10.96.10.1:80", 0);
+    assert_eq!(by_name, by_address);
+    assert!(by_name.contains("default/web"), "{by_name}");
+    let (refused, _) = explain("10.244.0.99", "10.96.10.1:81/tcp", 0);
+    assert!(refused.to_lowercase().contains("reject"), "{refused}");
+    explain("default/web-6c9f-a1", "default/shop:https/tcp", 0);
+    explain("node", "default/nobody", 1);
+    explain("nobody", "default/web", 1);
+
+    let args = ["explain", "node", "default/web", "-o", "json"];
+    let node = ["--hostname-override=node-a", "--manifests", &examples];
+    let (json, _) = run(&[&args[..], &node].concat(), 0);
+    serde_json::from_str::<serde_json::Value>(&json).expect("JSON");
+}
+
+#[test]
+fn status_without_an_agent_says_so() {
+    let folder = folder(&[]);
+    let socket = folder.path().join("sluice.sock");
+    let (out, err) = run(&["status", "--socket", text(&socket)], 1);
+    assert_eq!(out, "");
+    let socket = socket.display();
+    assert_eq!(
+        err,
+        format!("sluice: no agent at {socket}: is `sluice proxy` running?\n")
+    );
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (script, err) = run(&["completions", shell], 0);
+        assert!(script.contains("cluster-cidr"), "{shell}: {script}");
+        assert_eq!(err, "");
+    }
+}
+
+#[test]
+fn the_manual_page_has_every_command_and_its_flags() {
+    let (page, _) = run(&["man"], 0);
+    assert!(page.contains(".TH sluice 8"), "{page}");
+    for command in COMMANDS {
+        assert!(page.contains(&command.to_uppercase()), "{command}");
+    }
+    assert!(page.contains("cluster\\-cidr"), "{page}");
+}
+
+#[test]
+fn errors_have_no_colour_in_a_pipe() {
+    let (_, err) = run(&["render"], 2);
+    assert!(!err.contains('\u{1b}'), "{err:?}");
+}
+
+#[test]
+fn kube_proxys_name_and_flags() {
+    let folder = folder(&[]);
+    let kube_proxy = folder.path().join("kube-proxy");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sluice"), &kube_proxy).expect("a free name");
+    let mut command = Command::new(&kube_proxy);
+    command.args(["--v=2", "--masquerade-all=maybe", "--hostname-override=x"]);
+    let output = command.output().expect("the program was built");
+    assert_eq!(output.status.code(), Some(2));
+    let err = stderr(&output);
+    assert!(err.contains("--masquerade-all: \"maybe\""), "{err}");
+}

@@ -1,0 +1,377 @@
+//! The agent on a real node: namespaces, packets, rules, signals. Needs root.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use sluice_agent::status::Status;
+use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
+use tempfile::TempDir;
+
+/// Longest wait for anything; machines of others are slow.
+const WITHIN: Duration = Duration::from_secs(20);
+
+const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
+
+/// One Service for UDP, by ClusterIP and NodePort.
+const DNS: &str = "
+apiVersion: v1
+kind: Service
+metadata: {name: dns, namespace: default}
+spec:
+  type: NodePort
+  clusterIP: 10.96.0.10
+  ports: [{name: dns, protocol: UDP, port: 53, targetPort: 5353, nodePort: 30053}]
+";
+
+fn slice(addresses: &[&str]) -> String {
+    let endpoints = addresses.iter().map(|it| format!("{{addresses: [{it}]}}"));
+    let endpoints = endpoints.collect::<Vec<_>>().join(", ");
+    format!(
+        "
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: dns-1, namespace: default, labels: {{kubernetes.io/service-name: dns}}}}
+addressType: IPv4
+ports: [{{name: dns, protocol: UDP, port: 5353}}]
+endpoints: [{endpoints}]
+"
+    )
+}
+
+/// Folders of one node.
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        let files = Self(tempfile::tempdir().expect("a temporary directory"));
+        fs::create_dir(files.manifests()).expect("an empty directory");
+        files
+    }
+
+    fn manifests(&self) -> PathBuf {
+        self.0.path().join("manifests")
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.0.path().join("run/sluice.sock")
+    }
+
+    /// Replaces a manifest in one step, as people should.
+    fn write(&self, name: &str, text: &str) {
+        let draft = self.0.path().join("draft");
+        fs::write(&draft, text).expect("writable");
+        fs::rename(draft, self.manifests().join(name)).expect("the same file system");
+    }
+
+    fn proxy(&self, netns: &Netns) -> Command {
+        let mut command = netns.command(SLUICE, &["proxy", "--hostname-override=node-a"]);
+        command.arg("--manifests").arg(self.manifests());
+        command.arg("--socket").arg(self.socket());
+        command
+    }
+
+    fn status(&self) -> Option<Status> {
+        let mut command = Command::new(SLUICE);
+        command.args(["status", "-o", "json", "--socket"]);
+        let output = command.arg(self.socket()).output().expect("it was built");
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    /// Asks for the status until it is as wanted.
+    #[track_caller]
+    fn await_status(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
+        let mut last = None;
+        let found = eventually(WITHIN, || {
+            last = self.status();
+            last.clone().filter(|it| wanted(it))
+        });
+        found.unwrap_or_else(|| panic!("{what}: {last:#?}"))
+    }
+}
+
+/// A running agent, killed when dropped.
+struct Agent(Child);
+
+impl Agent {
+    /// Runs until the rules are written.
+    #[track_caller]
+    fn start(files: &Files, netns: &Netns) -> Self {
+        let agent = Self(files.proxy(netns).spawn().expect("it was built"));
+        files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
+        agent
+    }
+
+    /// Sends a signal and waits for the end; the exit code.
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process id"));
+        kill(pid, signal).expect("it runs");
+        self.0.wait().expect("our child").code()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn run(netns: &Netns, program: &str, args: &[&str]) -> Output {
+    let output = netns.command(program, args).output();
+    let output = output.unwrap_or_else(|error| panic!("run {program}: {error}"));
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
+    output
+}
+
+fn rules(netns: &Netns) -> String {
+    let output = run(netns, "nft", &["list", "ruleset"]);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn lone_node() -> Netns {
+    let netns = Netns::new("node").expect("permitted");
+    run(&netns, "ip", &["link", "set", "lo", "up"]);
+    netns
+}
+
+fn cluster() -> Cluster {
+    let builder = Cluster::builder().node("node-a").client("client");
+    let builder = builder.pod("one", "node-a").pod("two", "node-a");
+    builder.build().expect("a cluster")
+}
+
+#[test]
+fn udp_clients_follow_when_their_endpoint_goes() {
+    require_netns!();
+    let cluster = cluster();
+    let (one, two) = (cluster.pod("one"), cluster.pod("two"));
+    let serve = |pod: &sluice_lab::Pod| {
+        Server::start(pod.netns(), pod.name(), 5353, Protocol::Udp).expect("a free port")
+    };
+    let _servers = [serve(one), serve(two)];
+    let (ip_one, ip_two) = (one.ipv4().to_string(), two.ipv4().to_string());
+    let node = cluster.node("node-a");
+    let files = Files::new();
+    files.write("dns.yaml", DNS);
+    files.write("slice.yaml", &slice(&[&ip_one]));
+    let _agent = Agent::start(&files, node.netns());
+
+    let virtual_ip: SocketAddr = "10.96.0.10:53".parse().expect("an address");
+    let node_port = SocketAddr::new(node.ipv4().into(), 30053);
+    let client = cluster.client("client").netns();
+    let ask = |target| Probe::udp(target).source_port(4711).from(client);
+    // One flow each, always from the same source port.
+    for target in [virtual_ip, node_port] {
+        let answer = ask(target);
+        assert_eq!(answer.name(), Some("one"), "{target}: {answer}");
+    }
+    files.write("slice.yaml", &slice(&[&ip_two]));
+    for target in [virtual_ip, node_port] {
+        let mut last = None;
+        let moved = eventually(WITHIN, || {
+            let answer = last.insert(ask(target));
+            (answer.name() == Some("two")).then_some(())
+        });
+        assert!(moved.is_some(), "{target}: {last:?}");
+    }
+    files.await_status("two flows deleted", |it| it.conntrack_deleted >= 2);
+
+    // Nobody serves any more, then somebody does again.
+    files.write("slice.yaml", &slice(&[]));
+    files.await_status("no endpoints", |it| it.synced && it.endpoints == 0);
+    let silent = eventually(WITHIN, || ask(virtual_ip).name().is_none().then_some(()));
+    assert!(
+        silent.is_some(),
+        "its flow still leads to an endpoint that is gone"
+    );
+    files.write("slice.yaml", &slice(&[&ip_one]));
+    let mut last = None;
+    let back = eventually(WITHIN, || {
+        let answer = last.insert(ask(virtual_ip));
+        (answer.name() == Some("one")).then_some(())
+    });
+    assert!(back.is_some(), "{last:?}");
+}
+
+#[test]
+fn foreign_changes_are_repaired() {
+    require_netns!();
+    let netns = lone_node();
+    let files = Files::new();
+    files.write("dns.yaml", DNS);
+    files.write("slice.yaml", &slice(&["10.244.0.7"]));
+    let _agent = Agent::start(&files, &netns);
+    let written = rules(&netns);
+    assert!(written.contains("10.244.0.7"), "{written}");
+    let repairs = [
+        vec!["flush", "ruleset"],
+        vec!["delete", "table", "ip6", "sluice"],
+        vec!["add", "chain", "ip", "sluice", "stranger"],
+    ];
+    for (count, change) in (1..).zip(repairs) {
+        run(&netns, "nft", &change);
+        let status = files.await_status("repaired", |it| it.repairs >= count && it.synced);
+        assert_eq!(status.failures, 0, "{status:#?}");
+        assert_eq!(sorted(&rules(&netns)), sorted(&written), "after {change:?}");
+    }
+    // Tables of others are none of our business.
+    run(&netns, "nft", &["add", "table", "ip", "other"]);
+    run(&netns, "nft", &["delete", "table", "ip", "other"]);
+    files.write("slice.yaml", &slice(&["10.244.0.8"]));
+    let status = files.await_status("the change", |it| {
+        it.last_sync
+            .as_ref()
+            .is_some_and(|it| !it.full && it.added + it.replaced > 0)
+    });
+    assert_eq!(status.repairs, 3, "our own writes are no drift");
+}
+
+/// Elements of a map have no order of their own.
+fn sorted(rules: &str) -> Vec<&str> {
+    let words = rules.split([' ', '\t', '\n', ',']);
+    let mut words: Vec<&str> = words.filter(|it| !it.is_empty()).collect();
+    words.sort_unstable();
+    words
+}
+
+#[test]
+fn rules_outlive_the_agent_and_the_next_one_adopts_them() {
+    require_netns!();
+    let netns = lone_node();
+    let files = Files::new();
+    files.write("dns.yaml", DNS);
+    files.write("slice.yaml", &slice(&["10.244.0.7", "10.244.0.8"]));
+    let agent = Agent::start(&files, &netns);
+    let written = rules(&netns);
+    assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    assert_eq!(rules(&netns), written);
+    assert!(!files.socket().exists(), "a clean end leaves no socket");
+
+    let agent = Agent::start(&files, &netns);
+    let last = files.status().and_then(|it| it.last_sync);
+    let last = last.expect("it has synced");
+    assert!(last.full);
+    assert_eq!((last.added, last.replaced, last.deleted), (0, 0, 0));
+    assert_eq!(agent.end(Signal::SIGKILL), None);
+    assert!(files.socket().exists(), "nobody could remove it");
+
+    let agent = Agent::start(&files, &netns);
+    assert_eq!(agent.end(Signal::SIGINT), Some(0));
+    assert_eq!(rules(&netns), written);
+}
+
+#[test]
+fn one_agent_per_node() {
+    require_netns!();
+    let netns = lone_node();
+    let files = Files::new();
+    let agent = Agent::start(&files, &netns);
+    let second = files.proxy(&netns).output().expect("it was built");
+    assert_eq!(second.status.code(), Some(1));
+    let err = String::from_utf8(second.stderr).expect("text");
+    let pid = agent.0.id();
+    let expected = format!("sluice: another sluice is running (pid {pid})");
+    assert!(err.starts_with(&expected), "{err}");
+    assert!(files.status().is_some(), "the first goes on");
+}
+
+#[test]
+fn health_and_status() {
+    require_netns!();
+    let netns = lone_node();
+    let files = Files::new();
+    files.write("dns.yaml", DNS);
+    files.write("broken.yaml", "kind: [");
+    let _agent = Agent::start(&files, &netns);
+    let answer = netns.run(|| {
+        let mut stream = TcpStream::connect("127.0.0.1:10256").expect("it listens");
+        let request = b"GET /healthz HTTP/1.0\r\n\r\n";
+        stream.write_all(request).expect("connected");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    });
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    assert!(answer.contains("\"healthy\":true"), "{answer}");
+
+    let status = files.status().expect("it answers");
+    assert_eq!((&*status.node, &*status.mode), ("node-a", "nftables"));
+    assert_eq!((status.services, status.service_ports), (1, 1));
+    assert_eq!(status.problems.len(), 1, "{status:#?}");
+    let mode = |path: PathBuf| fs::metadata(path).expect("it exists").permissions().mode();
+    assert_eq!(mode(files.socket()) & 0o777, 0o600);
+
+    let mut table = Command::new(SLUICE);
+    let table = table.args(["status", "--socket"]).arg(files.socket());
+    let table = table.output().expect("it was built");
+    let table = String::from_utf8(table.stdout).expect("text");
+    assert!(table.contains("broken.yaml"), "{table}");
+    assert!(table.contains("services           1\n"), "{table}");
+}
+
+#[test]
+fn cleanup_removes_every_trace_and_nothing_else() {
+    require_netns!();
+    let netns = lone_node();
+    let files = Files::new();
+    files.write("dns.yaml", DNS);
+    files.write("slice.yaml", &slice(&["10.244.0.7"]));
+    Agent::start(&files, &netns).end(Signal::SIGTERM);
+    run(&netns, "nft", &["add", "table", "ip", "other"]);
+    run(&netns, "nft", &["add", "table", "ip6", "kube-proxy"]);
+    run(&netns, SLUICE, &["cleanup"]);
+    let left = rules(&netns);
+    assert!(!left.contains("sluice"), "{left}");
+    assert!(left.contains("table ip other") && left.contains("table ip6 kube-proxy"));
+    run(&netns, SLUICE, &["cleanup", "--kube-proxy"]);
+    let left = rules(&netns);
+    assert!(!left.contains("kube-proxy") && left.contains("table ip other"));
+    run(&netns, SLUICE, &["cleanup"]);
+}
+
+#[test]
+fn kube_proxys_tables_go_after_the_first_sync() {
+    require_netns!();
+    let netns = lone_node();
+    run(&netns, "nft", &["add", "table", "ip", "kube-proxy"]);
+    run(&netns, "nft", &["add", "table", "ip6", "kube-proxy"]);
+    let files = Files::new();
+    let _agent = Agent::start(&files, &netns);
+    let gone = eventually(WITHIN, || {
+        (!rules(&netns).contains("kube-proxy")).then_some(())
+    });
+    assert!(gone.is_some(), "{}", rules(&netns));
+    assert!(rules(&netns).contains("table ip sluice"));
+}
+
+#[test]
+fn without_the_privilege_it_says_so_in_one_line() {
+    require_netns!();
+    let files = Files::new();
+    // Nobody may look into the folder of the one who builds.
+    let program = files.0.path().join("sluice");
+    fs::copy(SLUICE, &program).expect("enough space");
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(files.0.path(), open).expect("our own folder");
+    for command in [&["proxy", "--manifests", "/"][..], &["cleanup"]] {
+        let mut run = Command::new(&program);
+        run.args(command).uid(65534).gid(65534).stdin(Stdio::null());
+        let output = run.output().expect("it is executable for everybody");
+        assert_eq!(output.status.code(), Some(1));
+        let err = String::from_utf8(output.stderr).expect("text");
+        assert_eq!(
+            err,
+            "sluice: missing capability CAP_NET_ADMIN: run as root or with \
+             \"setcap cap_net_admin+ep\"\n"
+        );
+    }
+}
