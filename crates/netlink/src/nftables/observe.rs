@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Shows every element of a set to `visit`, in the kernel's order. Memory does not grow with
-    /// the set.
+    /// the set, but the kernel's time does, with its square: see the README.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Refused`] with `ENOENT` when there is no such set;
