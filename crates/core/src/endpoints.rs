@@ -54,7 +54,8 @@ pub fn candidates<'a>(
             .iter()
             .filter(|it| it.name == port.port && it.protocol == port.protocol);
         for number in numbers {
-            for endpoint in &slice.endpoints {
+            let endpoints = slice.endpoints.iter();
+            for endpoint in endpoints.filter(|it| IpFamily::of(&it.address) == family) {
                 let addr = SocketAddr::new(endpoint.address, number.port.get());
                 let candidate = Candidate {
                     addr,

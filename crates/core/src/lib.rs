@@ -17,6 +17,7 @@
 pub mod backend;
 pub mod delta;
 pub mod endpoints;
+pub mod explain;
 pub mod issue;
 pub mod lookup;
 pub mod model;
@@ -25,3 +26,5 @@ pub mod reconcile;
 pub mod settings;
 pub mod stale;
 pub mod state;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

@@ -1,5 +1,8 @@
 //! What happens to one packet: the oracle of the tests and of `sluice explain`.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;

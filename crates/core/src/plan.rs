@@ -5,19 +5,25 @@
 //! changed.
 
 mod claims;
+mod frontend;
 mod node;
 mod planner;
 mod pool;
 mod port;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use claims::Claims;
+pub use frontend::{Frontend, Role, Route, Verdict};
 pub use node::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 pub use planner::{Changes, Planner, PortChange};
 pub use pool::{Pool, PoolEndpoint, Scope};
-pub use port::{Frontend, PlannedFrontend, PortKey, PortPlan, Role, Route, Verdict};
+pub use port::{PlannedFrontend, PortKey, PortPlan};
 
 /// What a node does: per service port and family, and for the node as a whole.
 #[derive(Clone, Debug, Default)]

@@ -50,3 +50,127 @@ pub fn stale_flows(old: Option<&PortPlan>, new: Option<&PortPlan>) -> Vec<StaleF
     });
     gone.chain(kept).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Event;
+    use crate::settings::Settings;
+    use crate::testing::{NODE, endpoints, planner, service};
+
+    /// `before` and `after`: endpoints of `web`, whose frontends are `10.96.0.1:53` and, when it
+    /// says so, an external IP. `expected`: `frontend keeps endpoints`, a line each.
+    #[track_caller]
+    fn check(protocol: &str, before: Option<&str>, after: Option<&str>, expected: &[&str]) {
+        let events = |it: &str| -> Vec<Event> {
+            let (members, ext) = match it.strip_suffix(" and 192.0.2.1") {
+                Some(members) => (members, "ext=192.0.2.1"),
+                None => (it, ""),
+            };
+            let web = format!("web 10.96.0.1 :53/{protocol} {ext}");
+            let members = endpoints(&format!("web:/{protocol}"), members);
+            members.into_iter().chain([service(&web)]).collect()
+        };
+        let plan = |it: Option<&str>| {
+            let planner = planner(Settings::for_node(NODE), it.map(events).unwrap_or_default());
+            planner.plan().ports.values().next().cloned()
+        };
+        let stale = stale_flows(plan(before).as_deref(), plan(after).as_deref());
+        let stale: Vec<String> = stale
+            .iter()
+            .map(|it| format!("{} keeps {:?}", it.frontend, it.keep))
+            .collect();
+        assert_eq!(stale, expected);
+    }
+
+    #[test]
+    fn a_lost_endpoint_leaves_stale_flows() {
+        check(
+            "udp",
+            Some("10.0.1.5:53 10.0.1.6:53"),
+            Some("10.0.1.6:53"),
+            &["10.96.0.1:53/udp keeps [10.0.1.6:53]"],
+        );
+    }
+
+    #[test]
+    fn one_more_endpoint_leaves_none() {
+        check(
+            "udp",
+            Some("10.0.1.5:53"),
+            Some("10.0.1.5:53 10.0.1.6:53"),
+            &[],
+        );
+    }
+
+    #[test]
+    fn flows_from_before_the_first_endpoint_lead_nowhere() {
+        check(
+            "udp",
+            Some(""),
+            Some("10.0.1.5:53"),
+            &["10.96.0.1:53/udp keeps [10.0.1.5:53]"],
+        );
+    }
+
+    #[test]
+    fn the_last_endpoint_takes_all_flows_with_it() {
+        check(
+            "udp",
+            Some("10.0.1.5:53"),
+            Some(""),
+            &["10.96.0.1:53/udp keeps []"],
+        );
+    }
+
+    #[test]
+    fn a_terminating_endpoint_keeps_its_flows() {
+        let before = Some("10.0.1.5:53 10.0.1.6:53");
+        check("udp", before, Some("10.0.1.5:53~ 10.0.1.6:53"), &[]);
+        let after = Some("10.0.1.5:53~! 10.0.1.6:53");
+        check(
+            "udp",
+            before,
+            after,
+            &["10.96.0.1:53/udp keeps [10.0.1.6:53]"],
+        );
+    }
+
+    #[test]
+    fn a_deleted_service_takes_all_flows_with_it() {
+        check(
+            "udp",
+            Some("10.0.1.5:53"),
+            None,
+            &["10.96.0.1:53/udp keeps []"],
+        );
+    }
+
+    #[test]
+    fn a_new_service_ends_flows_that_went_past_it() {
+        check(
+            "udp",
+            None,
+            Some("10.0.1.5:53"),
+            &["10.96.0.1:53/udp keeps [10.0.1.5:53]"],
+        );
+    }
+
+    #[test]
+    fn only_frontends_that_came_or_went() {
+        let (with, without) = (Some("10.0.1.5:53 and 192.0.2.1"), Some("10.0.1.5:53"));
+        check("udp", with, without, &["192.0.2.1:53/udp keeps []"]);
+        check(
+            "udp",
+            without,
+            with,
+            &["192.0.2.1:53/udp keeps [10.0.1.5:53]"],
+        );
+    }
+
+    #[test]
+    fn tcp_and_sctp_notice_by_themselves() {
+        check("tcp", Some("10.0.1.5:53"), Some(""), &[]);
+        check("sctp", Some("10.0.1.5:53"), None, &[]);
+    }
+}

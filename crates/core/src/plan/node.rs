@@ -137,7 +137,9 @@ fn family_plan(
         },
         local_traffic,
         node_ports: match &settings.node_ports {
-            NodePortAddresses::Primary => NodePortMatch::Only(node_ip),
+            NodePortAddresses::Primary => {
+                NodePortMatch::Only(node_ip.filter(|ip| !ip.is_loopback()))
+            }
             NodePortAddresses::Within(nets) => match NodePortAddresses::prefixes(nets, family) {
                 prefixes if prefixes.is_empty() => NodePortMatch::AnyLocal,
                 prefixes => NodePortMatch::LocalWithin(prefixes),

@@ -261,7 +261,9 @@ impl Planner {
         let claims = &self.plan.claims;
         for family in IpFamily::ALL {
             let address = cluster_ip(service, family);
-            if let Some(addr) = address
+            // One that claims no port claims no ClusterIP either, and would not hear of changes.
+            if !service.ports.is_empty()
+                && let Some(addr) = address
                 && let Some(holder) = claims.cluster_ip_owner(addr)
                 && holder.name.service != *name
             {

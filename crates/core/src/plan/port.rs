@@ -1,6 +1,5 @@
 //! The plan of one service port in one family: a pure function of its objects.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
@@ -10,7 +9,7 @@ use crate::model::{
     ClusterIps, IpFamily, IpMode, Protocol, Service, ServiceKind, ServicePort, ServicePortName,
     SessionAffinity, TrafficPolicy,
 };
-use crate::plan::{NodePlan, Pool, PoolEndpoint, Scope};
+use crate::plan::{Frontend, NodePlan, Pool, PoolEndpoint, Role, Route, Scope, Verdict};
 use crate::state::ServiceEntry;
 
 /// Identity of a [`PortPlan`]: a service port in one family.
@@ -20,122 +19,6 @@ pub struct PortKey {
     pub name: ServicePortName,
     /// The family.
     pub family: IpFamily,
-}
-
-/// What clients dial. Protocol is part of it: DNS serves TCP and UDP on one address and port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Frontend {
-    /// A virtual IP with a port.
-    Address {
-        /// The virtual IP.
-        addr: IpAddr,
-        /// The port.
-        port: u16,
-        /// The protocol.
-        protocol: Protocol,
-    },
-    /// A port of every address of the node that answers on NodePorts.
-    NodePort {
-        /// Family of the addresses.
-        family: IpFamily,
-        /// The port.
-        port: u16,
-        /// The protocol.
-        protocol: Protocol,
-    },
-}
-
-impl Frontend {
-    /// The protocol.
-    pub fn protocol(&self) -> Protocol {
-        match self {
-            Self::Address { protocol, .. } | Self::NodePort { protocol, .. } => *protocol,
-        }
-    }
-
-    /// The port that clients dial.
-    pub fn port(&self) -> u16 {
-        match self {
-            Self::Address { port, .. } | Self::NodePort { port, .. } => *port,
-        }
-    }
-
-    /// The family.
-    pub fn family(&self) -> IpFamily {
-        match self {
-            Self::Address { addr, .. } => IpFamily::of(addr),
-            Self::NodePort { family, .. } => *family,
-        }
-    }
-}
-
-impl fmt::Display for Frontend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address {
-                addr,
-                port,
-                protocol,
-            } => write!(f, "{}/{protocol}", SocketAddr::new(*addr, *port)),
-            Self::NodePort {
-                family,
-                port,
-                protocol,
-            } => write!(f, "{family} NodePort {port}/{protocol}"),
-        }
-    }
-}
-
-/// Why a frontend exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Role {
-    /// `spec.clusterIPs`.
-    ClusterIp,
-    /// `status.loadBalancer.ingress`.
-    LoadBalancer,
-    /// `spec.externalIPs`.
-    ExternalIp,
-    /// `spec.ports[].nodePort`.
-    NodePort,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::ClusterIp => "ClusterIP",
-            Self::LoadBalancer => "LoadBalancer",
-            Self::ExternalIp => "ExternalIP",
-            Self::NodePort => "NodePort",
-        })
-    }
-}
-
-/// What happens to a new connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
-    /// Goes to a random endpoint of this pool, which exists in the same [`PortPlan`].
-    Balance(Scope),
-    /// Vanishes: a Local policy and no endpoint here. The sender may try another node.
-    Drop,
-    /// Is refused: no endpoint anywhere.
-    Reject,
-}
-
-/// Who gets which verdict, and whether the source address is replaced on the way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Route {
-    /// ClusterIP: one verdict for all; masqueraded as [`NodePlan`] says for ClusterIPs.
-    Internal(Verdict),
-    /// External with policy Cluster, or nothing to send to: one verdict for all, always
-    /// masqueraded, since the reply must come back through this node.
-    External(Verdict),
-    /// External with policy Local. Pods of this node keep their address and go to the cluster
-    /// pool, the node itself is masqueraded and goes to the cluster pool, everyone else gets
-    /// `far` with the source address kept.
-    ExternalLocal {
-        /// Verdict for clients that are neither the node nor one of its pods.
-        far: Verdict,
-    },
 }
 
 /// One frontend of a service port.
@@ -210,6 +93,20 @@ pub(crate) fn is_served(service: &Service) -> bool {
         && matches!(&service.cluster_ips, ClusterIps::Assigned(ips) if !ips.is_empty())
 }
 
+/// The policy for external traffic. One that is left over from an earlier type of the Service
+/// means nothing (`ExternalPolicyLocal` in Kubernetes' `pkg/api/v1/service`).
+pub(crate) fn external_policy(service: &Service) -> TrafficPolicy {
+    let reachable = match service.kind {
+        ServiceKind::NodePort | ServiceKind::LoadBalancer => true,
+        ServiceKind::ClusterIp => !service.external_ips.is_empty(),
+        ServiceKind::ExternalName => false,
+    };
+    match reachable {
+        true => service.external_policy,
+        false => TrafficPolicy::Cluster,
+    }
+}
+
 /// The first ClusterIP of a family.
 pub(crate) fn cluster_ip(service: &Service, family: IpFamily) -> Option<IpAddr> {
     match &service.cluster_ips {
@@ -233,13 +130,9 @@ pub(crate) fn wanted(service: &Service, port: &ServicePort, family: IpFamily) ->
         role,
     };
     let of_family = |ip: &IpAddr| IpFamily::of(ip) == family;
-    let load_balancer = service.load_balancer.iter();
-    let load_balancer = load_balancer
-        .filter(|it| it.mode == IpMode::Vip)
-        .map(|it| it.ip);
     let mut all = vec![address(cluster_ip, Role::ClusterIp)];
     all.extend(
-        load_balancer
+        virtual_ips(service)
             .filter(of_family)
             .map(|ip| address(ip, Role::LoadBalancer)),
     );
@@ -287,7 +180,7 @@ impl<'a> Inputs<'a> {
     ) -> Categorized {
         let external = wanted.iter().any(|it| it.role != Role::ClusterIp);
         let service = self.service;
-        let uses = Uses::new(service.internal_policy, service.external_policy, external);
+        let uses = Uses::new(service.internal_policy, external_policy(service), external);
         categorize(candidates, uses, self.node_name, self.node.zone.as_deref())
     }
 }
@@ -320,8 +213,8 @@ pub(crate) fn plan_port(
         TrafficPolicy::Local if sorted.local.is_empty() => Verdict::Drop,
         TrafficPolicy::Local => Verdict::Balance(Scope::Local),
     };
-    let external = verdict(service.external_policy);
-    let route = |role| match (role, service.external_policy) {
+    let external = verdict(external_policy(service));
+    let route = |role| match (role, external_policy(service)) {
         (Role::ClusterIp, _) => Route::Internal(verdict(service.internal_policy)),
         (_, TrafficPolicy::Local) if external != Verdict::Reject => {
             Route::ExternalLocal { far: external }
@@ -332,11 +225,9 @@ pub(crate) fn plan_port(
         frontend: it.frontend,
         role: it.role,
         route: route(it.role),
-        allowed_sources: match (it.role, it.frontend) {
-            (Role::LoadBalancer, Frontend::Address { addr, .. }) => {
-                allowed_sources(&service.source_ranges, addr, inputs.node)
-            }
-            _ => None,
+        allowed_sources: match it.role {
+            Role::LoadBalancer => allowed_sources(service, key.family, inputs.node),
+            Role::ClusterIp | Role::ExternalIp | Role::NodePort => None,
         },
     });
     let serves =
@@ -358,12 +249,11 @@ pub(crate) fn plan_port(
     }
 }
 
-/// Who may connect to a load balancer address. A node that talks to an address bound to itself
-/// has that address as its source, so it is admitted when the node's own address would be.
-fn allowed_sources(ranges: &[IpNet], vip: IpAddr, node: &NodePlan) -> Option<Vec<IpNet>> {
-    let family = IpFamily::of(&vip);
+/// Who may connect to the load balancer's addresses. A node that talks to one that is bound to
+/// itself has such an address as its source, so they are admitted when the node's own would be.
+fn allowed_sources(service: &Service, family: IpFamily, node: &NodePlan) -> Option<Vec<IpNet>> {
+    let ranges = service.source_ranges.iter();
     let mut allowed: Vec<IpNet> = ranges
-        .iter()
         .filter(|net| IpFamily::of_net(net) == family)
         .map(IpNet::trunc)
         .collect();
@@ -372,7 +262,14 @@ fn allowed_sources(ranges: &[IpNet], vip: IpAddr, node: &NodePlan) -> Option<Vec
     }
     let node_ip = node.family(family).node_ip;
     if node_ip.is_some_and(|ip| allowed.iter().any(|net| net.contains(&ip))) {
-        allowed.push(IpNet::from(vip));
+        let vips = virtual_ips(service).filter(|ip| IpFamily::of(ip) == family);
+        allowed.extend(vips.map(IpNet::from));
     }
     Some(IpNet::aggregate(&allowed))
+}
+
+/// The load balancer addresses that nodes answer to.
+fn virtual_ips(service: &Service) -> impl Iterator<Item = IpAddr> {
+    let ingress = service.load_balancer.iter();
+    ingress.filter(|it| it.mode == IpMode::Vip).map(|it| it.ip)
 }

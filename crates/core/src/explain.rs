@@ -1,0 +1,1 @@
+//! Why a packet goes where it goes.
