@@ -1,15 +1,18 @@
 //! `sluice cleanup`: removes every trace from the kernel.
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use sluice_agent::{preflight, takeover};
+use anyhow::Context;
+use sluice_agent::{Lock, preflight, takeover};
 use sluice_nftables::Nftables;
 
 use crate::render::print;
 
 /// Removes our tables, and kube-proxy's if asked; says which.
-pub(crate) fn run(kube_proxy: bool) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
+    Lock::check(socket).context("stop the agent first, or it puts the rules back")?;
     let ours = Nftables::open().and_then(|mut it| it.cleanup());
     let theirs = match kube_proxy {
         true => takeover::remove_kube_proxy_tables(),

@@ -57,6 +57,10 @@ Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
 
 Stop the agent first, or it puts the rules back.")]
     Cleanup(CleanupArgs),
+    /// Build a cluster of network namespaces on this machine
+    #[command(after_help = "Example:
+  sluice lab demo")]
+    Lab(LabArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Examples:
   sluice completions bash > /etc/bash_completion.d/sluice
@@ -66,6 +70,20 @@ Stop the agent first, or it puts the rules back.")]
     #[command(after_help = "Example:
   sluice man > /usr/share/man/man8/sluice.8")]
     Man,
+}
+
+/// A lab on this machine.
+#[derive(Debug, Args)]
+pub(crate) struct LabArgs {
+    #[command(subcommand)]
+    pub(crate) command: LabCommand,
+}
+
+/// What to do in the lab.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LabCommand {
+    /// Show a Service balancing real connections, and a pod that dies (needs root)
+    Demo,
 }
 
 /// What defines a node's rules; the names are kube-proxy's.
@@ -221,6 +239,9 @@ pub(crate) struct StatusArgs {
 /// `sluice cleanup`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CleanupArgs {
+    /// Socket of the agent that must not be running
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    pub(crate) socket: PathBuf,
     /// Also remove the tables of kube-proxy's nftables mode
     #[arg(long)]
     pub(crate) kube_proxy: bool,

@@ -17,6 +17,7 @@ mod config;
 mod error;
 mod explain;
 mod go;
+mod lab;
 mod logging;
 mod pages;
 mod proxy;
@@ -38,12 +39,13 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Proxy(args) if args.cleanup => cleanup::run(false),
+        Command::Proxy(args) if args.cleanup => cleanup::run(&args.socket, false),
         Command::Proxy(args) => proxy::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Status(args) => status::run(&args),
-        Command::Cleanup(args) => cleanup::run(args.kube_proxy),
+        Command::Cleanup(args) => cleanup::run(&args.socket, args.kube_proxy),
+        Command::Lab(args) => lab::run(&args.command),
         Command::Completions(args) => pages::completions(args.shell),
         Command::Man => pages::man(),
     }

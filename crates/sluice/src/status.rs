@@ -45,7 +45,12 @@ fn show(status: &Status, output: Output) -> anyhow::Result<String> {
     })
 }
 
-fn ask(socket: &Path) -> anyhow::Result<Status> {
+/// What the agent behind this socket says of itself.
+///
+/// # Errors
+///
+/// Nobody listens there, or the answer makes no sense.
+pub(crate) fn ask(socket: &Path) -> anyhow::Result<Status> {
     let name = socket.display();
     let mut stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

@@ -325,7 +325,13 @@ fn cleanup_removes_every_trace_and_nothing_else() {
     let files = Files::new();
     files.write("dns.yaml", DNS);
     files.write("slice.yaml", &slice(&["10.244.0.7"]));
-    Agent::start(&files, &netns).end(Signal::SIGTERM);
+    let agent = Agent::start(&files, &netns);
+    let mut early = netns.command(SLUICE, &["cleanup", "--socket"]);
+    let early = early.arg(files.socket()).output().expect("it was built");
+    assert_eq!(early.status.code(), Some(1));
+    let err = String::from_utf8(early.stderr).expect("text");
+    assert!(err.contains("stop the agent first"), "{err}");
+    agent.end(Signal::SIGTERM);
     run(&netns, "nft", &["add", "table", "ip", "other"]);
     run(&netns, "nft", &["add", "table", "ip6", "kube-proxy"]);
     run(&netns, SLUICE, &["cleanup"]);
