@@ -55,11 +55,7 @@ impl Lock {
         let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,
             Err((_, Errno::EWOULDBLOCK)) => {
-                let pid = fs::read_to_string(&path).unwrap_or_default();
-                let pid = match pid.trim() {
-                    "" => "?".to_owned(),
-                    pid => pid.to_owned(),
-                };
+                let pid = holder(&path);
                 return Err(AlreadyRunning::Held { pid, path });
             }
             Err((_, errno)) => return Err(io_error(errno.into())),
@@ -67,6 +63,34 @@ impl Lock {
         lock.set_len(0).map_err(io_error)?;
         writeln!(lock, "{}", std::process::id()).map_err(io_error)?;
         Ok(Self(lock))
+    }
+
+    /// Whether an agent holds the lock beside this socket. Leaves no trace.
+    ///
+    /// # Errors
+    /// [`AlreadyRunning::Held`].
+    pub fn check(socket: &Path) -> Result<(), AlreadyRunning> {
+        let path = socket.with_extension("lock");
+        // Nobody has ever run here, or not as the one who asks.
+        let Ok(file) = File::open(&path) else {
+            return Ok(());
+        };
+        match Flock::lock(file, FlockArg::LockSharedNonblock) {
+            Err((_, Errno::EWOULDBLOCK)) => {
+                let pid = holder(&path);
+                Err(AlreadyRunning::Held { pid, path })
+            }
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// What the holder wrote: its process id.
+fn holder(path: &Path) -> String {
+    let pid = fs::read_to_string(path).unwrap_or_default();
+    match pid.trim() {
+        "" => "?".to_owned(),
+        pid => pid.to_owned(),
     }
 }
 
@@ -85,7 +109,10 @@ mod tests {
             refused.starts_with(&format!("another sluice is running (pid {pid})")),
             "{refused}"
         );
+        let checked = Lock::check(&socket).expect_err("it is held").to_string();
+        assert_eq!(checked, refused);
         drop(first);
+        Lock::check(&socket).expect("the first has gone");
         Lock::take(&socket).expect("the first has gone");
     }
 }
