@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use crate::catalog::Change;
 use crate::convert::Interner;
@@ -47,24 +48,27 @@ enum State {
     Unreadable(String),
 }
 
-/// The content of a changed file, not yet interpreted.
+/// A changed file, read but not yet accepted.
 pub(crate) struct Fetched {
     pub(crate) name: Arc<str>,
-    content: Content,
+    /// What to remember; `None`: nothing is there.
+    state: Option<State>,
+    change: Change,
 }
 
-enum Content {
-    Bytes(Stamp, Vec<u8>),
-    Unreadable(String),
-    Gone,
-}
+/// Files that are worth a thread of their own.
+const SHARE: usize = 1_000;
+
+/// Threads that read a large folder.
+const MAX_THREADS: usize = 4;
 
 /// A folder, and which state of each file has been read.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
     known: BTreeMap<Arc<str>, State>,
-    names: Interner,
+    /// One per thread.
+    names: Vec<Interner>,
 }
 
 impl Folder {
@@ -72,7 +76,7 @@ impl Folder {
         Self {
             path,
             known: BTreeMap::new(),
-            names: Interner::default(),
+            names: Vec::new(),
         }
     }
 
@@ -91,55 +95,87 @@ impl Folder {
         Ok(names.into_iter().collect())
     }
 
-    /// Reads a file if it is not as it was. `None`: nothing new.
-    pub(crate) fn fetch(&self, name: &Arc<str>) -> Option<Fetched> {
-        let content = self.content(name)?;
-        let name = name.clone();
-        Some(Fetched { name, content })
+    /// Reads those of the files that are not as they were, in the order of `files`. Remembers
+    /// nothing: see [`Folder::accept`].
+    pub(crate) fn fetch(&mut self, files: &[Arc<str>]) -> Vec<Fetched> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let threads = (files.len() / SHARE).clamp(1, cores.min(MAX_THREADS));
+        self.names
+            .resize_with(threads.max(self.names.len()), Interner::default);
+        let mut names = std::mem::take(&mut self.names);
+        let this = &*self;
+        let share = |(files, names): (&[Arc<str>], &mut Interner)| -> Vec<Fetched> {
+            let fetched = files.iter().filter_map(|it| this.fetch_one(it, names));
+            fetched.collect()
+        };
+        let mut shares = files
+            .chunks(files.len().div_ceil(threads).max(1))
+            .zip(&mut names);
+        // The first share is this thread's own: usually the only one.
+        let fetched = thread::scope(|scope| {
+            let own = shares.next();
+            let others: Vec<_> = shares.map(|it| scope.spawn(move || share(it))).collect();
+            let mut fetched = own.map(share).unwrap_or_default();
+            for other in others {
+                match other.join() {
+                    Ok(more) => fetched.extend(more),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            fetched
+        });
+        self.names = names;
+        fetched
     }
 
-    fn content(&self, name: &Arc<str>) -> Option<Content> {
+    fn fetch_one(&self, name: &Arc<str>, names: &mut Interner) -> Option<Fetched> {
         let (path, known) = (self.path.join(&**name), self.known.get(name));
-        let is_news = |why: String| {
-            let state = State::Unreadable(why.clone());
-            (known != Some(&state)).then_some(Content::Unreadable(why))
+        let fetched = |state, change| {
+            let name = name.clone();
+            Some(Fetched {
+                name,
+                state,
+                change,
+            })
+        };
+        let gone = || known.and_then(|_| fetched(None, Change::Gone));
+        let unreadable = |why: String| {
+            let state = Some(State::Unreadable(why.clone()));
+            let is_news = known != state.as_ref();
+            is_news.then(|| fetched(state, Change::Unreadable(why)))?
         };
         let stamp = match fs::metadata(&path) {
-            Ok(it) if it.is_dir() => return known.map(|_| Content::Gone),
-            Ok(it) if !it.is_file() => return is_news("is no regular file".to_owned()),
+            Ok(it) if it.is_dir() => return gone(),
+            Ok(it) if !it.is_file() => return unreadable("is no regular file".to_owned()),
             Ok(it) if it.len() > MAX_BYTES => {
-                return is_news(format!("is larger than {} MiB", MAX_BYTES >> 20));
+                return unreadable(format!("is larger than {} MiB", MAX_BYTES >> 20));
             }
             Ok(it) => Stamp::of(&it),
-            Err(_) if is_absent(&path) => return known.map(|_| Content::Gone),
-            Err(error) => return is_news(format!("cannot be read: {error}")),
+            Err(_) if is_absent(&path) => return gone(),
+            Err(error) => return unreadable(format!("cannot be read: {error}")),
         };
         if known == Some(&State::Read(stamp)) {
             return None;
         }
         match read(&path) {
-            Ok((stamp, bytes)) => Some(Content::Bytes(stamp, bytes)),
-            Err(error) => is_news(format!("cannot be read: {error}")),
+            Ok((stamp, bytes)) => {
+                let manifest = manifest::read(name, &bytes, names);
+                fetched(Some(State::Read(stamp)), Change::Read(manifest))
+            }
+            Err(error) => unreadable(format!("cannot be read: {error}")),
         }
     }
 
-    /// Interprets what was fetched, and remembers that it was.
+    /// Remembers that a file was read: it is not read again until it changes.
     pub(crate) fn accept(&mut self, fetched: Fetched) -> (Arc<str>, Change) {
-        let Fetched { name, content } = fetched;
-        let change = match content {
-            Content::Gone => {
-                self.known.remove(&name);
-                return (name, Change::Gone);
-            }
-            Content::Unreadable(why) => {
-                let state = State::Unreadable(why.clone());
-                self.known.insert(name.clone(), state);
-                Change::Unreadable(why)
-            }
-            Content::Bytes(stamp, bytes) => {
-                self.known.insert(name.clone(), State::Read(stamp));
-                Change::Read(manifest::read(&name, &bytes, &mut self.names))
-            }
+        let Fetched {
+            name,
+            state,
+            change,
+        } = fetched;
+        match state {
+            Some(state) => self.known.insert(name.clone(), state),
+            None => self.known.remove(&name),
         };
         (name, change)
     }

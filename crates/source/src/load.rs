@@ -42,11 +42,8 @@ pub fn load(dir: impl AsRef<Path>) -> Result<Loaded, SourceError> {
         path: dir.to_owned(),
         error,
     })?;
-    let mut changes = Vec::with_capacity(names.len());
-    for name in &names {
-        let fetched = folder.fetch(name);
-        changes.extend(fetched.map(|it| folder.accept(it)));
-    }
+    let fetched = folder.fetch(&names);
+    let changes = fetched.into_iter().map(|it| folder.accept(it)).collect();
     let mut catalog = Catalog::default();
     catalog.apply(changes);
     Ok(Loaded {

@@ -54,11 +54,11 @@ pub fn watch(
         error,
     };
     let dir = absolute(&path).map_err(fail)?;
-    let gate = Gate::open(&dir).map_err(fail)?;
     std::fs::read_dir(&dir).map_err(|error| SourceError::Folder {
         path: path.clone(),
         error,
     })?;
+    let gate = Gate::open(&dir).map_err(fail)?;
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     let stop = EventFd::from_flags(flags).map_err(|it| fail(it.into()))?;
     let stop = Arc::new(stop);

@@ -1,7 +1,6 @@
 //! The loop of the watch's thread.
 
 use std::fmt;
-use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,6 +35,8 @@ pub(super) struct Run {
     /// What is wrong with the folder itself, as it was told.
     trouble: Option<String>,
     synced: bool,
+    /// How often another folder took the place of the first.
+    reopened: u64,
 }
 
 impl Run {
@@ -50,6 +51,7 @@ impl Run {
             sink,
             trouble: None,
             synced: false,
+            reopened: 0,
         }
     }
 
@@ -98,19 +100,29 @@ impl Run {
         };
         let now = Instant::now();
         let notices = gate.drain();
-        let is_folder = |it: &io::Result<Vec<Notice>>| match it {
+        let is_suspect = match &notices {
             Ok(notices) => notices.contains(&Notice::Folder),
             Err(_) => true,
         };
-        let lost = (is_folder(&notices) && !gate.is_current()) || notices.is_err();
         for notice in notices.into_iter().flatten() {
             self.settle.note(notice, now);
         }
-        if lost {
-            self.gate = None;
+        if is_suspect {
+            self.check_gate();
+        }
+    }
+
+    /// Whether the folder that is watched is still the one that the path leads to. If not, looks
+    /// for the new one.
+    fn check_gate(&mut self) -> bool {
+        if self.gate.as_ref().is_some_and(Gate::is_current) {
+            return true;
+        }
+        if self.gate.take().is_some() {
             self.settle.clear();
             self.reopen();
         }
+        false
     }
 
     /// Looks for the folder that is gone, or for the one that took its place.
@@ -122,6 +134,7 @@ impl Run {
         match opened {
             Ok(gate) => {
                 self.gate = Some(gate);
+                self.reopened += 1;
                 self.settle.returned(Instant::now());
             }
             Err(error) => self.missing(&error),
@@ -147,32 +160,22 @@ impl Run {
             },
         };
         // A first list without a file would be worse than one with a half-written file.
-        let idle = names
-            .iter()
-            .filter(|it| !self.synced || !self.settle.is_writing(it));
-        let fetched: Vec<Fetched> = idle.filter_map(|it| self.folder.fetch(it)).collect();
-        // Whoever began to write before a file was read has been heard by now: such a file is
-        // read again when it is complete. The same for a folder that vanished while it was read:
-        // its files are not gone, it is.
+        let is_ready = |it: &Arc<str>| !self.synced || !self.settle.is_pending(it);
+        let names: Vec<Arc<str>> = names.into_iter().filter(is_ready).collect();
+        let fetched = self.folder.fetch(&names);
+        // Whatever began to change before it was read has been heard of by now, and is read again
+        // once it has settled. The same for the folder: if it vanished meanwhile, its files are
+        // not gone, it is.
+        let before = self.reopened;
         self.hear();
-        if self.gate.as_ref().is_none_or(|it| !it.is_current()) && self.synced {
-            return self.reopen_later();
+        if !self.check_gate() || self.reopened != before {
+            return;
         }
-        let mut changes = Vec::with_capacity(fetched.len());
-        for it in fetched {
-            if !self.settle.is_writing(&it.name) || !self.synced {
-                changes.push(self.folder.accept(it));
-            }
-        }
+        let is_ready = |it: &Fetched| !self.synced || !self.settle.is_pending(&it.name);
+        let ready: Vec<Fetched> = fetched.into_iter().filter(is_ready).collect();
+        let changes = ready.into_iter().map(|it| self.folder.accept(it)).collect();
         let events = self.catalog.apply(changes);
         self.tell(None, events);
-    }
-
-    fn reopen_later(&mut self) {
-        if self.gate.take().is_some() {
-            self.settle.clear();
-            self.reopen();
-        }
     }
 
     /// Calls the sink with what is new, if anything is.
@@ -184,7 +187,7 @@ impl Run {
             events.push(Event::Problems { origin, problems });
             self.trouble = trouble;
         }
-        if !self.synced {
+        if !self.synced && self.trouble.is_none() {
             events.push(Event::Synced);
             self.synced = true;
         }

@@ -35,7 +35,7 @@ pub(super) struct Settle {
 pub(super) enum Batch {
     /// These files.
     Names(Vec<String>),
-    /// Every file, but not those that are being written.
+    /// Every file, but not those that are pending again.
     Everything,
 }
 
@@ -74,9 +74,9 @@ impl Settle {
         *self = Self::default();
     }
 
-    /// Whether somebody is writing a file.
-    pub(super) fn is_writing(&self, name: &str) -> bool {
-        self.writing.contains_key(name)
+    /// Whether a file is being written, or has changed since the last batch.
+    pub(super) fn is_pending(&self, name: &str) -> bool {
+        self.writing.contains_key(name) || self.names.contains(name)
     }
 
     fn complete(&mut self, now: Instant) {

@@ -235,11 +235,12 @@ impl<'a> Builder<'a> {
         merges: &[Node<'a>],
         place: Place,
     ) -> Result<Value<'a>, SyntaxError> {
-        let mut seen: HashSet<Cow<'a, str>> = HashSet::with_capacity(entries.len());
-        for (key, _) in &mut entries {
-            key.repeated = !seen.insert(key.text.clone());
-            self.parsed.repeated_keys |= key.repeated;
+        self.parsed.repeated_keys |= mark_repeated(&mut entries);
+        if merges.is_empty() {
+            return Ok(Value::Map(entries));
         }
+        let texts = entries.iter().map(|(key, _)| key.text.clone());
+        let mut seen: HashSet<Cow<'a, str>> = texts.collect();
         for merge in merges {
             let sources = match merge.value() {
                 Value::List(list) => list.iter().collect(),
@@ -264,6 +265,30 @@ impl<'a> Builder<'a> {
         }
         Ok(Value::Map(entries))
     }
+}
+
+/// Marks the keys that an earlier entry has; says whether there are any.
+fn mark_repeated(entries: &mut [(Key<'_>, Node<'_>)]) -> bool {
+    // Nearly every mapping is so small that comparing all keys beats hashing them.
+    const SMALL: usize = 16;
+    let mut seen: HashSet<Cow<'_, str>> = HashSet::new();
+    let mut any = false;
+    for i in 0..entries.len() {
+        let (before, rest) = entries.split_at_mut(i);
+        let Some((key, _)) = rest.first_mut() else {
+            break;
+        };
+        key.repeated = if i < SMALL {
+            before.iter().any(|(it, _)| it.text == key.text)
+        } else {
+            if seen.is_empty() {
+                seen.extend(before.iter().map(|(it, _)| it.text.clone()));
+            }
+            !seen.insert(key.text.clone())
+        };
+        any |= key.repeated;
+    }
+    any
 }
 
 /// A second handle on a node that a merge brings in.
