@@ -15,6 +15,7 @@
 //! node-a only, so every packet goes through node-a: from its pods, from itself, from the
 //! external `client` (whose routes to virtual IPs lead there), and from node-b to its NodePorts.
 
+mod asker;
 mod check;
 mod manifest;
 mod oracle;
@@ -82,6 +83,8 @@ pub enum Step {
         /// To what; see [`Check::to`].
         to: &'static str,
     },
+    /// The proxy starts anew: it knows nothing of what it wrote, and must change nothing.
+    Restart,
 }
 
 impl Scenario {
@@ -133,6 +136,11 @@ impl Scenario {
 
     fn hold(mut self, from: &'static str, to: &'static str) -> Self {
         self.steps.push(Step::Hold { from, to });
+        self
+    }
+
+    fn restart(mut self) -> Self {
+        self.steps.push(Step::Restart);
         self
     }
 }
@@ -218,6 +226,7 @@ macro_rules! for_each_scenario {
                 own_endpoint_removed own_endpoint_not_ready shared_by_all_addresses
                 ports_are_independent with_local_policies a_client_may_stay_with_itself
                 switched_on_and_off timeout_changed without_endpoints
+                refreshed_by_each_connection without_a_local_endpoint
             }
             topology {
                 same_zone hints_are_not_locations several_zones node_beats_zone
@@ -238,6 +247,7 @@ macro_rules! for_each_scenario {
                 source_ranges_changed policies_changed local_endpoint_comes_and_goes
                 service_cidr_added node_address_changed connections_survive
                 everything_replaced_at_once
+                shared_endpoint slice_moves_to_another_service restart restart_with_affinity
             }
         }
     };

@@ -6,6 +6,7 @@ use super::Scenario;
 use super::check::{Expect, answers, stays, stays_with};
 use super::cluster_ip::{TWENTY, twenty};
 use super::manifest::{ServiceYaml, service};
+use super::masquerade::pods_by_cidr;
 
 const ALL: &str = "web-1 web-2 web-3 web-4";
 
@@ -223,4 +224,32 @@ pub(super) fn without_endpoints() -> Scenario {
         .check("cli-a node-a", "web:80/tcp+udp", stays(ALL))
         .apply([web()])
         .check("cli-a node-a", "web:80/tcp", Expect::Refused)
+}
+
+pub(super) fn refreshed_by_each_connection() -> Scenario {
+    let line = "sessionAffinityConfig: {clientIP: {timeoutSeconds: 1}}";
+    Scenario::about("The timeout runs from the last new connection, not from the first.")
+        .apply([twenty().spec("sessionAffinity: ClientIP").spec(line)])
+        .check(
+            "cli-a",
+            "web:80/tcp4",
+            Expect::Refreshes {
+                among: TWENTY.split_whitespace().collect(),
+                timeout: Duration::from_secs(1),
+            },
+        )
+}
+
+pub(super) fn without_a_local_endpoint() -> Scenario {
+    Scenario::about("Affinity does not keep a Local policy from dropping, nor near clients out.")
+        .settings(pods_by_cidr)
+        .apply([web()
+            .load_balancer("VIP")
+            .spec("externalTrafficPolicy: Local")
+            .node_port(30080)
+            .endpoints("web-3 web-4")])
+        .check("client", "node-a:30080/tcp+udp", Expect::Dropped)
+        .check("client", "web.lb:80/tcp", Expect::Dropped)
+        .check("cli-a node-a", "web.lb:80/tcp", stays("web-3 web-4"))
+        .check("cli-a node-a", "node-a:30080/udp", stays("web-3 web-4"))
 }

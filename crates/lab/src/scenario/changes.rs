@@ -1,7 +1,7 @@
 //! Changes while the proxy runs: what comes, what goes, and who does not notice.
 
 use super::Scenario;
-use super::check::{Expect, Then, answers, masqueraded};
+use super::check::{Expect, Seen, Then, answers, masqueraded, seen, stays_with};
 use super::cluster_ip::{TWENTY, twenty};
 use super::manifest::{ServiceYaml, cluster, service};
 
@@ -343,4 +343,74 @@ pub(super) fn everything_replaced_at_once() -> Scenario {
         .check("cli-a", "dns:53/udp", answers("web-4"))
         .check("cli-a", "web:80/tcp", Expect::Dropped)
         .check("cli-a", "old:80/tcp", Expect::Dropped)
+}
+
+pub(super) fn shared_endpoint() -> Scenario {
+    Scenario::about("An endpoint that two Services share serves the one when the other is gone.")
+        .apply([
+            web().endpoints("web-1 web-3"),
+            service("api").tcp(80).endpoints("web-1"),
+        ])
+        .check("web-1", "api:80/tcp", masqueraded("web-1"))
+        .apply([web().endpoints("web-1 web-3")])
+        .check(
+            "web-1",
+            "web:80/tcp+udp",
+            seen("web-1 web-3", Seen::ClientUnlessItself),
+        )
+        .apply([service("api").tcp(80).endpoints("web-1")])
+        .check("web-1", "api:80/tcp", masqueraded("web-1"))
+}
+
+pub(super) fn slice_moves_to_another_service() -> Scenario {
+    let manifests = cluster(&[web().endpoints("web-1"), service("api").tcp(80).udp_too()]);
+    let label = "kubernetes.io/service-name: web";
+    let moved = manifests.replace(label, "kubernetes.io/service-name: api");
+    Scenario::about("A slice belongs to the Service that its label names, also when that changes.")
+        .apply_text(&manifests)
+        .check("cli-a", "web:80/tcp", answers("web-1"))
+        .check("cli-a", "api:80/tcp", Expect::Refused)
+        .apply_text(&moved)
+        .check("cli-a", "web:80/tcp", Expect::Refused)
+        .check("cli-a", "api:80/tcp+udp", answers("web-1"))
+}
+
+pub(super) fn restart() -> Scenario {
+    let all = |it: ServiceYaml| it.load_balancer("VIP").node_port(30080);
+    Scenario::about("A proxy that starts anew adopts the rules it finds, and goes on from there.")
+        .apply([all(web()).endpoints(ALL)])
+        .apply([all(web()).endpoints("web-1 web-3 web-4")])
+        .hold("cli-a", "web:80/tcp")
+        .restart()
+        .check("cli-a node-a", "web:80/tcp", answers("web-1 web-3 web-4"))
+        .apply([
+            all(web()).endpoints("web-4 web-2 web-3"),
+            service("api").tcp(80),
+        ])
+        .check(
+            "cli-a node-a",
+            "web:80/tcp+udp",
+            answers("web-2 web-3 web-4"),
+        )
+        .check(
+            "client",
+            "node-a:30080/tcp",
+            masqueraded("web-2 web-3 web-4"),
+        )
+        .restart()
+        .apply([service("api").tcp(80).endpoints("web-1")])
+        .check("cli-a", "api:80/tcp", answers("web-1"))
+        .check("cli-a", "web:80/tcp", Expect::Dropped)
+}
+
+pub(super) fn restart_with_affinity() -> Scenario {
+    let web = || web().spec("sessionAffinity: ClientIP");
+    Scenario::about("A restart of the proxy does not make it forget which client is whose.")
+        .apply([web().endpoints("web-1")])
+        .check("cli-a", "web:80/tcp+udp", stays_with("web-1", "web-1"))
+        .restart()
+        .apply([web().endpoints(ALL)])
+        .check("cli-a", "web:80/tcp+udp", stays_with("web-1", ALL))
+        .restart()
+        .check("cli-a", "web:80/tcp+udp", stays_with("web-1", ALL))
 }

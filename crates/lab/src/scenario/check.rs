@@ -45,6 +45,14 @@ pub enum Expect {
         /// How long it has to be quiet.
         idle: Duration,
     },
+    /// Session affinity: a client that asks more often than once per `timeout` stays, however long
+    /// that goes on.
+    Refreshes {
+        /// The endpoints that a new client could get.
+        among: BTreeSet<&'static str>,
+        /// After this long without a question it would be forgotten.
+        timeout: Duration,
+    },
     /// The client hears at once that there is nobody.
     Refused,
     /// The client hears nothing.
@@ -144,6 +152,9 @@ impl fmt::Display for Expect {
             Self::Moves {
                 away_from, idle, ..
             } => write!(f, "no longer bound to {away_from} after {idle:?}"),
+            Self::Refreshes { timeout, .. } => {
+                write!(f, "bound anew for {timeout:?} by each question")
+            }
             Self::Refused => f.write_str("refused at once"),
             Self::Dropped => f.write_str("dropped"),
             Self::Untouched(Then::Answered(name)) => {

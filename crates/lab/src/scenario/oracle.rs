@@ -31,6 +31,7 @@ pub fn consult(scenario: &Scenario) {
                     asked.push(flow);
                 }
             }
+            Step::Restart => {}
             Step::Hold { from, to } => {
                 for flow in world::flows(scenario, from, to) {
                     if !matches!(
@@ -70,7 +71,12 @@ pub(super) fn verify(
         (Expect::Answers { by, seen }, Fate::Balance { .. }) => {
             return same_pool(&fate, by).and_then(|()| same_source(&fate, flow, *seen));
         }
-        (Expect::Stays { among, .. } | Expect::Moves { among, .. }, Fate::Balance { port, .. }) => {
+        (
+            Expect::Stays { among, .. }
+            | Expect::Moves { among, .. }
+            | Expect::Refreshes { among, .. },
+            Fate::Balance { port, .. },
+        ) => {
             same_pool(&fate, among)?;
             port.affinity_seconds.is_some()
         }

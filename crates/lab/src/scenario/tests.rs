@@ -1,4 +1,8 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, Scale};
+use sluice_core::delta::Delta;
+use sluice_core::plan::{NodePlan, PortPlan};
 
 use super::*;
 
@@ -33,5 +37,53 @@ fn each_says_in_one_sentence_what_it_shows() {
 fn the_plan_agrees_with_every_scenario() {
     for scenario in all() {
         consult(&scenario);
+    }
+}
+
+/// A data plane that believes to have done everything and does nothing.
+struct Idle;
+
+impl Backend for Idle {
+    type Key = String;
+    type Object = ();
+    type Placement = ();
+    const LARGE: usize = usize::MAX;
+
+    fn is_shared(_key: &String) -> bool {
+        false
+    }
+
+    fn standing(&self, _node: &NodePlan, _scale: Scale) -> Objects<Self> {
+        Vec::new()
+    }
+
+    fn place(&self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
+
+    fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<String, ()>) {}
+
+    fn render(&self, _port: &PortPlan, _placement: &()) -> Objects<Self> {
+        Vec::new()
+    }
+
+    fn observe(&mut self) -> Result<BTreeMap<String, ()>, BackendError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn apply(&mut self, _delta: &Delta<String, ()>) -> Result<(), ApplyError<String>> {
+        Ok(())
+    }
+}
+
+#[test]
+fn packets_notice_a_data_plane_that_does_nothing() {
+    crate::require_netns!();
+    let scenario = cluster_ip::refused_without_slices();
+    let failed = std::panic::catch_unwind(|| run(&scenario, |_| Idle));
+    let payload = failed.expect_err("nobody refuses");
+    let message = payload
+        .downcast_ref::<String>()
+        .expect("failures are texts");
+    for part in ["at once", "timed out", "NoEndpoint", "rules of node-a"] {
+        assert!(message.contains(part), "no {part:?} in {message}");
     }
 }
