@@ -69,19 +69,23 @@ pub enum Reason {
 
 impl Fate<'_> {
     /// Whether the endpoint at this address would see an address of the node as its client.
-    pub fn masquerades(&self, packet: &Packet, endpoint: IpAddr) -> bool {
-        match self {
-            Self::Balance {
-                masquerade, pool, ..
-            } => {
-                let is_itself =
-                    |it: &&crate::plan::PoolEndpoint| it.local && it.addr.ip() == endpoint;
-                let hairpin =
-                    packet.source == endpoint && pool.endpoints().iter().any(|it| is_itself(&it));
-                *masquerade || hairpin
-            }
-            _ => false,
+    ///
+    /// What arrives for an endpoint on the node's own address is delivered here and never leaves,
+    /// so it keeps its source whatever the rules say: `NF_INET_POST_ROUTING` is not passed.
+    pub fn masquerades(&self, packet: &Packet, endpoint: IpAddr, host: &HostAddresses) -> bool {
+        let Self::Balance {
+            masquerade, pool, ..
+        } = self
+        else {
+            return false;
+        };
+        if packet.interface.is_some() && host.contains(&endpoint) {
+            return false;
         }
+        let mut endpoints = pool.endpoints().iter();
+        let hairpin =
+            packet.source == endpoint && endpoints.any(|it| it.local && it.addr.ip() == endpoint);
+        *masquerade || hairpin
     }
 }
 

@@ -43,7 +43,11 @@ pub(crate) fn render(port: &PortPlan, objects: &mut Vec<(Key, Object)>) {
         (Scope::Local, AffinityChain::Local),
     ] {
         if let Some(pool) = port.pool(scope) {
-            chain(choice.of(name), label.clone(), choose(port, pool.endpoints()));
+            chain(
+                choice.of(name),
+                label.clone(),
+                choose(port, pool.endpoints()),
+            );
         }
     }
     let endpoints = port.reachable();
@@ -116,11 +120,7 @@ fn choose(port: &PortPlan, endpoints: &[PoolEndpoint]) -> Vec<Rule> {
     let chain = |it: &PoolEndpoint| -> Arc<str> { sticky(&port.key.name, it.addr) };
     let known = endpoints.iter().map(|it| {
         let clients = chain(it);
-        let condition = Match::In(
-            Sense::Is,
-            Fields::Source,
-            SetRef::Sticky(clients.clone()),
-        );
+        let condition = Match::In(Sense::Is, Fields::Source, SetRef::Sticky(clients.clone()));
         Rule::when(condition, Action::Goto(ChainName::Named(clients)))
     });
     let remaining = (1..).take(endpoints.len()).collect::<Vec<u32>>();

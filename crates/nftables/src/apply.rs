@@ -5,6 +5,8 @@
 //! is in it; whatever is referred to exists when it is referred to. The kernel shows packets the
 //! old rules or the new ones, nothing between.
 
+use std::fmt::Write as _;
+
 use sluice_core::delta::Delta;
 use sluice_netlink::nftables::{
     Batch, Chain as NetlinkChain, ChainKind, Create, DataRef, ElementRef, Hook as NetlinkHook,
@@ -33,6 +35,7 @@ pub(crate) fn transaction(delta: &Delta<Key, Object>) -> Transaction<'_> {
         batch: Batch::new(),
         key: KeyBytes::default(),
         value: Vec::new(),
+        chain: String::new(),
     };
     let keys: Vec<&Key> = added
         .clone()
@@ -98,6 +101,7 @@ struct Writer {
     /// Reused, so that a million elements do not allocate a million times.
     key: KeyBytes,
     value: Vec<u8>,
+    chain: String,
 }
 
 impl Writer {
@@ -157,13 +161,13 @@ impl Writer {
             return;
         };
         encode_key(key, &mut self.key);
-        let chain;
         let data = match &element.value {
             ElementValue::Member | ElementValue::Foreign => None,
             ElementValue::Drop => Some(DataRef::Verdict(Verdict::Drop)),
             ElementValue::Goto(name) => {
-                chain = name.to_string();
-                Some(DataRef::Verdict(Verdict::Goto(chain.as_str())))
+                self.chain.clear();
+                write!(self.chain, "{name}").expect("writing to a string cannot fail");
+                Some(DataRef::Verdict(Verdict::Goto(self.chain.as_str())))
             }
             ElementValue::Endpoint(addr) => {
                 encode_endpoint(*addr, &mut self.value);
@@ -179,7 +183,8 @@ impl Writer {
             ..ElementRef::default()
         };
         put(added, set.key(), |it| {
-            self.batch.add_element(tag, scope(*family), set.as_str(), it, Create::IfMissing);
+            self.batch
+                .add_element(tag, scope(*family), set.as_str(), it, Create::IfMissing);
         });
     }
 
@@ -194,13 +199,15 @@ impl Writer {
             ..ElementRef::default()
         };
         put(deleted, set.key(), |it| {
-            self.batch.delete_element(tag, scope(*family), set.as_str(), it);
+            self.batch
+                .delete_element(tag, scope(*family), set.as_str(), it);
         });
     }
 
     fn remove_chain(&mut self, tag: u32, key: &Key) {
         if let Key::Chain(family, name) = key {
-            self.batch.delete_chain(tag, scope(*family), &name.to_string());
+            self.batch
+                .delete_chain(tag, scope(*family), &name.to_string());
         }
     }
 
@@ -242,7 +249,7 @@ pub(crate) fn chain(name: &ChainName, chain: &Chain) -> NetlinkChain {
     NetlinkChain {
         name: name.to_string(),
         hook: chain.hook.map(hook),
-        comment: (!text.is_empty()).then_some(text),
+        comment: (!text.is_empty()).then(|| text.into_owned()),
     }
 }
 

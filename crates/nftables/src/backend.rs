@@ -79,12 +79,14 @@ impl Nftables {
     }
 }
 
+/// The objects of one service port, as a first sync would write them. Pure.
+pub fn render_port(port: &PortPlan) -> Vec<(Key, Object)> {
+    render::port(port, &placement::place(port, None))
+}
+
 /// Every object of a plan, as a first sync would write it. Pure.
 pub fn render_plan(plan: &Plan) -> BTreeMap<Key, Object> {
-    let ports = plan.ports.values().flat_map(|port| {
-        let placement = placement::place(port, None);
-        render::port(port, &placement)
-    });
+    let ports = plan.ports.values().flat_map(|port| render_port(port));
     let standing = layout::standing(&plan.node, Scale::Small);
     standing.into_iter().chain(ports).collect()
 }

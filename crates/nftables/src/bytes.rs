@@ -239,7 +239,10 @@ mod tests {
             check(KeyKind::NodePort, ElementKey::NodePort(protocol, 30080));
             let slot = ElementKey::FrontendSlot(addr, protocol, 53, 70_000);
             check(KeyKind::FrontendSlot, slot);
-            check(KeyKind::NodePortSlot, ElementKey::NodePortSlot(protocol, 1, 2));
+            check(
+                KeyKind::NodePortSlot,
+                ElementKey::NodePortSlot(protocol, 1, 2),
+            );
             check(KeyKind::Hairpin, ElementKey::Hairpin(addr, protocol, 65535));
             let source = ElementKey::FrontendSource(addr, protocol, 443, net);
             check(KeyKind::FrontendSource, source);
@@ -250,7 +253,11 @@ mod tests {
     fn prefixes_are_found_from_both_ends() {
         let check = |first: &str, last: &str, expected: Option<&str>| {
             let found = prefix(first.parse().unwrap(), last.parse().unwrap());
-            assert_eq!(found, expected.map(|it| it.parse().unwrap()), "{first}-{last}");
+            assert_eq!(
+                found,
+                expected.map(|it| it.parse().unwrap()),
+                "{first}-{last}"
+            );
         };
         check("10.0.0.0", "10.255.255.255", Some("10.0.0.0/8"));
         check("10.0.0.1", "10.0.0.1", Some("10.0.0.1/32"));

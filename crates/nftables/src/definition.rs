@@ -93,7 +93,7 @@ pub(crate) fn sticky(family: IpFamily, name: &str, set: &Sticky) -> Set {
         key_length: addr.len,
         size: Some(STICKY_CLIENTS),
         userdata,
-        comment: Some(crate::text::comment(&set.comment)),
+        comment: Some(crate::text::comment(&set.comment).into_owned()),
         ..Set::default()
     }
 }

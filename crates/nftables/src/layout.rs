@@ -121,7 +121,13 @@ fn base_chains() -> Vec<StandingChain> {
             FILTER,
             vec![new(UNSERVED), new(CLUSTER_IP_GUARD)],
         ),
-        base(NAT_POSTROUTING, Nat, Postrouting, SNAT, vec![jump(MASQUERADE)]),
+        base(
+            NAT_POSTROUTING,
+            Nat,
+            Postrouting,
+            SNAT,
+            vec![jump(MASQUERADE)],
+        ),
     ]
 }
 
@@ -231,7 +237,10 @@ fn cluster_ip_clients(plan: &FamilyPlan, mark: u32) -> Vec<Rule> {
     match (&plan.cluster_ip_masquerade, &plan.local_traffic) {
         (ClusterIpMasquerade::Everybody, _) => vec![Rule::always(Action::Mark(mark))],
         (ClusterIpMasquerade::NotLocalPods, Some(local)) => {
-            vec![Rule::when(pod_of_node(Sense::IsNot, local), Action::Mark(mark))]
+            vec![Rule::when(
+                pod_of_node(Sense::IsNot, local),
+                Action::Mark(mark),
+            )]
         }
         _ => Vec::new(),
     }
@@ -239,11 +248,10 @@ fn cluster_ip_clients(plan: &FamilyPlan, mark: u32) -> Vec<Rule> {
 
 fn near_clients(plan: &FamilyPlan, mark: u32, fields: Fields, set: SetName) -> Vec<Rule> {
     let pods = plan.local_traffic.as_ref();
-    let pods = pods.map(|local| {
-        Rule::when(pod_of_node(Sense::Is, local), Action::Verdict(fields, set))
-    });
-    let node = Rule::when(Match::SourceIsLocal, Action::Mark(mark))
-        .then(Action::Verdict(fields, set));
+    let pods =
+        pods.map(|local| Rule::when(pod_of_node(Sense::Is, local), Action::Verdict(fields, set)));
+    let node =
+        Rule::when(Match::SourceIsLocal, Action::Mark(mark)).then(Action::Verdict(fields, set));
     pods.into_iter().chain([node]).collect()
 }
 

@@ -34,7 +34,7 @@ mod set;
 pub mod text;
 pub mod trace;
 
-pub use backend::{Nftables, render_plan};
+pub use backend::{Nftables, render_plan, render_port};
 pub use name::{ChainName, PoolKind, TABLE};
 pub use object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky};
 pub use placement::Placement;

@@ -8,8 +8,7 @@ use sluice_core::backend::BackendError;
 use sluice_core::model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_netlink::nftables::{
-    ChainKind, Connection, DataRef, ElementRef, HookPoint as NetlinkPoint, Policy,
-    Set, Verdict,
+    ChainKind, Connection, DataRef, ElementRef, HookPoint as NetlinkPoint, Policy, Set, Verdict,
 };
 
 use crate::apply::scope;
@@ -202,9 +201,7 @@ fn value(family: IpFamily, element: &ElementRef<'_>) -> ElementValue {
     match element.data {
         None => ElementValue::Member,
         Some(DataRef::Verdict(Verdict::Drop)) => ElementValue::Drop,
-        Some(DataRef::Verdict(Verdict::Goto(chain))) => {
-            ElementValue::Goto(ChainName::parse(chain))
-        }
+        Some(DataRef::Verdict(Verdict::Goto(chain))) => ElementValue::Goto(ChainName::parse(chain)),
         Some(DataRef::Verdict(_)) => ElementValue::Foreign,
         Some(DataRef::Value(bytes)) => match decode_endpoint(family, bytes) {
             Some(addr) => ElementValue::Endpoint(addr),

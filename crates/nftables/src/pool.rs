@@ -12,21 +12,15 @@ use crate::object::{Chain, Key, Object, Rules};
 use crate::rule::{Action, Fields, Rule};
 use crate::set::SetName;
 
-/// Sizes that a large plan prepares for. A rule that binds a map makes the kernel walk all its
-/// elements (`nf_tables_bind_set`), so these are bound while the maps are small.
+/// Pool sizes of ClusterIPs that a large plan prepares for. A rule that binds a map makes the
+/// kernel walk all its elements (`nf_tables_bind_set`), so these are bound while the maps are
+/// small. Not more of them: adding an element walks all rules that bind its map
+/// (`nft_add_set_elem`).
 const RESERVED_SIZES: u32 = 16;
-/// The same for ClusterIPs, which every Service has.
-const RESERVED_CLUSTER_IP_SIZES: u32 = 64;
 
 /// The pool chains to have ready ahead of need.
 pub(crate) fn reserved_pools() -> impl Iterator<Item = (PoolKind, u32)> {
-    PoolKind::ALL.into_iter().flat_map(|kind| {
-        let last = match kind {
-            PoolKind::ClusterIp => RESERVED_CLUSTER_IP_SIZES,
-            _ => RESERVED_SIZES,
-        };
-        (1..=last).map(move |size| (kind, size))
-    })
+    (1..=RESERVED_SIZES).map(|size| (PoolKind::ClusterIp, size))
 }
 
 /// The map that holds the endpoints of a kind, and the fields that lead to them.

@@ -1,5 +1,6 @@
 //! The ruleset in nft's own syntax: what `sluice render` prints and `nft -f` loads.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
@@ -38,11 +39,7 @@ pub fn object(key: &Key, object: &Object) -> String {
     out
 }
 
-fn table(
-    out: &mut String,
-    family: IpFamily,
-    objects: &BTreeMap<Key, Object>,
-) -> fmt::Result {
+fn table(out: &mut String, family: IpFamily, objects: &BTreeMap<Key, Object>) -> fmt::Result {
     let word = family_word(family);
     writeln!(out, "table {word} {TABLE}\ndelete table {word} {TABLE}\n")?;
     writeln!(out, "table {word} {TABLE} {{")?;
@@ -99,7 +96,10 @@ fn set(
             "\t\ttypeof {ip} daddr . meta l4proto . th dport . numgen random mod 1"
         )?,
         KeyKind::NodePortSlot => {
-            write!(out, "\t\ttypeof meta l4proto . th dport . numgen random mod 1")?;
+            write!(
+                out,
+                "\t\ttypeof meta l4proto . th dport . numgen random mod 1"
+            )?;
         }
     }
     match name.value() {
@@ -276,9 +276,13 @@ fn fields(out: &mut String, family: IpFamily, fields: Fields) -> fmt::Result {
 }
 
 /// A comment as nft can hold it: at most 127 bytes, no quote that could end it, nothing that
-/// moves a terminal's cursor.
-pub(crate) fn comment(text: &str) -> String {
+/// moves a terminal's cursor. Nearly all comments are names and pass as they are.
+pub(crate) fn comment(text: &str) -> Cow<'_, str> {
     const MAX: usize = 127;
+    let is_plain = |byte: u8| byte != b'"' && byte != b'\\' && !byte.is_ascii_control();
+    if text.len() <= MAX && text.is_ascii() && text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
     let clean = |c: char| match c {
         '"' | '\\' => '\'',
         c if c.is_control() => '?',
@@ -289,5 +293,5 @@ pub(crate) fn comment(text: &str) -> String {
         out.truncate(out.floor_char_boundary(MAX - 3));
         out.push_str("...");
     }
-    out
+    Cow::Owned(out)
 }

@@ -213,9 +213,7 @@ impl<'a> Tracer<'a> {
         match condition {
             Match::Source(sense, net) => holds(sense, net.contains(&self.packet.source)),
             Match::Interface(sense, name) => holds(sense, interface == &**name),
-            Match::InterfacePrefix(sense, prefix) => {
-                holds(sense, interface.starts_with(&**prefix))
-            }
+            Match::InterfacePrefix(sense, prefix) => holds(sense, interface.starts_with(&**prefix)),
             Match::SourceIsLocal => self.host.contains(&self.packet.source),
             Match::DestinationIsLocal => self.host.contains(&self.destination.ip()),
             Match::DestinationNotLoopback => !self.destination.ip().is_loopback(),
@@ -298,9 +296,7 @@ impl<'a> Tracer<'a> {
             (Fields::Destination, _) => ElementKey::Address(addr),
             (Fields::Source, _) => ElementKey::Address(self.packet.source),
             (Fields::Frontend, None) => ElementKey::Frontend(addr, protocol, port),
-            (Fields::Frontend, Some(slot)) => {
-                ElementKey::FrontendSlot(addr, protocol, port, slot)
-            }
+            (Fields::Frontend, Some(slot)) => ElementKey::FrontendSlot(addr, protocol, port, slot),
             (Fields::NodePort, None) => ElementKey::NodePort(protocol, port),
             (Fields::NodePort, Some(slot)) => ElementKey::NodePortSlot(protocol, port, slot),
             (Fields::Hairpin, _) => ElementKey::Hairpin(addr, protocol, port),
@@ -327,7 +323,11 @@ impl<'a> Tracer<'a> {
             Fields::Source | Fields::FrontendSource => self.packet.source,
             _ => self.destination.ip(),
         };
-        let wanted = (self.destination.ip(), self.packet.protocol, self.destination.port());
+        let wanted = (
+            self.destination.ip(),
+            self.packet.protocol,
+            self.destination.port(),
+        );
         let mut keys = self.objects.keys().filter_map(|key| match key {
             Key::Element(family, name, key) if *family == self.family && *name == set => Some(key),
             _ => None,

@@ -95,7 +95,7 @@ fn explain(planner: &Planner, packet: &Packet, host: &HostAddresses) -> Explanat
                 address: it.addr.to_string(),
                 pod: it.target.as_deref().map(str::to_owned),
                 local: it.local,
-                masquerade: fate.masquerades(packet, it.addr.ip()),
+                masquerade: fate.masquerades(packet, it.addr.ip(), host),
             })
             .collect(),
     }

@@ -287,7 +287,7 @@ mod masquerade {
         let masquerades = |source: &str, endpoint: &str| {
             let packet = packet(&format!("{source} > 10.96.0.1:80 via cni0"));
             let fate = planner.plan().lookup(&packet, &host());
-            fate.masquerades(&packet, endpoint.parse().unwrap())
+            fate.masquerades(&packet, endpoint.parse().unwrap(), &host())
         };
         assert!(masquerades("10.244.0.5", "10.244.0.5"));
         assert!(!masquerades("10.244.0.5", "10.244.1.6"));

@@ -69,7 +69,7 @@ pub(super) fn verify(
     let fate = plan.lookup(&flow.packet, host);
     let agrees = match (expect, &fate) {
         (Expect::Answers { by, seen }, Fate::Balance { .. }) => {
-            return same_pool(&fate, by).and_then(|()| same_source(&fate, flow, *seen));
+            return same_pool(&fate, by).and_then(|()| same_source(&fate, flow, host, *seen));
         }
         (
             Expect::Stays { among, .. }
@@ -112,13 +112,18 @@ fn pool_names(fate: &Fate<'_>) -> BTreeSet<String> {
     }
 }
 
-fn same_source(fate: &Fate<'_>, flow: &Flow, seen: Seen) -> Result<(), String> {
+fn same_source(
+    fate: &Fate<'_>,
+    flow: &Flow,
+    host: &HostAddresses,
+    seen: Seen,
+) -> Result<(), String> {
     let Fate::Balance { pool, .. } = fate else {
         return Ok(());
     };
     for endpoint in pool.endpoints() {
         let address = endpoint.addr.ip();
-        let masquerades = fate.masquerades(&flow.packet, address);
+        let masquerades = fate.masquerades(&flow.packet, address, host);
         let wanted = match seen {
             Seen::Client => false,
             Seen::Node => true,
