@@ -134,6 +134,8 @@ impl<B: Backend> Agent<B> {
                 events.into_iter().for_each(|it| self.planner.absorb(it));
                 self.pace.wish();
             }
+            // The first sync reads the kernel anyway.
+            Input::KernelChanged(_) if self.syncs == 0 => {}
             Input::KernelChanged(what) => {
                 self.drift = what;
                 self.pace.drifted();

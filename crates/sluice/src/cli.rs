@@ -61,6 +61,11 @@ Stop the agent first, or it puts the rules back.")]
     #[command(after_help = "Example:
   sluice lab demo")]
     Lab(LabArgs),
+    /// Measure syncs, changes, starts and connections on this machine (needs root)
+    #[command(after_help = "Examples:
+  sluice bench
+  sluice bench --services 1000")]
+    Bench(BenchArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Examples:
   sluice completions bash > /etc/bash_completion.d/sluice
@@ -70,6 +75,16 @@ Stop the agent first, or it puts the rules back.")]
     #[command(after_help = "Example:
   sluice man > /usr/share/man/man8/sluice.8")]
     Man,
+}
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// How many Services
+    #[arg(long, value_name = "N,..", value_delimiter = ',')]
+    #[arg(default_values_t = [1, 1_000, 10_000, 50_000])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub(crate) services: Vec<u32>,
 }
 
 /// A lab on this machine.

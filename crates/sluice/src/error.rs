@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 /// Wrong usage: everything that is wrong with the flags.
@@ -30,10 +30,13 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 /// One line on stderr. Only a terminal gets colour.
 pub(crate) fn say(text: &str) {
     let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
-    match std::io::stderr().is_terminal() && !plain {
-        true => eprintln!("\x1b[1;31msluice:\x1b[0m {text}"),
-        false => eprintln!("sluice: {text}"),
-    }
+    let mut stderr = std::io::stderr().lock();
+    let name = match stderr.is_terminal() && !plain {
+        true => "\x1b[1;31msluice:\x1b[0m",
+        false => "sluice:",
+    };
+    // Nobody listens any more, so nobody misses it.
+    let _ = writeln!(stderr, "{name} {text}");
 }
 
 /// An error and its causes in one line; what a message already contains is not said twice.

@@ -6,6 +6,8 @@ mod layout;
 
 use std::process::ExitCode;
 
+pub(crate) use agents::Agent;
+
 use crate::cli::LabCommand;
 
 pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {

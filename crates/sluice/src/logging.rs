@@ -25,7 +25,10 @@ pub(crate) fn start(verbosity: u8, format: LogFormat) {
         .with_target("sluice", level);
     let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     let colour = io::stderr().is_terminal() && !plain;
-    let lines = fmt::layer().with_writer(io::stderr);
+    // A log that nobody reads any more is no reason to panic.
+    let lines = fmt::layer()
+        .with_writer(io::stderr)
+        .log_internal_errors(false);
     let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
         LogFormat::Text => lines.with_ansi(colour).with_target(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_target(false).boxed(),

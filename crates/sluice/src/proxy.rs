@@ -1,6 +1,7 @@
 //! `sluice proxy`: puts the parts of the node agent together.
 
-use std::process::ExitCode;
+use std::panic;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc;
@@ -21,6 +22,7 @@ use crate::logging;
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let mut config = args.validate(&config::host_name())?;
     logging::start(args.verbosity, args.log_format);
+    end_on_panic();
     preflight::check_capability()?;
     let lock = Lock::take(&config.socket)?;
     let backend = open_backend()?;
@@ -65,6 +67,16 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     );
     Agent::new("nftables", settings, backend, config.periods, outputs).run(&inputs);
     Ok(ExitCode::SUCCESS)
+}
+
+/// An agent that has lost a thread looks well and is not: better none, until somebody restarts
+/// it. The rules stay.
+fn end_on_panic() {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        report(info);
+        process::exit(101);
+    }));
 }
 
 /// Finds out now, in one line, whether the kernel can do what we need.

@@ -270,6 +270,25 @@ fn rules_outlive_the_agent_and_the_next_one_adopts_them() {
 }
 
 #[test]
+fn a_log_that_nobody_reads_is_no_reason_to_stop() {
+    require_netns!();
+    let netns = lone_node();
+    let files = Files::new();
+    files.write("dns.yaml", DNS);
+    let mut child = files.proxy(&netns);
+    let child = child.stderr(Stdio::piped()).spawn();
+    let mut agent = Agent(child.expect("it was built"));
+    files.await_status("synced", |it| it.synced);
+    drop(agent.0.stderr.take());
+    for address in ["10.244.0.7", "10.244.0.8"] {
+        files.write("slice.yaml", &slice(&[address]));
+        let written = eventually(WITHIN, || rules(&netns).contains(address).then_some(()));
+        assert!(written.is_some(), "{}", rules(&netns));
+    }
+    assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
 fn one_agent_per_node() {
     require_netns!();
     let netns = lone_node();

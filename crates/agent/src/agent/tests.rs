@@ -364,6 +364,19 @@ fn foreign_changes_are_repaired_and_counted() {
 }
 
 #[test]
+fn what_others_did_before_the_first_sync_is_no_drift() {
+    let mut world = World::new();
+    let heard = world.agent.hear(Input::KernelChanged("before".to_owned()));
+    assert!(heard.is_continue());
+    world.say(web());
+    world.say([Event::Synced]);
+    world.step();
+    assert_eq!(world.objects(), [WEB]);
+    assert_eq!((world.observed(), world.agent.status().repairs), (1, 0));
+    assert!(world.agent.status().synced);
+}
+
+#[test]
 fn the_resync_repairs_what_nobody_saw() {
     let mut world = World::synced();
     world.say(web());

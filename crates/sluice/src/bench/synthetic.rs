@@ -59,14 +59,17 @@ pub(super) fn service(index: u32) -> Event {
 
 /// The slice of Service `index`, with these addresses.
 pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
-    let endpoints = addresses.iter().enumerate().map(|(number, address)| Endpoint {
-        address: *address,
-        node: Some("node-b".into()),
-        conditions: Conditions::READY,
-        zone_hints: Vec::new(),
-        node_hints: Vec::new(),
-        target: Some(format!("web-{index}-{number}").into()),
-    });
+    let endpoints = addresses
+        .iter()
+        .enumerate()
+        .map(|(number, address)| Endpoint {
+            address: *address,
+            node: Some("node-b".into()),
+            conditions: Conditions::READY,
+            zone_hints: Vec::new(),
+            node_hints: Vec::new(),
+            target: Some(format!("web-{index}-{number}").into()),
+        });
     let slice = EndpointSlice {
         name: name(index),
         service: Some(name(index).name),
