@@ -205,6 +205,7 @@ macro_rules! for_each_scenario {
                 ranges_and_the_address_as_source ranges_without_the_node ranges_of_one_family
                 range_for_everyone ranges_guard_only_the_load_balancer ranges_without_endpoints
                 ranges_of_one_service
+                bound_address_without_endpoints
             }
             policy_internal {
                 stays_on_the_node dropped_when_all_are_elsewhere refused_when_there_are_none
@@ -219,6 +220,7 @@ macro_rules! for_each_scenario {
                 local_terminating_fallback terminating_beside_a_ready_local
                 only_terminating_elsewhere both_policies hairpin with_source_ranges
                 external_ip_of_a_cluster_ip_service
+                node_with_the_address
             }
             affinity {
                 a_client_stays a_client_stays_with_one_of_twenty more_endpoints_move_nobody

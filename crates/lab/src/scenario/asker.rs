@@ -1,6 +1,7 @@
 //! Sends the questions of checks and judges the answers.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,17 +21,30 @@ pub(super) const SILENCE: Duration = Duration::from_millis(300);
 /// For affinity to be forgotten.
 const FORGETTING: Duration = Duration::from_secs(60);
 
+/// First source port of datagrams.
+const FIRST_PORT: u16 = 10_000;
+
 /// Asks from the machines of a cluster.
 pub(super) struct Asker<'a> {
     pub(super) cluster: &'a Cluster,
     /// Every address of node-a: whom an endpoint sees when packets are masqueraded.
     pub(super) host: HostAddresses,
+    next_port: AtomicU16,
 }
 
 /// The first question that did not get what it should, and everything that it got.
 pub(super) type Refuted<'f> = (&'f Flow, Vec<Outcome>);
 
-impl Asker<'_> {
+impl<'a> Asker<'a> {
+    pub(super) fn new(cluster: &'a Cluster, host: HostAddresses) -> Self {
+        let next_port = AtomicU16::new(FIRST_PORT);
+        Self {
+            cluster,
+            host,
+            next_port,
+        }
+    }
+
     /// Whether packets agree with what is expected of each flow.
     pub(super) fn check<'f>(&self, flows: &'f [Flow], expect: &Expect) -> Result<(), Refuted<'f>> {
         let one_by_one = |judge: &dyn Fn(&Flow) -> Result<(), Vec<Outcome>>| {
@@ -62,7 +76,7 @@ impl Asker<'_> {
         let cluster = self.cluster;
         thread::scope(|scope| {
             let ask = |flow: &Flow| {
-                let (probe, from) = (probe(flow, timeout), flow.from);
+                let (probe, from) = (self.probe(flow, timeout), flow.from);
                 scope.spawn(move || probe.from(netns(cluster, from)))
             };
             let threads: Vec<_> = flows.iter().map(ask).collect();
@@ -72,6 +86,21 @@ impl Asker<'_> {
         })
     }
 
+    /// The next question of a flow.
+    ///
+    /// Datagrams leave from a port that was never used before: the kernel tracks a flow for
+    /// minutes and sends whoever uses its port again where the flow went. Deleting such entries
+    /// is the agent's part, not the data plane's. A new TCP connection is new by its SYN.
+    fn probe(&self, flow: &Flow, timeout: Duration) -> Probe {
+        let transport = transport(flow.packet.protocol);
+        let transport = transport.expect("flows of other protocols are left out");
+        let probe = Probe::new(flow.target(), transport).timeout(timeout);
+        match transport {
+            Transport::Tcp => probe,
+            Transport::Udp => probe.source_port(self.next_port.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
     fn netns(&self, flow: &Flow) -> &Netns {
         netns(self.cluster, flow.from)
     }
@@ -79,11 +108,11 @@ impl Asker<'_> {
     /// Asks until everyone of `by` has answered, and often enough to meet anyone else.
     fn answers(&self, flow: &Flow, by: &BTreeSet<&str>, seen: Seen) -> Result<(), Vec<Outcome>> {
         let (least, most) = (6 + 6 * by.len(), 60 * by.len());
-        let probe = probe(flow, PATIENCE);
+        let ask = || self.probe(flow, PATIENCE).ask();
         let outcomes = self.netns(flow).run(|| {
             let (mut outcomes, mut missing) = (Vec::new(), by.clone());
             while outcomes.len() < least || (!missing.is_empty() && outcomes.len() < most) {
-                let outcome = probe.ask();
+                let outcome = ask();
                 let known = outcome.name().is_some_and(|name| by.contains(name));
                 missing.retain(|it| outcome.name() != Some(it));
                 outcomes.push(outcome);
@@ -122,11 +151,11 @@ impl Asker<'_> {
         among: &BTreeSet<&str>,
     ) -> Result<(), Vec<Outcome>> {
         const QUESTIONS: usize = 12;
-        let probe = probe(flow, PATIENCE);
+        let ask = || self.probe(flow, PATIENCE).ask();
         let outcomes = self.netns(flow).run(|| {
-            let mut outcomes = vec![probe.ask()];
+            let mut outcomes = vec![ask()];
             while outcomes.len() < QUESTIONS {
-                let outcome = probe.ask();
+                let outcome = ask();
                 let same = outcome.name().is_some() && outcome.name() == outcomes[0].name();
                 outcomes.push(outcome);
                 if !same {
@@ -144,12 +173,12 @@ impl Asker<'_> {
     /// Each question binds the client anew, so between two of them it has to be quiet. Nothing
     /// can be observed meanwhile without disturbing it.
     fn moves(&self, flow: &Flow, away_from: &str, idle: Duration) -> Result<(), Vec<Outcome>> {
-        let probe = probe(flow, PATIENCE);
+        let ask = || self.probe(flow, PATIENCE).ask();
         let mut outcomes = Vec::new();
         let deadline = Instant::now() + FORGETTING;
         while Instant::now() < deadline {
             eventually(idle, || None::<()>);
-            let outcome = probe.from(self.netns(flow));
+            let outcome = self.netns(flow).run(ask);
             let moved = outcome.name().is_some_and(|it| it != away_from);
             outcomes.push(outcome);
             if moved {
@@ -162,13 +191,13 @@ impl Asker<'_> {
     /// Asks a few times per timeout for three timeouts. When this machine was too busy to ask in
     /// time, the client may have been forgotten by right, and everything begins again.
     fn refreshes(&self, flow: &Flow, timeout: Duration) -> Result<(), Vec<Outcome>> {
-        let probe = probe(flow, PATIENCE);
+        let ask = || self.probe(flow, PATIENCE).ask();
         let mut outcomes: Vec<Outcome> = Vec::new();
         let (mut since, mut asked) = (Instant::now(), Instant::now());
         let deadline = since + FORGETTING;
         while since.elapsed() < 3 * timeout && Instant::now() < deadline {
             let before = Instant::now();
-            let outcome = probe.from(self.netns(flow));
+            let outcome = self.netns(flow).run(ask);
             let same = outcomes.last().is_none_or(|it| it.name() == outcome.name());
             let in_time = asked.elapsed() < timeout;
             outcomes.push(outcome);
@@ -223,11 +252,6 @@ pub(super) fn transport(protocol: Protocol) -> Option<Transport> {
         Protocol::Udp => Some(Transport::Udp),
         Protocol::Sctp => None,
     }
-}
-
-fn probe(flow: &Flow, timeout: Duration) -> Probe {
-    let transport = transport(flow.packet.protocol).expect("flows of other protocols are left out");
-    Probe::new(flow.target(), transport).timeout(timeout)
 }
 
 fn is_refusal(flow: &Flow, outcome: &Outcome) -> bool {

@@ -226,3 +226,23 @@ pub(super) fn ranges_of_one_service() -> Scenario {
             masqueraded("web-2 web-3"),
         )
 }
+
+pub(super) fn bound_address_without_endpoints() -> Scenario {
+    Scenario::about(
+        "A virtual IP that is an address of the node goes through its rules, not to its sockets.",
+    )
+    .node_address("web.lb")
+    .node_address("api.lb")
+    .apply([
+        service("web")
+            .load_balancer("VIP")
+            .spec("externalTrafficPolicy: Local")
+            .tcp(80)
+            .udp_too()
+            .endpoints("web-3"),
+        service("api").load_balancer("VIP").tcp(80).udp_too(),
+    ])
+    .check("client cli-a", "web.lb:80/tcp+udp", Expect::Dropped)
+    .check("node-a", "web.lb:80/tcp", masqueraded("web-3"))
+    .check("client cli-a node-a", "api.lb:80/tcp+udp", Expect::Refused)
+}

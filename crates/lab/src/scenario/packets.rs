@@ -30,10 +30,7 @@ pub fn run<B: Backend>(scenario: &Scenario, make: impl FnOnce(&Settings) -> B + 
     cluster.node(world::HOME).netns().run(|| {
         let mut run = Run {
             scenario,
-            asker: Asker {
-                cluster: &cluster,
-                host: world::home_addresses(scenario),
-            },
+            asker: Asker::new(&cluster, world::home_addresses(scenario)),
             proxy: Proxy::new(scenario.settings.clone()),
             reconciler: Reconciler::new(make(&scenario.settings)),
             sessions: Vec::new(),

@@ -172,3 +172,14 @@ pub(super) fn external_ip_of_a_cluster_ip_service() -> Scenario {
             .endpoints("web-1 web-3")])
         .check("client", "web.ext:80/tcp", answers("web-1"))
 }
+
+pub(super) fn node_with_the_address() -> Scenario {
+    Scenario::about(
+        "A node that has the virtual IP uses it as source; masquerading gives it one that \
+         endpoints elsewhere can answer to.",
+    )
+    .node_address("web.lb")
+    .apply([local().endpoints("web-1 web-3")])
+    .check("node-a", "web.lb:80/tcp+udp", masqueraded("web-1 web-3"))
+    .check("client", "web.lb:80/tcp+udp", answers("web-1"))
+}
