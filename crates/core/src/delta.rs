@@ -28,6 +28,7 @@ impl<K: Ord + Clone, O: Clone + Eq> Delta<K, O> {
     ///
     /// Law: applying the result to `observed` gives `desired`; it is empty exactly when they
     /// agree. A key must not occur twice in `desired`.
+    #[must_use]
     pub fn between(observed: &BTreeMap<K, O>, desired: Vec<(K, O)>) -> Self {
         let mut delta = Self::default();
         if observed.is_empty() {

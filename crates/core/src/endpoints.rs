@@ -37,6 +37,7 @@ impl Candidate<'_> {
 ///
 /// When two slices name the same address and port, a terminating one never replaces another;
 /// between two live ones the later slice by name wins.
+#[must_use]
 pub fn candidates<'a>(
     slices: impl Iterator<Item = &'a EndpointSlice>,
     port: &ServicePortName,
@@ -159,6 +160,7 @@ pub struct Categorized {
 }
 
 /// Sorts the candidates of one service port into the lists its clients are balanced over.
+#[must_use]
 pub fn categorize(
     candidates: &[Candidate<'_>],
     uses: Uses,

@@ -72,6 +72,7 @@ impl Fate<'_> {
     ///
     /// What arrives for an endpoint on the node's own address is delivered here and never leaves,
     /// so it keeps its source whatever the rules say: `NF_INET_POST_ROUTING` is not passed.
+    #[must_use]
     pub fn masquerades(&self, packet: &Packet, endpoint: IpAddr, host: &HostAddresses) -> bool {
         let Self::Balance {
             masquerade, pool, ..
@@ -92,6 +93,7 @@ impl Fate<'_> {
 impl Plan {
     /// The frontend that a packet is addressed to, with the service port that owns it. A virtual
     /// IP comes before a NodePort.
+    #[must_use]
     pub fn frontend(
         &self,
         packet: &Packet,
@@ -117,6 +119,7 @@ impl Plan {
     }
 
     /// The fate of a packet on this node.
+    #[must_use]
     pub fn lookup(&self, packet: &Packet, host: &HostAddresses) -> Fate<'_> {
         let family = self.node.family(IpFamily::of(&packet.destination));
         let Some((port, planned)) = self.frontend(packet, host) else {

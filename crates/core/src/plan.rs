@@ -21,8 +21,10 @@ use std::sync::Arc;
 pub use claims::Claims;
 pub use frontend::{Frontend, Role, Route, Verdict};
 pub use node::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
+pub(crate) use planner::ports;
 pub use planner::{Changes, Planner, PortChange};
 pub use pool::{Pool, PoolEndpoint, Scope};
+pub(crate) use port::external_policy;
 pub use port::{PlannedFrontend, PortKey, PortPlan};
 
 /// What a node does: per service port and family, and for the node as a whole.

@@ -3,16 +3,20 @@
 //! A sync writes the difference for the service ports that changed. After a failure, or when told
 //! to [`Reconciler::forget`], the next one reads the kernel first and compares everything.
 
+mod kept;
 mod stage;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::backend::{ApplyError, Backend, BackendError, Scale};
+use crate::backend::{ApplyError, Backend, BackendError, Objects, Scale};
 use crate::delta::Delta;
 use crate::plan::{NodePlan, Plan, PortKey, PortPlan};
-use stage::{SharedCounts, Step};
+use kept::Kept;
+use stage::{Had, Round, SharedCounts, Step};
 
 /// A backend and the belief about what its kernel holds.
 ///
@@ -22,6 +26,10 @@ use stage::{SharedCounts, Step};
 pub struct Reconciler<B: Backend> {
     backend: B,
     believed: Option<Belief<B>>,
+    /// The last belief and what may have been written since, while there is no belief: tells
+    /// whose objects are in the kernel.
+    remembered: Option<Belief<B>>,
+    attempted: BTreeMap<PortKey, Vec<Held<B>>>,
     scale: Scale,
     refused: BTreeMap<PortKey, String>,
 }
@@ -42,6 +50,12 @@ impl<B: Backend> Clone for Held<B> {
     }
 }
 
+impl<B: Backend> Held<B> {
+    fn render(&self, backend: &B) -> Objects<B> {
+        backend.render(&self.plan, &self.placement)
+    }
+}
+
 /// What the kernel holds.
 #[derive(Debug)]
 struct Belief<B: Backend> {
@@ -50,6 +64,8 @@ struct Belief<B: Backend> {
     /// What `standing` was rendered for; `None` before the first sync.
     standing_for: Option<(NodePlan, Scale)>,
     shared: SharedCounts<B::Key>,
+    /// What refused service ports have, in place of what `ports` says.
+    kept: Kept<B>,
     /// Endpoints, once per frontend.
     endpoints: usize,
 }
@@ -61,7 +77,18 @@ impl<B: Backend> Default for Belief<B> {
             standing: Vec::new(),
             standing_for: None,
             shared: SharedCounts::default(),
+            kept: Kept::default(),
             endpoints: 0,
+        }
+    }
+}
+
+impl<B: Backend> Belief<B> {
+    fn had(&self, port: &PortKey) -> Had<B> {
+        match (self.kept.of(port), self.ports.get(port)) {
+            (Some(objects), _) => Had::Found(objects.clone()),
+            (None, Some(held)) => Had::Planned(held.clone()),
+            (None, None) => Had::Nothing,
         }
     }
 }
@@ -104,6 +131,8 @@ impl<B: Backend> Reconciler<B> {
         Self {
             backend,
             believed: None,
+            remembered: None,
+            attempted: BTreeMap::new(),
             scale: Scale::Small,
             refused: BTreeMap::new(),
         }
@@ -116,7 +145,9 @@ impl<B: Backend> Reconciler<B> {
 
     /// Drops the belief: the next sync reads the kernel and repairs what differs.
     pub fn forget(&mut self) {
-        self.believed = None;
+        if let Some(belief) = self.believed.take() {
+            self.remembered = Some(belief);
+        }
     }
 
     /// Service ports that the kernel holds in an older form or not at all, and why.
@@ -138,9 +169,18 @@ impl<B: Backend> Reconciler<B> {
         plan: &Plan,
         changed: &BTreeSet<PortKey>,
     ) -> Result<Report, BackendError> {
-        match self.believed.take() {
-            None => self.sync_full(plan),
-            Some(belief) => self.sync_changed(plan, changed, belief),
+        let Some(mut belief) = self.believed.take() else {
+            return self.sync_full(plan);
+        };
+        match self.sync_changed(plan, changed, &mut belief) {
+            Ok(report) => {
+                self.believed = Some(belief);
+                Ok(report)
+            }
+            Err(error) => {
+                self.remembered = Some(belief);
+                Err(error)
+            }
         }
     }
 
@@ -164,42 +204,87 @@ impl<B: Backend> Reconciler<B> {
             });
             steps.push(Step::Port {
                 key: key.clone(),
-                old: None,
+                old: Had::Nothing,
                 new,
             });
         }
-        let mut spared = BTreeSet::new();
+        let mut round = Round {
+            steps,
+            refused: Vec::new(),
+        };
+        let mut belief = Belief {
+            standing_for: Some((plan.node.clone(), self.scale)),
+            ..Belief::default()
+        };
         let mut report = Report {
             full: true,
             ..Report::default()
         };
         loop {
-            let belief = Belief {
-                standing_for: Some((plan.node.clone(), self.scale)),
-                ..Belief::default()
-            };
-            let staged = stage::stage(&self.backend, &steps, &belief.shared);
+            let staged = stage::stage(&self.backend, &round, &belief.shared, &belief.kept);
+            let refused = round.refused.iter();
+            let kept = refused.flat_map(|step| step.before(&self.backend));
+            let kept: Vec<_> = kept.map(|(key, _)| key).collect();
+            let mut spared: BTreeSet<_> = kept.iter().cloned().collect();
+            if !spared.is_empty() {
+                for (key, _) in &staged.desired {
+                    spared.remove(key);
+                }
+            }
             let mut delta = Delta::between(&observed, staged.desired);
             delta.spare(&spared);
-            match self.apply(&delta, &mut steps, &mut report)? {
-                Applied::Done => {
-                    self.believe(belief, steps, staged.shared);
-                    return Ok(report);
-                }
-                Applied::Without(left_out) => {
-                    let left_out = left_out.iter();
-                    let objects = left_out.flat_map(|step| step.after(&self.backend));
-                    spared.extend(objects.map(|(key, _)| key));
+            let already = round.refused.len();
+            if self.apply(&delta, &mut round, &mut report)? {
+                let shared = kept.into_iter().filter(B::is_shared);
+                shared.for_each(|key| belief.shared.count(key));
+                self.believe(&mut belief, round, staged.shared);
+                self.believed = Some(belief);
+                self.remembered = None;
+                self.attempted.clear();
+                return Ok(report);
+            }
+            let shared = observed.iter().filter(|(key, _)| B::is_shared(key));
+            let shared: Vec<_> = shared.map(|(key, it)| (key.clone(), it.clone())).collect();
+            for step in &mut round.refused[already..] {
+                let mut found = self.found(step, &observed);
+                // What it needs of these cannot be known if others wrote what is kept.
+                found.extend(shared.iter().cloned());
+                if let Step::Port { old, .. } = step {
+                    *old = Had::Found(found);
                 }
             }
         }
+    }
+
+    /// What the kernel holds of a service port alone, as far as anyone can know. After a restart
+    /// that is no more than what its present plan has too.
+    fn found(&self, step: &Step<B>, observed: &BTreeMap<B::Key, B::Object>) -> Objects<B> {
+        let mut objects = step.after(&self.backend);
+        if let Some(owner) = step.owner() {
+            let attempted = self.attempted.get(owner).into_iter().flatten();
+            objects.extend(attempted.flat_map(|held| held.render(&self.backend)));
+            objects.extend(self.remembered.iter().flat_map(|belief| {
+                let step = Step::Port {
+                    key: owner.clone(),
+                    old: belief.had(owner),
+                    new: None,
+                };
+                step.before(&self.backend)
+            }));
+        }
+        let keys = objects.into_iter().map(|(key, _)| key);
+        let keys: BTreeSet<B::Key> = keys.filter(|key| !B::is_shared(key)).collect();
+        let found = keys.into_iter();
+        found
+            .filter_map(|key| observed.get(&key).cloned().map(|object| (key, object)))
+            .collect()
     }
 
     fn sync_changed(
         &mut self,
         plan: &Plan,
         changed: &BTreeSet<PortKey>,
-        mut belief: Belief<B>,
+        belief: &mut Belief<B>,
     ) -> Result<Report, BackendError> {
         let mut steps = Vec::with_capacity(changed.len() + 1);
         let mut endpoints = belief.endpoints;
@@ -208,7 +293,7 @@ impl<B: Backend> Reconciler<B> {
             let new = plan.ports.get(key);
             endpoints =
                 endpoints + new.map_or(0, |it| weight(it)) - held.map_or(0, |it| weight(&it.plan));
-            steps.push(self.port_step(key, held, new));
+            steps.push(self.port_step(key, belief, new));
         }
         self.grow(endpoints);
         let standing_for = (plan.node.clone(), self.scale);
@@ -219,29 +304,25 @@ impl<B: Backend> Reconciler<B> {
                 new: standing,
             });
         }
-        belief.standing_for = Some(standing_for);
+        let mut round = Round {
+            steps,
+            refused: Vec::new(),
+        };
         let mut report = Report::default();
         loop {
-            let staged = stage::stage(&self.backend, &steps, &belief.shared);
+            let staged = stage::stage(&self.backend, &round, &belief.shared, &belief.kept);
             let delta = Delta::between(&staged.observed, staged.desired);
-            match self.apply(&delta, &mut steps, &mut report)? {
-                Applied::Done => {
-                    self.believe(belief, steps, staged.shared);
-                    return Ok(report);
-                }
-                Applied::Without(_) => {}
+            if self.apply(&delta, &mut round, &mut report)? {
+                belief.standing_for = Some(standing_for);
+                self.believe(belief, round, staged.shared);
+                return Ok(report);
             }
         }
     }
 
-    fn port_step(
-        &self,
-        key: &PortKey,
-        held: Option<&Held<B>>,
-        new: Option<&Arc<PortPlan>>,
-    ) -> Step<B> {
+    fn port_step(&self, key: &PortKey, belief: &Belief<B>, new: Option<&Arc<PortPlan>>) -> Step<B> {
         let new = new.map(|port| {
-            let previous = held.map(|it| (&*it.plan, &it.placement));
+            let previous = belief.ports.get(key).map(|it| (&*it.plan, &it.placement));
             Held {
                 plan: port.clone(),
                 placement: self.backend.place(port, previous),
@@ -249,65 +330,100 @@ impl<B: Backend> Reconciler<B> {
         });
         Step::Port {
             key: key.clone(),
-            old: held.cloned(),
+            old: belief.had(key),
             new,
         }
     }
 
-    /// Applies a delta; takes the steps that the kernel refused out of `steps`.
+    /// Applies a delta. `false`: the kernel refused some steps, which are among `round.refused`
+    /// now, and the others have to be staged again.
     fn apply(
         &mut self,
         delta: &Delta<B::Key, B::Object>,
-        steps: &mut Vec<Step<B>>,
+        round: &mut Round<B>,
         report: &mut Report,
-    ) -> Result<Applied<B>, BackendError> {
-        let refused = match delta.is_empty() {
+    ) -> Result<bool, BackendError> {
+        let result = match delta.is_empty() {
             true => Ok(()),
             false => self.backend.apply(delta),
         };
-        let refused = match refused {
+        let refused = match result {
             Ok(()) => {
                 report.added = delta.add.len();
                 report.replaced = delta.replace.len();
                 report.deleted = delta.delete.len();
-                return Ok(Applied::Done);
+                return Ok(true);
             }
-            Err(ApplyError::Failed(error)) => return Err(error),
+            Err(ApplyError::Failed(error)) => {
+                self.attempt(&round.steps);
+                return Err(error);
+            }
             Err(ApplyError::Refused(refused)) => refused,
         };
         let reasons: BTreeMap<_, _> = refused.iter().map(|it| (&it.key, &it.reason)).collect();
-        let (left_out, kept): (Vec<_>, Vec<_>) = std::mem::take(steps)
-            .into_iter()
-            .partition(|step| step.guilty(&self.backend, &reasons).is_some());
-        let is_standing = |it: &Step<B>| matches!(it, Step::Standing { .. });
-        if left_out.is_empty() || left_out.iter().any(is_standing) {
+        let guilty = stage::guilty(&self.backend, &round.steps, &reasons);
+        let no_port = |(step, reason): (&Step<B>, &Option<String>)| {
+            reason.is_some() && step.owner().is_none()
+        };
+        let nobody = guilty.iter().all(Option::is_none);
+        if nobody || round.steps.iter().zip(&guilty).any(no_port) {
             return Err(BackendError {
                 operation: "apply".into(),
                 reason: ApplyError::Refused(refused).to_string(),
                 source: None,
             });
         }
-        for step in &left_out {
-            if let Step::Port { key, .. } = step
-                && let Some(reason) = step.guilty(&self.backend, &reasons)
-            {
+        let steps = std::mem::take(&mut round.steps);
+        for (step, reason) in steps.into_iter().zip(guilty) {
+            if let (Some(key), Some(reason)) = (step.owner(), reason) {
                 self.refused.insert(key.clone(), reason.clone());
                 report.refused.push((key.clone(), reason));
+                round.refused.push(step);
+            } else {
+                round.steps.push(step);
             }
         }
-        *steps = kept;
-        Ok(Applied::Without(left_out))
+        Ok(false)
     }
 
-    /// The kernel holds what the steps say.
-    fn believe(
-        &mut self,
-        mut belief: Belief<B>,
-        steps: Vec<Step<B>>,
-        shared: SharedCounts<B::Key>,
-    ) {
-        belief.shared.add(shared);
+    /// The kernel may hold what the steps say.
+    fn attempt(&mut self, steps: &[Step<B>]) {
         for step in steps {
+            if let Step::Port {
+                key,
+                new: Some(new),
+                ..
+            } = step
+            {
+                let attempts = self.attempted.entry(key.clone()).or_default();
+                let last = attempts.last();
+                if last.is_none_or(|it| !Arc::ptr_eq(&it.plan, &new.plan)) {
+                    attempts.push(new.clone());
+                }
+            }
+        }
+    }
+
+    /// The kernel holds what the steps say, and what the refused ones had.
+    fn believe(&mut self, belief: &mut Belief<B>, round: Round<B>, shared: SharedCounts<B::Key>) {
+        belief.shared.add(shared);
+        for step in &round.refused {
+            if let Some(key) = step.owner() {
+                belief.kept.put(key.clone(), step.before(&self.backend));
+            }
+        }
+        if !belief.kept.is_empty() {
+            for step in &round.steps {
+                if let Some(key) = step.owner() {
+                    belief.kept.forget(key);
+                }
+            }
+            let written = round.steps.iter();
+            for (key, _) in written.flat_map(|step| step.after(&self.backend)) {
+                belief.kept.give_up(&key);
+            }
+        }
+        for step in round.steps {
             match step {
                 Step::Standing { new, .. } => belief.standing = new,
                 Step::Port { key, new, .. } => {
@@ -322,7 +438,6 @@ impl<B: Backend> Reconciler<B> {
                 }
             }
         }
-        self.believed = Some(belief);
     }
 
     /// Never shrinks: a plan that swings around the limit must not be prepared for again and
@@ -332,12 +447,6 @@ impl<B: Backend> Reconciler<B> {
             self.scale = Scale::Large;
         }
     }
-}
-
-enum Applied<B: Backend> {
-    Done,
-    /// Refused: to be staged again without these.
-    Without(Vec<Step<B>>),
 }
 
 /// Endpoints of a service port, once per frontend.

@@ -21,6 +21,7 @@ pub struct StaleFlows {
 
 /// What became stale when a service port's plan changed. Only UDP: TCP and SCTP notice by
 /// themselves.
+#[must_use]
 pub fn stale_flows(old: Option<&PortPlan>, new: Option<&PortPlan>) -> Vec<StaleFlows> {
     let udp = [old, new].into_iter().flatten();
     if udp.clone().any(|it| it.key.name.protocol != Protocol::Udp) {

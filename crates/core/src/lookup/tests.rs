@@ -297,4 +297,24 @@ mod masquerade {
         );
         assert!(!masquerades("10.244.0.7", "10.244.0.5"));
     }
+
+    #[test]
+    fn what_is_delivered_on_the_node_keeps_its_source() {
+        let mut events = endpoints("web", "192.168.0.1:8080@");
+        events.push(service("web NodePort 10.96.0.1 :80@30080"));
+        let planner = planner(here(), events);
+        for (text, expected) in [
+            ("198.51.100.1 > 192.168.0.1:30080 via eth0", false),
+            ("192.168.0.1 > 192.168.0.1:30080", true),
+        ] {
+            let packet = packet(text);
+            let fate = planner.plan().lookup(&packet, &host());
+            let endpoint = "192.168.0.1".parse().unwrap();
+            assert_eq!(
+                fate.masquerades(&packet, endpoint, &host()),
+                expected,
+                "{text}"
+            );
+        }
+    }
 }

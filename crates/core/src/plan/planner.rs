@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::endpoints::{Candidate, Categorized};
 use crate::issue::Issue;
 use crate::model::{
     ClusterIps, Event, IpFamily, NamespacedName, Protocol, Service, ServiceKind, ServicePortName,
@@ -283,6 +284,21 @@ impl Planner {
             }
         }
         planned
+    }
+
+    /// Every endpoint of a service port, and which of them its clients may be sent to.
+    pub(crate) fn categorized(&self, key: &PortKey) -> Option<(Vec<Candidate<'_>>, Categorized)> {
+        let service = self.served(&key.name.service)?;
+        let inputs = Inputs {
+            entry: self.state.service(&key.name.service)?,
+            service,
+            node: &self.plan.node,
+            node_name: &self.settings.node_name,
+        };
+        let (_, wanted) = ports(service, key.family).find(|(it, _)| it == key)?;
+        let candidates = inputs.candidates(key);
+        let categorized = inputs.categorize(&candidates, &wanted);
+        Some((candidates, categorized))
     }
 
     fn served(&self, name: &NamespacedName) -> Option<&Service> {

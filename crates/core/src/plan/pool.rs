@@ -20,6 +20,7 @@ pub struct Pool(Arc<[PoolEndpoint]>);
 
 impl Pool {
     /// `None` when there is nothing to balance over.
+    #[must_use]
     pub fn new(mut endpoints: Vec<PoolEndpoint>) -> Option<Self> {
         endpoints.sort_by_key(|it| it.addr);
         endpoints.dedup_by_key(|it| it.addr);

@@ -62,7 +62,7 @@ fn shuffled(events: &[Event], choices: &[usize]) -> Vec<Event> {
         let queue = queues.get_mut(&key).expect("its key is there");
         let event = queue.pop_front().expect("no queue is empty");
         // A repeated event says nothing new.
-        if choice % 3 == 0 {
+        if choice.is_multiple_of(3) {
             all.push(event.clone());
         }
         all.push(event);
@@ -137,7 +137,7 @@ proptest! {
         for (key, port) in &plan.ports {
             prop_assert_eq!(key, &port.key);
             prop_assert!(!port.frontends.is_empty() || port.guarded_cluster_ip.is_some());
-            for guard in port.guarded_cluster_ip {
+            if let Some(guard) = port.guarded_cluster_ip {
                 prop_assert!(guards.insert(guard));
             }
             for it in &port.frontends {

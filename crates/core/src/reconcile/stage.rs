@@ -1,10 +1,11 @@
 //! Puts the steps of many service ports together into one transaction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::backend::{Backend, Objects};
 use crate::plan::PortKey;
 use crate::reconcile::Held;
+use crate::reconcile::kept::Kept;
 
 /// What one owner's objects were and shall be. Objects are rendered when they are needed and not
 /// kept: a first sync has a step for every service port.
@@ -15,43 +16,76 @@ pub(super) enum Step<B: Backend> {
     /// Those of a service port.
     Port {
         key: PortKey,
-        /// What the kernel holds for it; `None` when nothing.
-        old: Option<Held<B>>,
-        /// What it shall hold; `None` when the port is gone.
+        old: Had<B>,
+        /// What the kernel shall hold; `None` when the port is gone.
         new: Option<Held<B>>,
     },
 }
 
+/// What the kernel holds for a service port.
+#[derive(Debug)]
+pub(super) enum Had<B: Backend> {
+    Nothing,
+    /// What a plan renders to.
+    Planned(Held<B>),
+    /// These objects: it was refused, or is found in the kernel.
+    Found(Objects<B>),
+}
+
 impl<B: Backend> Step<B> {
+    /// The service port; `None` for the objects that no Service owns.
+    pub(super) fn owner(&self) -> Option<&PortKey> {
+        match self {
+            Self::Standing { .. } => None,
+            Self::Port { key, .. } => Some(key),
+        }
+    }
+
     pub(super) fn before(&self, backend: &B) -> Objects<B> {
         match self {
             Self::Standing { old, .. } => old.clone(),
-            Self::Port { old, .. } => Self::render(old.as_ref(), backend),
+            Self::Port { old, .. } => match old {
+                Had::Nothing => Objects::<B>::new(),
+                Had::Planned(held) => held.render(backend),
+                Had::Found(objects) => objects.clone(),
+            },
         }
     }
 
     pub(super) fn after(&self, backend: &B) -> Objects<B> {
         match self {
             Self::Standing { new, .. } => new.clone(),
-            Self::Port { new, .. } => Self::render(new.as_ref(), backend),
+            Self::Port { new, .. } => {
+                let objects = new.as_ref().map(|held| held.render(backend));
+                objects.unwrap_or_default()
+            }
         }
     }
+}
 
-    fn render(held: Option<&Held<B>>, backend: &B) -> Objects<B> {
-        let objects = held.map(|it| backend.render(&it.plan, &it.placement));
-        objects.unwrap_or_default()
-    }
-
-    /// The first reason why an object of this step was refused.
-    pub(super) fn guilty(
-        &self,
-        backend: &B,
-        reasons: &BTreeMap<&B::Key, &String>,
-    ) -> Option<String> {
-        let objects = [self.before(backend), self.after(backend)];
-        let mut keys = objects.iter().flatten().map(|(key, _)| key);
-        keys.find_map(|key| reasons.get(key).map(|reason| format!("{key}: {reason}")))
-    }
+/// The first reason for each step of which the kernel refused an object. Who wants a refused object
+/// is guilty, and only if nobody does, who wants to be rid of it.
+pub(super) fn guilty<B: Backend>(
+    backend: &B,
+    steps: &[Step<B>],
+    reasons: &BTreeMap<&B::Key, &String>,
+) -> Vec<Option<String>> {
+    let refused_of = |objects: Objects<B>| -> Vec<B::Key> {
+        let keys = objects.into_iter().map(|(key, _)| key);
+        keys.filter(|key| reasons.contains_key(key)).collect()
+    };
+    let wanted: Vec<_> = steps
+        .iter()
+        .map(|it| refused_of(it.after(backend)))
+        .collect();
+    let by_anyone: BTreeSet<_> = wanted.iter().flatten().collect();
+    let guilty = steps.iter().zip(&wanted).map(|(step, wanted)| {
+        let unwanted = refused_of(step.before(backend));
+        let mut unwanted = unwanted.iter().filter(|key| !by_anyone.contains(key));
+        let key = wanted.first().or_else(|| unwanted.next())?;
+        reasons.get(key).map(|reason| format!("{key}: {reason}"))
+    });
+    guilty.collect()
 }
 
 /// How many owners render each shared object.
@@ -65,6 +99,11 @@ impl<K> Default for SharedCounts<K> {
 }
 
 impl<K: Ord> SharedCounts<K> {
+    /// Someone has an object that is there already.
+    pub(super) fn count(&mut self, key: K) {
+        *self.0.entry(key).or_default() += 1;
+    }
+
     fn get(&self, key: &K) -> i64 {
         self.0.get(key).copied().unwrap_or(0)
     }
@@ -81,6 +120,14 @@ impl<K: Ord> SharedCounts<K> {
     }
 }
 
+/// Steps on their way into the kernel.
+#[derive(Debug)]
+pub(super) struct Round<B: Backend> {
+    pub(super) steps: Vec<Step<B>>,
+    /// Steps that the kernel refused: it holds what they had before.
+    pub(super) refused: Vec<Step<B>>,
+}
+
 /// What is to be compared, and how the counts of shared objects change when it is written.
 pub(super) struct Staged<B: Backend> {
     pub(super) observed: BTreeMap<B::Key, B::Object>,
@@ -89,11 +136,12 @@ pub(super) struct Staged<B: Backend> {
 }
 
 /// Collects the objects of all steps. A shared object takes part only when it gets its first
-/// owner or loses its last.
+/// owner or loses its last; one that a refused service port has, when a step wants it.
 pub(super) fn stage<B: Backend>(
     backend: &B,
-    steps: &[Step<B>],
+    round: &Round<B>,
     counts: &SharedCounts<B::Key>,
+    kept: &Kept<B>,
 ) -> Staged<B> {
     let mut staged = Staged {
         observed: BTreeMap::new(),
@@ -104,7 +152,7 @@ pub(super) fn stage<B: Backend>(
     let mut count = |key: B::Key, object: B::Object, change: i64| {
         shared.entry(key).or_insert((0, object)).0 += change;
     };
-    for step in steps {
+    for step in &round.steps {
         for (key, object) in step.before(backend) {
             if B::is_shared(&key) {
                 count(key, object, -1);
@@ -118,6 +166,15 @@ pub(super) fn stage<B: Backend>(
             } else {
                 staged.desired.push((key, object));
             }
+        }
+    }
+    let refused = round.refused.iter().flat_map(|step| step.before(backend));
+    let refused: BTreeMap<B::Key, B::Object> = refused.collect();
+    for (key, _) in &staged.desired {
+        if let Some(object) = refused.get(key).or_else(|| kept.object(key))
+            && !staged.observed.contains_key(key)
+        {
+            staged.observed.insert(key.clone(), object.clone());
         }
     }
     for (key, (change, object)) in shared {

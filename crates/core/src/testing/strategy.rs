@@ -61,13 +61,10 @@ fn address(of: &'static [&'static str]) -> impl Strategy<Value = IpAddr> {
     select(of).prop_map(ip)
 }
 
-fn some_of<T: 'static>(
+fn some_of<T: std::fmt::Debug + 'static>(
     of: &'static [&'static str],
     to: impl Fn(&str) -> T,
-) -> impl Strategy<Value = Vec<T>>
-where
-    T: std::fmt::Debug,
-{
+) -> impl Strategy<Value = Vec<T>> {
     subsequence(of, 0..=of.len()).prop_map(move |all| all.into_iter().map(&to).collect())
 }
 

@@ -1,0 +1,502 @@
+//! The reconciler against a kernel that refuses, fails and is tampered with.
+
+use std::net::SocketAddr;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::backend::{Objects, RefusedObject};
+use crate::model::{Event, Protocol};
+use crate::plan::{Frontend, Planner, Route};
+use crate::settings::Settings;
+use crate::testing::{NODE, arbitrary_events, endpoints, service};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Node,
+    Frontend(Frontend),
+    Slot(Frontend, usize),
+    /// Shared: what frontends of this many slots need.
+    Size(usize),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Object {
+    Node(Box<NodePlan>),
+    Frontend(PortKey, Route, usize),
+    Slot(PortKey, SocketAddr),
+    Size,
+}
+
+impl Object {
+    fn owner(&self) -> Option<&PortKey> {
+        match self {
+            Self::Frontend(owner, ..) | Self::Slot(owner, _) => Some(owner),
+            Self::Node(_) | Self::Size => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    BeforeWriting,
+    AfterWriting,
+}
+
+#[derive(Debug, Default)]
+struct Kernel {
+    objects: BTreeMap<Key, Object>,
+    refuses: BTreeSet<u16>,
+    failure: Option<Failure>,
+    transactions: usize,
+}
+
+impl Backend for Kernel {
+    type Key = Key;
+    type Object = Object;
+    type Placement = Vec<SocketAddr>;
+
+    const LARGE: usize = 6;
+
+    fn is_shared(key: &Key) -> bool {
+        matches!(key, Key::Size(_))
+    }
+
+    fn standing(&self, node: &NodePlan, scale: Scale) -> Objects<Self> {
+        let node = (Key::Node, Object::Node(Box::new(node.clone())));
+        let sizes = match scale {
+            Scale::Small => 0..0,
+            Scale::Large => 0..4,
+        };
+        let sizes = sizes.map(|size| (Key::Size(size), Object::Size));
+        std::iter::once(node).chain(sizes).collect()
+    }
+
+    fn place(
+        &self,
+        port: &PortPlan,
+        previous: Option<(&PortPlan, &Vec<SocketAddr>)>,
+    ) -> Vec<SocketAddr> {
+        let mut wanted: BTreeSet<_> = port.reachable().iter().map(|it| it.addr).collect();
+        let mut slots = previous.map(|(_, it)| it.clone()).unwrap_or_default();
+        let mut slot = 0;
+        while slot < slots.len() {
+            match wanted.remove(&slots[slot]) {
+                true => slot += 1,
+                false => {
+                    slots.swap_remove(slot);
+                }
+            }
+        }
+        slots.extend(wanted);
+        slots
+    }
+
+    fn recover(&self, port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Vec<SocketAddr> {
+        let Some(first) = port.frontends.first() else {
+            return Vec::new();
+        };
+        let slots = (0..).map_while(
+            |slot| match observed.get(&Key::Slot(first.frontend, slot)) {
+                Some(Object::Slot(_, addr)) => Some(*addr),
+                _ => None,
+            },
+        );
+        slots.collect()
+    }
+
+    fn render(&self, port: &PortPlan, slots: &Vec<SocketAddr>) -> Objects<Self> {
+        let mut objects = Vec::new();
+        for it in &port.frontends {
+            let owner = || port.key.clone();
+            let object = Object::Frontend(owner(), it.route, slots.len());
+            objects.push((Key::Frontend(it.frontend), object));
+            objects.extend(
+                slots.iter().enumerate().map(|(slot, addr)| {
+                    (Key::Slot(it.frontend, slot), Object::Slot(owner(), *addr))
+                }),
+            );
+        }
+        if !port.frontends.is_empty() {
+            objects.push((Key::Size(slots.len()), Object::Size));
+        }
+        objects
+    }
+
+    fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
+        Ok(self.objects.clone())
+    }
+
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
+        let failed = || BackendError {
+            operation: "apply".into(),
+            reason: "out of luck".into(),
+            source: None,
+        };
+        self.transactions += 1;
+        let failure = self.failure.take();
+        if let Some(Failure::BeforeWriting) = failure {
+            return Err(failed().into());
+        }
+        let written = delta.add.iter().chain(&delta.replace);
+        let refused = written.filter(|(key, _)| match key {
+            Key::Frontend(it) => self.refuses.contains(&it.port()),
+            _ => false,
+        });
+        let refused: Vec<_> = refused
+            .map(|(key, _)| RefusedObject {
+                key: key.clone(),
+                reason: "no such module".into(),
+            })
+            .collect();
+        if !refused.is_empty() {
+            return Err(ApplyError::Refused(refused));
+        }
+        for key in &delta.delete {
+            assert!(self.objects.remove(key).is_some(), "{key} is not there");
+        }
+        for (key, object) in &delta.replace {
+            let old = self.objects.insert(key.clone(), object.clone());
+            assert!(old.is_some(), "{key} is not there");
+        }
+        for (key, object) in &delta.add {
+            let old = self.objects.insert(key.clone(), object.clone());
+            assert!(old.is_none(), "{key} exists");
+        }
+        for object in self.objects.values() {
+            if let Object::Frontend(_, _, size) = object {
+                let needed = Key::Size(*size);
+                assert!(self.objects.contains_key(&needed), "{needed} is missing");
+            }
+        }
+        match failure {
+            Some(_) => Err(failed().into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Objects with their places forgotten: two kernels that do the same are equal.
+fn unplaced<'a>(objects: impl Iterator<Item = (&'a Key, &'a Object)>) -> BTreeSet<String> {
+    let lines = objects.map(|(key, object)| match (key, object) {
+        (Key::Slot(frontend, _), object) => format!("{frontend} {object:?}"),
+        (key, object) => format!("{key} {object:?}"),
+    });
+    lines.collect()
+}
+
+/// A planner, a reconciler and the agent's memory of what changed.
+struct Proxy {
+    planner: Planner,
+    reconciler: Reconciler<Kernel>,
+    changed: BTreeSet<PortKey>,
+    failed: bool,
+    /// Ports in the plan of the last good sync.
+    known: BTreeSet<PortKey>,
+}
+
+impl Proxy {
+    fn new() -> Self {
+        Self {
+            planner: Planner::new(Settings::for_node(NODE)),
+            reconciler: Reconciler::new(Kernel::default()),
+            changed: BTreeSet::new(),
+            failed: true,
+            known: BTreeSet::new(),
+        }
+    }
+
+    fn hear(&mut self, events: impl IntoIterator<Item = Event>) {
+        for event in events {
+            self.planner.absorb(event);
+        }
+        self.changed.extend(self.planner.replan().ports.into_keys());
+    }
+
+    fn kernel(&mut self) -> &mut Kernel {
+        &mut self.reconciler.backend
+    }
+
+    /// Syncs and checks every law.
+    fn sync(&mut self) -> Result<Report, BackendError> {
+        let before = self.reconciler.backend.objects.clone();
+        let result = self.reconciler.sync(self.planner.plan(), &self.changed);
+        let report = match result {
+            Err(error) => {
+                self.failed = true;
+                return Err(error);
+            }
+            Ok(report) => report,
+        };
+        assert!(report.full || !self.failed, "after a failure it observes");
+        self.failed = false;
+        self.changed.clear();
+        self.check_refused(&before);
+        self.check_others();
+        self.known = self.planner.plan().ports.keys().cloned().collect();
+        let transactions = self.kernel().transactions;
+        let again = self
+            .reconciler
+            .sync(self.planner.plan(), &BTreeSet::new())
+            .expect("there is nothing to fail at");
+        assert!(again.is_empty() && !again.full, "nothing changed");
+        assert_eq!(self.kernel().transactions, transactions);
+        Ok(report)
+    }
+
+    /// A refused service port keeps what it had, but for what another one owns now.
+    fn check_refused(&self, before: &BTreeMap<Key, Object>) {
+        let after = &self.reconciler.backend.objects;
+        for (key, old) in before {
+            let Some(owner) = old.owner() else { continue };
+            // A port that was gone in between had nothing of its own.
+            if !self.reconciler.refused().contains_key(owner) || !self.known.contains(owner) {
+                continue;
+            }
+            match after.get(key) {
+                Some(new) if new == old || new.owner() != Some(owner) => {}
+                new => panic!("{key}: {old:?} of {owner:?} became {new:?}"),
+            }
+        }
+    }
+
+    /// All that was not refused is as if it had been rendered just now.
+    fn check_others(&self) {
+        let kernel = &self.reconciler.backend;
+        let refused = self.reconciler.refused();
+        let plan = self.planner.plan();
+        let mut fresh: BTreeMap<Key, Object> = BTreeMap::new();
+        fresh.extend(kernel.standing(&plan.node, self.reconciler.scale));
+        // Whoever had the frontend of a refused port before keeps serving it.
+        let mut contested = BTreeSet::new();
+        for (key, port) in &plan.ports {
+            if refused.contains_key(key) {
+                contested.extend(port.frontends.iter().map(|it| it.frontend));
+            } else {
+                fresh.extend(kernel.render(port, &kernel.place(port, None)));
+            }
+        }
+        let of_others = kernel.objects.iter().filter(|(key, object)| {
+            let owner_is_fine = object.owner().is_none_or(|it| !refused.contains_key(it));
+            match key {
+                Key::Frontend(it) | Key::Slot(it, _) => owner_is_fine && !contested.contains(it),
+                Key::Node => true,
+                // What a refused port keeps needs its shared objects.
+                Key::Size(_) => refused.is_empty() || fresh.contains_key(*key),
+            }
+        });
+        assert_eq!(unplaced(of_others), unplaced(fresh.iter()));
+        let slots = |frontend| {
+            let slots = kernel.objects.range(Key::Slot(frontend, 0)..);
+            slots.take_while(move |(key, _)| matches!(key, Key::Slot(it, _) if *it == frontend))
+        };
+        for (key, object) in &kernel.objects {
+            if let (Key::Frontend(frontend), Object::Frontend(owner, _, size)) = (key, object)
+                && !refused.contains_key(owner)
+            {
+                let slots: Vec<_> = slots(*frontend).map(|(key, _)| key.clone()).collect();
+                let dense: Vec<_> = (0..*size).map(|it| Key::Slot(*frontend, it)).collect();
+                assert!(!refused.is_empty() || slots == dense, "{slots:?}");
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    Hear(Vec<Event>),
+    Refuse(BTreeSet<u16>),
+    Fail(Failure),
+    /// Someone removes, changes and adds objects, and we are told.
+    Tamper(usize),
+    Forget,
+}
+
+fn step() -> impl Strategy<Value = Move> {
+    let refuse = prop::sample::subsequence(vec![80u16, 81, 30080], 0..=2);
+    prop_oneof![
+        8 => arbitrary_events().prop_map(Move::Hear),
+        2 => refuse.prop_map(|it| Move::Refuse(it.into_iter().collect())),
+        1 => Just(Move::Fail(Failure::BeforeWriting)),
+        1 => Just(Move::Fail(Failure::AfterWriting)),
+        2 => (0usize..64).prop_map(Move::Tamper),
+        1 => Just(Move::Forget),
+    ]
+}
+
+fn tamper(kernel: &mut Kernel, at: usize) {
+    let keys: Vec<Key> = kernel.objects.keys().cloned().collect();
+    let pick = |offset: usize| keys.get((at + offset) % keys.len().max(1)).cloned();
+    // Objects that others need cannot be removed by anyone.
+    if let Some(key) = pick(0)
+        && !Kernel::is_shared(&key)
+    {
+        kernel.objects.remove(&key);
+    }
+    if let Some(key) = pick(7)
+        && let Some(Object::Slot(_, addr)) = kernel.objects.get_mut(&key)
+    {
+        *addr = "1.2.3.4:5".parse().unwrap();
+    }
+    let rogue = Frontend::Address {
+        addr: "8.8.8.8".parse().unwrap(),
+        port: 53,
+        protocol: Protocol::Udp,
+    };
+    let owner = kernel.objects.values().find_map(|it| it.owner().cloned());
+    if let Some(owner) = owner {
+        let rogue_slot = Object::Slot(owner, "1.2.3.4:5".parse().unwrap());
+        kernel.objects.insert(Key::Slot(rogue, 3), rogue_slot);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn the_kernel_follows_the_plan(steps in prop::collection::vec(step(), 1..12)) {
+        let mut proxy = Proxy::new();
+        for step in steps {
+            match step {
+                Move::Hear(events) => proxy.hear(events),
+                Move::Refuse(ports) => proxy.kernel().refuses = ports,
+                Move::Fail(failure) => proxy.kernel().failure = Some(failure),
+                Move::Tamper(at) if proxy.kernel().refuses.is_empty() => {
+                    tamper(proxy.kernel(), at);
+                    proxy.reconciler.forget();
+                }
+                Move::Tamper(_) | Move::Forget => proxy.reconciler.forget(),
+            }
+            let _ = proxy.sync();
+        }
+        // All is forgiven: one full sync repairs everything.
+        proxy.kernel().refuses.clear();
+        proxy.kernel().failure = None;
+        proxy.reconciler.forget();
+        let report = proxy.sync().expect("nothing fails any more");
+        prop_assert!(report.full && report.refused.is_empty());
+        prop_assert!(proxy.reconciler.refused().is_empty());
+    }
+}
+
+/// A Service with this name, ClusterIP port and endpoints.
+fn web(name: &str, about: &str, members: &str) -> Vec<Event> {
+    let mut events = endpoints(name, members);
+    events.push(service(&format!("{name} {about}")));
+    events
+}
+
+#[test]
+fn a_frontend_moves_between_ports_in_one_sync() {
+    let mut proxy = Proxy::new();
+    proxy.hear(web("a", "10.96.0.1 :80 ext=192.0.2.1", "10.0.0.1:1"));
+    proxy.hear(web("b", "10.96.0.2 :80 ext=192.0.2.1", "10.0.0.2:1"));
+    proxy.sync().unwrap();
+    proxy.hear([service("a 10.96.0.1 :80")]);
+    let report = proxy.sync().unwrap();
+    assert_eq!(report.to_string(), "added 0, replaced 2, deleted 0");
+    assert!(!report.full);
+}
+
+#[test]
+fn a_refused_port_hurts_nobody_else() {
+    let mut proxy = Proxy::new();
+    proxy.hear(web("a", "10.96.0.1 :80", "10.0.0.1:1"));
+    proxy.sync().unwrap();
+    proxy.kernel().refuses = BTreeSet::from([80]);
+    proxy.hear(web("a", "10.96.0.1 :80", "10.0.0.1:1 10.0.0.2:1"));
+    proxy.hear(web("b", "10.96.0.2 :81", "10.0.0.1:1 10.0.0.2:1"));
+    let report = proxy.sync().unwrap();
+    assert_eq!(report.to_string(), "added 4, replaced 0, deleted 0");
+    let [(port, reason)] = &report.refused[..] else {
+        panic!("{report:?}");
+    };
+    assert_eq!(port.name.to_string(), "default/a");
+    assert!(reason.ends_with(": no such module"), "{reason}");
+
+    // Still refused after a look at the kernel, and still it has what it had.
+    proxy.reconciler.forget();
+    assert_eq!(proxy.sync().unwrap().refused.len(), 1);
+
+    // Its next change is written over what it had.
+    proxy.kernel().refuses.clear();
+    proxy.hear(endpoints("a", "10.0.0.2:1"));
+    proxy.sync().unwrap();
+    assert!(proxy.reconciler.refused().is_empty());
+}
+
+#[test]
+fn what_a_refused_port_keeps_can_be_taken_over() {
+    let mut proxy = Proxy::new();
+    proxy.hear(web(
+        "a",
+        "10.96.0.1 :80 ext=192.0.2.1,192.0.2.2",
+        "10.0.0.1:1",
+    ));
+    proxy.sync().unwrap();
+    proxy.kernel().refuses = BTreeSet::from([79]);
+    proxy.hear([service("a 10.96.0.1 :79")]);
+    assert_eq!(proxy.sync().unwrap().refused.len(), 1);
+    proxy.hear(web("b", "10.96.0.2 :80 ext=192.0.2.1", "10.0.0.2:1"));
+    proxy.sync().unwrap();
+    proxy.hear([Event::Delete(crate::model::ObjectKey::Service(
+        crate::model::NamespacedName::new("default", "a"),
+    ))]);
+    proxy.sync().unwrap();
+    assert!(proxy.reconciler.refused().is_empty());
+}
+
+#[test]
+fn a_failed_write_is_followed_by_a_look() {
+    for failure in [Failure::BeforeWriting, Failure::AfterWriting] {
+        let mut proxy = Proxy::new();
+        proxy.hear(web("a", "10.96.0.1 :80", "10.0.0.1:1"));
+        proxy.kernel().failure = Some(failure);
+        assert!(proxy.sync().is_err());
+        assert!(proxy.sync().unwrap().full);
+        proxy.hear(endpoints("a", "10.0.0.2:1"));
+        proxy.kernel().failure = Some(failure);
+        assert!(proxy.sync().is_err());
+        assert!(proxy.sync().unwrap().full);
+    }
+}
+
+#[test]
+fn a_restart_moves_nothing() {
+    let mut proxy = Proxy::new();
+    proxy.hear(web(
+        "a",
+        "10.96.0.1 :80",
+        "10.0.0.1:1 10.0.0.2:1 10.0.0.3:1",
+    ));
+    proxy.sync().unwrap();
+    proxy.hear(endpoints("a", "10.0.0.2:1 10.0.0.3:1"));
+    proxy.sync().unwrap();
+    let kernel = Kernel {
+        objects: proxy.kernel().objects.clone(),
+        ..Kernel::default()
+    };
+    proxy.reconciler = Reconciler::new(kernel);
+    let report = proxy.sync().unwrap();
+    assert!(report.full && report.is_empty(), "{report}");
+}
+
+#[test]
+fn what_every_service_needs_must_not_be_refused() {
+    let refusal = |key| {
+        ApplyError::Refused(vec![RefusedObject {
+            key,
+            reason: "read-only".into(),
+        }])
+    };
+    assert_eq!(
+        refusal(Key::Node).to_string(),
+        "Node: kernel said: read-only"
+    );
+}
