@@ -1,0 +1,139 @@
+//! Rules of the tree.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Longest source file outside tests, in lines.
+const LONGEST_FILE: usize = 600;
+
+/// Which crates of the workspace each crate may depend on.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("core", &[]),
+    ("netlink", &[]),
+    ("nftables", &["core", "netlink"]),
+    ("source", &["core"]),
+    ("agent", &["core", "netlink", "source"]),
+    ("lab", &["core", "source"]),
+    ("sluice", &["agent", "core", "lab", "netlink", "nftables", "source"]),
+];
+
+/// Crates whose sources must not mention these words.
+const FORBIDDEN: &[(&str, &[&str])] = &[
+    ("core", &["tokio", "std::fs::", "std::net::Tcp", "Instant::now", "SystemTime::now"]),
+    ("netlink", &["sluice_core", "Kubernetes::"]),
+    ("nftables", &["tokio", "Command::new"]),
+];
+
+/// Everything that is wrong, one line each.
+///
+/// # Errors
+///
+/// The tree could not be read.
+pub(crate) fn run() -> io::Result<Vec<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut problems = Vec::new();
+    for (name, allowed) in ALLOWED {
+        edges(&root, name, allowed, &mut problems)?;
+    }
+    for entry in fs::read_dir(root.join("crates"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if !ALLOWED.iter().any(|(known, _)| *known == name) {
+            problems.push(format!("crates/{name}: say in xtask/src/tidy.rs what it may depend on"));
+        }
+    }
+    for file in sources(&root.join("crates"))? {
+        let text = fs::read_to_string(&file)?;
+        let shown = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+        length(&shown, &text, &mut problems);
+        words(&shown, &text, &mut problems);
+    }
+    Ok(problems)
+}
+
+/// Dependencies point one way. Those of tests are free: they end in no program.
+fn edges(
+    root: &Path,
+    name: &str,
+    allowed: &[&str],
+    problems: &mut Vec<String>,
+) -> io::Result<()> {
+    let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml"))?;
+    let mut section = "";
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let dependency = line.strip_prefix("sluice-");
+        if section != "[dependencies]" || dependency.is_none() {
+            continue;
+        }
+        let on = dependency.unwrap_or_default();
+        let on = on.split(['.', ' ', '=']).next().unwrap_or_default();
+        if !allowed.contains(&on) {
+            problems.push(format!("crates/{name}/Cargo.toml: must not depend on sluice-{on}"));
+        }
+    }
+    Ok(())
+}
+
+fn length(file: &str, text: &str, problems: &mut Vec<String>) {
+    let lines = text.lines().count();
+    if lines > LONGEST_FILE && !file.contains("tests") {
+        problems.push(format!("{file}: {lines} lines, more than {LONGEST_FILE}: split it"));
+    }
+}
+
+fn words(file: &str, text: &str, problems: &mut Vec<String>) {
+    for (name, words) in FORBIDDEN {
+        if !file.starts_with(&format!("crates/{name}/src/")) {
+            continue;
+        }
+        for word in *words {
+            for (number, line) in (1..).zip(text.lines()) {
+                let code = line.split("//").next().unwrap_or_default();
+                if code.contains(word) {
+                    problems.push(format!("{file}:{number}: {word} has no place in {name}"));
+                }
+            }
+        }
+    }
+}
+
+fn sources(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(it) if it == "rs" => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_files_and_forbidden_words_are_found() {
+        let mut problems = Vec::new();
+        let long = "x\n".repeat(LONGEST_FILE + 1);
+        length("crates/core/src/a.rs", &long, &mut problems);
+        length("crates/core/src/a/tests.rs", &long, &mut problems);
+        words("crates/core/src/a.rs", "use tokio::x; // fine", &mut problems);
+        words("crates/core/src/a.rs", "// no tokio here", &mut problems);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    #[test]
+    fn this_tree_is_tidy() {
+        assert_eq!(run().unwrap(), Vec::<String>::new());
+    }
+}
