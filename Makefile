@@ -16,6 +16,7 @@ setup: ## install what building, testing and the demo need (Debian packages, car
 	  if [ -n "$(DEBIAN)" ] && [ -n "$(ROOT)" ]; then \
 	    echo "installing $$missing" && apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else echo "please install: $$missing" >&2; exit 1; fi; fi
+	@[ -z "$(DEBIAN)" ] || scripts/fetch-trixie-nft target/nft-trixie
 	@command -v cargo-nextest >/dev/null || $(CARGO) install cargo-nextest --locked
 
 demo: setup ## a cluster of network namespaces, real connections, drawn on the terminal

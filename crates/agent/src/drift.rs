@@ -1,8 +1,9 @@
 //! Hears when another program changes our rules.
 //!
-//! The monitor is opened before the first sync. The kernel itself drops the notices about our own
-//! port ids (a socket filter), so our writes wake nobody, and no change of others falls between
-//! the first sync and the start of the watch.
+//! The monitor is opened after the first sync: as long as anybody listens, the kernel builds a
+//! message for each element that is written, which costs more than writing it. What happened in
+//! between shows in the generation of the ruleset. Later the kernel itself drops the notices about
+//! our own port ids (a socket filter), so our writes wake nobody.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,8 +11,8 @@ use std::sync::mpsc::Sender;
 use std::thread;
 
 use sluice_netlink::SocketError;
-use sluice_netlink::nftables::{Change, ChangeKind, Generation, Monitor, Notice, Wake};
-use tracing::warn;
+use sluice_netlink::nftables::{Change, ChangeKind, Connection, Generation, Monitor, Notice, Wake};
+use tracing::{info, warn};
 
 use crate::agent::{Input, chain};
 
@@ -26,6 +27,24 @@ impl Drift {
     /// The kernel gives no such subscription.
     pub fn listen(port_ids: &[u32]) -> Result<Self, SocketError> {
         Monitor::ignoring(port_ids).map(Self)
+    }
+
+    /// Reports if the ruleset is not of this generation: then somebody changed it before we
+    /// listened.
+    pub fn check(&self, expected: u32, inputs: &Sender<Input>) {
+        let current = Connection::open()
+            .ok()
+            .and_then(|mut it| it.generation().ok());
+        let current = current.map(|it| it.id);
+        if current != Some(expected) {
+            info!(
+                expected,
+                current, "the ruleset changed before the watch began: looking again"
+            );
+            let what = "somebody, before the watch began".to_owned();
+            // The agent has stopped; the process is about to end.
+            let _ = inputs.send(Input::KernelChanged(what));
+        }
     }
 
     /// Reports changes of every table of this name from a thread of its own.

@@ -1,6 +1,8 @@
 //! The backend: pure rendering on one side, a netlink connection on the other.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scale};
 use sluice_core::delta::Delta;
@@ -19,6 +21,7 @@ use crate::{layout, observe, render};
 #[derive(Debug)]
 pub struct Nftables {
     connection: Connection,
+    generation: Arc<AtomicU32>,
 }
 
 impl Nftables {
@@ -33,7 +36,16 @@ impl Nftables {
             reason: error.to_string(),
             source: Some(Box::new(error)),
         })?;
-        Ok(Self { connection })
+        Ok(Self {
+            connection,
+            generation: Arc::default(),
+        })
+    }
+
+    /// The number that the namespace's ruleset has as long as nobody but us changed it since the
+    /// last [`observe`](Backend::observe): every transaction raises it by one.
+    pub fn generation(&self) -> Arc<AtomicU32> {
+        self.generation.clone()
     }
 
     /// Under which the kernel reports our own changes to those who watch.
@@ -122,13 +134,24 @@ impl Backend for Nftables {
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
+        // Before listing, so that a change in between shows.
+        let current = observe::generation(&mut self.connection)?;
+        self.generation.store(current, Ordering::Release);
         observe::tables(&mut self.connection)
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
         let transaction = apply::transaction(delta);
         match self.connection.commit(&transaction.batch) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if !transaction.batch.is_empty() {
+                    let last = self.generation.load(Ordering::Acquire);
+                    // Zero is no generation (`nft_base_seq_inc`, nf_tables_api.c).
+                    let next = last.wrapping_add(1).max(1);
+                    self.generation.store(next, Ordering::Release);
+                }
+                Ok(())
+            }
             Err(CommitError::Refused { failures })
                 if failures.iter().any(|it| !it.tags.is_empty()) =>
             {

@@ -42,6 +42,20 @@ pub(crate) fn tables(connection: &mut Connection) -> Result<Objects, BackendErro
     Ok(objects)
 }
 
+/// The number of the ruleset now.
+///
+/// # Errors
+///
+/// The kernel could not be asked.
+pub(crate) fn generation(connection: &mut Connection) -> Result<u32, BackendError> {
+    let asked = connection.generation();
+    asked.map(|it| it.id).map_err(|error| BackendError {
+        operation: "ask for the generation of the ruleset".into(),
+        reason: error.to_string(),
+        source: Some(Box::new(error)),
+    })
+}
+
 /// Whether our table of this family is there.
 ///
 /// # Errors

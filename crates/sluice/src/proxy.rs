@@ -3,8 +3,8 @@
 use std::panic;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
 
 use anyhow::Context;
 use sluice_agent::drift::Drift;
@@ -32,20 +32,17 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let health = Arc::new(Health::default());
     let conntrack_deleted = Arc::new(AtomicU64::new(0));
     let (sender, inputs) = mpsc::channel();
+    let (port_id, generation) = (backend.port_id(), backend.generation());
+    let watcher = sender.clone();
     let outputs = Outputs {
         health: health.clone(),
         stale: conntrack::spawn(conntrack_deleted.clone()).context("start conntrack cleanup")?,
         conntrack_deleted,
-        after_first_sync: Box::new(takeover::take_over),
+        after_first_sync: Box::new(move || {
+            watch_for_drift(port_id, &generation, watcher);
+            takeover::take_over();
+        }),
     };
-    // Before the first sync: the kernel hides our own changes from it, so that none of another
-    // program is missed.
-    match Drift::listen(&[backend.port_id()]) {
-        Ok(drift) => drift
-            .report(TABLE, sender.clone())
-            .context("start drift watch")?,
-        Err(error) => warn!(%error, "no watch for foreign changes: only the resync repairs them"),
-    }
     let server = Server {
         health_address: config.health_address,
         socket: config.socket,
@@ -67,6 +64,22 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     );
     Agent::new("nftables", settings, backend, config.periods, outputs).run(&inputs);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Begins to hear of foreign changes, those since the first sync included.
+fn watch_for_drift(port_id: u32, generation: &AtomicU32, inputs: Sender<Input>) {
+    let listening = Drift::listen(&[port_id]);
+    let listening = listening.map_err(anyhow::Error::new).and_then(|drift| {
+        drift.check(generation.load(Ordering::Acquire), &inputs);
+        drift.report(TABLE, inputs).context("start a thread")
+    });
+    if let Err(error) = listening {
+        let error = format!("{error:#}");
+        warn!(
+            error,
+            "no watch for foreign changes: only the resync repairs them"
+        );
+    }
 }
 
 /// An agent that has lost a thread looks well and is not: better none, until somebody restarts

@@ -1,0 +1,319 @@
+//! What the kernel and nft make of the objects: read back, listed, loaded again, tampered with.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sluice_core::model::{Event, NamespacedName, ObjectKey};
+use sluice_core::plan::{Planner, PortKey};
+use sluice_core::reconcile::{Reconciler, Report};
+use sluice_core::settings::{LocalDetector, Settings};
+use sluice_core::testing::{endpoints, service};
+use sluice_lab::{Netns, require_netns};
+use sluice_nftables::{Nftables, render_plan, text};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Runs nft in the calling thread's namespace.
+fn nft_of(program: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "nft {arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn nft(arguments: &[&str]) -> String {
+    nft_of(Path::new("nft"), arguments)
+}
+
+/// Loads rules as `nft -f -` does.
+fn load(program: &Path, rules: &str) {
+    use std::io::Write as _;
+    let mut child = Command::new(program)
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(rules.as_bytes())
+        .unwrap();
+    assert!(child.wait().unwrap().success(), "nft refused:\n{rules}");
+}
+
+/// A listing with everything that depends on the order of a hash or of creation taken away.
+fn facts(listing: &str) -> BTreeSet<String> {
+    let lines = listing.lines().map(str::trim);
+    let lines = lines.map(|it| it.trim_start_matches("elements = {"));
+    let lines = lines.map(|it| it.trim_end_matches([',', '}']).trim().to_owned());
+    lines.filter(|it| !it.is_empty()).collect()
+}
+
+/// An agent's planner and reconciler, without the agent.
+struct Node {
+    planner: Planner,
+    reconciler: Reconciler<Nftables>,
+}
+
+impl Node {
+    /// node-a with all examples.
+    fn with_examples() -> Self {
+        let loaded = sluice_source::load(root().join("examples")).unwrap();
+        assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
+        let mut settings = Settings::for_node("node-a");
+        let cidrs = ["10.244.0.0/16", "fd00:10:244::/56"];
+        settings.local_detector =
+            LocalDetector::ClusterCidrs(cidrs.iter().map(|it| it.parse().unwrap()).collect());
+        let mut node = Self {
+            planner: Planner::new(settings),
+            reconciler: Reconciler::new(Nftables::open().unwrap()),
+        };
+        let events = loaded.objects.into_iter().map(Event::Set);
+        node.absorb(events.collect());
+        node
+    }
+
+    fn absorb(&mut self, events: Vec<Event>) -> BTreeSet<PortKey> {
+        events.into_iter().for_each(|it| self.planner.absorb(it));
+        self.planner.replan().ports.into_keys().collect()
+    }
+
+    fn sync(&mut self, changed: &BTreeSet<PortKey>) -> Report {
+        self.reconciler.sync(self.planner.plan(), changed).unwrap()
+    }
+
+    fn change(&mut self, events: Vec<Event>) -> Report {
+        let changed = self.absorb(events);
+        self.sync(&changed)
+    }
+
+    fn resync(&mut self) -> Report {
+        self.reconciler.forget();
+        self.sync(&BTreeSet::new())
+    }
+}
+
+fn in_namespace(test: impl FnOnce() + Send) {
+    let netns = Netns::new("kernel").unwrap();
+    netns.run(test);
+}
+
+#[test]
+fn a_restart_finds_everything_as_it_was() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        assert!(node.sync(&BTreeSet::new()).added > 100);
+        let report = node.resync();
+        assert!(report.full && report.is_empty(), "{report:?}");
+        // Another process, with slots that a fresh plan would number otherwise.
+        node.change(endpoints(
+            "default/web",
+            "10.244.0.99:8080@ 10.244.1.10:8080",
+        ));
+        let mut restarted = Node::with_examples();
+        restarted.absorb(endpoints(
+            "default/web",
+            "10.244.0.99:8080@ 10.244.1.10:8080",
+        ));
+        let report = restarted.resync();
+        assert!(report.is_empty(), "{report:?}");
+    });
+}
+
+#[test]
+fn every_nft_lists_the_rules_and_loads_its_listing_again() {
+    require_netns!();
+    let trixie = root().join("target/nft-trixie/nft");
+    let mut programs = vec![PathBuf::from("nft")];
+    if trixie.exists() {
+        programs.push(trixie);
+    } else if std::env::var_os("CI").is_some() {
+        panic!("no Debian 13 nft: run `make setup`");
+    } else {
+        eprintln!("SKIP: Debian 13's nft is not there: run `make setup`");
+    }
+    in_namespace(|| {
+        for program in &programs {
+            let mut node = Node::with_examples();
+            node.sync(&BTreeSet::new());
+            let listing = nft_of(program, &["list", "ruleset"]);
+            for shown in [
+                "goto cluster-ip-3",
+                "map @endpoints",
+                "dnat",
+                "update @sticky/",
+            ] {
+                assert!(
+                    listing.contains(shown),
+                    "{program:?} shows no {shown}:\n{listing}"
+                );
+            }
+            nft(&["flush", "ruleset"]);
+            load(program, &listing);
+            let again = nft_of(program, &["list", "ruleset"]);
+            assert_eq!(facts(&listing), facts(&again), "{program:?}");
+            nft(&["flush", "ruleset"]);
+        }
+    });
+}
+
+#[test]
+fn rendered_text_is_what_netlink_writes() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        let rules = text::ruleset(&render_plan(node.planner.plan()));
+        node.sync(&BTreeSet::new());
+        let written = nft(&["list", "ruleset"]);
+        load(Path::new("nft"), &rules);
+        let loaded = nft(&["list", "ruleset"]);
+        assert_eq!(facts(&written), facts(&loaded));
+        // Loading twice replaces; and what nft declared is taken over in one transaction.
+        load(Path::new("nft"), &rules);
+        assert_eq!(facts(&nft(&["list", "ruleset"])), facts(&loaded));
+        node.resync();
+        assert_eq!(facts(&nft(&["list", "ruleset"])), facts(&written));
+    });
+}
+
+#[test]
+fn whatever_a_stranger_did_is_undone() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        let before = facts(&nft(&["list", "ruleset"]));
+        let deeds: [&[&str]; 12] = [
+            &["flush ruleset"],
+            &["delete table ip6 sluice"],
+            &["flush chain ip sluice services"],
+            &["insert rule ip sluice services drop"],
+            &["add rule ip sluice cluster-ip-3 counter drop"],
+            &["add chain ip sluice mine", "add rule ip sluice mine drop"],
+            &["add set ip sluice mine { type ipv4_addr; }"],
+            &["delete element ip sluice frontends { 10.96.10.1 . tcp . 80 }"],
+            &["add element ip sluice cluster-ips { 10.96.77.77 }"],
+            &["add element ip sluice service-cidrs { 172.20.0.0/15, 172.30.0.1-172.30.0.6 }"],
+            &["flush map ip sluice endpoints"],
+            &[
+                "delete element ip sluice frontends { 10.96.10.1 . tcp . 80 }",
+                "add element ip sluice frontends { 10.96.10.1 . tcp . 80 : drop }",
+            ],
+        ];
+        for deed in deeds {
+            load(Path::new("nft"), &deed.join("\n"));
+            let report = node.resync();
+            assert!(!report.is_empty(), "{deed:?} was not noticed");
+            assert_eq!(facts(&nft(&["list", "ruleset"])), before, "after {deed:?}");
+            assert!(node.resync().is_empty(), "after {deed:?}");
+        }
+    });
+}
+
+#[test]
+fn tables_of_others_are_left_alone() {
+    require_netns!();
+    in_namespace(|| {
+        let others = "table inet theirs { chain c { type filter hook input priority 5; }; }
+                      table ip kube-proxy { map m { type ipv4_addr : verdict; }; }";
+        load(Path::new("nft"), others);
+        let theirs = nft(&["list", "ruleset"]);
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        node.resync();
+        let mut backend = Nftables::open().unwrap();
+        assert_eq!(backend.cleanup().unwrap(), ["ip sluice", "ip6 sluice"]);
+        assert_eq!(backend.cleanup().unwrap(), [""; 0], "nothing is left");
+        assert_eq!(nft(&["list", "ruleset"]), theirs);
+    });
+}
+
+#[test]
+fn a_foreign_table_of_our_name_stops_us() {
+    require_netns!();
+    in_namespace(|| {
+        load(
+            Path::new("nft"),
+            "table ip sluice { set s { type ipv4_addr; }; }",
+        );
+        let before = nft(&["list", "ruleset"]);
+        let mut node = Node::with_examples();
+        let plan = node.planner.plan().clone();
+        let error = node.reconciler.sync(&plan, &BTreeSet::new()).unwrap_err();
+        assert!(
+            error.to_string().contains("nft delete table ip sluice"),
+            "{error}"
+        );
+        assert!(Nftables::open().unwrap().cleanup().is_err());
+        assert_eq!(nft(&["list", "ruleset"]), before, "nothing was changed");
+    });
+}
+
+/// Somebody adds an element that we are about to add with another meaning: the kernel refuses
+/// ours, everything else is written, and the next full sync puts it right.
+#[test]
+fn a_refused_object_hurts_only_its_service() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        let stranger = "add element ip sluice frontends { 10.96.50.1 . tcp . 80 : drop }";
+        load(Path::new("nft"), stranger);
+        let mut events = Vec::new();
+        for name in ["first", "second"] {
+            let ip = if name == "first" {
+                "10.96.50.1"
+            } else {
+                "10.96.50.2"
+            };
+            events.push(service(&format!("default/{name} {ip} :80")));
+            events.extend(endpoints(&format!("default/{name}"), "10.244.0.5:80@"));
+        }
+        let report = node.change(events);
+        let refused: Vec<_> = report
+            .refused
+            .iter()
+            .map(|(key, why)| (key.name.to_string(), why))
+            .collect();
+        assert_eq!(refused.len(), 1, "{report:?}");
+        assert_eq!(refused[0].0, "default/first");
+        assert!(
+            refused[0].1.contains("10.96.50.1 . tcp . 80"),
+            "{refused:?}"
+        );
+        let listing = nft(&["list", "map", "ip", "sluice", "frontends"]);
+        assert!(listing.contains("10.96.50.2 . tcp . 80"), "{listing}");
+        assert!(node.resync().refused.is_empty());
+        let listing = nft(&["list", "map", "ip", "sluice", "frontends"]);
+        assert!(
+            listing.contains("10.96.50.1 . tcp . 80 comment \"default/first\" : goto"),
+            "{listing}"
+        );
+    });
+}
+
+#[test]
+fn a_service_comes_and_goes_without_a_trace() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        let before = facts(&nft(&["list", "ruleset"]));
+        let mut events = vec![service("default/new 10.96.60.1 :80/tcp affinity=60")];
+        events.extend(endpoints(
+            "default/new",
+            "10.244.0.5:80@ 10.244.0.6:80@ 10.244.0.7:80@",
+        ));
+        assert!(!node.change(events).is_empty());
+        assert_ne!(facts(&nft(&["list", "ruleset"])), before);
+        let name = NamespacedName::new("default", "new");
+        let gone = node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+        assert!(!gone.is_empty());
+        assert_eq!(facts(&nft(&["list", "ruleset"])), before);
+    });
+}
