@@ -120,7 +120,7 @@ impl Scenario {
 
     /// The cluster's nodes and ranges, and these Services with their slices.
     fn apply<const N: usize>(self, services: [ServiceYaml; N]) -> Self {
-        self.apply_text(&manifest::cluster(&services))
+        self.apply_text(&manifest::cluster(services))
     }
 
     /// These manifests and nothing else.

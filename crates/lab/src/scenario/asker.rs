@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// For a refusal, which must come before the client asks a second time.
 const AT_ONCE: Duration = Duration::from_millis(900);
 /// For silence: whoever has not answered by then does not.
-pub(super) const SILENCE: Duration = Duration::from_millis(300);
+const SILENCE: Duration = Duration::from_millis(300);
 /// For affinity to be forgotten.
 const FORGETTING: Duration = Duration::from_secs(60);
 
@@ -65,14 +65,12 @@ impl<'a> Asker<'a> {
             Expect::Refused | Expect::Untouched(Then::Refused) => {
                 self.each(flows, AT_ONCE, is_refusal)
             }
-            Expect::Dropped | Expect::Untouched(Then::Lost) => {
-                self.each(flows, SILENCE, is_silence)
-            }
+            Expect::Dropped => self.each(flows, SILENCE, is_silence),
         }
     }
 
     /// Asks each question once, all at the same time: silence takes its time.
-    pub(super) fn ask_once(&self, flows: &[Flow], timeout: Duration) -> Vec<Outcome> {
+    fn ask_once(&self, flows: &[Flow], timeout: Duration) -> Vec<Outcome> {
         let cluster = self.cluster;
         thread::scope(|scope| {
             let ask = |flow: &Flow| {
@@ -140,7 +138,6 @@ impl<'a> Asker<'a> {
             Seen::Node => node,
             Seen::ClientUnlessItself if name.split(':').next() == Some(flow.from) => node,
             Seen::ClientUnlessItself => own,
-            Seen::Anyone => own || node,
         }
     }
 

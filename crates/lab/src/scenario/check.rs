@@ -70,20 +70,17 @@ pub enum Seen {
     Node,
     /// The client's own address, except that a client which reaches itself sees node-a.
     ClientUnlessItself,
-    /// Not asked: the endpoint is node-a itself, so packets never leave through the masquerade
-    /// hook, whatever the plan says.
-    Anyone,
 }
 
 /// What the network does with a packet that no rule touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It is delivered to this machine, which answers.
+    /// It is delivered to this machine, which answers. `router` answers for every address that
+    /// nobody has, and node-a itself on all ports that checks ask for at its own addresses: so a
+    /// packet that no rule touches is told from one that is refused or dropped.
     Answered(&'static str),
     /// The machine it is addressed to has no such port.
     Refused,
-    /// There is no such machine.
-    Lost,
 }
 
 /// These endpoints answer and see the client itself.
@@ -102,6 +99,11 @@ pub(super) fn seen(by: &'static str, seen: Seen) -> Expect {
         by: names(by),
         seen,
     }
+}
+
+/// No rule touches it, so this machine answers: `router` for addresses that nobody has.
+pub(super) fn left_to(machine: &'static str) -> Expect {
+    Expect::Untouched(Then::Answered(machine))
 }
 
 /// The client stays with some endpoint.
@@ -139,7 +141,6 @@ impl fmt::Display for Expect {
                     Seen::Client => "sees the client",
                     Seen::Node => "sees node-a",
                     Seen::ClientUnlessItself => "sees the client, or node-a when it is the client",
-                    Seen::Anyone => "may see anyone",
                 };
                 write!(f, "answered by each of {}, which {whom}", join(by))
             }
@@ -161,7 +162,6 @@ impl fmt::Display for Expect {
                 write!(f, "left alone, so answered by {name}")
             }
             Self::Untouched(Then::Refused) => f.write_str("left alone, so refused by the machine"),
-            Self::Untouched(Then::Lost) => f.write_str("left alone, so lost"),
         }
     }
 }

@@ -379,7 +379,7 @@ impl Display for Special<'_> {
 }
 
 /// The nodes and ranges of the cluster, and these Services.
-pub(super) fn cluster(services: &[ServiceYaml]) -> String {
+pub(super) fn cluster(services: impl IntoIterator<Item = ServiceYaml>) -> String {
     let nodes = (0u8..).zip(["a", "b"]).map(|(position, letter)| {
         let ips = world::addresses(&format!("node-{letter}"));
         let (v4, v6) = (pod_cidr_v4(position), pod_cidr_v6(position));
@@ -396,6 +396,6 @@ pub(super) fn cluster(services: &[ServiceYaml]) -> String {
         "---\napiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata:\n  name: kubernetes\n\
          spec:\n  cidrs: [\"{SERVICE_CIDR_V4}\", \"{SERVICE_CIDR_V6}\"]\n"
     );
-    let services = services.iter().map(ToString::to_string);
+    let services = services.into_iter().map(|it| it.to_string());
     nodes.chain([ranges]).chain(services).collect()
 }

@@ -7,7 +7,7 @@ use sluice_core::plan::Plan;
 
 use super::proxy::Proxy;
 use super::world::{self, Flow};
-use super::{Expect, Scenario, Seen, Step, Then};
+use super::{Expect, Scenario, Seen, Step};
 
 /// Runs a scenario against the plan alone: every check must agree with `Plan::lookup`.
 ///
@@ -82,9 +82,7 @@ pub(super) fn verify(
         }
         (Expect::Refused, Fate::Reject(_))
         | (Expect::Dropped, Fate::Drop(_))
-        | (Expect::Untouched(Then::Answered(_) | Then::Refused | Then::Lost), Fate::NotService) => {
-            true
-        }
+        | (Expect::Untouched(_), Fate::NotService) => true,
         _ => false,
     };
     match agrees {
@@ -128,7 +126,6 @@ fn same_source(
             Seen::Client => false,
             Seen::Node => true,
             Seen::ClientUnlessItself => flow.packet.source == address,
-            Seen::Anyone => masquerades,
         };
         if masquerades != wanted {
             return Err(format!("the plan says masquerade {masquerades}: {fate:?}"));

@@ -4,35 +4,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use sluice_core::backend::Backend;
+use sluice_core::lookup::Packet;
 use sluice_core::model::{Object, Protocol};
 use sluice_core::plan::Changes;
 use sluice_core::reconcile::Reconciler;
 use sluice_core::settings::Settings;
 
-use super::asker::{Asker, SILENCE, netns, transport};
+use super::asker::{Asker, netns, transport};
+use super::check::left_to;
 use super::oracle::{assert_forgotten, verify};
 use super::proxy::{Proxy, parse};
 use super::world::{self, Flow};
 use super::{Check, Scenario, Step};
-use crate::{Cluster, Outcome, Server, Session};
+use crate::{Cluster, Outcome, Protocol as Transport, Server, Session};
 
 /// Runs a scenario with real packets on a cluster of its own: builds it, starts every endpoint
 /// that a slice names, programs node-a with the backend that `make` opens inside node-a's
-/// namespace, and goes through the steps. Each check must agree with the packets and with
+/// namespace (anew for each [`Step::Restart`]), and goes through the steps. Each check must agree with the packets and with
 /// `Plan::lookup`. At the end the kernel must hold what the reconciler believes, and when all
 /// objects are deleted, nobody may answer any more.
 ///
 /// # Panics
 /// At the first thing that is not as it must be, with what was seen, the plan and the rules.
-pub fn run<B: Backend>(scenario: &Scenario, make: impl FnOnce(&Settings) -> B + Send) {
+pub fn run<B: Backend>(scenario: &Scenario, make: impl Fn(&Settings) -> B + Send) {
     let cluster = world::build(scenario).expect("this machine can build a lab");
-    let servers = start_endpoints(scenario, &cluster);
-    cluster.node(world::HOME).netns().run(|| {
+    let servers = start_servers(scenario, &cluster);
+    let lab = &cluster;
+    lab.node(world::HOME).netns().run(move || {
         let mut run = Run {
             scenario,
-            asker: Asker::new(&cluster, world::home_addresses(scenario)),
+            asker: Asker::new(lab, world::home_addresses(scenario)),
             proxy: Proxy::new(scenario.settings.clone()),
             reconciler: Reconciler::new(make(&scenario.settings)),
+            make: &make,
             sessions: Vec::new(),
             at: String::new(),
         };
@@ -41,31 +45,63 @@ pub fn run<B: Backend>(scenario: &Scenario, make: impl FnOnce(&Settings) -> B + 
     drop(servers);
 }
 
-/// A server for every endpoint that any slice of the scenario names and that a machine here has.
-fn start_endpoints(scenario: &Scenario, cluster: &Cluster) -> Vec<Server> {
-    let mut wanted = BTreeSet::new();
-    let objects = scenario.steps.iter().flat_map(|step| match step {
-        Step::Apply(manifests) => parse(manifests),
-        _ => Vec::new(),
-    });
-    for object in objects {
-        let Object::EndpointSlice(slice) = object else {
-            continue;
+/// Servers: for every endpoint that any slice names, for the router, and for node-a itself on
+/// every port that is asked for at one of its addresses.
+fn start_servers(scenario: &Scenario, cluster: &Cluster) -> Vec<Server> {
+    let mut wanted: BTreeSet<(&str, String, u16, Transport)> = BTreeSet::new();
+    for step in &scenario.steps {
+        let (objects, flows) = match step {
+            Step::Apply(manifests) => (parse(manifests), Vec::new()),
+            Step::Check(it) => (Vec::new(), world::flows(scenario, it.from, it.to)),
+            Step::Hold { .. } | Step::Restart => continue,
         };
-        let machines = slice.endpoints.iter();
-        let machines = machines.filter_map(|it| world::machine_at(it.address));
-        for machine in machines {
-            let ports = slice.ports.iter();
-            let ports = ports.filter_map(|it| Some((it.port.get(), transport(it.protocol)?)));
-            wanted.extend(ports.map(|(port, transport)| (machine, port, transport)));
+        for (endpoint, protocol) in objects.iter().flat_map(endpoints) {
+            let machine = world::machine_at(endpoint.ip()).zip(transport(protocol));
+            let server = machine.map(|(machine, transport)| {
+                let name = world::server_name(machine, endpoint.port());
+                (machine, name, endpoint.port(), transport)
+            });
+            wanted.extend(server);
+        }
+        let host = world::home_addresses(scenario);
+        for flow in flows {
+            let Packet {
+                destination,
+                port,
+                protocol,
+                ..
+            } = flow.packet;
+            if host.contains(&destination)
+                && let Some(transport) = transport(protocol)
+            {
+                wanted.insert((world::HOME, world::HOME.to_owned(), port, transport));
+            }
         }
     }
-    let start = |(machine, port, transport)| {
-        let name = world::server_name(machine, port);
+    for transport in [Transport::Tcp, Transport::Udp] {
+        let name = world::ROUTER.to_owned();
+        wanted.insert((world::ROUTER, name, world::ROUTER_PORT, transport));
+    }
+    let start = |(machine, name, port, transport): (&str, String, u16, Transport)| {
         Server::start(netns(cluster, machine), &name, port, transport)
     };
     let servers: Result<_, _> = wanted.into_iter().map(start).collect();
     servers.expect("nobody else uses the ports of a fresh cluster")
+}
+
+/// Every endpoint that an object names, with every port.
+fn endpoints(object: &Object) -> Vec<(SocketAddr, Protocol)> {
+    let Object::EndpointSlice(slice) = object else {
+        return Vec::new();
+    };
+    let pairs = slice.endpoints.iter().flat_map(|endpoint| {
+        let address = |port: u16| SocketAddr::new(endpoint.address, port);
+        slice
+            .ports
+            .iter()
+            .map(move |it| (address(it.port.get()), it.protocol))
+    });
+    pairs.collect()
 }
 
 struct Run<'a, B: Backend> {
@@ -73,6 +109,7 @@ struct Run<'a, B: Backend> {
     asker: Asker<'a>,
     proxy: Proxy,
     reconciler: Reconciler<B>,
+    make: &'a dyn Fn(&Settings) -> B,
     sessions: Vec<Session>,
     /// What is being done, for people.
     at: String,
@@ -98,13 +135,15 @@ impl<B: Backend> Run<'_, B> {
                 }
                 Step::Restart => {
                     self.at = format!("step {number}: restart");
-                    self.resync();
+                    self.reconciler = Reconciler::new((self.make)(&self.scenario.settings));
+                    self.find_nothing_to_repair();
                 }
             }
             self.ping();
         }
         self.at = "after the last step: resync".to_owned();
-        self.resync();
+        self.reconciler.forget();
+        self.find_nothing_to_repair();
         self.at = "after the last step: delete everything".to_owned();
         self.delete_everything(&asked);
     }
@@ -118,9 +157,8 @@ impl<B: Backend> Run<'_, B> {
         }
     }
 
-    /// Law: whoever reads what the kernel holds finds nothing to repair.
-    fn resync(&mut self) {
-        self.reconciler.forget();
+    /// Law: whoever reads what the kernel holds finds what was written.
+    fn find_nothing_to_repair(&mut self) {
         match self.reconciler.sync(self.proxy.plan(), &BTreeSet::new()) {
             Ok(report) if report.is_empty() => {}
             Ok(report) => self.fail(&format!("the kernel holds something else: {report}")),
@@ -163,24 +201,24 @@ impl<B: Backend> Run<'_, B> {
         self.sessions = sessions;
     }
 
+    /// What is for virtual IPs must go where it would go without a proxy.
     fn delete_everything(&mut self, asked: &[Flow]) {
         let changes = self.proxy.set("");
         self.sync(&changes);
         assert_forgotten(self.scenario, self.proxy.plan(), asked);
-        // Endpoints themselves answer as ever; behind all other addresses there is nobody.
-        let mut dead: BTreeMap<(SocketAddr, Protocol), &Flow> = BTreeMap::new();
-        for flow in asked {
-            let target = flow.target();
-            let virtual_ip = world::endpoint_name(target) == target.to_string();
-            if virtual_ip && transport(flow.packet.protocol).is_some() {
-                dead.insert((target, flow.packet.protocol), flow);
-            }
-        }
-        let flows: Vec<Flow> = dead.into_values().cloned().collect();
-        for (flow, outcome) in flows.iter().zip(self.asker.ask_once(&flows, SILENCE)) {
-            if outcome.name().is_some() {
-                self.fail_flow(flow, &[outcome]);
-            }
+        let mut once = BTreeSet::new();
+        let flows = asked.iter().filter(|it| {
+            let target = (it.from, it.target(), it.packet.protocol);
+            let elsewhere = world::is_elsewhere(it.target().ip());
+            !elsewhere && transport(it.packet.protocol).is_some() && once.insert(target)
+        });
+        for flow in flows.cloned().collect::<Vec<_>>() {
+            let home = self.asker.host.contains(&flow.packet.destination);
+            let name = if home { world::HOME } else { world::ROUTER };
+            let checked = self
+                .asker
+                .check(std::slice::from_ref(&flow), &left_to(name));
+            checked.unwrap_or_else(|(flow, outcomes)| self.fail_flow(flow, &outcomes));
         }
     }
 

@@ -112,7 +112,7 @@ pub(super) fn local_policy_ignores_hints() -> Scenario {
 }
 
 pub(super) fn node_changes_zone() -> Scenario {
-    let manifests = cluster(&[service("web")
+    let manifests = cluster([service("web")
         .tcp(80)
         .endpoints("web-1:zone-a web-3:zone-c")]);
     let zone = "topology.kubernetes.io/zone: zone-a";

@@ -1,7 +1,9 @@
 //! Who has which address in every scenario, and which packets a check stands for.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::Command;
 use std::sync::Arc;
 
 use sluice_core::lookup::{HostAddresses, Packet};
@@ -9,6 +11,7 @@ use sluice_core::model::{IpFamily, Protocol};
 
 use super::Scenario;
 use crate::address::{FIRST_CLIENT, FIRST_NODE, FIRST_POD, lan_v4, lan_v6, pod_v4, pod_v6};
+use crate::batch::Batch;
 use crate::{Attach, Cluster, LabError};
 
 /// The node that Sluice runs on.
@@ -25,6 +28,17 @@ const NODES: [(&str, &[&str]); 2] = [
 pub(super) const HOST_POD: &str = "host-a";
 /// The machine outside the cluster.
 const CLIENT: &str = "client";
+/// Where node-a sends what is for nobody: answers for every address in the world.
+pub(super) const ROUTER: &str = "router";
+/// The port that the router's server has.
+pub(super) const ROUTER_PORT: u16 = 9;
+/// Leads everything to that server.
+const ROUTER_RULES: &str = "table inet router {
+chain divert {
+    type nat hook prerouting priority dstnat
+    fib daddr type != local meta l4proto { tcp, udp } redirect to :9
+}
+}";
 /// The Services of scenarios: the position gives the virtual IPs.
 const SERVICES: [&str; 5] = ["web", "api", "old", "new", "dns"];
 /// Host part of the virtual IPs of the first Service.
@@ -39,7 +53,8 @@ pub(super) fn build(scenario: &Scenario) -> Result<Cluster, LabError> {
             builder = builder.pod(pod, node);
         }
     }
-    let cluster = builder.host_pod(HOST_POD, HOME).client(CLIENT).build()?;
+    let builder = builder.host_pod(HOST_POD, HOME);
+    let cluster = builder.client(CLIENT).client(ROUTER).build()?;
     let home = cluster.node(HOME);
     for address in &scenario.node_addresses {
         home.add_address(*address)?;
@@ -48,7 +63,25 @@ pub(super) fn build(scenario: &Scenario) -> Result<Cluster, LabError> {
         let net = net.parse().expect("the constant is a prefix");
         cluster.client(CLIENT).route_via(net, home)?;
     }
+    let mut routes = Batch::default();
+    for router in addresses(ROUTER) {
+        routes.push(format!("route replace default via {router} dev eth0"));
+    }
+    routes.apply(home.netns())?;
+    let rules = cluster
+        .client(ROUTER)
+        .netns()
+        .command("nft", &[ROUTER_RULES]);
+    load(rules).map_err(LabError::io("load rules of", ROUTER))?;
     Ok(cluster)
+}
+
+fn load(mut rules: Command) -> io::Result<()> {
+    let output = rules.output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr))),
+    }
 }
 
 /// Where the addresses of load balancers and external IPs come from.
@@ -86,6 +119,7 @@ pub(super) fn addresses(host: &str) -> Vec<IpAddr> {
     match host {
         HOST_POD => addresses(HOME),
         CLIENT => on_lan(FIRST_CLIENT).to_vec(),
+        ROUTER => on_lan(FIRST_CLIENT + 1).to_vec(),
         "node-a.extra" => on_lan(200).to_vec(),
         "localhost" => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         "nobody" => cluster_ips(99).to_vec(),
@@ -132,6 +166,14 @@ pub(super) fn machine_at(address: IpAddr) -> Option<&'static str> {
     let pods = NODES.iter().flat_map(|(_, pods)| pods.iter().copied());
     let mut all = pods.chain([HOST_POD, CLIENT]);
     all.find(|it| addresses(it).contains(&address))
+}
+
+/// Whether some machine other than node-a has this address.
+pub(super) fn is_elsewhere(address: IpAddr) -> bool {
+    let nodes = NODES.iter().map(|(node, _)| *node);
+    let pods = NODES.iter().flat_map(|(_, pods)| pods.iter().copied());
+    let mut all = nodes.chain(pods).chain([CLIENT, ROUTER]);
+    all.any(|it| it != HOME && addresses(it).contains(&address))
 }
 
 /// The name of the server at an endpoint; the address itself when no machine has it.
