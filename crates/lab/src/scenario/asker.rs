@@ -61,7 +61,9 @@ impl<'a> Asker<'a> {
             Expect::Moves {
                 away_from, idle, ..
             } => one_by_one(&|it| self.moves(it, away_from, *idle)),
-            Expect::Refreshes { timeout, .. } => one_by_one(&|it| self.refreshes(it, *timeout)),
+            Expect::Refreshes { among, timeout } => {
+                one_by_one(&|it| self.refreshes(it, among, *timeout))
+            }
             Expect::Refused | Expect::Untouched(Then::Refused) => {
                 self.each(flows, AT_ONCE, is_refusal)
             }
@@ -187,7 +189,12 @@ impl<'a> Asker<'a> {
 
     /// Asks a few times per timeout for three timeouts. When this machine was too busy to ask in
     /// time, the client may have been forgotten by right, and everything begins again.
-    fn refreshes(&self, flow: &Flow, timeout: Duration) -> Result<(), Vec<Outcome>> {
+    fn refreshes(
+        &self,
+        flow: &Flow,
+        among: &BTreeSet<&str>,
+        timeout: Duration,
+    ) -> Result<(), Vec<Outcome>> {
         let ask = || self.probe(flow, PATIENCE).ask();
         let mut outcomes: Vec<Outcome> = Vec::new();
         let (mut since, mut asked) = (Instant::now(), Instant::now());
@@ -207,7 +214,8 @@ impl<'a> Asker<'a> {
             asked = before;
             eventually(timeout / 4, || None::<()>);
         }
-        agree(outcomes.iter().all(|it| it.name().is_some()), outcomes)
+        let known = |it: &Outcome| it.name().is_some_and(|name| among.contains(name));
+        agree(outcomes.iter().all(known), outcomes)
     }
 
     fn each<'f>(

@@ -102,6 +102,7 @@ pub(super) fn outside_the_service_cidr() -> Scenario {
     Scenario::about("Addresses beyond the ServiceCIDRs are none of the proxy's business.")
         .apply([service("web").tcp(80).endpoints("web-1")])
         .check("cli-a node-a", "outside:80/tcp+udp", left_to("router"))
+        .check("cli-a node-a", "web:80/tcp", answers("web-1"))
 }
 
 pub(super) fn without_a_service_cidr() -> Scenario {
@@ -130,6 +131,7 @@ pub(super) fn pods_directly() -> Scenario {
         .apply([service("web").tcp(80).udp_too().endpoints("web-1 web-3")])
         .check("cli-a node-a", "web-3:8080/tcp+udp", left_to("web-3"))
         .check("client", "web-1:8080/tcp+udp", left_to("web-1"))
+        .check("cli-a node-a", "web:80/tcp+udp", answers("web-1 web-3"))
 }
 
 pub(super) fn large_pool() -> Scenario {

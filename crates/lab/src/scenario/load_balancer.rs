@@ -48,6 +48,8 @@ pub(super) fn other_ports() -> Scenario {
         .apply([web().external_ips()])
         .check("client cli-a", "web.lb:81/tcp", left_to("router"))
         .check("client cli-a", "web.ext:81/tcp", left_to("router"))
+        .check("client cli-a", "web.lb:80/tcp", masqueraded(ALL))
+        .check("client cli-a", "web.ext:80/tcp", masqueraded(ALL))
 }
 
 pub(super) fn refused_without_endpoints() -> Scenario {

@@ -139,6 +139,7 @@ pub(super) fn of_another_node() -> Scenario {
             "node-b:30080/tcp",
             Expect::Untouched(Then::Refused),
         )
+        .check("cli-a node-a", "node-a:30080/tcp", masqueraded(ALL))
 }
 
 pub(super) fn not_on_the_cluster_ip() -> Scenario {
