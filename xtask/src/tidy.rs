@@ -15,12 +15,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("source", &["core"]),
     ("agent", &["core", "netlink", "source"]),
     ("lab", &["core", "source"]),
-    ("sluice", &["agent", "core", "lab", "netlink", "nftables", "source"]),
+    (
+        "sluice",
+        &["agent", "core", "lab", "netlink", "nftables", "source"],
+    ),
 ];
 
 /// Crates whose sources must not mention these words.
 const FORBIDDEN: &[(&str, &[&str])] = &[
-    ("core", &["tokio", "std::fs::", "std::net::Tcp", "Instant::now", "SystemTime::now"]),
+    (
+        "core",
+        &[
+            "tokio",
+            "std::fs::",
+            "std::net::Tcp",
+            "Instant::now",
+            "SystemTime::now",
+        ],
+    ),
     ("netlink", &["sluice_core", "Kubernetes::"]),
     ("nftables", &["tokio", "Command::new"]),
 ];
@@ -39,12 +51,18 @@ pub(crate) fn run() -> io::Result<Vec<String>> {
     for entry in fs::read_dir(root.join("crates"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if !ALLOWED.iter().any(|(known, _)| *known == name) {
-            problems.push(format!("crates/{name}: say in xtask/src/tidy.rs what it may depend on"));
+            problems.push(format!(
+                "crates/{name}: say in xtask/src/tidy.rs what it may depend on"
+            ));
         }
     }
     for file in sources(&root.join("crates"))? {
         let text = fs::read_to_string(&file)?;
-        let shown = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+        let shown = file
+            .strip_prefix(&root)
+            .unwrap_or(&file)
+            .display()
+            .to_string();
         length(&shown, &text, &mut problems);
         words(&shown, &text, &mut problems);
     }
@@ -52,12 +70,7 @@ pub(crate) fn run() -> io::Result<Vec<String>> {
 }
 
 /// Dependencies point one way. Those of tests are free: they end in no program.
-fn edges(
-    root: &Path,
-    name: &str,
-    allowed: &[&str],
-    problems: &mut Vec<String>,
-) -> io::Result<()> {
+fn edges(root: &Path, name: &str, allowed: &[&str], problems: &mut Vec<String>) -> io::Result<()> {
     let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml"))?;
     let mut section = "";
     for line in manifest.lines() {
@@ -71,7 +84,9 @@ fn edges(
         let on = dependency.unwrap_or_default();
         let on = on.split(['.', ' ', '=']).next().unwrap_or_default();
         if !allowed.contains(&on) {
-            problems.push(format!("crates/{name}/Cargo.toml: must not depend on sluice-{on}"));
+            problems.push(format!(
+                "crates/{name}/Cargo.toml: must not depend on sluice-{on}"
+            ));
         }
     }
     Ok(())
@@ -80,7 +95,9 @@ fn edges(
 fn length(file: &str, text: &str, problems: &mut Vec<String>) {
     let lines = text.lines().count();
     if lines > LONGEST_FILE && !file.contains("tests") {
-        problems.push(format!("{file}: {lines} lines, more than {LONGEST_FILE}: split it"));
+        problems.push(format!(
+            "{file}: {lines} lines, more than {LONGEST_FILE}: split it"
+        ));
     }
 }
 
@@ -127,7 +144,11 @@ mod tests {
         let long = "x\n".repeat(LONGEST_FILE + 1);
         length("crates/core/src/a.rs", &long, &mut problems);
         length("crates/core/src/a/tests.rs", &long, &mut problems);
-        words("crates/core/src/a.rs", "use tokio::x; // fine", &mut problems);
+        words(
+            "crates/core/src/a.rs",
+            "use tokio::x; // fine",
+            &mut problems,
+        );
         words("crates/core/src/a.rs", "// no tokio here", &mut problems);
         assert_eq!(problems.len(), 2, "{problems:?}");
     }

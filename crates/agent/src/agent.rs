@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use sluice_core::backend::{Backend, BackendError};
 use sluice_core::model::Event;
-use sluice_core::plan::{Changes, Planner, PortKey, PortPlan};
+use sluice_core::plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
 use sluice_core::reconcile::{Reconciler, Report};
 use sluice_core::settings::Settings;
-use sluice_core::stale::{StaleFlows, stale_flows};
+use sluice_core::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
 use tracing::{debug, error, info, warn};
 
 use crate::health::Health;
@@ -229,7 +229,9 @@ impl<B: Backend> Agent<B> {
         if repaired && !report.is_empty() {
             self.repairs += 1;
         }
-        self.hand_over_stale_flows();
+        // Whoever dialled while there were no rules would be led nowhere for ever.
+        let were_away = report.full && !report.is_empty();
+        self.hand_over_stale_flows(were_away);
         let now = Timestamp::now();
         self.outputs.health.updated(now);
         let elapsed = end - start;
@@ -277,24 +279,36 @@ impl<B: Backend> Agent<B> {
 
     /// Flows are stale only once the kernel holds the new plan. Ports that it refused keep what
     /// they had, and so do their flows.
-    fn hand_over_stale_flows(&mut self) {
+    fn hand_over_stale_flows(&mut self, were_away: bool) {
         let refused = self.reconciler.refused();
         let (waiting, written): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.held)
             .into_iter()
             .partition(|(key, _)| refused.contains_key(key));
         self.held = waiting;
         let plan = self.planner.plan();
-        let stale: Vec<StaleFlows> = written
-            .into_iter()
-            .flat_map(|(key, old)| {
-                stale_flows(old.as_deref(), plan.ports.get(&key).map(AsRef::as_ref))
-            })
+        let stale = written.into_iter().flat_map(|(key, old)| {
+            stale_flows(old.as_deref(), plan.ports.get(&key).map(AsRef::as_ref))
+        });
+        // A frontend that another Service took over has flows to that one by now.
+        let nobody = Keep::Endpoints(Vec::new());
+        let mut stale: Vec<StaleFlows> = stale
+            .filter(|it| it.keep != nobody || is_unserved(plan, &it.frontend))
             .collect();
+        if were_away {
+            stale.extend(untranslated_flows(plan));
+        }
         if !stale.is_empty() {
             // Cleanup that has died has said so itself; the rules matter more.
             let _ = self.outputs.stale.send(stale);
         }
     }
+}
+
+/// Whether nobody owns a frontend, or its owner has nobody who serves it.
+fn is_unserved(plan: &Plan, frontend: &Frontend) -> bool {
+    let owner = plan.claims.owner(frontend);
+    let owner = owner.and_then(|key| plan.ports.get(key));
+    owner.is_none_or(|port| port.serving.is_empty())
 }
 
 fn seconds(duration: Duration) -> f64 {

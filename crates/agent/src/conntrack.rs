@@ -1,4 +1,4 @@
-//! Deletes UDP connection-tracking entries that lead to endpoints that are gone.
+//! Deletes connection-tracking entries that lead to endpoints that are gone, or nowhere.
 //!
 //! ```text
 //! Agent ──StaleFlows──▶ channel ─▶ merge: the latest list per frontend ─▶ dump ─▶ delete
@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_core::plan::Frontend;
-use sluice_core::stale::StaleFlows;
+use sluice_core::stale::{Keep, StaleFlows};
 use sluice_netlink::conntrack::{Conntrack, Flow, FlowFilter};
 use sluice_netlink::nftables::Family;
 use tracing::{debug, info, warn};
@@ -29,11 +29,27 @@ use crate::node;
 use crate::pace::Backoff;
 
 /// Up to this many frontends are asked for one by one, so that the kernel filters. Beyond, one
-/// dump of all UDP flows of a family is cheaper: the kernel walks its whole table either way.
+/// dump of all flows of a family and protocol is cheaper: the kernel walks its whole table either
+/// way.
 const FILTERED: usize = 32;
 
-/// What to delete: by frontend, the endpoints that still serve it.
-type Wanted = HashMap<Frontend, HashSet<SocketAddr>>;
+/// What to delete: by frontend, which flows stay.
+type Wanted = HashMap<Frontend, Kept>;
+
+/// [`Keep`], to be asked often.
+#[derive(Debug)]
+enum Kept {
+    Endpoints(HashSet<SocketAddr>),
+    /// `looks`: how often the table is still to be read.
+    Translated {
+        looks: u8,
+    },
+}
+
+/// A packet that met no rules may be in the kernel's hands for a while before its entry shows, so
+/// the table is read again after this time. A client sends its second SYN about then (RFC 6298).
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+const LOOKS: u8 = 2;
 
 /// The kernel's table, or a test's.
 trait Table {
@@ -90,8 +106,9 @@ fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, deleted: &Atom
     let mut wanted = Wanted::new();
     let mut backoff = Backoff::default();
     let mut said: Option<String> = None;
+    let mut again: Option<Instant> = None;
     loop {
-        let received = match backoff.due() {
+        let received = match backoff.due().or(again) {
             Some(due) => stale.recv_timeout(due.saturating_duration_since(Instant::now())),
             None => stale.recv().map_err(RecvTimeoutError::from),
         };
@@ -105,9 +122,10 @@ fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, deleted: &Atom
         if backoff.due().is_some_and(|due| due > now) {
             continue;
         }
+        again = None;
         match clean(table, &wanted, deleted) {
             Ok(()) => {
-                wanted.clear();
+                again = looked(&mut wanted).then_some(now + SECOND_LOOK);
                 backoff.succeed();
                 if said.take().is_some() {
                     info!("conntrack cleanup works again");
@@ -118,7 +136,7 @@ fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, deleted: &Atom
                 if said.as_ref() != Some(&error) {
                     warn!(
                         error,
-                        "conntrack cleanup failed: UDP clients may keep talking to endpoints that are gone; will retry"
+                        "conntrack cleanup failed: clients may keep talking to endpoints that are gone; will retry"
                     );
                 }
                 said = Some(error);
@@ -127,11 +145,35 @@ fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, deleted: &Atom
     }
 }
 
-/// Of two lists of endpoints the later one is right.
+/// Of two lists of endpoints the later one is right; either says more than "translated".
 fn merge(wanted: &mut Wanted, batch: Vec<StaleFlows>) {
     for stale in batch {
-        wanted.insert(stale.frontend, stale.keep.into_iter().collect());
+        match stale.keep {
+            Keep::Endpoints(keep) => {
+                let kept = Kept::Endpoints(keep.into_iter().collect());
+                wanted.insert(stale.frontend, kept);
+            }
+            Keep::Translated => {
+                let kept = wanted.entry(stale.frontend);
+                let kept = kept.or_insert(Kept::Translated { looks: LOOKS });
+                if let Kept::Translated { looks } = kept {
+                    *looks = LOOKS;
+                }
+            }
+        }
     }
+}
+
+/// Forgets what is done; true when another look is due.
+fn looked(wanted: &mut Wanted) -> bool {
+    wanted.retain(|_, kept| match kept {
+        Kept::Endpoints(_) => false,
+        Kept::Translated { looks } => {
+            *looks -= 1;
+            *looks > 0
+        }
+    });
+    !wanted.is_empty()
 }
 
 /// Goes on after an entry that cannot be deleted; returns the first error.
@@ -162,10 +204,10 @@ fn clean(table: &mut impl Table, wanted: &Wanted, deleted: &AtomicU64) -> Result
 }
 
 fn filters(wanted: &Wanted) -> Vec<FlowFilter> {
-    let udp = |family| FlowFilter {
+    let all = |family, protocol: Protocol| FlowFilter {
         family,
         destination: None,
-        protocol: Some(Protocol::Udp.number()),
+        protocol: Some(protocol.number()),
         destination_port: None,
     };
     if wanted.len() <= FILTERED {
@@ -175,43 +217,53 @@ fn filters(wanted: &Wanted) -> Vec<FlowFilter> {
                 Frontend::NodePort { .. } => None,
             },
             destination_port: Some(frontend.port()),
-            ..udp(family(frontend))
+            ..all(family(frontend), frontend.protocol())
         };
         return wanted.keys().map(filter).collect();
     }
-    let has = |it: &Family| wanted.keys().any(|frontend| family(frontend) == *it);
-    let families = [Family::Ipv4, Family::Ipv6].into_iter().filter(has);
-    families.map(udp).collect()
+    let kinds = wanted.keys().map(|it| (it.family(), it.protocol()));
+    let kinds: BTreeSet<_> = kinds.collect();
+    let dumps = kinds.into_iter();
+    dumps
+        .map(|(family, protocol)| all(netlink_family(family), protocol))
+        .collect()
 }
 
 fn family(frontend: &Frontend) -> Family {
-    match frontend.family() {
+    netlink_family(frontend.family())
+}
+
+fn netlink_family(family: IpFamily) -> Family {
+    match family {
         IpFamily::V4 => Family::Ipv4,
         IpFamily::V6 => Family::Ipv6,
     }
 }
 
-/// Whether a client opened this flow to one of the frontends and it leads to none of the
-/// endpoints that serve it.
+/// Whether a client opened this flow to one of the frontends and it is not to be kept.
 fn is_stale(flow: &Flow, wanted: &Wanted, local: &BTreeSet<IpAddr>) -> bool {
     let dialled = &flow.original;
-    if dialled.protocol != Protocol::Udp.number() {
+    let mut protocols = Protocol::ALL.into_iter();
+    let Some(protocol) = protocols.find(|it| it.number() == dialled.protocol) else {
         return false;
-    }
+    };
     let address = Frontend::Address {
         addr: dialled.dst,
         port: dialled.dst_port,
-        protocol: Protocol::Udp,
+        protocol,
     };
     let node_port = Frontend::NodePort {
         family: IpFamily::of(&dialled.dst),
         port: dialled.dst_port,
-        protocol: Protocol::Udp,
+        protocol,
     };
     // Others may have the same port; kube-proxy issue 49881.
     let on_node = !dialled.dst.is_loopback() && local.contains(&dialled.dst);
     let on_node = || on_node.then(|| wanted.get(&node_port)).flatten();
-    let keep = wanted.get(&address).or_else(on_node);
     let answers = SocketAddr::new(flow.reply.src, flow.reply.src_port);
-    keep.is_some_and(|it| !it.contains(&answers))
+    match wanted.get(&address).or_else(on_node) {
+        None => false,
+        Some(Kept::Endpoints(keep)) => !keep.contains(&answers),
+        Some(Kept::Translated { .. }) => answers == SocketAddr::new(dialled.dst, dialled.dst_port),
+    }
 }

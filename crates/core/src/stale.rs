@@ -2,21 +2,31 @@
 //!
 //! The kernel keeps sending the packets of a known UDP flow where its entry says, whatever the
 //! rules say now. A client that never changes its source port would talk to a dead endpoint for
-//! ever (Kubernetes issues 125467, 139628).
+//! ever (Kubernetes issues 125467, 139628). The same happens to a TCP client that dialled while
+//! the rules were away: its SYN has an entry that leads to the virtual IP itself, and each SYN it
+//! sends again goes the same way.
 
 use std::net::SocketAddr;
 
 use crate::model::Protocol;
-use crate::plan::{Frontend, PortPlan};
+use crate::plan::{Frontend, Plan, PortPlan, Route, Verdict};
 
-/// Entries to delete: flows that clients opened to `frontend` and that do not lead to one of
-/// `keep`. Flows that lead nowhere (no endpoint when they began) are among them.
+/// Entries to delete: flows that clients opened to `frontend`, but for those to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleFlows {
-    /// What the client dialled; always UDP.
+    /// What the client dialled.
     pub frontend: Frontend,
-    /// The endpoints that still serve it.
-    pub keep: Vec<SocketAddr>,
+    /// Which flows stay.
+    pub keep: Keep,
+}
+
+/// Which flows to a frontend stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Those to one of these endpoints. Flows that lead nowhere (no endpoint when they began) go.
+    Endpoints(Vec<SocketAddr>),
+    /// Those to any endpoint: only flows that lead to the frontend itself go.
+    Translated,
 }
 
 /// What became stale when a service port's plan changed. Only UDP: TCP and SCTP notice by
@@ -39,7 +49,7 @@ pub fn stale_flows(old: Option<&PortPlan>, new: Option<&PortPlan>) -> Vec<StaleF
     let gone = had.iter().filter(|it| !has.contains(it));
     let gone = gone.map(|frontend| StaleFlows {
         frontend: *frontend,
-        keep: Vec::new(),
+        keep: Keep::Endpoints(Vec::new()),
     });
     let kept = has.iter().filter(|it| {
         let is_new = !had.contains(it);
@@ -47,9 +57,26 @@ pub fn stale_flows(old: Option<&PortPlan>, new: Option<&PortPlan>) -> Vec<StaleF
     });
     let kept = kept.map(|frontend| StaleFlows {
         frontend: *frontend,
-        keep: after.clone(),
+        keep: Keep::Endpoints(after.clone()),
     });
     gone.chain(kept).collect()
+}
+
+/// What clients dialled in vain while the rules of a plan were not in place: the flows of every
+/// frontend that leads somewhere, unless they were translated.
+pub fn untranslated_flows(plan: &Plan) -> Vec<StaleFlows> {
+    let planned = plan.ports.values().flat_map(|port| &port.frontends);
+    let leads = planned.filter(|it| match it.route {
+        Route::Internal(verdict) | Route::External(verdict) => {
+            matches!(verdict, Verdict::Balance(_))
+        }
+        Route::ExternalLocal { .. } => true,
+    });
+    let stale = leads.map(|it| StaleFlows {
+        frontend: it.frontend,
+        keep: Keep::Translated,
+    });
+    stale.collect()
 }
 
 #[cfg(test)]
@@ -79,7 +106,10 @@ mod tests {
         let stale = stale_flows(plan(before).as_deref(), plan(after).as_deref());
         let stale: Vec<String> = stale
             .iter()
-            .map(|it| format!("{} keeps {:?}", it.frontend, it.keep))
+            .map(|it| match &it.keep {
+                Keep::Endpoints(keep) => format!("{} keeps {keep:?}", it.frontend),
+                Keep::Translated => format!("{} keeps what is translated", it.frontend),
+            })
             .collect();
         assert_eq!(stale, expected);
     }

@@ -1,5 +1,7 @@
 //! The ruleset of every example, as text. `make bless` rewrites the files; review the diff.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::path::{Path, PathBuf};
 
 use sluice_core::model::Event;

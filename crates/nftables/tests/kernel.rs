@@ -1,5 +1,7 @@
 //! What the kernel and nft make of the objects: read back, listed, loaded again, tampered with.
 
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -75,7 +75,7 @@ fn address(text: &str, keep: &[&str]) -> StaleFlows {
             port: it.port(),
             protocol: Protocol::Udp,
         },
-        keep: keep.iter().map(|it| addr(it)).collect(),
+        keep: Keep::Endpoints(keep.iter().map(|it| addr(it)).collect()),
     }
 }
 
@@ -86,7 +86,7 @@ fn node_port(port: u16, keep: &[&str]) -> StaleFlows {
             port,
             protocol: Protocol::Udp,
         },
-        keep: keep.iter().map(|it| addr(it)).collect(),
+        keep: Keep::Endpoints(keep.iter().map(|it| addr(it)).collect()),
     }
 }
 
@@ -218,4 +218,43 @@ fn a_failure_is_retried_and_nothing_is_forgotten() {
     drop(sender);
     assert_eq!(running.join().expect("no panic"), []);
     assert_eq!(deleted.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn what_was_never_translated_goes_and_the_rest_stays() {
+    let untranslated = StaleFlows {
+        keep: Keep::Translated,
+        ..address("10.96.0.10:53", &[])
+    };
+    let flows = [
+        ("10.96.0.10:53", "10.96.0.10:53"),
+        ("10.96.0.10:53", "10.0.0.1:53"),
+        ("10.96.0.11:53", "10.96.0.11:53"),
+    ];
+    let left = [
+        "10.96.0.10:53 > 10.0.0.1:53",
+        "10.96.0.11:53 > 10.96.0.11:53",
+    ];
+    check(&flows, vec![untranslated.clone()], &left);
+    // A list of endpoints says more, whichever comes first.
+    let nobody = address("10.96.0.10:53", &[]);
+    let left = ["10.96.0.11:53 > 10.96.0.11:53"];
+    check(&flows, vec![nobody.clone(), untranslated.clone()], &left);
+    check(&flows, vec![untranslated, nobody], &left);
+}
+
+#[test]
+fn a_repair_is_looked_after_twice() {
+    let untranslated = StaleFlows {
+        keep: Keep::Translated,
+        ..address("10.96.0.10:53", &[])
+    };
+    let mut wanted = Wanted::new();
+    merge(
+        &mut wanted,
+        vec![untranslated, address("10.96.0.11:53", &[])],
+    );
+    assert!(looked(&mut wanted));
+    assert_eq!(wanted.len(), 1, "lists of endpoints are done at once");
+    assert!(!looked(&mut wanted));
 }

@@ -101,15 +101,18 @@ fn one_size(services: u32) -> anyhow::Result<Measured> {
     let rules = rules(bench.planner.plan());
     // Strides that visit Services all over the table.
     let pick = |round: u32, stride: u32| round.wrapping_mul(stride) % services;
+    // What a Service gets is never what it got at the visit before.
+    let turn = |round: u32| (round / services) as usize % 2;
+    let spare = |index| [1, 2].map(|it| synthetic::endpoint(index, ENDPOINTS + it));
     let replaced = bench.repeat(|round| {
         let index = pick(round, 7919);
         let mut addresses = synthetic::addresses(index, ENDPOINTS);
-        addresses[3] = synthetic::endpoint(index, ENDPOINTS + 1 + round % 2);
+        addresses[3] = spare(index)[turn(round)];
         vec![synthetic::slice(index, &addresses)]
     })?;
     let resized = |round: u32, stride: u32, sizes: [u32; 2]| {
         let index = pick(round, stride);
-        let size = sizes[(round / services + round % 2) as usize % 2];
+        let size = sizes[turn(round)];
         vec![synthetic::slice(index, &synthetic::addresses(index, size))]
     };
     let added = bench.repeat(|round| resized(round, 7907, [ENDPOINTS + 1, ENDPOINTS + 2]))?;
