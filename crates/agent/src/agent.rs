@@ -174,7 +174,8 @@ impl<B: Backend> Agent<B> {
         }
         let reason = self.pace.resync_reason(now);
         self.pace.begin(reason, now);
-        if reason.is_some() {
+        let spared = reason == Some(Resync::Periodic) && self.reconciler.is_undisturbed();
+        if reason.is_some() && !spared {
             self.reconciler.forget();
         }
         if reason == Some(Resync::Drift) {

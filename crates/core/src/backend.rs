@@ -52,6 +52,12 @@ pub trait Backend {
     /// The objects that carry out the plan of one service port.
     fn render(&self, port: &PortPlan, placement: &Self::Placement) -> Objects<Self>;
 
+    /// Whether it is certain that nobody else changed anything since the last
+    /// [`observe`](Self::observe), so that a periodic look can be saved.
+    fn is_undisturbed(&mut self) -> bool {
+        false
+    }
+
     /// The objects of ours that the kernel holds.
     ///
     /// # Errors

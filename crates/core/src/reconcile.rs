@@ -143,6 +143,11 @@ impl<B: Backend> Reconciler<B> {
         &self.backend
     }
 
+    /// Whether the kernel is known to hold what is believed, without reading it.
+    pub fn is_undisturbed(&mut self) -> bool {
+        self.believed.is_some() && self.backend.is_undisturbed()
+    }
+
     /// Drops the belief: the next sync reads the kernel and repairs what differs.
     pub fn forget(&mut self) {
         if let Some(belief) = self.believed.take() {

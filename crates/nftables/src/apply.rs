@@ -1,9 +1,14 @@
-//! Turns a delta into one transaction.
+//! Turns a delta into transactions: nearly always one.
 //!
-//! Order inside the transaction: tables, sets and empty chains; elements that go; rules; elements
+//! Order inside a transaction: tables, sets and empty chains; elements that go; rules; elements
 //! that come; chains and sets that go. Rules come before elements, since binding a map walks what
 //! is in it; whatever is referred to exists when it is referred to. The kernel shows packets the
 //! old rules or the new ones, nothing between.
+//!
+//! Where nothing of ours is in the kernel yet, nothing can be torn apart: the elements follow in
+//! parts, endpoints before the frontends that lead to them. One transaction of a million elements
+//! takes a buffer as large here and again in the kernel, and filling fresh memory costs more than
+//! anything else.
 
 use std::fmt::Write as _;
 
@@ -18,59 +23,133 @@ use crate::definition;
 use crate::encode;
 use crate::name::{ChainName, TABLE};
 use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules, TABLE_COMMENT};
-use crate::set::{ElementValue, KeyKind};
+use crate::set::{ElementValue, KeyKind, SetName, ValueKind};
 use crate::text::comment;
 
-/// A transaction and the keys that its tags stand for.
-pub(crate) struct Transaction<'a> {
-    pub(crate) batch: Batch,
-    pub(crate) keys: Vec<&'a Key>,
+/// Elements in one part of a fresh ruleset.
+const PART: usize = 16_384;
+
+/// The transactions that carry out a delta, to be committed in this order. A tag stands for the
+/// object that [`key`] gives.
+pub(crate) fn transactions(delta: &Delta<Key, Object>) -> Box<dyn Iterator<Item = Batch> + '_> {
+    if !is_fresh(delta) {
+        return Box::new(std::iter::once(whole(delta)));
+    }
+    let elements = elements_in_order(delta);
+    let parts = elements.len().div_ceil(PART);
+    let parts = (0..parts).map(move |part| {
+        let from = part * PART;
+        let to = elements.len().min(from + PART);
+        let mut writer = Writer::new();
+        for &index in &elements[from..to] {
+            let (key, object) = &delta.add[index];
+            writer.add_element(to_tag(index), key, object);
+        }
+        writer.batch
+    });
+    Box::new(std::iter::once(shape(delta)).chain(parts))
 }
 
-/// Encodes a delta.
-pub(crate) fn transaction(delta: &Delta<Key, Object>) -> Transaction<'_> {
-    let added = delta.add.iter().map(|(key, object)| (key, object));
-    let replaced = delta.replace.iter().map(|(key, object)| (key, object));
-    let mut writer = Writer {
-        batch: Batch::new(),
-        key: KeyBytes::default(),
-        value: Vec::new(),
-        chain: String::new(),
-    };
-    let keys: Vec<&Key> = added
-        .clone()
-        .chain(replaced.clone())
-        .map(|(key, _)| key)
-        .chain(&delta.delete)
-        .collect();
-    let writes = || (0..).zip(added.clone().chain(replaced.clone()));
-    let first_replaced = to_tag(delta.add.len());
-    let first_deleted = first_replaced + to_tag(delta.replace.len());
-    let deletes = || (first_deleted..).zip(&delta.delete);
+/// The object that a tag stands for.
+pub(crate) fn key(delta: &Delta<Key, Object>, tag: u32) -> Option<&Key> {
+    let added = delta.add.iter().map(|(key, _)| key);
+    let replaced = delta.replace.iter().map(|(key, _)| key);
+    let mut all = added.chain(replaced).chain(&delta.delete);
+    all.nth(tag as usize)
+}
 
+/// Whether the delta makes every table that it writes to.
+fn is_fresh(delta: &Delta<Key, Object>) -> bool {
+    let tables: Vec<_> = delta
+        .add
+        .iter()
+        .filter(|(key, _)| matches!(key, Key::Table(_)))
+        .map(|(key, _)| key.family())
+        .collect();
+    let mut added = delta.add.iter().map(|(key, _)| key.family());
+    delta.replace.is_empty()
+        && delta.delete.is_empty()
+        && !tables.is_empty()
+        && added.all(|it| tables.contains(&it))
+}
+
+/// Indices of the elements that are added: what others lead to comes first, and what refuses or
+/// drops comes last.
+fn elements_in_order(delta: &Delta<Key, Object>) -> Vec<usize> {
+    let rank = |index: &usize| match &delta.add[*index].0 {
+        Key::Element(family, set, _) => {
+            let rank = match set {
+                SetName::AllowedSources => 0,
+                set if set.value() == ValueKind::Endpoint => 0,
+                SetName::NoEndpoints | SetName::NoEndpointNodePorts => 2,
+                SetName::ClusterIps => 3,
+                _ => 1,
+            };
+            (rank, Some((*family, *set)))
+        }
+        _ => (0, None),
+    };
+    let is_element = |index: &usize| matches!(delta.add[*index].0, Key::Element(..));
+    let mut elements: Vec<usize> = (0..delta.add.len()).filter(is_element).collect();
+    elements.sort_by_key(rank);
+    elements
+}
+
+/// Everything but elements.
+fn shape(delta: &Delta<Key, Object>) -> Batch {
+    let mut writer = Writer::new();
+    let writes = || (0..).zip(&delta.add);
     for (tag, (key, _)) in writes() {
-        writer.table(tag, key, tag >= first_replaced);
+        writer.table(tag, key, Existing::Absent);
     }
     for (tag, (key, object)) in writes() {
-        writer.declare(tag, key, object, tag >= first_replaced);
+        writer.declare(tag, key, object, Existing::Absent);
     }
-    for (tag, (key, _)) in (first_replaced..).zip(replaced.clone()) {
-        writer.delete_element(tag, key);
-    }
-    for (tag, key) in deletes() {
-        writer.delete_element(tag, key);
-    }
-    let chains = (first_replaced..).zip(replaced.clone().map(|(key, _)| key));
-    for (tag, key) in chains.chain(deletes()) {
-        if let Key::Chain(family, name) = key {
-            let chain = name.to_string();
-            writer.batch.flush_chain(tag, scope(*family), &chain);
-        }
+    // Twice the same part must not be twice the rules: a refused part is sent again without what
+    // was refused.
+    for (tag, (key, _)) in writes() {
+        writer.flush_chain(tag, key);
     }
     for (tag, (key, object)) in writes() {
         writer.rules(tag, key, object);
     }
-    for (tag, (key, object)) in writes() {
+    writer.batch
+}
+
+fn whole(delta: &Delta<Key, Object>) -> Batch {
+    let mut writer = Writer::new();
+    let first_replaced = to_tag(delta.add.len());
+    let first_deleted = first_replaced + to_tag(delta.replace.len());
+    let adds = || (0..).zip(&delta.add);
+    let replaces = || (first_replaced..).zip(&delta.replace);
+    let deletes = || (first_deleted..).zip(&delta.delete);
+    for (tag, (key, _)) in adds() {
+        writer.table(tag, key, Existing::Absent);
+    }
+    for (tag, (key, _)) in replaces() {
+        writer.table(tag, key, Existing::Present);
+    }
+    for (tag, (key, object)) in adds() {
+        writer.declare(tag, key, object, Existing::Absent);
+    }
+    for (tag, (key, object)) in replaces() {
+        writer.declare(tag, key, object, Existing::Present);
+    }
+    let gone = || {
+        replaces()
+            .map(|(tag, (key, _))| (tag, key))
+            .chain(deletes())
+    };
+    for (tag, key) in gone() {
+        writer.delete_element(tag, key);
+    }
+    for (tag, key) in gone() {
+        writer.flush_chain(tag, key);
+    }
+    for (tag, (key, object)) in adds().chain(replaces()) {
+        writer.rules(tag, key, object);
+    }
+    for (tag, (key, object)) in adds().chain(replaces()) {
         writer.add_element(tag, key, object);
     }
     for (tag, key) in deletes() {
@@ -79,10 +158,14 @@ pub(crate) fn transaction(delta: &Delta<Key, Object>) -> Transaction<'_> {
     for (tag, key) in deletes() {
         writer.remove_set(tag, key);
     }
-    Transaction {
-        batch: writer.batch,
-        keys,
-    }
+    writer.batch
+}
+
+/// Whether an object is in the kernel already, in another form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Existing {
+    Absent,
+    Present,
 }
 
 fn to_tag(count: usize) -> u32 {
@@ -105,13 +188,22 @@ struct Writer {
 }
 
 impl Writer {
+    fn new() -> Self {
+        Self {
+            batch: Batch::new(),
+            key: KeyBytes::default(),
+            value: Vec::new(),
+            chain: String::new(),
+        }
+    }
+
     /// Creates a table. One that is replaced goes with everything in it.
-    fn table(&mut self, tag: u32, key: &Key, replaced: bool) {
+    fn table(&mut self, tag: u32, key: &Key, existing: Existing) {
         let Key::Table(family) = key else {
             return;
         };
         let scope = scope(*family);
-        if replaced {
+        if existing == Existing::Present {
             self.batch.delete_table(tag, scope);
         }
         let comment = Some(TABLE_COMMENT);
@@ -119,15 +211,15 @@ impl Writer {
     }
 
     /// Creates what others refer to.
-    fn declare(&mut self, tag: u32, key: &Key, object: &Object, replaced: bool) {
+    fn declare(&mut self, tag: u32, key: &Key, object: &Object, existing: Existing) {
         let batch = &mut self.batch;
         let scope = scope(key.family());
         match (key, object) {
-            (Key::Set(family, name), _) if !replaced => {
+            (Key::Set(family, name), _) if existing == Existing::Absent => {
                 let set = definition::standing(*family, *name);
                 batch.add_set(tag, scope, &set, Create::IfMissing);
             }
-            (Key::NamedSet(family, name), Object::Sticky(it)) if !replaced => {
+            (Key::NamedSet(family, name), Object::Sticky(it)) if existing == Existing::Absent => {
                 let set = definition::sticky(*family, name, it);
                 batch.add_set(tag, scope, &set, Create::IfMissing);
             }
@@ -135,6 +227,13 @@ impl Writer {
                 batch.add_chain(tag, scope, &chain(name, it), Create::IfMissing);
             }
             _ => {}
+        }
+    }
+
+    fn flush_chain(&mut self, tag: u32, key: &Key) {
+        if let Key::Chain(family, name) = key {
+            let chain = name.to_string();
+            self.batch.flush_chain(tag, scope(*family), &chain);
         }
     }
 

@@ -133,6 +133,11 @@ impl Backend for Nftables {
         render::port(port, placement)
     }
 
+    fn is_undisturbed(&mut self) -> bool {
+        let current = observe::generation(&mut self.connection);
+        current.is_ok_and(|it| it == self.generation.load(Ordering::Acquire))
+    }
+
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         // Before listing, so that a change in between shows.
         let current = observe::generation(&mut self.connection)?;
@@ -141,15 +146,23 @@ impl Backend for Nftables {
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
-        let transaction = apply::transaction(delta);
-        match self.connection.commit(&transaction.batch) {
+        for batch in apply::transactions(delta) {
+            self.commit(delta, &batch)?;
+        }
+        Ok(())
+    }
+}
+
+impl Nftables {
+    /// Commits one transaction of a delta.
+    fn commit(&mut self, delta: &Delta<Key, Object>, batch: &Batch) -> Result<(), ApplyError<Key>> {
+        match self.connection.commit(batch) {
+            Ok(()) if batch.is_empty() => Ok(()),
             Ok(()) => {
-                if !transaction.batch.is_empty() {
-                    let last = self.generation.load(Ordering::Acquire);
-                    // Zero is no generation (`nft_base_seq_inc`, nf_tables_api.c).
-                    let next = last.wrapping_add(1).max(1);
-                    self.generation.store(next, Ordering::Release);
-                }
+                let last = self.generation.load(Ordering::Acquire);
+                // Zero is no generation (`nft_base_seq_inc`, nf_tables_api.c).
+                let next = last.wrapping_add(1).max(1);
+                self.generation.store(next, Ordering::Release);
                 Ok(())
             }
             Err(CommitError::Refused { failures })
@@ -157,9 +170,9 @@ impl Backend for Nftables {
             {
                 let refused = failures.iter().flat_map(|failure| {
                     let keys = failure.tags.iter();
-                    let keys = keys.filter_map(|tag| transaction.keys.get(*tag as usize));
+                    let keys = keys.filter_map(|tag| apply::key(delta, *tag));
                     keys.map(|key| RefusedObject {
-                        key: (*key).clone(),
+                        key: key.clone(),
                         reason: reason(failure),
                     })
                 });

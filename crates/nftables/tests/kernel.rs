@@ -319,3 +319,50 @@ fn a_service_comes_and_goes_without_a_trace() {
         assert_eq!(facts(&nft(&["list", "ruleset"])), before);
     });
 }
+
+/// More elements than fit one part of a fresh ruleset; a part that is sent twice does no harm.
+#[test]
+fn a_large_ruleset_is_written_in_parts() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        let mut events = Vec::new();
+        for index in 0..2000 {
+            let (high, low) = (100 + index / 250, 1 + index % 250);
+            events.push(service(&format!("default/s{index} 10.96.{high}.{low} :80")));
+            let members: Vec<String> = (1..=10)
+                .map(|it| format!("10.244.{}.{it}:80", 10 + index % 200))
+                .collect();
+            events.extend(endpoints(&format!("default/s{index}"), &members.join(" ")));
+        }
+        node.absorb(events);
+        let report = node.sync(&BTreeSet::new());
+        assert!(
+            report.added > 22_000 && report.refused.is_empty(),
+            "{report:?}"
+        );
+        assert!(node.resync().is_empty());
+        let rules = nft(&["list", "chain", "ip", "sluice", "services"]);
+        assert_eq!(rules.matches("vmap @frontends").count(), 1, "{rules}");
+        // Flushed and written anew: again in parts.
+        nft(&["flush", "ruleset"]);
+        assert_eq!(node.resync().added, report.added);
+        assert!(node.resync().is_empty());
+    });
+}
+
+#[test]
+fn a_look_is_saved_only_while_nobody_changes_anything() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        assert!(node.reconciler.is_undisturbed());
+        node.change(endpoints("default/web", "10.244.0.99:8080@"));
+        assert!(node.reconciler.is_undisturbed(), "our own change");
+        nft(&["add table ip theirs"]);
+        assert!(!node.reconciler.is_undisturbed());
+        node.resync();
+        assert!(node.reconciler.is_undisturbed());
+    });
+}

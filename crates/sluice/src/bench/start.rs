@@ -15,6 +15,9 @@ use crate::lab::Agent;
 /// How long an agent is watched doing nothing.
 const IDLE: Duration = Duration::from_secs(3);
 
+/// After the first sync there is a second look at conntrack.
+const SETTLES_WITHIN: Duration = Duration::from_secs(2);
+
 /// Services per file.
 const PER_FILE: u32 = 100;
 
@@ -102,9 +105,10 @@ impl Process {
 
     /// CPU time of a while in which nothing happens.
     fn idle(&self) -> anyhow::Result<Duration> {
+        // Nothing to wait for: this waits for nothing to happen.
+        eventually(SETTLES_WITHIN, || None::<()>);
         let before = self.cpu()?;
         let started = Instant::now();
-        // Nothing to wait for: this waits for nothing to happen.
         eventually(IDLE, || None::<()>);
         ensure!(started.elapsed() >= IDLE, "the clock is off");
         Ok(self.cpu()?.saturating_sub(before))
