@@ -1,16 +1,17 @@
 //! What a Service costs a connection.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use sluice_core::plan::Planner;
 use sluice_core::reconcile::Reconciler;
 use sluice_core::settings::Settings;
-use sluice_lab::{Cluster, Protocol, SERVICE_CIDR_V4, Server};
+use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
 use sluice_nftables::Nftables;
 
 use super::measure::{Samples, count, micros};
+use super::sync::nft_load;
 use super::synthetic::{self, ENDPOINT_PORT};
 
 /// Connections of each kind.
@@ -19,30 +20,55 @@ const CONNECTIONS: usize = 4000;
 /// Prints the table.
 pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
     println!(
-        "connect() from a pod, p50 in us of {CONNECTIONS}, the three kinds in turn; direct goes to the pod itself:\n"
+        "connect() from a pod, in us, p50 of {CONNECTIONS}, the kinds in turn; direct goes to the \
+         pod itself. Difference: p50 of each connection less the direct one before it. The peer is \
+         one `dnat` rule and nothing else:\n"
     );
-    println!("| services | direct | first Service | last Service | difference |");
-    println!("| --- | --- | --- | --- | --- |");
+    println!("| services | direct | first Service | difference | last Service | difference |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    let peer = measure(Rules::OneDnat)?;
+    let [direct, dnat, _] = peer.medians;
+    let difference = signed(peer.differences[0]);
+    println!(
+        "| one rule | {} | {} | {difference} | | |",
+        micros(direct),
+        micros(dnat)
+    );
     for &services in sizes {
-        let [direct, first, last] = one_size(services)?;
-        let worst = first.max(last);
-        let difference = match worst.checked_sub(direct) {
-            Some(more) => format!("+{}", micros(more)),
-            None => format!("-{}", micros(direct - worst)),
-        };
+        let seen = measure(Rules::Services(services))?;
+        let [direct, first, last] = seen.medians;
         println!(
-            "| {} | {} | {} | {} | {difference} |",
+            "| {} | {} | {} | {} | {} | {} |",
             count(services),
             micros(direct),
             micros(first),
+            signed(seen.differences[0]),
             micros(last),
+            signed(seen.differences[1]),
         );
     }
     Ok(())
 }
 
-/// Medians of direct, first and last.
-fn one_size(services: u32) -> anyhow::Result<[Duration; 3]> {
+/// What is in the way.
+#[derive(Clone, Copy)]
+enum Rules {
+    OneDnat,
+    Services(u32),
+}
+
+struct Seen {
+    /// Direct, first, last.
+    medians: [Duration; 3],
+    /// First and last less direct, in nanoseconds.
+    differences: [i128; 2],
+}
+
+fn signed(nanos: i128) -> String {
+    format!("{:+.1}", nanos as f64 / 1e3)
+}
+
+fn measure(rules: Rules) -> anyhow::Result<Seen> {
     let builder = Cluster::builder().node("node-a");
     let cluster = builder
         .pod("server", "node-a")
@@ -51,34 +77,74 @@ fn one_size(services: u32) -> anyhow::Result<[Duration; 3]> {
     let pod = cluster.pod("server");
     let _server = Server::start(pod.netns(), "server", ENDPOINT_PORT, Protocol::Tcp)?;
     let node = cluster.node("node-a").netns();
-    node.run(|| program(services, pod.ipv4().into()))?;
-    let last = synthetic::cluster_ip(services - 1);
+    let first = synthetic::cluster_ip(0);
+    let last = match rules {
+        Rules::OneDnat => {
+            load_one_dnat(node, pod.ipv4())?;
+            first
+        }
+        Rules::Services(services) => {
+            node.run(|| program(services, pod.ipv4().into()))?;
+            synthetic::cluster_ip(services - 1)
+        }
+    };
     ensure!(
         SERVICE_CIDR_V4.contains(&ipnet::Ipv4Net::from(v4(last)?)),
         "{last} is not routed in the lab"
     );
     let targets = [
         SocketAddr::new(pod.ipv4().into(), ENDPOINT_PORT),
-        SocketAddr::new(synthetic::cluster_ip(0), 80),
+        SocketAddr::new(first, 80),
         SocketAddr::new(last, 80),
     ];
-    let client = cluster.pod("client").netns();
-    client.run(|| {
-        let mut samples = [(); 3].map(|()| Samples::default());
-        for _ in 0..CONNECTIONS {
-            for (target, samples) in targets.iter().zip(&mut samples) {
-                let started = Instant::now();
-                let stream = TcpStream::connect_timeout(target, Duration::from_secs(2))
-                    .with_context(|| format!("connect to {target}"))?;
-                samples.push(started.elapsed());
-                drop(stream);
-            }
+    cluster.pod("client").netns().run(|| connect(targets))
+}
+
+fn connect(targets: [SocketAddr; 3]) -> anyhow::Result<Seen> {
+    let mut samples = [(); 3].map(|()| Samples::default());
+    let mut differences = [(); 2].map(|()| Vec::with_capacity(CONNECTIONS));
+    for _ in 0..CONNECTIONS {
+        let mut took = [Duration::ZERO; 3];
+        for (target, took) in targets.iter().zip(&mut took) {
+            let started = Instant::now();
+            let stream = TcpStream::connect_timeout(target, Duration::from_secs(2))
+                .with_context(|| format!("connect to {target}"))?;
+            *took = started.elapsed();
+            drop(stream);
         }
-        Ok(samples.map(|mut it| it.percentile(50)))
+        let nanos = took.map(|it| it.as_nanos().cast_signed());
+        for (index, difference) in differences.iter_mut().enumerate() {
+            difference.push(nanos[index + 1] - nanos[0]);
+        }
+        samples
+            .iter_mut()
+            .zip(took)
+            .for_each(|(all, it)| all.push(it));
+    }
+    Ok(Seen {
+        medians: samples.map(|mut it| it.percentile(50)),
+        differences: differences.map(|mut it| {
+            it.sort_unstable();
+            it[it.len() / 2]
+        }),
     })
 }
 
-fn v4(addr: IpAddr) -> anyhow::Result<std::net::Ipv4Addr> {
+/// The peer: the least that can lead a virtual IP somewhere else.
+fn load_one_dnat(node: &Netns, pod: Ipv4Addr) -> anyhow::Result<()> {
+    let first = synthetic::cluster_ip(0);
+    let rules = format!(
+        "table ip peer {{
+            chain c {{
+                type nat hook prerouting priority -100;
+                ip daddr {first} tcp dport 80 dnat to {pod}:{ENDPOINT_PORT}
+            }}
+        }}"
+    );
+    nft_load(node, &rules)
+}
+
+fn v4(addr: IpAddr) -> anyhow::Result<Ipv4Addr> {
     match addr {
         IpAddr::V4(it) => Ok(it),
         IpAddr::V6(it) => anyhow::bail!("{it} is not IPv4"),

@@ -150,15 +150,18 @@ fn rules(plan: &Plan) -> String {
 /// The peer: nft loads the same rules into an empty namespace.
 fn load_with_nft(rules: &str) -> anyhow::Result<Cost> {
     let netns = Netns::new("bench-nft")?;
-    let mut nft = netns.command("nft", &["-f", "-"]);
-    let (loaded, cost) = measure_children(|| -> anyhow::Result<()> {
-        let mut child = nft.stdin(Stdio::piped()).spawn().context("run nft")?;
-        let mut input = child.stdin.take().context("nft has no standard input")?;
-        input.write_all(rules.as_bytes()).context("write to nft")?;
-        drop(input);
-        ensure!(child.wait()?.success(), "nft refused the rules");
-        Ok(())
-    });
+    let (loaded, cost) = measure_children(|| nft_load(&netns, rules));
     loaded?;
     Ok(cost)
+}
+
+/// `nft -f -` inside a namespace.
+pub(super) fn nft_load(netns: &Netns, rules: &str) -> anyhow::Result<()> {
+    let mut nft = netns.command("nft", &["-f", "-"]);
+    let mut child = nft.stdin(Stdio::piped()).spawn().context("run nft")?;
+    let mut input = child.stdin.take().context("nft has no standard input")?;
+    input.write_all(rules.as_bytes()).context("write to nft")?;
+    drop(input);
+    ensure!(child.wait()?.success(), "nft refused the rules");
+    Ok(())
 }
