@@ -9,7 +9,7 @@ use sluice_core::plan::{Frontend, PoolEndpoint, PortPlan, Route, Scope, Verdict}
 
 use crate::name::{
     AffinityChain, CLUSTER_IP_CLIENTS, ChainName, MARK_FOR_MASQUERADE, NEAR_CLIENTS,
-    NEAR_NODE_PORT_CLIENTS, sticky,
+    NEAR_NODE_PORT_CLIENTS, Standing, sticky,
 };
 use crate::object::{Chain, Key, Object, Rules, Sticky};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
@@ -81,7 +81,7 @@ fn comment(label: &str, endpoint: &PoolEndpoint) -> String {
 /// A chain that frontends lead to: does what is due to their clients, then chooses.
 struct Entry {
     chain: AffinityChain,
-    first: &'static str,
+    first: Standing,
     choice: AffinityChain,
 }
 

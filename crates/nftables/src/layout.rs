@@ -56,7 +56,7 @@ pub(crate) fn standing(node: &NodePlan, scale: Scale) -> Vec<(Key, Object)> {
 }
 
 struct StandingChain {
-    name: &'static str,
+    name: Standing,
     hook: Option<Hook>,
     comment: &'static str,
     rules: Vec<Rule>,

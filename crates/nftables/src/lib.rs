@@ -35,7 +35,7 @@ pub mod text;
 pub mod trace;
 
 pub use backend::{Nftables, render_plan, render_port};
-pub use name::{ChainName, PoolKind, TABLE};
+pub use name::{ChainName, PoolKind, Standing, TABLE};
 pub use object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky};
 pub use placement::Placement;
 pub use rule::{Action, Fields, Match, Rule, Sense, SetRef};

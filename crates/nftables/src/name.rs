@@ -1,5 +1,6 @@
 //! Names of tables, chains and sets, as an operator reads them in `nft list ruleset`.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl PoolKind {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChainName {
     /// One of the chains that are always there.
-    Standing(&'static str),
+    Standing(Standing),
     /// Balances over pools of this many endpoints.
     Pool(PoolKind, u32),
     /// A chain of one service port or one of its endpoints, or one that we did not make.
@@ -70,7 +71,7 @@ pub enum ChainName {
 impl ChainName {
     /// The chain of this name; the inverse of `Display`.
     pub fn parse(name: &str) -> Self {
-        if let Some(known) = STANDING_CHAINS.iter().find(|it| **it == name) {
+        if let Some(known) = Standing::ALL.into_iter().find(|it| it.0 == name) {
             return Self::Standing(known);
         }
         let pool = PoolKind::ALL.into_iter().find_map(|kind| {
@@ -85,54 +86,78 @@ impl ChainName {
 impl fmt::Display for ChainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Standing(name) => f.write_str(name),
+            Self::Standing(name) => f.write_str(name.0),
             Self::Pool(kind, size) => write!(f, "{}{size}", kind.prefix()),
             Self::Named(name) => f.write_str(name),
         }
     }
 }
 
-pub(crate) const NAT_PREROUTING: &str = "nat-prerouting";
-pub(crate) const NAT_OUTPUT: &str = "nat-output";
-pub(crate) const NAT_POSTROUTING: &str = "nat-postrouting";
-pub(crate) const FILTER_PREROUTING: &str = "filter-prerouting";
-pub(crate) const FILTER_OUTPUT_BEFORE_DNAT: &str = "filter-output-before-dnat";
-pub(crate) const FILTER_INPUT: &str = "filter-input";
-pub(crate) const FILTER_FORWARD: &str = "filter-forward";
-pub(crate) const FILTER_OUTPUT: &str = "filter-output";
-pub(crate) const SERVICES: &str = "services";
-pub(crate) const SOURCE_RANGES: &str = "source-ranges";
-pub(crate) const UNSERVED: &str = "unserved";
-pub(crate) const UNSERVED_NODE_PORTS: &str = "unserved-nodeports";
-pub(crate) const CLUSTER_IP_GUARD: &str = "cluster-ip-guard";
-pub(crate) const REJECTED: &str = "rejected";
-pub(crate) const CLUSTER_IP_CLIENTS: &str = "cluster-ip-clients";
-pub(crate) const NEAR_CLIENTS: &str = "near-clients";
-pub(crate) const NEAR_NODE_PORT_CLIENTS: &str = "near-nodeport-clients";
-pub(crate) const MARK_FOR_MASQUERADE: &str = "mark-for-masquerade";
-pub(crate) const MASQUERADE: &str = "masquerading";
+pub(crate) const NAT_PREROUTING: Standing = Standing("nat-prerouting");
+pub(crate) const NAT_OUTPUT: Standing = Standing("nat-output");
+pub(crate) const NAT_POSTROUTING: Standing = Standing("nat-postrouting");
+pub(crate) const FILTER_PREROUTING: Standing = Standing("filter-prerouting");
+pub(crate) const FILTER_OUTPUT_BEFORE_DNAT: Standing = Standing("filter-output-before-dnat");
+pub(crate) const FILTER_INPUT: Standing = Standing("filter-input");
+pub(crate) const FILTER_FORWARD: Standing = Standing("filter-forward");
+pub(crate) const FILTER_OUTPUT: Standing = Standing("filter-output");
+pub(crate) const SERVICES: Standing = Standing("services");
+pub(crate) const SOURCE_RANGES: Standing = Standing("source-ranges");
+pub(crate) const UNSERVED: Standing = Standing("unserved");
+pub(crate) const UNSERVED_NODE_PORTS: Standing = Standing("unserved-nodeports");
+pub(crate) const CLUSTER_IP_GUARD: Standing = Standing("cluster-ip-guard");
+pub(crate) const REJECTED: Standing = Standing("rejected");
+pub(crate) const CLUSTER_IP_CLIENTS: Standing = Standing("cluster-ip-clients");
+pub(crate) const NEAR_CLIENTS: Standing = Standing("near-clients");
+pub(crate) const NEAR_NODE_PORT_CLIENTS: Standing = Standing("near-nodeport-clients");
+pub(crate) const MARK_FOR_MASQUERADE: Standing = Standing("mark-for-masquerade");
+pub(crate) const MASQUERADE: Standing = Standing("masquerading");
 
-const STANDING_CHAINS: [&str; 19] = [
-    NAT_PREROUTING,
-    NAT_OUTPUT,
-    NAT_POSTROUTING,
-    FILTER_PREROUTING,
-    FILTER_OUTPUT_BEFORE_DNAT,
-    FILTER_INPUT,
-    FILTER_FORWARD,
-    FILTER_OUTPUT,
-    SERVICES,
-    SOURCE_RANGES,
-    UNSERVED,
-    UNSERVED_NODE_PORTS,
-    CLUSTER_IP_GUARD,
-    REJECTED,
-    CLUSTER_IP_CLIENTS,
-    NEAR_CLIENTS,
-    NEAR_NODE_PORT_CLIENTS,
-    MARK_FOR_MASQUERADE,
-    MASQUERADE,
-];
+/// A chain that is always there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Standing(&'static str);
+
+impl Standing {
+    /// In the order in which a packet meets them, which is that of `sluice render`.
+    const ALL: [Self; 19] = [
+        FILTER_PREROUTING,
+        FILTER_OUTPUT_BEFORE_DNAT,
+        SOURCE_RANGES,
+        NAT_PREROUTING,
+        NAT_OUTPUT,
+        SERVICES,
+        CLUSTER_IP_CLIENTS,
+        NEAR_CLIENTS,
+        NEAR_NODE_PORT_CLIENTS,
+        MARK_FOR_MASQUERADE,
+        FILTER_INPUT,
+        FILTER_FORWARD,
+        FILTER_OUTPUT,
+        UNSERVED_NODE_PORTS,
+        UNSERVED,
+        CLUSTER_IP_GUARD,
+        REJECTED,
+        NAT_POSTROUTING,
+        MASQUERADE,
+    ];
+
+    fn position(self) -> usize {
+        let all = Self::ALL.iter();
+        all.take_while(|it| **it != self).count()
+    }
+}
+
+impl Ord for Standing {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.position().cmp(&other.position())
+    }
+}
+
+impl PartialOrd for Standing {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 /// Which chain of a service port with session affinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
