@@ -1,12 +1,16 @@
-//! One agent per node: a lock on a file beside the socket.
+//! One agent per node: a lock on a file beside the socket, and one on the network namespace.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
 
 /// Why this process may not be the node's agent.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,15 @@ pub enum AlreadyRunning {
         /// The lock.
         path: PathBuf,
     },
+    /// Another process writes the rules of this network namespace, with another socket.
+    #[error("another sluice is running (pid {pid}) in this network namespace")]
+    Namespace {
+        /// Its process id; `?` when it cannot be told.
+        pid: String,
+    },
+    /// The network namespace cannot be locked.
+    #[error("lock the network namespace: {0}")]
+    NamespaceIo(#[source] io::Error),
     /// The lock cannot be used.
     #[error("lock {}: {source}", path.display())]
     Io {
@@ -81,6 +94,34 @@ impl Lock {
                 Err(AlreadyRunning::Held { pid, path })
             }
             Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// Held by the one agent of a network namespace, whatever its socket file: an abstract socket
+/// belongs to the namespace and ends with its process (unix(7)).
+#[derive(Debug)]
+pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] UnixListener);
+
+impl NamespaceLock {
+    const NAME: &str = "sluice-agent";
+
+    /// Takes the lock of the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`AlreadyRunning::Namespace`], [`AlreadyRunning::NamespaceIo`].
+    pub fn take() -> Result<Self, AlreadyRunning> {
+        let name = SocketAddr::from_abstract_name(Self::NAME);
+        let name = name.map_err(AlreadyRunning::NamespaceIo)?;
+        match UnixListener::bind_addr(&name) {
+            Ok(listener) => Ok(Self(listener)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                let peer = UnixStream::connect_addr(&name).ok();
+                let peer = peer.and_then(|it| getsockopt(&it, PeerCredentials).ok());
+                let pid = peer.map_or_else(|| "?".to_owned(), |it| it.pid().to_string());
+                Err(AlreadyRunning::Namespace { pid })
+            }
+            Err(error) => Err(AlreadyRunning::NamespaceIo(error)),
         }
     }
 }

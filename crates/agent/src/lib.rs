@@ -34,7 +34,7 @@ pub mod status;
 pub mod takeover;
 
 pub use agent::{Agent, Input, Outputs};
-pub use flock::{AlreadyRunning, Lock};
+pub use flock::{AlreadyRunning, Lock, NamespaceLock};
 pub use health::{Health, HealthReport};
 pub use pace::Periods;
 pub use server::{Served, Server, ServerError};

@@ -9,7 +9,8 @@ use std::sync::mpsc::{self, Sender};
 use anyhow::Context;
 use sluice_agent::drift::Drift;
 use sluice_agent::{
-    Agent, Health, Input, Lock, Outputs, Server, conntrack, node, preflight, takeover,
+    Agent, Health, Input, Lock, NamespaceLock, Outputs, Server, conntrack, node, preflight,
+    takeover,
 };
 use sluice_nftables::{Nftables, TABLE};
 use tracing::{info, warn};
@@ -25,6 +26,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     end_on_panic();
     preflight::check_capability()?;
     let lock = Lock::take(&config.socket)?;
+    let _namespace = NamespaceLock::take()?;
     let backend = open_backend()?;
     preflight::warn_if_not_forwarding();
     config.node.settings.fallback_node_ips = node::default_route_addresses();

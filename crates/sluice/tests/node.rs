@@ -300,6 +300,12 @@ fn one_agent_per_node() {
     let pid = agent.0.id();
     let expected = format!("sluice: another sluice is running (pid {pid})");
     assert!(err.starts_with(&expected), "{err}");
+    // With files of its own it is told the same: rules belong to the network namespace.
+    let third = Files::new().proxy(&netns).output().expect("it was built");
+    assert_eq!(third.status.code(), Some(1));
+    let err = String::from_utf8(third.stderr).expect("text");
+    let expected = format!("sluice: another sluice is running (pid {pid}) in this network");
+    assert!(err.starts_with(&expected), "{err}");
     assert!(files.status().is_some(), "the first goes on");
 }
 
