@@ -147,6 +147,11 @@ impl Pace {
     /// due yet stays wanted.
     pub(crate) fn begin(&mut self, reason: Option<Resync>, now: Instant) {
         self.dirty = false;
+        // Whether or not the look is taken: one that is spared must not be due for ever. After a
+        // failure the backoff decides.
+        if self.resync.is_some_and(|due| due <= now) {
+            self.resync = Some(now + self.periods.resync);
+        }
         if reason == Some(Resync::Drift) {
             let close = self.last_repair.is_some_and(|it| now - it < PEACE);
             self.repairs = if close { self.repairs + 1 } else { 1 };

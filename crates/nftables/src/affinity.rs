@@ -13,6 +13,7 @@ use crate::name::{
 };
 use crate::object::{Chain, Key, Object, Rules, Sticky};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
+use crate::text::shared_comment;
 
 /// The chains and sets of a service port with session affinity.
 pub(crate) fn render(port: &PortPlan, objects: &mut Vec<(Key, Object)>) {
@@ -26,7 +27,7 @@ pub(crate) fn render(port: &PortPlan, objects: &mut Vec<(Key, Object)>) {
         let rules = Rules::Ours(family, rules.into());
         let body = Chain {
             hook: None,
-            comment: comment.into(),
+            comment: shared_comment(&comment.into()),
             rules,
         };
         objects.push((Key::Chain(family, chain), Object::Chain(body)));
@@ -64,7 +65,7 @@ pub(crate) fn render(port: &PortPlan, objects: &mut Vec<(Key, Object)>) {
     }
     for endpoint in endpoints {
         let set = Sticky {
-            comment: label.as_str().into(),
+            comment: shared_comment(&label.as_str().into()),
         };
         let key = Key::NamedSet(family, sticky(name, endpoint.addr));
         objects.push((key, Object::Sticky(set)));

@@ -1,7 +1,7 @@
 //! Turns a delta into transactions: nearly always one.
 //!
 //! Order inside a transaction: tables, sets and empty chains; elements that go; rules; elements
-//! that come; chains and sets that go. Rules come before elements, since binding a map walks what
+//! that come; sets and chains that go. Rules come before elements, since binding a map walks what
 //! is in it; whatever is referred to exists when it is referred to. The kernel shows packets the
 //! old rules or the new ones, nothing between.
 //!
@@ -81,9 +81,12 @@ fn elements_in_order(delta: &Delta<Key, Object>) -> Vec<usize> {
             let rank = match set {
                 SetName::AllowedSources => 0,
                 set if set.value() == ValueKind::Endpoint => 0,
-                SetName::NoEndpoints | SetName::NoEndpointNodePorts => 2,
-                SetName::ClusterIps => 3,
-                _ => 1,
+                // A frontend must never be reachable without its restrictions.
+                SetName::RestrictedFrontends | SetName::Hairpin | SetName::NodePortIps => 1,
+                SetName::NearFrontends | SetName::NearNodePorts => 1,
+                SetName::NoEndpoints | SetName::NoEndpointNodePorts => 3,
+                SetName::ClusterIps | SetName::ServiceCidrs => 4,
+                _ => 2,
             };
             (rank, Some((*family, *set)))
         }
@@ -152,11 +155,12 @@ fn whole(delta: &Delta<Key, Object>) -> Batch {
     for (tag, (key, object)) in adds().chain(replaces()) {
         writer.add_element(tag, key, object);
     }
-    for (tag, key) in deletes() {
-        writer.remove_chain(tag, key);
-    }
+    // A stranger's verdict map may hold one of the chains.
     for (tag, key) in deletes() {
         writer.remove_set(tag, key);
+    }
+    for (tag, key) in deletes() {
+        writer.remove_chain(tag, key);
     }
     writer.batch
 }

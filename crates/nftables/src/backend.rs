@@ -146,8 +146,18 @@ impl Backend for Nftables {
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
-        for batch in apply::transactions(delta) {
-            self.commit(delta, &batch)?;
+        for (part, batch) in apply::transactions(delta).enumerate() {
+            match self.commit(delta, &batch) {
+                // Earlier parts are in the kernel: what it holds has to be read again.
+                Err(ApplyError::Refused(refused)) if part > 0 => {
+                    return Err(ApplyError::Failed(BackendError {
+                        operation: "write a part of tables ip sluice and ip6 sluice".into(),
+                        reason: ApplyError::Refused(refused).to_string(),
+                        source: None,
+                    }));
+                }
+                result => result?,
+            }
         }
         Ok(())
     }

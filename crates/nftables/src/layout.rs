@@ -55,6 +55,12 @@ pub(crate) fn standing(node: &NodePlan, scale: Scale) -> Vec<(Key, Object)> {
     objects
 }
 
+/// Where the kernel calls a standing chain; `None` when only other chains do.
+pub(crate) fn hook_of(name: Standing) -> Option<Hook> {
+    let base = base_chains().into_iter().find(|it| it.name == name);
+    base.and_then(|it| it.hook)
+}
+
 struct StandingChain {
     name: Standing,
     hook: Option<Hook>,

@@ -191,11 +191,15 @@ impl AffinityChain {
     }
 }
 
+/// How the names of sets of remembered clients begin.
+pub(crate) const STICKY_PREFIX: &str = "sticky/";
+
 /// Name of the chain and of the set that hold the clients of one endpoint. Colons of IPv6
 /// addresses become dots: nft allows none in names.
 pub(crate) fn sticky(port: &ServicePortName, endpoint: SocketAddr) -> Arc<str> {
     let ip = endpoint.ip().to_string().replace(':', ".");
-    bounded(format!("sticky/{}__{ip}/{}", path(port), endpoint.port())).into()
+    let path = path(port);
+    bounded(format!("{STICKY_PREFIX}{path}__{ip}/{}", endpoint.port())).into()
 }
 
 /// `namespace/name/protocol/port`, as kube-proxy's nftables mode writes it.

@@ -15,7 +15,8 @@ use crate::apply::scope;
 use crate::bytes::{decode_addr, decode_endpoint, decode_key, prefix};
 use crate::definition;
 use crate::encode;
-use crate::name::{ChainName, TABLE};
+use crate::layout;
+use crate::name::{ChainName, STICKY_PREFIX, TABLE};
 use crate::object::{
     Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky, TABLE_COMMENT, family_word,
 };
@@ -115,6 +116,17 @@ fn table(connection: &mut Connection, family: IpFamily) -> Result<Objects, Reque
         objects.insert(key, object);
     }
     chains(connection, family, &mut objects)?;
+    // The kernel cannot move a base chain: the table has to go.
+    let moved = objects.iter().any(|(key, object)| match (key, object) {
+        (Key::Chain(_, ChainName::Standing(name)), Object::Chain(chain)) => {
+            chain.hook != layout::hook_of(*name)
+        }
+        (Key::Chain(_, ChainName::Standing(_)), _) => true,
+        _ => false,
+    });
+    if moved {
+        return Ok(Objects::from([(Key::Table(family), Object::Foreign)]));
+    }
     Ok(objects)
 }
 
@@ -132,6 +144,7 @@ fn declared(family: IpFamily, set: &Set) -> Option<(Key, Object)> {
     // A stranger's set under a name that we would not use is removed by the delta.
     let object = match same {
         true => Object::Sticky(sticky),
+        false if name.starts_with(STICKY_PREFIX) => return None,
         false => Object::Foreign,
     };
     Some((Key::NamedSet(family, name), object))

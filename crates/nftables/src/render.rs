@@ -11,6 +11,7 @@ use crate::object::{Key, Object};
 use crate::placement::Placement;
 use crate::pool::{endpoints_of, pool_chain};
 use crate::set::{Element, ElementKey, ElementValue, SetName};
+use crate::text::shared_comment;
 
 /// The objects of one service port. Exactly one of an element in `frontends` or `no-endpoints`
 /// exists for a frontend, or both when only near clients get through.
@@ -18,7 +19,7 @@ pub(crate) fn port(port: &PortPlan, placement: &Placement) -> Vec<(Key, Object)>
     let mut out = Render {
         port,
         placement,
-        label: port.key.name.to_string().into(),
+        label: shared_comment(&port.key.name.to_string().into()),
         objects: Vec::with_capacity(port.frontends.len() * 12 + 2),
     };
     for planned in &port.frontends {
@@ -173,7 +174,10 @@ impl Render<'_> {
             let endpoint = &pool.endpoints()[index as usize];
             let element = Element {
                 value: ElementValue::Endpoint(endpoint.addr),
-                comment: Some(endpoint.target.as_ref().unwrap_or(&self.label).clone()),
+                comment: Some(match &endpoint.target {
+                    Some(target) => shared_comment(target),
+                    None => self.label.clone(),
+                }),
             };
             self.objects.push((
                 Key::Element(family, endpoints, slot_key(frontend, slot)),
@@ -234,7 +238,9 @@ impl Render<'_> {
         if let Some(addr) = self.port.guarded_cluster_ip {
             let element = Element {
                 value: ElementValue::Member,
-                comment: Some(self.port.key.name.service.to_string().into()),
+                comment: Some(shared_comment(
+                    &self.port.key.name.service.to_string().into(),
+                )),
             };
             self.objects.push((
                 Key::Element(

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use sluice_core::model::IpFamily;
 
@@ -272,6 +273,15 @@ fn fields(out: &mut String, family: IpFamily, fields: Fields) -> fmt::Result {
         Fields::FrontendSource => {
             write!(out, "{ip} daddr . meta l4proto . th dport . {ip} saddr")
         }
+    }
+}
+
+/// [`comment`], shared as it is when nothing has to change: objects carry comments in the form in
+/// which the kernel gives them back.
+pub(crate) fn shared_comment(text: &Arc<str>) -> Arc<str> {
+    match comment(text) {
+        Cow::Borrowed(_) => text.clone(),
+        Cow::Owned(changed) => changed.into(),
     }
 }
 

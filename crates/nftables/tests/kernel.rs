@@ -190,7 +190,7 @@ fn whatever_a_stranger_did_is_undone() {
         let mut node = Node::with_examples();
         node.sync(&BTreeSet::new());
         let before = facts(&nft(&["list", "ruleset"]));
-        let deeds: [&[&str]; 12] = [
+        let deeds: [&[&str]; 15] = [
             &["flush ruleset"],
             &["delete table ip6 sluice"],
             &["flush chain ip sluice services"],
@@ -202,6 +202,16 @@ fn whatever_a_stranger_did_is_undone() {
             &["add element ip sluice cluster-ips { 10.96.77.77 }"],
             &["add element ip sluice service-cidrs { 172.20.0.0/15, 172.30.0.1-172.30.0.6 }"],
             &["flush map ip sluice endpoints"],
+            &[
+                "add map ip sluice mine { type inet_service : verdict; }",
+                "add chain ip sluice strange",
+                "add element ip sluice mine { 7 : jump strange }",
+            ],
+            &[
+                "delete chain ip sluice nat-prerouting",
+                "add chain ip sluice nat-prerouting { type nat hook prerouting priority -90; }",
+            ],
+            &["add set ip sluice sticky/strange { type ipv4_addr; size 16; }"],
             &[
                 "delete element ip sluice frontends { 10.96.10.1 . tcp . 80 }",
                 "add element ip sluice frontends { 10.96.10.1 . tcp . 80 : drop }",
@@ -364,5 +374,26 @@ fn a_look_is_saved_only_while_nobody_changes_anything() {
         assert!(!node.reconciler.is_undisturbed());
         node.resync();
         assert!(node.reconciler.is_undisturbed());
+    });
+}
+
+/// Names as long as Kubernetes permits, with session affinity, which makes the longest comments.
+#[test]
+fn the_longest_names_read_back_as_they_were_written() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        let name = format!("{}/{}", "n".repeat(63), "s".repeat(63));
+        let port = "p".repeat(63);
+        let mut events = Vec::new();
+        events.push(service(&format!("{name} 10.96.70.1 {port}:80 affinity=60")));
+        let pod = "d".repeat(250);
+        events.extend(endpoints(
+            &format!("{name}:{port}"),
+            &format!("10.244.0.5:80@*{pod}"),
+        ));
+        node.change(events);
+        let report = node.resync();
+        assert!(report.is_empty(), "{report:?}");
     });
 }

@@ -41,6 +41,9 @@ pub(crate) struct ProxyConfig {
 #[derive(Debug, Default)]
 struct Problems(Vec<String>);
 
+/// `IFNAMSIZ` without the NUL.
+const INTERFACE_NAME: usize = 15;
+
 impl Problems {
     fn push(&mut self, flag: &str, problem: impl std::fmt::Display) {
         self.0.push(format!("--{flag}: {problem}"));
@@ -104,6 +107,10 @@ impl NodeArgs {
             if value.is_empty() {
                 let mode = &self.detect_local_mode;
                 problems.push(flag, format!("--detect-local-mode {mode} needs it"));
+            }
+            if value.len() > INTERFACE_NAME {
+                let limit = format!("interface names have at most {INTERFACE_NAME} bytes");
+                problems.push(flag, format!("{value:?}: {limit}"));
             }
             value.into()
         };

@@ -134,3 +134,21 @@ fn a_fight_is_slowed_down_after_the_third_repair() {
     pace.begin(pace.resync_reason(now), now);
     assert!(!pace.is_fight(), "peace for ten seconds ends a fight");
 }
+
+#[test]
+fn a_look_that_is_spared_is_due_again_only_a_period_later() {
+    let now = Instant::now();
+    let mut pace = Pace::new(Periods::default());
+    pace.begin(None, now);
+    pace.succeed(now, true, false);
+    let later = now + 3600 * SECOND;
+    let reason = pace.resync_reason(later);
+    assert_eq!(reason, Some(Resync::Periodic));
+    pace.begin(reason, later);
+    pace.succeed(later, false, false);
+    assert_eq!(pace.resync_reason(later + SECOND), None);
+    assert_eq!(
+        pace.resync_reason(later + 3600 * SECOND),
+        Some(Resync::Periodic)
+    );
+}

@@ -131,6 +131,10 @@ fn each_mode_of_detection_needs_its_name() {
         "--detect-local-mode=InterfaceNamePrefix",
         &["--pod-interface-name-prefix: --detect-local-mode InterfaceNamePrefix needs it"],
     );
+    check(
+        "--detect-local-mode=BridgeInterface --pod-bridge-interface=sixteen-is-a-lot",
+        &["--pod-bridge-interface: \"sixteen-is-a-lot\": interface names have at most 15 bytes"],
+    );
 }
 
 #[test]
