@@ -166,6 +166,13 @@ pub(crate) fn prefix(first: IpAddr, last: IpAddr) -> Option<IpNet> {
     (net.network() == first && net.broadcast() == last).then_some(net)
 }
 
+/// The bytes of an address, in network byte order.
+pub(crate) fn octets(addr: IpAddr) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_addr(&mut out, addr);
+    out
+}
+
 fn put_addr(out: &mut Vec<u8>, addr: IpAddr) {
     match addr {
         IpAddr::V4(addr) => out.extend(addr.octets()),

@@ -8,6 +8,7 @@ use sluice_netlink::nftables::{
     Reject, Verdict,
 };
 
+use crate::bytes::octets;
 use crate::name::ChainName;
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
 
@@ -288,13 +289,6 @@ fn destination_bytes(out: &mut Vec<Expr>, family: IpFamily, net: &IpNet) {
     });
     let network = octets(net.network());
     compare(out, CmpOp::NotEqual, network[..usize::from(len)].to_vec());
-}
-
-fn octets(addr: std::net::IpAddr) -> Vec<u8> {
-    match addr {
-        std::net::IpAddr::V4(it) => it.octets().to_vec(),
-        std::net::IpAddr::V6(it) => it.octets().to_vec(),
-    }
 }
 
 fn operator(sense: Sense) -> CmpOp {

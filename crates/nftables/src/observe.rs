@@ -12,7 +12,7 @@ use sluice_netlink::nftables::{
 };
 
 use crate::apply::scope;
-use crate::bytes::{decode_addr, decode_endpoint, decode_key, prefix};
+use crate::bytes::{decode_addr, decode_endpoint, decode_key, octets, prefix};
 use crate::definition;
 use crate::encode;
 use crate::layout;
@@ -275,7 +275,7 @@ fn ranges(family: IpFamily, set: SetName, ends: Vec<RangeEnd>, objects: &mut Obj
         };
         let key = match prefix(first, last) {
             Some(net) => ElementKey::Range(net),
-            None => ElementKey::Foreign(octets(first), end.map(octets)),
+            None => ElementKey::Foreign(octets(first).into(), end.map(|it| octets(it).into())),
         };
         let element = Element {
             value: ElementValue::Member,
@@ -296,12 +296,5 @@ fn last_address(family: IpFamily) -> IpAddr {
     match family {
         IpFamily::V4 => IpAddr::V4(u32::MAX.into()),
         IpFamily::V6 => IpAddr::V6(u128::MAX.into()),
-    }
-}
-
-fn octets(addr: IpAddr) -> Box<[u8]> {
-    match addr {
-        IpAddr::V4(it) => it.octets().into(),
-        IpAddr::V6(it) => it.octets().into(),
     }
 }

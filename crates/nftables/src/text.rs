@@ -67,6 +67,14 @@ fn table(out: &mut String, family: IpFamily, objects: &BTreeMap<Key, Object>) ->
     writeln!(out, "}}\n")
 }
 
+/// nft's type of an address.
+fn address_type(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::V4 => "ipv4_addr",
+        IpFamily::V6 => "ipv6_addr",
+    }
+}
+
 fn set(
     out: &mut String,
     family: IpFamily,
@@ -77,10 +85,7 @@ fn set(
         ValueKind::Member => "set",
         ValueKind::Verdict | ValueKind::Endpoint => "map",
     };
-    let addr = match family {
-        IpFamily::V4 => "ipv4_addr",
-        IpFamily::V6 => "ipv6_addr",
-    };
+    let addr = address_type(family);
     let ip = family_word(family);
     writeln!(out, "\t{word} {name} {{")?;
     match name.key() {
@@ -137,10 +142,7 @@ fn element(out: &mut String, key: &ElementKey, element: &Element) -> fmt::Result
 }
 
 fn sticky(out: &mut String, family: IpFamily, name: &str, set: &Sticky) -> fmt::Result {
-    let addr = match family {
-        IpFamily::V4 => "ipv4_addr",
-        IpFamily::V6 => "ipv6_addr",
-    };
+    let addr = address_type(family);
     writeln!(out, "\tset {name} {{\n\t\ttype {addr}\n\t\tsize 65535")?;
     writeln!(out, "\t\tflags dynamic,timeout")?;
     writeln!(out, "\t\tcomment \"{}\"\n\t}}\n", comment(&set.comment))
