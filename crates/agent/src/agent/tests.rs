@@ -10,8 +10,8 @@ use std::thread;
 use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scale};
 use sluice_core::delta::Delta;
 use sluice_core::model::{
-    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName,
-    Object, ObjectKey, Protocol, Service, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName, Object,
+    ObjectKey, Protocol,
 };
 use sluice_core::plan::NodePlan;
 
@@ -193,26 +193,8 @@ fn name(name: &str) -> NamespacedName {
 
 /// A Service with one port, UDP or TCP by its name.
 fn service(service: &str, ip: &str) -> Event {
-    Event::Set(Object::Service(Arc::new(Service {
-        name: name(service),
-        created: None,
-        kind: ServiceKind::ClusterIp,
-        cluster_ips: ClusterIps::Assigned(vec![ip.parse().expect("an address")]),
-        external_ips: Vec::new(),
-        load_balancer: Vec::new(),
-        source_ranges: Vec::new(),
-        internal_policy: TrafficPolicy::Cluster,
-        external_policy: TrafficPolicy::Cluster,
-        affinity: SessionAffinity::None,
-        health_check_node_port: None,
-        proxy_name: None,
-        ports: vec![ServicePort {
-            name: "".into(),
-            protocol: protocol(service),
-            port: NonZeroU16::new(53).expect("not zero"),
-            node_port: None,
-        }],
-    })))
+    let protocol = protocol(service);
+    sluice_core::testing::service(&format!("{service} {ip} :53/{protocol}"))
 }
 
 fn protocol(service: &str) -> Protocol {
