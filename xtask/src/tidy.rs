@@ -12,12 +12,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("netlink", &[]),
     ("nftables", &["core", "netlink"]),
-    ("source", &["core"]),
-    ("agent", &["core", "netlink", "source"]),
+    ("yaml", &[]),
+    ("config", &["core", "yaml"]),
+    ("source", &["core", "yaml"]),
+    ("miniapi", &[]),
+    ("agent", &["core", "netlink"]),
     ("lab", &["core", "source"]),
     (
         "sluice",
-        &["agent", "core", "lab", "netlink", "nftables", "source"],
+        &[
+            "agent", "config", "core", "lab", "miniapi", "netlink", "nftables", "source",
+        ],
     ),
 ];
 

@@ -18,7 +18,6 @@ pub use intern::Interner;
 pub use node::{node, service_cidr};
 pub use service::service;
 
-pub(crate) use fault::{push_field, push_index, quoted};
 pub(crate) use name::displayable;
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ mod folder;
 mod load;
 mod manifest;
 mod watch;
-mod yaml;
 
 pub use error::SourceError;
 pub use load::{Loaded, load, parse};

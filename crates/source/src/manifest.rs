@@ -8,11 +8,10 @@ mod problem;
 use sluice_core::model::{Object, ObjectKey};
 
 use crate::convert::Interner;
-use crate::yaml::{self, Node, SyntaxError};
 use object::Reader;
+use sluice_yaml::{self as yaml, Node, SyntaxError};
 
 pub use problem::Problem;
-pub(crate) use problem::escaped;
 
 /// Largest file that is read.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use sluice_core::model::{Object, ObjectKey};
 
-use crate::manifest::{Entry, Manifest, Problem, escaped};
+use crate::manifest::{Entry, Manifest, Problem};
+use sluice_yaml::escaped;
 
 /// One file of the catalog.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use ipnet::IpNet;
 use sluice_core::model::Protocol;
 
-use super::fault::quoted;
+use sluice_yaml::quoted;
 
 /// Parses an address as Kubernetes does: leading zeros in IPv4 are decimal (`ParseIPSloppy` of
 /// k8s.io/utils/net). IPv4-mapped IPv6 is refused: it would be one address in two families.

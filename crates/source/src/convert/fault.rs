@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sluice_yaml::{push_field, push_index};
+
 /// One step of a field path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -32,23 +34,6 @@ impl Fault {
         }
         text
     }
-}
-
-/// Adds a field to a path: `.name`, or `[a/b]` for a name with a slash such as a label.
-pub(crate) fn push_field(path: &mut String, name: &str) {
-    if name.contains('/') {
-        *path += &format!("[{name}]");
-        return;
-    }
-    if !path.is_empty() {
-        path.push('.');
-    }
-    path.push_str(name);
-}
-
-/// Adds a position in a list to a path.
-pub(crate) fn push_index(path: &mut String, index: usize) {
-    *path += &format!("[{index}]");
 }
 
 impl fmt::Display for Fault {
@@ -145,13 +130,3 @@ impl Faults {
 
 /// Faults kept per object.
 const MAX_FAULTS: usize = 100;
-
-/// A foreign text in quotes, escaped and cut to a readable length.
-pub(crate) fn quoted(text: &str) -> String {
-    const MAX: usize = 64;
-    if text.chars().nth(MAX).is_none() {
-        return format!("{text:?}");
-    }
-    let head: String = text.chars().take(MAX).collect();
-    format!("{head:?}...")
-}

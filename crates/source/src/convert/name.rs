@@ -1,9 +1,10 @@
 //! Names: what the API server lets through, so that a name can stand in a rule comment.
 
-use super::fault::{At, Faults, quoted};
+use super::fault::{At, Faults};
 use crate::api::ObjectMeta;
 use crate::convert::Interner;
 use sluice_core::model::NamespacedName;
+use sluice_yaml::quoted;
 use std::sync::Arc;
 
 /// Checks a DNS label (RFC 1123): at most 63 of `[a-z0-9-]`, no dash at the ends.

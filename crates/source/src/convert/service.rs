@@ -8,9 +8,10 @@ use std::sync::Arc;
 use sluice_core::model::{Service, ServiceKind, SessionAffinity, TrafficPolicy};
 
 use super::address::{one_of, port};
-use super::fault::{At, Converted, Faults, quoted};
+use super::fault::{At, Converted, Faults};
 use super::{Interner, name};
 use crate::api;
+use sluice_yaml::quoted;
 
 /// Converts a Service.
 ///

@@ -90,7 +90,7 @@ pub(super) fn log_skipped(kind: &str) {
     // Kinds come from files: a bound keeps a hostile one from growing the set for ever.
     if seen.len() < 100 && !seen.contains(kind) {
         seen.insert(kind.to_owned());
-        let kind = crate::convert::quoted(kind);
+        let kind = sluice_yaml::quoted(kind);
         tracing::info!(%kind, "skipped objects of a kind that a proxy does not need");
     }
 }

@@ -1,7 +1,8 @@
 //! Field paths ↔ nodes.
 
-use crate::convert::{Fault, Step, push_field, push_index};
-use crate::yaml::{Node, Value};
+use crate::convert::{Fault, Step};
+use sluice_yaml::{Node, Value};
+use sluice_yaml::{push_field, push_index};
 
 /// Where a fault is.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::kind::{Document, Kind, log_skipped};
 use super::locate::{find, locate};
 use super::{Entry, Manifest, Problem, line};
-use crate::convert::{self, Converted, Interner, displayable, quoted};
-use crate::yaml::{self, Meaning, Node, Value};
+use crate::convert::{self, Converted, Interner, displayable};
+use sluice_yaml::{self as yaml, Meaning, Node, Value, quoted};
 
 /// Lists in lists that are followed.
 const MAX_LISTS: usize = 4;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sluice_yaml::escaped;
+
 use serde::Serialize;
 
 /// One problem of a manifest: where, and what.
@@ -35,13 +37,4 @@ impl fmt::Display for Problem {
         }
         Ok(())
     }
-}
-
-/// The text with control characters escaped: a problem is one line whatever a file is called.
-pub(crate) fn escaped(text: &str) -> String {
-    let escape = |it: char| match it.is_control() {
-        true => it.escape_default().collect::<String>(),
-        false => it.to_string(),
-    };
-    text.chars().map(escape).collect()
 }

@@ -6,8 +6,9 @@ use ipnet::IpNet;
 use sluice_core::model::{ClusterIps, IpFamily, IpMode, LoadBalancerIngress, ServiceKind};
 
 use super::super::address::{not_special, one_of, parse_ip, parse_net, routable};
-use super::super::fault::{At, Faults, quoted};
+use super::super::fault::{At, Faults};
 use crate::api;
+use sluice_yaml::quoted;
 
 pub(super) fn cluster_ips(
     spec: &api::ServiceSpec,

@@ -4,25 +4,29 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::Scalar;
-use crate::convert::{push_field, push_index};
+use super::text::{push_field, push_index};
 
 /// A place in a file. Lines and columns count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) line: u32,
-    pub(crate) column: u32,
+pub struct Place {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
 }
 
 /// One value and where it starts.
 #[derive(Debug)]
-pub(crate) struct Node<'a> {
-    pub(crate) place: Place,
-    pub(crate) value: Value<'a>,
+pub struct Node<'a> {
+    /// Where it begins.
+    pub place: Place,
+    /// What it is.
+    pub value: Value<'a>,
 }
 
 /// What a node holds.
 #[derive(Debug)]
-pub(crate) enum Value<'a> {
+pub enum Value<'a> {
     /// A text and how it was written.
     Scalar(Scalar<'a>),
     /// A list.
@@ -35,16 +39,18 @@ pub(crate) enum Value<'a> {
 
 /// A key of a mapping.
 #[derive(Clone, Debug)]
-pub(crate) struct Key<'a> {
-    pub(crate) place: Place,
-    pub(crate) text: Cow<'a, str>,
+pub struct Key<'a> {
+    /// Where it begins.
+    pub place: Place,
+    /// Its text, as a string.
+    pub text: Cow<'a, str>,
     /// An earlier entry of the mapping has the same key.
-    pub(crate) repeated: bool,
+    pub repeated: bool,
 }
 
 impl<'a> Node<'a> {
     /// The value, behind any alias.
-    pub(crate) fn value(&self) -> &Value<'a> {
+    pub fn value(&self) -> &Value<'a> {
         let mut value = &self.value;
         while let Value::Shared(node) = value {
             value = &node.value;
@@ -53,12 +59,12 @@ impl<'a> Node<'a> {
     }
 
     /// Identity of the value: equal for an alias and its anchor, as long as the tree lives.
-    pub(crate) fn id(&self) -> usize {
+    pub fn id(&self) -> usize {
         std::ptr::from_ref(self.value()).addr()
     }
 
     /// The entry of a mapping.
-    pub(crate) fn get(&self, key: &str) -> Option<&(Key<'a>, Node<'a>)> {
+    pub fn get(&self, key: &str) -> Option<&(Key<'a>, Node<'a>)> {
         match self.value() {
             Value::Map(entries) => entries.iter().find(|(it, _)| it.text == key),
             _ => None,
@@ -66,7 +72,7 @@ impl<'a> Node<'a> {
     }
 
     /// The text of a scalar entry of a mapping.
-    pub(crate) fn text(&self, key: &str) -> Option<&str> {
+    pub fn text(&self, key: &str) -> Option<&str> {
         match self.get(key)?.1.value() {
             Value::Scalar(scalar) => scalar.as_text(),
             _ => None,
@@ -75,7 +81,7 @@ impl<'a> Node<'a> {
 
     /// Every key below that an earlier one of its mapping has taken, with its path. Walks the
     /// whole tree: for documents that are known to have one.
-    pub(crate) fn repeated_keys(&self) -> Vec<(Place, String)> {
+    pub fn repeated_keys(&self) -> Vec<(Place, String)> {
         let mut found = Vec::new();
         self.walk_repeated(&mut String::new(), &mut found);
         found

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 /// A text from a file.
 #[derive(Clone, Debug)]
-pub(crate) struct Scalar<'a> {
+pub struct Scalar<'a> {
     /// The text, escapes resolved.
-    pub(crate) text: Cow<'a, str>,
+    pub text: Cow<'a, str>,
     /// Written without quotes, so it may mean something other than its text.
-    pub(crate) plain: bool,
+    pub plain: bool,
 }
 
 /// The meaning of a scalar under YAML 1.1 as sigs.k8s.io/yaml (go-yaml v2) has it, so that a
@@ -17,24 +17,29 @@ pub(crate) struct Scalar<'a> {
 /// `true yes on y` and their opposites are booleans, `0x50 0b101 0o17 017 1_000` are integers
 /// (a leading zero is octal), `8080.0 8e3` are floats; the rest, dates too, are strings.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Meaning {
+pub enum Meaning {
+    /// Nothing.
     Null,
+    /// True or false.
     Bool(bool),
+    /// A whole number.
     Int(i64),
+    /// A number with a fraction.
     Float(f64),
     /// Something like a number, but too large for 64 bits.
     Huge,
+    /// Anything else.
     Text,
 }
 
 impl Scalar<'_> {
     /// The text, if that is what the scalar means.
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    pub fn as_text(&self) -> Option<&str> {
         (self.meaning() == Meaning::Text).then_some(&*self.text)
     }
 
     /// What the scalar means.
-    pub(crate) fn meaning(&self) -> Meaning {
+    pub fn meaning(&self) -> Meaning {
         if !self.plain {
             return Meaning::Text;
         }

@@ -7,7 +7,7 @@ use super::build::Parsed;
 use super::{Key, MAX_DEPTH, MAX_NODES, Node, Place, Scalar, SyntaxError, Value};
 
 /// Reads the JSON values of a text, one after the other.
-pub(crate) fn parse_json(text: &str) -> Parsed<'_> {
+pub fn parse_json(text: &str) -> Parsed<'_> {
     let mut reader = Reader {
         text,
         at: 0,

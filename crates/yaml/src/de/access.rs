@@ -4,7 +4,7 @@ use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
 
 use super::{Error, Reader};
-use crate::yaml::{Key, Node};
+use crate::{Key, Node};
 
 pub(super) struct Items<'a, 'de> {
     pub(super) rest: std::slice::Iter<'de, Node<'de>>,

@@ -4,16 +4,16 @@
 //! inside its document.
 
 /// One document of a file.
-pub(crate) struct Chunk<'a> {
+pub struct Chunk<'a> {
     /// The bytes, with the `---` line they start with.
-    pub(crate) bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// Lines of the file before it.
-    pub(crate) lines_before: u32,
+    pub lines_before: u32,
 }
 
 /// Cuts a file at the lines that start a document. A chunk that holds only directives and
 /// comments belongs to the document that follows.
-pub(crate) fn documents(bytes: &[u8]) -> Vec<Chunk<'_>> {
+pub fn documents(bytes: &[u8]) -> Vec<Chunk<'_>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut chunks = Vec::new();
     let (mut start, mut start_line) = (0, 0);

@@ -6,17 +6,17 @@ use std::fmt;
 
 use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
 
+use super::text::quoted;
 use super::{Meaning, Node, Value};
-use crate::convert::quoted;
 use access::{Entries, Items};
 
 /// A value of the wrong type.
 #[derive(Clone, Debug)]
-pub(crate) struct TypeFault {
+pub struct TypeFault {
     /// [`Node::id`] of the value.
-    pub(crate) node: usize,
+    pub node: usize,
     /// What is wrong with it.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// Type errors reported per object.
@@ -24,7 +24,7 @@ const MAX_FAULTS: usize = 20;
 
 /// Reads an object and finds every type error in it, at most 20: a value that does not fit is
 /// reported, left out, and the rest is read again. `None` where even that gives no object.
-pub(crate) fn decode<T: DeserializeOwned>(node: &Node<'_>) -> (Option<T>, Vec<TypeFault>) {
+pub fn decode<T: DeserializeOwned>(node: &Node<'_>) -> (Option<T>, Vec<TypeFault>) {
     let mut faults: Vec<TypeFault> = Vec::new();
     let mut skip = Vec::new();
     while faults.len() < MAX_FAULTS {

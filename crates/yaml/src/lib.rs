@@ -9,28 +9,30 @@ mod json;
 mod node;
 mod scalar;
 mod split;
+mod text;
 
-pub(crate) use build::{Parsed, parse_yaml};
-pub(crate) use de::decode;
-pub(crate) use json::parse_json;
-pub(crate) use node::{Key, Node, Place, Value};
-pub(crate) use scalar::{Meaning, Scalar};
-pub(crate) use split::documents;
+pub use build::{Parsed, parse_yaml};
+pub use de::{TypeFault, decode};
+pub use json::parse_json;
+pub use node::{Key, Node, Place, Value};
+pub use scalar::{Meaning, Scalar};
+pub use split::{Chunk, documents};
+pub use text::{escaped, push_field, push_index, quoted};
 
 /// Why a document cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SyntaxError {
+pub struct SyntaxError {
     /// Where the reader stopped.
-    pub(crate) place: Place,
+    pub place: Place,
     /// What it did not like.
-    pub(crate) message: String,
+    pub message: String,
 }
 
 /// Deepest nesting: Kubernetes objects have about ten levels.
-pub(crate) const MAX_DEPTH: usize = 64;
+pub const MAX_DEPTH: usize = 64;
 
 /// Most nodes of one document, each alias counted as what it stands for.
-pub(crate) const MAX_NODES: usize = 5_000_000;
+pub const MAX_NODES: usize = 5_000_000;
 
 #[cfg(test)]
 mod tests;

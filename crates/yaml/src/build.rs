@@ -10,17 +10,17 @@ use super::{Key, MAX_DEPTH, MAX_NODES, Meaning, Node, Place, Scalar, SyntaxError
 
 /// What a text held.
 #[derive(Debug, Default)]
-pub(crate) struct Parsed<'a> {
+pub struct Parsed<'a> {
     /// The documents that are complete.
-    pub(crate) documents: Vec<Node<'a>>,
+    pub documents: Vec<Node<'a>>,
     /// Some mapping has a key twice: look at [`Node::repeated_keys`].
-    pub(crate) repeated_keys: bool,
+    pub repeated_keys: bool,
     /// Why reading stopped before the end.
-    pub(crate) error: Option<SyntaxError>,
+    pub error: Option<SyntaxError>,
 }
 
 /// Reads the documents of a text whose first line is line `lines_before + 1`.
-pub(crate) fn parse_yaml(text: &str, lines_before: u32) -> Parsed<'_> {
+pub fn parse_yaml(text: &str, lines_before: u32) -> Parsed<'_> {
     let mut builder = Builder {
         lines_before,
         ..Builder::default()

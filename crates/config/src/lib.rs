@@ -1,0 +1,1 @@
+//! KubeProxyConfiguration: reading, defaults, validation, meaning.

@@ -1,0 +1,1 @@
+//! A small Kubernetes API server in memory, for tests and benchmarks.
