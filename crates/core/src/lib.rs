@@ -14,6 +14,7 @@
 //! - Planning cannot fail: bad input becomes an [`issue::Issue`], and everything else stands.
 //! - The plan is a function of the objects, never of the order in which they arrived.
 
+pub mod announcement;
 pub mod backend;
 pub mod delta;
 pub mod endpoints;

@@ -14,7 +14,7 @@ pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlic
 pub use event::{Event, Object, ObjectKey};
 pub use name::{NamespacedName, ServicePortName};
 pub use network::{IpFamily, Protocol, UnknownProtocol};
-pub use node::{Node, ServiceCidr};
+pub use node::{LocalAddresses, Node, ServiceCidr};
 pub use service::{
     ClusterIps, IpMode, LoadBalancerIngress, Service, ServiceKind, ServicePort, SessionAffinity,
     TrafficPolicy,

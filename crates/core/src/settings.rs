@@ -23,8 +23,18 @@ pub struct Settings {
     pub local_detector: LocalDetector,
     /// Which addresses of the node answer on NodePorts.
     pub node_ports: NodePortAddresses,
-    /// The node's own primary addresses, used while no Node object names better ones.
+    /// The node's primary address of its family, whatever the Node object says (kube-proxy's
+    /// `--bind-address`, which binds nothing).
+    pub node_ip: Option<IpAddr>,
+    /// The node's own primary addresses, used while neither a Node object nor the machine
+    /// ([`LocalAddresses`](crate::model::LocalAddresses)) names better ones.
     pub fallback_node_ips: Vec<IpAddr>,
+    /// The `spec.externalIPs` that are served; `None` serves them all, as kube-proxy does
+    /// (CVE-2020-8554: whoever may write a Service may take any address).
+    pub external_ips: Option<Vec<IpNet>>,
+    /// Leaves out external IPs and load balancer addresses that are addresses of a node or lie in
+    /// its pods' ranges. Otherwise they are served, with an issue.
+    pub refuse_shadowing: bool,
 }
 
 impl Settings {
@@ -36,7 +46,10 @@ impl Settings {
             masquerade_mark: DEFAULT_MASQUERADE_MARK,
             local_detector: LocalDetector::None,
             node_ports: NodePortAddresses::Primary,
+            node_ip: None,
             fallback_node_ips: Vec::new(),
+            external_ips: None,
+            refuse_shadowing: false,
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::model::{EndpointSlice, NamespacedName, Node, Object, ObjectKey, Service, ServiceCidr};
+use crate::model::{
+    EndpointSlice, LocalAddresses, NamespacedName, Node, Object, ObjectKey, Service, ServiceCidr,
+};
 
 /// A Service and the slices that belong to it. Either may arrive first.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +23,8 @@ pub enum Touched {
     Services(Vec<NamespacedName>),
     /// A Node object.
     Node(Arc<str>),
+    /// The addresses of the machine.
+    LocalAddresses,
     /// The ranges ClusterIPs come from.
     ServiceCidrs,
 }
@@ -33,6 +37,7 @@ pub struct ClusterState {
     slice_owner: HashMap<NamespacedName, NamespacedName>,
     nodes: BTreeMap<Arc<str>, Arc<Node>>,
     cidrs: BTreeMap<Arc<str>, Arc<ServiceCidr>>,
+    local: LocalAddresses,
 }
 
 impl ClusterState {
@@ -51,6 +56,12 @@ impl ClusterState {
                 (old.as_ref() != Some(&cidr)).then_some(Touched::ServiceCidrs)
             }
         }
+    }
+
+    /// Stores the machine's addresses; `None` when they are not new.
+    pub fn set_local_addresses(&mut self, addresses: LocalAddresses) -> Option<Touched> {
+        let old = std::mem::replace(&mut self.local, addresses);
+        (old != self.local).then_some(Touched::LocalAddresses)
     }
 
     /// Forgets an object; `None` when it was not known.
@@ -91,6 +102,11 @@ impl ClusterState {
     /// The Node of this name.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
         self.nodes.get(name)
+    }
+
+    /// The machine's own addresses.
+    pub fn local_addresses(&self) -> &LocalAddresses {
+        &self.local
     }
 
     /// Every ServiceCIDR.

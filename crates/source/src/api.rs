@@ -13,8 +13,8 @@ mod service_cidr;
 pub use endpoint_slice::{
     Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, HintName, TargetRef,
 };
-pub use meta::{Labels, ObjectMeta};
-pub use node::{Node, NodeAddress, NodeSpec, NodeStatus};
+pub use meta::{Annotations, Labels, ObjectMeta};
+pub use node::{Node, NodeAddress, NodeSpec, NodeStatus, Taint};
 pub use service::{
     AffinityConfig, ClientIpConfig, Ingress, LoadBalancerStatus, Service, ServicePort, ServiceSpec,
     ServiceStatus,

@@ -224,6 +224,7 @@ fn slice(service: &str, endpoints: &[&str]) -> Event {
             port: NonZeroU16::new(5353).expect("not zero"),
         }],
         endpoints: endpoints.iter().map(endpoint).collect(),
+        triggered: None,
     })))
 }
 

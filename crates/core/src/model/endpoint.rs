@@ -21,6 +21,9 @@ pub struct EndpointSlice {
     pub ports: Vec<EndpointPort>,
     /// `endpoints`, without those that have no address.
     pub endpoints: Vec<Endpoint>,
+    /// Annotation `endpoints.kubernetes.io/last-change-trigger-time` in milliseconds since the
+    /// Unix epoch: when the change happened that this version of the slice reports.
+    pub triggered: Option<i64>,
 }
 
 /// `addressType` of an EndpointSlice.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::model::{EndpointSlice, NamespacedName, Node, Service, ServiceCidr};
+use crate::model::{EndpointSlice, LocalAddresses, NamespacedName, Node, Service, ServiceCidr};
 
 /// One statement of a source about the cluster.
 ///
@@ -23,6 +23,8 @@ pub enum Event {
         /// Every problem there, object and field named.
         problems: Vec<String>,
     },
+    /// The addresses of the machine: replaces what was said before.
+    LocalAddresses(LocalAddresses),
     /// The first complete list has been delivered. Nothing is programmed before: half a cluster
     /// would delete the other half's rules.
     Synced,

@@ -1,5 +1,6 @@
 //! Cluster-scoped objects: nodes and the ranges that ClusterIPs come from.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -17,6 +18,9 @@ pub struct Node {
     pub zone: Option<Arc<str>>,
     /// `spec.podCIDRs` (or the older `spec.podCIDR`).
     pub pod_cidrs: Vec<IpNet>,
+    /// Is being deleted (`metadata.deletionTimestamp`), or the cluster autoscaler is about to
+    /// (taint `ToBeDeletedByClusterAutoscaler`): load balancers should look elsewhere (KEP-3836).
+    pub leaving: bool,
 }
 
 /// A ServiceCIDR (networking.k8s.io/v1): a range that ClusterIPs are allocated from.
@@ -26,4 +30,14 @@ pub struct ServiceCidr {
     pub name: Arc<str>,
     /// `spec.cidrs`.
     pub cidrs: Vec<IpNet>,
+}
+
+/// The addresses of the machine itself, as its kernel has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalAddresses {
+    /// Every address of every interface, loopback included.
+    pub all: BTreeSet<IpAddr>,
+    /// The addresses it sends from along the default route, one of each family at most: the
+    /// node's own while no Node object names better ones.
+    pub default_route: Vec<IpAddr>,
 }

@@ -113,14 +113,14 @@ fn family_plan(
     node: Option<&Node>,
     family: IpFamily,
 ) -> FamilyPlan {
+    let machine = &state.local_addresses().default_route;
     let addresses = match node {
         Some(node) if !node.addresses.is_empty() => &node.addresses,
+        _ if !machine.is_empty() => machine,
         _ => &settings.fallback_node_ips,
     };
-    let node_ip = addresses
-        .iter()
-        .copied()
-        .find(|ip| IpFamily::of(ip) == family);
+    let mut addresses = settings.node_ip.iter().chain(addresses).copied();
+    let node_ip = addresses.find(|ip| IpFamily::of(ip) == family);
     let local_traffic = local_traffic(&settings.local_detector, node, family);
     let service_cidrs: Vec<IpNet> = state
         .service_cidrs()

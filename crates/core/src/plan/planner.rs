@@ -123,6 +123,7 @@ impl Planner {
                 self.problems.insert(origin, problems);
                 None
             }
+            Event::LocalAddresses(addresses) => self.state.set_local_addresses(addresses),
             Event::Synced => {
                 self.synced = true;
                 None
@@ -132,7 +133,7 @@ impl Planner {
             None => {}
             Some(Touched::Services(names)) => self.dirty.extend(names),
             Some(Touched::Node(name)) => self.node_dirty |= name == self.settings.node_name,
-            Some(Touched::ServiceCidrs) => self.node_dirty = true,
+            Some(Touched::ServiceCidrs | Touched::LocalAddresses) => self.node_dirty = true,
         }
     }
 

@@ -30,7 +30,7 @@ fn final_objects(events: &[Event]) -> BTreeMap<ObjectKey, Event> {
             Event::Delete(key) => {
                 objects.remove(key);
             }
-            Event::Problems { .. } | Event::Synced => {}
+            Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => {}
         }
     }
     objects
@@ -40,7 +40,7 @@ fn key(event: &Event) -> Option<ObjectKey> {
     match event {
         Event::Set(object) => Some(object.key()),
         Event::Delete(key) => Some(key.clone()),
-        Event::Problems { .. } | Event::Synced => None,
+        Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => None,
     }
 }
 

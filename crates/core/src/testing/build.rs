@@ -173,6 +173,7 @@ pub fn slices(slice: &str, port: &str, endpoints: &str) -> Vec<Event> {
                 port: NonZeroU16::new(number).expect("endpoints of tests have a port"),
             }],
             endpoints,
+            triggered: None,
         };
         Event::Set(Object::EndpointSlice(Arc::new(slice)))
     });
@@ -224,6 +225,7 @@ pub fn node(text: &str) -> Event {
         addresses: Vec::new(),
         zone: None,
         pod_cidrs: Vec::new(),
+        leaving: false,
     };
     for word in words {
         match (word.strip_prefix("zone="), word.contains('/')) {

@@ -246,6 +246,7 @@ fn slice() -> impl Strategy<Value = EndpointSlice> {
             address_type,
             ports,
             endpoints,
+            triggered: None,
         },
     )
 }
@@ -262,6 +263,7 @@ fn node() -> impl Strategy<Value = Node> {
             addresses,
             zone,
             pod_cidrs: cidrs.iter().copied().map(net).collect(),
+            leaving: false,
         },
     )
 }

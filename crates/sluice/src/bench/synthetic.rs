@@ -81,6 +81,7 @@ pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
             port: port(ENDPOINT_PORT),
         }],
         endpoints: endpoints.collect(),
+        triggered: None,
     };
     Event::Set(Object::EndpointSlice(Arc::new(slice)))
 }

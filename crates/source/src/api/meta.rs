@@ -14,11 +14,16 @@ pub struct ObjectMeta {
     pub namespace: Option<String>,
     /// `creationTimestamp`, RFC 3339.
     pub creation_timestamp: Option<String>,
+    /// `deletionTimestamp`, RFC 3339: the object is being deleted.
+    pub deletion_timestamp: Option<String>,
     /// `resourceVersion`, for list and watch.
     pub resource_version: Option<String>,
     /// `labels` that mean something to a proxy.
     #[serde(deserialize_with = "nullable")]
     pub labels: Labels,
+    /// `annotations` that mean something to a proxy.
+    #[serde(deserialize_with = "nullable")]
+    pub annotations: Annotations,
 }
 
 /// The labels a proxy looks at.
@@ -37,4 +42,13 @@ pub struct Labels {
     /// The zone of a Node.
     #[serde(rename = "topology.kubernetes.io/zone")]
     pub zone: Option<String>,
+}
+
+/// The annotations a proxy looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Annotations {
+    /// When the change happened that this version of an EndpointSlice reports, RFC 3339.
+    #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
+    pub trigger_time: Option<String>,
 }

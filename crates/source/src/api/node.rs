@@ -29,6 +29,17 @@ pub struct NodeSpec {
     /// `podCIDRs`.
     #[serde(rename = "podCIDRs", deserialize_with = "nullable")]
     pub pod_cidrs: Vec<String>,
+    /// `taints`.
+    #[serde(deserialize_with = "nullable")]
+    pub taints: Vec<Taint>,
+}
+
+/// One of `spec.taints`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Taint {
+    /// `key`.
+    pub key: Option<String>,
 }
 
 /// `status` of a Node.

@@ -40,8 +40,16 @@ pub fn endpoint_slice(api: &api::EndpointSlice, names: &mut Interner) -> Convert
             address_type,
             ports,
             endpoints,
+            triggered: triggered(&api.metadata),
         });
     faults.finish(object)
+}
+
+/// Only measured by, so one that cannot be read is no problem of the slice.
+fn triggered(metadata: &api::ObjectMeta) -> Option<i64> {
+    let text = metadata.annotations.trigger_time.as_deref()?;
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(time.as_millisecond())
 }
 
 fn address_type(text: Option<&str>, faults: &mut Faults) -> Option<AddressType> {

@@ -32,8 +32,18 @@ pub fn node(api: &api::Node, names: &mut Interner) -> Converted<Node> {
         addresses,
         zone: zone.filter(|it| !it.is_empty()).map(|it| names.share(it)),
         pod_cidrs,
+        leaving: is_leaving(api),
     });
     faults.finish(object)
+}
+
+/// The taint of the cluster autoscaler's last step (KEP-3836).
+const AUTOSCALER_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+
+fn is_leaving(api: &api::Node) -> bool {
+    let mut taints = api.spec.taints.iter();
+    api.metadata.deletion_timestamp.is_some()
+        || taints.any(|it| it.key.as_deref() == Some(AUTOSCALER_TAINT))
 }
 
 /// Every InternalIP, then every ExternalIP: the first of a family is primary.

@@ -120,6 +120,7 @@ fn brief(event: &Event) -> String {
         },
         Event::Delete(key) => format!("-{key}"),
         Event::Problems { origin, problems } => format!("!{origin}[{}]", problems.join("|")),
+        Event::LocalAddresses(_) => "addresses".to_owned(),
         Event::Synced => "synced".to_owned(),
     }
 }
