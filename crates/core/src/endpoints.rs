@@ -24,7 +24,8 @@ pub struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
-    fn is_ready(&self) -> bool {
+    /// May get new connections.
+    pub fn is_ready(&self) -> bool {
         self.endpoint.conditions.ready
     }
 

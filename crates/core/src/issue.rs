@@ -3,8 +3,10 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use crate::model::{NamespacedName, ServicePortName};
-use crate::plan::Frontend;
+use crate::plan::{Frontend, Role};
 
 /// A problem that planning found. Everything else stands; status shows the issue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,6 +34,37 @@ pub enum Issue {
         /// The Service.
         service: NamespacedName,
     },
+    /// An external IP is not among those that the operator allows.
+    ExternalIpNotAllowed {
+        /// The Service.
+        service: NamespacedName,
+        /// The address, which is not served.
+        addr: IpAddr,
+    },
+    /// A Service takes an address that somebody else has already.
+    Shadows {
+        /// The Service.
+        service: NamespacedName,
+        /// Where the Service names the address.
+        role: Role,
+        /// The address.
+        addr: IpAddr,
+        /// Whose it is.
+        shadowed: Shadowed,
+        /// The address is not served.
+        refused: bool,
+    },
+    /// A Service asks for more than one Service may; it is not served.
+    TooLarge {
+        /// The Service.
+        service: NamespacedName,
+        /// Of what there is too much.
+        what: &'static str,
+        /// How many it asks for.
+        asked: usize,
+        /// How many one Service may have.
+        limit: usize,
+    },
     /// There is no Node object for this node, so topology hints and NodePort addresses cannot
     /// follow it.
     NoNode {
@@ -40,13 +73,38 @@ pub enum Issue {
     },
 }
 
+/// Whose address a Service takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shadowed {
+    /// This node's.
+    Node,
+    /// A pod's, maybe: it lies in this range.
+    Pods(IpNet),
+}
+
 impl Issue {
+    /// The Service that has the problem; `None` when it is the node's.
+    pub fn service(&self) -> Option<&NamespacedName> {
+        match self {
+            Self::FrontendTaken { loser, .. } => Some(&loser.service),
+            Self::ClusterIpShared { other, .. } => Some(other),
+            Self::NoClusterIp { service }
+            | Self::ExternalIpNotAllowed { service, .. }
+            | Self::Shadows { service, .. }
+            | Self::TooLarge { service, .. } => Some(service),
+            Self::NoNode { .. } => None,
+        }
+    }
+
     /// A word for the kind of issue, for metrics and scripts.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::FrontendTaken { .. } => "FrontendTaken",
             Self::ClusterIpShared { .. } => "ClusterIPShared",
             Self::NoClusterIp { .. } => "NoClusterIP",
+            Self::ExternalIpNotAllowed { .. } => "ExternalIPNotAllowed",
+            Self::Shadows { .. } => "Shadows",
+            Self::TooLarge { .. } => "TooLarge",
             Self::NoNode { .. } => "NoNode",
         }
     }
@@ -76,6 +134,44 @@ impl fmt::Display for Issue {
                 f,
                 "Service {service}: spec.clusterIP: is empty and nothing here allocates one: set \
                  an address, or None for a headless Service"
+            ),
+            Self::ExternalIpNotAllowed { service, addr } => write!(
+                f,
+                "Service {service}: spec.externalIPs: {addr} is not allowed on this node \
+                 (--external-ip-allow): it is not served"
+            ),
+            Self::Shadows {
+                service,
+                role,
+                addr,
+                shadowed,
+                refused,
+            } => {
+                let field = match role {
+                    Role::ClusterIp => "spec.clusterIPs",
+                    Role::LoadBalancer => "status.loadBalancer.ingress",
+                    Role::ExternalIp => "spec.externalIPs",
+                    Role::NodePort => "spec.ports.nodePort",
+                };
+                write!(f, "Service {service}: {field}: {addr} ")?;
+                match shadowed {
+                    Shadowed::Node => write!(f, "is an address of this node")?,
+                    Shadowed::Pods(net) => write!(f, "lies in the pods' range {net}")?,
+                }
+                f.write_str(match refused {
+                    true => ": it is not served (--refuse-shadowing-vips)",
+                    false => ": its ports lead to the Service now",
+                })
+            }
+            Self::TooLarge {
+                service,
+                what,
+                asked,
+                limit,
+            } => write!(
+                f,
+                "Service {service}: {asked} {what} are more than one Service may have ({limit}): \
+                 it is not served"
             ),
             Self::NoNode { name } => write!(
                 f,

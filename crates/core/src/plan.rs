@@ -4,8 +4,11 @@
 //! no chain, no mark handling and no map. [`Planner`] keeps one up to date at the cost of what
 //! changed.
 
+mod admission;
 mod claims;
 mod frontend;
+mod health_check;
+mod limit;
 mod node;
 mod planner;
 mod pool;
@@ -18,10 +21,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::model::NamespacedName;
+
 pub use claims::Claims;
 pub use frontend::{Frontend, Role, Route, Verdict};
+pub use health_check::HealthCheck;
 pub use node::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
-pub(crate) use planner::ports;
 pub use planner::{Changes, Planner, PortChange};
 pub use pool::{Pool, PoolEndpoint, Scope};
 pub(crate) use port::external_policy;
@@ -34,6 +39,8 @@ pub struct Plan {
     pub node: NodePlan,
     /// Every service port that has something to do, by key.
     pub ports: BTreeMap<PortKey, Arc<PortPlan>>,
+    /// Load balancers ask about these Services, each on a port of its own.
+    pub health_checks: BTreeMap<NamespacedName, HealthCheck>,
     /// Who owns which frontend and ClusterIP.
     pub claims: Claims,
 }

@@ -2,7 +2,7 @@
 
 use crate::lookup::{HostAddresses, Packet};
 use crate::model::{ClusterIps, IpFamily, IpMode, Service, ServiceKind};
-use crate::plan::{Frontend, Planner, PortKey, ports};
+use crate::plan::{Frontend, Planner, PortKey};
 
 /// A sentence for each Service that has to do with the packet but does not get it.
 pub(super) fn notes(
@@ -77,7 +77,7 @@ fn wants(
     let family = IpFamily::of(&packet.destination);
     let mut notes = Vec::new();
     let mut others = Vec::new();
-    let wanted = ports(service, family).flat_map(|(key, wanted)| {
+    let wanted = planner.ports(service, family).flat_map(|(key, wanted)| {
         let frontends = wanted.into_iter().map(|it| it.frontend);
         frontends.map(move |it| (key.clone(), it))
     });

@@ -1,6 +1,7 @@
 //! The part of the plan that depends on the node and not on any Service.
 
-use std::net::IpAddr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -94,6 +95,28 @@ impl NodePlan {
             IpFamily::V4 => &self.families[0],
             IpFamily::V6 => &self.families[1],
         }
+    }
+
+    /// Where the node answers load balancers that ask about a Service: on every address that has
+    /// NodePorts, written as the unspecified address where that is all of a family.
+    pub fn health_check_addresses(&self, local: &BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+        let mut addresses = BTreeSet::new();
+        for family in IpFamily::ALL {
+            match &self.family(family).node_ports {
+                NodePortMatch::AnyLocal => {
+                    addresses.insert(match family {
+                        IpFamily::V4 => Ipv4Addr::UNSPECIFIED.into(),
+                        IpFamily::V6 => Ipv6Addr::UNSPECIFIED.into(),
+                    });
+                }
+                NodePortMatch::LocalWithin(nets) => {
+                    let inside = |ip: &&IpAddr| nets.iter().any(|net| net.contains(*ip));
+                    addresses.extend(local.iter().filter(inside));
+                }
+                NodePortMatch::Only(ip) => addresses.extend(ip),
+            }
+        }
+        addresses
     }
 
     /// The node's part of the plan: a pure function of the operator's choices and the objects.

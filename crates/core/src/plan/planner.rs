@@ -1,6 +1,7 @@
 //! Keeps a [`Plan`] up to date at the cost of what changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -9,9 +10,11 @@ use crate::issue::Issue;
 use crate::model::{
     ClusterIps, Event, IpFamily, NamespacedName, Protocol, Service, ServiceKind, ServicePortName,
 };
+use crate::plan::admission::Admission;
 use crate::plan::claims::{Claim, Claimant};
-use crate::plan::port::{Inputs, Wanted, cluster_ip, is_served, plan_port, wanted};
-use crate::plan::{NodePlan, Plan, PortKey, PortPlan};
+use crate::plan::limit::{too_many_endpoints, too_many_frontends};
+use crate::plan::port::{Inputs, Wanted, addresses, cluster_ip, is_served, plan_port, wanted};
+use crate::plan::{Frontend, HealthCheck, NodePlan, Plan, PortKey, PortPlan, Role};
 use crate::settings::Settings;
 use crate::state::{ClusterState, Touched};
 
@@ -22,6 +25,8 @@ pub struct Changes {
     pub ports: BTreeMap<PortKey, PortChange>,
     /// The node's own part is different.
     pub node: bool,
+    /// The health checks are different.
+    pub health_checks: bool,
 }
 
 /// A service port before and after.
@@ -36,7 +41,7 @@ pub struct PortChange {
 impl Changes {
     /// Nothing changed.
     pub fn is_empty(&self) -> bool {
-        self.ports.is_empty() && !self.node
+        self.ports.is_empty() && !self.node && !self.health_checks
     }
 }
 
@@ -49,6 +54,7 @@ pub struct Planner {
     settings: Settings,
     state: ClusterState,
     plan: Plan,
+    admission: Admission,
     /// What each Service claims, to take back what it no longer asks for.
     claimed: BTreeMap<NamespacedName, Vec<(Claim, Claimant)>>,
     service_issues: BTreeMap<NamespacedName, Vec<Issue>>,
@@ -65,6 +71,7 @@ impl Planner {
             settings,
             state: ClusterState::default(),
             plan: Plan::default(),
+            admission: Admission::default(),
             claimed: BTreeMap::new(),
             service_issues: BTreeMap::new(),
             problems: BTreeMap::new(),
@@ -77,6 +84,15 @@ impl Planner {
     /// The operator's choices.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Other choices from now on. Everything is planned again; what comes out equal is no change.
+    pub fn configure(&mut self, settings: Settings) {
+        if settings != self.settings {
+            self.settings = settings;
+            self.node_dirty = true;
+            self.soil_services();
+        }
     }
 
     /// The state as the sources describe it.
@@ -155,6 +171,11 @@ impl Planner {
     }
 
     fn replan_node(&mut self, changes: &mut Changes) {
+        let admission = Admission::new(&self.settings, &self.state);
+        if admission != self.admission {
+            self.admission = admission;
+            self.soil_services();
+        }
         let node = NodePlan::new(&self.settings, &self.state);
         if node == self.plan.node {
             return;
@@ -166,11 +187,16 @@ impl Planner {
                 .into_iter()
                 .all(|it| node.family(it).node_ip == old.family(it).node_ip);
         if !same_place {
-            let all = self.state.services();
-            self.dirty.extend(all.map(|(name, _)| name.clone()));
+            self.soil_services();
         }
         self.plan.node = node;
         changes.node = true;
+    }
+
+    /// Every Service has to be planned again.
+    fn soil_services(&mut self) {
+        let all = self.state.services();
+        self.dirty.extend(all.map(|(name, _)| name.clone()));
     }
 
     /// Brings the claims of one Service up to date; `affected` gets the Services that
@@ -199,8 +225,8 @@ impl Planner {
             return claims;
         };
         for family in IpFamily::ALL {
-            let mut guard = cluster_ip(service, family);
-            for (key, wanted) in ports(service, family) {
+            let mut guard = self.guarded(service, family);
+            for (key, wanted) in self.ports(service, family) {
                 let claimant = Claimant::new(service.created, key);
                 if let Some(addr) = guard.take() {
                     claims.push((Claim::ClusterIp(addr), claimant.clone()));
@@ -215,6 +241,7 @@ impl Planner {
     fn replan_service(&mut self, name: &NamespacedName, changes: &mut Changes) {
         let mut issues = Vec::new();
         let mut planned = self.plan_service(name, &mut issues);
+        self.renew_health_check(name, changes);
         match issues.is_empty() {
             true => self.service_issues.remove(name),
             false => self.service_issues.insert(name.clone(), issues),
@@ -241,6 +268,18 @@ impl Planner {
         }
     }
 
+    fn renew_health_check(&mut self, name: &NamespacedName, changes: &mut Changes) {
+        let service = self.served(name).zip(self.state.service(name));
+        let new = service
+            .and_then(|(service, entry)| HealthCheck::of(entry, service, &self.settings.node_name));
+        let all = &mut self.plan.health_checks;
+        let old = match new {
+            Some(check) => all.insert(name.clone(), check),
+            None => all.remove(name),
+        };
+        changes.health_checks |= old != new;
+    }
+
     fn plan_service(
         &self,
         name: &NamespacedName,
@@ -248,12 +287,17 @@ impl Planner {
     ) -> BTreeMap<PortKey, PortPlan> {
         let mut planned = BTreeMap::new();
         let Some(service) = self.served(name) else {
-            issues.extend(self.unassigned(name));
+            issues.extend(self.unserved(name));
             return planned;
         };
         let Some(entry) = self.state.service(name) else {
             return planned;
         };
+        if let Some(issue) = too_many_endpoints(service, entry) {
+            issues.push(issue);
+            return planned;
+        }
+        issues.extend(self.objections(service));
         let inputs = Inputs {
             entry,
             service,
@@ -262,7 +306,7 @@ impl Planner {
         };
         let claims = &self.plan.claims;
         for family in IpFamily::ALL {
-            let address = cluster_ip(service, family);
+            let address = self.guarded(service, family);
             // One that claims no port claims no ClusterIP either, and would not hear of changes.
             if !service.ports.is_empty()
                 && let Some(addr) = address
@@ -275,7 +319,7 @@ impl Planner {
                     other: name.clone(),
                 });
             }
-            for (key, wanted) in ports(service, family) {
+            for (key, wanted) in self.ports(service, family) {
                 let owned = owned(claims, &key, &wanted, issues);
                 let guarded = address.filter(|ip| claims.cluster_ip_owner(*ip) == Some(&key));
                 if !owned.is_empty() || guarded.is_some() {
@@ -296,7 +340,7 @@ impl Planner {
             node: &self.plan.node,
             node_name: &self.settings.node_name,
         };
-        let (_, wanted) = ports(service, key.family).find(|(it, _)| it == key)?;
+        let (_, wanted) = self.ports(service, key.family).find(|(it, _)| it == key)?;
         let candidates = inputs.candidates(key);
         let categorized = inputs.categorize(&candidates, &wanted);
         Some((candidates, categorized))
@@ -304,16 +348,58 @@ impl Planner {
 
     fn served(&self, name: &NamespacedName) -> Option<&Service> {
         let service = self.state.service(name)?.service.as_deref()?;
-        is_served(service).then_some(service)
+        (is_served(service) && too_many_frontends(service).is_none()).then_some(service)
     }
 
-    fn unassigned(&self, name: &NamespacedName) -> Option<Issue> {
+    /// What is wrong with a Service that is not served at all.
+    fn unserved(&self, name: &NamespacedName) -> Option<Issue> {
         let service = self.state.service(name)?.service.as_deref()?;
+        if is_served(service) {
+            return too_many_frontends(service);
+        }
         let ours = service.proxy_name.is_none() && service.kind != ServiceKind::ExternalName;
         let unassigned = matches!(service.cluster_ips, ClusterIps::Unassigned);
         (ours && unassigned).then(|| Issue::NoClusterIp {
             service: name.clone(),
         })
+    }
+
+    /// The ClusterIP whose undefined ports a Service refuses.
+    fn guarded(&self, service: &Service, family: IpFamily) -> Option<IpAddr> {
+        let ip = cluster_ip(service, family)?;
+        self.admission.admits(Role::ClusterIp, ip).then_some(ip)
+    }
+
+    /// What people should know about the addresses that a Service names, each told once.
+    fn objections(&self, service: &Service) -> Vec<Issue> {
+        let all = IpFamily::ALL.into_iter();
+        let all = all.flat_map(|family| addresses(service, family));
+        let issues = all.filter_map(|(ip, role)| self.admission.issue(&service.name, role, ip));
+        let issues: BTreeSet<Issue> = issues.collect();
+        issues.into_iter().collect()
+    }
+
+    /// The ports of a Service with the frontends that each asks for and may have in one family.
+    pub(crate) fn ports(
+        &self,
+        service: &Service,
+        family: IpFamily,
+    ) -> impl Iterator<Item = (PortKey, Vec<Wanted>)> {
+        let admitted = |it: &Wanted| match it.frontend {
+            Frontend::Address { addr, .. } => self.admission.admits(it.role, addr),
+            Frontend::NodePort { .. } => true,
+        };
+        let all = service.ports.iter().map(move |port| {
+            let name = ServicePortName {
+                service: service.name.clone(),
+                port: port.name.clone(),
+                protocol: port.protocol,
+            };
+            let mut wanted = wanted(service, port, family);
+            wanted.retain(admitted);
+            (PortKey { name, family }, wanted)
+        });
+        all.filter(|(_, wanted)| !wanted.is_empty())
     }
 
     fn planned_keys(&self, name: &NamespacedName) -> Vec<PortKey> {
@@ -331,22 +417,6 @@ impl Planner {
             .cloned()
             .collect()
     }
-}
-
-/// The ports of a Service with the frontends each asks for in one family.
-pub(crate) fn ports(
-    service: &Service,
-    family: IpFamily,
-) -> impl Iterator<Item = (PortKey, Vec<Wanted>)> {
-    let all = service.ports.iter().map(move |port| {
-        let name = ServicePortName {
-            service: service.name.clone(),
-            port: port.name.clone(),
-            protocol: port.protocol,
-        };
-        (PortKey { name, family }, wanted(service, port, family))
-    });
-    all.filter(|(_, wanted)| !wanted.is_empty())
 }
 
 /// The frontends that a port has for itself; an issue for each that it has not.

@@ -115,13 +115,28 @@ pub(crate) fn cluster_ip(service: &Service, family: IpFamily) -> Option<IpAddr> 
     }
 }
 
+/// The addresses that a Service names in one family, the ClusterIP first; none without one.
+pub(crate) fn addresses(
+    service: &Service,
+    family: IpFamily,
+) -> impl Iterator<Item = (IpAddr, Role)> {
+    let cluster_ip = cluster_ip(service, family);
+    let load_balancer = virtual_ips(service).map(|ip| (ip, Role::LoadBalancer));
+    let external = service.external_ips.iter();
+    let external = external.map(|ip| (*ip, Role::ExternalIp));
+    let others = load_balancer.chain(external);
+    let others = others.filter(move |(ip, _)| cluster_ip.is_some() && IpFamily::of(ip) == family);
+    let cluster_ip = cluster_ip.map(|ip| (ip, Role::ClusterIp));
+    cluster_ip.into_iter().chain(others)
+}
+
 /// The frontends a service port asks for in one family, each once, the ClusterIP first.
 pub(crate) fn wanted(service: &Service, port: &ServicePort, family: IpFamily) -> Vec<Wanted> {
-    let Some(cluster_ip) = cluster_ip(service, family) else {
+    if cluster_ip(service, family).is_none() {
         return Vec::new();
-    };
+    }
     let protocol = port.protocol;
-    let address = |addr, role| Wanted {
+    let address = |(addr, role)| Wanted {
         frontend: Frontend::Address {
             addr,
             port: port.port.get(),
@@ -129,21 +144,7 @@ pub(crate) fn wanted(service: &Service, port: &ServicePort, family: IpFamily) ->
         },
         role,
     };
-    let of_family = |ip: &IpAddr| IpFamily::of(ip) == family;
-    let mut all = vec![address(cluster_ip, Role::ClusterIp)];
-    all.extend(
-        virtual_ips(service)
-            .filter(of_family)
-            .map(|ip| address(ip, Role::LoadBalancer)),
-    );
-    all.extend(
-        service
-            .external_ips
-            .iter()
-            .copied()
-            .filter(of_family)
-            .map(|ip| address(ip, Role::ExternalIp)),
-    );
+    let mut all: Vec<Wanted> = addresses(service, family).map(address).collect();
     all.extend(port.node_port.map(|node_port| Wanted {
         frontend: Frontend::NodePort {
             family,

@@ -11,12 +11,15 @@ use crate::settings::Settings;
 use crate::testing::{arbitrary_events, arbitrary_settings, planner};
 
 type Ports = BTreeMap<PortKey, Arc<PortPlan>>;
+type HealthChecks = BTreeMap<NamespacedName, HealthCheck>;
+type Product = (Ports, NodePlan, HealthChecks, Vec<Issue>);
 
 /// All that a planner makes of the objects. Claims show in the frontends of ports and in issues.
-fn product(planner: &Planner) -> (Ports, NodePlan, Vec<Issue>) {
+fn product(planner: &Planner) -> Product {
     let plan = planner.plan();
     let issues = planner.issues().collect();
-    (plan.ports.clone(), plan.node.clone(), issues)
+    let checks = plan.health_checks.clone();
+    (plan.ports.clone(), plan.node.clone(), checks, issues)
 }
 
 /// The objects as they are after the events, each told once.
@@ -174,7 +177,7 @@ proptest! {
     }
 }
 
-fn scratch(settings: &Settings, events: &[Event]) -> (Ports, NodePlan, Vec<Issue>) {
+fn scratch(settings: &Settings, events: &[Event]) -> Product {
     product(&planner(
         settings.clone(),
         final_objects(events).into_values(),

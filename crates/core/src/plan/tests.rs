@@ -1,5 +1,8 @@
 //! Which frontends there are, who owns them and what they lead to.
 
+mod admission;
+mod health_check;
+
 use super::*;
 use crate::model::Event;
 use crate::plan::{Route, Verdict};

@@ -1,6 +1,7 @@
 //! Random clusters and packets.
 
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -159,9 +160,10 @@ fn service() -> impl Strategy<Value = Service> {
         affinity,
         rarely(word(&["other"])),
         vec(service_port(), 0..4),
+        option::of(Just(NonZeroU16::MIN)),
     );
     (identity, reach, rest).prop_map(|(identity, reach, rest)| {
-        let (internal_policy, external_policy, affinity, proxy_name, mut ports) = rest;
+        let (internal_policy, external_policy, affinity, proxy_name, mut ports, health) = rest;
         // The API server sees to it that name and protocol are an identity.
         let mut seen = std::collections::BTreeSet::new();
         ports.retain(|it| seen.insert((it.name.clone(), it.protocol)));
@@ -176,7 +178,7 @@ fn service() -> impl Strategy<Value = Service> {
             internal_policy,
             external_policy,
             affinity,
-            health_check_node_port: None,
+            health_check_node_port: health,
             proxy_name,
             ports,
         }
