@@ -86,7 +86,7 @@ impl Table for Kernel {
     }
 
     fn local_addresses(&self) -> Result<BTreeSet<IpAddr>, String> {
-        node::addresses().map_err(|error| format!("list addresses of the node: {error}"))
+        node::addresses().map_err(|error| chain(&error))
     }
 }
 

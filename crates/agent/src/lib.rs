@@ -20,6 +20,7 @@
 //!   the kernel: servers, cleanup and logs are elsewhere.
 //! - Ending the process leaves the rules where they are.
 
+pub mod addresses;
 mod agent;
 pub mod conntrack;
 pub mod drift;

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 
-use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::SockaddrStorage;
+use sluice_netlink::{RequestError, rtnetlink};
 
 /// Documentation prefixes (RFC 5737, RFC 3849): reached by the default route, and nobody answers.
 const FAR_AWAY: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
@@ -22,19 +21,13 @@ pub fn default_route_addresses() -> Vec<IpAddr> {
     FAR_AWAY.into_iter().filter_map(source).collect()
 }
 
-/// Every address of the node, loopback included.
+/// Every address of the node that can be used, loopback included.
 ///
 /// # Errors
-/// The system could not list them.
-pub fn addresses() -> Result<BTreeSet<IpAddr>, std::io::Error> {
-    let all = getifaddrs()?;
-    Ok(all.filter_map(|it| ip(it.address.as_ref()?)).collect())
-}
-
-fn ip(address: &SockaddrStorage) -> Option<IpAddr> {
-    let v4 = address.as_sockaddr_in().map(|it| it.ip().into());
-    let v6 = || address.as_sockaddr_in6().map(|it| it.ip().into());
-    v4.or_else(v6)
+/// The kernel could not list them.
+pub fn addresses() -> Result<BTreeSet<IpAddr>, RequestError> {
+    let all = rtnetlink::addresses()?.into_iter();
+    Ok(all.filter(|it| it.is_usable).map(|it| it.ip).collect())
 }
 
 /// An unused port of the loopback address, for tests.

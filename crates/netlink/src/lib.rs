@@ -1,9 +1,10 @@
-//! Netlink for a service proxy: nf_tables transactions and conntrack entries, spoken by hand.
+//! Netlink for a service proxy: nf_tables transactions, conntrack entries and the machine's
+//! addresses, spoken by hand.
 //!
 //! This crate knows no Kubernetes. It encodes nfnetlink messages into one buffer, sends the
 //! buffer with one system call, and says which of the caller's objects the kernel refused. It
 //! reads the kernel's objects back into the same types, watches for strangers who change them,
-//! and lists and removes conntrack entries.
+//! lists and removes conntrack entries, and says when an address of the machine changes.
 //!
 //! ```text
 //! Table, Chain, Rule, Set, ElementRef ──add_*/delete_*──▶ Batch ──commit──▶ Connection ──▶ kernel
@@ -11,6 +12,7 @@
 //! Table, Chain, Rule, Set, Element ◀──observe── Connection ◀───────────────────┘
 //! Notice ◀── Monitor ◀── multicast group nftables, less our own port ids
 //! Flow ◀──flows── Conntrack ──delete──▶ kernel
+//! Address ◀──addresses── kernel;  Wake ◀── rtnetlink::Monitor ◀── multicast groups of rtnetlink
 //! ```
 //!
 //! # Invariants
@@ -27,9 +29,12 @@ pub mod conntrack;
 pub mod message;
 pub mod nftables;
 mod request;
+pub mod rtnetlink;
 pub mod socket;
+mod stop;
 mod sys;
 
 pub use nix::errno::Errno;
 pub use request::RequestError;
 pub use socket::{Socket, SocketError};
+pub use stop::Stopper;

@@ -148,7 +148,7 @@ impl Request<'_> {
         }
     }
 
-    fn failed(&self, source: SocketError) -> RequestError {
+    pub(crate) fn failed(&self, source: SocketError) -> RequestError {
         RequestError::Socket {
             operation: self.operation,
             object: self.object.to_owned(),

@@ -1,4 +1,4 @@
-//! A `NETLINK_NETFILTER` socket.
+//! A netlink socket.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -49,7 +49,7 @@ pub enum SocketError {
     },
 }
 
-/// A connection to the kernel's netfilter subsystems with its own port id.
+/// A connection to a part of the kernel (netfilter, if nothing else is said) with its own port id.
 #[derive(Debug)]
 pub struct Socket {
     fd: OwnedFd,
@@ -64,15 +64,16 @@ impl Socket {
     /// # Errors
     /// [`SocketError::Io`] when the kernel has no netfilter netlink.
     pub fn open() -> Result<Self, SocketError> {
-        Self::subscribed(0, &mut [])
+        Self::subscribed(SockProtocol::NetlinkNetFilter, 0, &mut [])
     }
 
     /// Opens a socket that receives the multicast groups of the mask (bit `group - 1`, groups are
-    /// `NFNLGRP_*`), as far as the filter lets them through; an empty filter is none.
+    /// `NFNLGRP_*` or `RTNLGRP_*`), as far as the filter lets them through; an empty filter is none.
     ///
     /// # Errors
     /// [`SocketError::Io`], as [`Socket::open`].
     pub(crate) fn subscribed(
+        protocol: SockProtocol,
         groups: u32,
         filter: &mut [libc::sock_filter],
     ) -> Result<Self, SocketError> {
@@ -80,7 +81,7 @@ impl Socket {
             AddressFamily::Netlink,
             SockType::Raw,
             SockFlag::SOCK_CLOEXEC,
-            SockProtocol::NetlinkNetFilter,
+            protocol,
         )
         .map_err(io_error("open"))?;
         if !filter.is_empty() {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 
 use anyhow::Context;
+use sluice_agent::addresses::Addresses;
 use sluice_agent::drift::Drift;
 use sluice_agent::{
-    Agent, Health, Input, Lock, NamespaceLock, Outputs, Server, conntrack, node, preflight,
-    takeover,
+    Agent, Health, Input, Lock, NamespaceLock, Outputs, Server, conntrack, preflight, takeover,
 };
 use sluice_nftables::{Nftables, TABLE};
 use tracing::{info, warn};
@@ -21,7 +21,7 @@ use crate::logging;
 
 /// Runs until it is told to stop.
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
-    let mut config = args.validate(&config::host_name())?;
+    let config = args.validate(&config::host_name())?;
     logging::start(args.verbosity, args.log_format);
     end_on_panic();
     preflight::check_capability()?;
@@ -29,7 +29,6 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let _namespace = NamespaceLock::take()?;
     let backend = open_backend()?;
     preflight::warn_if_not_forwarding();
-    config.node.settings.fallback_node_ips = node::default_route_addresses();
 
     let health = Arc::new(Health::default());
     let conntrack_deleted = Arc::new(AtomicU64::new(0));
@@ -50,6 +49,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
         socket: config.socket,
     };
     let _served = server.start(lock, health, sender.clone())?;
+    let _addresses = Addresses::follow(sender.clone())?;
     let manifests = &config.node.manifests;
     let sink = move |events| {
         // The agent has stopped; the process is about to end.

@@ -19,7 +19,7 @@ pub use batch::{Batch, Create};
 pub use connection::{CommitError, Connection, Failure};
 pub use expr::{CmpOp, CtKey, DynsetOp, Expr, FibAddress, MetaKey, NatKind, PayloadBase, Reject};
 pub use generation::Generation;
-pub use monitor::{Change, ChangeKind, Monitor, Notice, Stopper, Wake};
+pub use monitor::{Change, ChangeKind, Monitor, Notice, Wake};
 pub use object::{
     Chain, ChainKind, Element, ElementData, ElementRef, Hook, HookPoint, Policy, Rule, Set,
     SetData, SetFlags, Table,

@@ -3,17 +3,15 @@
 mod filter;
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::poll::PollTimeout;
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::socket::SockProtocol;
 
 use crate::message::{Message, Messages};
 use crate::socket::{Socket, SocketError};
+use crate::stop::{Stop, Stopper};
 
 use super::generation::Generation;
 use super::uapi;
@@ -121,27 +119,13 @@ pub enum Wake {
     Stopped,
 }
 
-/// Ends the wait of a [`Monitor`] from another thread.
-#[derive(Clone, Debug)]
-pub struct Stopper {
-    event: Arc<EventFd>,
-}
-
-impl Stopper {
-    /// Makes every wait of the monitor return [`Wake::Stopped`], from now on.
-    pub fn stop(&self) {
-        // Fails only when the counter is full, that is, when it is already stopped.
-        let _ = self.event.write(1);
-    }
-}
-
 /// A subscription to changes of the ruleset in one network namespace.
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
     buffer: Vec<u8>,
     pending: VecDeque<Notice>,
-    event: Arc<EventFd>,
+    stop: Stop,
 }
 
 impl Monitor {
@@ -152,26 +136,23 @@ impl Monitor {
     /// [`SocketError::Io`].
     pub fn ignoring(port_ids: &[u32]) -> Result<Self, SocketError> {
         let socket = Socket::subscribed(
+            SockProtocol::NetlinkNetFilter,
             1 << (uapi::NFNLGRP_NFTABLES - 1),
             &mut filter::dropping(port_ids),
         )?;
         socket.grow_receive_buffer(QUEUE);
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        let event = EventFd::from_flags(flags).map_err(open_error)?;
         Ok(Self {
             socket,
             buffer: Vec::new(),
             pending: VecDeque::new(),
-            event: Arc::new(event),
+            stop: Stop::new()?,
         })
     }
 
     /// A handle that ends the wait from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        Stopper {
-            event: Arc::clone(&self.event),
-        }
+        self.stop.stopper()
     }
 
     /// Replaces the port ids whose changes are not reported, as after a reconnect.
@@ -189,7 +170,7 @@ impl Monitor {
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, SocketError> {
         let deadline = timeout.and_then(|it| Instant::now().checked_add(it));
         loop {
-            if self.is_stopped() {
+            if self.stop.is_stopped() {
                 return Ok(Wake::Stopped);
             }
             if let Some(notice) = self.next_notice()? {
@@ -199,7 +180,7 @@ impl Monitor {
             if left.is_some_and(|it| it.is_zero()) {
                 return Ok(Wake::TimedOut);
             }
-            self.socket.wait(self.event.as_fd(), poll_timeout(left))?;
+            self.socket.wait(self.stop.as_fd(), poll_timeout(left))?;
         }
     }
 
@@ -217,13 +198,6 @@ impl Monitor {
         }
         Ok(self.pending.pop_front())
     }
-
-    /// The event is never read, so it stays on.
-    fn is_stopped(&self) -> bool {
-        use nix::poll::{PollFd, PollFlags, poll};
-        let mut fds = [PollFd::new(self.event.as_fd(), PollFlags::POLLIN)];
-        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|it| it > 0)
-    }
 }
 
 /// Rounds up, so that a rest below a millisecond is not a busy loop; long ones are cut, and the
@@ -236,13 +210,6 @@ fn poll_timeout(left: Option<Duration>) -> PollTimeout {
             PollTimeout::try_from(i32::try_from(millis).unwrap_or(i32::MAX))
                 .unwrap_or(PollTimeout::MAX)
         }
-    }
-}
-
-fn open_error(errno: Errno) -> SocketError {
-    SocketError::Io {
-        operation: "open event for",
-        source: io::Error::from(errno),
     }
 }
 

@@ -10,3 +10,4 @@ mod monitor;
 mod netns;
 mod nft;
 mod objects;
+mod rtnetlink;

@@ -1,0 +1,165 @@
+//! Addresses are listed, and their changes heard, as the kernel has them.
+
+use std::net::IpAddr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use sluice_netlink::rtnetlink::{Address, Monitor, Wake, addresses};
+
+use crate::netns::{self, program};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+#[track_caller]
+fn ip(arguments: &str) {
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    program("ip", &arguments, "");
+}
+
+/// Two ends of a cable, without addresses of their own making.
+fn cable() {
+    ip("link add x type veth peer name y");
+    for end in ["x", "y"] {
+        ip(&format!("link set {end} addrgenmode none"));
+        ip(&format!("link set {end} up"));
+    }
+}
+
+fn find(wanted: &str) -> Option<Address> {
+    let wanted: IpAddr = wanted.parse().unwrap();
+    addresses().unwrap().into_iter().find(|it| it.ip == wanted)
+}
+
+#[test]
+fn addresses_of_both_families_are_listed_with_their_own_end() {
+    netns::run(|| {
+        assert_eq!(addresses().unwrap(), [], "loopback is down and has none");
+        ip("link set lo up");
+        cable();
+        ip("address add 10.0.0.1 peer 10.0.0.2 dev x");
+        ip("address add fd00::1 dev x nodad");
+        let found: Vec<IpAddr> = addresses().unwrap().iter().map(|it| it.ip).collect();
+        for wanted in ["127.0.0.1", "::1", "10.0.0.1", "fd00::1"] {
+            assert!(
+                found.contains(&wanted.parse().unwrap()),
+                "{wanted}: {found:?}"
+            );
+        }
+        assert!(!found.contains(&"10.0.0.2".parse().unwrap()), "{found:?}");
+    });
+}
+
+/// Uniqueness takes a second to prove by default; the kernel says when it is.
+#[test]
+fn a_tentative_address_becomes_usable_and_that_is_heard() {
+    netns::run(|| {
+        cable();
+        let mut monitor = Monitor::open().unwrap();
+        ip("address add fd00::1 dev x");
+        let first = find("fd00::1").unwrap();
+        let heard = wait_in_thread(move || {
+            while !find("fd00::1").unwrap().is_usable {
+                assert_eq!(monitor.wait().unwrap(), Wake::Changed);
+            }
+        });
+        assert!(!first.is_usable);
+        heard.recv_timeout(DEADLINE).expect("usable in the end");
+    });
+}
+
+#[test]
+fn an_address_that_somebody_else_has_is_not_usable() {
+    netns::run(|| {
+        cable();
+        ip("address add fd00::1 dev y nodad");
+        let mut monitor = Monitor::open().unwrap();
+        ip("address add fd00::1 dev x");
+        let refuted = wait_in_thread(move || {
+            loop {
+                let output = program("ip", &["-6", "address", "show", "dev", "x"], "");
+                if output.contains("dadfailed") {
+                    return;
+                }
+                monitor.wait().unwrap();
+            }
+        });
+        refuted.recv_timeout(DEADLINE).expect("refuted in the end");
+        let all = addresses().unwrap();
+        let usable: Vec<bool> = all
+            .iter()
+            .filter(|it| it.ip == "fd00::1".parse::<IpAddr>().unwrap())
+            .map(|it| it.is_usable)
+            .collect();
+        assert_eq!(usable.len(), 2, "{all:?}");
+        assert_eq!(usable.iter().filter(|it| **it).count(), 1, "{all:?}");
+    });
+}
+
+/// Runs in the namespace of the caller: threads inherit it.
+fn wait_in_thread(wait: impl FnOnce() + Send + 'static) -> mpsc::Receiver<()> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        wait();
+        let _ = sender.send(());
+    });
+    receiver
+}
+
+#[test]
+fn what_chooses_an_address_is_heard_and_other_routes_are_not() {
+    netns::run(|| {
+        ip("link set lo up");
+        cable();
+        ip("address add 10.0.0.1/24 dev x");
+        ip("address add fd00::1/64 dev x nodad");
+        let mut monitor = Monitor::open().unwrap();
+        // Notices are queued before the change returns to whoever asked for it.
+        let cases = [
+            ("route add 10.9.0.0/16 via 10.0.0.2", false),
+            ("route add fd09::/32 via fd00::2", false),
+            ("route add default via 10.0.0.2", true),
+            ("route add default via fd00::2", true),
+            ("route del 10.9.0.0/16", false),
+            ("route del default", true),
+            ("-6 route del default", true),
+            ("route add 128.0.0.0/1 via 10.0.0.2", true),
+            ("rule add from 10.0.0.1 table 7", true),
+            ("address add 10.0.0.9/32 dev x", true),
+            ("address del 10.0.0.9/32 dev x", true),
+            ("link set x down", true),
+        ];
+        for (change, expected) in cases {
+            ip(change);
+            assert_eq!(monitor.take_changes().unwrap(), expected, "{change}");
+        }
+    });
+}
+
+#[test]
+fn lost_notices_are_a_change() {
+    netns::run(|| {
+        cable();
+        let mut monitor = Monitor::open().unwrap();
+        let add: String = (0..5000)
+            .map(|it| format!("address add 10.1.{}.{}/32 dev x\n", it / 250, it % 250))
+            .collect();
+        program("ip", &["-batch", "-"], &add);
+        assert!(monitor.take_changes().unwrap());
+        assert!(!monitor.take_changes().unwrap(), "all of it was one");
+        assert_eq!(addresses().unwrap().len(), 5000);
+    });
+}
+
+#[test]
+fn a_wait_ends_when_it_is_told_to() {
+    netns::run(|| {
+        let mut monitor = Monitor::open().unwrap();
+        let stopper = monitor.stopper();
+        let ended = wait_in_thread(move || {
+            assert_eq!(monitor.wait().unwrap(), Wake::Stopped);
+        });
+        stopper.stop();
+        ended.recv_timeout(DEADLINE).expect("it ends");
+    });
+}
