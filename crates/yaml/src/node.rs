@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 /// One value and where it starts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node<'a> {
     /// Where it begins.
     pub place: Place,
@@ -25,7 +25,7 @@ pub struct Node<'a> {
 }
 
 /// What a node holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// A text and how it was written.
     Scalar(Scalar<'a>),
@@ -69,6 +69,43 @@ impl<'a> Node<'a> {
             Value::Map(entries) => entries.iter().find(|(it, _)| it.text == key),
             _ => None,
         }
+    }
+
+    /// Line and path of the first appearance of the node of this [identity](Self::id) below; this
+    /// node's own line where there is none.
+    pub fn find(&self, id: usize) -> (u32, String) {
+        let mut path = String::new();
+        let line = self.search(id, self.place.line, &mut path);
+        (line.unwrap_or(self.place.line), path)
+    }
+
+    fn search(&self, id: usize, line: u32, path: &mut String) -> Option<u32> {
+        if self.id() == id {
+            return Some(line);
+        }
+        let length = path.len();
+        match self.value() {
+            Value::Map(entries) => {
+                for (key, value) in entries {
+                    push_field(path, &key.text);
+                    if let Some(line) = value.search(id, key.place.line, path) {
+                        return Some(line);
+                    }
+                    path.truncate(length);
+                }
+            }
+            Value::List(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    push_index(path, i);
+                    if let Some(line) = item.search(id, item.place.line, path) {
+                        return Some(line);
+                    }
+                    path.truncate(length);
+                }
+            }
+            Value::Scalar(_) | Value::Shared(_) => {}
+        }
+        None
     }
 
     /// The text of a scalar entry of a mapping.

@@ -2,7 +2,6 @@
 
 use crate::convert::{Fault, Step};
 use sluice_yaml::{Node, Value};
-use sluice_yaml::{push_field, push_index};
 
 /// Where a fault is.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,40 +47,4 @@ pub(super) fn locate(object: &Node<'_>, fault: &Fault, skip: &[usize]) -> Locate
         field,
         poisoned,
     }
-}
-
-/// Line and path of the first appearance of a node in an object.
-pub(super) fn find(object: &Node<'_>, id: usize) -> (u32, String) {
-    let mut path = String::new();
-    let line = search(object, id, object.place.line, &mut path);
-    (line.unwrap_or(object.place.line), path)
-}
-
-fn search(node: &Node<'_>, id: usize, line: u32, path: &mut String) -> Option<u32> {
-    if node.id() == id {
-        return Some(line);
-    }
-    let length = path.len();
-    match node.value() {
-        Value::Map(entries) => {
-            for (key, value) in entries {
-                push_field(path, &key.text);
-                if let Some(line) = search(value, id, key.place.line, path) {
-                    return Some(line);
-                }
-                path.truncate(length);
-            }
-        }
-        Value::List(items) => {
-            for (i, item) in items.iter().enumerate() {
-                push_index(path, i);
-                if let Some(line) = search(item, id, item.place.line, path) {
-                    return Some(line);
-                }
-                path.truncate(length);
-            }
-        }
-        Value::Scalar(_) | Value::Shared(_) => {}
-    }
-    None
 }

@@ -5,7 +5,7 @@ use sluice_core::model::{NamespacedName, Object, ObjectKey};
 use std::sync::Arc;
 
 use super::kind::{Document, Kind, log_skipped};
-use super::locate::{find, locate};
+use super::locate::locate;
 use super::{Entry, Manifest, Problem, line};
 use crate::convert::{self, Converted, Interner, displayable};
 use sluice_yaml::{self as yaml, Meaning, Node, Value, quoted};
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
     ) -> Option<Object> {
         let (api, type_faults) = yaml::decode::<A>(node);
         for fault in &type_faults {
-            let (line, field) = find(node, fault.node);
+            let (line, field) = node.find(fault.node);
             self.problem(line, label, &field, &*fault.message);
         }
         let converted = convert(&api?, self.names);
