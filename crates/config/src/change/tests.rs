@@ -1,0 +1,51 @@
+use super::*;
+use crate::KubeProxyConfiguration;
+
+#[track_caller]
+fn check(edit: impl Fn(&mut KubeProxyConfiguration), expected: &Change) {
+    let old = KubeProxyConfiguration::defaulted();
+    let mut new = old.clone();
+    edit(&mut new);
+    let [old, new] = [old, new].map(|it| it.effective().expect("valid"));
+    assert_eq!(&change(&old, &new), expected);
+    assert_eq!(change(&new, &new), Change::Nothing);
+}
+
+#[test]
+fn what_means_the_same_is_nothing() {
+    check(|_| (), &Change::Nothing);
+    check(|it| it.port_range = "1-2".to_owned(), &Change::Nothing);
+    check(|it| it.nftables.masquerade_all = true, &Change::Nothing);
+}
+
+#[test]
+fn what_is_safe_is_applied() {
+    check(|it| it.iptables.masquerade_all = true, &Change::Apply);
+    check(|it| it.iptables.masquerade_bit = Some(1), &Change::Apply);
+    check(
+        |it| it.cluster_cidr = "10.0.0.0/8".to_owned(),
+        &Change::Apply,
+    );
+    check(
+        |it| it.node_port_addresses = Some(vec!["primary".to_owned()]),
+        &Change::Apply,
+    );
+    check(|it| it.iptables.sync_period.0 += 1, &Change::Apply);
+    check(|it| it.logging.verbosity = 4, &Change::Apply);
+    check(|it| it.conntrack.min = Some(7), &Change::Apply);
+}
+
+#[test]
+fn the_rest_needs_a_new_process() {
+    let restart = |fields: &[&'static str]| Change::Restart(fields.to_vec());
+    check(|it| it.mode = "ipvs".to_owned(), &restart(&["mode"]));
+    check(
+        |it| {
+            it.hostname_override = "x".to_owned();
+            it.client_connection.kubeconfig = "/k".to_owned();
+            it.healthz_bind_address = "1.2.3.4:5".to_owned();
+            it.logging.verbosity = 4;
+        },
+        &restart(&["hostnameOverride", "healthzBindAddress", "clientConnection"]),
+    );
+}

@@ -1,0 +1,95 @@
+//! Fields that are set and mean nothing here.
+
+use serde_json::Value;
+
+use crate::gates;
+use crate::problem::{Lines, Problem};
+use crate::types::KubeProxyConfiguration;
+
+/// Paths whose every value below is ignored, and why.
+const MEANINGLESS: &[(&str, &str)] = &[
+    (
+        "clientConnection.acceptContentTypes",
+        "Sluice chooses its own content type",
+    ),
+    (
+        "clientConnection.contentType",
+        "Sluice chooses its own content type",
+    ),
+    ("logging.flushFrequency", "Sluice logs without a buffer"),
+    ("logging.options", "Sluice logs to stderr without a buffer"),
+    (
+        "logging.vmodule",
+        "the source files of Sluice have other names",
+    ),
+    ("portRange", "deprecated, it has no effect"),
+    ("showHiddenMetricsForVersion", "Sluice hides no metrics"),
+    ("windowsRunAsService", "for Windows only"),
+    ("winkernel", "for Windows only"),
+];
+
+/// Sections of modes, ignored while another mode runs.
+fn other_sections(mode: &str) -> &'static [(&'static str, &'static str)] {
+    match mode {
+        "" => &[
+            ("ipvs", "for the ipvs mode"),
+            ("nftables", "without a mode the iptables section counts"),
+        ],
+        "iptables" => &[
+            ("ipvs", "for the ipvs mode"),
+            ("nftables", "for the nftables mode"),
+        ],
+        "ipvs" => &[("nftables", "for the nftables mode")],
+        _ => &[
+            ("iptables", "for the iptables and ipvs modes"),
+            ("ipvs", "for the ipvs mode"),
+        ],
+    }
+}
+
+/// What is set to something else than its default and does nothing in Sluice, each with the
+/// reason. The configuration must have its defaults.
+pub fn warnings(config: &KubeProxyConfiguration, lines: &Lines) -> Vec<Problem> {
+    let json = |it| serde_json::to_value(it).expect("plain values and text keys");
+    let default = json(KubeProxyConfiguration::defaulted());
+    let value = json(config.clone());
+    let mut found = Vec::new();
+    let sections = other_sections(&config.mode);
+    for (field, why) in MEANINGLESS.iter().chain(sections) {
+        let (value, default) = (lookup(&value, field), lookup(&default, field));
+        differences((*field).to_owned(), value, default, why, &mut found);
+    }
+    for gate in config
+        .feature_gates
+        .keys()
+        .filter(|it| !gates::is_known(it))
+    {
+        let field = format!("featureGates.{gate}");
+        found.push(Problem::new(field, "not a feature gate of kube-proxy 1.36"));
+    }
+    for problem in &mut found {
+        problem.line = lines.of(&problem.field);
+    }
+    found.sort_by(|a, b| (a.line, &a.field).cmp(&(b.line, &b.field)));
+    found
+}
+
+fn lookup<'v>(value: &'v Value, path: &str) -> &'v Value {
+    path.split('.').fold(value, |value, name| &value[name])
+}
+
+fn differences(path: String, value: &Value, default: &Value, why: &str, found: &mut Vec<Problem>) {
+    match (value, default) {
+        (Value::Object(value), Value::Object(default)) => {
+            for (name, value) in value {
+                let default = default.get(name).unwrap_or(&Value::Null);
+                differences(format!("{path}.{name}"), value, default, why, found);
+            }
+        }
+        _ if value == default => {}
+        _ => found.push(Problem::new(path, format!("is ignored: {why}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests;
