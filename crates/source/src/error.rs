@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a folder of manifests cannot be used at all.
+/// Why a source cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The folder cannot be listed: it does not exist, is none, or is not ours to read.
@@ -23,4 +23,16 @@ pub enum SourceError {
         /// What the kernel said.
         error: io::Error,
     },
+    /// The way to the API server cannot be used: a kubeconfig, the pod's service account, an
+    /// address.
+    #[error("{what}: {error}")]
+    Access {
+        /// The file or address.
+        what: String,
+        /// What is wrong with it.
+        error: String,
+    },
+    /// The API server cannot be followed: the machine has no thread or timer left.
+    #[error("follow the API server: {0}")]
+    Follow(io::Error),
 }

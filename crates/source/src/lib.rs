@@ -1,7 +1,8 @@
-//! Where Services come from: a folder of manifests.
+//! Where Services come from: a folder of manifests, or an API server.
 //!
-//! Objects that Kubernetes would accept, from `*.yaml`, `*.yml` and `*.json`; everything else
-//! becomes a [`Problem`] that names file, line, object and field, and hurts nobody but itself.
+//! From a folder: objects that Kubernetes would accept, from `*.yaml`, `*.yml` and `*.json`;
+//! everything else becomes a [`Problem`] that names file, line, object and field, and hurts
+//! nobody but itself.
 //!
 //! ```text
 //! folder ─▶ yaml: bytes → tree with lines ─▶ api: serde structs ─▶ convert: core model ─▶ catalog ─▶ events
@@ -10,15 +11,17 @@
 //! ```
 //!
 //! [`load`] reads the folder once, [`watch`](watch()) goes on. [`api`] and [`convert`] know
-//! nothing of files: they serve any source that speaks JSON.
+//! nothing of files: [`apiserver`] uses them too.
 //!
 //! # Invariants
 //! - An object that leaves this crate has DNS names, ports in range and addresses that fit.
 //! - What cannot be read is not gone: the last good version stays until it is replaced or
 //!   deleted, and a problem says so.
+//! - Objects leave as differences to what was said before: an unchanged object is no event.
 //! - One change of the folder is one batch of events; its cost is that of the changed files.
 
 pub mod api;
+pub mod apiserver;
 pub mod convert;
 
 mod catalog;

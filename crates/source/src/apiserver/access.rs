@@ -1,0 +1,148 @@
+//! How to reach the API server, and as whom.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use sluice_yaml::{escaped, quoted};
+
+use super::http::Http;
+use super::observe::Observe;
+use super::pace::Bucket;
+use crate::SourceError;
+
+/// Where the API server is and who we are to it: `clientConnection` and `--master`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Access {
+    /// A kubeconfig file: its current context counts.
+    pub kubeconfig: Option<PathBuf>,
+    /// The address of the API server, in place of the kubeconfig's. Without a kubeconfig it is
+    /// talked to without credentials; with neither, the pod's service account is used.
+    pub master: Option<String>,
+    /// Requests per second that are not watches; 0 means 5, less than 0 as many as we like
+    /// (client-go, `rest/config.go`).
+    pub qps: f32,
+    /// How many such requests may go out at once; 0 or less means 10.
+    pub burst: i32,
+    /// What we call ourselves.
+    pub user_agent: String,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            master: None,
+            qps: 0.0,
+            burst: 0,
+            user_agent: concat!("sluice/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// A way to the API server that has been tried out as far as that goes without a connection:
+/// files are there, certificates fit their keys, plugins answer.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub(super) access: Arc<Access>,
+    /// Host and port, for metrics.
+    pub(super) host: Arc<str>,
+    /// Shared: all users of the client together keep to the limit.
+    pub(super) bucket: Arc<Mutex<Option<Bucket>>>,
+}
+
+/// Finds the API server and our credentials. Nothing is asked of the server.
+///
+/// # Errors
+/// [`SourceError::Access`] names the file and what is wrong with it.
+pub fn connect(access: &Access) -> Result<Client, SourceError> {
+    let runtime = super::runtime().map_err(|error| failed("API server", &error))?;
+    let config = runtime.block_on(access.config())?;
+    let host = config.cluster_url.authority().map(ToString::to_string);
+    let client = Client {
+        access: Arc::new(access.clone()),
+        host: host.unwrap_or_default().into(),
+        bucket: Arc::new(Mutex::new(Bucket::new(access.qps, access.burst))),
+    };
+    let http = Http::new(client.clone(), Arc::new(()) as Arc<dyn Observe>);
+    let opened = runtime.block_on(http.open());
+    runtime.shutdown_background();
+    opened.map_err(|error| failed(&access.origin(), &*error))?;
+    Ok(client)
+}
+
+impl Access {
+    /// Reads everything anew: certificates and tokens are replaced while we run.
+    pub(super) async fn config(&self) -> Result<Config, SourceError> {
+        let master = self.master.as_deref().map(server_url);
+        match (&self.kubeconfig, master) {
+            (Some(path), master) => from_file(path, master).await,
+            (None, Some(master)) => {
+                let url = master.parse().map_err(|error| {
+                    failed(&format!("API server address {}", quoted(&master)), &error)
+                })?;
+                Ok(Config::new(url))
+            }
+            (None, None) => Config::incluster().map_err(|error| failed(&self.origin(), &error)),
+        }
+    }
+
+    /// What an error blames.
+    pub(super) fn origin(&self) -> String {
+        match (&self.kubeconfig, &self.master) {
+            (Some(path), _) => file(path),
+            (None, Some(master)) => format!("API server {}", escaped(master)),
+            (None, None) => "the pod's service account (there is no kubeconfig)".to_owned(),
+        }
+    }
+}
+
+async fn from_file(path: &Path, master: Option<String>) -> Result<Config, SourceError> {
+    let mut kubeconfig =
+        Kubeconfig::read_from(path).map_err(|error| failed(&file(path), &error))?;
+    if let Some(master) = master {
+        for cluster in kubeconfig
+            .clusters
+            .iter_mut()
+            .filter_map(|it| it.cluster.as_mut())
+        {
+            cluster.server = Some(master.clone());
+        }
+    }
+    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .map_err(|error| failed(&file(path), &error))
+}
+
+fn file(path: &Path) -> String {
+    format!("kubeconfig {}", escaped(&path.to_string_lossy()))
+}
+
+/// An address without a scheme means plain HTTP (client-go, `rest/url_utils.go`).
+fn server_url(master: &str) -> String {
+    match master.contains("://") {
+        true => master.to_owned(),
+        false => format!("http://{master}"),
+    }
+}
+
+fn failed(what: &str, error: &(dyn std::error::Error + 'static)) -> SourceError {
+    SourceError::Access {
+        what: what.to_owned(),
+        error: chain(error),
+    }
+}
+
+/// An error with its causes, each said once.
+pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let (mut text, mut next) = (error.to_string(), error.source());
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = cause.source();
+    }
+    escaped(&text)
+}
