@@ -1,0 +1,151 @@
+//! What faults make of answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt};
+use hyper::Response;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::answer::{html, json_text, refuse};
+use crate::body::{Body, Pieces, sure};
+use crate::fault::Fault;
+use crate::list::Page;
+use crate::resource::Resource;
+use crate::status::Status;
+use crate::wire::Line;
+
+const MIB: usize = 1024 * 1024;
+
+/// An object of good syntax and wrong types, whatever its kind.
+const BAD_OBJECT: &str = r#"{"metadata":{"name":"bad","namespace":"default","resourceVersion":"1"},"spec":{"ports":"all","clusterIPs":7},"addressType":7,"endpoints":"all","ports":{}}"#;
+
+/// The bad object among good ones.
+pub(crate) fn bad_item() -> Bytes {
+    Bytes::from_static(BAD_OBJECT.as_bytes())
+}
+
+/// The whole answer, for faults that look at nothing else. `revision` is the store's.
+pub(crate) fn reply(
+    fault: &Fault,
+    resource: Option<&'static Resource>,
+    is_watch: bool,
+    revision: u64,
+    line: &Arc<Line>,
+) -> Option<Response<Body>> {
+    let status = match fault {
+        Fault::Unauthorized => Status::unauthorized(),
+        Fault::Forbidden => Status::forbidden(),
+        Fault::NotFound => Status::no_resource(),
+        Fault::Gone => Status::expired("too old, as asked"),
+        Fault::NoStreamingLists => {
+            let why = "Forbidden: sendInitialEvents is forbidden for watch unless the WatchList \
+                       feature gate is enabled";
+            Status::invalid_options("sendInitialEvents", why)
+        }
+        Fault::TooManyRequests(seconds) => Status::too_many_requests(*seconds),
+        Fault::InternalError => Status::internal_error(),
+        Fault::Unavailable => Status::unavailable(),
+        Fault::VersionTooLarge => Status::too_large_version(revision + 1000, revision),
+        Fault::Html(code) => return Some(html(*code)),
+        _ => {
+            let pieces = body(fault, resource, is_watch, revision)?;
+            return Some(json_text(Body::pieces(pieces, line.clone())));
+        }
+    };
+    Some(refuse(&status))
+}
+
+/// A body with status 200.
+fn body(
+    fault: &Fault,
+    resource: Option<&'static Resource>,
+    is_watch: bool,
+    revision: u64,
+) -> Option<Pieces> {
+    let once = |text: String| sure(stream::iter([Bytes::from(text)]));
+    let list_head = || resource.map(|it| Page::empty(revision).head(it));
+    Some(match fault {
+        Fault::Garbage => once("\u{0}\u{1}]]}> this is no JSON {{{\n".to_owned()),
+        Fault::WrongTypes if is_watch => {
+            once(format!("{}\n", json!({"type": "ADDED", "object": [1, "two"]})))
+        }
+        Fault::WrongTypes => once(
+            json!({"kind": 1, "apiVersion": [], "metadata": {"resourceVersion": {}}, "items": "all"})
+                .to_string(),
+        ),
+        Fault::EmptyList => once(format!("{}[]}}\n", list_head()?)),
+        Fault::NullItems => once(format!("{}null}}\n", list_head()?)),
+        Fault::GoneEvent => once(Status::expired("too old resource version, as asked").event()),
+        Fault::EndsAtOnce => sure(stream::empty()),
+        Fault::EndlessLine(mebibytes) => {
+            let head = stream::iter([Bytes::from_static(br#"{"type":"ADDED","object":{"kind":""#)]);
+            let filler = Bytes::from(vec![b'a'; MIB]);
+            let filler = stream::repeat(filler).take(*mebibytes);
+            sure(head.chain(filler).chain(stream::pending()))
+        }
+        _ => return None,
+    })
+}
+
+/// The answer as the fault lets it through.
+pub(crate) fn shape(
+    answer: Response<Body>,
+    fault: &Fault,
+    is_watch: bool,
+    line: &Arc<Line>,
+) -> Response<Body> {
+    let (head, body) = answer.into_parts();
+    let pieces = match *fault {
+        Fault::Slow { bytes, pause } => {
+            let size = bytes.max(1);
+            let parts = body.into_pieces().flat_map(move |piece| {
+                let parts = match piece {
+                    Ok(piece) => split(&piece, size).into_iter().map(Ok).collect(),
+                    Err(cut) => vec![Err(cut)],
+                };
+                stream::iter(parts)
+            });
+            let slowly = parts.then(move |part| async move {
+                sleep(pause).await;
+                part
+            });
+            slowly.boxed()
+        }
+        Fault::Cut { after, how } => {
+            let end = stream::iter([Err(how)]);
+            first(body.into_pieces(), after).chain(end).boxed()
+        }
+        Fault::OneBadObject if is_watch => {
+            let text = format!("{{\"type\":\"ADDED\",\"object\":{BAD_OBJECT}}}\n");
+            let bad = stream::iter([Ok(Bytes::from(text))]);
+            bad.chain(body.into_pieces()).boxed()
+        }
+        _ => return Response::from_parts(head, body),
+    };
+    Response::from_parts(head, Body::pieces(pieces, line.clone()))
+}
+
+/// The first `bytes` of a body.
+fn first(pieces: Pieces, bytes: usize) -> Pieces {
+    let kept = stream::unfold((pieces, bytes), |(mut pieces, left)| async move {
+        if left == 0 {
+            return None;
+        }
+        let piece = pieces
+            .next()
+            .await?
+            .map(|it| it.slice(..it.len().min(left)));
+        let length = piece.as_ref().map_or(0, Bytes::len);
+        Some((piece, (pieces, left - length)))
+    });
+    kept.boxed()
+}
+
+fn split(piece: &Bytes, size: usize) -> Vec<Bytes> {
+    let starts = (0..piece.len()).step_by(size);
+    starts
+        .map(|start| piece.slice(start..piece.len().min(start + size)))
+        .collect()
+}

@@ -1,0 +1,196 @@
+//! LIST: whole or in pages, of now or of an earlier version.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use futures::stream;
+use serde_json::{Value, json};
+
+use crate::body::{Pieces, sure};
+use crate::object::{Key, Object};
+use crate::query::{Match, Query};
+use crate::resource::Resource;
+use crate::status::Status;
+use crate::store::{Forgotten, State};
+
+/// Bytes gathered before a piece of the body goes out.
+const PIECE: usize = 256 * 1024;
+
+/// The objects of one answer.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) revision: u64,
+    pub(crate) items: Vec<Arc<Object>>,
+    resume: Option<String>,
+    /// Unknown when there is a selector.
+    remaining: Option<usize>,
+}
+
+/// A continue token: the version of the first page and the last key sent.
+struct Token {
+    /// `None` goes on with the current version, giving up consistency.
+    revision: Option<u64>,
+    after: Key,
+}
+
+impl Token {
+    fn encode(&self) -> String {
+        let revision = self.revision.map_or(-1, |it| it as i64);
+        let start = format!("{}/{}", self.after.namespace, self.after.name);
+        let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": start});
+        BASE64_URL_SAFE_NO_PAD.encode(token.to_string())
+    }
+
+    fn decode(text: &str) -> Result<Self, Status> {
+        let bad = || Status::bad_request("continue key is not valid");
+        let token = BASE64_URL_SAFE_NO_PAD.decode(text).map_err(|_| bad())?;
+        let token: Value = serde_json::from_slice(&token).map_err(|_| bad())?;
+        let start = token["start"].as_str().ok_or_else(bad)?;
+        let (namespace, name) = start.split_once('/').ok_or_else(bad)?;
+        let revision = token["rv"].as_i64().ok_or_else(bad)?;
+        Ok(Self {
+            revision: u64::try_from(revision).ok(),
+            after: Key {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            },
+        })
+    }
+}
+
+/// Chooses the objects of a list. `most` limits a page whatever the client asks for.
+///
+/// The meaning of version, match and limit is the table of "Resource versions" in the API concepts
+/// of Kubernetes.
+pub(crate) fn choose(
+    state: &State,
+    resource: &Resource,
+    query: &Query,
+    most: Option<usize>,
+) -> Result<Page, Status> {
+    query.check_list()?;
+    let token = query.resume.as_deref().map(Token::decode).transpose()?;
+    if token.is_some() && query.version.is_some_and(|it| it != 0) {
+        let why = "specifying resource version is not allowed when using continue";
+        return Err(Status::bad_request(why));
+    }
+    let revision = revision(state, query, token.as_ref())?;
+    let old = |it| expired(&it, token.as_ref());
+    let objects = state.collection(resource).at(revision).map_err(old)?;
+    let start = token.map_or(Bound::Unbounded, |it| Bound::Excluded(it.after));
+    let matching = objects.range((start, Bound::Unbounded)).map(|(_, it)| it);
+    let mut matching = matching.filter(|it| query.filter.matches(it));
+    let asked = match (query.limit, query.version) {
+        // The watch cache answers for version 0, and it knows no pages.
+        (0, _) | (_, Some(0)) => usize::MAX,
+        (limit, _) => limit,
+    };
+    let limit = asked.min(most.unwrap_or(usize::MAX));
+    let items: Vec<_> = matching.by_ref().take(limit).cloned().collect();
+    let left = matching.count();
+    let last = items.last().filter(|_| left > 0);
+    let resume = last.map(|it| {
+        let after = it.key.clone();
+        let revision = Some(revision);
+        Token { revision, after }.encode()
+    });
+    Ok(Page {
+        revision,
+        items,
+        resume,
+        remaining: (left > 0 && !query.filter.has_selector()).then_some(left),
+    })
+}
+
+/// The version to answer with.
+fn revision(state: &State, query: &Query, token: Option<&Token>) -> Result<u64, Status> {
+    let current = state.revision;
+    if let Some(token) = token {
+        return Ok(token.revision.unwrap_or(current));
+    }
+    let Some(wanted) = query.version.filter(|it| *it != 0) else {
+        return Ok(current);
+    };
+    if wanted > current {
+        return Err(Status::too_large_version(wanted, current));
+    }
+    let exact = match query.version_match {
+        Some(it) => it == Match::Exact,
+        // The rule from before resourceVersionMatch existed.
+        None => query.limit > 0,
+    };
+    Ok(if exact { wanted } else { current })
+}
+
+fn expired(forgotten: &Forgotten, token: Option<&Token>) -> Status {
+    match token {
+        Some(token) => {
+            let rest = Token {
+                revision: None,
+                after: token.after.clone(),
+            };
+            let message = "the continue token is too old for a consistent list";
+            Status::expired(message).resume_with(rest.encode())
+        }
+        None => Status::expired(format!(
+            "the resourceVersion of the list is too old, the oldest is {}",
+            forgotten.oldest
+        )),
+    }
+}
+
+impl Page {
+    /// A page of nothing, of the current version.
+    pub(crate) fn empty(revision: u64) -> Self {
+        Self {
+            revision,
+            items: Vec::new(),
+            resume: None,
+            remaining: None,
+        }
+    }
+
+    /// Everything up to the first item.
+    pub(crate) fn head(&self, resource: &Resource) -> String {
+        let mut metadata = json!({"resourceVersion": self.revision.to_string()});
+        if let Some(token) = &self.resume {
+            metadata["continue"] = token.clone().into();
+        }
+        if let Some(left) = self.remaining {
+            metadata["remainingItemCount"] = left.into();
+        }
+        format!(
+            r#"{}"metadata":{metadata},"items":"#,
+            resource.opening("List")
+        )
+    }
+
+    /// The body, written while it is sent. `first` goes before the first item.
+    pub(crate) fn body(self, resource: &Resource, first: Option<Bytes>) -> Pieces {
+        let mut head = self.head(resource).into_bytes();
+        head.push(b'[');
+        let mut items = first
+            .into_iter()
+            .chain(self.items.into_iter().map(|it| it.bare.clone()))
+            .enumerate();
+        let mut piece = Some(head);
+        sure(stream::iter(std::iter::from_fn(move || {
+            let mut bytes = piece.take()?;
+            for (index, item) in items.by_ref() {
+                if index > 0 {
+                    bytes.push(b',');
+                }
+                bytes.extend_from_slice(&item);
+                if bytes.len() >= PIECE {
+                    piece = Some(Vec::with_capacity(PIECE + item.len()));
+                    return Some(bytes.into());
+                }
+            }
+            bytes.extend_from_slice(b"]}\n");
+            Some(Bytes::from(bytes))
+        })))
+    }
+}

@@ -1,0 +1,97 @@
+//! One stored object: its JSON is written once and shared by every answer.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::resource::Resource;
+
+/// Namespace (empty for cluster-wide objects) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// One version of an object.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) key: Key,
+    pub(crate) revision: u64,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// What field selectors can ask beside name and namespace.
+    pub(crate) fields: Vec<(&'static str, String)>,
+    /// JSON without `kind` and `apiVersion`, as the items of a list are.
+    pub(crate) bare: Bytes,
+    resource: &'static Resource,
+}
+
+impl Object {
+    /// Freezes `body`, which carries neither `kind` nor `apiVersion`, as the state of `revision`.
+    pub(crate) fn freeze(
+        resource: &'static Resource,
+        key: Key,
+        revision: u64,
+        mut body: Map<String, Value>,
+    ) -> Self {
+        let metadata = body.entry("metadata").or_insert_with(|| Map::new().into());
+        metadata["resourceVersion"] = revision.to_string().into();
+        let labels = metadata["labels"].as_object();
+        let labels = labels.into_iter().flatten().filter_map(|(key, value)| {
+            let value = value.as_str()?;
+            Some((key.clone(), value.to_owned()))
+        });
+        let labels = labels.collect();
+        let value = Value::Object(body);
+        let fields = resource
+            .fields
+            .iter()
+            .map(|path| (*path, field(&value, path)));
+        Self {
+            key,
+            revision,
+            labels,
+            fields: fields.collect(),
+            bare: value.to_string().into(),
+            resource,
+        }
+    }
+
+    /// The fields without `kind` and `apiVersion`.
+    pub(crate) fn body(&self) -> Map<String, Value> {
+        serde_json::from_slice(&self.bare).expect("it was written by serde_json")
+    }
+
+    /// The same object with a later revision, as deletions report it.
+    pub(crate) fn at(&self, revision: u64) -> Self {
+        Self::freeze(self.resource, self.key.clone(), revision, self.body())
+    }
+
+    /// Complete JSON, as an answer to GET and inside a watch event.
+    pub(crate) fn typed(&self) -> Bytes {
+        let mut text = self.resource.opening("").into_bytes();
+        text.extend_from_slice(&self.bare[1..]);
+        text.into()
+    }
+
+    /// The object as a value with `kind` and `apiVersion`.
+    pub(crate) fn value(&self) -> Value {
+        let mut body = self.body();
+        body.insert("apiVersion".to_owned(), self.resource.api_version().into());
+        body.insert("kind".to_owned(), self.resource.kind.into());
+        body.into()
+    }
+}
+
+/// The text of a dotted field, empty when absent, as field selectors compare it.
+fn field(value: &Value, path: &str) -> String {
+    let found = path
+        .split('.')
+        .try_fold(value, |value, name| value.get(name));
+    match found {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}

@@ -1,0 +1,143 @@
+//! The parameters of lists and watches, checked as the API server checks them.
+
+use crate::resource::Resource;
+use crate::selector::{FieldSelector, Filter, LabelSelector};
+use crate::status::Status;
+
+/// How `resourceVersion` is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    NotOlderThan,
+    Exact,
+}
+
+/// `ListOptions` of the API conventions.
+#[derive(Debug, Default)]
+pub(crate) struct Query {
+    pub(crate) watch: bool,
+    pub(crate) filter: Filter,
+    /// `None` when not given; 0 means any version.
+    pub(crate) version: Option<u64>,
+    pub(crate) version_match: Option<Match>,
+    /// 0 means all.
+    pub(crate) limit: usize,
+    pub(crate) resume: Option<String>,
+    pub(crate) bookmarks: bool,
+    pub(crate) initial_events: Option<bool>,
+    pub(crate) timeout_seconds: Option<u64>,
+}
+
+/// One parameter of a query string.
+pub(crate) fn parameter(query: &str, name: &str) -> Option<String> {
+    let mut pairs = form_urlencoded::parse(query.as_bytes());
+    let found = pairs.find(|(key, _)| key == name);
+    found.map(|(_, value)| value.into_owned())
+}
+
+impl Query {
+    /// Reads the query string. Unknown parameters are ignored, as the API server does.
+    pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, Status> {
+        let mut query = Self::default();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            if value.is_empty() {
+                continue;
+            }
+            match &*name {
+                "watch" => query.watch = boolean(&name, &value)?,
+                "labelSelector" => {
+                    let labels = LabelSelector::parse(&value);
+                    query.filter.labels = labels.map_err(Status::bad_request)?;
+                }
+                "fieldSelector" => {
+                    let fields = FieldSelector::parse(&value, resource);
+                    query.filter.fields = fields.map_err(Status::bad_request)?;
+                }
+                "resourceVersion" => query.version = Some(number(&name, &value)?),
+                "resourceVersionMatch" => query.version_match = Some(version_match(&value)?),
+                "limit" => query.limit = number(&name, &value)? as usize,
+                "continue" => query.resume = Some(value.into_owned()),
+                "allowWatchBookmarks" => query.bookmarks = boolean(&name, &value)?,
+                "sendInitialEvents" => query.initial_events = Some(boolean(&name, &value)?),
+                "timeoutSeconds" => query.timeout_seconds = Some(number(&name, &value)?),
+                _ => {}
+            }
+        }
+        Ok(query)
+    }
+
+    /// Refuses a list whose parameters contradict each other.
+    pub(crate) fn check_list(&self) -> Result<(), Status> {
+        let forbid = |field, why| Err(Status::invalid_options(field, &format!("Forbidden: {why}")));
+        let field = "resourceVersionMatch";
+        if self.initial_events.is_some() {
+            let field = "sendInitialEvents";
+            return forbid(field, "sendInitialEvents is forbidden for list");
+        }
+        match self.version_match {
+            None => Ok(()),
+            Some(_) if self.version.is_none() => {
+                forbid(field, "it needs a resourceVersion to be matched")
+            }
+            Some(_) if self.resume.is_some() => forbid(field, "it cannot be used with continue"),
+            Some(Match::Exact) if self.version == Some(0) => {
+                forbid(field, "version 0 cannot be matched exactly")
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Refuses a watch whose parameters contradict each other. A server without streaming lists
+    /// knows `sendInitialEvents` well enough to refuse it.
+    pub(crate) fn check_watch(&self, streaming: Streaming) -> Result<(), Status> {
+        let forbid = |field, why| Err(Status::invalid_options(field, &format!("Forbidden: {why}")));
+        match (self.initial_events, self.version_match) {
+            _ if self.resume.is_some() => forbid("continue", "continue is forbidden for watch"),
+            (None, None) => Ok(()),
+            (None, Some(_)) => forbid(
+                "resourceVersionMatch",
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ),
+            (Some(_), _) if streaming == Streaming::Refused => forbid(
+                "sendInitialEvents",
+                "sendInitialEvents is forbidden for watch unless the WatchList feature gate is \
+                 enabled",
+            ),
+            (Some(_), Some(Match::NotOlderThan)) => Ok(()),
+            (Some(_), _) => forbid(
+                "resourceVersionMatch",
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ),
+        }
+    }
+}
+
+/// Whether the server streams lists through watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Streaming {
+    Served,
+    Refused,
+}
+
+fn boolean(name: &str, value: &str) -> Result<bool, Status> {
+    match value {
+        "true" | "1" | "True" => Ok(true),
+        "false" | "0" | "False" => Ok(false),
+        _ => Err(Status::bad_request(format!("{name}: {value:?} is no bool"))),
+    }
+}
+
+fn number(name: &str, value: &str) -> Result<u64, Status> {
+    let wrong = |_| Status::bad_request(format!("{name}: Invalid value: {value:?}"));
+    value.parse().map_err(wrong)
+}
+
+fn version_match(value: &str) -> Result<Match, Status> {
+    match value {
+        "NotOlderThan" => Ok(Match::NotOlderThan),
+        "Exact" => Ok(Match::Exact),
+        _ => Err(Status::invalid_options(
+            "resourceVersionMatch",
+            &format!("Unsupported value: {value:?}"),
+        )),
+    }
+}

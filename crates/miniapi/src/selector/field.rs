@@ -1,0 +1,109 @@
+//! `fieldSelector`: equality on the few fields a collection offers.
+
+use crate::object::Object;
+use crate::resource::Resource;
+
+/// A parsed field selector; empty matches everything.
+#[derive(Debug, Default)]
+pub(crate) struct FieldSelector(Vec<Term>);
+
+#[derive(Debug)]
+struct Term {
+    field: &'static str,
+    equal: bool,
+    value: String,
+}
+
+impl FieldSelector {
+    /// Parses `metadata.name=a,spec.clusterIP!=None`.
+    ///
+    /// # Errors
+    ///
+    /// A term without operator, or a field the collection does not offer.
+    pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, String> {
+        let terms = text.split(',').filter(|it| !it.is_empty());
+        let terms = terms.map(|term| {
+            let (field, equal, value) = if let Some((field, value)) = term.split_once("!=") {
+                (field, false, value)
+            } else if let Some((field, value)) = term.split_once("==") {
+                (field, true, value)
+            } else if let Some((field, value)) = term.split_once('=') {
+                (field, true, value)
+            } else {
+                return Err(format!("invalid field selector: {term:?}"));
+            };
+            let own = resource.fields.iter().copied();
+            let mut known = own.chain(["metadata.name", "metadata.namespace"]);
+            let field = known
+                .find(|it| *it == field)
+                .ok_or_else(|| format!("field label not supported: {field}"))?;
+            let value = value.to_owned();
+            Ok(Term {
+                field,
+                equal,
+                value,
+            })
+        });
+        terms.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether every term holds.
+    pub(crate) fn matches(&self, object: &Object) -> bool {
+        self.0.iter().all(|term| {
+            let real = match term.field {
+                "metadata.name" => &object.key.name,
+                "metadata.namespace" => &object.key.namespace,
+                other => {
+                    let found = object.fields.iter().find(|(field, _)| *field == other);
+                    found.map_or(&object.key.name, |(_, value)| value)
+                }
+            };
+            (*real == term.value) == term.equal
+        })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::object::Key;
+    use crate::resource::of_kind;
+
+    #[test]
+    fn fields_are_compared() {
+        let resource = of_kind("v1", "Service").unwrap();
+        let key = Key {
+            namespace: "ns".to_owned(),
+            name: "web".to_owned(),
+        };
+        let body = json!({"metadata": {}, "spec": {"clusterIP": "None"}});
+        let object = Object::freeze(resource, key, 1, body.as_object().unwrap().clone());
+        for (text, expect) in [
+            ("", true),
+            ("metadata.name=web", true),
+            ("metadata.name==web,metadata.namespace=ns", true),
+            ("metadata.name=web,metadata.namespace=other", false),
+            ("metadata.namespace!=ns", false),
+            ("spec.clusterIP!=None", false),
+            ("spec.clusterIP=None", true),
+            ("spec.type=", true),
+            ("spec.type!=ExternalName", true),
+        ] {
+            let selector = FieldSelector::parse(text, resource).unwrap();
+            assert_eq!(selector.matches(&object), expect, "{text}");
+        }
+        for (text, expect) in [
+            ("metadata.name", "invalid field selector"),
+            ("spec.ports=1", "field label not supported: spec.ports"),
+        ] {
+            let error = FieldSelector::parse(text, resource).unwrap_err();
+            assert!(error.contains(expect), "{error}");
+        }
+    }
+}

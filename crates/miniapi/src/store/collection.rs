@@ -1,0 +1,96 @@
+//! The objects of one kind with their recent history.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::object::{Key, Object};
+use crate::store::Event;
+
+/// All objects of one kind.
+#[derive(Debug, Default)]
+pub(crate) struct Collection {
+    pub(crate) objects: BTreeMap<Key, Arc<Object>>,
+    events: VecDeque<Arc<Event>>,
+    /// States of this version and later can still be told.
+    oldest: u64,
+}
+
+/// The history does not reach back that far.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Forgotten {
+    /// The oldest version that can still be told.
+    pub(crate) oldest: u64,
+}
+
+impl Collection {
+    /// A collection without history.
+    pub(super) fn restored(objects: BTreeMap<Key, Arc<Object>>, revision: u64) -> Self {
+        Self {
+            objects,
+            events: VecDeque::new(),
+            oldest: revision,
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    /// Applies `event` and keeps it, with at most `history` others.
+    pub(super) fn record(&mut self, event: Event, history: usize) {
+        match event.current() {
+            Some(object) => self.objects.insert(event.key().clone(), object.clone()),
+            None => self.objects.remove(event.key()),
+        };
+        self.events.push_back(Arc::new(event));
+        while self.events.len() > history {
+            let dropped = self.events.pop_front();
+            self.oldest = dropped.map_or(self.oldest, |it| it.revision);
+        }
+    }
+
+    /// Drops all history before `revision`.
+    pub(super) fn forget(&mut self, revision: u64) {
+        self.events.clear();
+        self.oldest = revision;
+    }
+
+    /// The events after `revision`; none when it lies in the future.
+    pub(crate) fn since(
+        &self,
+        revision: u64,
+    ) -> Result<impl Iterator<Item = &Arc<Event>>, Forgotten> {
+        self.reaches(revision)?;
+        let first = self.events.partition_point(|it| it.revision <= revision);
+        Ok(self.events.range(first..))
+    }
+
+    /// The objects as they were at `revision`.
+    pub(crate) fn at(
+        &self,
+        revision: u64,
+    ) -> Result<Cow<'_, BTreeMap<Key, Arc<Object>>>, Forgotten> {
+        let mut later = self.since(revision)?.collect::<Vec<_>>();
+        if later.is_empty() {
+            return Ok(Cow::Borrowed(&self.objects));
+        }
+        let mut objects = self.objects.clone();
+        while let Some(event) = later.pop() {
+            match &event.previous {
+                Some(previous) => objects.insert(event.key().clone(), previous.clone()),
+                None => objects.remove(event.key()),
+            };
+        }
+        Ok(Cow::Owned(objects))
+    }
+
+    fn reaches(&self, revision: u64) -> Result<(), Forgotten> {
+        let oldest = self.oldest;
+        if revision < oldest {
+            Err(Forgotten { oldest })
+        } else {
+            Ok(())
+        }
+    }
+}
