@@ -1,25 +1,34 @@
 //! The agent: one thread that plans and writes.
 
+mod announce;
 mod answer;
+mod tally;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use sluice_core::announcement::Announcement;
 use sluice_core::backend::{Backend, BackendError};
-use sluice_core::model::Event;
+use sluice_core::issue::Issue;
+use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
 use sluice_core::reconcile::{Reconciler, Report};
 use sluice_core::settings::Settings;
 use sluice_core::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
 use tracing::{debug, error, info, warn};
 
-use crate::health::Health;
+use self::announce::Announced;
+use self::tally::Tally;
+use self::waiting::Waiting;
+use crate::health::{Health, NodeState};
+use crate::health_check::HealthChecks;
+use crate::metrics::Metrics;
 use crate::pace::{Pace, Periods, Resync};
 use crate::reports::Reports;
 use crate::status::{Status, SyncStatus};
@@ -44,10 +53,14 @@ pub enum Input {
 pub struct Outputs {
     /// Told when a sync is wanted and when it is done.
     pub health: Arc<Health>,
+    /// Counts everything.
+    pub metrics: Arc<Metrics>,
+    /// Told after each successful sync which health check node ports to serve.
+    pub health_checks: HealthChecks,
+    /// Gets what users of Services should know.
+    pub announce: Sender<Announcement>,
     /// Gets the stale flows after each successful sync.
     pub stale: Sender<Vec<StaleFlows>>,
-    /// Conntrack entries deleted so far, for the status.
-    pub conntrack_deleted: Arc<AtomicU64>,
     /// Runs once, after the first successful sync.
     pub after_first_sync: Box<dyn FnOnce() + Send>,
 }
@@ -67,6 +80,11 @@ pub struct Agent<B: Backend> {
     /// What another program did to our rules last.
     drift: String,
     reports: Reports,
+    announced: Announced,
+    /// Issues by reason. A reason that was there once stays, at zero.
+    issues: BTreeMap<&'static str, i64>,
+    tally: Tally,
+    waiting: Waiting,
     last_error: Option<String>,
     started: Instant,
     last_sync: Option<SyncStatus>,
@@ -85,6 +103,7 @@ impl<B: Backend> Agent<B> {
         mut outputs: Outputs,
     ) -> Self {
         let first = std::mem::replace(&mut outputs.after_first_sync, Box::new(|| {}));
+        queued(&outputs.metrics);
         Self {
             mode,
             planner: Planner::new(settings),
@@ -96,6 +115,10 @@ impl<B: Backend> Agent<B> {
             first: Some(first),
             drift: String::new(),
             reports: Reports::default(),
+            announced: Announced::default(),
+            issues: BTreeMap::new(),
+            tally: Tally::default(),
+            waiting: Waiting::new(Timestamp::now().as_millisecond()),
             last_error: None,
             started: Instant::now(),
             last_sync: None,
@@ -131,7 +154,7 @@ impl<B: Backend> Agent<B> {
     fn hear(&mut self, input: Input) -> ControlFlow<()> {
         match input {
             Input::Events(events) => {
-                events.into_iter().for_each(|it| self.planner.absorb(it));
+                self.absorb(events);
                 self.pace.wish();
             }
             // The first sync reads the kernel anyway.
@@ -150,6 +173,34 @@ impl<B: Backend> Agent<B> {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    fn absorb(&mut self, events: Vec<Event>) {
+        let metrics = &self.outputs.metrics;
+        for event in events {
+            let state = self.planner.state();
+            self.tally.hear(&event, state);
+            self.waiting.hear(&event, state, metrics);
+            self.planner.absorb(event);
+        }
+        self.waiting.show(metrics);
+        metrics.ours.source_last_event.set(seconds_since_epoch());
+        let synced = self.planner.is_synced();
+        metrics.ours.source_synced.set(synced.into());
+        queued(metrics);
+        if synced {
+            self.outputs.health.node(self.node_state());
+        }
+    }
+
+    /// What load balancers should know of the Node.
+    fn node_state(&self) -> NodeState {
+        let name = &self.planner.settings().node_name;
+        match self.planner.state().node(name) {
+            None => NodeState::Unknown,
+            Some(node) if node.leaving => NodeState::Leaving,
+            Some(_) => NodeState::Present,
+        }
     }
 
     /// When there is something to do without any input; `None` while nothing may be written.
@@ -195,8 +246,26 @@ impl<B: Backend> Agent<B> {
             Ok(report) => self.succeeded(&report, reason, now, end),
             Err(error) => self.failed(&error, now, end),
         }
-        let (issues, problems, refused) = (self.issues(), self.problems(), self.refused());
-        self.reports.update(&issues, &problems, &refused);
+        self.report();
+    }
+
+    /// Says what is wrong, wherever somebody may look.
+    fn report(&mut self) {
+        let issues: Vec<Issue> = self.planner.issues().collect();
+        let refused = self.reconciler.refused();
+        self.announced
+            .update(&issues, refused, &self.outputs.announce);
+        self.issues.values_mut().for_each(|count| *count = 0);
+        for issue in &issues {
+            *self.issues.entry(issue.reason()).or_default() += 1;
+        }
+        let (problems, refused) = (self.problems(), self.refused());
+        let ours = &self.outputs.metrics.ours;
+        ours.set_issues(&self.issues);
+        ours.problems.set(to_gauge(problems.len()));
+        ours.refused.set(to_gauge(refused.len()));
+        self.tally.show(&self.outputs.metrics);
+        self.reports.update(&self.issues(), &problems, &refused);
     }
 
     fn log_drift(&self) {
@@ -213,6 +282,8 @@ impl<B: Backend> Agent<B> {
     /// Keeps what changed until a sync succeeds.
     fn remember(&mut self, changes: Changes) {
         for (key, change) in changes.ports {
+            self.tally
+                .replan(change.old.as_deref(), change.new.as_deref());
             self.held.entry(key.clone()).or_insert(change.old);
             self.changed.insert(key);
         }
@@ -229,6 +300,7 @@ impl<B: Backend> Agent<B> {
         let repaired = matches!(reason, Some(Resync::Drift | Resync::Periodic));
         if repaired && !report.is_empty() {
             self.repairs += 1;
+            self.outputs.metrics.ours.drift_repaired.inc();
         }
         // Whoever dialled while there were no rules would be led nowhere for ever.
         let were_away = report.full && !report.is_empty();
@@ -236,12 +308,16 @@ impl<B: Backend> Agent<B> {
         let now = Timestamp::now();
         self.outputs.health.updated(now);
         let elapsed = end - start;
+        self.measure(report, elapsed);
+        self.waiting
+            .done(now.as_millisecond(), &self.outputs.metrics);
+        self.serve_health_checks();
         if !report.is_empty() {
             info!(
                 added = report.added,
                 replaced = report.replaced,
                 deleted = report.deleted,
-                services = self.services(),
+                services = self.tally.services,
                 elapsed_ms = elapsed.as_millis(),
                 full = report.full,
                 "synced"
@@ -261,10 +337,53 @@ impl<B: Backend> Agent<B> {
         }
     }
 
+    /// Both families are written in one sync, so each took as long as it.
+    fn measure(&self, report: &Report, elapsed: Duration) {
+        let metrics = &self.outputs.metrics;
+        let theirs = &metrics.kube_proxy;
+        let by_kind = match report.full {
+            true => &theirs.full_sync_duration,
+            false => &theirs.partial_sync_duration,
+        };
+        for family in IpFamily::ALL {
+            let duration = &theirs.sync_duration;
+            for duration in by_kind.iter().chain([duration]) {
+                duration.of(family).observe(seconds(elapsed));
+            }
+            theirs.last_sync.of(family).set(seconds_since_epoch());
+        }
+        let ours = &metrics.ours;
+        ours.syncs_succeeded.inc();
+        ours.last_sync_succeeded.set(1);
+        ours.objects_added.inc_by(report.added as u64);
+        ours.objects_replaced.inc_by(report.replaced as u64);
+        ours.objects_deleted.inc_by(report.deleted as u64);
+    }
+
+    /// Load balancers hear of endpoints only once the kernel leads to them.
+    fn serve_health_checks(&self) {
+        let plan = self.planner.plan();
+        let local = self.planner.state().local_addresses();
+        let addresses = plan.node.health_check_addresses(&local.all);
+        self.outputs
+            .health_checks
+            .update(&plan.health_checks, &addresses);
+    }
+
     fn failed(&mut self, error: &BackendError, start: Instant, end: Instant) {
         self.pace.fail(end);
         self.outputs.health.wanted(start);
         self.failures += 1;
+        let metrics = &self.outputs.metrics;
+        for family in IpFamily::ALL {
+            let elapsed = seconds(end - start);
+            metrics.kube_proxy.sync_duration.of(family).observe(elapsed);
+            if let Some(failures) = &metrics.kube_proxy.nftables_failures {
+                failures.of(family).inc();
+            }
+        }
+        metrics.ours.syncs_failed.inc();
+        metrics.ours.last_sync_succeeded.set(0);
         let text = chain(error);
         if self.last_error.as_ref() != Some(&text) {
             error!(error = text, "sync failed: will retry");
@@ -314,6 +433,22 @@ fn is_unserved(plan: &Plan, frontend: &Frontend) -> bool {
 
 fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
+}
+
+fn seconds_since_epoch() -> f64 {
+    Timestamp::now().as_millisecond() as f64 / 1000.0
+}
+
+/// A sync has been asked for.
+fn queued(metrics: &Metrics) {
+    for family in IpFamily::ALL {
+        let last = metrics.kube_proxy.last_queued.of(family);
+        last.set(seconds_since_epoch());
+    }
+}
+
+fn to_gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// An error and everything beneath it in one line. What a message already contains is not said

@@ -8,11 +8,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +24,7 @@ use sluice_netlink::nftables::Family;
 use tracing::{debug, info, warn};
 
 use crate::agent::chain;
+use crate::metrics::Metrics;
 use crate::node;
 use crate::pace::Backoff;
 
@@ -91,18 +91,18 @@ impl Table for Kernel {
 }
 
 /// Starts the thread that cleans up, in the network namespace of the caller. It ends when the
-/// sender is dropped. `deleted` counts the entries.
+/// sender is dropped.
 ///
 /// # Errors
 /// No thread could be started.
-pub fn spawn(deleted: Arc<AtomicU64>) -> io::Result<Sender<Vec<StaleFlows>>> {
+pub fn spawn(metrics: Arc<Metrics>) -> io::Result<Sender<Vec<StaleFlows>>> {
     let (sender, stale) = mpsc::channel();
-    let run = move || run(&stale, &mut Kernel::default(), &deleted);
+    let run = move || run(&stale, &mut Kernel::default(), &metrics);
     thread::Builder::new().name("conntrack".into()).spawn(run)?;
     Ok(sender)
 }
 
-fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, deleted: &AtomicU64) {
+fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, metrics: &Metrics) {
     let mut wanted = Wanted::new();
     let mut backoff = Backoff::default();
     let mut said: Option<String> = None;
@@ -123,7 +123,7 @@ fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, deleted: &Atom
             continue;
         }
         again = None;
-        match clean(table, &wanted, deleted) {
+        match clean(table, &wanted, metrics) {
             Ok(()) => {
                 again = looked(&mut wanted).then_some(now + SECOND_LOOK);
                 backoff.succeed();
@@ -177,7 +177,7 @@ fn looked(wanted: &mut Wanted) -> bool {
 }
 
 /// Goes on after an entry that cannot be deleted; returns the first error.
-fn clean(table: &mut impl Table, wanted: &Wanted, deleted: &AtomicU64) -> Result<(), String> {
+fn clean(table: &mut impl Table, wanted: &Wanted, metrics: &Metrics) -> Result<(), String> {
     let is_node_port = |it: &Frontend| matches!(it, Frontend::NodePort { .. });
     let local = match wanted.keys().any(is_node_port) {
         true => table.local_addresses()?,
@@ -185,22 +185,41 @@ fn clean(table: &mut impl Table, wanted: &Wanted, deleted: &AtomicU64) -> Result
     };
     let mut result = Ok(());
     let mut count = 0;
+    let mut walks: BTreeMap<IpFamily, Duration> = BTreeMap::new();
     for filter in filters(wanted) {
+        let start = Instant::now();
+        let family = match filter.family {
+            Family::Ipv6 => IpFamily::V6,
+            _ => IpFamily::V4,
+        };
         let flows = table.flows(&filter)?;
         for flow in flows.iter().filter(|it| is_stale(it, wanted, &local)) {
             match table.delete(flow) {
-                Ok(()) => count += 1,
+                Ok(()) => {
+                    count += 1;
+                    if let Some(protocol) = protocol(flow) {
+                        metrics.conntrack_deleted(family, protocol);
+                    }
+                }
                 Err(error) => result = result.and(Err(error)),
             }
         }
+        *walks.entry(family).or_default() += start.elapsed();
     }
-    deleted.fetch_add(count, Ordering::Relaxed);
+    for (family, elapsed) in walks {
+        metrics.conntrack_walked(family, elapsed);
+    }
     debug!(
         frontends = wanted.len(),
         deleted = count,
         "conntrack cleaned up"
     );
     result
+}
+
+fn protocol(flow: &Flow) -> Option<Protocol> {
+    let number = flow.original.protocol;
+    Protocol::ALL.into_iter().find(|it| it.number() == number)
 }
 
 fn filters(wanted: &Wanted) -> Vec<FlowFilter> {
@@ -243,8 +262,7 @@ fn netlink_family(family: IpFamily) -> Family {
 /// Whether a client opened this flow to one of the frontends and it is not to be kept.
 fn is_stale(flow: &Flow, wanted: &Wanted, local: &BTreeSet<IpAddr>) -> bool {
     let dialled = &flow.original;
-    let mut protocols = Protocol::ALL.into_iter();
-    let Some(protocol) = protocols.find(|it| it.number() == dialled.protocol) else {
+    let Some(protocol) = protocol(flow) else {
         return false;
     };
     let address = Frontend::Address {

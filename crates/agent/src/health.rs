@@ -1,41 +1,117 @@
 //! Whether this node's rules are up to date, as load balancers and the kubelet ask.
+//!
+//! kube-proxy's rules (`pkg/proxy/healthcheck/proxy_health.go`), with one difference: a process
+//! that never gets its first complete list is found out. Both are well when they start; ours
+//! counts the first sync as wanted from then on, kube-proxy's only from the first event.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sluice_core::model::IpFamily;
 
-/// A wanted sync that is pending for this long makes the agent unhealthy: twice kube-proxy's
-/// sync period (kube-proxy, `pkg/proxy/healthcheck/proxy_health.go`).
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// kube-proxy's default: twice its sync period.
+pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the health server says.
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// Load balancers: should connections come to this node? No, if it is about to go.
+    Healthz,
+    /// The kubelet: does this process need a restart? A node that goes is no reason.
+    Livez,
+}
+
+/// What is known of this node's Node object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// There is one, and it stays. Also while nothing is known yet.
+    Present,
+    /// It is being deleted, or marked for it by the cluster autoscaler.
+    Leaving,
+    /// There is none.
+    Unknown,
+}
+
+/// Whether a source must know the Node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeObject {
+    /// An API server: without its Node, this node is not part of the cluster.
+    Required,
+    /// A folder may have Services and no Node.
+    Optional,
+}
+
+/// The answer to a [`Probe`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
-    /// When the rules were last known to be up to date: now, while healthy. Empty before the
-    /// first sync.
+    /// When the rules were last known to be up to date, RFC 3339: now, when all is well; when the
+    /// process started, before the first sync.
     pub last_updated: String,
     /// When this was said.
     pub current_time: String,
+    /// The node is to get connections; only for [`Probe::Healthz`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_eligible: Option<bool>,
     /// The rules are up to date, or will be soon.
+    pub healthy: bool,
+    /// The same by family: `IPv4`, `IPv6`. Both are written in one sync.
+    pub status: BTreeMap<String, FamilyHealth>,
+}
+
+/// The health of one family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FamilyHealth {
+    /// When its rules were last written.
+    pub last_updated: String,
+    /// Its rules are up to date, or will be soon.
     pub healthy: bool,
 }
 
-/// The state behind `/healthz`, shared between the agent and the server.
-#[derive(Debug, Default)]
-pub struct Health(Mutex<State>);
+impl HealthReport {
+    /// Whether the answer is yes.
+    pub fn is_ok(&self) -> bool {
+        self.healthy && self.node_eligible != Some(false)
+    }
+}
 
-#[derive(Clone, Copy, Debug, Default)]
+/// The state behind `/healthz`, shared between the agent and the servers.
+#[derive(Debug)]
+pub struct Health {
+    timeout: Duration,
+    node: NodeObject,
+    state: Mutex<State>,
+}
+
+#[derive(Clone, Copy, Debug)]
 struct State {
-    /// End of the last successful sync.
-    updated: Option<Timestamp>,
+    /// End of the last successful sync, or the start.
+    updated: Timestamp,
     /// Since when a sync has been wanted.
     pending: Option<Instant>,
+    node: NodeState,
 }
 
 impl Health {
+    /// Well, and waiting for the first sync since `now`. A sync that is pending for `timeout`
+    /// makes it unhealthy.
+    pub fn new(timeout: Duration, node: NodeObject, now: Instant, time: Timestamp) -> Self {
+        let state = State {
+            updated: time,
+            pending: Some(now),
+            node: NodeState::Present,
+        };
+        Self {
+            timeout,
+            node,
+            state: Mutex::new(state),
+        }
+    }
+
     /// A sync is wanted from now on. The oldest wish counts.
     pub fn wanted(&self, now: Instant) {
         let mut state = self.lock();
@@ -44,71 +120,59 @@ impl Health {
 
     /// A sync succeeded.
     pub fn updated(&self, at: Timestamp) {
-        *self.lock() = State {
-            updated: Some(at),
-            pending: None,
-        };
+        let mut state = self.lock();
+        state.updated = at;
+        state.pending = None;
+    }
+
+    /// What the source says of the Node.
+    pub fn node(&self, node: NodeState) {
+        self.lock().node = node;
+    }
+
+    /// Whether the rules are up to date, or will be soon.
+    pub fn is_healthy(&self, now: Instant) -> bool {
+        self.in_time(&self.lock(), now)
     }
 
     /// The answer at this moment.
-    pub fn report(&self, now: Instant, time: Timestamp) -> HealthReport {
+    pub fn report(&self, probe: Probe, now: Instant, time: Timestamp) -> HealthReport {
         let state = *self.lock();
-        let overdue = state.pending.is_some_and(|it| now - it >= TIMEOUT);
-        let healthy = state.updated.is_some() && !overdue;
-        let updated = if healthy { Some(time) } else { state.updated };
-        HealthReport {
-            last_updated: updated.map(|it| it.to_string()).unwrap_or_default(),
+        let healthy = self.in_time(&state, now);
+        let eligible = match (state.node, self.node) {
+            (NodeState::Present, _) | (NodeState::Unknown, NodeObject::Optional) => true,
+            (NodeState::Leaving, _) | (NodeState::Unknown, NodeObject::Required) => false,
+        };
+        let family = |family: IpFamily| {
+            let health = FamilyHealth {
+                last_updated: state.updated.to_string(),
+                healthy,
+            };
+            (family.to_string(), health)
+        };
+        let mut report = HealthReport {
+            last_updated: state.updated.to_string(),
             current_time: time.to_string(),
+            node_eligible: (probe == Probe::Healthz).then_some(eligible),
             healthy,
+            status: IpFamily::ALL.into_iter().map(family).collect(),
+        };
+        if report.is_ok() {
+            report.last_updated.clone_from(&report.current_time);
         }
+        report
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // Every write is one assignment, so a panic elsewhere cannot leave half a state.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn in_time(&self, state: &State, now: Instant) -> bool {
+        let waits = |since: Instant| now.saturating_duration_since(since);
+        state.pending.is_none_or(|it| waits(it) < self.timeout)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every write is an assignment of values, so a panic elsewhere cannot leave half a state.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const T0: Timestamp = Timestamp::UNIX_EPOCH;
-
-    #[test]
-    fn unhealthy_until_the_first_sync() {
-        let health = Health::default();
-        let now = Instant::now();
-        let report = health.report(now, T0);
-        assert!(!report.healthy);
-        assert_eq!(report.last_updated, "");
-        health.updated(T0);
-        assert!(health.report(now, T0).healthy);
-    }
-
-    #[test]
-    fn a_wish_that_is_pending_for_a_minute_makes_it_unhealthy() {
-        let health = Health::default();
-        let now = Instant::now();
-        health.updated(T0);
-        health.wanted(now);
-        health.wanted(now + Duration::from_secs(30));
-        let later = Timestamp::from_second(59).expect("in range");
-        let report = health.report(now + Duration::from_secs(59), later);
-        assert!(report.healthy);
-        assert_eq!(report.last_updated, "1970-01-01T00:00:59Z");
-        let report = health.report(now + Duration::from_secs(60), later);
-        assert!(!report.healthy, "the oldest wish counts");
-        assert_eq!(report.last_updated, "1970-01-01T00:00:00Z");
-        health.updated(later);
-        assert!(health.report(now + Duration::from_secs(90), later).healthy);
-    }
-
-    #[test]
-    fn idle_is_healthy() {
-        let health = Health::default();
-        let now = Instant::now();
-        health.updated(T0);
-        assert!(health.report(now + Duration::from_secs(7200), T0).healthy);
-    }
-}
+mod tests;

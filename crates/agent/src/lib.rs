@@ -8,7 +8,10 @@
 //! source ──Events──┐                              ┌─▶ kernel (Reconciler, Backend)
 //! drift ──Changed──┤                              ├─▶ conntrack cleanup (own thread)
 //! status ──Status──┼─▶ channel ─▶ Agent::run ─────┤
-//! signals ──Stop───┘    wait, drain, plan, sync   └─▶ Health ◀── GET /healthz
+//! signals ──Stop───┘    wait, drain, plan, sync   ├─▶ Health ◀───── GET /healthz, /livez
+//!                                                 ├─▶ Metrics ◀──── GET /metrics
+//!                                                 ├─▶ HealthChecks ─▶ health check node ports
+//!                                                 └─▶ announcements
 //! ```
 //!
 //! # Invariants
@@ -18,6 +21,7 @@
 //! - Service ports that changed are remembered until a sync that contained them succeeded.
 //! - No thread but the agent's touches its rules, and nothing can make that thread wait except
 //!   the kernel: servers, cleanup and logs are elsewhere.
+//! - Every HTTP server runs on one thread, with limits on connections, heads and their time.
 //! - Ending the process leaves the rules where they are.
 
 pub mod addresses;
@@ -26,6 +30,8 @@ pub mod conntrack;
 pub mod drift;
 mod flock;
 mod health;
+mod health_check;
+pub mod metrics;
 pub mod node;
 mod pace;
 pub mod preflight;
@@ -36,6 +42,11 @@ pub mod takeover;
 
 pub use agent::{Agent, Input, Outputs};
 pub use flock::{AlreadyRunning, Lock, NamespaceLock};
-pub use health::{Health, HealthReport};
+pub use health::{
+    FamilyHealth, HEALTH_TIMEOUT, Health, HealthReport, NodeObject, NodeState, Probe,
+};
+pub use health_check::{HealthCheckServers, HealthChecks, health_checks};
 pub use pace::Periods;
-pub use server::{Served, Server, ServerError};
+pub use server::{
+    MetricsServer, PortTaken, Profiling, Served, Server, ServerError, SetVerbosity, Wires,
+};

@@ -1,6 +1,12 @@
-//! Everything that others ask the agent: health over TCP, status over a unix socket, signals.
+//! Everything that others ask the agent: health and metrics over TCP, status over a unix socket,
+//! signals.
 //!
 //! All of it lives on one thread with one small runtime, so that no question can slow a sync.
+
+mod debug;
+mod health;
+pub(crate) mod listen;
+mod metrics;
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -11,36 +17,72 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use jiff::Timestamp;
+use sluice_core::announcement::Announcement;
+use sluice_core::model::ObjectKey;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+pub use debug::{Profiling, SetVerbosity};
+pub use metrics::MetricsServer;
+
 use crate::agent::Input;
 use crate::flock::Lock;
 use crate::health::Health;
+use crate::health_check::{HealthCheckServers, Links};
+use crate::metrics::Metrics;
 
-/// Between attempts to get the health port, as kube-proxy does.
+/// Between attempts to get a port, as kube-proxy does.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
 /// How long a status may take: the agent answers between two syncs.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// What happens when a port is taken (kube-proxy's `bindAddressHardFail`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortTaken {
+    /// It is tried every five seconds.
+    Retry,
+    /// The process does not start.
+    Fail,
+}
+
 /// What to serve where.
 #[derive(Debug)]
 pub struct Server {
-    /// Address of the health server; `None` for no such server.
-    pub health_address: Option<SocketAddr>,
     /// The status socket.
     pub socket: PathBuf,
+    /// Address of the health server; `None` for no such server.
+    pub health_address: Option<SocketAddr>,
+    /// The metrics server; `None` for no such server.
+    pub metrics: Option<MetricsServer>,
+    /// When one of these ports is taken.
+    pub port_taken: PortTaken,
+    /// Name of the node, to announce that one is.
+    pub node_name: Arc<str>,
+}
+
+/// Whom the servers ask and tell.
+#[derive(Debug)]
+pub struct Wires {
+    /// What the health server says.
+    pub health: Arc<Health>,
+    /// What the metrics server says.
+    pub metrics: Arc<Metrics>,
+    /// The servers of health check node ports.
+    pub health_checks: HealthCheckServers,
+    /// Hears of ports that are taken.
+    pub announce: Sender<Announcement>,
+    /// The agent.
+    pub inputs: Sender<Input>,
 }
 
 /// The servers; removes the socket when dropped.
@@ -76,14 +118,9 @@ impl Server {
     /// Starts serving. The lock shows that no other agent uses the socket.
     ///
     /// # Errors
-    /// The status socket cannot be made or no thread started. A health port that is taken is no
-    /// error: it is tried again.
-    pub fn start(
-        self,
-        lock: Lock,
-        health: Arc<Health>,
-        inputs: Sender<Input>,
-    ) -> Result<Served, ServerError> {
+    /// The status socket cannot be made or no thread started. A port that is taken is an error
+    /// only with [`PortTaken::Fail`].
+    pub fn start(self, lock: Lock, wires: Wires) -> Result<Served, ServerError> {
         let listener = listen(&self.socket)?;
         let served = Served {
             socket: self.socket,
@@ -96,23 +133,122 @@ impl Server {
         let listener = tokio::net::UnixListener::from_std(listener);
         let listener = listener.map_err(failed("watch status socket"))?;
         let signals = Signals::new().map_err(failed("watch signals"))?;
+        let mut ports = Vec::new();
+        if let Some(address) = self.health_address {
+            let routes = health::routes(wires.health.clone(), wires.metrics.clone());
+            ports.push((Port::health(address), routes));
+        }
+        if let Some(server) = self.metrics {
+            let port = Port::metrics(server.address);
+            ports.push((port, metrics::routes(server, wires.metrics.clone())));
+        }
+        let announcer = Announcer {
+            node: ObjectKey::Node(self.node_name),
+            announce: wires.announce.clone(),
+        };
+        let mut opened = Vec::new();
+        for (port, routes) in ports {
+            let listener = match (listen::bind(port.address), self.port_taken) {
+                (Ok(listener), _) => Some(listener),
+                (Err(error), PortTaken::Fail) => {
+                    announcer.taken(&port, &error);
+                    return Err(failed(port.describe())(error));
+                }
+                (Err(error), PortTaken::Retry) => {
+                    announcer.taken(&port, &error);
+                    warn!(port = port.describe(), %error, "port not available: trying every 5 s");
+                    None
+                }
+            };
+            opened.push((port, listener, routes));
+        }
         drop(guard);
-        let address = self.health_address;
+        let links = Links {
+            health: wires.health,
+            metrics: wires.metrics,
+            announce: wires.announce,
+        };
         let serve = move || {
-            runtime.spawn(signals.forward(inputs.clone()));
-            if let Some(address) = address {
-                runtime.spawn(serve_health(address, health));
+            runtime.spawn(signals.forward(wires.inputs.clone()));
+            for (port, listener, routes) in opened {
+                runtime.spawn(port.serve(listener, routes));
             }
+            runtime.spawn(wires.health_checks.run(links));
             let status = Router::new()
                 .route("/status", get(status))
-                .with_state(inputs);
-            if let Err(error) = runtime.block_on(axum::serve(listener, status).into_future()) {
-                warn!(%error, "status server ended: `sluice status` gets no answer");
-            }
+                .with_state(wires.inputs);
+            runtime.block_on(listen::serve(listener, status));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
         spawned.map_err(failed("start server thread"))?;
         Ok(served)
+    }
+}
+
+/// A TCP port that the process has for as long as it lives.
+#[derive(Debug)]
+struct Port {
+    server: &'static str,
+    address: SocketAddr,
+    /// The reason to announce when it is taken, as kube-proxy's.
+    reason: &'static str,
+}
+
+impl Port {
+    fn health(address: SocketAddr) -> Self {
+        Self {
+            server: "health",
+            address,
+            reason: "FailedToStartProxierHealthcheck",
+        }
+    }
+
+    fn metrics(address: SocketAddr) -> Self {
+        Self {
+            server: "metrics",
+            address,
+            reason: "FailedToStartMetricServer",
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!("listen on {} for the {} server", self.address, self.server)
+    }
+
+    /// Serves, when the port is there.
+    async fn serve(self, mut listener: Option<TcpListener>, routes: Router) {
+        let listener = loop {
+            match listener.take() {
+                Some(listener) => break listener,
+                None => {
+                    sleep(BIND_PERIOD).await;
+                    listener = listen::bind(self.address).ok();
+                    if listener.is_some() {
+                        info!(port = self.describe(), "port available now");
+                    }
+                }
+            }
+        };
+        listen::serve(listener, routes).await;
+    }
+}
+
+struct Announcer {
+    node: ObjectKey,
+    announce: Sender<Announcement>,
+}
+
+impl Announcer {
+    fn taken(&self, port: &Port, error: &io::Error) {
+        let announcement = Announcement {
+            about: self.node.clone(),
+            is_warning: true,
+            reason: port.reason,
+            action: "StartKubeProxy",
+            note: format!("{}: {error}", port.describe()),
+        };
+        // Whoever passes announcements on has gone; the caller or the log says it too.
+        let _ = self.announce.send(announcement);
     }
 }
 
@@ -160,45 +296,6 @@ impl Signals {
         // The transaction in flight is applied by the kernel whole or not at all.
         std::process::exit(1);
     }
-}
-
-async fn serve_health(address: SocketAddr, health: Arc<Health>) {
-    let mut said = false;
-    let listener = loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => break listener,
-            Err(error) if said => tracing::debug!(%address, %error, "health port still taken"),
-            Err(error) => {
-                warn!(%address, %error, "health port not available: trying every 5 s");
-                said = true;
-            }
-        }
-        sleep(BIND_PERIOD).await;
-    };
-    if said {
-        info!(%address, "health port available now");
-    }
-    let routes = health_routes(health);
-    if let Err(error) = axum::serve(listener, routes).await {
-        warn!(%error, "health server ended: load balancers will avoid this node");
-    }
-}
-
-fn health_routes(health: Arc<Health>) -> Router {
-    Router::new()
-        .route("/healthz", get(report_health))
-        .route("/livez", get(report_health))
-        .with_state(health)
-}
-
-async fn report_health(State(health): State<Arc<Health>>) -> Response {
-    let report = health.report(Instant::now(), Timestamp::now());
-    let status = match report.healthy {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    let nosniff = (HeaderName::from_static("x-content-type-options"), "nosniff");
-    (status, [nosniff], Json(report)).into_response()
 }
 
 async fn status(State(inputs): State<Sender<Input>>) -> Response {

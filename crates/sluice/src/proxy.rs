@@ -1,16 +1,21 @@
 //! `sluice proxy`: puts the parts of the node agent together.
 
+use std::collections::BTreeMap;
 use std::panic;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender};
+use std::time::Instant;
 
 use anyhow::Context;
+use jiff::Timestamp;
 use sluice_agent::addresses::Addresses;
 use sluice_agent::drift::Drift;
+use sluice_agent::metrics::{BuildInfo, Identity, Metrics, Mode};
 use sluice_agent::{
-    Agent, Health, Input, Lock, NamespaceLock, Outputs, Server, conntrack, preflight, takeover,
+    Agent, HEALTH_TIMEOUT, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken,
+    Server, Wires, conntrack, health_checks, preflight, takeover,
 };
 use sluice_nftables::{Nftables, TABLE};
 use tracing::{info, warn};
@@ -30,25 +35,43 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let backend = open_backend()?;
     preflight::warn_if_not_forwarding();
 
-    let health = Arc::new(Health::default());
-    let conntrack_deleted = Arc::new(AtomicU64::new(0));
+    // A folder may have Services and no Node.
+    let node = NodeObject::Optional;
+    let health = Health::new(HEALTH_TIMEOUT, node, Instant::now(), Timestamp::now());
+    let health = Arc::new(health);
+    let metrics = Arc::new(Metrics::new(&identity()));
+    let (health_checks, health_check_servers) = health_checks();
+    // The log and the status say it too; a folder has nobody else to tell.
+    let (announce, _) = mpsc::channel();
     let (sender, inputs) = mpsc::channel();
     let (port_id, generation) = (backend.port_id(), backend.generation());
     let watcher = sender.clone();
     let outputs = Outputs {
         health: health.clone(),
-        stale: conntrack::spawn(conntrack_deleted.clone()).context("start conntrack cleanup")?,
-        conntrack_deleted,
+        metrics: metrics.clone(),
+        health_checks,
+        announce: announce.clone(),
+        stale: conntrack::spawn(metrics.clone()).context("start conntrack cleanup")?,
         after_first_sync: Box::new(move || {
             watch_for_drift(port_id, &generation, watcher);
             takeover::take_over();
         }),
     };
     let server = Server {
-        health_address: config.health_address,
         socket: config.socket,
+        health_address: config.health_address,
+        metrics: None,
+        port_taken: PortTaken::Retry,
+        node_name: config.node.settings.node_name.clone(),
     };
-    let _served = server.start(lock, health, sender.clone())?;
+    let wires = Wires {
+        health,
+        metrics,
+        health_checks: health_check_servers,
+        announce,
+        inputs: sender.clone(),
+    };
+    let _served = server.start(lock, wires)?;
     let _addresses = Addresses::follow(sender.clone())?;
     let manifests = &config.node.manifests;
     let sink = move |events| {
@@ -66,6 +89,18 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     );
     Agent::new("nftables", settings, backend, config.periods, outputs).run(&inputs);
     Ok(ExitCode::SUCCESS)
+}
+
+fn identity() -> Identity {
+    let build = BuildInfo {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: String::new(),
+    };
+    Identity {
+        mode: Mode::Nftables,
+        build,
+        features: BTreeMap::new(),
+    }
 }
 
 /// Begins to hear of foreign changes, those since the first sync included.

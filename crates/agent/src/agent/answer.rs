@@ -1,7 +1,5 @@
 //! What the agent says about itself.
 
-use std::sync::atomic::Ordering;
-
 use sluice_core::backend::Backend;
 
 use super::{Agent, seconds};
@@ -10,7 +8,6 @@ use crate::status::{IssueStatus, ProblemStatus, RefusedStatus, Status};
 impl<B: Backend> Agent<B> {
     /// Everything that people ask about.
     pub(super) fn status(&self) -> Status {
-        let ports = || self.planner.plan().ports.values();
         let succeeded = self.last_sync.as_ref().is_some_and(|it| it.error.is_none());
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -20,24 +17,19 @@ impl<B: Backend> Agent<B> {
             uptime_seconds: seconds(self.started.elapsed()),
             source_synced: self.planner.is_synced(),
             synced: succeeded && !self.pace.is_wanted(),
-            services: self.services(),
-            service_ports: ports().count(),
-            frontends: ports().map(|it| it.frontends.len()).sum(),
-            endpoints: ports().map(|it| it.reachable().len()).sum(),
+            services: self.tally.services,
+            service_ports: self.tally.service_ports(),
+            frontends: self.tally.frontends(),
+            endpoints: self.tally.endpoints(),
             last_sync: self.last_sync.clone(),
             syncs: self.syncs,
             failures: self.failures,
             repairs: self.repairs,
-            conntrack_deleted: self.outputs.conntrack_deleted.load(Ordering::Relaxed),
+            conntrack_deleted: self.outputs.metrics.conntrack_deletions(),
             issues: self.issues(),
             problems: self.problems(),
             refused: self.refused(),
         }
-    }
-
-    pub(super) fn services(&self) -> usize {
-        let all = self.planner.state().services();
-        all.filter(|(_, entry)| entry.service.is_some()).count()
     }
 
     pub(super) fn issues(&self) -> Vec<IssueStatus> {

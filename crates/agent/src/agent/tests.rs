@@ -3,7 +3,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -16,6 +16,11 @@ use sluice_core::model::{
 use sluice_core::plan::NodePlan;
 
 use super::*;
+use crate::health::{HEALTH_TIMEOUT, NodeObject, Probe};
+use crate::health_check;
+use crate::metrics::{self, Mode};
+
+mod metered;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -106,6 +111,8 @@ struct World {
     kernel: Fake,
     agent: Agent<Fake>,
     health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    announcements: Receiver<Announcement>,
     stale: Receiver<Vec<StaleFlows>>,
     first_syncs: Arc<AtomicU64>,
     now: Instant,
@@ -118,14 +125,21 @@ impl World {
 
     fn with(periods: Periods) -> Self {
         let kernel = Fake::default();
-        let health = Arc::new(Health::default());
+        let now = Instant::now();
+        let node = NodeObject::Required;
+        let health = Health::new(HEALTH_TIMEOUT, node, now, Timestamp::now());
+        let health = Arc::new(health);
+        let metrics = Arc::new(metrics::for_test(Mode::Nftables));
+        let (announce, announcements) = mpsc::channel();
         let (sender, stale) = mpsc::channel();
         let first_syncs = Arc::new(AtomicU64::new(0));
         let count = first_syncs.clone();
         let outputs = Outputs {
             health: health.clone(),
+            metrics: metrics.clone(),
+            health_checks: health_check::health_checks().0,
+            announce,
             stale: sender,
-            conntrack_deleted: Arc::new(AtomicU64::new(7)),
             after_first_sync: Box::new(move || {
                 count.fetch_add(1, Ordering::Relaxed);
             }),
@@ -135,9 +149,11 @@ impl World {
             agent: Agent::new("fake", settings, kernel.clone(), periods, outputs),
             kernel,
             health,
+            metrics,
+            announcements,
             stale,
             first_syncs,
-            now: Instant::now(),
+            now,
         }
     }
 
@@ -183,7 +199,7 @@ impl World {
 
     fn is_healthy(&self, after: Duration) -> bool {
         let now = self.now.max(Instant::now()) + after;
-        self.health.report(now, Timestamp::now()).healthy
+        self.health.is_healthy(now)
     }
 }
 
@@ -241,7 +257,7 @@ fn an_unsynced_source_writes_nothing() {
     world.step_after(3600 * SECOND);
     assert_eq!(world.agent.due(world.now), None);
     assert_eq!((world.observed(), world.applied()), (0, 0));
-    assert!(!world.is_healthy(Duration::ZERO));
+    assert!(!world.is_healthy(Duration::ZERO), "it waits for too long");
     world.say([Event::Synced]);
     world.step();
     assert_eq!(world.objects(), [WEB]);
@@ -438,7 +454,7 @@ fn status_counts_and_names() {
     assert_eq!(status.services, 3);
     assert_eq!(status.frontends, 2);
     assert_eq!(status.endpoints, 3);
-    assert_eq!(status.conntrack_deleted, 7);
+    assert_eq!(status.conntrack_deleted, 0);
     let reasons: Vec<&str> = status.issues.iter().map(|it| it.reason.as_str()).collect();
     assert_eq!(reasons, ["ClusterIPShared", "FrontendTaken", "NoNode"]);
     assert_eq!(status.problems[0].origin, "web.yaml");

@@ -3,6 +3,7 @@ use std::time::Duration;
 use sluice_netlink::conntrack::Tuple;
 
 use super::*;
+use crate::metrics::Mode;
 
 /// A table in memory that fails on demand.
 #[derive(Debug, Default)]
@@ -102,15 +103,16 @@ fn check(flows: &[(&str, &str)], stale: Vec<StaleFlows>, left: &[&str]) {
     };
     let mut wanted = Wanted::new();
     merge(&mut wanted, stale);
-    let deleted = AtomicU64::new(0);
-    clean(&mut table, &wanted, &deleted).expect("the fake does not fail");
+    let metrics = crate::metrics::for_test(Mode::Nftables);
+    clean(&mut table, &wanted, &metrics).expect("the fake does not fail");
     let remaining = table.flows.iter().map(|it| {
         let dialled = SocketAddr::new(it.original.dst, it.original.dst_port);
         let answers = SocketAddr::new(it.reply.src, it.reply.src_port);
         format!("{dialled} > {answers}")
     });
     assert_eq!(remaining.collect::<Vec<_>>(), left);
-    assert_eq!(deleted.into_inner() as usize, flows.len() - left.len());
+    let deleted = metrics.conntrack_deletions() as usize;
+    assert_eq!(deleted, flows.len() - left.len());
 }
 
 #[test]
@@ -186,7 +188,8 @@ fn many_frontends_cost_one_dump_per_family() {
         ],
         ..Fake::default()
     };
-    clean(&mut table, &wanted, &AtomicU64::new(0)).expect("the fake does not fail");
+    let metrics = crate::metrics::for_test(Mode::Nftables);
+    clean(&mut table, &wanted, &metrics).expect("the fake does not fail");
     assert_eq!(table.flows, [flow("10.96.1.7:53", "10.0.0.1:53")]);
     wanted.retain(|frontend, _| frontend.family() == IpFamily::V6);
     assert_eq!(filters(&wanted).len(), 1, "few are asked for one by one");
@@ -202,8 +205,8 @@ fn a_failure_is_retried_and_nothing_is_forgotten() {
         dumped: Some(dumped),
         ..Fake::default()
     };
-    let deleted = Arc::new(AtomicU64::new(0));
-    let count = deleted.clone();
+    let metrics = Arc::new(crate::metrics::for_test(Mode::Nftables));
+    let count = metrics.clone();
     let running = thread::spawn(move || {
         run(&stale, &mut table, &count);
         table.flows
@@ -217,7 +220,10 @@ fn a_failure_is_retried_and_nothing_is_forgotten() {
     }
     drop(sender);
     assert_eq!(running.join().expect("no panic"), []);
-    assert_eq!(deleted.load(Ordering::Relaxed), 1);
+    assert_eq!(metrics.conntrack_deletions(), 1);
+    let text = metrics.text().expect("complete");
+    let counted = r#"sluice_conntrack_deleted_total{protocol="udp"} 1"#;
+    assert!(text.contains(counted), "{text}");
 }
 
 #[test]

@@ -2,14 +2,25 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
+use std::time::Instant;
+
+use jiff::Timestamp;
 
 use super::*;
+use crate::health::{HEALTH_TIMEOUT, HealthReport, NodeObject, NodeState};
+use crate::health_check::health_checks;
+use crate::metrics::{Mode, for_test};
 use crate::status::Status;
 
 const WITHIN: Duration = Duration::from_secs(10);
 
 /// Asks until there is an answer: servers start on another thread.
 fn ask<S: Read + Write>(connect: impl Fn() -> io::Result<S>, path: &str) -> String {
+    send(connect, &format!("GET {path}"), "")
+}
+
+/// Sends `METHOD path` with a body.
+fn send<S: Read + Write>(connect: impl Fn() -> io::Result<S>, line: &str, body: &str) -> String {
     let deadline = Instant::now() + WITHIN;
     let mut stream = loop {
         match connect() {
@@ -18,7 +29,10 @@ fn ask<S: Read + Write>(connect: impl Fn() -> io::Result<S>, path: &str) -> Stri
             Err(_) => thread::yield_now(),
         }
     };
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").expect("connected");
+    let length = body.len();
+    let head = format!("{line} HTTP/1.0\r\nHost: node\r\nContent-Length: {length}\r\n\r\n");
+    // A server that refuses the head may close before it has read the rest.
+    let _ = stream.write_all(format!("{head}{body}").as_bytes());
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("a whole answer");
     answer
@@ -27,14 +41,28 @@ fn ask<S: Read + Write>(connect: impl Fn() -> io::Result<S>, path: &str) -> Stri
 struct Running {
     directory: tempfile::TempDir,
     health: Arc<Health>,
-    served: Served,
+    announcements: mpsc::Receiver<Announcement>,
 }
 
-fn start(health_address: Option<SocketAddr>) -> Running {
+/// What a test wants to be served, beside the socket.
+struct Plan {
+    health_address: Option<SocketAddr>,
+    metrics: Option<MetricsServer>,
+    port_taken: PortTaken,
+}
+
+const NOTHING: Plan = Plan {
+    health_address: None,
+    metrics: None,
+    port_taken: PortTaken::Retry,
+};
+
+fn try_start(plan: Plan) -> (Result<Served, ServerError>, Running) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = directory.path().join("sluice.sock");
     let lock = Lock::take(&socket).expect("nobody holds it");
-    let health = Arc::new(Health::default());
+    let (node, now) = (NodeObject::Required, Instant::now());
+    let health = Arc::new(Health::new(HEALTH_TIMEOUT, node, now, Timestamp::now()));
     let (inputs, heard) = mpsc::channel();
     thread::spawn(move || {
         for input in heard {
@@ -46,52 +74,217 @@ fn start(health_address: Option<SocketAddr>) -> Running {
             }
         }
     });
-    let server = Server {
-        health_address,
-        socket,
+    let (announce, announcements) = mpsc::channel();
+    let wires = Wires {
+        health: health.clone(),
+        metrics: Arc::new(for_test(Mode::Nftables)),
+        health_checks: health_checks().1,
+        announce,
+        inputs,
     };
-    let served = server
-        .start(lock, health.clone(), inputs)
-        .expect("a free directory");
-    Running {
+    let server = Server {
+        socket,
+        health_address: plan.health_address,
+        metrics: plan.metrics,
+        port_taken: plan.port_taken,
+        node_name: "node-a".into(),
+    };
+    let served = server.start(lock, wires);
+    let rest = Running {
         directory,
         health,
-        served,
+        announcements,
+    };
+    (served, rest)
+}
+
+fn start(plan: Plan) -> (Served, Running) {
+    let (served, running) = try_start(plan);
+    (served.expect("a free directory and ports"), running)
+}
+
+fn metrics_server(address: SocketAddr) -> MetricsServer {
+    MetricsServer {
+        address,
+        mode: Mode::Nftables,
+        config: serde_json::json!({"kubeproxy.config.k8s.io": {"mode": "nftables"}}),
+        flags: [("v", "2"), ("proxy-mode", "nftables")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        version: "0.1.0".to_owned(),
+        profiling: None,
     }
 }
 
 #[test]
 fn health_over_http() {
     let address = crate::node::free_port();
-    let running = start(Some(address));
-    for path in ["/healthz", "/livez"] {
+    let (_served, running) = start(Plan {
+        health_address: Some(address),
+        ..NOTHING
+    });
+    let asked = |path: &str, status: &str| {
         let answer = ask(|| TcpStream::connect(address), path);
-        assert!(answer.starts_with("HTTP/1.0 503"), "{answer}");
-    }
-    running.health.updated(Timestamp::now());
-    for path in ["/healthz", "/livez"] {
-        let answer = ask(|| TcpStream::connect(address), path);
-        assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+        assert!(
+            answer.starts_with(&format!("HTTP/1.0 {status}")),
+            "{answer}"
+        );
         let (head, body) = answer.split_once("\r\n\r\n").expect("head and body");
-        let head = head.to_ascii_lowercase();
-        assert!(head.contains("x-content-type-options: nosniff"), "{head}");
-        assert!(head.contains("content-type: application/json"), "{head}");
-        let report: crate::HealthReport = serde_json::from_str(body).expect("JSON");
-        assert!(report.healthy);
+        assert!(head.contains("X-Content-Type-Options: nosniff"), "{head}");
+        assert!(head.contains("Content-Type: application/json"), "{head}");
+        let report: HealthReport = serde_json::from_str(body).expect("JSON");
+        report
+    };
+    assert!(asked("/healthz", "200").healthy, "it has just started");
+    running.health.node(NodeState::Leaving);
+    let report = asked("/healthz", "503");
+    assert_eq!((report.healthy, report.node_eligible), (true, Some(false)));
+    let report = asked("/livez", "200");
+    assert_eq!((report.healthy, report.node_eligible), (true, None));
+    for (method, path, status) in [
+        ("GET", "/", "404"),
+        ("POST", "/healthz", "405"),
+        ("HEAD", "/livez", "200"),
+    ] {
+        let answer = send(
+            || TcpStream::connect(address),
+            &format!("{method} {path}"),
+            "",
+        );
+        assert!(
+            answer.starts_with(&format!("HTTP/1.0 {status}")),
+            "{answer}"
+        );
     }
 }
 
 #[test]
-fn a_taken_health_port_is_not_fatal() {
+fn a_taken_port_is_tried_again_or_fatal() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let running = start(Some(taken.local_addr().expect("bound")));
-    let socket = running.directory.path().join("sluice.sock");
-    assert!(ask(|| UnixStream::connect(&socket), "/status").contains("node-a"));
+    let address = taken.local_addr().expect("bound");
+    let health = || Plan {
+        health_address: Some(address),
+        ..NOTHING
+    };
+    let metrics = || Plan {
+        metrics: Some(metrics_server(address)),
+        ..NOTHING
+    };
+    let cases: [(&dyn Fn() -> Plan, &str); 2] = [
+        (&health, "FailedToStartProxierHealthcheck"),
+        (&metrics, "FailedToStartMetricServer"),
+    ];
+    for (plan, reason) in cases {
+        let (_served, running) = start(plan());
+        let announced = running.announcements.try_recv().expect("announced");
+        assert_eq!(announced.reason, reason);
+        assert_eq!(announced.about, ObjectKey::Node("node-a".into()));
+        assert!(
+            announced.note.contains(&address.to_string()),
+            "{announced:?}"
+        );
+        let socket = running.directory.path().join("sluice.sock");
+        assert!(ask(|| UnixStream::connect(&socket), "/status").contains("node-a"));
+
+        let (served, rest) = try_start(Plan {
+            port_taken: PortTaken::Fail,
+            ..plan()
+        });
+        let error = served.expect_err("the port is taken").to_string();
+        assert!(
+            error.starts_with(&format!("listen on {address} for the ")),
+            "{error}"
+        );
+        let announced = rest.announcements.try_recv().expect("announced");
+        assert_eq!(announced.reason, reason);
+    }
+}
+
+#[test]
+fn the_pages_of_the_metrics_server() {
+    let address = crate::node::free_port();
+    let _running = start(Plan {
+        metrics: Some(metrics_server(address)),
+        ..NOTHING
+    });
+    let warning = "Warning: This endpoint is not meant to be machine parseable";
+    let text = "text/plain";
+    let cases = [
+        ("/healthz", "200", text, "ok"),
+        ("/healthz/ping", "200", text, "ok"),
+        ("/healthz/etcd", "404", text, "404 page not found"),
+        (
+            "/healthz?verbose",
+            "200",
+            text,
+            "[+]ping ok\nhealthz check passed\n",
+        ),
+        (
+            "/metrics",
+            "200",
+            "text/plain; version=0.0.4",
+            "sluice_services 0\n",
+        ),
+        (
+            "/metrics/slis",
+            "200",
+            "text/plain; version=0.0.4",
+            "kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1\n",
+        ),
+        ("/proxyMode", "200", text, "nftables"),
+        (
+            "/configz",
+            "200",
+            "application/json",
+            r#"{"kubeproxy.config.k8s.io":{"mode":"nftables"}}"#,
+        ),
+        ("/flagz", "200", text, "\n\nproxy-mode=nftables\nv=2\n"),
+        ("/flagz", "200", text, warning),
+        ("/statusz", "200", text, "\nsluice statusz\n"),
+        ("/statusz", "200", text, "\nUp: 0 hr 00 min "),
+        ("/debug/pprof/", "404", "", ""),
+        ("/debug/flags/v", "404", "", ""),
+    ];
+    for (path, status, kind, part) in cases {
+        let answer = ask(|| TcpStream::connect(address), path);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.0 {status}")),
+            "{path}: {answer}"
+        );
+        let kind = format!("Content-Type: {kind}");
+        assert!(
+            answer.contains(&kind) || kind.len() == 14,
+            "{path}: {answer}"
+        );
+        assert!(answer.contains(part), "{path}: {answer}");
+    }
+    let answer = send(|| TcpStream::connect(address), "POST /metrics", "");
+    assert!(answer.starts_with("HTTP/1.0 405"), "{answer}");
+}
+
+#[test]
+fn a_long_head_is_refused_and_others_are_served() {
+    let address = crate::node::free_port();
+    let _running = start(Plan {
+        metrics: Some(metrics_server(address)),
+        ..NOTHING
+    });
+    let silent: Vec<TcpStream> = (0..20)
+        .filter_map(|_| TcpStream::connect(address).ok())
+        .collect();
+    let path = format!("/{}", "a".repeat(32 << 10));
+    let answer = ask(|| TcpStream::connect(address), &path);
+    assert!(
+        answer.starts_with("HTTP/1.") && answer.contains(" 4"),
+        "{answer}"
+    );
+    assert!(ask(|| TcpStream::connect(address), "/healthz").ends_with("ok"));
+    drop(silent);
 }
 
 #[test]
 fn status_over_the_socket() {
-    let running = start(None);
+    let (served, running) = start(NOTHING);
     let socket = running.directory.path().join("sluice.sock");
     let answer = ask(|| UnixStream::connect(&socket), "/status");
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
@@ -103,7 +296,7 @@ fn status_over_the_socket() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o600);
-    drop(running.served);
+    drop(served);
     assert!(!socket.exists(), "a clean end leaves no socket");
 }
 

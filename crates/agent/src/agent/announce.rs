@@ -1,0 +1,79 @@
+//! Tells the users of Services what the node cannot do for them.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+
+use sluice_core::announcement::Announcement;
+use sluice_core::issue::Issue;
+use sluice_core::model::{NamespacedName, ObjectKey};
+use sluice_core::plan::PortKey;
+
+/// What is announced: of which Service, and why.
+type Key = (NamespacedName, &'static str);
+
+/// What has been announced and has not gone since.
+#[derive(Debug, Default)]
+pub(super) struct Announced(BTreeMap<Key, String>);
+
+impl Announced {
+    /// Announces what is new or different. A Service with several problems of a kind is told the
+    /// first of them and how many there are.
+    pub(super) fn update(
+        &mut self,
+        issues: &[Issue],
+        refused: &BTreeMap<PortKey, String>,
+        announce: &Sender<Announcement>,
+    ) {
+        let issues = issues.iter().filter_map(|issue| {
+            let key = (issue.service()?.clone(), reason(issue)?);
+            Some((key, issue.to_string()))
+        });
+        let refused = refused.iter().map(|(port, reason)| {
+            let PortKey { name, family } = port;
+            let protocol = name.protocol;
+            let note = format!("Service {name} ({family}, {protocol}): kernel said: {reason}");
+            ((name.service.clone(), "ServiceRefused"), note)
+        });
+        let mut grouped: BTreeMap<Key, (String, usize)> = BTreeMap::new();
+        for (key, note) in issues.chain(refused) {
+            let (_, more) = grouped.entry(key).or_insert((note, 0));
+            *more += 1;
+        }
+        let notes = grouped.into_iter().map(|(key, (note, count))| {
+            let note = match count {
+                1 => note,
+                _ => format!("{note} (and {} more)", count - 1),
+            };
+            (key, note)
+        });
+        let notes: BTreeMap<Key, String> = notes.collect();
+        for ((service, reason), note) in &notes {
+            if self.0.get(&(service.clone(), *reason)) == Some(note) {
+                continue;
+            }
+            let announcement = Announcement {
+                about: ObjectKey::Service(service.clone()),
+                is_warning: true,
+                reason,
+                action: "Sync",
+                note: note.clone(),
+            };
+            // Whoever passes announcements on has gone; log and status have it.
+            let _ = announce.send(announcement);
+        }
+        self.0 = notes;
+    }
+}
+
+/// A word for what the Service's users should be told; `None` when that is nothing of theirs, or
+/// passes as soon as another controller has done its work.
+fn reason(issue: &Issue) -> Option<&'static str> {
+    match issue {
+        Issue::FrontendTaken { .. } => Some("FrontendConflict"),
+        Issue::ClusterIpShared { .. }
+        | Issue::ExternalIpNotAllowed { .. }
+        | Issue::Shadows { .. }
+        | Issue::TooLarge { .. } => Some(issue.reason()),
+        Issue::NoClusterIp { .. } | Issue::NoNode { .. } => None,
+    }
+}

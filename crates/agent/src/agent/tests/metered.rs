@@ -1,0 +1,216 @@
+//! What the agent counts and announces on the way.
+
+use sluice_core::model::Node;
+use sluice_core::testing;
+
+use super::*;
+
+/// The value of one line of the exposition.
+fn value(world: &World, series: &str) -> f64 {
+    let text = world.metrics.text().expect("complete");
+    let mut lines = text.lines();
+    let line = lines.find_map(|it| it.strip_prefix(series)?.strip_prefix(' '));
+    let line = line.unwrap_or_else(|| panic!("no {series} in\n{text}"));
+    line.parse().expect("a number")
+}
+
+#[track_caller]
+fn check(world: &World, expected: &[(&str, f64)]) {
+    for (series, expected) in expected {
+        assert_eq!(value(world, series), *expected, "{series}");
+    }
+}
+
+fn node(leaving: bool) -> Event {
+    Event::Set(Object::Node(Arc::new(Node {
+        name: "node-a".into(),
+        addresses: Vec::new(),
+        zone: None,
+        pod_cidrs: Vec::new(),
+        leaving,
+    })))
+}
+
+/// A slice whose change happened this many milliseconds after `since`.
+fn triggered(service: &str, endpoint: &str, at: i64) -> Event {
+    match slice(service, &[endpoint]) {
+        Event::Set(Object::EndpointSlice(slice)) => {
+            let triggered = Some(at);
+            let slice = EndpointSlice {
+                triggered,
+                ..(*slice).clone()
+            };
+            Event::Set(Object::EndpointSlice(Arc::new(slice)))
+        }
+        other => other,
+    }
+}
+
+#[test]
+fn what_is_planned_is_counted_as_it_comes_and_goes() {
+    let mut world = World::synced();
+    world.say(web());
+    world.say([testing::service(
+        "both 10.96.0.7 fd00:96::7 192.0.2.7 http:80@30080 NodePort itp=local etp=local",
+    )]);
+    world.say(testing::endpoints("both:http", "10.0.1.5:80 [fd00::5]:80"));
+    world.step();
+    let v4 = |name: &str| format!("sluice_{name}{{ip_family=\"IPv4\"}}");
+    check(
+        &world,
+        &[
+            ("sluice_services", 2.0),
+            (&v4("service_ports"), 2.0),
+            (&v4("frontends"), 3.0),
+            (&v4("endpoints"), value(&world, &v4("endpoints"))),
+            ("sluice_service_ports{ip_family=\"IPv6\"}", 1.0),
+        ],
+    );
+    let dropped = |policy: &str, family: &str| {
+        let name = "kubeproxy_sync_proxy_rules_no_local_endpoints_total";
+        format!("{name}{{ip_family=\"{family}\",traffic_policy=\"{policy}\"}}")
+    };
+    for family in ["IPv4", "IPv6"] {
+        assert_eq!(value(&world, &dropped("internal", family)), 1.0);
+        assert_eq!(value(&world, &dropped("external", family)), 1.0);
+    }
+    world.say([
+        Event::Delete(ObjectKey::Service(name("both"))),
+        Event::Delete(ObjectKey::Service(name("both"))),
+        Event::Delete(ObjectKey::Service(name("web"))),
+    ]);
+    world.step();
+    check(
+        &world,
+        &[
+            ("sluice_services", 0.0),
+            (&v4("service_ports"), 0.0),
+            (&v4("frontends"), 0.0),
+            (&v4("endpoints"), 0.0),
+            (&dropped("internal", "IPv6"), 0.0),
+            (&dropped("external", "IPv4"), 0.0),
+        ],
+    );
+}
+
+#[test]
+fn changes_wait_until_a_sync_succeeds() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().failures = 1;
+    world.say(web());
+    world.say(web());
+    let pending = |kind: &str| format!("kubeproxy_sync_proxy_rules_{kind}_changes_pending");
+    let total = |kind: &str| format!("kubeproxy_sync_proxy_rules_{kind}_changes_total");
+    let failures = "kubeproxy_sync_proxy_rules_nftables_sync_failures_total{ip_family=\"IPv6\"}";
+    let synced = "sluice_sync_total{result=\"success\"}";
+    for (step, waiting, failed, succeeded) in
+        [(0, 1.0, 0.0, 1.0), (1, 1.0, 1.0, 1.0), (2, 0.0, 1.0, 2.0)]
+    {
+        if step > 0 {
+            world.step_after(10 * SECOND);
+        }
+        for kind in ["service", "endpoint"] {
+            assert_eq!(value(&world, &pending(kind)), waiting, "{step}: {kind}");
+            assert_eq!(value(&world, &total(kind)), 2.0, "{step}: {kind}");
+        }
+        check(&world, &[(failures, failed), (synced, succeeded)]);
+        let last = value(&world, "sluice_last_sync_succeeded");
+        assert_eq!(last, f64::from(u8::from(step != 1)));
+    }
+    let count = "kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family=\"IPv4\"}";
+    check(
+        &world,
+        &[
+            (count, 3.0),
+            ("sluice_objects_written_total{op=\"add\"}", 2.0),
+            ("sluice_source_synced", 1.0),
+        ],
+    );
+}
+
+#[test]
+fn the_time_from_a_change_to_its_rules_is_measured() {
+    let mut world = World::synced();
+    let now = Timestamp::now().as_millisecond();
+    let v4 = "kubeproxy_network_programming_duration_seconds_count{ip_family=\"IPv4\"}";
+    world.say([service("web", "10.96.0.1")]);
+    // Before the process started, twice the same, gone again: none of them counts.
+    world.say([triggered("web", "10.0.0.1", now - 1_000_000)]);
+    world.step();
+    check(&world, &[(v4, 0.0)]);
+    world.kernel.0.borrow_mut().failures = 1;
+    world.say([
+        triggered("web", "10.0.0.2", now + 1),
+        triggered("web", "10.0.0.3", now + 1),
+        triggered("web", "10.0.0.4", now + 2),
+    ]);
+    world.step();
+    check(&world, &[(v4, 0.0)]);
+    world.step_after(10 * SECOND);
+    check(&world, &[(v4, 2.0)]);
+    world.say([
+        triggered("web", "10.0.0.5", now + 3),
+        Event::Delete(ObjectKey::EndpointSlice(name("web"))),
+    ]);
+    world.step();
+    check(&world, &[(v4, 2.0)]);
+}
+
+#[test]
+fn what_a_service_does_not_get_is_announced_once() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().refuses = Some("10.96.0.2");
+    world.say(web());
+    world.say([service("zebra", "10.96.0.1"), service("api", "10.96.0.2")]);
+    let said = |world: &World| -> Vec<(String, &'static str)> {
+        let all = world.announcements.try_iter();
+        all.map(|it| {
+            assert!(it.is_warning && it.action == "Sync", "{it:?}");
+            (it.about.to_string(), it.reason)
+        })
+        .collect()
+    };
+    world.step();
+    let expected = [
+        ("Service default/api", "ServiceRefused"),
+        ("Service default/zebra", "ClusterIPShared"),
+        ("Service default/zebra", "FrontendConflict"),
+    ];
+    assert_eq!(said(&world), expected.map(|(a, b)| (a.to_owned(), b)));
+    check(
+        &world,
+        &[
+            ("sluice_refused_service_ports", 1.0),
+            ("sluice_issues{reason=\"FrontendTaken\"}", 1.0),
+        ],
+    );
+    world.say([service("other", "10.96.0.9")]);
+    world.step_after(SECOND);
+    assert_eq!(said(&world), [], "they know");
+    world.say([Event::Delete(ObjectKey::Service(name("web")))]);
+    world.step_after(SECOND);
+    assert_eq!(said(&world), []);
+    check(&world, &[("sluice_issues{reason=\"FrontendTaken\"}", 0.0)]);
+    world.say(web());
+    world.step_after(SECOND);
+    assert_eq!(said(&world).len(), 2, "it is lost again");
+}
+
+#[test]
+fn a_leaving_node_is_told_to_load_balancers() {
+    let mut world = World::new();
+    let eligible = |world: &World| {
+        let report = world
+            .health
+            .report(Probe::Healthz, Instant::now(), Timestamp::now());
+        report.node_eligible
+    };
+    world.say(web());
+    assert_eq!(eligible(&world), Some(true), "nothing is known yet");
+    world.say([Event::Synced]);
+    assert_eq!(eligible(&world), Some(false), "there is no Node");
+    world.say([node(false)]);
+    assert_eq!(eligible(&world), Some(true));
+    world.say([node(true)]);
+    assert_eq!(eligible(&world), Some(false));
+}

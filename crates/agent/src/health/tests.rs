@@ -1,0 +1,117 @@
+use super::*;
+
+/// What happens to a health state, at a second of its life.
+#[derive(Clone, Copy)]
+enum Step {
+    Wanted(u64),
+    Updated(u64),
+    Node(NodeState),
+}
+use NodeState::{Leaving, Present, Unknown};
+use Step::{Node, Updated, Wanted};
+
+struct World {
+    health: Health,
+    start: Instant,
+}
+
+impl World {
+    fn new(node: NodeObject, steps: &[Step]) -> Self {
+        let start = Instant::now();
+        let health = Health::new(HEALTH_TIMEOUT, node, start, time(0));
+        for step in steps {
+            match *step {
+                Wanted(at) => health.wanted(start + Duration::from_secs(at)),
+                Updated(at) => health.updated(time(at)),
+                Node(state) => health.node(state),
+            }
+        }
+        Self { health, start }
+    }
+
+    fn ask(&self, probe: Probe, at: u64) -> HealthReport {
+        let now = self.start + Duration::from_secs(at);
+        self.health.report(probe, now, time(at))
+    }
+}
+
+fn time(at: u64) -> Timestamp {
+    Timestamp::from_second(at.cast_signed()).expect("in range")
+}
+
+#[test]
+fn a_wish_that_is_pending_for_a_minute_makes_it_unhealthy() {
+    // What happened, when it is asked, whether it is well, lastUpdated in seconds.
+    let cases: &[(&str, &[Step], u64, bool, u64)] = &[
+        ("starting", &[], 0, true, 0),
+        ("no first list yet", &[], 59, true, 59),
+        ("never a first list", &[], 60, false, 0),
+        ("wishes do not help", &[Wanted(50)], 60, false, 0),
+        ("synced", &[Updated(5)], 100, true, 100),
+        ("idle", &[Updated(5)], 7200, true, 7200),
+        ("wanted", &[Updated(5), Wanted(10)], 69, true, 69),
+        ("overdue", &[Updated(5), Wanted(10)], 70, false, 5),
+        (
+            "the oldest wish counts",
+            &[Updated(5), Wanted(10), Wanted(40)],
+            70,
+            false,
+            5,
+        ),
+        (
+            "cured",
+            &[Updated(5), Wanted(10), Updated(80)],
+            90,
+            true,
+            90,
+        ),
+    ];
+    for (name, steps, at, healthy, updated) in cases {
+        let world = World::new(NodeObject::Optional, steps);
+        for probe in [Probe::Healthz, Probe::Livez] {
+            let report = world.ask(probe, *at);
+            assert_eq!(report.healthy, *healthy, "{name}");
+            assert_eq!(report.is_ok(), *healthy, "{name}");
+            assert_eq!(report.last_updated, time(*updated).to_string(), "{name}");
+            assert_eq!(report.current_time, time(*at).to_string(), "{name}");
+        }
+        let now = world.start + Duration::from_secs(*at);
+        assert_eq!(world.health.is_healthy(now), *healthy, "{name}");
+    }
+}
+
+#[test]
+fn a_node_that_goes_gets_no_connections_and_needs_no_restart() {
+    use NodeObject::{Optional, Required};
+    let cases: &[(NodeObject, &[Step], bool)] = &[
+        (Required, &[], true),
+        (Required, &[Node(Present)], true),
+        (Required, &[Node(Unknown)], false),
+        (Required, &[Node(Leaving)], false),
+        (Required, &[Node(Leaving), Node(Present)], true),
+        (Optional, &[Node(Unknown)], true),
+        (Optional, &[Node(Leaving)], false),
+    ];
+    for (node, steps, eligible) in cases {
+        let world = World::new(*node, steps);
+        let report = world.ask(Probe::Healthz, 1);
+        assert_eq!(report.node_eligible, Some(*eligible));
+        assert_eq!(report.is_ok(), *eligible);
+        assert!(report.healthy, "the proxy itself is well");
+        let report = world.ask(Probe::Livez, 1);
+        assert_eq!(report.node_eligible, None);
+        assert!(report.is_ok());
+    }
+}
+
+#[test]
+fn the_answer_in_json() {
+    let world = World::new(NodeObject::Optional, &[Updated(5)]);
+    let json = |probe| serde_json::to_string(&world.ask(probe, 7)).expect("plain data");
+    let status = r#""status":{"IPv4":{"lastUpdated":"1970-01-01T00:00:05Z","healthy":true},"IPv6":{"lastUpdated":"1970-01-01T00:00:05Z","healthy":true}}"#;
+    let times = r#""lastUpdated":"1970-01-01T00:00:07Z","currentTime":"1970-01-01T00:00:07Z""#;
+    let healthz = format!(r#"{{{times},"nodeEligible":true,"healthy":true,{status}}}"#);
+    assert_eq!(json(Probe::Healthz), healthz);
+    let livez = format!(r#"{{{times},"healthy":true,{status}}}"#);
+    assert_eq!(json(Probe::Livez), livez);
+}

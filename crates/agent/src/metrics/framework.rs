@@ -1,0 +1,169 @@
+//! Metrics that every Kubernetes component has: build, feature gates, requests to the API server,
+//! the process, and the service level indicators.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use prometheus::process_collector::ProcessCollector;
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
+
+use super::registrar::Registrar;
+use super::{ApiRequest, Identity};
+
+/// Buckets of client-go's request latency, in seconds.
+const REQUEST_SECONDS: [f64; 12] = [
+    0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
+
+/// Most label sets of a metric about an API server: servers move, and nothing may grow without
+/// end.
+const LARGEST_VEC: usize = 512;
+
+/// What was built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildInfo {
+    /// Version of the program.
+    pub version: String,
+    /// The commit; empty when it is not known.
+    pub commit: String,
+}
+
+/// A feature gate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Feature {
+    /// `ALPHA`, `BETA`, `DEPRECATED`, or empty when it is always there.
+    pub stage: String,
+    /// Is on.
+    pub enabled: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Framework {
+    requests: IntCounterVec,
+    request_duration: HistogramVec,
+    label_sets: Mutex<HashSet<(String, String, String)>>,
+}
+
+impl Framework {
+    pub(super) fn new(to: Registrar<'_>, identity: &Identity) -> Self {
+        build_info(to, identity);
+        features(to, identity);
+        let process = to.0.register(Box::new(ProcessCollector::for_self()));
+        process.expect("no name is given twice");
+        Self {
+            requests: to.counters(
+                "rest_client_requests_total",
+                "Requests to the API server by status, method and host.",
+                &["code", "method", "host"],
+            ),
+            request_duration: to.histograms(
+                "rest_client_request_duration_seconds",
+                "From a request to the API server to the head of its answer.",
+                &["verb", "host"],
+                &REQUEST_SECONDS,
+            ),
+            label_sets: Mutex::default(),
+        }
+    }
+
+    pub(super) fn api_request(&self, request: &ApiRequest<'_>) {
+        let ApiRequest { method, host, .. } = *request;
+        let code = request.code.map(|it| it.to_string());
+        let code = code.as_deref().unwrap_or("<error>");
+        if !self.admits(code, method, host) {
+            return;
+        }
+        self.requests.with_label_values(&[code, method, host]).inc();
+        let duration = self.request_duration.with_label_values(&[method, host]);
+        duration.observe(request.elapsed.as_secs_f64());
+    }
+
+    /// Whether these labels are known or there is room for them.
+    fn admits(&self, code: &str, method: &str, host: &str) -> bool {
+        let key = (code.to_owned(), method.to_owned(), host.to_owned());
+        let sets = self.label_sets.lock();
+        let mut sets = sets.unwrap_or_else(PoisonError::into_inner);
+        sets.contains(&key) || (sets.len() < LARGEST_VEC && sets.insert(key))
+    }
+}
+
+fn build_info(to: Registrar<'_>, identity: &Identity) {
+    let labels = [
+        "major",
+        "minor",
+        "git_version",
+        "git_commit",
+        "git_tree_state",
+        "build_date",
+        "go_version",
+        "compiler",
+        "platform",
+    ];
+    let help = "Always 1; the labels say what was built.";
+    let all = to.gauges("kubernetes_build_info", help, &labels);
+    let version = &identity.build.version;
+    let mut parts = version.split(['.', '-', '+']);
+    let (major, minor) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
+    let platform = format!("linux/{}", std::env::consts::ARCH);
+    let values = [
+        major,
+        minor,
+        &format!("v{version}"),
+        &identity.build.commit,
+        "",
+        "",
+        "",
+        "rustc",
+        &platform,
+    ];
+    all.with_label_values(&values).set(1);
+}
+
+fn features(to: Registrar<'_>, identity: &Identity) {
+    let help = "Feature gates: 1 when it is on.";
+    let all = to.gauges("kubernetes_feature_enabled", help, &["name", "stage"]);
+    for (name, feature) in &identity.features {
+        let value = i64::from(feature.enabled);
+        all.with_label_values(&[name, &feature.stage]).set(value);
+    }
+}
+
+/// `/metrics/slis`: the results of health checks (KEP-3466).
+#[derive(Debug)]
+pub(super) struct Slis {
+    pub(super) registry: Registry,
+    result: IntGauge,
+    successes: IntCounter,
+}
+
+impl Slis {
+    pub(super) fn new() -> Self {
+        let registry = Registry::new();
+        let to = Registrar(&registry);
+        let results = to.gauges(
+            "kubernetes_healthcheck",
+            "The last result of a health check: 1 when it succeeded.",
+            &["name", "type"],
+        );
+        let totals = to.counters(
+            "kubernetes_healthchecks_total",
+            "Results of health checks.",
+            &["name", "type", "status"],
+        );
+        let result = results.with_label_values(&["ping", "healthz"]);
+        result.set(1);
+        Self {
+            result,
+            successes: totals.with_label_values(&["ping", "healthz", "success"]),
+            registry,
+        }
+    }
+
+    pub(super) fn pinged(&self) {
+        self.result.set(1);
+        self.successes.inc();
+    }
+}

@@ -1,0 +1,212 @@
+use std::collections::BTreeSet;
+
+use prometheus::proto::MetricType;
+
+use super::*;
+
+/// Name, type and labels of every metric, one line each.
+fn shapes(families: &[MetricFamily]) -> Vec<String> {
+    let shape = |family: &MetricFamily| {
+        let kind = match family.get_field_type() {
+            MetricType::COUNTER => "counter",
+            MetricType::GAUGE => "gauge",
+            MetricType::HISTOGRAM => "histogram",
+            other => panic!("{other:?}"),
+        };
+        let metrics = family.get_metric().iter();
+        let labels = metrics.flat_map(|it| it.get_label().iter().map(|it| it.name().to_owned()));
+        let labels: BTreeSet<String> = labels.collect();
+        let labels: Vec<String> = labels.into_iter().collect();
+        format!("{} {kind} {}", family.name(), labels.join(","))
+    };
+    families
+        .iter()
+        .map(|it| shape(it).trim().to_owned())
+        .collect()
+}
+
+/// In every mode.
+const EVERYWHERE: &str = "\
+kubeproxy_conntrack_reconciler_deleted_entries_total counter ip_family
+kubeproxy_conntrack_reconciler_sync_duration_seconds histogram ip_family
+kubeproxy_network_programming_duration_seconds histogram ip_family
+kubeproxy_proxy_healthz_total counter code
+kubeproxy_proxy_livez_total counter code
+kubeproxy_sync_proxy_rules_duration_seconds histogram ip_family
+kubeproxy_sync_proxy_rules_endpoint_changes_pending gauge
+kubeproxy_sync_proxy_rules_endpoint_changes_total counter
+kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds gauge ip_family
+kubeproxy_sync_proxy_rules_last_timestamp_seconds gauge ip_family
+kubeproxy_sync_proxy_rules_no_local_endpoints_total gauge ip_family,traffic_policy
+kubeproxy_sync_proxy_rules_service_changes_pending gauge
+kubeproxy_sync_proxy_rules_service_changes_total counter
+kubernetes_build_info gauge build_date,compiler,git_commit,git_tree_state,git_version,go_version,major,minor,platform
+kubernetes_feature_enabled gauge name,stage
+process_cpu_seconds_total counter
+process_max_fds gauge
+process_open_fds gauge
+process_resident_memory_bytes gauge
+process_start_time_seconds gauge
+process_threads gauge
+process_virtual_memory_bytes gauge
+sluice_build_info gauge commit,mode,version
+sluice_conntrack_deleted_total counter protocol
+sluice_drift_repaired_total counter
+sluice_endpoints gauge ip_family
+sluice_frontends gauge ip_family
+sluice_health_check_services gauge
+sluice_issues gauge reason
+sluice_last_sync_succeeded gauge
+sluice_netlink_bytes_total counter direction
+sluice_netlink_request_duration_seconds histogram
+sluice_objects_written_total counter op
+sluice_problems gauge
+sluice_refused_service_ports gauge
+sluice_service_ports gauge ip_family
+sluice_services gauge
+sluice_source_last_event_timestamp_seconds gauge
+sluice_source_synced gauge
+sluice_sync_total counter result";
+
+/// With an API server.
+const REQUESTS: &str = "\
+rest_client_request_duration_seconds histogram host,verb
+rest_client_requests_total counter code,host,method";
+
+const NFTABLES: &str = "\
+kubeproxy_sync_full_proxy_rules_duration_seconds histogram ip_family
+kubeproxy_sync_partial_proxy_rules_duration_seconds histogram ip_family
+kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total counter ip_family
+kubeproxy_sync_proxy_rules_nftables_sync_failures_total counter ip_family";
+
+const IPTABLES: &str = "\
+kubeproxy_iptables_ct_state_invalid_dropped_packets_total counter
+kubeproxy_iptables_localhost_nodeports_accepted_packets_total counter
+kubeproxy_sync_full_proxy_rules_duration_seconds histogram ip_family
+kubeproxy_sync_partial_proxy_rules_duration_seconds histogram ip_family
+kubeproxy_sync_proxy_rules_iptables_last gauge ip_family,table
+kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total counter ip_family
+kubeproxy_sync_proxy_rules_iptables_restore_failures_total counter ip_family
+kubeproxy_sync_proxy_rules_iptables_total gauge ip_family,table";
+
+const IPVS: &str = "\
+kubeproxy_sync_proxy_rules_iptables_restore_failures_total counter ip_family";
+
+fn request(host: &str, code: Option<u16>) -> ApiRequest<'_> {
+    ApiRequest {
+        method: "GET",
+        host,
+        code,
+        elapsed: Duration::from_millis(20),
+    }
+}
+
+#[test]
+fn every_metric_has_its_name_type_and_labels_from_the_start() {
+    let modes = [
+        (Mode::Nftables, NFTABLES),
+        (Mode::Iptables, IPTABLES),
+        (Mode::Ipvs, IPVS),
+    ];
+    for (mode, own) in modes {
+        let metrics = for_test(mode);
+        let mut expected: Vec<&str> = EVERYWHERE.lines().chain(own.lines()).collect();
+        expected.sort_unstable();
+        assert_eq!(shapes(&metrics.registry.gather()), expected, "{mode:?}");
+        metrics.api_request(&request("10.96.0.1:443", Some(200)));
+        expected.extend(REQUESTS.lines());
+        expected.sort_unstable();
+        assert_eq!(shapes(&metrics.registry.gather()), expected, "{mode:?}");
+    }
+    let slis = for_test(Mode::Nftables).slis.registry.gather();
+    let expected = [
+        "kubernetes_healthcheck gauge name,type",
+        "kubernetes_healthchecks_total counter name,status,type",
+    ];
+    assert_eq!(shapes(&slis), expected);
+}
+
+#[test]
+fn buckets_are_those_of_kube_proxy() {
+    let bounds = |name: &str| -> Vec<f64> {
+        let families = for_test(Mode::Nftables).registry.gather();
+        let family = families.iter().find(|it| it.name() == name);
+        let metric = &family.expect("registered").get_metric()[0];
+        let buckets = metric.get_histogram().get_bucket().iter();
+        buckets.map(|it| it.upper_bound()).collect()
+    };
+    let latencies = bounds("kubeproxy_sync_proxy_rules_duration_seconds");
+    assert_eq!(
+        (latencies.len(), latencies[0], latencies[14]),
+        (15, 0.001, 16.384)
+    );
+    let programming = bounds("kubeproxy_network_programming_duration_seconds");
+    assert_eq!(programming[..5], [0.0, 0.25, 0.5, 1.0, 2.0]);
+    assert_eq!(programming[61..64], [59.0, 60.0, 65.0]);
+    assert_eq!(
+        programming[73..],
+        [115.0, 120.0, 150.0, 180.0, 210.0, 240.0, 270.0, 300.0]
+    );
+}
+
+#[test]
+fn the_exposition_is_prometheus_text() {
+    let metrics = for_test(Mode::Nftables);
+    metrics.probed(Probe::Healthz, 200);
+    metrics.probed(Probe::Livez, 503);
+    metrics.netlink_request(100, 20, Duration::from_millis(3));
+    metrics.conntrack_deleted(IpFamily::V6, Protocol::Udp);
+    let text = metrics.text().expect("complete");
+    for line in [
+        "# TYPE kubeproxy_sync_proxy_rules_no_local_endpoints_total gauge",
+        r#"kubeproxy_proxy_healthz_total{code="200"} 1"#,
+        r#"kubeproxy_proxy_healthz_total{code="503"} 0"#,
+        r#"kubeproxy_proxy_livez_total{code="503"} 1"#,
+        r#"kubeproxy_sync_proxy_rules_duration_seconds_bucket{ip_family="IPv4",le="0.001"} 0"#,
+        r#"kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv6"} 1"#,
+        r#"kubernetes_feature_enabled{name="ServiceTrafficDistribution",stage="BETA"} 1"#,
+        r#"sluice_netlink_bytes_total{direction="sent"} 100"#,
+        r#"sluice_netlink_bytes_total{direction="received"} 20"#,
+        "sluice_netlink_request_duration_seconds_count 1",
+        r#"sluice_issues{reason="FrontendTaken"} 0"#,
+        r#"sluice_build_info{commit="abc",mode="nftables",version="0.1.0"} 1"#,
+    ] {
+        assert!(text.lines().any(|it| it == line), "no {line} in\n{text}");
+    }
+}
+
+#[test]
+fn an_api_server_that_moves_does_not_fill_the_memory() {
+    let metrics = for_test(Mode::Nftables);
+    for host in 0..10_000 {
+        metrics.api_request(&request(&format!("host-{host}"), None));
+    }
+    let text = metrics.text().expect("complete");
+    let lines = text.lines();
+    let series = lines.filter(|it| it.starts_with("rest_client_requests_total{"));
+    assert_eq!(series.count(), 512);
+    metrics.api_request(&request("host-0", None));
+    let known = r#"rest_client_requests_total{code="<error>",host="host-0",method="GET"} 2"#;
+    assert!(
+        metrics.text().expect("complete").contains(known),
+        "what is known goes on"
+    );
+}
+
+/// The table in the documentation is complete and has no more than there is.
+#[test]
+fn every_metric_is_documented() {
+    let documented = include_str!("../../../../docs/metrics.md");
+    let rows = documented.lines().filter_map(|it| it.strip_prefix("| `"));
+    let names = rows.filter_map(|it| it.split('`').next());
+    let documented: BTreeSet<String> = names.map(str::to_owned).collect();
+    let mut there = BTreeSet::new();
+    for mode in [Mode::Nftables, Mode::Iptables, Mode::Ipvs] {
+        let metrics = for_test(mode);
+        metrics.api_request(&request("host", None));
+        let slis = metrics.slis.registry.gather();
+        let families = metrics.registry.gather().into_iter().chain(slis);
+        there.extend(families.map(|it| it.name().to_owned()));
+    }
+    assert_eq!(documented, there);
+}

@@ -1,0 +1,159 @@
+//! The metrics server: what Prometheus and people with questions ask.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use jiff::Timestamp;
+use serde_json::Value;
+use tracing::error;
+
+use super::debug::{self, Profiling};
+use crate::metrics::{Metrics, Mode};
+
+/// What the metrics server serves beside the metrics.
+#[derive(Debug)]
+pub struct MetricsServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The data plane, for `/proxyMode`.
+    pub mode: Mode,
+    /// The configuration in effect, for `/configz`: an object whose keys are component
+    /// configurations.
+    pub config: Value,
+    /// The flags in effect by name, for `/flagz`.
+    pub flags: BTreeMap<String, String>,
+    /// Version of the program, for `/statusz`.
+    pub version: String,
+    /// `/debug/...`; `None` when that is not to be served.
+    pub profiling: Option<Profiling>,
+}
+
+struct Pages {
+    metrics: Arc<Metrics>,
+    server: MetricsServer,
+    started: Timestamp,
+}
+
+type Shared = State<Arc<Pages>>;
+
+pub(super) fn routes(mut server: MetricsServer, metrics: Arc<Metrics>) -> Router {
+    let profiling = server.profiling.take();
+    let pages = Arc::new(Pages {
+        metrics,
+        server,
+        started: Timestamp::now(),
+    });
+    let routes = Router::new()
+        .route("/healthz", get(healthz))
+        .route("/healthz/{check}", get(one_check))
+        .route("/metrics", get(metrics_page))
+        .route("/metrics/slis", get(slis))
+        .route("/proxyMode", get(proxy_mode))
+        .route("/configz", get(configz))
+        .route("/flagz", get(flagz))
+        .route("/statusz", get(statusz))
+        .with_state(pages);
+    match profiling {
+        Some(profiling) => routes.merge(debug::routes(profiling)),
+        None => routes,
+    }
+}
+
+/// Plain text that no browser takes for something else.
+pub(super) fn plain(status: StatusCode, text: impl Into<String>) -> Response {
+    let head = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (HeaderName::from_static("x-content-type-options"), "nosniff"),
+    ];
+    (status, head, text.into()).into_response()
+}
+
+/// The value of a parameter in the query, empty when it has none.
+pub(super) fn query<'a>(uri: &'a Uri, name: &str) -> Option<&'a str> {
+    let parts = uri.query().unwrap_or_default().split('&');
+    let mut pairs = parts.map(|it| it.split_once('=').unwrap_or((it, "")));
+    pairs.find(|(it, _)| *it == name).map(|(_, value)| value)
+}
+
+/// The server answers, so it is well; that the rules are, `/healthz` on the other port says.
+async fn healthz(State(pages): Shared, uri: Uri) -> Response {
+    pages.metrics.pinged();
+    let text = match query(&uri, "verbose") {
+        Some(_) => "[+]ping ok\nhealthz check passed\n",
+        None => "ok",
+    };
+    plain(StatusCode::OK, text)
+}
+
+async fn one_check(State(pages): Shared, Path(check): Path<String>) -> Response {
+    if check != "ping" {
+        return plain(StatusCode::NOT_FOUND, "404 page not found\n");
+    }
+    pages.metrics.pinged();
+    plain(StatusCode::OK, "ok")
+}
+
+async fn metrics_page(State(pages): Shared) -> Response {
+    exposition(pages.metrics.text())
+}
+
+async fn slis(State(pages): Shared) -> Response {
+    exposition(pages.metrics.slis_text())
+}
+
+fn exposition(text: Result<String, prometheus::Error>) -> Response {
+    match text {
+        Ok(text) => {
+            let kind = [(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)];
+            (kind, text).into_response()
+        }
+        Err(error) => {
+            error!(%error, "metrics cannot be shown");
+            plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n"))
+        }
+    }
+}
+
+async fn proxy_mode(State(pages): Shared) -> Response {
+    plain(StatusCode::OK, pages.server.mode.as_str())
+}
+
+async fn configz(State(pages): Shared) -> Response {
+    axum::Json(&pages.server.config).into_response()
+}
+
+/// The head of Kubernetes' pages for people (component-base, `zpages`).
+fn heading(page: &str) -> String {
+    format!(
+        "\nsluice {page}\nWarning: This endpoint is not meant to be machine parseable, has no \
+         formatting compatibility guarantees and is for debugging purposes only.\n\n"
+    )
+}
+
+async fn flagz(State(pages): Shared) -> Response {
+    let mut text = heading("flags");
+    for (name, value) in &pages.server.flags {
+        text += &format!("{name}={value}\n");
+    }
+    plain(StatusCode::OK, text)
+}
+
+async fn statusz(State(pages): Shared) -> Response {
+    let now = Timestamp::now();
+    let up = now.as_second() - pages.started.as_second();
+    let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
+    let text = format!(
+        "{}Started: {}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\nBinary version: {}\n\
+         Paths: /configz /flagz /healthz /metrics /proxyMode\n",
+        heading("statusz"),
+        pages.started,
+        pages.server.version,
+    );
+    plain(StatusCode::OK, text)
+}
