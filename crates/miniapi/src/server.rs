@@ -127,9 +127,11 @@ pub(crate) async fn run(
                 let mut cut = cut.subscribe();
                 let shared = shared.clone();
                 connections.spawn(async move {
+                    // The line must know its end before the socket is dropped.
+                    let cut = async { line.end_by(cut.recv().await.unwrap_or(Cut::Close)) };
                     tokio::select! {
                         () = connection(shared, wire, line.clone()) => {}
-                        how = cut.recv() => line.end_by(how.unwrap_or(Cut::Close)),
+                        () = cut => {}
                     }
                 });
             }

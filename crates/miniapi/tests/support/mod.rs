@@ -159,11 +159,13 @@ impl Connection {
         let stream = self.0.get_mut();
         stream.write_all(text.as_bytes())?;
         stream.flush()?;
-        let mut line = String::new();
-        if self.0.read_line(&mut line)? == 0 {
+        let mut line = Vec::new();
+        self.0.read_until(b'\n', &mut line)?;
+        let Some(status) = line.strip_prefix(b"HTTP/1.1 ") else {
             return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let status = line.split(' ').nth(1).unwrap().parse().unwrap();
+        };
+        let status = std::str::from_utf8(&status[..3]).unwrap().parse().unwrap();
+        let mut line = String::new();
         let mut headers = BTreeMap::new();
         loop {
             line.clear();
@@ -195,6 +197,13 @@ impl Answer<'_> {
         let mut bytes = Vec::new();
         self.body.read_to_end(&mut bytes)?;
         Ok(String::from_utf8(bytes).unwrap())
+    }
+
+    /// What comes of the body, and the error that ended it.
+    pub(crate) fn bytes(&mut self) -> (Vec<u8>, Option<io::ErrorKind>) {
+        let mut bytes = Vec::new();
+        let error = self.body.read_to_end(&mut bytes).err();
+        (bytes, error.map(|it| it.kind()))
     }
 
     pub(crate) fn json(&mut self) -> Value {

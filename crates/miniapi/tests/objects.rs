@@ -1,0 +1,168 @@
+//! What a test puts into the store, and the events that clients write.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Connection, labelled, plain, put, service};
+
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/ns/events";
+
+#[test]
+fn the_server_adds_what_is_its_own() {
+    let api = plain();
+    let first = put(&api, &["a"]);
+    let created = api.get("Service", "ns", "a").unwrap();
+    let mut changed = labelled("a", "x", "y");
+    let second = api.put(changed.clone()).unwrap();
+    let relabelled = api.get("Service", "ns", "a").unwrap();
+    changed["spec"]["type"] = "NodePort".into();
+    api.put(changed).unwrap();
+    let respecified = api.get("Service", "ns", "a").unwrap();
+    assert_eq!(second, first + 1);
+    for object in [&relabelled, &respecified] {
+        for field in ["uid", "creationTimestamp"] {
+            assert_eq!(object["metadata"][field], created["metadata"][field]);
+        }
+    }
+    let generation = |it: &Value| it["metadata"]["generation"].as_u64().unwrap();
+    assert_eq!(
+        [&created, &relabelled, &respecified].map(generation),
+        [1, 1, 2]
+    );
+    // Given values stand.
+    let mut given = service("b");
+    given["metadata"]["uid"] = "mine".into();
+    given["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z".into();
+    given["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("namespace");
+    api.put(given).unwrap();
+    let given = api.get("Service", "default", "b").unwrap();
+    assert_eq!(given["metadata"]["uid"], "mine");
+    assert_eq!(
+        given["metadata"]["creationTimestamp"],
+        "2020-01-01T00:00:00Z"
+    );
+    assert_eq!(api.list("Service").len(), 2);
+}
+
+#[test]
+fn what_has_no_place_is_refused() {
+    let api = plain();
+    for (object, expect) in [
+        (
+            json!({"kind": "Pod", "apiVersion": "v1"}),
+            "store \"Pod\" \"\": no collection for \"v1\"",
+        ),
+        (
+            json!({"kind": "Service", "apiVersion": "v1"}),
+            "store \"Service\" \"\": metadata.name is missing",
+        ),
+        (
+            json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": "a", "namespace": "b"}}),
+            "store \"Node\" \"a\": metadata.namespace is set",
+        ),
+        (json!("text"), "store \"\" \"\": no collection for \"\""),
+    ] {
+        let version = api.resource_version();
+        let error = api.put_all([service("good"), object]).unwrap_err();
+        assert_eq!(error.to_string(), expect);
+        assert_eq!(api.resource_version(), version);
+    }
+    let error = api.delete("Service", "ns", "none").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "store \"Service\" \"ns\" \"none\": there is none to delete"
+    );
+}
+
+/// Sends a write; returns the code and the answer.
+fn write(
+    connection: &mut Connection,
+    method: &str,
+    path: &str,
+    content_type: &str,
+    body: &Value,
+) -> (u16, Value) {
+    let headers = [("Content-Type", content_type)];
+    let answer = connection.send(method, path, &headers, &body.to_string());
+    let mut answer = answer.unwrap();
+    (answer.status, answer.json())
+}
+
+#[test]
+fn clients_write_events() {
+    let api = plain();
+    let mut connection = Connection::to(&api).unwrap();
+    let json_type = "application/json";
+    let merge = "application/merge-patch+json";
+    let event = json!({"metadata": {"name": "e"}, "reason": "Started"});
+    let one = &format!("{EVENTS}/e");
+    let mut send =
+        |method, path: &str, kind, body: &Value| write(&mut connection, method, path, kind, body);
+    let (code, stored) = send("POST", EVENTS, json_type, &event);
+    assert_eq!(
+        (code, &stored["kind"], &stored["reason"]),
+        (201, &json!("Event"), &json!("Started"))
+    );
+    assert_eq!(stored["metadata"]["namespace"], "ns");
+    let series = json!({"series": {"count": 2}});
+    let (code, patched) = send("PATCH", one, merge, &series);
+    assert_eq!((code, &patched["series"]["count"]), (200, &json!(2)));
+    assert_eq!(patched["reason"], "Started");
+    assert_eq!(api.events(), std::slice::from_ref(&patched));
+    let (code, _) = send("PUT", one, json_type, &patched);
+    assert_eq!(code, 200);
+    let generated = json!({"metadata": {"generateName": "g-"}});
+    let (code, generated) = send("POST", EVENTS, json_type, &generated);
+    assert_eq!(code, 201);
+    assert!(support::name(&generated).starts_with("g-"));
+    let other = json!({"metadata": {"name": "e", "namespace": "other"}});
+    let kind = json!({"metadata": {"name": "k"}, "kind": "Service"});
+    for (method, path, content_type, body, expect) in [
+        ("POST", EVENTS, json_type, &event, (409, "AlreadyExists")),
+        ("PUT", one, json_type, &stored, (409, "Conflict")),
+        (
+            "PUT",
+            &format!("{EVENTS}/x"),
+            json_type,
+            &json!({"metadata": {}}),
+            (404, "NotFound"),
+        ),
+        (
+            "PATCH",
+            &format!("{EVENTS}/x"),
+            merge,
+            &series,
+            (404, "NotFound"),
+        ),
+        (
+            "PATCH",
+            one,
+            "application/json-patch+json",
+            &series,
+            (415, "UnsupportedMediaType"),
+        ),
+        ("POST", EVENTS, json_type, &other, (400, "BadRequest")),
+        ("POST", EVENTS, json_type, &kind, (400, "BadRequest")),
+        ("POST", EVENTS, json_type, &json!([1]), (400, "BadRequest")),
+        (
+            "POST",
+            EVENTS,
+            json_type,
+            &json!({"metadata": {}}),
+            (422, "Invalid"),
+        ),
+        ("PUT", EVENTS, json_type, &event, (405, "MethodNotAllowed")),
+    ] {
+        let (code, answer) = send(method, path, content_type, body);
+        let found = (code, answer["reason"].as_str().unwrap());
+        assert_eq!(found, expect, "{method} {path} {body}: {answer}");
+    }
+    let core = "/api/v1/namespaces/ns/events";
+    assert_eq!(send("POST", core, json_type, &event).0, 201);
+    assert_eq!(api.events().len(), 3);
+}
