@@ -31,6 +31,8 @@ pub enum Verb {
 pub enum Fault {
     /// The request is read and never answered.
     Silence,
+    /// 200 and headers, then nothing: a watch that opens and stalls at once.
+    SilentBody,
     /// The body trickles: at most so many bytes at a time, with a pause after each.
     Slow {
         /// Bytes at a time, at least 1.

@@ -34,7 +34,8 @@ impl Request {
 
     /// Whether it asks for a watch.
     pub fn is_watch(&self) -> bool {
-        matches!(self.parameter("watch").as_deref(), Some("true" | "1"))
+        self.parameter("watch")
+            .is_some_and(|it| query::boolean(&it))
     }
 }
 

@@ -22,6 +22,7 @@ mod objects;
 mod observation;
 
 /// A running API server. Dropping it ends all connections and its thread.
+#[derive(Debug)]
 pub struct MiniApi {
     shared: Arc<Shared>,
     address: SocketAddr,

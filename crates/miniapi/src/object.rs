@@ -53,7 +53,9 @@ impl Object {
             revision,
             labels,
             fields: fields.collect(),
-            bare: value.to_string().into(),
+            bare: serde_json::to_vec(&value)
+                .expect("values have string keys")
+                .into(),
             resource,
         }
     }

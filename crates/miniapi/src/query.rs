@@ -39,11 +39,11 @@ impl Query {
     pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, Status> {
         let mut query = Self::default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
-            if value.is_empty() {
-                continue;
-            }
             match &*name {
-                "watch" => query.watch = boolean(&name, &value)?,
+                "watch" => query.watch = boolean(&value),
+                "allowWatchBookmarks" => query.bookmarks = boolean(&value),
+                "sendInitialEvents" => query.initial_events = Some(boolean(&value)),
+                _ if value.is_empty() => {}
                 "labelSelector" => {
                     let labels = LabelSelector::parse(&value);
                     query.filter.labels = labels.map_err(Status::bad_request)?;
@@ -56,8 +56,6 @@ impl Query {
                 "resourceVersionMatch" => query.version_match = Some(version_match(&value)?),
                 "limit" => query.limit = number(&name, &value)? as usize,
                 "continue" => query.resume = Some(value.into_owned()),
-                "allowWatchBookmarks" => query.bookmarks = boolean(&name, &value)?,
-                "sendInitialEvents" => query.initial_events = Some(boolean(&name, &value)?),
                 "timeoutSeconds" => query.timeout_seconds = Some(number(&name, &value)?),
                 _ => {}
             }
@@ -118,12 +116,9 @@ pub(crate) enum Streaming {
     Refused,
 }
 
-fn boolean(name: &str, value: &str) -> Result<bool, Status> {
-    match value {
-        "true" | "1" | "True" => Ok(true),
-        "false" | "0" | "False" => Ok(false),
-        _ => Err(Status::bad_request(format!("{name}: {value:?} is no bool"))),
-    }
+/// Anything but 0 and false is true, as in apimachinery's conversion of query parameters.
+pub(crate) fn boolean(value: &str) -> bool {
+    value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
 fn number(name: &str, value: &str) -> Result<u64, Status> {

@@ -29,6 +29,7 @@ use crate::wire::{Line, Wire};
 const BACKLOG: u32 = 1024;
 
 /// What the test's thread and the server's have in common.
+#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) store: Arc<Store>,
@@ -52,6 +53,7 @@ pub(crate) enum Door {
 }
 
 /// Something the test's thread wants done; the answer says that it is.
+#[derive(Debug)]
 pub(crate) enum Order {
     Door(Door),
     /// End all connections.

@@ -100,7 +100,8 @@ pub(crate) fn open(
     let may_mark = query.bookmarks && settings.twist != Twist::NoBookmarks;
     let asked = query.initial_events == Some(true) && settings.twist != Twist::NoInitialEvents;
     let completion = (may_mark && asked).then(|| bookmark(resource, position, true));
-    let lasting = query.timeout_seconds.map_or(LONGEST, Duration::from_secs);
+    let lasting = query.timeout_seconds.filter(|it| *it > 0);
+    let lasting = lasting.map_or(LONGEST, Duration::from_secs);
     let bookmarks = may_mark.then(|| {
         let every = settings.bookmarks;
         let mut ticks = interval_at(Instant::now() + every, every);

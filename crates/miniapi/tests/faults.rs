@@ -152,6 +152,11 @@ fn no_answer_comes() {
     let error = connection.get(SERVICES).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
     assert_eq!(api.requests().len(), 1);
+    let api = faulty(Fault::SilentBody);
+    let mut connection = Connection::impatient(&api, Duration::from_millis(50)).unwrap();
+    let mut answer = connection.get(WATCH).unwrap();
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.bytes(), (Vec::new(), Some(ErrorKind::WouldBlock)));
 }
 
 #[test]

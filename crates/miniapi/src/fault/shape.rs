@@ -78,6 +78,7 @@ fn body(
         Fault::EmptyList => once(format!("{}[]}}\n", list_head()?)),
         Fault::NullItems => once(format!("{}null}}\n", list_head()?)),
         Fault::GoneEvent => once(Status::expired("too old resource version, as asked").event()),
+        Fault::SilentBody => sure(stream::pending()),
         Fault::EndsAtOnce => sure(stream::empty()),
         Fault::EndlessLine(mebibytes) => {
             let head = stream::iter([Bytes::from_static(br#"{"type":"ADDED","object":{"kind":""#)]);

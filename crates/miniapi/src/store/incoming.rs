@@ -70,12 +70,7 @@ impl Incoming {
         for field in ["uid", "creationTimestamp"] {
             self.or_set(field, metadata[field].clone());
         }
-        let contents = |body: &Map<String, Value>| {
-            let mut body = body.clone();
-            body.retain(|field, _| field != "metadata" && field != "status");
-            body
-        };
-        let same = contents(&before) == contents(&self.body);
+        let same = contents(&before).eq(contents(&self.body));
         let generation = metadata["generation"].as_u64().unwrap_or_default();
         self.or_set("generation", (generation + u64::from(!same)).into());
         self.body["metadata"]["resourceVersion"] = metadata["resourceVersion"].clone();
@@ -85,10 +80,18 @@ impl Incoming {
         Some(Object::freeze(self.resource, self.key, revision, self.body))
     }
 
+    /// Sets a field of the metadata unless it is given.
     fn or_set(&mut self, field: &str, value: Value) {
         let slot = &mut self.body["metadata"][field];
         if slot.is_null() {
             *slot = value;
         }
     }
+}
+
+/// The fields whose change is a new generation.
+fn contents(body: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    let outside = ["metadata", "status"];
+    body.iter()
+        .filter(move |(field, _)| !outside.contains(&field.as_str()))
 }
