@@ -1,11 +1,16 @@
 //! The node agent: takes in what sources say and keeps the kernel in line with it.
 //!
 //! One thread owns everything that decides ([`Agent`]) and hears of the world through one
-//! channel of [`Input`]s. Sources, the watch for foreign changes, signals and questions about the
-//! status are threads that only send; conntrack cleanup is one that only receives.
+//! channel of [`Input`]s. Sources, the machine's addresses, the watch for foreign changes, signals
+//! and questions about the status are threads that only send; conntrack cleanup is one that only
+//! receives.
+//!
+//! Before the first of these threads starts, the caller has the machine set up, in this order:
+//! [`preflight`], [`oom`], [`sysctl`], [`privileges`].
 //!
 //! ```text
 //! source ──Events──┐                              ┌─▶ kernel (Reconciler, Backend)
+//! addresses ─Events┤                              │
 //! drift ──Changed──┤                              ├─▶ conntrack cleanup (own thread)
 //! status ──Status──┼─▶ channel ─▶ Agent::run ─────┤
 //! signals ──Stop───┘    wait, drain, plan, sync   ├─▶ Health ◀───── GET /healthz, /livez
@@ -33,11 +38,14 @@ mod health;
 mod health_check;
 pub mod metrics;
 pub mod node;
+pub mod oom;
 mod pace;
 pub mod preflight;
+pub mod privileges;
 mod reports;
 mod server;
 pub mod status;
+pub mod sysctl;
 pub mod takeover;
 
 pub use agent::{Agent, Input, Outputs};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tracing::warn;
+use tracing::{info, warn};
 
 /// Bit number of the capability (`linux/capability.h`).
 const CAP_NET_ADMIN: u32 = 12;
@@ -35,15 +35,52 @@ fn has_net_admin(status: &str) -> Option<bool> {
     Some(bits & (1 << CAP_NET_ADMIN) != 0)
 }
 
-/// Warns when the kernel does not forward: clients on other machines and pods get no answers.
-pub fn warn_if_not_forwarding() {
-    let value = fs::read_to_string("/proc/sys/net/ipv4/ip_forward").unwrap_or_default();
-    if value.trim() == "0" {
-        warn!(
-            "sysctl net.ipv4.ip_forward is 0: only this node itself reaches endpoints on other \
-             machines or in pods; set it to 1"
-        );
+/// Logs what is unusual about this machine and explains why something may not work.
+pub fn report() {
+    let read = |path: &str| fs::read_to_string(path).ok();
+    for finding in findings(read) {
+        match finding {
+            Finding::Warning(text) => warn!("{text}"),
+            Finding::Note(text) => info!("{text}"),
+        }
     }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Finding {
+    /// Something will not work.
+    Warning(&'static str),
+    /// Something will not work that this machine may not need.
+    Note(&'static str),
+}
+
+/// `read` gives what a file holds; `None` when there is none.
+fn findings(read: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+    let is = |path: &str, value: &str| read(path).is_some_and(|it| it.trim() == value);
+    let mut found = Vec::new();
+    if is("/proc/sys/net/ipv4/ip_forward", "0") {
+        found.push(Finding::Warning(
+            "sysctl net.ipv4.ip_forward is 0: only this node itself reaches endpoints on other \
+             machines or in pods; set it to 1",
+        ));
+    }
+    let disabled = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+    if read("/proc/thread-self/net/if_inet6").is_none() {
+        found.push(Finding::Note(
+            "the kernel runs without IPv6: rules for IPv6 Services are written and never met",
+        ));
+    } else if is(disabled, "1") {
+        found.push(Finding::Note(
+            "sysctl net.ipv6.conf.all.disable_ipv6 is 1: rules for IPv6 Services are written and \
+             never met",
+        ));
+    } else if is("/proc/sys/net/ipv6/conf/all/forwarding", "0") {
+        found.push(Finding::Note(
+            "sysctl net.ipv6.conf.all.forwarding is 0: only this node itself reaches IPv6 \
+             endpoints on other machines or in pods",
+        ));
+    }
+    found
 }
 
 #[cfg(test)]
@@ -57,5 +94,39 @@ mod tests {
         assert_eq!(has_net_admin("CapEff:\t0000000000001000\n"), Some(true));
         assert_eq!(has_net_admin("CapEff:\t000001ffffffffff\n"), Some(true));
         assert_eq!(has_net_admin("Name:\tsluice\n"), None);
+    }
+
+    #[test]
+    fn families_are_looked_at_one_by_one() {
+        let ipv4 = "/proc/sys/net/ipv4/ip_forward";
+        let inet6 = "/proc/thread-self/net/if_inet6";
+        let disabled = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+        let ipv6 = "/proc/sys/net/ipv6/conf/all/forwarding";
+        // ip_forward, if_inet6, disable_ipv6, IPv6 forwarding (`-` is no file); what is found.
+        let cases = [
+            (["1\n", "x", "0\n", "1\n"], [].as_slice()),
+            (
+                ["0\n", "x", "0", "0"],
+                &["ipv4.ip_forward", "ipv6.conf.all.forwarding"],
+            ),
+            (["1", "x", "1\n", "0"], &["disable_ipv6"]),
+            (["1", "-", "-", "-"], &["without IPv6"]),
+        ];
+        for (values, expected) in cases {
+            let files = [ipv4, inet6, disabled, ipv6].into_iter().zip(values);
+            let read = |path: &str| {
+                let mut files = files.clone().filter(|it| it.1 != "-");
+                files.find(|it| it.0 == path).map(|it| it.1.to_owned())
+            };
+            let found = findings(read);
+            let texts = found.iter().map(|it| match it {
+                Finding::Warning(text) | Finding::Note(text) => *text,
+            });
+            let texts: Vec<_> = texts.collect();
+            assert_eq!(texts.len(), expected.len(), "{texts:?}");
+            for (text, part) in texts.iter().zip(expected) {
+                assert!(text.contains(part), "{text}");
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic;
+use std::path::Path;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +16,7 @@ use sluice_agent::drift::Drift;
 use sluice_agent::metrics::{BuildInfo, Identity, Metrics, Mode};
 use sluice_agent::{
     Agent, HEALTH_TIMEOUT, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken,
-    Server, Wires, conntrack, health_checks, preflight, takeover,
+    Server, Wires, conntrack, health_checks, preflight, privileges, takeover,
 };
 use sluice_nftables::{Nftables, TABLE};
 use tracing::{info, warn};
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
     let backend = open_backend()?;
-    preflight::warn_if_not_forwarding();
+    preflight::report();
+    give_up_privileges(&config.node.manifests);
 
     // A folder may have Services and no Node.
     let node = NodeObject::Optional;
@@ -100,6 +102,15 @@ fn identity() -> Identity {
         mode: Mode::Nftables,
         build,
         features: BTreeMap::new(),
+    }
+}
+
+/// Before the first thread, because capabilities belong to threads.
+fn give_up_privileges(manifests: &Path) {
+    let kept = privileges::to_read(privileges::NETLINK, &[manifests]);
+    if let Err(error) = kept.and_then(|it| privileges::reduce(&it)) {
+        let error = format!("{:#}", anyhow::Error::new(error));
+        warn!(error, "running with more privileges than needed");
     }
 }
 
