@@ -134,15 +134,22 @@ fn failed(what: &str, error: &(dyn std::error::Error + 'static)) -> SourceError 
     }
 }
 
-/// An error with its causes, each said once.
+/// An error with its causes, each said once and in one line: what follows shows the file, and
+/// there may be a token in it.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let (mut text, mut next) = (error.to_string(), error.source());
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
+    let (mut text, mut next) = (String::new(), Some(error));
+    while let Some(error) = next {
+        let said = error.to_string();
+        let said = said.lines().next().unwrap_or_default();
+        // A link to a manual is for developers, and so is the name of a layer.
+        let said = said.split(": https://").next().unwrap_or_default();
+        let said = said.strip_prefix("ServiceError: ").unwrap_or(said);
+        if text.is_empty() {
+            said.clone_into(&mut text);
+        } else if !text.contains(said) {
             text = format!("{text}: {said}");
         }
-        next = cause.source();
+        next = error.source();
     }
     escaped(&text)
 }

@@ -135,7 +135,15 @@ impl Answer {
 pub(super) struct Http {
     client: Client,
     observer: Arc<dyn Observe>,
-    opened: RefCell<Option<(kube::Client, Instant)>>,
+    opened: RefCell<Option<Opened>>,
+}
+
+/// A connection pool and its credentials.
+struct Opened {
+    client: kube::Client,
+    since: Instant,
+    /// They may have been replaced since.
+    is_doubted: bool,
 }
 
 impl Http {
@@ -197,35 +205,46 @@ impl Http {
     }
 
     async fn exchange(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
-        let opened = self
-            .opened
-            .borrow()
-            .as_ref()
-            .map(|(client, _)| client.clone());
-        let client = match opened {
-            Some(client) => client,
-            None => {
-                let client = self
-                    .open()
-                    .await
-                    .map_err(|it| Failure::Unreachable(chain(&*it)))?;
-                *self.opened.borrow_mut() = Some((client.clone(), Instant::now()));
-                client
-            }
-        };
+        let client = self.client().await?;
         let answered = client.send(request).await;
-        answered.map_err(|it| Failure::Unreachable(chain(&it)))
+        answered.map_err(|error| Failure::Unreachable(chain(&error)))
+    }
+
+    async fn client(&self) -> Result<kube::Client, Failure> {
+        let opened = |is_wanted: fn(&Opened) -> bool| {
+            let opened = self.opened.borrow();
+            let opened = opened.as_ref().filter(|it| is_wanted(it));
+            opened.map(|it| it.client.clone())
+        };
+        if let Some(client) = opened(|it| !it.is_doubted) {
+            return Ok(client);
+        }
+        let client = match (self.open().await, opened(|_| true)) {
+            (Ok(client), _) => client,
+            // A file that is being replaced must not cost us what still works.
+            (Err(error), Some(old)) => {
+                let error = chain(&*error);
+                tracing::debug!(error, "credentials cannot be read again: the old ones stay");
+                old
+            }
+            (Err(error), None) => return Err(Failure::Unreachable(chain(&*error))),
+        };
+        *self.opened.borrow_mut() = Some(Opened {
+            client: client.clone(),
+            since: Instant::now(),
+            is_doubted: false,
+        });
+        Ok(client)
     }
 
     /// After some failures everything is read anew: certificates and tokens are replaced while
     /// we run, and a plugin may know a new one.
     fn doubt_credentials(&self, failure: &Failure) {
-        let is_unauthorized = matches!(failure, Failure::Refused(it) if it.code == 401);
-        let is_broken = matches!(failure, Failure::Unreachable(_));
-        let mut opened = self.opened.borrow_mut();
-        let age = opened.as_ref().map(|(_, since)| since.elapsed());
-        if is_unauthorized || is_broken && age.is_some_and(|it| it > OLD) {
-            *opened = None;
+        if let Some(opened) = self.opened.borrow_mut().as_mut() {
+            opened.is_doubted |= match failure {
+                Failure::Refused(it) => it.code == 401,
+                _ => opened.since.elapsed() > OLD,
+            };
         }
     }
 

@@ -19,8 +19,8 @@ use super::resource::Resource;
 use super::wire::{Bookmark, BookmarkMeta, Garbage, Items, Line, Lines};
 use crate::convert::Interner;
 
-/// A list as a watch takes so many times the patience for one object at most: an old server may
-/// send changes for ever and never say that this was the list.
+/// A list as a watch takes so many times the patience for one object at most: a server may send
+/// changes for ever and never say that this was the list.
 const LONGEST_LIST: u32 = 10;
 
 /// Objects per page, as client-go asks for.
@@ -198,7 +198,9 @@ impl<'a> Reflector<'a> {
                 let Bookmark { metadata } = json(object)?;
                 match list.take() {
                     Some(list) if metadata.ends_list() => self.complete(list, &metadata)?,
-                    Some(unfinished) => *list = Some(unfinished),
+                    // Before the end there is none, unless the server does not know what it was
+                    // asked for.
+                    Some(_) => return Err(End::NoStream),
                     None => {
                         self.course.advance(metadata.resource_version.into())?;
                         self.works_again();

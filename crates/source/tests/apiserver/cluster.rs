@@ -1,0 +1,180 @@
+//! An API server with the least a cluster has, and a source that follows it.
+
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use sluice_miniapi::{MiniApi, Options};
+use sluice_source::apiserver::{
+    Access, Client, Follow, Observe, Observed, Patience, connect, follow,
+};
+
+use crate::support::{
+    DEADLINE, NODE, View, cidr_object, node_object, service_object, slice_object,
+};
+
+/// What every cluster has, as [`View::brief`] says it.
+pub(crate) const BASE: &str = "EndpointSlice default/kubernetes 10.0.0.1; Node n1; \
+                               Service default/kubernetes:443; ServiceCIDR kubernetes";
+
+/// Everything in [`BASE`], and more.
+pub(crate) fn base_and(more: &str) -> String {
+    let mut parts: Vec<&str> = BASE.split("; ").chain(more.split("; ")).collect();
+    parts.sort_unstable();
+    parts.join("; ")
+}
+
+/// Short enough for tests, long enough for a loaded machine.
+pub(crate) fn patience() -> Patience {
+    Patience {
+        answer: Duration::from_secs(2),
+        silence: Duration::from_secs(3),
+        node: DEADLINE,
+        retry: Duration::from_millis(20),
+        longest_retry: Duration::from_millis(200),
+        absent: Duration::from_millis(200),
+        steady: Duration::from_millis(50),
+    }
+}
+
+pub(crate) fn base() -> Vec<Value> {
+    vec![
+        node_object(NODE, "10.0.0.1"),
+        service_object("kubernetes", 443),
+        slice_object("kubernetes", "kubernetes", "10.0.0.1"),
+        cidr_object("kubernetes", "10.96.0.0/12"),
+    ]
+}
+
+/// A server without any object.
+pub(crate) fn server(options: Options) -> MiniApi {
+    let is_default = options.bookmarks == Options::default().bookmarks;
+    let bookmarks = match is_default {
+        true => Duration::from_millis(200),
+        false => options.bookmarks,
+    };
+    MiniApi::start(Options {
+        bookmarks,
+        ..options
+    })
+    .unwrap()
+}
+
+/// A server with the least a cluster has.
+pub(crate) fn cluster(options: Options) -> MiniApi {
+    let api = server(options);
+    api.put_all(base()).unwrap();
+    api
+}
+
+/// A kubeconfig in a folder of its own.
+pub(crate) struct Files {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Files {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder }
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The way to a server with a kubeconfig of this text.
+    pub(crate) fn access(&self, kubeconfig: &str) -> Access {
+        Access {
+            kubeconfig: Some(self.write("kubeconfig", kubeconfig)),
+            qps: -1.0,
+            ..Access::default()
+        }
+    }
+}
+
+/// The way to a server, with the file it is read from.
+pub(crate) fn client(api: &MiniApi) -> (Client, Files) {
+    let files = Files::new();
+    let client = connect(&files.access(&api.kubeconfig())).unwrap();
+    (client, files)
+}
+
+/// Method and status code.
+pub(crate) type Request = (String, Option<u16>);
+
+/// Requests as an observer sees them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen(pub(crate) Arc<Mutex<Vec<Request>>>);
+
+impl Observe for Seen {
+    fn request(&self, observed: Observed<'_>) {
+        let mut all = self.0.lock().unwrap();
+        all.push((observed.method.to_owned(), observed.code));
+    }
+}
+
+/// A source that follows a server, and what it said.
+pub(crate) struct Followed {
+    pub(crate) view: View,
+    pub(crate) seen: Seen,
+    follow: Option<Follow>,
+    /// What the client may read again.
+    _files: Option<Files>,
+}
+
+impl Followed {
+    pub(crate) fn start(client: &Client) -> Self {
+        Self::patient(client, patience())
+    }
+
+    pub(crate) fn patient(client: &Client, patience: Patience) -> Self {
+        let (sender, batches) = channel();
+        let seen = Seen::default();
+        let sink = move |it| {
+            let _ = sender.send(it);
+        };
+        let follow = follow(client, NODE.into(), patience, sink, seen.clone()).unwrap();
+        Self {
+            view: View::new(batches),
+            seen,
+            follow: Some(follow),
+            _files: None,
+        }
+    }
+
+    pub(crate) fn of(api: &MiniApi) -> Self {
+        let (client, files) = client(api);
+        let followed = Self::start(&client);
+        Self {
+            _files: Some(files),
+            ..followed
+        }
+    }
+
+    /// Follows a server until its first lists are there.
+    #[track_caller]
+    pub(crate) fn synced(api: &MiniApi) -> Self {
+        let mut followed = Self::of(api);
+        followed.view.until("synced", |it| it.synced == 1);
+        followed
+    }
+
+    /// As [`Followed::synced`], with next to no time for the Node.
+    pub(crate) fn hasty(api: &MiniApi) -> Self {
+        let (client, files) = client(api);
+        let node = Duration::from_millis(500);
+        let patience = Patience { node, ..patience() };
+        let mut followed = Self::patient(&client, patience);
+        followed._files = Some(files);
+        followed.view.until("synced", |it| it.synced == 1);
+        followed
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.follow = None;
+    }
+}

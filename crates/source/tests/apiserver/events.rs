@@ -1,0 +1,93 @@
+//! Announcements as Events.
+
+use std::sync::mpsc::channel;
+
+use sluice_core::announcement::Announcement;
+use sluice_core::model::{NamespacedName, ObjectKey};
+use sluice_miniapi::{Fault, MiniApi, Options, Verb};
+use sluice_source::apiserver::Recorder;
+
+use crate::cluster::{client, cluster};
+use crate::support::{NODE, service_object};
+
+fn announcement(about: ObjectKey, note: &str) -> Announcement {
+    Announcement {
+        about,
+        is_warning: true,
+        reason: "FailedToStartServiceHealthcheck",
+        action: "Listen",
+        note: note.to_owned(),
+    }
+}
+
+fn web(note: &str) -> Announcement {
+    announcement(ObjectKey::Service(NamespacedName::new("shop", "web")), note)
+}
+
+/// Sends these and waits until they are written or lost.
+fn record(api: &MiniApi, announcements: Vec<Announcement>) {
+    let (client, _files) = client(api);
+    let (sender, receiver) = channel();
+    let recorder = Recorder::start(&client, NODE.into(), receiver, ()).unwrap();
+    announcements
+        .into_iter()
+        .for_each(|it| sender.send(it).unwrap());
+    drop(sender);
+    recorder.finish();
+}
+
+#[test]
+fn events_are_written() {
+    let api = cluster(Options::default());
+    api.put(service_object("shop/web", 80)).unwrap();
+    let of_node = announcement(ObjectKey::Node(NODE.into()), "");
+    record(
+        &api,
+        vec![web("port 30000: \u{1b} in use"), web("other"), of_node],
+    );
+    let events = api.events();
+    assert_eq!(events.len(), 3, "{events:?}");
+    let of = |namespace: &str| {
+        let of = events
+            .iter()
+            .filter(|it| it["metadata"]["namespace"] == namespace);
+        of.cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(of("shop").len(), 2);
+    assert_eq!(of("default")[0]["regarding"]["uid"], NODE);
+    for event in of("shop") {
+        assert_eq!(event["regarding"]["name"], "web");
+        assert_eq!(event["type"], "Warning");
+        assert_eq!(event["reportingInstance"], NODE);
+    }
+}
+
+#[test]
+fn repeated_announcements_are_one_event() {
+    let api = cluster(Options::default());
+    record(&api, (0..100).map(|_| web("the same")).collect());
+    assert_eq!(api.events().len(), 1);
+}
+
+#[test]
+fn failures_stop_nothing() {
+    for fault in [
+        Fault::Forbidden,
+        Fault::InternalError,
+        Fault::NotFound,
+        Fault::Html(503),
+    ] {
+        let api = cluster(Options::default());
+        api.inject(fault.on(Verb::Write, "").once());
+        record(&api, vec![web("lost"), web("written")]);
+        assert_eq!(api.events().len(), 1);
+    }
+    let api = cluster(Options::default());
+    let (client, _files) = client(&api);
+    api.stop().unwrap();
+    let (sender, receiver) = channel();
+    let recorder = Recorder::start(&client, NODE.into(), receiver, ()).unwrap();
+    sender.send(web("lost")).unwrap();
+    drop(sender);
+    recorder.finish();
+}

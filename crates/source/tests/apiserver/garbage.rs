@@ -1,0 +1,161 @@
+//! Nothing that makes no sense is believed, not even in part.
+
+use serde_json::json;
+use sluice_miniapi::{Cut, Fault, Options, Verb};
+
+use crate::cluster::{BASE, Followed, base_and, cluster};
+use crate::support::{service_object, slice_object};
+
+fn paged() -> Options {
+    Options {
+        streaming_lists: false,
+        ..Options::default()
+    }
+}
+
+#[test]
+fn garbage_at_first() {
+    for options in [Options::default(), paged()] {
+        for fault in [
+            Fault::Garbage,
+            Fault::WrongTypes,
+            Fault::Html(200),
+            Fault::EndsAtOnce,
+            Fault::EndlessLine(20),
+            Fault::Cut {
+                after: 300,
+                how: Cut::End,
+            },
+            Fault::Cut {
+                after: 300,
+                how: Cut::Reset,
+            },
+        ] {
+            let api = cluster(options.clone());
+            api.inject(fault.on(Verb::Any, "").times(8));
+            let mut source = Followed::synced(&api);
+            source.view.expect(BASE);
+            source.view.until("no problem", |it| it.problems.is_empty());
+            assert!(source.view.deleted.is_empty());
+        }
+    }
+}
+
+#[test]
+fn garbage_in_a_watch() {
+    let events = [
+        "garbage\n".to_owned(),
+        "<html>\n".to_owned(),
+        "{}\n".to_owned(),
+        "[]\n".to_owned(),
+        "{\"type\":\"ADDED\"}\n".to_owned(),
+        "{\"type\":\"WHATEVER\",\"object\":{}}\n".to_owned(),
+        "{\"type\":\"BOOKMARK\",\"object\":{}}\n".to_owned(),
+        "{\"type\":\"ERROR\",\"object\":{}}\n".to_owned(),
+        "{\"type\":\"ERROR\",\"object\":{\"code\":500,\"message\":\"etcd: \\u001b[0m\"}}\n"
+            .to_owned(),
+        "{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"name\":\"web\"}\n".to_owned(),
+        "\u{0}\u{0}\u{0}\n".to_owned(),
+        "x".repeat(17 << 20),
+    ];
+    for event in events {
+        let api = cluster(Options::default());
+        api.put(service_object("web", 80)).unwrap();
+        let mut source = Followed::synced(&api);
+        let shown: String = event.chars().take(40).collect();
+        assert_eq!(api.send_to_watches("/services", event), 1, "{shown}");
+        api.put(service_object("web", 81)).unwrap();
+        source.view.expect(&base_and("Service default/web:81"));
+        source.view.until("no problem", |it| it.problems.is_empty());
+        assert!(source.view.deleted.is_empty(), "{shown}");
+    }
+}
+
+#[test]
+fn bad_object_is_its_own_problem() {
+    for options in [Options::default(), paged()] {
+        let api = cluster(options);
+        let mut bad = service_object("bad", 80);
+        bad["spec"]["ports"] = json!("all");
+        api.put(bad).unwrap();
+        let mut refused = service_object("refused", 0);
+        refused["spec"]["sessionAffinity"] = json!("Maybe");
+        api.put(refused).unwrap();
+        let mut source = Followed::synced(&api);
+        source.view.expect(BASE);
+        let problems = &source.view.problems;
+        let of = |name: &str| problems[&format!("Service default/{name}")].join("\n");
+        assert!(
+            of("bad").starts_with("Service default/bad: invalid type: string"),
+            "{}",
+            of("bad")
+        );
+        assert!(of("refused").contains("Service default/refused: spec.ports[0].port: 0 is not in"));
+        assert!(of("refused").contains("spec.sessionAffinity"));
+        api.put(service_object("bad", 80)).unwrap();
+        api.delete("Service", "default", "refused").unwrap();
+        source.view.expect(&base_and("Service default/bad:80"));
+        source.view.until("no problem", |it| it.problems.is_empty());
+    }
+}
+
+#[test]
+fn object_that_becomes_unreadable_keeps_its_last_good_version() {
+    let api = cluster(Options::default());
+    api.put(service_object("web", 80)).unwrap();
+    let mut source = Followed::synced(&api);
+    let has_problem = |view: &crate::support::View| {
+        view.problems.get("Service default/web").is_some_and(|it| {
+            it.iter()
+                .any(|it| it.ends_with("its last good version stays in force"))
+        })
+    };
+    let mut bad = service_object("web", 81);
+    bad["spec"]["ports"][0]["port"] = json!("81");
+    api.put(bad).unwrap();
+    source.view.until("a problem", has_problem);
+    // Not even a new list takes it away.
+    api.expire_watches("");
+    api.put(service_object("other", 80)).unwrap();
+    let both = base_and("Service default/other:80; Service default/web:80");
+    source.view.expect(&both);
+    assert!(has_problem(&source.view));
+    api.delete("Service", "default", "web").unwrap();
+    source.view.expect(&base_and("Service default/other:80"));
+    source.view.until("no problem", |it| it.problems.is_empty());
+}
+
+#[test]
+fn names_that_are_none_are_shown_escaped_and_delete_nothing() {
+    let api = cluster(paged());
+    api.put(slice_object("web-1", "web", "10.1.0.1")).unwrap();
+    let mut evil = slice_object("web-2", "web", "10.1.0.2");
+    evil["metadata"]["name"] = json!("..%2F\u{1b}[31m\n\"");
+    evil["metadata"]["namespace"] = json!("default");
+    api.put(evil).unwrap();
+    let mut source = Followed::synced(&api);
+    source
+        .view
+        .expect(&base_and("EndpointSlice default/web-1 10.1.0.1"));
+    source.view.until("a problem", |it| {
+        it.problems.contains_key("API server: EndpointSlices")
+    });
+    let told = source.view.problems["API server: EndpointSlices"].join("");
+    assert!(!told.contains('\u{1b}') && !told.contains('\n'), "{told:?}");
+}
+
+#[test]
+fn events_that_come_twice_are_one() {
+    let api = cluster(Options::default());
+    api.inject(Fault::DuplicateEvents.on(Verb::Watch, ""));
+    let mut source = Followed::synced(&api);
+    api.put(service_object("web", 80)).unwrap();
+    api.put(service_object("web", 81)).unwrap();
+    source.view.expect(&base_and("Service default/web:81"));
+    assert!(
+        source.view.problems.is_empty(),
+        "{:?}",
+        source.view.problems
+    );
+    assert!(source.view.sets <= 6);
+}

@@ -1,0 +1,320 @@
+//! Connections that fail, servers that come back: nothing that exists is ever removed.
+
+use std::time::Duration;
+
+use sluice_miniapi::{Cut, Fault, MiniApi, Options, Verb};
+
+use crate::cluster::{BASE, Followed, base_and, client, cluster, patience};
+use sluice_source::apiserver::Patience;
+
+use crate::support::{DEADLINE, NODE, node_object, service_object, slice_object};
+
+fn paged() -> Options {
+    Options {
+        streaming_lists: false,
+        ..Options::default()
+    }
+}
+
+/// Does something to the server, changes the cluster, and sees that exactly the change comes
+/// through and that problems are told and taken back.
+#[track_caller]
+fn survives(options: Options, harm: impl Fn(&MiniApi)) {
+    let api = cluster(options);
+    api.put(service_object("old", 1)).unwrap();
+    let mut source = Followed::synced(&api);
+    assert!(api.await_watches(4, DEADLINE));
+    let before = source.view.sets;
+    harm(&api);
+    api.delete("Service", "default", "old").unwrap();
+    api.put(service_object("web", 80)).unwrap();
+    api.put(slice_object("web-1", "web", "10.1.0.1")).unwrap();
+    source.view.expect(&base_and(
+        "Service default/web:80; EndpointSlice default/web-1 10.1.0.1",
+    ));
+    assert_eq!(source.view.deleted, ["Service default/old"]);
+    assert_eq!(source.view.sets, before + 2, "only what is new");
+    source.view.until("no problem", |it| it.problems.is_empty());
+    assert_eq!(source.view.synced, 1);
+}
+
+#[test]
+fn watches_end_in_every_way() {
+    for how in [Cut::End, Cut::Close, Cut::Reset] {
+        survives(Options::default(), |api| {
+            assert_eq!(api.cut_watches("", how), 4);
+        });
+    }
+}
+
+#[test]
+fn server_restarts() {
+    for options in [Options::default(), paged()] {
+        survives(options, |api| {
+            api.stop().unwrap();
+            api.start_again().unwrap();
+        });
+    }
+}
+
+#[test]
+fn server_is_away_for_a_while() {
+    let api = cluster(Options::default());
+    let mut source = Followed::synced(&api);
+    api.stop().unwrap();
+    source.view.until("four stale resources", |it| {
+        it.problems
+            .get("API server")
+            .is_some_and(|it| it.len() == 4)
+    });
+    let told = source.view.problems["API server"].join("\n");
+    assert!(
+        told.contains("API server: Services: stale since 20"),
+        "{told}"
+    );
+    source.view.until("the reason is up to date", |it| {
+        it.problems["API server"]
+            .iter()
+            .all(|it| it.contains("Connection refused"))
+    });
+    assert_eq!(source.view.brief(), BASE, "everything stays");
+    api.put(service_object("web", 80)).unwrap();
+    api.start_again().unwrap();
+    source.view.expect(&base_and("Service default/web:80"));
+    source.view.until("no problem", |it| it.problems.is_empty());
+    assert!(source.view.deleted.is_empty());
+}
+
+#[test]
+fn versions_expire() {
+    survives(Options::default(), |api| {
+        assert_eq!(api.expire_watches(""), 4);
+    });
+    survives(paged(), |api| {
+        assert_eq!(api.expire_watches(""), 4);
+    });
+    survives(Options::default(), |api| {
+        api.inject(Fault::Gone.on(Verb::Watch, "").times(8));
+        api.cut_watches("", Cut::Close);
+    });
+    survives(paged(), |api| {
+        api.inject(Fault::GoneEvent.on(Verb::Watch, "").times(8));
+        api.cut_watches("", Cut::End);
+    });
+    // The history is really gone.
+    survives(Options::default(), |api| {
+        api.refuse_connections().unwrap();
+        api.cut_connections(Cut::Reset).unwrap();
+        api.compact();
+        api.start_again().unwrap();
+    });
+}
+
+#[test]
+fn page_tokens_expire() {
+    let api = cluster(paged());
+    api.put_all((0..1200).map(|it| service_object(&format!("s-{it}"), 80)))
+        .unwrap();
+    api.inject(Fault::Gone.on(Verb::Continue, "/services"));
+    let source = Followed::synced(&api);
+    assert_eq!(source.view.objects.len(), 1204);
+    assert!(
+        source.view.problems.is_empty(),
+        "{:?}",
+        source.view.problems
+    );
+}
+
+#[test]
+fn watch_falls_silent() {
+    // Stalled in the server: the connection is alive.
+    survives(Options::default(), |api| {
+        assert_eq!(api.stall_watches(""), 4);
+    });
+    survives(paged(), |api| {
+        assert_eq!(api.stall_watches("/services"), 1);
+    });
+}
+
+#[test]
+fn server_does_not_answer() {
+    survives(Options::default(), |api| {
+        api.inject(Fault::Silence.on(Verb::Any, "").times(6));
+        api.cut_watches("", Cut::Reset);
+    });
+    survives(Options::default(), |api| {
+        api.mute_connections().unwrap();
+        api.cut_connections(Cut::Reset).unwrap();
+        api.start_again().unwrap();
+    });
+}
+
+#[test]
+fn answers_trickle() {
+    let api = cluster(Options::default());
+    let slow = Fault::Slow {
+        bytes: 64,
+        pause: Duration::from_millis(2),
+    };
+    api.inject(slow.on(Verb::Any, ""));
+    let mut source = Followed::synced(&api);
+    source.view.expect(BASE);
+    api.put(service_object("web", 80)).unwrap();
+    source.view.expect(&base_and("Service default/web:80"));
+    assert!(
+        source.view.problems.is_empty(),
+        "{:?}",
+        source.view.problems
+    );
+}
+
+#[test]
+fn errors_of_all_sorts() {
+    for fault in [
+        Fault::InternalError,
+        Fault::Unavailable,
+        Fault::TooManyRequests(1),
+        Fault::Forbidden,
+        Fault::Unauthorized,
+        Fault::NotFound,
+        Fault::VersionTooLarge,
+        Fault::Html(502),
+        Fault::EndsAtOnce,
+    ] {
+        survives(Options::default(), |api| {
+            api.inject(fault.clone().on(Verb::Any, "").times(12));
+            api.cut_watches("", Cut::Close);
+        });
+    }
+}
+
+#[test]
+fn retry_after_is_honoured() {
+    let api = cluster(Options::default());
+    api.inject(Fault::TooManyRequests(1).on(Verb::Any, "/services").once());
+    let start = std::time::Instant::now();
+    Followed::synced(&api);
+    assert!(start.elapsed() >= Duration::from_secs(1));
+}
+
+#[test]
+fn empty_lists_are_not_believed_at_once() {
+    for fault in [Fault::EmptyList, Fault::NullItems] {
+        let api = cluster(paged());
+        let mut source = Followed::synced(&api);
+        assert!(api.await_watches(4, DEADLINE));
+        for path in ["/services", "/endpointslices", "/nodes"] {
+            api.inject(fault.clone().on(Verb::List, path).times(2));
+        }
+        assert_eq!(api.expire_watches(""), 4);
+        api.put(service_object("web", 80)).unwrap();
+        source.view.expect(&base_and("Service default/web:80"));
+        assert!(source.view.deleted.is_empty(), "{:?}", source.view.deleted);
+    }
+}
+
+#[test]
+fn cluster_that_became_empty_is_believed_in_the_end() {
+    let api = cluster(Options::default());
+    let mut source = Followed::synced(&api);
+    api.refuse_connections().unwrap();
+    api.cut_connections(Cut::Close).unwrap();
+    api.replace_everything([node_object(NODE, "10.0.0.1")])
+        .unwrap();
+    api.compact();
+    api.start_again().unwrap();
+    source.view.expect("Node n1");
+}
+
+#[test]
+fn etcd_is_restored() {
+    // A watch from a version that is not there yet says nothing, not even a bookmark.
+    for options in [Options::default(), paged()] {
+        let api = cluster(Options {
+            bookmarks: DEADLINE,
+            ..options
+        });
+        api.put(service_object("backed-up", 80)).unwrap();
+        let backup = api.snapshot();
+        for port in 1..100 {
+            api.put(service_object("lost", port)).unwrap();
+        }
+        let mut source = Followed::synced(&api);
+        api.restore(&backup);
+        source
+            .view
+            .expect(&base_and("Service default/backed-up:80"));
+        api.put(service_object("new", 80)).unwrap();
+        source.view.expect(&base_and(
+            "Service default/backed-up:80; Service default/new:80",
+        ));
+        assert_eq!(source.view.deleted, ["Service default/lost"]);
+    }
+}
+
+#[test]
+fn lagging_server_does_not_take_us_back() {
+    for options in [Options::default(), paged()] {
+        let api = cluster(options);
+        api.put(service_object("new", 80)).unwrap();
+        let mut source = Followed::synced(&api);
+        // The other server of the pair has not seen the Service yet.
+        api.inject(Fault::VersionTooLarge.on(Verb::Any, "/services").times(2));
+        api.expire_watches("/services");
+        assert!(api.await_requests(DEADLINE, |all| {
+            let newest = all.iter().filter(|it| {
+                it.path.ends_with("/services")
+                    && it.parameter("resourceVersionMatch").as_deref() == Some("NotOlderThan")
+                    && it
+                        .parameter("resourceVersion")
+                        .is_some_and(|it| !it.is_empty())
+            });
+            newest.count() > 0
+        }));
+        source.view.until("no problem", |it| it.problems.is_empty());
+        assert!(source.view.deleted.is_empty());
+    }
+}
+
+#[test]
+fn memory_and_versions_go_on_through_a_storm() {
+    let api = cluster(Options::default());
+    let mut source = Followed::synced(&api);
+    for round in 0..20 {
+        api.put_all((0..200).map(|it| service_object(&format!("s-{it}"), 80 + round)))
+            .unwrap();
+        if round % 5 == 0 {
+            api.cut_watches("", Cut::Reset);
+        }
+    }
+    source.view.until("the last version", |it| {
+        let last = it.objects.values().filter(|it| {
+            matches!(it, sluice_core::model::Object::Service(it) if it.ports[0].port.get() == 99)
+        });
+        last.count() == 200
+    });
+    assert!(source.view.deleted.is_empty());
+}
+
+#[test]
+fn backoff_does_not_hammer_a_dead_server() {
+    let api = cluster(Options::default());
+    let (client, _files) = client(&api);
+    let patience = Patience {
+        longest_retry: Duration::from_secs(60),
+        retry: Duration::from_secs(60),
+        ..patience()
+    };
+    let mut source = Followed::patient(&client, patience);
+    source.view.until("synced", |it| it.synced == 1);
+    assert!(api.await_watches(4, DEADLINE));
+    api.clear_requests();
+    api.inject(Fault::InternalError.on(Verb::Any, ""));
+    api.cut_watches("", Cut::End);
+    source.view.until("stale", |it| {
+        it.problems
+            .get("API server")
+            .is_some_and(|it| it.len() == 4)
+    });
+    assert_eq!(api.requests().len(), 4, "one each, the next in a minute");
+}

@@ -1,0 +1,121 @@
+//! Places that objects are put into, with a source that looks at them.
+
+use std::sync::mpsc::channel;
+
+use serde_json::Value;
+use sluice_miniapi::{MiniApi, Options};
+use sluice_source::Watch;
+use sluice_source::apiserver::{Access, Follow, Patience, connect, follow};
+
+use crate::support::{NODE, View, node_object, service_object};
+
+/// A place to put objects.
+pub(crate) trait World {
+    /// One with the Node and the Service that every cluster has.
+    fn start() -> (Self, View)
+    where
+        Self: Sized;
+    /// Creates an object, or puts it in the place of the one of its name.
+    fn put(&mut self, object: &Value);
+    /// Deletes an object.
+    fn delete(&mut self, object: &Value);
+}
+
+fn first_objects() -> [Value; 2] {
+    [
+        node_object(NODE, "10.0.0.1"),
+        service_object("kubernetes", 443),
+    ]
+}
+
+fn name_of(object: &Value) -> (&str, &str, &str) {
+    let metadata = &object["metadata"];
+    (
+        object["kind"].as_str().unwrap(),
+        metadata["namespace"].as_str().unwrap_or_default(),
+        metadata["name"].as_str().unwrap(),
+    )
+}
+
+/// A folder of manifests: one file per object.
+pub(crate) struct Folder {
+    folder: tempfile::TempDir,
+    _watch: Watch,
+}
+
+fn write(folder: &tempfile::TempDir, object: &Value) {
+    let path = folder.path().join(file_of(object));
+    std::fs::write(path, object.to_string()).unwrap();
+}
+
+fn file_of(object: &Value) -> String {
+    let (kind, namespace, name) = name_of(object);
+    format!("{kind}.{namespace}.{name}.json")
+}
+
+impl World for Folder {
+    fn start() -> (Self, View) {
+        let folder = tempfile::tempdir().unwrap();
+        first_objects().iter().for_each(|it| write(&folder, it));
+        let (sender, batches) = channel();
+        let sink = move |it| {
+            let _ = sender.send(it);
+        };
+        let watch = sluice_source::watch(folder.path(), sink).unwrap();
+        let world = Self {
+            folder,
+            _watch: watch,
+        };
+        (world, View::new(batches))
+    }
+
+    fn put(&mut self, object: &Value) {
+        write(&self.folder, object);
+    }
+
+    fn delete(&mut self, object: &Value) {
+        std::fs::remove_file(self.folder.path().join(file_of(object))).unwrap();
+    }
+}
+
+/// An API server.
+pub(crate) struct Server {
+    _follow: Follow,
+    _files: tempfile::TempDir,
+    api: MiniApi,
+}
+
+impl World for Server {
+    fn start() -> (Self, View) {
+        let api = MiniApi::start(Options::default()).unwrap();
+        api.put_all(first_objects()).unwrap();
+        let files = tempfile::tempdir().unwrap();
+        let path = files.path().join("kubeconfig");
+        std::fs::write(&path, api.kubeconfig()).unwrap();
+        let access = Access {
+            kubeconfig: Some(path),
+            ..Access::default()
+        };
+        let client = connect(&access).unwrap();
+        let (sender, batches) = channel();
+        let sink = move |it| {
+            let _ = sender.send(it);
+        };
+        let follow = follow(&client, NODE.into(), Patience::default(), sink, ()).unwrap();
+        let world = Self {
+            _follow: follow,
+            _files: files,
+            api,
+        };
+        (world, View::new(batches))
+    }
+
+    fn put(&mut self, object: &Value) {
+        self.api.put(object.clone()).unwrap();
+    }
+
+    fn delete(&mut self, object: &Value) {
+        let (kind, namespace, name) = name_of(object);
+        self.api.delete(kind, namespace, name).unwrap();
+    }
+}
