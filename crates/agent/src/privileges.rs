@@ -4,8 +4,8 @@
 //! | --- | --- | --- |
 //! | rules, conntrack entries, socket buffers | `CAP_NET_ADMIN` | always |
 //! | `iptables-legacy` | `CAP_NET_RAW` beside it | always, in modes that call it |
-//! | sysctls (files of root), a lower `oom_score_adj` (`CAP_SYS_RESOURCE`) | root | before |
-//! | health ports below 1024 (`CAP_NET_BIND_SERVICE`) | | none: health check NodePorts are not |
+//! | sysctls, a lower `oom_score_adj` | root, `CAP_SYS_RESOURCE` | only before |
+//! | servers on ports below 1024 | `CAP_NET_BIND_SERVICE` | not kept: no default and no health check node port is one |
 //!
 //! Files are read and the socket is made as the user that the agent runs as: root reads its own
 //! 0600 files without any capability, and those of others only if [`to_read`] found that it has
