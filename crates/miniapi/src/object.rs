@@ -1,9 +1,13 @@
 //! One stored object: its JSON is written once and shared by every answer.
 
+mod fingerprint;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
+
+pub(crate) use fingerprint::Fingerprint;
 
 use crate::resource::Resource;
 
@@ -24,18 +28,28 @@ pub(crate) struct Object {
     pub(crate) fields: Vec<(&'static str, String)>,
     /// JSON without `kind` and `apiVersion`, as the items of a list are.
     pub(crate) bare: Bytes,
+    pub(crate) fingerprint: Fingerprint,
+    /// Metadata that later versions inherit.
+    pub(crate) uid: Value,
+    pub(crate) created: Value,
+    pub(crate) generation: u64,
     resource: &'static Resource,
 }
 
 impl Object {
-    /// Freezes `body`, which carries neither `kind` nor `apiVersion`, as the state of `revision`.
+    /// Freezes `body`, which carries no `kind`, `apiVersion` and `resourceVersion`, as the state of
+    /// `revision`.
     pub(crate) fn freeze(
         resource: &'static Resource,
         key: Key,
         revision: u64,
         mut body: Map<String, Value>,
     ) -> Self {
+        let fingerprint = Fingerprint::of(&body);
         let metadata = body.entry("metadata").or_insert_with(|| Map::new().into());
+        let uid = metadata["uid"].clone();
+        let created = metadata["creationTimestamp"].clone();
+        let generation = metadata["generation"].as_u64().unwrap_or_default();
         metadata["resourceVersion"] = revision.to_string().into();
         let labels = metadata["labels"].as_object();
         let labels = labels.into_iter().flatten().filter_map(|(key, value)| {
@@ -56,6 +70,10 @@ impl Object {
             bare: serde_json::to_vec(&value)
                 .expect("values have string keys")
                 .into(),
+            fingerprint,
+            uid,
+            created,
+            generation,
             resource,
         }
     }
@@ -67,7 +85,12 @@ impl Object {
 
     /// The same object with a later revision, as deletions report it.
     pub(crate) fn at(&self, revision: u64) -> Self {
-        Self::freeze(self.resource, self.key.clone(), revision, self.body())
+        let mut body = self.body();
+        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata {
+            metadata.remove("resourceVersion");
+        }
+        Self::freeze(self.resource, self.key.clone(), revision, body)
     }
 
     /// Complete JSON, as an answer to GET and inside a watch event.

@@ -14,7 +14,7 @@ use crate::watches::Order;
 
 impl MiniApi {
     /// Creates or replaces an object; kind, `apiVersion` and metadata say where. The server sets
-    /// uid, creation time and generation unless given, and always the version. An object that does
+    /// uid, creation time and the first generation unless given, and always the version. An object that does
     /// not change gets no new version and no event. Returns the store's version afterwards.
     ///
     /// # Errors

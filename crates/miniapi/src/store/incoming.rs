@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::object::{Key, Object};
+use crate::object::{Fingerprint, Key, Object};
 use crate::resource::{self, Resource};
 
 /// An object whose place is known.
@@ -42,8 +42,12 @@ impl Incoming {
         };
         body.remove("kind");
         body.remove("apiVersion");
-        if resource.namespaced {
-            body["metadata"]["namespace"] = namespace.clone().into();
+        let metadata = body.get_mut("metadata").and_then(Value::as_object_mut);
+        if let Some(metadata) = metadata {
+            metadata.remove("resourceVersion");
+            if resource.namespaced {
+                metadata.insert("namespace".to_owned(), namespace.clone().into());
+            }
         }
         let key = Key { namespace, name };
         Ok(Self {
@@ -65,17 +69,15 @@ impl Incoming {
 
     /// The version after `old`; `None` when nothing changes, which is no new version.
     pub(super) fn succeed(mut self, old: &Object, revision: u64) -> Option<Object> {
-        let before = old.body();
-        let metadata = &before["metadata"];
-        for field in ["uid", "creationTimestamp"] {
-            self.or_set(field, metadata[field].clone());
-        }
-        let same = contents(&before).eq(contents(&self.body));
-        let generation = metadata["generation"].as_u64().unwrap_or_default();
-        self.or_set("generation", (generation + u64::from(!same)).into());
-        self.body["metadata"]["resourceVersion"] = metadata["resourceVersion"].clone();
-        if self.body == before {
+        self.or_set("uid", old.uid.clone());
+        self.or_set("creationTimestamp", old.created.clone());
+        self.body["metadata"]["generation"] = old.generation.into();
+        let fingerprint = Fingerprint::of(&self.body);
+        if fingerprint == old.fingerprint {
             return None;
+        }
+        if fingerprint.contents != old.fingerprint.contents {
+            self.body["metadata"]["generation"] = (old.generation + 1).into();
         }
         Some(Object::freeze(self.resource, self.key, revision, self.body))
     }
@@ -87,11 +89,4 @@ impl Incoming {
             *slot = value;
         }
     }
-}
-
-/// The fields whose change is a new generation.
-fn contents(body: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
-    let outside = ["metadata", "status"];
-    body.iter()
-        .filter(move |(field, _)| !outside.contains(&field.as_str()))
 }
