@@ -53,7 +53,8 @@ pub enum Fault {
     WrongTypes,
     /// One object of wrong types among the good ones: the first item, or the first event.
     OneBadObject,
-    /// A page of HTML with this status, as proxies and captive portals send.
+    /// A page of HTML with this status (502 for a number that is none), as proxies and captive
+    /// portals send.
     Html(u16),
     /// A list of no items although there are objects.
     EmptyList,

@@ -20,9 +20,12 @@ pub struct Options {
     pub page_limit: Option<usize>,
     /// Where to listen; port 0 for a free one.
     pub address: SocketAddr,
-    /// Events kept per collection. Watches of older versions get 410, lists likewise.
+    /// Events kept per collection. Watches of older versions get 410, lists likewise. A running
+    /// watch that falls further behind is ended, as real servers do, so this must be more than the
+    /// largest batch of [`put_all`](crate::MiniApi::put_all).
     pub history: usize,
-    /// Time between the bookmarks of a watch. Real servers send one about every minute.
+    /// Time between the bookmarks of a watch. At least a millisecond; real servers send one
+    /// about every minute.
     pub bookmarks: Duration,
 }
 

@@ -25,6 +25,9 @@ const PIECE: usize = 64 * 1024;
 /// How long a watch lasts that names no time. Real servers choose 30 to 60 minutes.
 const LONGEST: Duration = Duration::from_secs(45 * 60);
 
+/// The most a client can ask for.
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// What a fault does to a watch from within.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Twist {
@@ -100,10 +103,12 @@ pub(crate) fn open(
     let may_mark = query.bookmarks && settings.twist != Twist::NoBookmarks;
     let asked = query.initial_events == Some(true) && settings.twist != Twist::NoInitialEvents;
     let completion = (may_mark && asked).then(|| bookmark(resource, position, true));
-    let lasting = query.timeout_seconds.filter(|it| *it > 0);
-    let lasting = lasting.map_or(LONGEST, Duration::from_secs);
+    let lasting = match query.timeout_seconds {
+        None | Some(0) => LONGEST,
+        Some(seconds) => Duration::from_secs(seconds).min(A_DAY),
+    };
     let bookmarks = may_mark.then(|| {
-        let every = settings.bookmarks;
+        let every = settings.bookmarks.max(Duration::from_millis(1));
         let mut ticks = interval_at(Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks

@@ -197,6 +197,45 @@ fn time_runs_out_properly() {
 }
 
 #[test]
+fn extreme_numbers_do_no_harm() {
+    let api = start(Options {
+        bookmarks: Duration::ZERO,
+        ..Options::default()
+    });
+    put(&api, &["a"]);
+    let most = u64::MAX.to_string();
+    let parameters = [
+        ("resourceVersion", "0"),
+        ("timeoutSeconds", &most),
+        ("limit", &most),
+        ("allowWatchBookmarks", "true"),
+    ];
+    let mut connection = Connection::to(&api).unwrap();
+    let mut stream = connection.get(&watch(SERVICES, &parameters)).unwrap();
+    assert_eq!(stream.short(), "ADDED a");
+    assert_eq!(stream.short(), "BOOKMARK");
+    // A version that will never come.
+    let parameters = [("resourceVersion", most.as_str())];
+    let mut connection = Connection::to(&api).unwrap();
+    let stream = connection.get(&watch(SERVICES, &parameters)).unwrap();
+    assert_eq!(stream.status, 200);
+}
+
+#[test]
+fn a_watch_that_falls_behind_is_ended() {
+    let api = start(Options {
+        history: 2,
+        ..Options::default()
+    });
+    put(&api, &["a"]);
+    let mut connection = Connection::to(&api).unwrap();
+    let mut stream = connection.get(&watch(SERVICES, &[])).unwrap();
+    assert_eq!(stream.short(), "ADDED a");
+    put(&api, &["b", "c", "d"]);
+    assert_eq!(stream.line().unwrap(), None);
+}
+
+#[test]
 fn watches_are_counted() {
     let api = plain();
     assert!(api.await_watches(0, LONG));
