@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "sluice",
         &[
-            "agent", "config", "core", "lab", "miniapi", "netlink", "nftables", "source",
+            "agent", "config", "core", "lab", "miniapi", "netlink", "nftables", "source", "yaml",
         ],
     ),
 ];

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_core::settings::{LocalDetector, NodePortAddresses, Settings};
+use sluice_yaml::quoted;
 
 use crate::duration::GoDuration;
 use crate::problem::Problem;
@@ -229,7 +230,8 @@ impl KubeProxyConfiguration {
         let name = node_name(&self.hostname_override);
         let override_given = !self.hostname_override.is_empty();
         if override_given && name.is_empty() {
-            problems.push("hostnameOverride", "\" \"", "the node needs a name");
+            let value = quoted(&self.hostname_override);
+            problems.push("hostnameOverride", value, "the node needs a name");
         }
         let client = &self.client_connection;
         problems.metrics_version(&self.show_hidden_metrics_for_version);

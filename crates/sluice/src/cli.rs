@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+
+use crate::flags::{Flags, Heading};
 
 /// Where the agent listens for questions.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
@@ -30,6 +32,8 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:
   sluice proxy --manifests /etc/sluice
   sluice proxy --manifests /etc/sluice --cluster-cidr 10.244.0.0/16 --nodeport-addresses primary
+  sluice proxy --config /var/lib/kube-proxy/config.conf
+  sluice proxy --config old.conf --write-config-to new.conf
 
 Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
     Proxy(ProxyArgs),
@@ -103,95 +107,54 @@ pub(crate) enum LabCommand {
 
 /// What defines a node's rules; the names are kube-proxy's.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = Heading::Sluice.title())]
 pub(crate) struct NodeArgs {
     /// Folder of Services, EndpointSlices, Nodes and ServiceCIDRs: *.yaml, *.yml, *.json
     #[arg(long, value_name = "DIR")]
     pub(crate) manifests: Option<PathBuf>,
-    /// Name of this node [default: the host's name]
-    #[arg(long, value_name = "NODE")]
-    pub(crate) hostname_override: Option<String>,
-    /// Data plane: nftables (iptables, ipvs and ebpf are not built yet)
-    #[arg(long, value_name = "MODE", default_value = "nftables")]
-    pub(crate) proxy_mode: String,
-    /// Addresses of pods: one prefix, or one of each family
-    #[arg(long, value_name = "CIDR[,CIDR]", value_delimiter = ',')]
-    pub(crate) cluster_cidr: Vec<String>,
-    /// How traffic of this node's pods is recognised: ClusterCIDR, NodeCIDR, BridgeInterface or
-    /// InterfaceNamePrefix
-    #[arg(long, value_name = "HOW", default_value = "ClusterCIDR")]
-    pub(crate) detect_local_mode: String,
-    /// Bridge of this node's pods, for BridgeInterface
-    #[arg(long, value_name = "NAME")]
-    pub(crate) pod_bridge_interface: Option<String>,
-    /// Beginning of the names of this node's pod interfaces, for InterfaceNamePrefix
-    #[arg(long, value_name = "PREFIX")]
-    pub(crate) pod_interface_name_prefix: Option<String>,
-    /// Addresses of the node that answer on NodePorts: `primary`, or prefixes
-    #[arg(
-        long,
-        value_name = "CIDR,..",
-        value_delimiter = ',',
-        default_value = "primary"
-    )]
-    pub(crate) nodeport_addresses: Vec<String>,
-    /// Masquerade all traffic to ClusterIPs
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_value = "false",
-        default_missing_value = "true",
-        hide_possible_values = true
-    )]
-    pub(crate) masquerade_all: String,
-    /// Bit of the packet mark that says "masquerade this", 0 to 31
-    #[arg(
-        long,
-        value_name = "BIT",
-        visible_alias = "masquerade-bit",
-        default_value = "14"
-    )]
-    pub(crate) iptables_masquerade_bit: String,
+    /// A KubeProxyConfiguration; most flags of kube-proxy are then ignored, as there
+    #[arg(long, value_name = "PATH")]
+    pub(crate) config: Option<PathBuf>,
+    /// The externalIPs of Services that are served: prefixes, or empty for none [default: all]
+    #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
+    pub(crate) external_ip_allow: Option<Vec<String>>,
+    /// Leave out external and load balancer addresses that belong to nodes or pods
+    #[arg(long)]
+    pub(crate) refuse_shadowing_vips: bool,
+    /// Address of the API server, instead of the kubeconfig's
+    #[arg(long, value_name = "URL", help_heading = Heading::Api.title())]
+    pub(crate) master: Option<String>,
+    #[command(flatten)]
+    pub(crate) flags: Flags,
 }
 
 /// `sluice proxy`.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = Heading::Sluice.title())]
 pub(crate) struct ProxyArgs {
     #[command(flatten)]
     pub(crate) node: NodeArgs,
-    /// Address of the health server, empty for none
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:10256")]
-    pub(crate) healthz_bind_address: String,
-    /// Shortest time between two syncs, as 1m30s, 500ms
-    #[arg(long, value_name = "TIME", default_value = "0s")]
-    pub(crate) min_sync_period: String,
+    /// Shortest time between two syncs, as 1m30s, 500ms [default: the configuration's; 0s for
+    /// --manifests without --config]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) min_sync_period: Option<String>,
     /// Time between two comparisons of all rules with the kernel
     #[arg(long, value_name = "TIME", default_value = "1h")]
     pub(crate) resync_period: String,
     /// Where `sluice status` finds this agent
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
+    /// Write the configuration with all defaults to a file and exit
+    #[arg(long, value_name = "PATH")]
+    pub(crate) write_config_to: Option<PathBuf>,
+    /// Do what needs all privileges and exit; the agent then needs only CAP_NET_ADMIN
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    pub(crate) init_only: bool,
     /// Remove all rules and exit, as `sluice cleanup`
-    #[arg(long)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
     pub(crate) cleanup: bool,
-    /// How much to log: 0 what changed, 4 details, 6 everything
-    #[arg(short = 'v', long = "v", value_name = "LEVEL", default_value = "0")]
-    pub(crate) verbosity: u8,
-    /// How to log
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        visible_alias = "logging-format",
-        default_value = "text"
-    )]
-    pub(crate) log_format: LogFormat,
-}
-
-/// `--log-format`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Lines for people
-    Text,
-    /// One JSON object per line
-    Json,
 }
 
 /// `-o`.
@@ -270,14 +233,47 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: Shell,
 }
 
-/// The whole definition, for completions and the manual page.
+/// The whole definition: for the parser, completions and the manual page.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command().infer_long_args(false)
+    // Any flag of the agent may be given to the others, so that a command line can be copied;
+    // their help shows what makes a difference.
+    let shown = [Heading::Sluice, Heading::DataPlane].map(Heading::title);
+    let hide = |arg: clap::Arg| {
+        let heading = arg.get_help_heading().map(str::to_owned);
+        let hidden = heading.is_some_and(|it| !shown.contains(&&*it));
+        arg.hide(hidden)
+    };
+    Cli::command()
+        .infer_long_args(false)
+        .args_override_self(true)
+        .mut_subcommand("render", |it| it.mut_args(hide))
+        .mut_subcommand("explain", |it| it.mut_args(hide))
 }
 
-/// Understands what was typed; ends the process on wrong usage and after `--help`.
+/// Understands what was typed; ends the process on wrong usage, after `--help` and `--version`.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
-    Cli::parse_from(as_kube_proxy(args)).command
+    let args = as_kube_proxy(args);
+    if args.get(1).is_some_and(|it| it == "proxy") && args.iter().any(asks_for_version) {
+        println!("{}", kube_proxy_version());
+        std::process::exit(0);
+    }
+    let matches = definition().get_matches_from(args);
+    match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli.command,
+        Err(error) => error.format(&mut definition()).exit(),
+    }
+}
+
+/// The line of `kube-proxy --version`: scripts look for `Kubernetes v`. The version is the one
+/// whose behaviour this is.
+fn kube_proxy_version() -> String {
+    format!("Kubernetes v1.36.0 (Sluice {})", env!("CARGO_PKG_VERSION"))
+}
+
+fn asks_for_version(arg: &OsString) -> bool {
+    ["--version", "--version=true", "--version=raw"]
+        .iter()
+        .any(|it| arg == it)
 }
 
 /// A program called `kube-proxy` has no commands: it is the agent.
@@ -286,40 +282,19 @@ fn as_kube_proxy(mut args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let name = Path::new(&program).file_name();
     let is_kube_proxy = name.is_some_and(|it| it == "kube-proxy");
     let command = is_kube_proxy.then(|| OsString::from("proxy"));
+    let args = args.map(with_dashes);
     [program].into_iter().chain(command).chain(args).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_definition_is_sound() {
-        definition().debug_assert();
-    }
-
-    #[test]
-    fn kube_proxy_is_the_agent() {
-        let args = |all: &[&str]| {
-            let all: Vec<OsString> = all.iter().map(OsString::from).collect();
-            as_kube_proxy(all.into_iter())
-        };
-        assert_eq!(
-            args(&["/usr/local/bin/kube-proxy", "--v=2"]),
-            ["/usr/local/bin/kube-proxy", "proxy", "--v=2"]
-        );
-        assert_eq!(args(&["sluice", "status"]), ["sluice", "status"]);
-        let kube = args(&[
-            "kube-proxy",
-            "--manifests=/x",
-            "--masquerade-all",
-            "-v",
-            "4",
-        ]);
-        let Command::Proxy(proxy) = Cli::parse_from(kube).command else {
-            panic!("another command");
-        };
-        assert_eq!(proxy.node.masquerade_all, "true");
-        assert_eq!(proxy.verbosity, 4);
-    }
+/// `--cluster_cidr` is `--cluster-cidr`, as in all programs of Kubernetes.
+fn with_dashes(arg: OsString) -> OsString {
+    let Some(flag) = arg.to_str().filter(|it| it.starts_with("--")) else {
+        return arg;
+    };
+    let end = flag.find('=').unwrap_or(flag.len());
+    let (name, value) = flag.split_at(end);
+    format!("{}{value}", name.replace('_', "-")).into()
 }
+
+#[cfg(test)]
+mod tests;

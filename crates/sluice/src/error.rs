@@ -17,13 +17,28 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// Everything that is wrong with the configuration file.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) Vec<String>);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// Says what went wrong, one `sluice:` line per problem; 2 for wrong usage, else 1.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(Usage(problems)) = error.downcast_ref() {
         problems.iter().for_each(|it| say(it));
         return ExitCode::from(2);
     }
-    say(&chain(error));
+    match error.downcast_ref() {
+        Some(Refused(problems)) => problems.iter().for_each(|it| say(it)),
+        None => say(&chain(error)),
+    }
     ExitCode::FAILURE
 }
 

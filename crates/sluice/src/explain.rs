@@ -16,6 +16,7 @@ use crate::target;
 /// Prints the explanation to stdout and problems of the manifests to stderr.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let config = args.node.validate(&config::host_name())?;
+    config.warnings.iter().for_each(|it| say(it));
     let Planned { planner, problems } = plan(config)?;
     problems.iter().for_each(|it| say(it));
     let host = host_addresses(&planner);

@@ -3,6 +3,7 @@
 use std::env;
 use std::io::{self, IsTerminal};
 
+use sluice_config::LogFormat;
 use tracing::Level;
 use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
@@ -10,10 +11,8 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::cli::LogFormat;
-
 /// Begins to log. `verbosity` is kube-proxy's `-v`.
-pub(crate) fn start(verbosity: u8, format: LogFormat) {
+pub(crate) fn start(verbosity: u32, format: LogFormat) {
     let level = match verbosity {
         0..=3 => Level::INFO,
         4..=5 => Level::DEBUG,

@@ -17,7 +17,7 @@ mod cli;
 mod config;
 mod error;
 mod explain;
-mod go;
+mod flags;
 mod lab;
 mod logging;
 mod pages;

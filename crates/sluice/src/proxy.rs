@@ -1,6 +1,7 @@
 //! `sluice proxy`: puts the parts of the node agent together.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::panic;
 use std::path::Path;
 use std::process::{self, ExitCode};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sluice_agent::addresses::Addresses;
 use sluice_agent::drift::Drift;
@@ -18,24 +19,49 @@ use sluice_agent::{
     Agent, HEALTH_TIMEOUT, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken,
     Server, Wires, conntrack, health_checks, preflight, privileges, takeover,
 };
+use sluice_config::{KubeProxyConfiguration, encode};
 use sluice_nftables::{Nftables, TABLE};
 use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;
-use crate::config;
+use crate::config::{self, Source};
 use crate::logging;
+use crate::render::print;
 
 /// Runs until it is told to stop.
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
+    if let Some(file) = &args.write_config_to {
+        return write_config(&args.node.configuration()?, file);
+    }
     let config = args.validate(&config::host_name())?;
-    logging::start(args.verbosity, args.log_format);
+    let effective = &config.node.effective;
+    logging::start(effective.verbosity, effective.log_format);
+    config.node.warnings.iter().for_each(|it| warn!("{it}"));
     end_on_panic();
+    if args.init_only {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Source::Folder(manifests) = &config.node.source else {
+        bail!(
+            "{} is not built yet; use --manifests DIR",
+            config.node.source
+        );
+    };
     preflight::check_capability()?;
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
     let backend = open_backend()?;
     preflight::report();
-    give_up_privileges(&config.node.manifests);
+    let config_file = args.node.config.as_deref();
+    give_up_privileges(&[Some(&**manifests), config_file]);
+    if effective.mode_is_default {
+        info!(
+            "no proxy mode is set: nftables, with the periods and masquerading of the iptables \
+             section; NodePorts answer on every address unless nodePortAddresses says otherwise"
+        );
+    }
+    // Runbooks look for this line of kube-proxy's.
+    info!("Using {} Proxier", effective.mode);
 
     // A folder may have Services and no Node.
     let node = NodeObject::Optional;
@@ -61,9 +87,12 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     };
     let server = Server {
         socket: config.socket,
-        health_address: config.health_address,
+        health_address: effective.health_address,
         metrics: None,
-        port_taken: PortTaken::Retry,
+        port_taken: match effective.bind_address_hard_fail {
+            true => PortTaken::Fail,
+            false => PortTaken::Retry,
+        },
         node_name: config.node.settings.node_name.clone(),
     };
     let wires = Wires {
@@ -75,7 +104,6 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     };
     let _served = server.start(lock, wires)?;
     let _addresses = Addresses::follow(sender.clone())?;
-    let manifests = &config.node.manifests;
     let sink = move |events| {
         // The agent has stopped; the process is about to end.
         let _ = sender.send(Input::Events(events));
@@ -86,7 +114,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
         version = env!("CARGO_PKG_VERSION"),
         node = &*settings.node_name,
         mode = "nftables",
-        manifests = %manifests.display(),
+        source = %config.node.source,
         "started"
     );
     Agent::new("nftables", settings, backend, config.periods, outputs).run(&inputs);
@@ -106,12 +134,21 @@ fn identity() -> Identity {
 }
 
 /// Before the first thread, because capabilities belong to threads.
-fn give_up_privileges(manifests: &Path) {
-    let kept = privileges::to_read(privileges::NETLINK, &[manifests]);
+fn give_up_privileges(to_read: &[Option<&Path>]) {
+    let to_read: Vec<&Path> = to_read.iter().copied().flatten().collect();
+    let kept = privileges::to_read(privileges::NETLINK, &to_read);
     if let Err(error) = kept.and_then(|it| privileges::reduce(&it)) {
         let error = format!("{:#}", anyhow::Error::new(error));
         warn!(error, "running with more privileges than needed");
     }
+}
+
+/// Writes the configuration with all its defaults.
+fn write_config(config: &KubeProxyConfiguration, file: &Path) -> anyhow::Result<ExitCode> {
+    let name = file.display();
+    fs::write(file, encode(config)).with_context(|| format!("write configuration {name}"))?;
+    print(&format!("wrote configuration {name}\n"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Begins to hear of foreign changes, those since the first sync included.

@@ -10,8 +10,8 @@ use sluice_core::plan::Planner;
 use sluice_nftables::{Key, Object, render_plan, text};
 
 use crate::cli::{Output, RenderArgs};
-use crate::config::{self, NodeConfig};
-use crate::error::say;
+use crate::config::{self, NodeConfig, Source};
+use crate::error::{Usage, say};
 
 /// One object of the rules.
 #[derive(Debug, Serialize)]
@@ -27,6 +27,7 @@ struct Rendered {
 /// Prints rules to stdout and problems to stderr.
 pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
     let config = args.node.validate(&config::host_name())?;
+    config.warnings.iter().for_each(|it| say(it));
     let Planned { planner, problems } = plan(config)?;
     problems.iter().for_each(|it| say(it));
     let objects = render_plan(planner.plan());
@@ -67,7 +68,11 @@ pub(crate) struct Planned {
 
 /// The plan of a folder of manifests, as the agent would make it.
 pub(crate) fn plan(config: NodeConfig) -> anyhow::Result<Planned> {
-    let loaded = sluice_source::load(&config.manifests)?;
+    let Source::Folder(manifests) = &config.source else {
+        let problem = "--manifests: is required: a folder of Services and EndpointSlices";
+        return Err(Usage(vec![problem.to_owned()]).into());
+    };
+    let loaded = sluice_source::load(manifests)?;
     let mut planner = Planner::new(config.settings);
     for object in loaded.objects {
         planner.absorb(Event::Set(object));

@@ -96,9 +96,9 @@ fn all_wrong_flags_are_named_at_once() {
     assert_eq!(
         lines,
         [
-            "sluice: --manifests: an API server source is not built yet; use --manifests DIR",
-            "sluice: --iptables-masquerade-bit: \"99\" is not in 0 to 31",
-            "sluice: --cluster-cidr: \"x\" is no prefix such as 10.244.0.0/16",
+            "sluice: --iptables-masquerade-bit: 99: must be within 0 to 31",
+            "sluice: --cluster-cidr: \"x\": must be a prefix such as 10.244.0.0/16, or one of each \
+             family",
         ]
     );
 }
@@ -224,4 +224,127 @@ fn kube_proxys_name_and_flags() {
     assert_eq!(output.status.code(), Some(2));
     let err = stderr(&output);
     assert!(err.contains("--masquerade-all: \"maybe\""), "{err}");
+}
+
+#[test]
+fn kube_proxys_version() {
+    let folder = folder(&[]);
+    let kube_proxy = folder.path().join("kube-proxy");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sluice"), &kube_proxy).expect("a free name");
+    let mut command = Command::new(&kube_proxy);
+    let output = command
+        .arg("--version")
+        .output()
+        .expect("the program was built");
+    assert!(output.status.success());
+    let line = stdout(&output);
+    assert!(line.starts_with("Kubernetes v1."), "{line}");
+    assert!(
+        line.contains(&format!("Sluice {}", env!("CARGO_PKG_VERSION"))),
+        "{line}"
+    );
+}
+
+#[test]
+fn help_is_in_groups() {
+    let (help, _) = run(&["proxy", "--help"], 0);
+    for group in [
+        "Sluice:",
+        "Kubernetes API:",
+        "Data plane:",
+        "Process, health and metrics:",
+        "Conntrack:",
+        "IPVS mode:",
+        "Logging:",
+        "Accepted and ignored:",
+    ] {
+        assert!(help.lines().any(|it| it == group), "{group} {help}");
+    }
+    let (help, _) = run(&["render", "--help"], 0);
+    assert!(help.contains("--nodeport-addresses"), "{help}");
+    assert!(!help.contains("--conntrack-min"), "{help}");
+}
+
+/// What kubeadm writes, and what else there is.
+fn config(name: &str) -> String {
+    let root = env!("CARGO_MANIFEST_DIR");
+    format!("{root}/../config/tests/fixtures/{name}")
+}
+
+#[test]
+fn a_written_configuration_is_complete_and_means_the_same() {
+    let folder = folder(&[]);
+    let (first, second) = (folder.path().join("a"), folder.path().join("b"));
+    let kubeadm = config("kubeadm.yaml");
+    run(
+        &[
+            "proxy",
+            "--config",
+            &kubeadm,
+            "--write-config-to",
+            text(&first),
+        ],
+        0,
+    );
+    run(
+        &[
+            "proxy",
+            "--config",
+            text(&first),
+            "--write-config-to",
+            text(&second),
+        ],
+        0,
+    );
+    let [first, second] = [first, second].map(|it| fs::read_to_string(it).expect("written"));
+    assert_eq!(first, second);
+    assert!(
+        first.contains("\nhealthzBindAddress: \"0.0.0.0:10256\"\n"),
+        "{first}"
+    );
+    assert!(first.contains("kind: KubeProxyConfiguration\n"), "{first}");
+
+    let flags = folder.path().join("c");
+    let args = [
+        "proxy",
+        "--conntrack-min=7",
+        "--write-config-to",
+        text(&flags),
+    ];
+    run(&args, 0);
+    let flags = fs::read_to_string(&flags).expect("written");
+    assert!(flags.contains("\n  min: 7\n"), "{flags}");
+}
+
+#[test]
+fn render_takes_a_configuration() {
+    let examples = examples();
+    let kubeadm = config("kubeadm.yaml");
+    let args = ["render", "--manifests", &examples, "--config", &kubeadm];
+    let (rules, err) = run(&[&args[..], &["--hostname-override=node-a"]].concat(), 0);
+    assert_eq!(err, "");
+    assert!(rules.contains("10.244.0.0/16"), "{rules}");
+    let (_, err) = run(&[&args[..], &["--masquerade-all", "--v=4"]].concat(), 0);
+    let line = "sluice: ignored because --config is given: --masquerade-all";
+    assert!(err.lines().any(|it| it == line), "{err}");
+}
+
+#[test]
+fn a_wrong_configuration_is_one_and_names_file_line_and_field() {
+    let text_of_file = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\n\
+                        kind: KubeProxyConfiguration\nmode: 5\niptables: {syncPeriod: 5}\n";
+    let folder = folder(&[("config.conf", text_of_file)]);
+    let file = folder.path().join("config.conf");
+    let (_, err) = run(&["proxy", "--config", text(&file)], 1);
+    let file = file.display();
+    let lines: Vec<&str> = err.lines().collect();
+    assert_eq!(lines.len(), 2, "{err}");
+    assert!(
+        lines[0].starts_with(&format!("sluice: {file}: line 3: mode: ")),
+        "{err}"
+    );
+    assert!(
+        lines[1].starts_with(&format!("sluice: {file}: line 4: iptables.syncPeriod: ")),
+        "{err}"
+    );
 }

@@ -1,9 +1,13 @@
 use clap::Parser;
+use sluice_config::{LogFormat, Mode};
+use sluice_core::settings::{LocalDetector, NodePortAddresses};
+use tempfile::NamedTempFile;
 
 use super::*;
+use crate::error::{Refused, Usage};
 
 #[derive(Debug, Parser)]
-struct Flags {
+struct Typed {
     #[command(flatten)]
     proxy: ProxyArgs,
 }
@@ -11,7 +15,7 @@ struct Flags {
 fn validate(flags: &str) -> anyhow::Result<ProxyConfig> {
     let args = ["proxy", "--manifests=/m"].into_iter();
     let flags = flags.split(' ').filter(|it| !it.is_empty());
-    let flags = Flags::try_parse_from(args.chain(flags)).expect("clap takes any text");
+    let flags = Typed::try_parse_from(args.chain(flags)).expect("clap takes any text");
     flags.proxy.validate(" Node-A.Example \n")
 }
 
@@ -37,7 +41,10 @@ fn nets(all: &[&str]) -> Vec<IpNet> {
 fn defaults_are_kube_proxys() {
     let config = validate("").expect("valid");
     assert_eq!(config.node.settings, Settings::for_node("node-a.example"));
-    assert_eq!(config.health_address, "0.0.0.0:10256".parse().ok());
+    assert_eq!(
+        config.node.effective.health_address,
+        "0.0.0.0:10256".parse().ok()
+    );
     assert_eq!(config.periods, Periods::default());
 }
 
@@ -68,15 +75,21 @@ fn every_flag_has_its_meaning() {
         LocalDetector::InterfacePrefix("veth".into())
     );
     let node_ports = |flags| settings(flags).node_ports;
-    assert_eq!(
-        node_ports("--nodeport-addresses="),
-        NodePortAddresses::Primary
-    );
+    let all = NodePortAddresses::Within(Vec::new());
+    assert_eq!(node_ports(""), NodePortAddresses::Primary);
+    assert_eq!(node_ports("--nodeport-addresses="), all);
+    assert_eq!(node_ports("--proxy-mode="), all);
     assert_eq!(
         node_ports("--nodeport-addresses=10.0.0.0/8,::/0"),
         NodePortAddresses::Within(nets(&["10.0.0.0/8", "::/0"]))
     );
-    let health = |flags| validate(flags).expect("valid").health_address;
+    let health = |flags| {
+        validate(flags)
+            .expect("valid")
+            .node
+            .effective
+            .health_address
+    };
     assert_eq!(health("--healthz-bind-address="), None);
     assert_eq!(
         health("--healthz-bind-address=::1"),
@@ -99,22 +112,24 @@ fn every_flag_has_its_meaning() {
 #[test]
 fn all_problems_are_reported_at_once() {
     check(
-        "--proxy-mode=userspace --hostname-override=  --cluster-cidr=10.0.0.0 \
-         --detect-local-mode=Magic --nodeport-addresses=primary,here --masquerade-all=perhaps \
-         --iptables-masquerade-bit=32 --healthz-bind-address=here --min-sync-period=5 \
-         --resync-period=0s",
+        "--proxy-mode=userspace --cluster-cidr=10.0.0.0 --detect-local-mode=Magic \
+         --nodeport-addresses=primary,here --masquerade-all=perhaps --iptables-masquerade-bit=32 \
+         --healthz-bind-address=here --min-sync-period=5 --resync-period=0s --oom-score-adj=high \
+         --external-ip-allow=192.0.2.1 --kubeconfig=/k --feature-gates=A --conntrack-min=-1",
         &[
-            "--proxy-mode: \"userspace\" is not one of nftables, iptables, ipvs, ebpf",
-            "--hostname-override: the node needs a name",
             "--masquerade-all: \"perhaps\" is not true or false",
-            "--iptables-masquerade-bit: \"32\" is not in 0 to 31",
-            "--cluster-cidr: \"10.0.0.0\" is no prefix such as 10.244.0.0/16",
-            "--detect-local-mode: \"Magic\" is not one of ClusterCIDR, NodeCIDR, \
-             BridgeInterface, InterfaceNamePrefix",
-            "--nodeport-addresses: `primary` stands alone",
-            "--nodeport-addresses: \"here\" is neither `primary` nor a prefix such as \
-             192.168.0.0/16",
-            "--healthz-bind-address: \"here\" is no address and port such as 0.0.0.0:10256",
+            "--oom-score-adj: \"high\" is no whole number of 32 bits",
+            "--feature-gates: \"A\" is not NAME=true or NAME=false",
+            "--proxy-mode: \"userspace\": must be empty or one of nftables, iptables, ipvs, ebpf",
+            "--iptables-masquerade-bit: 32: must be within 0 to 31",
+            "--cluster-cidr: \"10.0.0.0\": must be a prefix such as 10.244.0.0/16, or one of each family",
+            "--detect-local-mode: \"Magic\": must be empty or one of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix",
+            "--nodeport-addresses: \"primary\": must stand alone",
+            "--nodeport-addresses: \"here\": must be `primary` or a prefix such as 192.168.0.0/16",
+            "--conntrack-min: -1: must not be negative",
+            "--healthz-bind-address: \"here\": must be an address and a port such as 0.0.0.0:10256",
+            "--external-ip-allow: \"192.0.2.1\" is no prefix such as 192.0.2.0/24",
+            "--kubeconfig: not with --manifests: which one is it?",
             "--min-sync-period: \"5\" is no duration such as 30s, 1m30s, 100ms",
             "--resync-period: must be longer than 0",
         ],
@@ -125,27 +140,11 @@ fn all_problems_are_reported_at_once() {
 fn each_mode_of_detection_needs_its_name() {
     check(
         "--detect-local-mode=BridgeInterface",
-        &["--pod-bridge-interface: --detect-local-mode BridgeInterface needs it"],
+        &["--pod-bridge-interface: \"\": detectLocalMode BridgeInterface needs it"],
     );
     check(
         "--detect-local-mode=InterfaceNamePrefix",
-        &["--pod-interface-name-prefix: --detect-local-mode InterfaceNamePrefix needs it"],
-    );
-    check(
-        "--detect-local-mode=BridgeInterface --pod-bridge-interface=sixteen-is-a-lot",
-        &["--pod-bridge-interface: \"sixteen-is-a-lot\": interface names have at most 15 bytes"],
-    );
-}
-
-#[test]
-fn two_prefixes_are_one_of_each_family() {
-    check(
-        "--cluster-cidr=10.0.0.0/8,11.0.0.0/8",
-        &["--cluster-cidr: two prefixes must be one of each family"],
-    );
-    check(
-        "--cluster-cidr=10.0.0.0/8,fd00::/48,11.0.0.0/8",
-        &["--cluster-cidr: 3 prefixes, at most one of each family"],
+        &["--pod-interface-name-prefix: \"\": detectLocalMode InterfaceNamePrefix needs it"],
     );
 }
 
@@ -153,8 +152,17 @@ fn two_prefixes_are_one_of_each_family() {
 fn a_health_port_of_zero_is_none() {
     check(
         "--healthz-bind-address=0.0.0.0:0",
-        &["--healthz-bind-address: port 0 is none; leave the flag empty for no health server"],
+        &["--healthz-bind-address: \"0.0.0.0:0\": the port must be within 1 to 65535"],
     );
+    let config = validate("--healthz-port=0 --metrics-port=0").expect("valid");
+    assert_eq!(config.node.effective.health_address, None);
+    assert_eq!(config.node.effective.metrics_address, None);
+}
+
+#[test]
+fn a_node_needs_a_name() {
+    let problem = "--hostname-override: \"\\t\": the node needs a name";
+    check("--hostname-override=\t", &[problem]);
 }
 
 #[test]
@@ -175,18 +183,127 @@ fn a_mode_that_is_not_built_is_no_wrong_usage() {
     );
 }
 
+/// A configuration file, and the flags that name it.
+fn with_file(rest: &str, flags: &str) -> (NamedTempFile, anyhow::Result<ProxyConfig>) {
+    let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+    let file = NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), format!("{head}{rest}")).expect("writable");
+    let flags = format!("--config={} {flags}", file.path().display());
+    let config = validate(&flags);
+    (file, config)
+}
+
 #[test]
-fn without_a_source_it_says_what_to_do() {
-    let args = NodeArgs {
-        proxy_mode: "nftables".to_owned(),
-        detect_local_mode: "ClusterCIDR".to_owned(),
-        masquerade_all: "false".to_owned(),
-        iptables_masquerade_bit: "14".to_owned(),
-        ..NodeArgs::default()
+fn a_file_is_the_configuration() {
+    let (file, config) = with_file(
+        "mode: nftables\nclusterCIDR: 10.0.0.0/8\nhostnameOverride: from-file\n\
+         nftables: {minSyncPeriod: 3s}\nlogging: {verbosity: 2, format: json}\nudpIdleTimeout: 1s\n\
+         portRange: 1-2\n",
+        "--cluster-cidr=11.0.0.0/8 --oom-score-adj=5 --hostname-override=Typed -v 6",
+    );
+    let config = config.expect("valid");
+    let node = &config.node;
+    assert_eq!(&*node.settings.node_name, "typed");
+    let cidrs = LocalDetector::ClusterCidrs(nets(&["10.0.0.0/8"]));
+    assert_eq!(node.settings.local_detector, cidrs);
+    assert_eq!(node.effective.oom_score_adj, -999);
+    assert_eq!(node.effective.verbosity, 6);
+    assert_eq!(node.effective.log_format, LogFormat::Json);
+    assert_eq!(config.periods.min_sync, Duration::from_secs(3));
+    let name = file.path().display();
+    assert_eq!(
+        node.warnings,
+        [
+            format!("{name}: is not strictly valid: line 8: udpIdleTimeout: unknown field"),
+            "ignored because --config is given: --cluster-cidr, --oom-score-adj".to_owned(),
+            format!("{name}: line 9: portRange: is ignored: deprecated, it has no effect"),
+        ]
+    );
+}
+
+#[test]
+fn problems_of_a_file_have_lines() {
+    let (file, config) = with_file("iptables:\n  masqueradeBit: 32\nmode: x\n", "");
+    let error = config.expect_err("invalid");
+    let name = file.path().display();
+    let Some(Refused(found)) = error.downcast_ref() else {
+        panic!("another error: {error}");
     };
-    let error = args.validate("node-a").expect_err("no source").to_string();
+    let modes = "must be empty or one of nftables, iptables, ipvs, ebpf";
+    assert_eq!(
+        *found,
+        [
+            format!("{name}: line 5: mode: \"x\": {modes}"),
+            format!("{name}: line 4: iptables.masqueradeBit: 32: must be within 0 to 31"),
+        ]
+    );
+    let (_file, config) = with_file("", "--logging-format=xml");
+    let error = config.expect_err("invalid");
+    assert!(error.downcast_ref::<Usage>().is_some(), "{error}");
+    let error = validate("--config=/does/not/exist").expect_err("no file");
+    assert!(error.to_string().contains("/does/not/exist"), "{error}");
+}
+
+#[test]
+fn a_file_without_a_mode_is_of_an_iptables_node() {
+    let (_file, config) = with_file("iptables: {masqueradeAll: true}\n", "--min-sync-period=7s");
+    let config = config.expect("valid");
+    assert!(config.node.effective.mode_is_default);
+    assert!(config.node.settings.masquerade_all);
+    assert_eq!(
+        config.node.settings.node_ports,
+        NodePortAddresses::Within(Vec::new())
+    );
+    assert_eq!(config.periods.min_sync, Duration::from_secs(7));
+    let (file, config) = with_file("mode: ipvs\n", "");
+    let error = config.expect_err("not built").to_string();
+    let name = file.path().display();
     assert_eq!(
         error,
-        "--manifests: an API server source is not built yet; use --manifests DIR"
+        format!("{name}: mode ipvs is not built yet: use nftables")
     );
+}
+
+fn without_folder(flags: &[&str]) -> anyhow::Result<ProxyConfig> {
+    let args = ["proxy"].iter().chain(flags);
+    let typed = Typed::try_parse_from(args).expect("clap takes any text");
+    typed.proxy.validate("node-a")
+}
+
+#[test]
+fn without_a_folder_it_is_an_api_server() {
+    let flags = [
+        "--kubeconfig=/k",
+        "--master=https://m",
+        "--kube-api-qps=2.5",
+        "--kube-api-burst=9",
+    ];
+    let config = without_folder(&flags).expect("valid");
+    let source = Source::ApiServer {
+        kubeconfig: Some("/k".into()),
+        master: Some("https://m".to_owned()),
+        qps: 2.5,
+        burst: 9,
+    };
+    assert_eq!(config.node.source, source);
+    let shown = "API server https://m, 2.5 requests per second, 9 at once";
+    assert_eq!(config.node.source.to_string(), shown);
+    // kube-proxy's defaults, not those of a folder.
+    assert_eq!(config.periods.min_sync, Duration::from_secs(1));
+    assert_eq!(
+        config.node.settings.node_ports,
+        NodePortAddresses::Within(Vec::new())
+    );
+    assert_eq!(config.node.effective.mode, Mode::Nftables);
+}
+
+#[test]
+fn options_of_security() {
+    let allowed = |flags| settings(flags).external_ips;
+    assert_eq!(allowed(""), None);
+    assert_eq!(allowed("--external-ip-allow="), Some(Vec::new()));
+    let some = Some(nets(&["192.0.2.0/24", "fd00::/64"]));
+    assert_eq!(allowed("--external-ip-allow=192.0.2.0/24,fd00::/64"), some);
+    assert!(settings("--refuse-shadowing-vips").refuse_shadowing);
+    assert!(!settings("").refuse_shadowing);
 }

@@ -1,0 +1,141 @@
+//! Flags and file → one configuration, and what is wrong with either.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use sluice_config::{GoDuration, KubeProxyConfiguration, Lines, Mode, Problem, decode, warnings};
+use sluice_yaml::escaped;
+
+use crate::cli::NodeArgs;
+use crate::error::{Refused, Usage};
+use crate::flags;
+
+/// Collects problems; a check goes on after each.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    usage: Vec<String>,
+    file: Vec<String>,
+}
+
+impl Problems {
+    /// Something is wrong with a flag.
+    pub(super) fn usage(&mut self, problem: String) {
+        self.usage.push(problem);
+    }
+
+    /// Something is wrong with the configuration file.
+    pub(super) fn of_file(&mut self, file: &Path, problem: &Problem) {
+        self.file.push(format!("{}: {problem}", shown(file)));
+    }
+
+    /// A duration of one of our flags.
+    pub(super) fn duration(&mut self, flag: &str, text: &str) -> Option<Duration> {
+        let duration = text.parse::<GoDuration>();
+        let duration = duration.and_then(|it| {
+            let negative = || format!("{it} must not be negative");
+            it.to_std().ok_or_else(negative)
+        });
+        duration
+            .map_err(|problem| self.usage(format!("{flag}: {problem}")))
+            .ok()
+    }
+
+    /// The value, if nothing was wrong.
+    pub(super) fn into_result<T>(self, value: T) -> anyhow::Result<T> {
+        let Self { mut usage, file } = self;
+        match (usage.is_empty(), file.is_empty()) {
+            (true, true) => Ok(value),
+            (true, false) => Err(Refused(file).into()),
+            (false, _) => {
+                usage.extend(file);
+                Err(Usage(usage).into())
+            }
+        }
+    }
+}
+
+fn shown(file: &Path) -> String {
+    escaped(&file.to_string_lossy())
+}
+
+/// A configuration with its defaults, before it is checked.
+pub(super) struct Read {
+    pub(super) config: KubeProxyConfiguration,
+    /// Of the file.
+    pub(super) lines: Lines,
+    pub(super) warnings: Vec<String>,
+}
+
+impl NodeArgs {
+    /// Reads the file, if there is one, and sets what the flags say.
+    pub(super) fn read(&self, problems: &mut Problems) -> anyhow::Result<Read> {
+        let mut read = match &self.config {
+            Some(file) => self.read_file(file, problems)?,
+            None => self.read_flags(problems),
+        };
+        read.warnings.extend(self.flags.ignored());
+        for problem in warnings(&read.config, &read.lines) {
+            read.warnings.push(match &self.config {
+                Some(file) if !self.flags.overrides(&problem.field) => {
+                    format!("{}: {problem}", shown(file))
+                }
+                _ => flags::in_flags(&problem),
+            });
+        }
+        Ok(read)
+    }
+
+    fn read_file(&self, file: &Path, problems: &mut Problems) -> anyhow::Result<Read> {
+        let bytes =
+            fs::read(file).with_context(|| format!("read configuration {}", shown(file)))?;
+        let mut read = Read {
+            config: KubeProxyConfiguration::default(),
+            lines: Lines::default(),
+            warnings: Vec::new(),
+        };
+        match decode(&bytes) {
+            Ok(decoded) => {
+                read.config = decoded.config;
+                read.lines = decoded.lines;
+                read.warnings.extend(lenient(file, &decoded.ignored));
+            }
+            Err(wrong) => wrong.iter().for_each(|it| problems.of_file(file, it)),
+        }
+        let void = self.flags.void_beside_file();
+        if !void.is_empty() {
+            let void = void.join(", ");
+            read.warnings
+                .push(format!("ignored because --config is given: {void}"));
+        }
+        read.config.set_defaults();
+        for problem in self.flags.apply_to_file(&mut read.config) {
+            problems.usage(problem);
+        }
+        Ok(read)
+    }
+
+    fn read_flags(&self, problems: &mut Problems) -> Read {
+        let mut config = KubeProxyConfiguration::defaulted();
+        // Nobody who comes with a folder comes from kube-proxy: no need to be like its iptables.
+        if self.is_standalone() {
+            Mode::Nftables.name().clone_into(&mut config.mode);
+        }
+        for problem in self.flags.apply(&mut config) {
+            problems.usage(problem);
+        }
+        Read {
+            config,
+            lines: Lines::default(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// One warning for everything that strict decoding refuses.
+fn lenient(file: &Path, ignored: &[Problem]) -> Option<String> {
+    let all: Vec<String> = ignored.iter().map(ToString::to_string).collect();
+    let text = format!("{}: is not strictly valid: {}", shown(file), all.join("; "));
+    (!all.is_empty()).then_some(text)
+}
