@@ -14,7 +14,7 @@ use crate::fault::{Faults, Trouble};
 use crate::identity::{self, Identity};
 use crate::journal::Journal;
 use crate::options::Options;
-use crate::server::{self, Door, Order, Ordered, Shared};
+use crate::server::{self, Command, Commanded, Door, Shared};
 use crate::store::Store;
 use crate::watches::Watches;
 
@@ -26,7 +26,7 @@ mod observation;
 pub struct MiniApi {
     shared: Arc<Shared>,
     address: SocketAddr,
-    orders: Option<UnboundedSender<Ordered>>,
+    commands: Option<UnboundedSender<Commanded>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -50,7 +50,7 @@ impl MiniApi {
             sent: Arc::new(AtomicU64::new(0)),
             options,
         });
-        let (orders, receiver) = unbounded_channel();
+        let (commands, receiver) = unbounded_channel();
         let (started, start) = mpsc::channel();
         let server = shared.clone();
         let run = move || {
@@ -91,7 +91,7 @@ impl MiniApi {
         Ok(Self {
             shared,
             address,
-            orders: Some(orders),
+            commands: Some(commands),
             thread: Some(thread),
         })
     }
@@ -178,8 +178,8 @@ impl MiniApi {
     ///
     /// The server is gone for good.
     pub fn stop(&self) -> Result<(), Error> {
-        self.order(Order::Door(Door::Closed))?;
-        self.order(Order::Cut(Cut::Close))
+        self.command(Command::Door(Door::Closed))?;
+        self.command(Command::Cut(Cut::Close))
     }
 
     /// Listens again on the same port, after [`stop`](Self::stop),
@@ -190,7 +190,7 @@ impl MiniApi {
     ///
     /// The port could not be listened on, or the server is gone for good.
     pub fn start_again(&self) -> Result<(), Error> {
-        self.order(Order::Door(Door::Open))
+        self.command(Command::Door(Door::Open))
     }
 
     /// Closes the listener, so that connecting is refused. Open connections go on.
@@ -199,7 +199,7 @@ impl MiniApi {
     ///
     /// The server is gone for good.
     pub fn refuse_connections(&self) -> Result<(), Error> {
-        self.order(Order::Door(Door::Closed))
+        self.command(Command::Door(Door::Closed))
     }
 
     /// Accepts new connections and never reads from them, not even for TLS. Open connections go on.
@@ -208,7 +208,7 @@ impl MiniApi {
     ///
     /// The server is gone for good.
     pub fn mute_connections(&self) -> Result<(), Error> {
-        self.order(Order::Door(Door::Mute))
+        self.command(Command::Door(Door::Mute))
     }
 
     /// Ends every open connection, busy or idle. They are gone when this returns.
@@ -217,14 +217,14 @@ impl MiniApi {
     ///
     /// The server is gone for good.
     pub fn cut_connections(&self, how: Cut) -> Result<(), Error> {
-        self.order(Order::Cut(how))
+        self.command(Command::Cut(how))
     }
 
-    fn order(&self, order: Order) -> Result<(), Error> {
+    fn command(&self, command: Command) -> Result<(), Error> {
         let gone = || Error::Thread("it has ended".to_owned());
         let (reply, answer) = mpsc::channel();
-        let orders = self.orders.as_ref().ok_or_else(gone)?;
-        orders.send((order, reply)).map_err(|_| gone())?;
+        let commands = self.commands.as_ref().ok_or_else(gone)?;
+        commands.send((command, reply)).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())?
     }
 }
@@ -232,7 +232,7 @@ impl MiniApi {
 impl Drop for MiniApi {
     fn drop(&mut self) {
         // Without the sender the server's loop ends.
-        self.orders = None;
+        self.commands = None;
         if let Some(thread) = self.thread.take() {
             // A panic there was printed there.
             let _ = thread.join();

@@ -54,14 +54,14 @@ pub(crate) enum Door {
 
 /// Something the test's thread wants done; the answer says that it is.
 #[derive(Debug)]
-pub(crate) enum Order {
+pub(crate) enum Command {
     Door(Door),
     /// End all connections.
     Cut(Cut),
 }
 
-/// An order with the way back.
-pub(crate) type Ordered = (Order, mpsc::Sender<Result<(), Error>>);
+/// A command with the way back.
+pub(crate) type Commanded = (Command, mpsc::Sender<Result<(), Error>>);
 
 /// The door as it is.
 enum Entrance {
@@ -90,12 +90,12 @@ fn bind(address: SocketAddr) -> Result<TcpSocket, Error> {
     bind().map_err(|cause| Error::Listen { address, cause })
 }
 
-/// Serves until the sender of `orders` is gone.
+/// Serves until the sender of `commands` is gone.
 pub(crate) async fn run(
     shared: Arc<Shared>,
     listener: TcpListener,
     address: SocketAddr,
-    mut orders: UnboundedReceiver<Ordered>,
+    mut commands: UnboundedReceiver<Commanded>,
 ) {
     let mut entrance = Entrance::Open(listener);
     let mut connections = JoinSet::new();
@@ -103,10 +103,10 @@ pub(crate) async fn run(
     let mut count = 0;
     loop {
         tokio::select! {
-            ordered = orders.recv() => {
-                let Some((order, reply)) = ordered else { return };
-                match order {
-                    Order::Door(door) => match entrance.turn(door, address) {
+            commanded = commands.recv() => {
+                let Some((command, reply)) = commanded else { return };
+                match command {
+                    Command::Door(door) => match entrance.turn(door, address) {
                         Ok(turned) => entrance = turned,
                         Err(error) => {
                             // The test may have stopped waiting.
@@ -114,7 +114,7 @@ pub(crate) async fn run(
                             return;
                         }
                     },
-                    Order::Cut(how) => {
+                    Command::Cut(how) => {
                         // Without connections nobody hears it.
                         let _ = cut.send(how);
                         while connections.join_next().await.is_some() {}

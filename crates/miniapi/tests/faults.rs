@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sluice_miniapi::{Cut, Fault, MiniApi, Verb};
-use support::{Connection, SERVICES, SLICES, get, names, plain, put, with};
+use support::{Connection, LONG, SERVICES, SHORT, SLICES, get, names, plain, put, with};
 
 const WATCH: &str = "/api/v1/services?watch=true&allowWatchBookmarks=true";
 
@@ -148,15 +148,25 @@ fn bodies_break_off() {
 #[test]
 fn no_answer_comes() {
     let api = faulty(Fault::Silence);
-    let mut connection = Connection::impatient(&api, Duration::from_millis(50)).unwrap();
+    let mut connection = Connection::to(&api).unwrap();
+    connection.socket().set_read_timeout(Some(SHORT)).unwrap();
     let error = connection.get(SERVICES).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
-    assert_eq!(api.requests().len(), 1);
-    let api = faulty(Fault::SilentBody);
-    let mut connection = Connection::impatient(&api, Duration::from_millis(50)).unwrap();
-    let mut answer = connection.get(WATCH).unwrap();
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.bytes(), (Vec::new(), Some(ErrorKind::WouldBlock)));
+    assert!(api.await_requests(LONG, |it| it.len() == 1));
+}
+
+#[test]
+fn a_body_stays_silent() {
+    let pause = Duration::from_secs(3600);
+    for fault in [Fault::SilentBody, Fault::Slow { bytes: 1, pause }] {
+        let api = faulty(fault);
+        let mut connection = Connection::to(&api).unwrap();
+        let socket = connection.socket();
+        let mut answer = connection.get(WATCH).unwrap();
+        assert_eq!(answer.status, 200);
+        socket.set_read_timeout(Some(SHORT)).unwrap();
+        assert_eq!(answer.bytes(), (Vec::new(), Some(ErrorKind::WouldBlock)));
+    }
 }
 
 #[test]
@@ -167,23 +177,15 @@ fn bytes_trickle() {
     });
     let (_, list) = get(&api, SERVICES);
     assert_eq!(names(&list), ["a", "b"]);
-    // So slowly that the first byte is still to come.
-    let pause = Duration::from_secs(3600);
-    api.inject(Fault::Slow { bytes: 1, pause }.on(Verb::List, SERVICES));
-    let mut connection = Connection::impatient(&api, Duration::from_millis(50)).unwrap();
-    let mut answer = connection.get(SERVICES).unwrap();
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.bytes().1, Some(ErrorKind::WouldBlock));
 }
 
 #[test]
 fn a_line_never_ends() {
+    let size = 3 * 1024 * 1024;
     let api = faulty(Fault::EndlessLine(3));
-    let mut connection = Connection::impatient(&api, Duration::from_millis(500)).unwrap();
-    let mut answer = connection.get(WATCH).unwrap();
-    let (bytes, error) = answer.bytes();
-    assert_eq!(error, Some(ErrorKind::WouldBlock));
-    assert!(bytes.len() > 3 * 1024 * 1024 && !bytes.contains(&b'\n'));
+    let mut connection = Connection::to(&api).unwrap();
+    let bytes = connection.get(WATCH).unwrap().some(size);
+    assert!(!bytes.contains(&b'\n'));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use sluice_miniapi::{Cut, Error, Fault, MiniApi, Options, Verb};
-use support::{Connection, LONG, SERVICES, get, names, plain, put, start};
+use support::{Connection, LONG, SERVICES, SHORT, get, names, plain, put, start};
 
 #[test]
 fn tls_serves_whom_it_knows() {
@@ -153,11 +153,13 @@ fn closed_doors_leave_open_connections_alone() {
     assert_eq!(old.get("/version").unwrap().json()["minor"], "36");
     api.start_again().unwrap();
     api.mute_connections().unwrap();
-    let mut muted = Connection::impatient(&api, Duration::from_millis(50)).unwrap();
+    let mut muted = Connection::to(&api).unwrap();
+    muted.socket().set_read_timeout(Some(SHORT)).unwrap();
     let error = muted.get(SERVICES).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
     assert_eq!(old.get(SERVICES).unwrap().status, 200);
     api.start_again().unwrap();
+    muted.socket().set_read_timeout(Some(LONG)).unwrap();
     assert!(muted.get(SERVICES).is_err(), "it was closed");
     assert_eq!(get(&api, SERVICES).0, 200);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use sluice_miniapi::{Cut, MiniApi, Options};
 use support::{
-    Connection, LONG, SERVICES, SLICES, get, labelled, plain, put, service, start, with,
+    Connection, LONG, SERVICES, SHORT, SLICES, get, labelled, plain, put, service, start, with,
 };
 
 /// The path of a watch with these parameters.
@@ -291,13 +291,15 @@ fn running_watches_stall_and_go_on() {
         bookmarks: Duration::from_millis(1),
         ..Options::default()
     });
-    let mut connection = Connection::impatient(&api, Duration::from_millis(300)).unwrap();
+    let mut connection = Connection::to(&api).unwrap();
+    let socket = connection.socket();
     put(&api, &["a"]);
     let path = watch(SERVICES, &[("allowWatchBookmarks", "true")]);
     let mut stream = connection.get(&path).unwrap();
     assert_eq!(stream.short(), "ADDED a");
     assert_eq!(api.stall_watches(SERVICES), 1);
     put(&api, &["b"]);
+    socket.set_read_timeout(Some(SHORT)).unwrap();
     let error = loop {
         match stream.line() {
             Ok(line) => assert!(line.unwrap().contains("BOOKMARK")),
@@ -305,6 +307,7 @@ fn running_watches_stall_and_go_on() {
         }
     };
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    socket.set_read_timeout(Some(LONG)).unwrap();
     assert_eq!(api.resume_watches(""), 1);
     assert_eq!(stream.short(), "ADDED b");
 }

@@ -18,6 +18,9 @@ use sluice_miniapi::{MiniApi, Options};
 /// Long enough for any machine; nothing waits that long unless it is broken.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
+/// Silence for so long counts as silence.
+pub(crate) const SHORT: Duration = Duration::from_millis(50);
+
 pub(crate) const SERVICES: &str = "/api/v1/services";
 pub(crate) const SLICES: &str = "/apis/discovery.k8s.io/v1/endpointslices";
 
@@ -25,7 +28,10 @@ trait Duplex: Read + Write {}
 impl<T: Read + Write> Duplex for T {}
 
 /// A connection that stays open between requests.
-pub(crate) struct Connection(BufReader<Box<dyn Duplex>>);
+pub(crate) struct Connection {
+    stream: BufReader<Box<dyn Duplex>>,
+    socket: TcpStream,
+}
 
 /// An answer, its body not yet read.
 pub(crate) struct Answer<'a> {
@@ -104,14 +110,15 @@ impl Connection {
     pub(crate) fn to(api: &MiniApi) -> io::Result<Self> {
         let stream = TcpStream::connect(api.address())?;
         stream.set_read_timeout(Some(LONG))?;
-        Ok(Self(BufReader::new(Box::new(stream))))
+        Ok(Self {
+            socket: stream.try_clone()?,
+            stream: BufReader::new(Box::new(stream)),
+        })
     }
 
-    /// A connection that gives up reading after `patience`.
-    pub(crate) fn impatient(api: &MiniApi, patience: Duration) -> io::Result<Self> {
-        let stream = TcpStream::connect(api.address())?;
-        stream.set_read_timeout(Some(patience))?;
-        Ok(Self(BufReader::new(Box::new(stream))))
+    /// The socket, to set how long a read waits.
+    pub(crate) fn socket(&self) -> TcpStream {
+        self.socket.try_clone().unwrap()
     }
 
     /// TLS, with the server's client certificate if wanted.
@@ -136,8 +143,10 @@ impl Connection {
         let session = ClientConnection::new(Arc::new(config), name).unwrap();
         let stream = TcpStream::connect(api.address())?;
         stream.set_read_timeout(Some(LONG))?;
-        let stream = StreamOwned::new(session, stream);
-        Ok(Self(BufReader::new(Box::new(stream))))
+        Ok(Self {
+            socket: stream.try_clone()?,
+            stream: BufReader::new(Box::new(StreamOwned::new(session, stream))),
+        })
     }
 
     pub(crate) fn get(&mut self, path: &str) -> io::Result<Answer<'_>> {
@@ -156,11 +165,11 @@ impl Connection {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
-        let stream = self.0.get_mut();
+        let stream = self.stream.get_mut();
         stream.write_all(text.as_bytes())?;
         stream.flush()?;
         let mut line = Vec::new();
-        self.0.read_until(b'\n', &mut line)?;
+        self.stream.read_until(b'\n', &mut line)?;
         let Some(status) = line.strip_prefix(b"HTTP/1.1 ") else {
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
@@ -169,7 +178,7 @@ impl Connection {
         let mut headers = BTreeMap::new();
         loop {
             line.clear();
-            self.0.read_line(&mut line)?;
+            self.stream.read_line(&mut line)?;
             match line.trim_end().split_once(": ") {
                 Some((name, value)) => {
                     headers.insert(name.to_lowercase(), value.to_owned());
@@ -183,7 +192,7 @@ impl Connection {
             status,
             headers,
             body: Body {
-                stream: &mut self.0,
+                stream: &mut self.stream,
                 chunked,
                 left: if chunked { Some(0) } else { length },
             },
@@ -204,6 +213,13 @@ impl Answer<'_> {
         let mut bytes = Vec::new();
         let error = self.body.read_to_end(&mut bytes).err();
         (bytes, error.map(|it| it.kind()))
+    }
+
+    /// The next bytes of the body.
+    pub(crate) fn some(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.body.read_exact(&mut bytes).unwrap();
+        bytes
     }
 
     pub(crate) fn json(&mut self) -> Value {
