@@ -56,6 +56,8 @@ struct Watching {
     deadline: Instant,
     twist: Twist,
     stalled: bool,
+    /// An order with the version it was given at: changes up to it come first.
+    order: Option<(u64, Order)>,
     membership: Membership,
 }
 
@@ -125,6 +127,7 @@ pub(crate) fn open(
         deadline: Instant::now() + lasting,
         twist: settings.twist,
         stalled: false,
+        order: None,
         membership: enter(),
     };
     Ok(stream::unfold(watching, |mut watching| async {
@@ -147,36 +150,40 @@ impl Watching {
     /// The next lines; `None` when the watch is over.
     async fn next(&mut self) -> Option<Result<Bytes, Cut>> {
         loop {
+            if self.order.is_none() {
+                self.order = self.membership.orders.try_recv().ok();
+            }
+            let until = self.order.as_ref().map_or(u64::MAX, |(given, _)| *given);
             if !self.stalled
-                && let Some(lines) = self.ready().ok()?
+                && let Some(lines) = self.ready(until).ok()?
             {
                 return Some(Ok(lines));
             }
+            match self.order.take() {
+                None => {}
+                Some((_, Order::Send(bytes))) => return Some(Ok(bytes)),
+                Some((_, Order::End(Cut::End))) => return None,
+                Some((_, Order::End(cut))) => return Some(Err(cut)),
+                Some((_, order)) => {
+                    self.stalled = matches!(order, Order::Stall);
+                    continue;
+                }
+            }
             tokio::select! {
                 biased;
-                order = self.membership.orders.recv() => match order {
-                    None => return None,
-                    Some(Order::Send(bytes)) => return Some(Ok(bytes)),
-                    Some(Order::Stall) => self.stalled = true,
-                    Some(Order::Resume) => self.stalled = false,
-                    Some(Order::End(Cut::End)) => return None,
-                    Some(Order::End(cut)) => return Some(Err(cut)),
-                },
+                order = self.membership.orders.recv() => self.order = Some(order?),
                 () = sleep_until(self.deadline), if !self.stalled => return None,
                 changed = self.changes.changed(), if !self.stalled => changed.ok()?,
                 () = tick(&mut self.bookmarks), if !self.stalled => {
-                    // Changes made since the last look come first.
-                    let lines = self.ready().ok()?.unwrap_or_default();
-                    let mark = bookmark(self.resource, self.position, false);
-                    return Some(Ok([lines, mark].concat().into()));
+                    return Some(Ok(bookmark(self.resource, self.position, false)));
                 }
             }
         }
     }
 
-    /// What can be sent now. Fails when the client fell behind the history: real servers end the
+    /// What can be sent now, of the changes up to version `until`. Fails when the client fell behind the history: real servers end the
     /// watch of a client that is too slow.
-    fn ready(&mut self) -> Result<Option<Bytes>, Forgotten> {
+    fn ready(&mut self, until: u64) -> Result<Option<Bytes>, Forgotten> {
         let mut lines = BytesMut::new();
         let mut push = |line: &[u8]| {
             lines.extend_from_slice(line);
@@ -196,13 +203,13 @@ impl Watching {
         self.changes.mark_unchanged();
         let state = self.store.lock();
         let events = state.collection(self.resource).since(self.position);
-        for event in events? {
+        for event in events?.take_while(|it| it.revision <= until) {
             self.position = event.revision;
             if event.line(&self.filter).is_some_and(|line| push(&line)) {
                 return Ok(Some(lines.freeze()));
             }
         }
-        self.position = self.position.max(state.revision);
+        self.position = self.position.max(state.revision.min(until));
         Ok((!lines.is_empty()).then(|| lines.freeze()))
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Watches {
 struct Open {
     number: u64,
     path: String,
-    orders: UnboundedSender<Order>,
+    orders: UnboundedSender<(u64, Order)>,
 }
 
 /// Membership of one watch; ends when dropped.
@@ -36,7 +36,8 @@ struct Open {
 pub(crate) struct Membership {
     number: u64,
     watches: Arc<Watches>,
-    pub(crate) orders: UnboundedReceiver<Order>,
+    /// Orders, each with the version of the store when it was given.
+    pub(crate) orders: UnboundedReceiver<(u64, Order)>,
 }
 
 impl Watches {
@@ -58,13 +59,14 @@ impl Watches {
         }
     }
 
-    /// Gives `order` to every watch whose path contains `path`; says how many there are.
-    pub(crate) fn order(&self, path: &str, order: &Order) -> usize {
+    /// Gives `order` to every watch whose path contains `path`; says how many there are. They carry
+    /// it out after the changes up to `revision` and before any later one.
+    pub(crate) fn order(&self, path: &str, revision: u64, order: &Order) -> usize {
         let open = self.lock();
         let concerned = open.iter().filter(|it| it.path.contains(path));
         // A watch that is just closing needs no order.
         concerned
-            .filter(|it| it.orders.send(order.clone()).is_ok())
+            .filter(|it| it.orders.send((revision, order.clone())).is_ok())
             .count()
     }
 

@@ -309,7 +309,8 @@ fn running_watches_stall_and_go_on() {
     assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     socket.set_read_timeout(Some(LONG)).unwrap();
     assert_eq!(api.resume_watches(""), 1);
-    assert_eq!(stream.short(), "ADDED b");
+    let event = std::iter::repeat_with(|| stream.short()).find(|it| it != "BOOKMARK");
+    assert_eq!(event.as_deref(), Some("ADDED b"));
 }
 
 #[test]

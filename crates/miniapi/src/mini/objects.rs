@@ -103,7 +103,7 @@ impl MiniApi {
     /// from a version that does not exist any more stays silent until versions are past it.
     pub fn restore(&self, snapshot: &Snapshot) {
         self.shared.store.restore(snapshot);
-        self.shared.watches.order("", &Order::End(Cut::Close));
+        self.order_watches("", &Order::End(Cut::Close));
     }
 
     /// Forgets the history, as a compaction of etcd: older versions and continue tokens are 410.

@@ -43,24 +43,29 @@ impl MiniApi {
     /// Ends the open watches whose path contains `path`, with their connections unless
     /// [`Cut::End`]. Returns how many.
     pub fn cut_watches(&self, path: &str, how: Cut) -> usize {
-        self.shared.watches.order(path, &Order::End(how))
+        self.order_watches(path, &Order::End(how))
     }
 
     /// Makes the open watches whose path contains `path` silent: no event, no bookmark, no end.
     /// Returns how many. New watches are not concerned.
     pub fn stall_watches(&self, path: &str) -> usize {
-        self.shared.watches.order(path, &Order::Stall)
+        self.order_watches(path, &Order::Stall)
     }
 
     /// Lets stalled watches go on where they stopped. Returns how many.
     pub fn resume_watches(&self, path: &str) -> usize {
-        self.shared.watches.order(path, &Order::Resume)
+        self.order_watches(path, &Order::Resume)
     }
 
     /// Sends bytes as they are into the open watches whose path contains `path`, stalled or not:
     /// garbage, half lines, events nobody caused. Returns how many.
     pub fn send_to_watches(&self, path: &str, bytes: impl Into<Bytes>) -> usize {
-        self.shared.watches.order(path, &Order::Send(bytes.into()))
+        self.order_watches(path, &Order::Send(bytes.into()))
+    }
+
+    pub(super) fn order_watches(&self, path: &str, order: &Order) -> usize {
+        let revision = self.resource_version();
+        self.shared.watches.order(path, revision, order)
     }
 
     /// Tells the open watches whose path contains `path` that their version is too old, in an
