@@ -15,6 +15,7 @@ mod bench;
 mod cleanup;
 mod cli;
 mod config;
+mod config_watch;
 mod error;
 mod explain;
 mod flags;

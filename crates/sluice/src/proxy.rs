@@ -5,9 +5,9 @@ use std::fs;
 use std::panic;
 use std::path::Path;
 use std::process::{self, ExitCode};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -25,6 +25,7 @@ use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;
 use crate::config::{self, Source};
+use crate::config_watch::{self, Reload};
 use crate::logging;
 use crate::render::print;
 
@@ -33,7 +34,8 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = &args.write_config_to {
         return write_config(&args.node.configuration()?, file);
     }
-    let config = args.validate(&config::host_name())?;
+    let host_name = config::host_name();
+    let config = args.validate(&host_name)?;
     let effective = &config.node.effective;
     logging::start(effective.verbosity, effective.log_format);
     config.node.warnings.iter().for_each(|it| warn!("{it}"));
@@ -86,7 +88,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
         }),
     };
     let server = Server {
-        socket: config.socket,
+        socket: config.socket.clone(),
         health_address: effective.health_address,
         metrics: None,
         port_taken: match effective.bind_address_hard_fail {
@@ -104,6 +106,11 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     };
     let _served = server.start(lock, wires)?;
     let _addresses = Addresses::follow(sender.clone())?;
+    let restart = Arc::new(OnceLock::new());
+    let (stop, why) = (sender.clone(), restart.clone());
+    let reloaded = move |reload| reloaded(&reload, &stop, &why);
+    let watched = config_watch::watch(args, &host_name, &config, reloaded);
+    let _config = watched.context("watch the configuration")?;
     let sink = move |events| {
         // The agent has stopped; the process is about to end.
         let _ = sender.send(Input::Events(events));
@@ -118,7 +125,33 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
         "started"
     );
     Agent::new("nftables", settings, backend, config.periods, outputs).run(&inputs);
-    Ok(ExitCode::SUCCESS)
+    match restart.get() {
+        Some(why) => bail!("{why}: start again"),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// What a changed configuration file does. Like kube-proxy the agent ends when it says something
+/// else, for its supervisor to start it again; the rules stay meanwhile.
+fn reloaded(reload: &Reload, stop: &Sender<Input>, restart: &OnceLock<String>) {
+    let why = match reload {
+        Reload::Invalid(error) => {
+            let error = format!("{error:#}");
+            warn!(error, "the changed configuration is not used");
+            return;
+        }
+        Reload::Apply(config) => {
+            config.node.warnings.iter().for_each(|it| warn!("{it}"));
+            "the configuration has changed".to_owned()
+        }
+        Reload::Restart(fields) => {
+            format!("the configuration has changed: {}", fields.join(", "))
+        }
+    };
+    // The first reason is the one that is told, and the agent stops once.
+    if restart.set(why).is_ok() {
+        let _ = stop.send(Input::Stop);
+    }
 }
 
 fn identity() -> Identity {

@@ -406,3 +406,32 @@ fn without_the_privilege_it_says_so_in_one_line() {
         );
     }
 }
+
+#[test]
+fn a_changed_configuration_ends_the_agent_and_leaves_the_rules() {
+    require_netns!();
+    let netns = lone_node();
+    let files = Files::new();
+    let config = files.0.path().join("config.conf");
+    let write = |rest: &str| {
+        let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration";
+        fs::write(&config, format!("{head}\nmode: nftables\n{rest}\n")).expect("writable");
+    };
+    write("hostnameOverride: node-b");
+    let mut command = files.proxy(&netns);
+    command.arg("--config").arg(&config).stderr(Stdio::piped());
+    let mut agent = Agent(command.spawn().expect("it was built"));
+    files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
+    let before = rules(&netns);
+    write("hostnameOverride: [");
+    write("hostnameOverride: node-b # as before");
+    write("metricsBindAddress: 127.0.0.1:1");
+    let ended = eventually(WITHIN, || agent.0.try_wait().expect("a child"));
+    assert_eq!(ended.and_then(|it| it.code()), Some(1));
+    let mut err = String::new();
+    let mut stderr = agent.0.stderr.take().expect("piped");
+    stderr.read_to_string(&mut err).expect("text");
+    let expected = "the configuration has changed: metricsBindAddress: start again";
+    assert!(err.contains(expected), "{err}");
+    assert_eq!(rules(&netns), before);
+}

@@ -1,0 +1,109 @@
+//! The configuration file as it changes.
+//!
+//! ```text
+//! inotify ──▶ file.rs: new bytes, once nobody writes ──▶ Reloader: what is to be done ──▶ sink
+//! ```
+//!
+//! kube-proxy ends when its file is written, and does not see the swap of a ConfigMap. Here every
+//! way a file can change is seen, and what the change means decides: see [`Reload`]. A file that
+//! cannot be used changes nothing, so a typing error takes no node down; it is told once.
+
+mod file;
+
+use std::io;
+
+use sluice_config::{Change, change};
+
+use crate::cli::ProxyArgs;
+use crate::config::ProxyConfig;
+
+pub(crate) use file::Watch;
+
+/// What a changed file asks for.
+#[derive(Debug)]
+pub(crate) enum Reload {
+    /// To go on with these values; nothing else is different.
+    Apply(Box<ProxyConfig>),
+    /// A new process: these fields are only read at start.
+    Restart(Vec<&'static str>),
+    /// Nothing: the file cannot be used, and the last good one stays in force.
+    Invalid(anyhow::Error),
+}
+
+/// Watches the file of `--config`, if there is one.
+///
+/// `sink` is called on the watch's own thread for each change that means something, compared with
+/// what it was told to apply last; for a file that is wrong in the same way again it is not.
+///
+/// # Errors
+///
+/// The kernel has no watch left, or no thread could be started.
+pub(crate) fn watch(
+    args: &ProxyArgs,
+    host_name: &str,
+    current: &ProxyConfig,
+    mut sink: impl FnMut(Reload) + Send + 'static,
+) -> io::Result<Option<Watch>> {
+    let Some(path) = &args.node.config else {
+        return Ok(None);
+    };
+    let mut reloader = Reloader {
+        args: args.clone(),
+        host_name: host_name.to_owned(),
+        current: current.clone(),
+        told: None,
+    };
+    let reread = move || {
+        if let Some(reload) = reloader.reread() {
+            sink(reload);
+        }
+    };
+    Watch::start(path, reread).map(Some)
+}
+
+/// Compares each state of the file with the one in force.
+struct Reloader {
+    args: ProxyArgs,
+    host_name: String,
+    /// In force.
+    current: ProxyConfig,
+    /// What was said of the file that is not in force.
+    told: Option<String>,
+}
+
+impl Reloader {
+    /// Reads flags and file again; `None` when there is nothing new to say.
+    fn reread(&mut self) -> Option<Reload> {
+        let config = match self.args.validate(&self.host_name) {
+            Ok(config) => config,
+            Err(error) => {
+                let text = format!("{error:#}");
+                return self.is_news(text).then(|| Reload::Invalid(error));
+            }
+        };
+        match change(&self.current.node.effective, &config.node.effective) {
+            Change::Nothing => {
+                self.told = None;
+                None
+            }
+            Change::Apply => {
+                self.told = None;
+                self.current = config.clone();
+                Some(Reload::Apply(Box::new(config)))
+            }
+            Change::Restart(fields) => {
+                let text = fields.join(", ");
+                self.is_news(text).then(|| Reload::Restart(fields))
+            }
+        }
+    }
+
+    fn is_news(&mut self, text: String) -> bool {
+        let is_news = self.told.as_ref() != Some(&text);
+        self.told = Some(text);
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests;
