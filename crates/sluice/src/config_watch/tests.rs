@@ -160,7 +160,7 @@ fn what_is_read_at_start_needs_a_restart() {
     let (folder, watched) = start(&numbered(1));
     write(
         &folder,
-        &text("mode: nftables\nhealthzBindAddress: 0.0.0.0:1\nhostnameOverride: n"),
+        &text("mode: nftables\nhealthzBindAddress: 0.0.0.0:1\nhostnameOverride: other"),
     );
     match watched.next() {
         // Without a mode it was nftables, too.
