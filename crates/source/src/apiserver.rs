@@ -24,6 +24,7 @@ mod hub;
 mod known;
 mod observe;
 mod pace;
+mod proxy;
 mod recorder;
 mod reflect;
 mod resource;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use sluice_yaml::{escaped, quoted};
 
 use super::http::Http;
@@ -110,9 +110,53 @@ async fn from_file(path: &Path, master: Option<String>) -> Result<Config, Source
             cluster.server = Some(master.clone());
         }
     }
-    Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .map_err(|error| failed(&file(path), &error))
+    let proxy = proxy_url(&kubeconfig).is_some_and(|it| !it.is_empty());
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| failed(&file(path), &error))?;
+    if !proxy {
+        // It took that of the environment, where exceptions from it count too: we look there
+        // ourselves.
+        config.proxy_url = None;
+    }
+    read_token(&mut config.auth_info).map_err(|error| failed(&file(path), &error))?;
+    Ok(config)
+}
+
+/// `proxy-url` of the current context's cluster.
+fn proxy_url(kubeconfig: &Kubeconfig) -> Option<&str> {
+    let current = kubeconfig.current_context.as_ref()?;
+    let mut contexts = kubeconfig.contexts.iter();
+    let context = contexts.find(|it| it.name == *current)?.context.as_ref()?;
+    let mut clusters = kubeconfig.clusters.iter();
+    let cluster = clusters.find(|it| it.name == context.cluster)?;
+    cluster.cluster.as_ref()?.proxy_url.as_deref()
+}
+
+/// A token file counts before a token, and space around the token is none of it (client-go,
+/// `transport/token_source.go`). One without is left to the client, which reads it every minute.
+fn read_token(auth: &mut AuthInfo) -> Result<(), TokenFile> {
+    let Some(path) = &auth.token_file else {
+        return Ok(());
+    };
+    match std::fs::read_to_string(path) {
+        Ok(text) if text.trim() == text => auth.token = None,
+        Ok(text) => auth.token = Some(text.trim().to_owned().into()),
+        Err(_) if auth.token.is_some() => {}
+        Err(error) => {
+            let path = path.clone();
+            return Err(TokenFile { path, error });
+        }
+    }
+    Ok(())
+}
+
+/// A token file that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("tokenFile {}: {error}", escaped(path))]
+struct TokenFile {
+    path: String,
+    error: std::io::Error,
 }
 
 fn file(path: &Path) -> String {

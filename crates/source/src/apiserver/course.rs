@@ -148,9 +148,14 @@ impl Course {
         self.refusals = 0;
     }
 
+    /// Nothing has failed since the watch last worked.
+    pub(super) fn is_steady(&self) -> bool {
+        self.backoff.failures() == 0
+    }
+
     /// Takes in how the request ended; the wait before the next one. `chance` is of 0 to 1.
     pub(super) fn end(&mut self, end: &End, chance: f64) -> Duration {
-        let had_failures = self.backoff.failures() > 0;
+        let had_failures = !self.is_steady();
         match end {
             End::Listed => return Duration::ZERO,
             End::NoStream => {

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use http_body_util::BodyExt as _;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::TokioExecutor;
 use kube::Config;
 use kube::client::{Body, ConfigExt as _};
@@ -19,6 +21,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::access::{Client, chain};
 use super::observe::{Observe, Observed};
+use super::proxy::{proxy, tunnel};
 
 /// A dead peer is noticed after this much silence and these probes: 15 + 3 * 10 seconds, as
 /// client-go does with HTTP/2 pings.
@@ -257,11 +260,6 @@ impl Http {
 }
 
 fn pool(config: &Config) -> Result<kube::Client, BoxError> {
-    if let Some(proxy) = &config.proxy_url {
-        return Err(
-            format!("proxy-url (or HTTPS_PROXY) {proxy}: proxies are not supported").into(),
-        );
-    }
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -269,7 +267,21 @@ fn pool(config: &Config) -> Result<kube::Client, BoxError> {
     tcp.set_keepalive(Some(KEEPALIVE));
     tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
     tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
-    let tls = config.rustls_https_connector_with_connector(tcp)?;
+    let (server, explicit) = (&config.cluster_url, config.proxy_url.as_ref());
+    match proxy(server, explicit, &Matcher::from_env())? {
+        Some(proxy) => pool_over(config, tunnel(&proxy, tcp)),
+        None => pool_over(config, tcp),
+    }
+}
+
+fn pool_over<C>(config: &Config, connector: C) -> Result<kube::Client, BoxError>
+where
+    C: tower::Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin,
+    C::Future: Send,
+    C::Error: Into<BoxError>,
+{
+    let tls = config.rustls_https_connector_with_connector(connector)?;
     let pool = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(tls);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

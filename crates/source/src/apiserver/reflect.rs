@@ -160,7 +160,10 @@ impl<'a> Reflector<'a> {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let piece = match timeout(left, answer.next()).await {
-                Ok(piece) => piece?,
+                Ok(Ok(piece)) => piece,
+                // However a watch ends that worked, it is asked again before anybody is told.
+                Ok(Err(_)) if !is_listing && self.course.is_steady() => return Err(End::Closed),
+                Ok(Err(failure)) => return Err(failure.into()),
                 Err(_) if steady_at.is_some_and(|it| deadline == it) => continue,
                 Err(_) if is_listing => return Err(End::NoStream),
                 Err(_) => return Err(End::Silent(patience.silence)),
@@ -186,6 +189,7 @@ impl<'a> Reflector<'a> {
     fn closed(&self, lines: &Lines, is_listing: bool) -> End {
         match (lines.is_whole(), is_listing) {
             (true, false) => End::Closed,
+            (false, false) if self.course.is_steady() => End::Closed,
             _ => unreachable("the connection closed in the middle of an answer"),
         }
     }

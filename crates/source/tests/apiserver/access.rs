@@ -1,7 +1,12 @@
 //! Ways to the server: kubeconfigs, certificates, tokens, plugins.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _, copy};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 use serde_json::json;
 use sluice_miniapi::{Cut, MiniApi, Options};
@@ -62,8 +67,8 @@ fn client_certificate_in_files() {
 fn rotated_token_file_is_read_again_at_once() {
     let (api, files) = (with_token(), Files::new());
     files.write("ca.crt", &api.ca_pem());
-    files.write("token", "first");
-    let user = json!({"tokenFile": files.folder.path().join("token")});
+    files.write("token", "first\n");
+    let user = json!({"token": "old", "tokenFile": files.folder.path().join("token")});
     let mut source = follows(&files.access(&kubeconfig(&api, &user)));
     api.set_token(Some("second"));
     files.write("token", "second");
@@ -282,4 +287,47 @@ fn no_error_shows_what_is_in_the_file() {
         error.contains("line ") && !error.contains("secret"),
         "{error}"
     );
+}
+
+/// A proxy that connects one client after another to where they want, and counts them.
+fn proxy() -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let clients = Arc::new(AtomicUsize::new(0));
+    let count = clients.clone();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (client, count) = (client.unwrap(), count.clone());
+            thread::spawn(move || tunnel(&client, &count));
+        }
+    });
+    (port, clients)
+}
+
+/// Ends with its connection.
+fn tunnel(mut client: &TcpStream, count: &AtomicUsize) -> Option<()> {
+    let mut head = BufReader::new(client).lines().map_while(Result::ok);
+    let first = head.next()?;
+    head.take_while(|it| !it.is_empty()).for_each(drop);
+    let server = first.strip_prefix("CONNECT ")?.split(' ').next()?;
+    let server = TcpStream::connect(server).ok()?;
+    count.fetch_add(1, Relaxed);
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").ok()?;
+    thread::scope(|scope| {
+        scope.spawn(|| copy(&mut &*client, &mut &server).map(|_| server.shutdown(Shutdown::Both)));
+        let _ = copy(&mut &server, &mut &*client);
+        let _ = client.shutdown(Shutdown::Both);
+    });
+    Some(())
+}
+
+#[test]
+fn proxy_of_the_cluster_is_used() {
+    let (api, files) = (with_token(), Files::new());
+    let (port, clients) = proxy();
+    let text = api.kubeconfig();
+    let with_proxy = format!("  cluster:\n    proxy-url: http://127.0.0.1:{port}\n");
+    let text = text.replacen("  cluster:\n", &with_proxy, 1);
+    follows(&files.access(&text));
+    assert!(clients.load(Relaxed) >= 4);
 }
