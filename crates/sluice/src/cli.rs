@@ -1,12 +1,13 @@
 //! The command line: one definition for parser, help, completions and man page.
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::flags::{Flags, Heading};
+use crate::flags::{self, Flags, Heading};
 
 /// Where the agent listens for questions.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
@@ -119,7 +120,13 @@ pub(crate) struct NodeArgs {
     #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
     pub(crate) external_ip_allow: Option<Vec<String>>,
     /// Leave out external and load balancer addresses that belong to nodes or pods
-    #[arg(long)]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
+    #[arg(
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true
+    )]
+    #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
     pub(crate) refuse_shadowing_vips: bool,
     /// Address of the API server, instead of the kubeconfig's
     #[arg(long, value_name = "URL", help_heading = Heading::Api.title())]
@@ -149,11 +156,21 @@ pub(crate) struct ProxyArgs {
     pub(crate) write_config_to: Option<PathBuf>,
     /// Do what needs all privileges and exit; the agent then needs only CAP_NET_ADMIN
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
-    #[arg(default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true
+    )]
+    #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
     pub(crate) init_only: bool,
     /// Remove all rules and exit, as `sluice cleanup`
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
-    #[arg(default_value_t = false, default_missing_value = "true", action = ArgAction::Set)]
+    #[arg(
+        default_value = "false",
+        default_missing_value = "true",
+        hide_default_value = true
+    )]
+    #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
     pub(crate) cleanup: bool,
 }
 
@@ -254,7 +271,8 @@ pub(crate) fn definition() -> clap::Command {
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let args = as_kube_proxy(args);
     if args.get(1).is_some_and(|it| it == "proxy") && args.iter().any(asks_for_version) {
-        println!("{}", kube_proxy_version());
+        // Nobody reads it any more: no reason to panic.
+        let _ = writeln!(io::stdout(), "{}", kube_proxy_version());
         std::process::exit(0);
     }
     let matches = definition().get_matches_from(args);

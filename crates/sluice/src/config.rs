@@ -187,6 +187,11 @@ impl NodeArgs {
         }
     }
 
+    /// Whether nobody asked for a pause between syncs: kube-proxy's is for the API server's sake.
+    fn syncs_at_once(&self) -> bool {
+        self.is_standalone() && !self.flags.has("iptables-min-sync-period")
+    }
+
     /// Whether kube-proxy's defaults for a cluster have no say: a folder, and nothing else.
     fn is_standalone(&self) -> bool {
         self.manifests.is_some() && self.config.is_none()
@@ -222,7 +227,7 @@ impl ProxyArgs {
         }
         let min_sync = match (min_sync, &node) {
             (Some(given), _) => given,
-            (None, Some(node)) if !self.node.is_standalone() => {
+            (None, Some(node)) if !self.node.syncs_at_once() => {
                 Some(node.effective.periods.min_sync)
             }
             (None, _) => Some(Duration::ZERO),

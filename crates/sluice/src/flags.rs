@@ -16,6 +16,8 @@ use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use sluice_config::{KubeProxyConfiguration, Problem};
 
+pub(crate) use value::boolean;
+
 /// A flag and the fields of the configuration it may set.
 #[derive(Debug)]
 pub(crate) struct Flag {
@@ -163,14 +165,17 @@ impl Flags {
         given.any(|(flag, _)| flag.is_about(field))
     }
 
-    /// Warnings of flags that are given and do nothing.
-    pub(crate) fn ignored(&self) -> Vec<String> {
-        let ignored = self
-            .0
-            .iter()
-            .filter(|(flag, _)| flag.heading == Heading::Ignored && flag.fields.is_empty());
-        let text = |flag: &Flag| format!("--{}: is ignored: it has no effect", flag.name);
-        ignored.map(|(flag, _)| text(flag)).collect()
+    /// Warnings of flags that no field has a warning for.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let without_field = self.0.iter().filter(|(flag, _)| flag.fields.is_empty());
+        let text = |flag: &Flag| match flag.heading {
+            Heading::Ignored => format!("--{}: is ignored: it has no effect", flag.name),
+            _ => {
+                let instead = flag.name.replace("port", "bind-address");
+                format!("--{}: is deprecated: use --{instead}", flag.name)
+            }
+        };
+        without_field.map(|(flag, _)| text(flag)).collect()
     }
 }
 

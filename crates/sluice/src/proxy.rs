@@ -15,11 +15,12 @@ use jiff::Timestamp;
 use sluice_agent::addresses::Addresses;
 use sluice_agent::drift::Drift;
 use sluice_agent::metrics::{BuildInfo, Identity, Metrics, Mode};
+use sluice_agent::sysctl::{self, ConntrackSettings};
 use sluice_agent::{
     Agent, HEALTH_TIMEOUT, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken,
     Server, Wires, conntrack, health_checks, preflight, privileges, takeover,
 };
-use sluice_config::{KubeProxyConfiguration, encode};
+use sluice_config::{ConntrackLimits, KubeProxyConfiguration, encode};
 use sluice_nftables::{Nftables, TABLE};
 use tracing::{info, warn};
 
@@ -41,6 +42,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     config.node.warnings.iter().for_each(|it| warn!("{it}"));
     end_on_panic();
     if args.init_only {
+        sysctl::apply(&conntrack_settings(&effective.conntrack))?;
         return Ok(ExitCode::SUCCESS);
     }
     let Source::Folder(manifests) = &config.node.source else {
@@ -173,6 +175,19 @@ fn give_up_privileges(to_read: &[Option<&Path>]) {
     if let Err(error) = kept.and_then(|it| privileges::reduce(&it)) {
         let error = format!("{:#}", anyhow::Error::new(error));
         warn!(error, "running with more privileges than needed");
+    }
+}
+
+/// The same in the words of the agent, which knows no configuration.
+fn conntrack_settings(limits: &ConntrackLimits) -> ConntrackSettings {
+    ConntrackSettings {
+        max_per_core: limits.max_per_core,
+        min: limits.min,
+        tcp_established: limits.tcp_established,
+        tcp_close_wait: limits.tcp_close_wait,
+        tcp_be_liberal: limits.tcp_be_liberal,
+        udp: limits.udp,
+        udp_stream: limits.udp_stream,
     }
 }
 

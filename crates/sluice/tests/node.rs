@@ -435,3 +435,24 @@ fn a_changed_configuration_ends_the_agent_and_leaves_the_rules() {
     assert!(err.contains(expected), "{err}");
     assert_eq!(rules(&netns), before);
 }
+
+/// Only values that belong to the network namespace.
+#[test]
+fn init_only_sets_connection_tracking() {
+    require_netns!();
+    let netns = lone_node();
+    let flags = "proxy --init-only --conntrack-max-per-core=0 --conntrack-tcp-be-liberal \
+                 --conntrack-tcp-timeout-established=1234s --conntrack-udp-timeout=56s";
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    run(&netns, SLUICE, &flags);
+    for (name, expected) in [
+        ("tcp_timeout_established", "1234"),
+        ("tcp_timeout_close_wait", "3600"),
+        ("tcp_be_liberal", "1"),
+        ("udp_timeout", "56"),
+    ] {
+        let path = format!("/proc/sys/net/netfilter/nf_conntrack_{name}");
+        let value = run(&netns, "cat", &[&path]).stdout;
+        assert_eq!(String::from_utf8_lossy(&value).trim(), expected, "{name}");
+    }
+}

@@ -75,7 +75,7 @@ impl NodeArgs {
             Some(file) => self.read_file(file, problems)?,
             None => self.read_flags(problems),
         };
-        read.warnings.extend(self.flags.ignored());
+        read.warnings.extend(self.flags.warnings());
         for problem in warnings(&read.config, &read.lines) {
             read.warnings.push(match &self.config {
                 Some(file) if !self.flags.overrides(&problem.field) => {

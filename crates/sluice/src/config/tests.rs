@@ -107,6 +107,10 @@ fn every_flag_has_its_meaning() {
     let periods = periods.expect("valid").periods;
     assert_eq!(periods.min_sync, Duration::from_secs(1));
     assert_eq!(periods.resync, Duration::from_secs(5400));
+    let periods = validate("--iptables-min-sync-period=3s")
+        .expect("valid")
+        .periods;
+    assert_eq!(periods.min_sync, Duration::from_secs(3));
 }
 
 #[test]
@@ -305,5 +309,6 @@ fn options_of_security() {
     let some = Some(nets(&["192.0.2.0/24", "fd00::/64"]));
     assert_eq!(allowed("--external-ip-allow=192.0.2.0/24,fd00::/64"), some);
     assert!(settings("--refuse-shadowing-vips").refuse_shadowing);
+    assert!(!settings("--refuse-shadowing-vips=F").refuse_shadowing);
     assert!(!settings("").refuse_shadowing);
 }

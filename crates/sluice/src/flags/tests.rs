@@ -189,11 +189,12 @@ fn beside_a_file_only_some_count() {
 }
 
 #[test]
-fn flags_of_klog_do_nothing_and_say_so() {
-    let flags = parse(&["--logtostderr", "--log-dir=/x"]);
+fn flags_of_the_past_say_so() {
+    let flags = parse(&["--logtostderr", "--log-dir=/x", "--healthz-port=0"]);
     assert_eq!(
-        flags.ignored(),
+        flags.warnings(),
         [
+            "--healthz-port: is deprecated: use --healthz-bind-address",
             "--log-dir: is ignored: it has no effect",
             "--logtostderr: is ignored: it has no effect",
         ]

@@ -61,7 +61,7 @@ pub(super) fn min_sync_period(config: &mut KubeProxyConfiguration) -> &mut GoDur
 }
 
 /// What `strconv.ParseBool` reads.
-pub(super) fn boolean(text: &str) -> Result<bool, String> {
+pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
