@@ -7,6 +7,7 @@ mod debug;
 mod health;
 pub(crate) mod listen;
 mod metrics;
+mod profile;
 
 use std::fs::{self, Permissions};
 use std::io;

@@ -1,18 +1,35 @@
 //! `/debug/...`: served only where profiling is on.
 
+use std::env;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::StatusCode;
-use axum::response::Response;
-use axum::routing::put;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, put};
+use tokio::sync::Mutex;
 
-use super::metrics::plain;
+use super::metrics::{plain, query};
+use super::profile;
 
 /// Bytes of a new verbosity.
 const LARGEST_VERBOSITY: usize = 64;
+/// Seconds of a profile that names no time, as in Go.
+const PROFILE_SECONDS: u64 = 30;
+/// Seconds of the longest profile.
+const LONGEST_PROFILE_SECONDS: u64 = 120;
+
+/// What there is below `/debug/pprof/`.
+const INDEX: &str = "\
+/debug/pprof/
+
+profile  CPU profile for `go tool pprof`; ?seconds=N, 30 by default
+cmdline  the command line, its words separated by NUL
+";
 
 /// Changes the verbosity; an error says why the text is none.
 pub type SetVerbosity = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
@@ -25,20 +42,70 @@ pub struct Profiling {
 
 impl fmt::Debug for Profiling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Profiling")
+        f.debug_struct("Profiling").finish_non_exhaustive()
     }
 }
 
-pub(super) fn routes(profiling: Profiling) -> Router {
-    Router::new()
-        .route("/debug/flags/v", put(set_verbosity))
-        .layer(DefaultBodyLimit::max(LARGEST_VERBOSITY))
-        .with_state(Arc::new(profiling))
+struct Shared {
+    profiling: Profiling,
+    /// A process has one profiling timer.
+    timer: Mutex<()>,
 }
 
-async fn set_verbosity(State(profiling): State<Arc<Profiling>>, body: String) -> Response {
+pub(super) fn routes(profiling: Profiling) -> Router {
+    let shared = Shared {
+        profiling,
+        timer: Mutex::new(()),
+    };
+    Router::new()
+        .route("/debug/pprof/", get(async || plain(StatusCode::OK, INDEX)))
+        .route("/debug/pprof/cmdline", get(command_line))
+        .route("/debug/pprof/profile", get(cpu_profile))
+        .route("/debug/flags/v", put(set_verbosity))
+        .layer(DefaultBodyLimit::max(LARGEST_VERBOSITY))
+        .with_state(Arc::new(shared))
+}
+
+async fn command_line() -> Response {
+    let words: Vec<_> = env::args_os().collect();
+    let words: Vec<&[u8]> = words.iter().map(|it| it.as_bytes()).collect();
+    plain(
+        StatusCode::OK,
+        String::from_utf8_lossy(&words.join(&0)).into_owned(),
+    )
+}
+
+async fn cpu_profile(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
+    let seconds = match query(&uri, "seconds").map(str::parse) {
+        None => PROFILE_SECONDS,
+        Some(Ok(seconds @ 1..=LONGEST_PROFILE_SECONDS)) => seconds,
+        Some(_) => {
+            let range = format!("seconds must be from 1 to {LONGEST_PROFILE_SECONDS}\n");
+            return plain(StatusCode::BAD_REQUEST, range);
+        }
+    };
+    let Ok(_only) = shared.timer.try_lock() else {
+        let why = "another profile is being taken\n";
+        return plain(StatusCode::INTERNAL_SERVER_ERROR, why);
+    };
+    match profile::record(Duration::from_secs(seconds)).await {
+        Ok(profile) => {
+            let head = [
+                (header::CONTENT_TYPE, "application/octet-stream"),
+                (
+                    header::CONTENT_DISPOSITION,
+                    "attachment; filename=\"profile\"",
+                ),
+            ];
+            (head, profile).into_response()
+        }
+        Err(problem) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{problem}\n")),
+    }
+}
+
+async fn set_verbosity(State(shared): State<Arc<Shared>>, body: String) -> Response {
     let text = body.trim();
-    match (profiling.set_verbosity)(text) {
+    match (shared.profiling.set_verbosity)(text) {
         Ok(()) => plain(StatusCode::OK, format!("successfully set v to {text}\n")),
         Err(problem) => plain(StatusCode::BAD_REQUEST, format!("{problem}\n")),
     }

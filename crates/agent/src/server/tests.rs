@@ -1,6 +1,8 @@
+use std::env;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -260,6 +262,82 @@ fn the_pages_of_the_metrics_server() {
     }
     let answer = send(|| TcpStream::connect(address), "POST /metrics", "");
     assert!(answer.starts_with("HTTP/1.0 405"), "{answer}");
+}
+
+#[test]
+fn debugging_is_served_where_it_is_on() {
+    let address = crate::node::free_port();
+    let (heard, verbosity) = mpsc::channel();
+    let heard = std::sync::Mutex::new(heard);
+    let set_verbosity = move |text: &str| {
+        let number: u8 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+        let heard = heard.lock().expect("no panic");
+        heard.send(number).map_err(|error| error.to_string())
+    };
+    let _running = start(Plan {
+        metrics: Some(profiled(address, Box::new(set_verbosity))),
+        ..NOTHING
+    });
+    let get = |path: &str| ask(|| TcpStream::connect(address), path);
+    assert!(get("/debug/pprof/").contains("profile"));
+    let program = env::args().next().expect("a name");
+    assert!(get("/debug/pprof/cmdline").contains(&program));
+    assert!(get("/debug/pprof/profile?seconds=0").starts_with("HTTP/1.0 400"));
+    assert!(get("/debug/pprof/heap").starts_with("HTTP/1.0 404"));
+
+    let put = |body: &str| send(|| TcpStream::connect(address), "PUT /debug/flags/v", body);
+    assert!(put("5").ends_with("successfully set v to 5\n"));
+    assert_eq!(verbosity.try_recv(), Ok(5));
+    assert!(put("loud").starts_with("HTTP/1.0 400"));
+    assert!(put(&"5".repeat(100)).starts_with("HTTP/1.0 413"));
+    assert!(get("/debug/flags/v").starts_with("HTTP/1.0 405"));
+}
+
+fn profiled(address: SocketAddr, set_verbosity: SetVerbosity) -> MetricsServer {
+    MetricsServer {
+        profiling: Some(Profiling { set_verbosity }),
+        ..metrics_server(address)
+    }
+}
+
+/// Costs CPU time under a name of its own.
+#[inline(never)]
+fn a_name_that_a_profile_shows(stop: &AtomicBool) -> u64 {
+    let mut sum = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+    }
+    sum
+}
+
+#[test]
+fn a_profile_names_what_runs() {
+    let address = crate::node::free_port();
+    let _running = start(Plan {
+        metrics: Some(profiled(address, Box::new(|_| Ok(())))),
+        ..NOTHING
+    });
+    assert!(ask(|| TcpStream::connect(address), "/healthz").ends_with("ok"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let working = thread::spawn(move || a_name_that_a_profile_shows(&stopped));
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let path = "/debug/pprof/profile?seconds=1";
+    let request = format!("GET {path} HTTP/1.0\r\nHost: node\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("connected");
+    let second = ask(|| TcpStream::connect(address), path);
+    assert!(
+        second.starts_with("HTTP/1.0 500"),
+        "one at a time: {second}"
+    );
+    assert!(ask(|| TcpStream::connect(address), "/healthz").ends_with("ok"));
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("a whole answer");
+    stop.store(true, Ordering::Relaxed);
+    working.join().expect("no panic");
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    assert!(answer.contains("a_name_that_a_profile_shows"), "{answer}");
 }
 
 #[test]
