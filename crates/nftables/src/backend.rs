@@ -8,7 +8,7 @@ use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedOb
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_core::plan::{NodePlan, Plan, PortPlan};
-use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Failure};
+use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Exchange, Failure};
 
 use crate::apply;
 use crate::name::{ChainName, TABLE};
@@ -51,6 +51,11 @@ impl Nftables {
     /// Under which the kernel reports our own changes to those who watch.
     pub fn port_id(&self) -> u32 {
         self.connection.port_id()
+    }
+
+    /// Tells this function of every transaction that the kernel answers, from now on.
+    pub fn on_exchange(&mut self, observer: impl Fn(Exchange) + Send + Sync + 'static) {
+        self.connection.on_exchange(observer);
     }
 
     /// Removes our tables of both families; returns those that were there.

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
-    let backend = open_backend()?;
+    let mut backend = open_backend()?;
     preflight::report();
     let config_file = args.node.config.as_deref();
     give_up_privileges(&[Some(&**manifests), config_file]);
@@ -72,6 +72,8 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let health = Health::new(HEALTH_TIMEOUT, node, Instant::now(), Timestamp::now());
     let health = Arc::new(health);
     let metrics = Arc::new(Metrics::new(&identity()));
+    let counter = metrics.clone();
+    backend.on_exchange(move |it| counter.netlink_request(it.sent, it.received, it.elapsed));
     let (health_checks, health_check_servers) = health_checks();
     // The log and the status say it too; a folder has nobody else to tell.
     let (announce, _) = mpsc::channel();

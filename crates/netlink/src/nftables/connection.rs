@@ -1,6 +1,7 @@
 //! Committing transactions.
 
 use std::fmt;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
@@ -61,11 +62,33 @@ fn summary(failures: &[Failure]) -> String {
     }
 }
 
+/// A transaction that the kernel answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// Bytes of the transaction.
+    pub sent: usize,
+    /// Bytes of the answer.
+    pub received: usize,
+    /// From the first byte to the last.
+    pub elapsed: Duration,
+}
+
+/// Is told of every transaction; `None` tells nobody.
+#[derive(Default)]
+struct Observer(Option<Box<dyn Fn(Exchange) + Send + Sync>>);
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Observer").field(&self.0.is_some()).finish()
+    }
+}
+
 /// A socket that commits transactions and observes what the kernel holds.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) socket: Socket,
     pub(super) buffer: Vec<u8>,
+    observer: Observer,
 }
 
 impl Connection {
@@ -77,7 +100,14 @@ impl Connection {
         Ok(Self {
             socket: Socket::open()?,
             buffer: Vec::new(),
+            observer: Observer::default(),
         })
+    }
+
+    /// Tells this function of every transaction from now on, whether the kernel applied it or
+    /// not.
+    pub fn on_exchange(&mut self, observer: impl Fn(Exchange) + Send + Sync + 'static) {
+        self.observer = Observer(Some(Box::new(observer)));
     }
 
     /// The address under which the kernel reports this connection's changes to others; give it to
@@ -121,10 +151,17 @@ impl Connection {
         // only the later ones of many errors.
         self.socket.grow_receive_buffer((1 << 20).max(batch.len()));
         let end = Batch::end();
-        self.socket
-            .send(&[batch.begin_and_changes(), end.as_bytes()])
-            .map_err(CommitError::Socket)?;
-        let answers = self.answers()?;
+        let parts = [batch.begin_and_changes(), end.as_bytes()];
+        let start = Instant::now();
+        self.socket.send(&parts).map_err(CommitError::Socket)?;
+        let (answers, received) = self.answers()?;
+        if let Some(observer) = &self.observer.0 {
+            observer(Exchange {
+                sent: parts.iter().map(|it| it.len()).sum(),
+                received,
+                elapsed: start.elapsed(),
+            });
+        }
         let failures: Vec<Failure> = answers.iter().filter_map(|it| failure(batch, it)).collect();
         match (failures.is_empty(), answers.is_empty()) {
             (false, _) => Err(CommitError::Refused { failures }),
@@ -138,15 +175,18 @@ impl Connection {
         self.answers().map(drop)
     }
 
-    /// Everything that the kernel said. It says it before the send returns.
-    fn answers(&mut self) -> Result<Vec<Answer>, CommitError> {
+    /// Everything that the kernel said, and in how many bytes. It says it before the send
+    /// returns.
+    fn answers(&mut self) -> Result<(Vec<Answer>, usize), CommitError> {
         let mut answers = Vec::new();
+        let mut bytes = 0;
         loop {
             match self.socket.try_receive(&mut self.buffer) {
                 Ok(Some(datagram)) => {
+                    bytes += datagram.len();
                     answers.extend(Messages::new(datagram).filter_map(|it| it.answer()))
                 }
-                Ok(None) => return Ok(answers),
+                Ok(None) => return Ok((answers, bytes)),
                 // Errors come in order and success last, so the lost ones are later errors.
                 Err(SocketError::Overrun) => {}
                 Err(error) => return Err(CommitError::Socket(error)),

@@ -16,7 +16,7 @@ mod userdata;
 mod value;
 
 pub use batch::{Batch, Create};
-pub use connection::{CommitError, Connection, Failure};
+pub use connection::{CommitError, Connection, Exchange, Failure};
 pub use expr::{CmpOp, CtKey, DynsetOp, Expr, FibAddress, MetaKey, NatKind, PayloadBase, Reject};
 pub use generation::Generation;
 pub use monitor::{Change, ChangeKind, Monitor, Notice, Wake};

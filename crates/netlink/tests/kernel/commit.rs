@@ -78,6 +78,25 @@ fn the_guilty_element_of_a_packed_message_is_named() {
 }
 
 #[test]
+fn every_transaction_that_is_sent_is_told() {
+    netns::run(|| {
+        let mut connection = Connection::open().unwrap();
+        let (told, exchanges) = std::sync::mpsc::channel();
+        let told = std::sync::Mutex::new(told);
+        connection.on_exchange(move |it| told.lock().unwrap().send(it).unwrap());
+        connection.commit(&Batch::new()).unwrap();
+        assert_eq!(exchanges.try_iter().count(), 0, "nothing was sent");
+        connection.commit(&netns::batch_with_table()).unwrap();
+        let mut refused = Batch::new();
+        refused.add_rule(1, SCOPE, &Rule::default());
+        failures(&mut connection, &refused);
+        let exchanges: Vec<_> = exchanges.try_iter().collect();
+        assert_eq!(exchanges.len(), 2, "{exchanges:?}");
+        assert!(exchanges.iter().all(|it| it.sent > 20 && it.received > 20));
+    });
+}
+
+#[test]
 fn an_element_that_leads_nowhere_is_named() {
     netns::run(|| {
         let mut connection = Connection::open().unwrap();
