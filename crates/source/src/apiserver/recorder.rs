@@ -115,13 +115,25 @@ async fn write(http: &Http, node_name: &str, announcement: &Announcement) -> Res
     let event = event(node_name, announcement, nanos);
     let namespace = event["metadata"]["namespace"].as_str().unwrap_or_default();
     let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-    let request = Request::post(path);
     let body = event.to_string().into_bytes();
-    let sent = http.send(request, body, (Pace::Limited, PATIENCE)).await;
+    match post(http, &path, &body).await {
+        // The connection had been idle, and nobody had looked at it. If it was taken all the
+        // same, the name is there already.
+        Err(Failure::Unreachable(_)) => post(http, &path, &body).await,
+        done => done,
+    }
+}
+
+async fn post(http: &Http, path: &str, body: &[u8]) -> Result<(), Failure> {
+    let request = Request::post(path);
+    let sent = http.send(request, body.to_vec(), (Pace::Limited, PATIENCE));
+    let mut answer = sent.await?;
     // What the server says beyond "created" is read, so that the connection can be used again.
-    let mut answer = sent?;
-    while answer.next().await?.is_some() {}
-    Ok(())
+    let rest = async {
+        while answer.next().await?.is_some() {}
+        Ok(())
+    };
+    tokio::time::timeout(PATIENCE, rest).await.unwrap_or(Ok(()))
 }
 
 /// The Event as kube-proxy writes it (client-go, `tools/events/event_recorder.go`): about a Node

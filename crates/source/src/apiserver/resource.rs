@@ -202,14 +202,16 @@ impl Resource {
         }
     }
 
-    /// Which object is gone; `None` when nobody can say.
+    /// Which object is gone; `None` for one whose name has never let it in.
     pub(super) fn read_gone(
         self,
         bytes: &[u8],
     ) -> Result<(Option<ObjectKey>, Option<Arc<str>>), Garbage> {
-        let identity: Identity = parse(bytes)?.unwrap_or_default();
-        let metadata = identity.metadata;
+        let metadata = parse::<Identity>(bytes)??.metadata;
         let name = metadata.name.unwrap_or_default();
+        if name.is_empty() {
+            return Err("an object is gone that has no name".to_owned());
+        }
         let key = self.key(&name, metadata.namespace.as_deref());
         Ok((key, metadata.resource_version.map(Arc::from)))
     }

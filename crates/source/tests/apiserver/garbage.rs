@@ -52,6 +52,8 @@ fn garbage_in_a_watch() {
         "{\"type\":\"WHATEVER\",\"object\":{}}\n".to_owned(),
         "{\"type\":\"BOOKMARK\",\"object\":{}}\n".to_owned(),
         "{\"type\":\"ERROR\",\"object\":{}}\n".to_owned(),
+        "{\"type\":\"DELETED\",\"object\":{}}\n".to_owned(),
+        "{\"type\":\"DELETED\",\"object\":[\"web\"]}\n".to_owned(),
         "{\"type\":\"ERROR\",\"object\":{\"code\":500,\"message\":\"etcd: \\u001b[0m\"}}\n"
             .to_owned(),
         "{\"type\":\"DELETED\",\"object\":{\"metadata\":{\"name\":\"web\"}\n".to_owned(),
