@@ -178,7 +178,7 @@ impl NodeArgs {
         T: AsRef<NodeConfig>,
     {
         let config = problems.into_result(config)?;
-        let config = config.ok_or_else(|| anyhow::anyhow!("the configuration is not valid"))?;
+        let config = config.expect("a configuration is missing only when there is a problem");
         let mode = config.as_ref().effective.mode;
         match (mode.check_built(), &self.config) {
             (Ok(()), _) => Ok(config),
@@ -187,7 +187,7 @@ impl NodeArgs {
         }
     }
 
-    /// Whether nobody asked for a pause between syncs: kube-proxy's is for the API server's sake.
+    /// Whether nobody asked for a pause between syncs, neither kube-proxy's defaults nor a flag.
     fn syncs_at_once(&self) -> bool {
         self.is_standalone() && !self.flags.has("iptables-min-sync-period")
     }

@@ -36,15 +36,15 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Calls `changed` on a thread of its own, each time the bytes behind the path are others and
-    /// have been for a moment; a file that vanishes or comes back counts as changed.
+    /// Calls `changed` on a thread of its own, soon and then each time the bytes behind the path
+    /// are others and have been for a moment; a file that vanishes or comes back counts, too.
     pub(super) fn start(path: &Path, changed: impl FnMut() + Send + 'static) -> io::Result<Self> {
         let path = absolute(path)?;
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let stop = Arc::new(EventFd::from_flags(flags)?);
         let run = Run {
             places: Places::watch(&path)?,
-            bytes: fs::read(&path).ok(),
+            bytes: None,
             path,
             stop: stop.clone(),
             changed,
@@ -73,8 +73,8 @@ impl Drop for Watch {
 struct Run<F> {
     path: PathBuf,
     places: Places,
-    /// As last seen; `None` when the file could not be read.
-    bytes: Option<Vec<u8>>,
+    /// As last seen, `None` before the first look; inside, `None` when it could not be read.
+    bytes: Option<Option<Vec<u8>>>,
     stop: Arc<EventFd>,
     changed: F,
 }
@@ -88,7 +88,7 @@ impl<F: FnMut()> Run<F> {
     }
 
     fn follow(&mut self) -> io::Result<()> {
-        // What changed between reading at start and the first watch is seen here.
+        // The file may have changed since the program read it and before it was watched.
         let mut pending = Some((Instant::now(), Instant::now()));
         loop {
             let due = pending.map(|(first, last)| (last + QUIET).min(first + MAX_HOLD));
@@ -128,7 +128,7 @@ impl<F: FnMut()> Run<F> {
     }
 
     fn look(&mut self) {
-        let bytes = fs::read(&self.path).ok();
+        let bytes = Some(fs::read(&self.path).ok());
         if bytes != self.bytes {
             self.bytes = bytes;
             (self.changed)();
