@@ -309,6 +309,66 @@ fn one_agent_per_node() {
     assert!(files.status().is_some(), "the first goes on");
 }
 
+/// Asks for `/healthz` inside a namespace; `None` when nobody listens.
+fn get(netns: &Netns, address: &str) -> Option<String> {
+    netns.run(|| {
+        let mut stream = TcpStream::connect(address).ok()?;
+        stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    })
+}
+
+#[test]
+fn health_check_node_ports_follow_the_endpoints() {
+    require_netns!();
+    let netns = lone_node();
+    run(
+        &netns,
+        "ip",
+        &["address", "add", "192.0.2.5/32", "dev", "lo"],
+    );
+    let files = Files::new();
+    let service = "
+apiVersion: v1
+kind: Service
+metadata: {name: dns, namespace: default}
+spec:
+  type: LoadBalancer
+  clusterIP: 10.96.0.10
+  externalTrafficPolicy: Local
+  healthCheckNodePort: 32123
+  ports: [{name: dns, protocol: UDP, port: 53, targetPort: 5353, nodePort: 30053}]
+";
+    let node = "
+apiVersion: v1
+kind: Node
+metadata: {name: node-a}
+status: {addresses: [{type: InternalIP, address: 192.0.2.5}]}
+";
+    files.write("node.yaml", node);
+    files.write("dns.yaml", service);
+    let _agent = Agent::start(&files, &netns);
+    let said = |what: &str, part: &str| {
+        let found = eventually(WITHIN, || {
+            get(&netns, "192.0.2.5:32123").filter(|it| it.contains(part))
+        });
+        found.unwrap_or_else(|| panic!("{what}"))
+    };
+    let answer = said("nobody here", "\"localEndpoints\": 0");
+    assert!(answer.starts_with("HTTP/1.0 503"), "{answer}");
+    assert_eq!(get(&netns, "127.0.0.1:32123"), None, "on no other address");
+    let here = slice(&["10.0.0.1", "10.0.0.2"]).replace("}]\n", ", nodeName: node-a}]\n");
+    files.write("slice.yaml", &here);
+    let answer = said("one is here", "X-Load-Balancing-Endpoint-Weight: 1");
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    files.write("dns.yaml", &service.replace("32123", "32124"));
+    let moved = eventually(WITHIN, || get(&netns, "192.0.2.5:32124"));
+    assert!(moved.is_some(), "another port");
+    assert_eq!(get(&netns, "192.0.2.5:32123"), None);
+}
+
 #[test]
 fn health_and_status() {
     require_netns!();
@@ -317,14 +377,7 @@ fn health_and_status() {
     files.write("dns.yaml", DNS);
     files.write("broken.yaml", "kind: [");
     let _agent = Agent::start(&files, &netns);
-    let answer = netns.run(|| {
-        let mut stream = TcpStream::connect("127.0.0.1:10256").expect("it listens");
-        let request = b"GET /healthz HTTP/1.0\r\n\r\n";
-        stream.write_all(request).expect("connected");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
-    });
+    let answer = get(&netns, "127.0.0.1:10256").expect("it listens");
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
     assert!(answer.contains("\"healthy\":true"), "{answer}");
 
