@@ -7,7 +7,8 @@
 //! ```
 //!
 //! One thread with one runtime follows all of them. JSON is read object by object and dropped,
-//! so memory is that of the model objects, which the planner shares.
+//! so memory is that of the model objects, which the planner shares: the reason why this is not
+//! built on kube's own reflector, which holds lists of whole API objects.
 //!
 //! # Invariants
 //! - Only a complete list deletes what it lacks. A list that breaks off, garbage, an error: what

@@ -52,7 +52,8 @@ pub struct Client {
     pub(super) bucket: Arc<Mutex<Option<Bucket>>>,
 }
 
-/// Finds the API server and our credentials. Nothing is asked of the server.
+/// Finds the API server and our credentials. Nothing is asked of the server, but a plugin of the
+/// kubeconfig is run and waited for: not for asynchronous code.
 ///
 /// # Errors
 /// [`SourceError::Access`] names the file and what is wrong with it.

@@ -139,6 +139,8 @@ pub(super) struct Http {
     client: Client,
     observer: Arc<dyn Observe>,
     opened: RefCell<Option<Opened>>,
+    /// One opens, the others wait for it: a plugin is run once, not four times.
+    opening: tokio::sync::Mutex<()>,
 }
 
 /// A connection pool and its credentials.
@@ -155,6 +157,7 @@ impl Http {
             client,
             observer,
             opened: RefCell::new(None),
+            opening: tokio::sync::Mutex::new(()),
         }
     }
 
@@ -219,6 +222,10 @@ impl Http {
             let opened = opened.as_ref().filter(|it| is_wanted(it));
             opened.map(|it| it.client.clone())
         };
+        if let Some(client) = opened(|it| !it.is_doubted) {
+            return Ok(client);
+        }
+        let _turn = self.opening.lock().await;
         if let Some(client) = opened(|it| !it.is_doubted) {
             return Ok(client);
         }

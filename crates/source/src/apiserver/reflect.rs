@@ -1,6 +1,7 @@
 //! One resource: asks, reads, delivers, asks again.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use super::known::{Incoming, Known};
 use super::pace::{Backoff, chance};
 use super::query;
 use super::resource::Resource;
-use super::wire::{Bookmark, BookmarkMeta, Garbage, Items, Line, Lines};
+use super::wire::{Bookmark, Envelope, Garbage, Items, Line, Lines};
 use crate::convert::Interner;
 
 /// A list as a watch takes so many times the patience for one object at most: a server may send
@@ -43,7 +44,6 @@ pub(super) struct Reflector<'a> {
     known: Known,
 }
 
-/// What happened in the end is a way to end a request too.
 impl From<Garbage> for End {
     fn from(garbage: Garbage) -> Self {
         Self::Failed(Failure::Garbage(garbage))
@@ -201,7 +201,9 @@ impl<'a> Reflector<'a> {
             ("BOOKMARK", list) => {
                 let Bookmark { metadata } = json(object)?;
                 match list.take() {
-                    Some(list) if metadata.ends_list() => self.complete(list, &metadata)?,
+                    Some(list) if metadata.ends_list() => {
+                        self.accept(list, &metadata.resource_version)?;
+                    }
                     // Before the end there is none, unless the server does not know what it was
                     // asked for.
                     Some(_) => return Err(End::NoStream),
@@ -246,7 +248,7 @@ impl<'a> Reflector<'a> {
         Ok(())
     }
 
-    fn advance(&mut self, version: Option<std::sync::Arc<str>>) -> Result<(), End> {
+    fn advance(&mut self, version: Option<Arc<str>>) -> Result<(), End> {
         if let Some(version) = version {
             self.course.advance(version)?;
         }
@@ -297,11 +299,7 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    async fn page(
-        &self,
-        mut answer: Answer,
-        list: &mut Incoming,
-    ) -> Result<super::wire::Envelope, End> {
+    async fn page(&self, mut answer: Answer, list: &mut Incoming) -> Result<Envelope, End> {
         let patience = self.shared.patience.answer;
         let mut items = Items::default();
         let mut deadline = Instant::now() + patience;
@@ -325,13 +323,11 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    /// The bookmark at the end of a list that came as a watch.
-    fn complete(&mut self, list: Incoming, bookmark: &BookmarkMeta) -> Result<(), End> {
-        self.accept(list, &bookmark.resource_version)
-    }
-
     /// Everything is there: delivers what is different.
     fn accept(&mut self, list: Incoming, version: &str) -> Result<(), End> {
+        if version.is_empty() {
+            return Err("a list without a version".to_owned().into());
+        }
         let is_empty = match (list.is_empty(), self.known.is_empty()) {
             (false, _) => Empty::No,
             (true, true) => Empty::AsBefore,

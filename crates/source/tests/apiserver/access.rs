@@ -115,7 +115,7 @@ fn plugin_is_asked_for_a_token_and_again_when_it_is_refused() {
     files.write("ca.crt", &api.ca_pem());
     let token = files.write("token", "first");
     let script = format!(
-        "#!/bin/sh\necho '{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\
+        "#!/bin/sh\necho run >> $0.log\necho '{{\"apiVersion\":\"client.authentication.k8s.io/v1\",\
          \"kind\":\"ExecCredential\",\"status\":{{\"token\":\"'$(cat {})'\"}}}}'\n",
         token.display()
     );
@@ -131,6 +131,9 @@ fn plugin_is_asked_for_a_token_and_again_when_it_is_refused() {
     api.cut_watches("", Cut::Reset);
     api.put(service_object("web", 80)).unwrap();
     source.view.expect(&base_and("Service default/web:80"));
+    // Twice each time: for a token, and for a certificate.
+    let runs = fs::read_to_string(files.folder.path().join("plugin.log")).unwrap();
+    assert!(runs.lines().count() <= 8, "{runs}");
 }
 
 #[test]
