@@ -1,0 +1,54 @@
+{{- define "sluice.name" -}}
+{{- if contains "sluice" .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-sluice" .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.labels" -}}
+app.kubernetes.io/name: sluice
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "sluice.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.config" -}}
+{{ toYaml .Values.config }}
+{{- end -}}
+
+{{- /* That of healthzBindAddress, else kube-proxy's. */ -}}
+{{- define "sluice.healthPort" -}}
+{{- $address := .Values.config.healthzBindAddress | default "" -}}
+{{- regexFind ":[0-9]+$" $address | trimPrefix ":" | default "10256" -}}
+{{- end -}}
+
+{{- define "sluice.env" -}}
+- name: NODE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: spec.nodeName
+{{- with .Values.apiServer }}
+{{- if .host }}
+- name: KUBERNETES_SERVICE_HOST
+  value: {{ .host | quote }}
+- name: KUBERNETES_SERVICE_PORT
+  value: {{ .port | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "sluice.probe" -}}
+httpGet:
+  path: /livez
+  port: healthz
+{{- end -}}
