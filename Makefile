@@ -2,20 +2,29 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 PACKAGES := nftables conntrack iproute2 procps
+# For packages and for the tests of deploy/.
+DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db python3-venv strace systemd
 DEBIAN := $(shell command -v apt-get 2>/dev/null)
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 
-.PHONY: help setup demo test check bench bless
+# What the tests of deploy/ build; `make package` is always a release.
+PROFILE ?= dev
+
+.PHONY: help setup demo test test-deploy check bench bless static package setup-deploy
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
 
-setup: ## install what building, testing and the demo need (Debian packages, cargo-nextest)
-	@missing=$$(for it in $(PACKAGES); do dpkg -s $$it >/dev/null 2>&1 || echo $$it; done); \
+define install_packages
+	@missing=$$(for it in $(1); do dpkg -s $$it >/dev/null 2>&1 || echo $$it; done); \
 	if [ -n "$$missing" ]; then \
 	  if [ -n "$(DEBIAN)" ] && [ -n "$(ROOT)" ]; then \
 	    echo "installing $$missing" && apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	  else echo "please install: $$missing" >&2; exit 1; fi; fi
+endef
+
+setup: ## install what building, testing and the demo need (Debian packages, cargo-nextest)
+	$(call install_packages,$(PACKAGES))
 	@[ -z "$(DEBIAN)" ] || scripts/fetch-trixie-nft target/nft-trixie
 	@command -v cargo-nextest >/dev/null || $(CARGO) install cargo-nextest --locked
 
@@ -23,9 +32,26 @@ demo: setup ## a cluster of network namespaces, real connections, drawn on the t
 	$(CARGO) build --release -p sluice
 	target/release/sluice lab demo
 
-test: setup ## everything that proves something: unit, golden, property and packet tests (root)
+test: setup test-deploy ## everything that proves something: unit, golden, property and packet tests (root)
 	$(CARGO) nextest run --workspace --no-fail-fast
 	$(CARGO) test --workspace --doc --quiet
+
+# Little is packed here: a cargo-deb with little optimisation is there sooner.
+setup-deploy: setup
+	$(call install_packages,$(DEPLOY_PACKAGES))
+	@command -v cargo-deb >/dev/null || CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+	  $(CARGO) install cargo-deb --locked
+	@deploy/tests/fetch-tools target/deploy-tools
+
+test-deploy: setup-deploy ## manifests, chart, image, package, alerts and dashboard (root)
+	scripts/package $(PROFILE)
+	PYTHONDONTWRITEBYTECODE=1 target/deploy-tools/venv/bin/python -m pytest -p no:cacheprovider --quiet deploy/tests
+
+static: ## target/static/sluice: one file that needs no other
+	scripts/static target/static
+
+package: setup-deploy ## target/package/sluice.deb
+	scripts/package release
 
 check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) fmt --all --check

@@ -1,0 +1,155 @@
+"""The manifests: valid for every release that matters, the same from kustomize and from Helm."""
+
+import copy
+import json
+import re
+import subprocess
+import tomllib
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from conftest import DEPLOY, REPO, TOOLS, by_kind, documents, kustomize, run
+
+CHART = DEPLOY / "helm/sluice"
+RELEASES = ["1.29", "1.33", "1.36", "1.37"]
+
+
+def helm(*options, release="sluice"):
+    command = ["template", release, CHART, "--namespace", "kube-system", *options]
+    return documents(run(TOOLS / "helm", *command))
+
+
+def swapped(tmp_path):
+    """kubeadm's objects with the component over them."""
+    base = tmp_path / "base"
+    base.mkdir()
+    kubeadm = (DEPLOY / "tests/fixtures/kubeadm.yaml").read_text()
+    (base / "kubeadm.yaml").write_text(kubeadm)
+    component = tmp_path / "component"
+    component.mkdir()
+    for file in (DEPLOY / "kustomize/kube-proxy").iterdir():
+        (component / file.name).write_text(file.read_text())
+    (base / "kustomization.yaml").write_text("resources: [kubeadm.yaml]\ncomponents: [../component]\n")
+    return documents(kubeadm), kustomize(base)
+
+
+def check_schemas(objects):
+    for release in RELEASES:
+        for it in objects:
+            kubernetes_validate.validate(it, release, strict=True)
+
+
+def test_kustomize_is_valid():
+    check_schemas(kustomize(DEPLOY / "kustomize"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--set", "apiServer.host=10.0.0.1"],
+        ["--set", "sysctls=false", "--set", "extraArgs={--v=2}"],
+        ["--set", "image.digest=sha256:" + "0" * 64, "--set", "imagePullSecrets[0].name=pull"],
+        ["--set", "podLabels.a=b", "--set", "podAnnotations.a=b", "--set", "maxUnavailable=1"],
+        ["--set", "resources=null", "--set", "tolerations=null", "--set", "priorityClassName="],
+    ],
+)
+def test_helm_is_valid(options):
+    check_schemas(helm(*options))
+    check_schemas(helm(*options, release="other"))
+
+
+def test_helm_lints():
+    run(TOOLS / "helm", "lint", "--strict", "--quiet", CHART)
+
+
+def test_helm_and_kustomize_agree():
+    """But for labels, and for how a changed configuration rolls the DaemonSet: kustomize gives the
+    ConfigMap another name, Helm an annotation to the pods."""
+
+    def plain(objects):
+        objects = json.loads(re.sub(r'"sluice-[0-9a-z]{10}"', '"sluice"', json.dumps(objects)))
+        for it in objects:
+            it["metadata"].pop("labels")
+            if it["kind"] == "DaemonSet":
+                it["spec"]["template"]["metadata"].pop("annotations", None)
+                pod = it["spec"]["template"]["spec"]
+                for container in pod["initContainers"] + pod["containers"]:
+                    # What Kubernetes sets for a tag that is not `latest`.
+                    assert container.pop("imagePullPolicy", "IfNotPresent") == "IfNotPresent"
+            if it["kind"] == "ConfigMap":
+                it["data"] = {name: yaml.safe_load(text) for name, text in it["data"].items()}
+        return {(it["kind"], it["metadata"]["name"]): it for it in objects}
+
+    assert plain(helm()) == plain(kustomize(DEPLOY / "kustomize"))
+
+
+def test_a_changed_configuration_rolls_the_daemonset():
+    one = by_kind(helm(), "DaemonSet")
+    two = by_kind(helm("--set", "config.clusterCIDR=10.244.0.0/16"), "DaemonSet")
+    checksum = lambda it: it["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+    assert checksum(one) != checksum(two)
+
+
+def test_the_api_server_address_reaches_the_agent():
+    pod = by_kind(helm("--set", "apiServer.host=10.0.0.1"), "DaemonSet")["spec"]["template"]["spec"]
+    env = {it["name"]: it.get("value") for it in pod["containers"][0]["env"]}
+    assert env["KUBERNETES_SERVICE_HOST"] == "10.0.0.1"
+    assert env["KUBERNETES_SERVICE_PORT"] == "6443"
+
+
+@pytest.mark.parametrize(
+    ("address", "port"),
+    [("", 10256), ("0.0.0.0", 10256), ("0.0.0.0:10300", 10300), ("[::]:10300", 10300), ("[::]", 10256)],
+)
+def test_probes_follow_the_health_address(address, port):
+    pod = by_kind(helm("--set", f"config.healthzBindAddress={address}"), "DaemonSet")["spec"]["template"]
+    [named] = pod["spec"]["containers"][0]["ports"]
+    assert (named["containerPort"], named["hostPort"]) == (port, port)
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("colour=red", "colour"),
+        ("image.digest=latest", "digest"),
+        ("image.repository=", "repository"),
+        ("apiServer.port=0", "port"),
+        ("apiServer.host=https://10.0.0.1", "host"),
+        ("maxUnavailable=some", "maxUnavailable"),
+        ("config.kind=Pod", "kind"),
+    ],
+)
+def test_helm_refuses(option, named):
+    command = [TOOLS / "helm", "template", "sluice", CHART, "--set", option]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0 and named in done.stderr, done.stderr
+
+
+def test_the_swap_changes_nothing_but_the_image(tmp_path):
+    before, after = swapped(tmp_path)
+    check_schemas(after)
+    wanted = copy.deepcopy(before)
+    [container] = by_kind(wanted, "DaemonSet")["spec"]["template"]["spec"]["containers"]
+    container["image"] = "sluice:0.1.0"
+    key = lambda it: it["kind"]
+    assert sorted(after, key=key) == sorted(wanted, key=key)
+
+
+def test_one_version_everywhere():
+    version = tomllib.loads((REPO / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    daemonset = by_kind(kustomize(DEPLOY / "kustomize"), "DaemonSet")
+    assert daemonset["spec"]["template"]["spec"]["containers"][0]["image"] == f"sluice:{version}"
+    patch = documents((DEPLOY / "kustomize/kube-proxy/daemonset.yaml").read_text())
+    assert patch[0]["spec"]["template"]["spec"]["containers"][0]["image"] == f"sluice:{version}"
+
+
+def test_the_agent_is_not_privileged():
+    pod = by_kind(kustomize(DEPLOY / "kustomize"), "DaemonSet")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    assert [it["name"] for it in pod["initContainers"]] == ["sysctls"]
