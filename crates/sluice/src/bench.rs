@@ -3,8 +3,10 @@
 //! Each measurement stands beside a peer in the same run: what `nft -f` needs for the same rules,
 //! a connection without any Service. Kernel work is done in network namespaces of their own.
 
+mod api;
 mod connect;
 mod measure;
+mod process;
 mod start;
 mod sync;
 mod synthetic;
@@ -26,6 +28,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     );
     sync::run(&args.services)?;
     start::run(&args.services)?;
+    api::run()?;
     connect::run(&args.services)?;
     Ok(ExitCode::SUCCESS)
 }

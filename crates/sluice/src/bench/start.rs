@@ -4,19 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
-use nix::unistd::{SysconfVar, sysconf};
-use sluice_lab::{Cluster, eventually};
+use anyhow::Context;
+use sluice_lab::Cluster;
 
 use super::measure::{count, seconds};
+use super::process::{IDLE, Process};
 use super::synthetic;
 use crate::lab::Agent;
-
-/// How long an agent is watched doing nothing.
-const IDLE: Duration = Duration::from_secs(3);
-
-/// After the first sync there is a second look at conntrack.
-const SETTLES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Services per file.
 const PER_FILE: u32 = 100;
@@ -37,10 +31,11 @@ pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
         write(&manifests, services)?;
         let cluster = Cluster::builder().node("node-a").build()?;
         let start = || -> anyhow::Result<(Agent, Duration)> {
-            let flags = ["--healthz-bind-address", ""];
+            let manifests = manifests.to_str().context("the path is not UTF-8")?;
+            let flags = ["--manifests", manifests, "--healthz-bind-address", ""];
             let started = Instant::now();
             let node = cluster.node("node-a");
-            let agent = Agent::start(node, &manifests, scratch.path(), &flags)?;
+            let agent = Agent::start(node, scratch.path(), &flags)?;
             Ok((agent, started.elapsed()))
         };
         let (agent, first) = start()?;
@@ -74,43 +69,4 @@ fn write(folder: &Path, services: u32) -> anyhow::Result<()> {
         fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
     }
     Ok(())
-}
-
-/// A process as /proc shows it.
-struct Process(i32);
-
-impl Process {
-    /// User and kernel time so far (proc(5), fields 14 and 15 of stat).
-    fn cpu(&self) -> anyhow::Result<Duration> {
-        let path = format!("/proc/{}/stat", self.0);
-        let stat = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        let (_, fields) = stat.rsplit_once(')').context("stat has no name")?;
-        let mut fields = fields.split_whitespace().skip(11);
-        let mut ticks =
-            || -> anyhow::Result<u64> { Ok(fields.next().context("stat is short")?.parse()?) };
-        let ticks = ticks()? + ticks()?;
-        let per_second = sysconf(SysconfVar::CLK_TCK)?.context("no clock tick")?;
-        Ok(Duration::from_millis(
-            ticks * 1000 / u64::try_from(per_second)?,
-        ))
-    }
-
-    fn peak_mib(&self) -> anyhow::Result<u64> {
-        let path = format!("/proc/{}/status", self.0);
-        let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
-        let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|it| it.split_whitespace().next());
-        Ok(kib.context("no VmHWM")?.parse::<u64>()? / 1024)
-    }
-
-    /// CPU time of a while in which nothing happens.
-    fn idle(&self) -> anyhow::Result<Duration> {
-        // Nothing to wait for: this waits for nothing to happen.
-        eventually(SETTLES_WITHIN, || None::<()>);
-        let before = self.cpu()?;
-        let started = Instant::now();
-        eventually(IDLE, || None::<()>);
-        ensure!(started.elapsed() >= IDLE, "the clock is off");
-        Ok(self.cpu()?.saturating_sub(before))
-    }
 }

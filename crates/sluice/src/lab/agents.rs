@@ -21,18 +21,13 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// Starts an agent that reads `manifests`; its socket and log go to `scratch`. Returns when
-    /// it answers.
+    /// Starts an agent with these flags, one of which says what it reads; its socket and log go
+    /// to `scratch`. Returns when the kernel holds its rules.
     ///
     /// # Errors
     ///
     /// It could not be started, or ended at once: then with what it logged.
-    pub(crate) fn start(
-        node: &Node,
-        manifests: &Path,
-        scratch: &Path,
-        flags: &[&str],
-    ) -> anyhow::Result<Self> {
+    pub(crate) fn start(node: &Node, scratch: &Path, flags: &[&str]) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("find the path of this program")?;
         let socket = scratch.join(format!("{}.sock", node.name()));
         let log = scratch.join(format!("{}.log", node.name()));
@@ -40,8 +35,6 @@ impl Agent {
             "proxy",
             "--hostname-override",
             node.name(),
-            "--manifests",
-            utf8(manifests)?,
             "--socket",
             utf8(&socket)?,
         ];

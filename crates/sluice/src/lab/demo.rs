@@ -130,11 +130,17 @@ impl Stage {
 
     fn start_agents(&mut self) -> anyhow::Result<()> {
         let started = Instant::now();
-        let flags = ["--cluster-cidr", "10.244.0.0/16,fd00:10:244::/56"];
-        let flags = [&flags[..], &["--healthz-bind-address", ""]].concat();
+        let manifests = self.manifests();
+        let flags = [
+            "--manifests",
+            manifests.to_str().context("the path is not UTF-8")?,
+            "--cluster-cidr",
+            "10.244.0.0/16,fd00:10:244::/56",
+            "--healthz-bind-address",
+            "",
+        ];
         for node in self.cluster.nodes() {
-            let manifests = self.manifests();
-            let agent = Agent::start(node, &manifests, self.scratch.path(), &flags)?;
+            let agent = Agent::start(node, self.scratch.path(), &flags)?;
             self.agents.push(agent);
         }
         println!(

@@ -1,0 +1,234 @@
+//! From the API server to the kernel: first sync, changes, a storm, memory.
+//!
+//! The server is the one of `sluice-miniapi`, which has every object serialised beforehand; the
+//! agent is a process of its own.
+
+mod objects;
+mod reader;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde_json::Value;
+use sluice_lab::{Cluster, Node};
+use sluice_miniapi::{MiniApi, Options};
+use sluice_netlink::nftables::{Monitor, Notice, Wake};
+use tempfile::TempDir;
+
+use super::measure::{Samples, count, millis, seconds};
+use super::process::Process;
+use crate::lab::Agent;
+use objects::Shape;
+
+/// What the issue-free middle of a large cluster looks like, and few Services with many endpoints.
+const SHAPES: [Shape; 2] = [
+    Shape {
+        services: 10_000,
+        endpoints: 10,
+    },
+    Shape {
+        services: 1_000,
+        endpoints: 250,
+    },
+];
+
+/// Changes of each kind.
+const CHANGES: u32 = 500;
+
+/// The storm: so many changes a second, for so long.
+const STORM_RATE: u32 = 1_000;
+const STORM_SECONDS: u32 = 60;
+/// How often the storm's process is looked at.
+const LOOK_SECONDS: u32 = 10;
+
+/// Longest wait for the kernel after a change.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// Prints the tables.
+pub(super) fn run() -> anyhow::Result<()> {
+    println!("From an API server (plain HTTP on loopback, streaming lists):\n");
+    println!(
+        "| services x endpoints | bytes, MiB | to read and discard them, s | start to first sync, s | agent's CPU, s | peak RSS, MiB | restart, s |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for shape in SHAPES {
+        first_sync(shape)?;
+    }
+    let bench = Bench::start(SHAPES[0])?;
+    changes(&bench)?;
+    storm(&bench)
+}
+
+/// A node with its own API server and an agent.
+struct Bench {
+    shape: Shape,
+    // The order in which they end.
+    agent: Agent,
+    server: MiniApi,
+    cluster: Cluster,
+    _scratch: TempDir,
+}
+
+impl Bench {
+    fn start(shape: Shape) -> anyhow::Result<Self> {
+        let (cluster, server, scratch) = prepare(shape)?;
+        let agent = start_agent(cluster.node("node-a"), scratch.path())?;
+        Ok(Self {
+            shape,
+            agent,
+            server,
+            cluster,
+            _scratch: scratch,
+        })
+    }
+
+    fn process(&self) -> Process {
+        Process(self.agent.pid().as_raw())
+    }
+}
+
+fn prepare(shape: Shape) -> anyhow::Result<(Cluster, MiniApi, TempDir)> {
+    let cluster = Cluster::builder().node("node-a").build()?;
+    let scratch = tempfile::tempdir().context("create a folder")?;
+    let options = Options {
+        tls: false,
+        ..Options::default()
+    };
+    // Its thread stays in the node's namespace.
+    let server = cluster
+        .node("node-a")
+        .netns()
+        .run(|| MiniApi::start(options))?;
+    server.put_all(shape.objects())?;
+    fs::write(kubeconfig(scratch.path()), server.kubeconfig()).context("write a kubeconfig")?;
+    Ok((cluster, server, scratch))
+}
+
+fn kubeconfig(scratch: &Path) -> PathBuf {
+    scratch.join("kubeconfig")
+}
+
+fn start_agent(node: &Node, scratch: &Path) -> anyhow::Result<Agent> {
+    let kubeconfig = kubeconfig(scratch);
+    let kubeconfig = kubeconfig.to_str().context("the path is not UTF-8")?;
+    let flags = [
+        "--kubeconfig",
+        kubeconfig,
+        "--min-sync-period=0s",
+        "--healthz-bind-address=127.0.0.1:10256",
+        "--metrics-bind-address=127.0.0.1:10249",
+    ];
+    Agent::start(node, scratch, &flags)
+}
+
+fn first_sync(shape: Shape) -> anyhow::Result<()> {
+    let (cluster, server, scratch) = prepare(shape)?;
+    let node = cluster.node("node-a");
+    let (bytes, reading) = node.netns().run(|| reader::read_all(server.address()))?;
+    let start = || -> anyhow::Result<_> {
+        let started = Instant::now();
+        let agent = start_agent(node, scratch.path())?;
+        Ok((agent, started.elapsed()))
+    };
+    let (agent, first) = start()?;
+    let process = Process(agent.pid().as_raw());
+    let (cpu, peak) = (process.cpu()?, process.peak_mib()?);
+    drop(agent);
+    let (_agent, again) = start()?;
+    println!(
+        "| {} x {} | {:.1} | {} | {} | {} | {peak} | {} |",
+        count(shape.services),
+        count(shape.endpoints),
+        bytes as f64 / f64::from(1 << 20),
+        seconds(reading),
+        seconds(first),
+        seconds(cpu),
+        seconds(again),
+    );
+    Ok(())
+}
+
+/// Prints how long each kind of change takes from the API server's hand to the kernel.
+fn changes(bench: &Bench) -> anyhow::Result<()> {
+    println!(
+        "\nChange at the API server to kernel acknowledged, {} x {}, minSyncPeriod 0, ms:\n",
+        count(bench.shape.services),
+        count(bench.shape.endpoints)
+    );
+    println!("| change | p50 | p99 | max |\n| --- | --- | --- | --- |");
+    let shape = bench.shape;
+    let netns = bench.cluster.node("node-a").netns();
+    netns.run(|| -> anyhow::Result<()> {
+        let mut monitor = Monitor::ignoring(&[])?;
+        let mut row = |name: &str, change: &dyn Fn(u32) -> Value| -> anyhow::Result<()> {
+            let mut samples = Samples::default();
+            for round in 0..CHANGES {
+                let object = change(round);
+                let started = Instant::now();
+                bench.server.put(object)?;
+                acknowledged(&mut monitor)?;
+                samples.push(started.elapsed());
+            }
+            let [p50, p99, max] = [50, 99, 100].map(|it| millis(samples.percentile(it)));
+            println!("| {name} | {p50} | {p99} | {max} |");
+            Ok(())
+        };
+        row("endpoint replaced", &|it| shape.slice(it, 0, Some(it)))?;
+        row("endpoint removed", &|it| shape.shorter(1_000 + it))?;
+        row("endpoint added", &|it| shape.slice(1_000 + it, 0, None))?;
+        row("Service added", &|it| objects::service(shape.services + it))
+    })
+}
+
+/// Waits until the kernel has a new ruleset.
+fn acknowledged(monitor: &mut Monitor) -> anyhow::Result<()> {
+    let deadline = Instant::now() + WITHIN;
+    while Instant::now() < deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if let Wake::Notice(Notice::Generation { .. } | Notice::Lost) = monitor.wait(Some(left))? {
+            return Ok(());
+        }
+    }
+    bail!("the change did not reach the kernel within {WITHIN:?}")
+}
+
+/// Prints what the agent needs while everything changes all the time.
+fn storm(bench: &Bench) -> anyhow::Result<()> {
+    println!(
+        "\nA storm of {STORM_RATE} changes a second (an endpoint replaced, each in another Service), {STORM_SECONDS} s:\n"
+    );
+    println!("| second | agent's CPU, % of one core | RSS, MiB |\n| --- | --- | --- |");
+    let process = bench.process();
+    let mut cpu = process.cpu()?;
+    let started = Instant::now();
+    for second in 0..STORM_SECONDS {
+        for change in 0..STORM_RATE {
+            let number = second * STORM_RATE + change;
+            let index = number % bench.shape.services;
+            let object = bench.shape.slice(index, 0, Some(number));
+            bench.server.put(object)?;
+            let due = started
+                + Duration::from_secs(second.into())
+                + Duration::from_secs(1) * change / STORM_RATE;
+            // The rate is what is offered; a wait here is part of the load, not of a test.
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+        }
+        if (second + 1) % LOOK_SECONDS == 0 {
+            let now = process.cpu()?;
+            let share = (now - cpu).as_secs_f64() / f64::from(LOOK_SECONDS) * 100.0;
+            cpu = now;
+            println!("| {} | {share:.0} | {} |", second + 1, process.rss_mib()?);
+        }
+    }
+    let offered = started.elapsed();
+    let limit = Duration::from_secs(u64::from(STORM_SECONDS) * 11 / 10);
+    ensure!(
+        offered < limit,
+        "the storm itself was too slow: {offered:?}"
+    );
+    println!();
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! What a process costs.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use nix::unistd::{SysconfVar, sysconf};
+use sluice_lab::eventually;
+
+/// How long an agent is watched doing nothing.
+pub(super) const IDLE: Duration = Duration::from_secs(3);
+
+/// After the first sync there is a second look at conntrack.
+const SETTLES_WITHIN: Duration = Duration::from_secs(2);
+
+/// A process as /proc shows it.
+pub(super) struct Process(pub(super) i32);
+
+impl Process {
+    /// User and kernel time so far (proc(5), fields 14 and 15 of stat).
+    pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
+        let path = format!("/proc/{}/stat", self.0);
+        let stat = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let (_, fields) = stat.rsplit_once(')').context("stat has no name")?;
+        let mut fields = fields.split_whitespace().skip(11);
+        let mut ticks =
+            || -> anyhow::Result<u64> { Ok(fields.next().context("stat is short")?.parse()?) };
+        let ticks = ticks()? + ticks()?;
+        let per_second = sysconf(SysconfVar::CLK_TCK)?.context("no clock tick")?;
+        Ok(Duration::from_millis(
+            ticks * 1000 / u64::try_from(per_second)?,
+        ))
+    }
+
+    /// The most memory it ever had resident.
+    pub(super) fn peak_mib(&self) -> anyhow::Result<u64> {
+        self.memory_mib("VmHWM:")
+    }
+
+    /// The memory it has resident.
+    pub(super) fn rss_mib(&self) -> anyhow::Result<u64> {
+        self.memory_mib("VmRSS:")
+    }
+
+    fn memory_mib(&self, field: &str) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.0);
+        let status = fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let line = status.lines().find_map(|it| it.strip_prefix(field));
+        let kib = line.and_then(|it| it.split_whitespace().next());
+        let kib = kib.with_context(|| format!("no {field} in {path}"))?;
+        Ok(kib.parse::<u64>()? / 1024)
+    }
+
+    /// CPU time of a while in which nothing happens.
+    pub(super) fn idle(&self) -> anyhow::Result<Duration> {
+        // Nothing to wait for: this waits for nothing to happen.
+        eventually(SETTLES_WITHIN, || None::<()>);
+        let before = self.cpu()?;
+        let started = Instant::now();
+        eventually(IDLE, || None::<()>);
+        ensure!(started.elapsed() >= IDLE, "the clock is off");
+        Ok(self.cpu()?.saturating_sub(before))
+    }
+}
