@@ -41,6 +41,13 @@ const BURST: usize = 1024;
 pub enum Input {
     /// A source says something.
     Events(Vec<Event>),
+    /// The operator chose otherwise.
+    Configure {
+        /// What the plan is made with from now on.
+        settings: Settings,
+        /// How often to sync from now on.
+        periods: Periods,
+    },
     /// Another program changed our rules: what, and who if known, for the log.
     KernelChanged(String),
     /// Somebody wants to know how things are.
@@ -155,6 +162,11 @@ impl<B: Backend> Agent<B> {
         match input {
             Input::Events(events) => {
                 self.absorb(events);
+                self.pace.wish();
+            }
+            Input::Configure { settings, periods } => {
+                self.planner.configure(settings);
+                self.pace.configure(periods);
                 self.pace.wish();
             }
             // The first sync reads the kernel anyway.

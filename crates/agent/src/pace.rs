@@ -99,6 +99,16 @@ impl Pace {
         }
     }
 
+    /// Other periods from now on. A look that is due already stays due.
+    pub(crate) fn configure(&mut self, periods: Periods) {
+        let earlier = |due: Instant| match self.periods.resync.checked_sub(periods.resync) {
+            Some(less) => due - less,
+            None => due,
+        };
+        self.resync = self.resync.map(earlier);
+        self.periods = periods;
+    }
+
     /// There is something to write.
     pub(crate) fn wish(&mut self) {
         self.dirty = true;

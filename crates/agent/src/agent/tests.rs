@@ -344,6 +344,32 @@ fn a_refused_port_is_reported_and_tried_again() {
 }
 
 #[test]
+fn other_choices_of_the_operator_are_written_at_once() {
+    let mut world = World::synced();
+    world.say([sluice_core::testing::service(
+        "web 10.96.0.1 :53 ext=192.0.2.1",
+    )]);
+    world.step();
+    let both = ["10.96.0.1:53/tcp -> ", "192.0.2.1:53/tcp -> "];
+    assert_eq!(world.objects(), both);
+    let settings = Settings {
+        external_ips: Some(Vec::new()),
+        ..Settings::for_node("node-a")
+    };
+    let periods = Periods {
+        resync: SECOND,
+        ..Periods::default()
+    };
+    let configured = world.agent.hear(Input::Configure { settings, periods });
+    assert!(configured.is_continue());
+    world.step();
+    assert_eq!(world.objects(), ["10.96.0.1:53/tcp -> "]);
+    let observed = world.observed();
+    world.step_after(SECOND);
+    assert_eq!(world.observed(), observed + 1, "the new period counts");
+}
+
+#[test]
 fn foreign_changes_are_repaired_and_counted() {
     let mut world = World::synced();
     world.say(web());

@@ -152,3 +152,17 @@ fn a_look_that_is_spared_is_due_again_only_a_period_later() {
         Some(Resync::Periodic)
     );
 }
+
+#[test]
+fn a_shorter_period_brings_the_next_look_forward() {
+    let now = Instant::now();
+    let mut pace = ready(now);
+    let minute = Periods {
+        resync: 60 * SECOND,
+        ..Periods::default()
+    };
+    pace.configure(minute);
+    assert_eq!(pace.due(now), Some(now + 60 * SECOND));
+    pace.configure(Periods::default());
+    assert_eq!(pace.due(now), Some(now + 60 * SECOND), "it is not put off");
+}
