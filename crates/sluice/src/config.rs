@@ -192,6 +192,17 @@ impl NodeArgs {
         self.is_standalone() && !self.flags.has("iptables-min-sync-period")
     }
 
+    /// Whether the machine's connection tracking is ours to set: kube-proxy's defaults are for the
+    /// nodes of a cluster.
+    pub(crate) fn asks_for_conntrack(&self) -> bool {
+        !self.is_standalone() || self.flags.are_about("conntrack.")
+    }
+
+    /// The same for what the kernel kills last when memory is short.
+    pub(crate) fn asks_for_oom_score(&self) -> bool {
+        !self.is_standalone() || self.flags.has("oom-score-adj")
+    }
+
     /// Whether kube-proxy's defaults for a cluster have no say: a folder, and nothing else.
     fn is_standalone(&self) -> bool {
         self.manifests.is_some() && self.config.is_none()

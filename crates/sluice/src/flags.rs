@@ -12,6 +12,8 @@ mod logging;
 mod servers;
 mod value;
 
+use std::collections::BTreeMap;
+
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use sluice_config::{KubeProxyConfiguration, Problem};
@@ -138,6 +140,20 @@ impl Flags {
     /// Whether a flag was given.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(flag, _)| flag.name == name)
+    }
+
+    /// Every flag with its values, by name.
+    pub(crate) fn given(&self) -> BTreeMap<String, String> {
+        let given = self.0.iter();
+        given
+            .map(|(flag, values)| (flag.name.to_owned(), values.join(",")))
+            .collect()
+    }
+
+    /// Whether a flag about one of these fields was given.
+    pub(crate) fn are_about(&self, field: &str) -> bool {
+        let mut fields = self.0.iter().flat_map(|(flag, _)| flag.fields);
+        fields.any(|it| it.starts_with(field))
     }
 
     /// The names of those that a configuration file makes void.

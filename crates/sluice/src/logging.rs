@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 
 use sluice_config::LogFormat;
 use tracing::Level;
@@ -9,19 +10,36 @@ use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Begins to log. `verbosity` is kube-proxy's `-v`.
-pub(crate) fn start(verbosity: u32, format: LogFormat) {
+static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
+
+/// Logs more or less from now on.
+pub(crate) fn set_verbosity(verbosity: u32) {
+    if let Some(handle) = FILTER.get() {
+        // It fails only when there is no log any more.
+        let _ = handle.reload(filter(verbosity));
+    }
+}
+
+fn filter(verbosity: u32) -> Targets {
     let level = match verbosity {
         0..=3 => Level::INFO,
         4..=5 => Level::DEBUG,
         6.. => Level::TRACE,
     };
     // The HTTP library's own details help nobody here.
-    let filter = Targets::new()
+    Targets::new()
         .with_default(Level::WARN)
-        .with_target("sluice", level);
+        .with_target("sluice", level)
+}
+
+/// Begins to log. `verbosity` is kube-proxy's `-v`.
+pub(crate) fn start(verbosity: u32, format: LogFormat) {
+    let (filter, handle) = reload::Layer::new(filter(verbosity));
+    // A second start would be a mistake of this program; the first one counts.
+    let _ = FILTER.set(handle);
     let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     let colour = io::stderr().is_terminal() && !plain;
     // A log that nobody reads any more is no reason to panic.

@@ -1,39 +1,45 @@
 //! `sluice proxy`: puts the parts of the node agent together.
 
-use std::collections::BTreeMap;
+mod machine;
+mod pages;
+mod reload;
+mod source;
+
 use std::fs;
 use std::panic;
 use std::path::Path;
 use std::process::{self, ExitCode};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sluice_agent::addresses::Addresses;
 use sluice_agent::drift::Drift;
-use sluice_agent::metrics::{BuildInfo, Identity, Metrics, Mode};
-use sluice_agent::sysctl::{self, ConntrackSettings};
+use sluice_agent::metrics::Metrics;
 use sluice_agent::{
-    Agent, HEALTH_TIMEOUT, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken,
-    Server, Wires, conntrack, health_checks, preflight, privileges, takeover,
+    Agent, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server, Wires,
+    conntrack, health_checks, preflight, takeover,
 };
-use sluice_config::{ConntrackLimits, KubeProxyConfiguration, encode};
+use sluice_config::{Effective, KubeProxyConfiguration, encode};
+use sluice_core::announcement::Announcement;
+use sluice_core::model::ObjectKey;
 use sluice_nftables::{Nftables, TABLE};
 use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;
-use crate::config::{self, Source};
-use crate::config_watch::{self, Reload};
+use crate::config::{self, ProxyConfig, Source};
+use crate::config_watch;
 use crate::logging;
 use crate::render::print;
 
 /// Runs until it is told to stop.
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
-    if let Some(file) = &args.write_config_to {
-        return write_config(&args.node.configuration()?, file);
+    let file = args.node.configuration()?;
+    if let Some(path) = &args.write_config_to {
+        return write_config(&file, path);
     }
     let host_name = config::host_name();
     let config = args.validate(&host_name)?;
@@ -41,42 +47,26 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     logging::start(effective.verbosity, effective.log_format);
     config.node.warnings.iter().for_each(|it| warn!("{it}"));
     end_on_panic();
+    machine::prepare(args, &config)?;
     if args.init_only {
-        sysctl::apply(&conntrack_settings(&effective.conntrack))?;
+        info!("the machine is prepared");
         return Ok(ExitCode::SUCCESS);
     }
-    let Source::Folder(manifests) = &config.node.source else {
-        bail!(
-            "{} is not built yet; use --manifests DIR",
-            config.node.source
-        );
-    };
     preflight::check_capability()?;
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
     let mut backend = open_backend()?;
-    preflight::report();
     let config_file = args.node.config.as_deref();
-    give_up_privileges(&[Some(&**manifests), config_file]);
-    if effective.mode_is_default {
-        info!(
-            "no proxy mode is set: nftables, with the periods and masquerading of the iptables \
-             section; NodePorts answer on every address unless nodePortAddresses says otherwise"
-        );
-    }
-    // Runbooks look for this line of kube-proxy's.
-    info!("Using {} Proxier", effective.mode);
+    machine::give_up_privileges(&[source::files(&config.node.source), config_file]);
+    say_hello(&config);
 
-    // A folder may have Services and no Node.
-    let node = NodeObject::Optional;
-    let health = Health::new(HEALTH_TIMEOUT, node, Instant::now(), Timestamp::now());
-    let health = Arc::new(health);
-    let metrics = Arc::new(Metrics::new(&identity()));
+    let node_name = config.node.settings.node_name.clone();
+    let health = Arc::new(health(&config));
+    let metrics = Arc::new(Metrics::new(&pages::identity(&file)));
     let counter = metrics.clone();
     backend.on_exchange(move |it| counter.netlink_request(it.sent, it.received, it.elapsed));
     let (health_checks, health_check_servers) = health_checks();
-    // The log and the status say it too; a folder has nobody else to tell.
-    let (announce, _) = mpsc::channel();
+    let (announce, announcements) = mpsc::channel();
     let (sender, inputs) = mpsc::channel();
     let (port_id, generation) = (backend.port_id(), backend.generation());
     let watcher = sender.clone();
@@ -94,102 +84,82 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let server = Server {
         socket: config.socket.clone(),
         health_address: effective.health_address,
-        metrics: None,
+        metrics: pages::metrics_server(effective, &file, args.node.flags.given()),
         port_taken: match effective.bind_address_hard_fail {
             true => PortTaken::Fail,
             false => PortTaken::Retry,
         },
-        node_name: config.node.settings.node_name.clone(),
+        node_name: node_name.clone(),
     };
+    // The first to be told, if anybody listens.
+    let _ = announce.send(starting(&node_name));
     let wires = Wires {
         health,
-        metrics,
+        metrics: metrics.clone(),
         health_checks: health_check_servers,
         announce,
         inputs: sender.clone(),
     };
     let _served = server.start(lock, wires)?;
     let _addresses = Addresses::follow(sender.clone())?;
-    let restart = Arc::new(OnceLock::new());
-    let (stop, why) = (sender.clone(), restart.clone());
-    let reloaded = move |reload| reloaded(&reload, &stop, &why);
-    let watched = config_watch::watch(args, &host_name, &config, reloaded);
+    let mut reload = reload::Reloading::new(sender.clone(), effective.clone());
+    let restart = reload.restart();
+    let watched = config_watch::watch(args, &host_name, &config, move |it| reload.hear(it));
     let _config = watched.context("watch the configuration")?;
-    let sink = move |events| {
-        // The agent has stopped; the process is about to end.
-        let _ = sender.send(Input::Events(events));
-    };
-    let _watch = sluice_source::watch(manifests, sink)?;
-    let settings = config.node.settings;
+    let from = &config.node.source;
+    let _source = source::start(from, &node_name, sender, announcements, &metrics)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
-        node = &*settings.node_name,
-        mode = "nftables",
-        source = %config.node.source,
+        node = &*node_name,
+        mode = effective.mode.name(),
+        source = %from,
         "started"
     );
-    Agent::new("nftables", settings, backend, config.periods, outputs).run(&inputs);
+    let settings = config.node.settings.clone();
+    let mode = effective.mode.name();
+    Agent::new(mode, settings, backend, config.periods, outputs).run(&inputs);
     match restart.get() {
         Some(why) => bail!("{why}: start again"),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// What a changed configuration file does. Like kube-proxy the agent ends when it says something
-/// else, for its supervisor to start it again; the rules stay meanwhile.
-fn reloaded(reload: &Reload, stop: &Sender<Input>, restart: &OnceLock<String>) {
-    let why = match reload {
-        Reload::Invalid(error) => {
-            let error = format!("{error:#}");
-            warn!(error, "the changed configuration is not used");
-            return;
-        }
-        Reload::Apply(config) => {
-            config.node.warnings.iter().for_each(|it| warn!("{it}"));
-            "the configuration has changed".to_owned()
-        }
-        Reload::Restart(fields) => {
-            format!("the configuration has changed: {}", fields.join(", "))
-        }
+fn say_hello(config: &ProxyConfig) {
+    let effective = &config.node.effective;
+    if effective.mode_is_default {
+        info!(
+            "no proxy mode is set: nftables, with the periods and masquerading of the iptables \
+             section; NodePorts answer on every address unless nodePortAddresses says otherwise"
+        );
+    }
+    // Runbooks look for this line of kube-proxy's.
+    info!("Using {} Proxier", effective.mode);
+}
+
+/// Behind an API server, a node without its Node object is not part of the cluster; a folder may
+/// have Services and no Node.
+fn health(config: &ProxyConfig) -> Health {
+    let node = match config.node.source {
+        Source::Folder(_) => NodeObject::Optional,
+        Source::ApiServer { .. } => NodeObject::Required,
     };
-    // The first reason is the one that is told, and the agent stops once.
-    if restart.set(why).is_ok() {
-        let _ = stop.send(Input::Stop);
-    }
+    let timeout = unhealthy_after(&config.node.effective);
+    Health::new(timeout, node, Instant::now(), Timestamp::now())
 }
 
-fn identity() -> Identity {
-    let build = BuildInfo {
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        commit: String::new(),
-    };
-    Identity {
-        mode: Mode::Nftables,
-        build,
-        features: BTreeMap::new(),
-    }
+/// Twice the sync period, as kube-proxy.
+fn unhealthy_after(effective: &Effective) -> std::time::Duration {
+    effective.periods.sync.saturating_mul(2)
 }
 
-/// Before the first thread, because capabilities belong to threads.
-fn give_up_privileges(to_read: &[Option<&Path>]) {
-    let to_read: Vec<&Path> = to_read.iter().copied().flatten().collect();
-    let kept = privileges::to_read(privileges::NETLINK, &to_read);
-    if let Err(error) = kept.and_then(|it| privileges::reduce(&it)) {
-        let error = format!("{:#}", anyhow::Error::new(error));
-        warn!(error, "running with more privileges than needed");
-    }
-}
-
-/// The same in the words of the agent, which knows no configuration.
-fn conntrack_settings(limits: &ConntrackLimits) -> ConntrackSettings {
-    ConntrackSettings {
-        max_per_core: limits.max_per_core,
-        min: limits.min,
-        tcp_established: limits.tcp_established,
-        tcp_close_wait: limits.tcp_close_wait,
-        tcp_be_liberal: limits.tcp_be_liberal,
-        udp: limits.udp,
-        udp_stream: limits.udp_stream,
+/// kube-proxy's Event on the Node.
+fn starting(node_name: &Arc<str>) -> Announcement {
+    Announcement {
+        about: ObjectKey::Node(node_name.clone()),
+        is_warning: false,
+        reason: "Starting",
+        action: "StartKubeProxy",
+        note: format!("Starting Sluice {}", env!("CARGO_PKG_VERSION")),
     }
 }
 

@@ -118,6 +118,8 @@ fn start_agent(node: &Node, scratch: &Path) -> anyhow::Result<Agent> {
         "--kubeconfig",
         kubeconfig,
         "--min-sync-period=0s",
+        // The limit belongs to the machine, not to a namespace.
+        "--conntrack-max-per-core=0",
         "--healthz-bind-address=127.0.0.1:10256",
         "--metrics-bind-address=127.0.0.1:10249",
     ];

@@ -1,0 +1,49 @@
+//! Makes the machine fit and gives up what that took, before the first thread.
+
+use std::path::Path;
+
+use anyhow::Context;
+use sluice_agent::sysctl::{self, ConntrackSettings};
+use sluice_agent::{oom, preflight, privileges};
+use sluice_config::ConntrackLimits;
+use tracing::warn;
+
+use crate::cli::ProxyArgs;
+use crate::config::ProxyConfig;
+
+/// Sets what the operator wants of the machine.
+pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<()> {
+    let effective = &config.node.effective;
+    if args.node.asks_for_oom_score() {
+        oom::adjust(effective.oom_score_adj);
+    }
+    if args.init_only || args.node.asks_for_conntrack() {
+        limit_conntrack(&effective.conntrack)?;
+    }
+    Ok(())
+}
+
+/// Sets the kernel's limits of connection tracking.
+pub(super) fn limit_conntrack(limits: &ConntrackLimits) -> anyhow::Result<()> {
+    let settings = ConntrackSettings {
+        max_per_core: limits.max_per_core,
+        min: limits.min,
+        tcp_established: limits.tcp_established,
+        tcp_close_wait: limits.tcp_close_wait,
+        tcp_be_liberal: limits.tcp_be_liberal,
+        udp: limits.udp,
+        udp_stream: limits.udp_stream,
+    };
+    sysctl::apply(&settings).context("set the limits of connection tracking")
+}
+
+/// Capabilities belong to threads, so this comes before the first.
+pub(super) fn give_up_privileges(to_read: &[Option<&Path>]) {
+    preflight::report();
+    let to_read: Vec<&Path> = to_read.iter().copied().flatten().collect();
+    let kept = privileges::to_read(privileges::NETLINK, &to_read);
+    if let Err(error) = kept.and_then(|it| privileges::reduce(&it)) {
+        let error = format!("{:#}", anyhow::Error::new(error));
+        warn!(error, "running with more privileges than needed");
+    }
+}

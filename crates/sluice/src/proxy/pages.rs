@@ -1,0 +1,55 @@
+//! What the metrics server says beside the metrics.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use sluice_agent::metrics::{BuildInfo, Feature, Identity, Mode};
+use sluice_agent::{MetricsServer, Profiling};
+use sluice_config::{Effective, KubeProxyConfiguration};
+
+use crate::logging;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What this process is.
+pub(super) fn identity(config: &KubeProxyConfiguration) -> Identity {
+    let features = config.feature_gates.iter();
+    let features = features.map(|(name, enabled)| {
+        let feature = Feature {
+            stage: String::new(),
+            enabled: *enabled,
+        };
+        (name.clone(), feature)
+    });
+    Identity {
+        mode: Mode::Nftables,
+        build: BuildInfo {
+            version: VERSION.to_owned(),
+            commit: String::new(),
+        },
+        features: features.collect(),
+    }
+}
+
+/// The metrics server, where the configuration asks for one.
+pub(super) fn metrics_server(
+    effective: &Effective,
+    config: &KubeProxyConfiguration,
+    flags: BTreeMap<String, String>,
+) -> Option<MetricsServer> {
+    let profiling = || Profiling {
+        set_verbosity: Box::new(|text| {
+            let verbosity = text.parse().map_err(|_| format!("{text:?} is no level"))?;
+            logging::set_verbosity(verbosity);
+            Ok(())
+        }),
+    };
+    Some(MetricsServer {
+        address: effective.metrics_address?,
+        mode: Mode::Nftables,
+        config: json!({ "kubeproxy.config.k8s.io": config }),
+        flags,
+        version: VERSION.to_owned(),
+        profiling: effective.profiling.then(profiling),
+    })
+}
