@@ -116,6 +116,11 @@ impl AttrWriter {
         self.bytes(kind, &[value]);
     }
 
+    /// Writes a 16-bit number in host order.
+    pub fn u16_ne(&mut self, kind: u16, value: u16) {
+        self.bytes(kind, &value.to_ne_bytes());
+    }
+
     /// Writes a 16-bit number in network order.
     pub fn u16_be(&mut self, kind: u16, value: u16) {
         self.bytes(kind, &value.to_be_bytes());
@@ -176,6 +181,12 @@ impl<'a> Attr<'a> {
     #[must_use]
     pub fn u8(&self) -> Option<u8> {
         self.value.first().copied()
+    }
+
+    /// A 16-bit number in host order.
+    #[must_use]
+    pub fn u16_ne(&self) -> Option<u16> {
+        self.value.first_chunk().map(|it| u16::from_ne_bytes(*it))
     }
 
     /// A 16-bit number in network order.

@@ -1,5 +1,6 @@
 //! Netlink for a service proxy: nf_tables transactions, conntrack entries and the machine's
-//! addresses, spoken by hand.
+//! addresses, spoken by hand; of ipset, IPVS and interfaces, what it takes to remove those of
+//! another proxy.
 //!
 //! This crate knows no Kubernetes. It encodes nfnetlink messages into one buffer, sends the
 //! buffer with one system call, and says which of the caller's objects the kernel refused. It
@@ -13,6 +14,8 @@
 //! Notice ◀── Monitor ◀── multicast group nftables, less our own port ids
 //! Flow ◀──flows── Conntrack ──delete──▶ kernel
 //! Address ◀──addresses── kernel;  Wake ◀── rtnetlink::Monitor ◀── multicast groups of rtnetlink
+//! names, members ◀── ipset::Sets ──destroy──▶ kernel
+//! VirtualServer ◀── ipvs::Ipvs ──delete──▶ kernel
 //! ```
 //!
 //! # Invariants
@@ -26,6 +29,8 @@
 
 pub mod attr;
 pub mod conntrack;
+pub mod ipset;
+pub mod ipvs;
 pub mod message;
 pub mod nftables;
 mod request;

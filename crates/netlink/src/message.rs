@@ -1,7 +1,9 @@
 //! Netlink messages with the nfnetlink header, and the kernel's answer to one.
 //!
 //! `nlmsghdr { u32 length, u16 type, u16 flags, u32 sequence, u32 port }` in host order, then
-//! `nfgenmsg { u8 family, u8 version, u16 resource (network order) }`, then attributes.
+//! `nfgenmsg { u8 family, u8 version, u16 resource (network order) }`, then attributes. The header
+//! of generic netlink, `genlmsghdr { u8 command, u8 version, u16 reserved }`, has the same shape
+//! with the command in place of the family; rtnetlink's are longer and begin with the family.
 
 use nix::errno::Errno;
 

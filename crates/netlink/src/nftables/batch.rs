@@ -154,6 +154,14 @@ impl Batch {
         self.within(tag, scope, uapi::NFT_MSG_NEWRULE, flags, |it| rule.put(it));
     }
 
+    /// Removes one rule, by the number that [`super::Jump`] has; refused when it is gone.
+    pub fn delete_rule(&mut self, tag: u32, scope: Scope<'_>, chain: &str, handle: u64) {
+        self.within(tag, scope, uapi::NFT_MSG_DELRULE, 0, |it| {
+            it.string(uapi::NFTA_RULE_CHAIN, chain);
+            it.u64_be(uapi::NFTA_RULE_HANDLE, handle);
+        });
+    }
+
     /// Adds a set or map. One that exists with other properties is refused.
     pub fn add_set(&mut self, tag: u32, scope: Scope<'_>, set: &Set, create: Create) {
         self.sets += 1;

@@ -6,6 +6,7 @@ mod batch;
 mod connection;
 mod expr;
 mod generation;
+mod jump;
 mod monitor;
 mod object;
 mod observe;
@@ -19,6 +20,7 @@ pub use batch::{Batch, Create};
 pub use connection::{CommitError, Connection, Exchange, Failure};
 pub use expr::{CmpOp, CtKey, DynsetOp, Expr, FibAddress, MetaKey, NatKind, PayloadBase, Reject};
 pub use generation::Generation;
+pub use jump::Jump;
 pub use monitor::{Change, ChangeKind, Monitor, Notice, Wake};
 pub use object::{
     Chain, ChainKind, Element, ElementData, ElementRef, Hook, HookPoint, Policy, Rule, Set,

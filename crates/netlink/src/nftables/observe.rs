@@ -149,7 +149,7 @@ impl Connection {
     }
 
     /// Lists objects whose first attribute is the table's name.
-    fn within(
+    pub(super) fn within(
         &mut self,
         operation: &'static str,
         scope: Scope<'_>,

@@ -63,6 +63,7 @@ pub const NFTA_CHAIN_TYPE: u16 = 7;
 pub const NFTA_CHAIN_USERDATA: u16 = 12;
 pub const NFTA_RULE_TABLE: u16 = 1;
 pub const NFTA_RULE_CHAIN: u16 = 2;
+pub const NFTA_RULE_HANDLE: u16 = 3;
 pub const NFTA_RULE_EXPRESSIONS: u16 = 4;
 pub const NFTA_RULE_USERDATA: u16 = 7;
 

@@ -90,7 +90,7 @@ pub fn addresses() -> Result<Vec<Address>, RequestError> {
     attempt()
 }
 
-fn open() -> Result<Socket, SocketError> {
+pub(super) fn open() -> Result<Socket, SocketError> {
     Socket::subscribed(nix::sys::socket::SockProtocol::NetlinkRoute, 0, &mut [])
 }
 

@@ -11,3 +11,4 @@ mod netns;
 mod nft;
 mod objects;
 mod rtnetlink;
+mod strangers;
