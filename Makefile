@@ -1,7 +1,7 @@
 # The menu. `make test` and `make demo` install what they need.
 SHELL := /bin/bash
 CARGO ?= cargo
-PACKAGES := nftables conntrack iproute2 procps
+PACKAGES := nftables conntrack iproute2 procps iptables ipset
 # For packages and for the tests of deploy/.
 DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db python3-venv strace systemd
 DEBIAN := $(shell command -v apt-get 2>/dev/null)

@@ -22,7 +22,8 @@
 //! # Invariants
 //!
 //! - Nothing is written before the source has delivered its first complete list.
-//! - Nothing polls: without input the process sleeps until its next sync is due.
+//! - Nothing polls: without input the process sleeps until its next sync is due. Only [`takeover`]
+//!   looks once a minute whether a kube-proxy has come back.
 //! - Service ports that changed are remembered until a sync that contained them succeeded.
 //! - No thread but the agent's touches its rules, and nothing can make that thread wait except
 //!   the kernel: servers, cleanup and logs are elsewhere.

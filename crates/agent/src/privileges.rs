@@ -3,7 +3,7 @@
 //! | what | privilege | when |
 //! | --- | --- | --- |
 //! | rules, conntrack entries, socket buffers | `CAP_NET_ADMIN` | always |
-//! | `iptables-legacy` | `CAP_NET_RAW` beside it | always, in modes that call it |
+//! | `iptables-legacy` | `CAP_NET_RAW` beside it | always, in modes that call it, and where a kube-proxy may have left legacy rules |
 //! | sysctls, a lower `oom_score_adj` | root, `CAP_SYS_RESOURCE` | only before |
 //! | servers on ports below 1024 | `CAP_NET_BIND_SERVICE` | not kept: no default and no health check node port is one |
 //!

@@ -1,66 +1,182 @@
-//! Follows a kube-proxy on the same node.
+//! Follows a kube-proxy on the same node: removes what it left, in each of its modes, once our own
+//! rules do the work.
+//!
+//! ```text
+//! nft       tables `kube-proxy` ─────────────────────────┐
+//! ipvs      virtual servers, kube-ipvs0, ipsets ─────────┤
+//! iptables  chains in tables of nf_tables ──┐            ├─▶ Removal: what went, what stays, why
+//!           chains in legacy tables ────────┴─ teardown ─┘
+//! ```
+//!
+//! Why ours first and theirs after: a connection is translated by whoever sees its first packet,
+//! at the same priority in both, and the other then finds an address that is no Service's.
+//! Translations are kept in conntrack, so connections outlive the rules that made them. Both
+//! masquerade by the same mark. What kube-proxy rejects or drops meanwhile has no endpoints in
+//! its eyes, which are minutes old at most.
+//!
+//! # Invariants
+//!
+//! - Rules, chains, sets and virtual servers of others stay as they are, also in the same tables.
+//! - What cannot be removed stops nothing else from being removed.
+//! - No kernel module is loaded to look for something that then cannot be there.
 
-use sluice_netlink::nftables::{Batch, CommitError, Connection, Family, Scope};
+mod ipvs;
+mod legacy;
+mod names;
+mod nft;
+mod teardown;
+mod watch;
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sluice_netlink::nftables::CommitError;
 use sluice_netlink::{RequestError, SocketError};
 use tracing::{info, warn};
 
 use crate::agent::chain;
+use crate::privileges::{self, Capability};
 
-/// The name of kube-proxy's tables in its nftables mode.
-const KUBE_PROXY: &str = "kube-proxy";
+/// How long connections through IPVS may go on before their virtual servers are removed.
+const DRAIN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// Why the tables of kube-proxy could not be removed.
+/// How often they are counted.
+const DRAIN_PERIOD: Duration = Duration::from_secs(2);
+
+/// Why something of kube-proxy could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoverError {
     /// The kernel could not be reached.
-    #[error("remove the tables of kube-proxy")]
+    #[error("remove what kube-proxy left")]
     Connect(#[source] SocketError),
-    /// The kernel could not be asked which there are.
-    #[error("remove the tables of kube-proxy")]
-    List(#[source] RequestError),
-    /// The kernel did not delete them.
-    #[error("remove the tables of kube-proxy")]
-    Delete(#[source] CommitError),
+    /// The kernel could not be asked, or refused a single thing.
+    #[error("remove what kube-proxy left")]
+    Request(#[source] RequestError),
+    /// The kernel refused a transaction.
+    #[error("remove {what} of kube-proxy")]
+    Commit {
+        /// What was to be removed.
+        what: &'static str,
+        /// The kernel's reason.
+        source: CommitError,
+    },
+    /// A program that belongs to iptables failed.
+    #[error("run {program}: {problem}")]
+    Program {
+        /// Its name.
+        program: String,
+        /// The first line that it complained with, or why it could not be run.
+        problem: String,
+    },
+    /// A file of the kernel could not be read.
+    #[error("read {path}")]
+    Read {
+        /// Which.
+        path: &'static str,
+        /// Why.
+        source: io::Error,
+    },
 }
 
-/// Removes the tables that kube-proxy left, now that ours do the work. What fails is logged:
-/// both sets of rules at once are a nuisance, no reason to stop.
+/// What became of kube-proxy's state.
+#[derive(Debug, Default)]
+pub struct Removal {
+    /// What was removed, as in `table ip kube-proxy`.
+    pub removed: Vec<String>,
+    /// What the operator should know: what stays and why.
+    pub notes: Vec<String>,
+    /// What failed.
+    pub errors: Vec<TakeoverError>,
+}
+
+impl Removal {
+    /// Keeps the success of one step, or its error.
+    fn keep<T: Default>(&mut self, result: Result<T, TakeoverError>) -> T {
+        result.unwrap_or_else(|error| {
+            self.errors.push(error);
+            T::default()
+        })
+    }
+}
+
+/// Removes everything that kube-proxy left, in all of its modes and both families, at once.
+/// Connections through IPVS end; all others go on. Needs nothing but the kernel.
+#[must_use]
+pub fn remove_kube_proxy() -> Removal {
+    let mut removal = Removal::default();
+    nft::remove_tables(&mut removal);
+    // Packets to addresses of kube-ipvs0 are this machine's own, and a chain keeps them away from
+    // what listens here: so the chains go last, and the sets that they mention after them.
+    let flows = ipvs::remove_servers(&mut removal);
+    nft::remove_chains(&mut removal);
+    legacy::remove_chains(&mut removal);
+    ipvs::remove_sets(&mut removal);
+    ipvs::forget(&flows, &mut removal);
+    removal
+}
+
+/// The privileges that [`take_over`] needs here and now.
+#[must_use]
+pub fn needed_privileges() -> &'static [Capability] {
+    match legacy::is_in_use() {
+        true => privileges::IPTABLES,
+        false => privileges::NETLINK,
+    }
+}
+
+/// Removes what kube-proxy left, from a thread of its own, now that our rules do the work; then
+/// looks whether it comes back, and says so once. What fails is logged: both sets of rules at once
+/// are a nuisance, no reason to stop.
 pub fn take_over() {
-    match remove_kube_proxy_tables() {
-        Ok(removed) if removed.is_empty() => {}
-        Ok(removed) => info!(
-            tables = removed.join(", "),
-            "removed the tables of kube-proxy"
-        ),
-        Err(error) => {
-            let error = chain(&error);
-            warn!(
-                error,
-                "tables of kube-proxy stay: its rules and ours both apply"
-            );
-        }
+    let thread = thread::Builder::new().name("takeover".into());
+    if let Err(error) = thread.spawn(run) {
+        warn!(%error, "no thread to remove what kube-proxy left: it stays");
     }
 }
 
-/// Removes the tables of kube-proxy's nftables mode; returns those that were there.
-///
-/// # Errors
-/// [`TakeoverError`]; then all of them are still there.
-pub fn remove_kube_proxy_tables() -> Result<Vec<&'static str>, TakeoverError> {
-    let mut connection = Connection::open().map_err(TakeoverError::Connect)?;
-    let mut batch = Batch::new();
-    let mut removed = Vec::new();
-    for (family, name) in [
-        (Family::Ipv4, "ip kube-proxy"),
-        (Family::Ipv6, "ip6 kube-proxy"),
-    ] {
-        let tables = connection.tables(family).map_err(TakeoverError::List)?;
-        if tables.iter().any(|it| it.name == KUBE_PROXY) {
-            let table = KUBE_PROXY;
-            batch.delete_table(0, Scope { family, table });
-            removed.push(name);
-        }
+fn run() {
+    drain();
+    let removal = remove_kube_proxy();
+    if !removal.removed.is_empty() {
+        let removed = removal.removed.join(", ");
+        info!(removed, "removed what kube-proxy left");
     }
-    connection.commit(&batch).map_err(TakeoverError::Delete)?;
-    Ok(removed)
+    removal.notes.iter().for_each(|it| warn!("{it}"));
+    for error in &removal.errors {
+        let error = chain(error);
+        warn!(error, "rules of kube-proxy stay: they and ours both apply");
+    }
+    if removal.errors.is_empty() {
+        watch::run();
+    }
+}
+
+/// Lets connections through IPVS come to their end: the kernel drops their packets once their
+/// virtual server is gone. New ones are ours already, because our translation comes before IPVS.
+fn drain() {
+    let start = Instant::now();
+    let mut said = false;
+    loop {
+        let open = ipvs::open_connections();
+        if open == 0 {
+            return;
+        }
+        if start.elapsed() >= DRAIN_LIMIT {
+            warn!(
+                connections = open,
+                "connections through kube-proxy's virtual servers still open: cutting them"
+            );
+            return;
+        }
+        if !said {
+            info!(
+                connections = open,
+                limit_seconds = DRAIN_LIMIT.as_secs(),
+                "connections through kube-proxy's virtual servers: waiting for their end"
+            );
+            said = true;
+        }
+        thread::sleep(DRAIN_PERIOD);
+    }
 }

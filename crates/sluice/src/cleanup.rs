@@ -4,30 +4,33 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use sluice_agent::{Lock, preflight, takeover};
+use sluice_agent::takeover::{self, Removal};
+use sluice_agent::{Lock, preflight};
 use sluice_nftables::Nftables;
 
+use crate::error;
 use crate::render::print;
 
-/// Removes our tables, and kube-proxy's if asked; says which.
+/// Removes our tables, and if asked what kube-proxy left in any of its modes; says what. Teardown
+/// goes on after an error, and every error is told.
 pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
     Lock::check(socket).context("stop the agent first, or it puts the rules back")?;
     let ours = Nftables::open().and_then(|mut it| it.cleanup());
-    let theirs = match kube_proxy {
-        true => takeover::remove_kube_proxy_tables(),
-        false => Ok(Vec::new()),
-    };
-    // Teardown goes on; the first error is told after everything was tried.
-    for table in ours
-        .iter()
-        .flatten()
-        .cloned()
-        .chain(theirs.iter().flatten().map(ToString::to_string))
-    {
+    for table in ours.iter().flatten() {
         print(&format!("removed table {table}\n"))?;
     }
-    ours?;
-    theirs?;
-    Ok(ExitCode::SUCCESS)
+    let theirs = match kube_proxy {
+        true => takeover::remove_kube_proxy(),
+        false => Removal::default(),
+    };
+    for what in &theirs.removed {
+        print(&format!("removed {what}\n"))?;
+    }
+    theirs.notes.iter().for_each(|it| error::say(it));
+    let ours = ours.err().map(anyhow::Error::new);
+    let errors = theirs.errors.into_iter().map(anyhow::Error::new);
+    let failed = ours.into_iter().chain(errors);
+    let codes = failed.map(|it| error::report(&it));
+    Ok(codes.last().unwrap_or(ExitCode::SUCCESS))
 }

@@ -163,7 +163,7 @@ pub(crate) struct ProxyArgs {
     )]
     #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
     pub(crate) init_only: bool,
-    /// Remove all rules and exit, as `sluice cleanup`
+    /// Remove all rules, those of kube-proxy too, and exit, as `sluice cleanup --kube-proxy`
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(
         default_value = "false",
@@ -237,7 +237,7 @@ pub(crate) struct CleanupArgs {
     /// Socket of the agent that must not be running
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
-    /// Also remove the tables of kube-proxy's nftables mode
+    /// Also remove what kube-proxy left, in any of its modes
     #[arg(long)]
     pub(crate) kube_proxy: bool,
 }

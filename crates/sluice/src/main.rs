@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Proxy(args) if args.cleanup => cleanup::run(&args.socket, false),
+        Command::Proxy(args) if args.cleanup => cleanup::run(&args.socket, true),
         Command::Proxy(args) => proxy::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -1,0 +1,360 @@
+//! What kube-proxy's ipvs mode left: virtual servers, the interface that has their addresses, and
+//! the ipsets that its rules mention.
+//!
+//! Virtual servers of other programs (a load balancer on this machine) stay: kube-proxy's are those
+//! on an address of its interface, and those that its own sets name.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::if_nametoindex;
+use sluice_netlink::RequestError;
+use sluice_netlink::conntrack::{Conntrack, Flow, Tuple};
+use sluice_netlink::ipset::{Member, Sets};
+use sluice_netlink::ipvs::{Ipvs, VirtualServer};
+use sluice_netlink::rtnetlink::delete_link;
+
+use super::names::{self, Members};
+use super::{Removal, TakeoverError};
+
+/// The virtual servers as text: there when the kernel's module is.
+const SERVERS: &str = "/proc/thread-self/net/ip_vs";
+
+/// The connections of all virtual servers.
+const CONNECTIONS: &str = "/proc/thread-self/net/ip_vs_conn";
+
+/// There when the kernel has ipset; to ask the kernel itself would load it.
+const IPSET_MODULE: &str = "/sys/module/ip_set";
+
+/// `IPPROTO_*` by the names that the kernel prints (`ip_vs_proto_name`).
+const PROTOCOLS: [(&str, u8); 3] = [("TCP", 6), ("UDP", UDP), ("SCTP", 132)];
+
+/// `IPPROTO_UDP`.
+const UDP: u8 = 17;
+
+/// A connection through IPVS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Through {
+    /// As the client sent it.
+    original: Tuple,
+    /// As the real server answers.
+    reply: Tuple,
+    /// Whether it is established and has an end to wait for: datagrams have none.
+    is_open: bool,
+}
+
+impl Through {
+    /// Whether the client may send more. A connection that is over may have left its port to one
+    /// that is ours.
+    fn is_live(&self) -> bool {
+        self.is_open || self.original.protocol == UDP
+    }
+}
+
+/// Whether kube-proxy's interface is there.
+pub(super) fn has_device() -> bool {
+    if_nametoindex(names::DEVICE).is_ok()
+}
+
+/// How many established connections go through virtual servers of kube-proxy; 0 as well when
+/// nobody can say.
+pub(super) fn open_connections() -> usize {
+    if !has_device() {
+        return 0;
+    }
+    let connections = servers().and_then(|it| connections_to(&it));
+    connections.map_or(0, |it| it.iter().filter(|it| it.is_open).count())
+}
+
+/// Removes the virtual servers and the interface; returns the connections that went through them.
+pub(super) fn remove_servers(removal: &mut Removal) -> Vec<Through> {
+    let result = servers();
+    let servers = removal.keep(result);
+    let result = connections_to(&servers);
+    let connections = removal.keep(result);
+    let result = delete_servers(&servers);
+    match removal.keep(result) {
+        0 => {}
+        count => removal.removed.push(format!("{count} virtual servers")),
+    }
+    if has_device() {
+        let deleted = delete_link(names::DEVICE).map_err(TakeoverError::Request);
+        if removal.keep(deleted) {
+            let interface = format!("interface {}", names::DEVICE);
+            removal.removed.push(interface);
+        }
+    }
+    connections
+}
+
+/// Removes the ipsets. One that a rule of somebody else mentions stays.
+pub(super) fn remove_sets(removal: &mut Removal) {
+    let result = open_sets();
+    let Some((mut sets, names)) = removal.keep(result) else {
+        return;
+    };
+    let mut count = 0;
+    for name in &names {
+        match sets.destroy(name) {
+            Ok(()) => count += 1,
+            Err(RequestError::Refused { .. }) => {
+                let note = format!("ipset {name} of kube-proxy stays: a rule mentions it");
+                removal.notes.push(note);
+            }
+            Err(error) => removal.errors.push(TakeoverError::Request(error)),
+        }
+    }
+    if count > 0 {
+        removal.removed.push(format!("{count} ipsets"));
+    }
+}
+
+/// Makes the kernel forget connections that lead nowhere any more: the next packet of each is a
+/// new connection's, which our rules translate. An endpoint answers a TCP segment that it does not
+/// know with a reset, which is better news for a client than silence.
+pub(super) fn forget(connections: &[Through], removal: &mut Removal) {
+    if connections.is_empty() {
+        return;
+    }
+    let result = Conntrack::open().map_err(TakeoverError::Connect);
+    let result = result.and_then(|mut conntrack| {
+        let mut live = connections.iter().filter(|it| it.is_live());
+        live.try_for_each(|it| {
+            let flow = Flow {
+                original: it.original,
+                reply: it.reply,
+                id: None,
+                zone: 0,
+            };
+            conntrack.delete(&flow).map_err(TakeoverError::Request)
+        })
+    });
+    removal.keep(result);
+}
+
+/// The virtual servers that are kube-proxy's.
+fn servers() -> Result<BTreeSet<VirtualServer>, TakeoverError> {
+    if !Path::new(SERVERS).exists() {
+        return Ok(BTreeSet::new());
+    }
+    let Some(mut ipvs) = Ipvs::open().map_err(TakeoverError::Request)? else {
+        return Ok(BTreeSet::new());
+    };
+    let all = ipvs.virtual_servers().map_err(TakeoverError::Request)?;
+    let owned = Owned::read()?;
+    Ok(all.into_iter().filter(|it| owned.has(it)).collect())
+}
+
+fn delete_servers(servers: &BTreeSet<VirtualServer>) -> Result<usize, TakeoverError> {
+    if servers.is_empty() {
+        return Ok(0);
+    }
+    let Some(mut ipvs) = Ipvs::open().map_err(TakeoverError::Request)? else {
+        return Ok(0);
+    };
+    let deleted = servers.iter().try_for_each(|it| ipvs.delete(it));
+    deleted.map_err(TakeoverError::Request)?;
+    Ok(servers.len())
+}
+
+/// kube-proxy's ipsets; `None` when the kernel has no ipset.
+fn open_sets() -> Result<Option<(Sets, BTreeSet<String>)>, TakeoverError> {
+    if !Path::new(IPSET_MODULE).exists() {
+        return Ok(None);
+    }
+    let mut sets = Sets::open().map_err(TakeoverError::Connect)?;
+    let mut all = sets.names().map_err(TakeoverError::Request)?;
+    all.retain(|it| names::is_set(it));
+    Ok(Some((sets, all)))
+}
+
+/// By what the virtual servers of kube-proxy are known.
+#[derive(Debug, Default)]
+struct Owned {
+    /// Addresses of its interface.
+    addresses: BTreeSet<IpAddr>,
+    /// Members of its sets.
+    frontends: BTreeSet<Member>,
+    /// Protocol and port of its NodePorts, on any address.
+    node_ports: BTreeSet<(u8, u16)>,
+}
+
+impl Owned {
+    fn read() -> Result<Self, TakeoverError> {
+        let mut owned = Self {
+            addresses: device_addresses(),
+            ..Self::default()
+        };
+        let Some((mut sets, names)) = open_sets()? else {
+            return Ok(owned);
+        };
+        for name in &names {
+            let kind = names::members(name);
+            if kind == Members::Other {
+                continue;
+            }
+            let members = sets.members(name).map_err(TakeoverError::Request)?;
+            match kind {
+                Members::NodePorts(protocol) => {
+                    let ports = members.iter().filter_map(|it| it.port);
+                    owned.node_ports.extend(ports.map(|it| (protocol, it)));
+                }
+                Members::Frontends => owned.frontends.extend(members),
+                Members::Other => {}
+            }
+        }
+        Ok(owned)
+    }
+
+    fn has(&self, server: &VirtualServer) -> bool {
+        let member = Member {
+            ip: Some(server.ip),
+            port: Some(server.port),
+            protocol: Some(server.protocol),
+        };
+        self.addresses.contains(&server.ip)
+            || self.frontends.contains(&member)
+            || self.node_ports.contains(&(server.protocol, server.port))
+    }
+}
+
+fn device_addresses() -> BTreeSet<IpAddr> {
+    let all = getifaddrs().into_iter().flatten();
+    let here = all.filter(|it| it.interface_name == names::DEVICE);
+    here.filter_map(|it| it.address)
+        .filter_map(|it| {
+            let v4 = it.as_sockaddr_in().map(|it| it.ip().into());
+            v4.or_else(|| it.as_sockaddr_in6().map(|it| it.ip().into()))
+        })
+        .collect()
+}
+
+fn connections_to(servers: &BTreeSet<VirtualServer>) -> Result<Vec<Through>, TakeoverError> {
+    if servers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let path = CONNECTIONS;
+    let text = fs::read_to_string(path).map_err(|source| TakeoverError::Read { path, source })?;
+    Ok(parse(&text, servers))
+}
+
+/// Reads `Pro FromIP FPrt ToIP TPrt DestIP DPrt State Expires` (`ip_vs_conn_seq_show`).
+fn parse(text: &str, servers: &BTreeSet<VirtualServer>) -> Vec<Through> {
+    let connections = text.lines().filter_map(connection);
+    let is_theirs = |it: &Through| {
+        servers.contains(&VirtualServer {
+            ip: it.original.dst,
+            protocol: it.original.protocol,
+            port: it.original.dst_port,
+        })
+    };
+    connections.filter(is_theirs).collect()
+}
+
+fn connection(line: &str) -> Option<Through> {
+    let mut words = line.split_whitespace();
+    let name = words.next()?;
+    let (_, protocol) = PROTOCOLS.into_iter().find(|(it, _)| *it == name)?;
+    let mut end = || Some((address(words.next()?)?, port(words.next()?)?));
+    let ((client, client_port), (server, server_port)) = (end()?, end()?);
+    let (real, real_port) = end()?;
+    let is_open = words.next()? == "ESTABLISHED";
+    let tuple = |src, src_port, dst, dst_port| Tuple {
+        src,
+        dst,
+        protocol,
+        src_port,
+        dst_port,
+    };
+    Some(Through {
+        original: tuple(client, client_port, server, server_port),
+        reply: tuple(real, real_port, client, client_port),
+        is_open,
+    })
+}
+
+/// Eight hexadecimal digits, or an IPv6 address in full.
+fn address(text: &str) -> Option<IpAddr> {
+    match text.contains(':') {
+        true => text.trim_matches(['[', ']']).parse().ok(),
+        false => Some(Ipv4Addr::from(u32::from_str_radix(text, 16).ok()?).into()),
+    }
+}
+
+fn port(text: &str) -> Option<u16> {
+    u16::from_str_radix(text, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(ip: &str, protocol: u8, port: u16) -> VirtualServer {
+        let ip = ip.parse().unwrap();
+        VirtualServer { ip, protocol, port }
+    }
+
+    #[test]
+    fn connections_of_known_servers_are_read() {
+        let text = "\
+Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData
+TCP 0AF40005 9C40 0A60000A 0050 0AF40002 1F90 ESTABLISHED     899
+TCP 0AF40005 9C41 0A60000A 0050 0AF40002 1F90 TIME_WAIT        60
+TCP 0AF40005 9C42 0A60000B 0050 0AF40002 1F90 ESTABLISHED     899
+UDP fd00:0000:0000:0000:0000:0000:0000:0005 9C40 fd00:0000:0000:0000:0000:0000:0000:000a 0035 \
+fd00:0000:0000:0000:0000:0000:0000:0002 14E9 UDP             299
+TCP bad line
+";
+        let servers = BTreeSet::from([server("10.96.0.10", 6, 80), server("fd00::a", 17, 53)]);
+        let found = parse(text, &servers);
+        let shown = found.iter().map(|it| {
+            let Through {
+                original,
+                reply,
+                is_open,
+            } = it;
+            format!(
+                "{} {} {} {is_open}",
+                original.src_port, original.dst, reply.src
+            )
+        });
+        assert_eq!(
+            shown.collect::<Vec<_>>(),
+            [
+                "40000 10.96.0.10 10.244.0.2 true",
+                "40001 10.96.0.10 10.244.0.2 false",
+                "40000 fd00::a fd00::2 false",
+            ]
+        );
+    }
+
+    #[test]
+    fn servers_of_others_are_not_kube_proxys() {
+        let owned = Owned {
+            addresses: BTreeSet::from(["10.96.0.10".parse().unwrap()]),
+            frontends: BTreeSet::from([Member {
+                ip: Some("203.0.113.5".parse().unwrap()),
+                port: Some(80),
+                protocol: Some(6),
+            }]),
+            node_ports: BTreeSet::from([(6, 30080)]),
+        };
+        for theirs in [
+            server("10.96.0.10", 17, 53),
+            server("203.0.113.5", 6, 80),
+            server("192.168.0.1", 6, 30080),
+        ] {
+            assert!(owned.has(&theirs), "{theirs}");
+        }
+        for others in [
+            server("203.0.113.5", 6, 443),
+            server("203.0.113.9", 6, 80),
+            server("192.168.0.1", 17, 30080),
+        ] {
+            assert!(!owned.has(&others), "{others}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What kube-proxy left in legacy tables, which only the programs of iptables can change: their
+//! interface takes and gives whole tables as blobs of all extensions' private structures.
+
+mod save;
+
+use std::fs;
+use std::io::{self, Write};
+use std::process::{Command, Output, Stdio};
+
+use super::names;
+use super::teardown::{self, Cleared};
+use super::{Removal, TakeoverError};
+use save::Saved;
+
+/// Tables of iptables in which kube-proxy has chains.
+const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
+
+/// Seconds that a program waits for the lock of the legacy tables.
+const LOCK_SECONDS: &str = "30";
+
+/// How often a table is read again because somebody changed it meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// One family's tables and programs.
+struct Family {
+    /// As in `ip nat`.
+    word: &'static str,
+    /// Lists the tables that exist. To ask for others would make them.
+    tables: &'static str,
+    /// Programs that may be iptables for legacy tables, without `-save` and `-restore`.
+    programs: [&'static str; 2],
+}
+
+const FAMILIES: [Family; 2] = [
+    Family {
+        word: "legacy ip",
+        tables: "/proc/thread-self/net/ip_tables_names",
+        programs: ["iptables-legacy", "iptables"],
+    },
+    Family {
+        word: "legacy ip6",
+        tables: "/proc/thread-self/net/ip6_tables_names",
+        programs: ["ip6tables-legacy", "ip6tables"],
+    },
+];
+
+/// Removes kube-proxy's chains from legacy tables, as far as there are tables and programs.
+pub(super) fn remove_chains(removal: &mut Removal) {
+    for family in &FAMILIES {
+        let result = family.present();
+        let tables = removal.keep(result);
+        if tables.is_empty() {
+            continue;
+        }
+        let Some(program) = family.program() else {
+            removal.notes.push(family.missing(&tables));
+            continue;
+        };
+        for table in tables {
+            let result = clear(program, table);
+            if let Some(cleared) = removal.keep(result) {
+                cleared.report(&format!("{} {table}", family.word), removal);
+            }
+        }
+    }
+}
+
+/// Whether there are legacy tables, and programs to change them.
+pub(super) fn is_in_use() -> bool {
+    let in_use =
+        |it: &Family| it.present().is_ok_and(|it| !it.is_empty()) && it.program().is_some();
+    FAMILIES.iter().any(in_use)
+}
+
+/// Whether legacy tables have a chain of kube-proxy's Services; `false` when nobody can say.
+pub(super) fn has_services() -> bool {
+    FAMILIES.iter().any(|family| {
+        let has_nat = family.present().is_ok_and(|it| it.contains(&"nat"));
+        let program = has_nat.then(|| family.program()).flatten();
+        let saved = program.and_then(|it| read(it, "nat").ok());
+        saved.is_some_and(|it| it.chains.iter().any(|it| it == names::SERVICES))
+    })
+}
+
+impl Family {
+    /// The tables that exist and may have chains of kube-proxy.
+    fn present(&self) -> Result<Vec<&'static str>, TakeoverError> {
+        let path = self.tables;
+        let names = match fs::read_to_string(path) {
+            Ok(names) => names,
+            // This kernel has no legacy iptables.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(source) => return Err(TakeoverError::Read { path, source }),
+        };
+        let is_present = |table: &&str| names.lines().any(|it| it == *table);
+        Ok(TABLES.into_iter().filter(is_present).collect())
+    }
+
+    /// The programs that work on legacy tables; `None` when there are none here.
+    fn program(&self) -> Option<&'static str> {
+        self.programs.into_iter().find(|program| {
+            let version = Command::new(format!("{program}-save"))
+                .arg("--version")
+                .output();
+            version.is_ok_and(|it| {
+                let said = String::from_utf8_lossy(&it.stdout).into_owned();
+                // Before 1.8 there was nothing else, and no word for it.
+                it.status.success() && !said.contains("nf_tables")
+            })
+        })
+    }
+
+    fn missing(&self, tables: &[&str]) -> String {
+        let (word, tables) = (self.word, tables.join(", "));
+        let [program, _] = self.programs;
+        format!(
+            "tables {tables} of {word} exist, and no {program}-save to look into them: rules of \
+             kube-proxy there stay; remove them on the host with `kube-proxy --cleanup`, or \
+             `sluice cleanup --kube-proxy` where {program} is installed"
+        )
+    }
+}
+
+/// Removes kube-proxy's chains from one table in one step; `None` when there are none.
+fn clear(program: &str, table: &str) -> Result<Option<Cleared<String>>, TakeoverError> {
+    let mut attempt = 1;
+    loop {
+        let Saved {
+            chains,
+            links,
+            forward_drops,
+        } = read(program, table)?;
+        let Some(done) = teardown::plan(&chains, links) else {
+            return Ok(None);
+        };
+        match restore(program, &save::teardown_text(table, &done)) {
+            Ok(()) => {
+                return Ok(Some(Cleared {
+                    done,
+                    forward_drops,
+                }));
+            }
+            Err(error) if attempt == ATTEMPTS => return Err(error),
+            // Somebody changed the table meanwhile; nothing was written.
+            Err(_) => attempt += 1,
+        }
+    }
+}
+
+fn read(program: &str, table: &str) -> Result<Saved, TakeoverError> {
+    let program = format!("{program}-save");
+    let output = Command::new(&program).args(["-t", table]).output();
+    let output = finished(&program, output)?;
+    Ok(Saved::parse(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn restore(program: &str, text: &str) -> Result<(), TakeoverError> {
+    let program = format!("{program}-restore");
+    let arguments = ["--noflush", "--wait", LOCK_SECONDS];
+    let child = Command::new(&program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let fed = child.and_then(|mut child| {
+        if let Some(mut stdin) = child.stdin.take() {
+            match stdin.write_all(text.as_bytes()) {
+                // It has said why on stderr.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                result => result?,
+            }
+        }
+        child.wait_with_output()
+    });
+    finished(&program, fed).map(drop)
+}
+
+/// The output of a program that succeeded.
+fn finished(program: &str, output: io::Result<Output>) -> Result<Output, TakeoverError> {
+    let problem = match output {
+        Ok(output) if output.status.success() => return Ok(output),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let first = said.lines().find(|it| !it.trim().is_empty());
+            first.map_or_else(
+                || output.status.to_string(),
+                |it| it.escape_debug().to_string(),
+            )
+        }
+        Err(error) => error.to_string(),
+    };
+    let program = program.to_owned();
+    Err(TakeoverError::Program { program, problem })
+}

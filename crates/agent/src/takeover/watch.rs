@@ -1,0 +1,56 @@
+//! Notices a kube-proxy that is still running, or was started again: what was removed comes back.
+//!
+//! This one looks from time to time: kube-proxy's three modes leave three kinds of traces, and the
+//! kernel reports only one of them. A look is a few small questions.
+
+use std::thread;
+use std::time::Duration;
+
+use sluice_netlink::nftables::Connection;
+use tracing::warn;
+
+use super::names;
+use super::{ipvs, legacy, nft};
+
+/// The first look: kube-proxy writes again at its next change.
+const FIRST: Duration = Duration::from_secs(5);
+
+/// kube-proxy itself looks for its rules each `syncPeriod`, half a minute by default.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Looks until there is something to say, says it once, and returns. Nothing is removed again: two
+/// programs that undo each other's work serve nobody.
+pub(super) fn run() {
+    let mut wait = FIRST;
+    loop {
+        thread::sleep(wait);
+        if let Some(sign) = sign() {
+            warn!(
+                sign,
+                "kube-proxy seems to be still running: its rules and ours both apply; stop it, \
+                 then restart sluice to remove what it left"
+            );
+            return;
+        }
+        wait = (wait * 2).min(LONGEST);
+    }
+}
+
+/// What says that kube-proxy is at work; `None` also when nobody can say.
+fn sign() -> Option<String> {
+    if ipvs::has_device() {
+        return Some(format!("interface {}", names::DEVICE));
+    }
+    if let Ok(mut connection) = Connection::open() {
+        for (family, word) in nft::FAMILIES {
+            if nft::has_table(&mut connection, family).unwrap_or_default() {
+                return Some(format!("table {word} {}", names::TABLE));
+            }
+            if nft::has_services(&mut connection, family).unwrap_or_default() {
+                return Some(format!("chain {} of table {word} nat", names::SERVICES));
+            }
+        }
+    }
+    let services = names::SERVICES;
+    legacy::has_services().then(|| format!("chain {services} of legacy iptables"))
+}

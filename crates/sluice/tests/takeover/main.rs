@@ -1,0 +1,7 @@
+//! Following a kube-proxy on a node, and making room for one, under traffic.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod kube_proxy;
+mod moves;
+mod world;

@@ -1,0 +1,217 @@
+//! The moves themselves.
+
+use std::process::Output;
+
+use sluice_lab::require_netns;
+
+use crate::world::{Mode, World, more, unhurt};
+
+const NFT: Mode = Mode::Iptables("nft");
+const LEGACY: Mode = Mode::Iptables("legacy");
+
+/// kube-proxy is stopped, its rules are there, connections go through them. Sluice starts.
+#[track_caller]
+fn move_in(mode: Mode, flavour: &str) {
+    let mut world = World::new();
+    world.install_neighbours(flavour);
+    let neighbours = world.saved(flavour);
+    world.install(mode);
+    assert!(world.has_kube_proxy(mode));
+    let mut sessions = world.sessions();
+    let hammers = world.hammers();
+    world.start();
+    world.until_logged("removed what kube-proxy left");
+    assert!(!world.has_kube_proxy(mode), "{}", world.log());
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    more(&hammers, 50);
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    unhurt(hammers);
+    assert_eq!(world.saved(flavour), neighbours, "rules of others");
+    assert!(!world.log().contains("repairing"), "{}", world.log());
+}
+
+#[test]
+fn after_iptables_nft() {
+    require_netns!();
+    move_in(NFT, "nft");
+}
+
+#[test]
+fn after_iptables_legacy() {
+    require_netns!();
+    move_in(LEGACY, "legacy");
+}
+
+#[test]
+fn after_nftables() {
+    require_netns!();
+    move_in(Mode::Nftables, "nft");
+}
+
+/// kube-proxy starts beside Sluice and syncs; then Sluice is stopped and cleaned up.
+#[track_caller]
+fn move_out(mode: Mode) {
+    let mut world = World::new();
+    world.start();
+    world.until_logged("synced");
+    let mut sessions = world.sessions();
+    let hammers = world.hammers();
+    world.install(mode);
+    more(&hammers, 30);
+    world.stop();
+    let output = world.sluice(&["cleanup"], None);
+    assert_eq!(
+        said(&output),
+        "removed table ip sluice\nremoved table ip6 sluice\n"
+    );
+    assert!(!world.tables().contains("sluice"));
+    assert!(world.has_kube_proxy(mode));
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    more(&hammers, 50);
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    unhurt(hammers);
+}
+
+#[test]
+fn back_to_iptables_nft() {
+    require_netns!();
+    move_out(NFT);
+}
+
+#[test]
+fn back_to_iptables_legacy() {
+    require_netns!();
+    move_out(LEGACY);
+}
+
+#[test]
+fn back_to_nftables() {
+    require_netns!();
+    move_out(Mode::Nftables);
+}
+
+/// What a kube-proxy that nobody stopped writes again is left to it, and told once.
+#[test]
+fn a_kube_proxy_that_goes_on_is_told_and_not_fought() {
+    require_netns!();
+    let mut world = World::new();
+    world.install(NFT);
+    world.start();
+    world.until_logged("removed what kube-proxy left");
+    world.install(NFT);
+    world.until_logged("kube-proxy seems to be still running");
+    assert!(world.has_kube_proxy(NFT));
+    let log = world.log();
+    assert!(!log.contains("repairing"), "{log}");
+    assert!(
+        log.contains("sign=\"chain KUBE-SERVICES of table ip nat\""),
+        "{log}"
+    );
+}
+
+/// All modes at once, then again: nothing is left to do.
+#[test]
+fn cleanup_removes_every_mode_and_says_so() {
+    require_netns!();
+    let world = World::new();
+    world.install_neighbours("nft");
+    let neighbours = world.saved("nft");
+    for mode in [NFT, LEGACY, Mode::Nftables] {
+        world.install(mode);
+    }
+    let sets = "create KUBE-LOOP-BACK hash:ip,port,ip\ncreate KUBE-6-CLUSTER-IP hash:ip,port family \
+                inet6\ncreate KUBE-NODE-PORT-TCP bitmap:port range 0-65535\ncreate theirs hash:ip\n";
+    world.run("ipset", &["restore"], sets);
+    let kept = "sluice: chains of kube-proxy in table ip nat stay, rules of others lead to them: \
+                KUBE-MARK-MASQ";
+    let output = world.sluice(&["cleanup", "--kube-proxy"], None);
+    assert_eq!(
+        said(&output),
+        "removed table ip kube-proxy
+removed table ip6 kube-proxy
+removed 11 iptables chains of table ip nat
+removed 6 iptables chains of table ip filter
+removed 1 iptables chains of table ip mangle
+removed 11 iptables chains of table ip6 nat
+removed 6 iptables chains of table ip6 filter
+removed 1 iptables chains of table ip6 mangle
+removed 12 iptables chains of table legacy ip nat
+removed 6 iptables chains of table legacy ip filter
+removed 1 iptables chains of table legacy ip mangle
+removed 12 iptables chains of table legacy ip6 nat
+removed 6 iptables chains of table legacy ip6 filter
+removed 1 iptables chains of table legacy ip6 mangle
+removed 3 ipsets
+"
+    );
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains(kept), "{notes}");
+    assert_eq!(world.saved("nft"), neighbours, "rules of others");
+    assert!(!world.saved("legacy").contains("KUBE"));
+    assert_eq!(world.run("ipset", &["list", "-n"], ""), "theirs\n");
+    for arguments in [&["cleanup", "--kube-proxy"][..], &["proxy", "--cleanup"]] {
+        assert_eq!(said(&world.sluice(arguments, None)), "", "{arguments:?}");
+    }
+}
+
+/// A container image may have no iptables.
+#[test]
+fn without_programs_only_legacy_rules_stay() {
+    require_netns!();
+    let world = World::new();
+    world.install(NFT);
+    let path = Some("/nonexistent");
+    let output = world.sluice(&["proxy", "--cleanup"], path);
+    assert!(said(&output).contains("iptables chains of table ip nat"));
+    assert_eq!(output.stderr, b"");
+    assert!(!world.has_kube_proxy(NFT));
+    world.install(LEGACY);
+    let output = world.sluice(&["cleanup", "--kube-proxy"], path);
+    assert_eq!(said(&output), "");
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    let [four, six] = ["iptables", "ip6tables"].map(|it| format!("no {it}-legacy-save to look"));
+    assert!(notes.contains(&four) && notes.contains(&six), "{notes}");
+    assert!(world.has_kube_proxy(LEGACY));
+}
+
+/// An element of a map may lead to a chain as well; the kernel then refuses to delete it.
+#[test]
+fn a_chain_in_a_map_of_others_stays_and_the_rest_goes() {
+    require_netns!();
+    let world = World::new();
+    world.install(NFT);
+    let map = "add map ip nat theirs { type inet_service : verdict; }\n\
+               add element ip nat theirs { 80 : jump KUBE-NODEPORTS }\n";
+    world.run("nft", &["-f", "-"], map);
+    let output = world.sluice(&["cleanup", "--kube-proxy"], None);
+    assert!(said(&output).contains("removed 11 iptables chains of table ip nat"));
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("lead to them: KUBE-NODEPORTS"), "{notes}");
+    assert!(!world.has_kube_proxy(NFT));
+}
+
+/// What kube-proxy accepted in `FORWARD` is dropped where the policy says so; that must be told.
+#[test]
+fn a_policy_that_drops_is_told() {
+    require_netns!();
+    let world = World::new();
+    for flavour in ["nft", "legacy"] {
+        world.install(Mode::Iptables(flavour));
+        let program = format!("iptables-{flavour}");
+        world.run(&program, &["-P", "FORWARD", "DROP"], "");
+    }
+    let output = world.sluice(&["cleanup", "--kube-proxy"], None);
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    for table in ["ip", "legacy ip"] {
+        let note = format!("table {table} filter: the policy of FORWARD is DROP");
+        assert!(notes.contains(&note), "{notes}");
+    }
+}
+
+/// What a command that succeeded printed.
+#[track_caller]
+fn said(output: &Output) -> String {
+    let problem = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{problem}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
