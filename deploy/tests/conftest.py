@@ -19,6 +19,8 @@ PACKAGE = REPO / "target/package"
 SLUICE = PACKAGE / "sluice"
 DEB = PACKAGE / "sluice.deb"
 EXAMPLES = REPO / "examples"
+# The table's size belongs to the machine, not to a namespace: a test must not change it.
+KEEP_SIZE = "--conntrack-max-per-core=0"
 # Of the image's ordinary user.
 NONROOT = 65532
 # Longest wait for anything; machines of others are slow.
@@ -199,3 +201,21 @@ def container(root, netns, privileged=False):
         check(LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
     return prepare
+
+
+@pytest.fixture
+def image(root, tmp_path):
+    """The root of the image, with a place for /proc and the examples as manifests."""
+    folder = tmp_path / "image"
+    folder.mkdir()
+    run(DEPLOY / "image/rootfs", SLUICE, folder)
+    (folder / "proc").mkdir()
+    manifests = folder / "manifests"
+    manifests.mkdir()
+    for example in EXAMPLES.glob("*.yaml"):
+        (manifests / example.name).write_text(example.read_text())
+    return folder
+
+
+def start(image, netns, *args, program="/usr/local/bin/sluice", **kwargs):
+    return Agent([program, *args], preexec_fn=container(image, netns, **kwargs))

@@ -9,30 +9,9 @@ import pytest
 import yaml
 
 from conftest import (
-    CAP_NET_ADMIN, DEPLOY, EXAMPLES, NONROOT, REPO, SLUICE, TOOLS, Agent, by_kind, container,
-    documents, http, inside, ruleset, run,
+    CAP_NET_ADMIN, DEPLOY, EXAMPLES, KEEP_SIZE, NONROOT, REPO, SLUICE, TOOLS, by_kind, documents, http,
+    inside, ruleset, run, start,
 )
-
-# The table's size belongs to the machine, not to a namespace: a test must not change it.
-KEEP_SIZE = "--conntrack-max-per-core=0"
-
-
-@pytest.fixture
-def image(root, tmp_path):
-    """The root of the image, with a place for /proc and the examples as manifests."""
-    folder = tmp_path / "image"
-    folder.mkdir()
-    run(DEPLOY / "image/rootfs", SLUICE, folder)
-    (folder / "proc").mkdir()
-    manifests = folder / "manifests"
-    manifests.mkdir()
-    for example in EXAMPLES.glob("*.yaml"):
-        (manifests / example.name).write_text(example.read_text())
-    return folder
-
-
-def start(image, netns, *args, program="/usr/local/bin/sluice", **kwargs):
-    return Agent([program, *args], preexec_fn=container(image, netns, **kwargs))
 
 
 def test_dockerfile_lints():
