@@ -173,6 +173,9 @@ pub struct Set {
     /// other: the kernel refuses one without the other (`nf_tables_newset`), also when the key is
     /// a concatenation that is looked up as a whole.
     pub field_lengths: Vec<u32>,
+    /// Every element counts the packets that were looked up and found it; the kernel gives a
+    /// counter to each element that is added.
+    pub counter: bool,
     /// Descriptions for `nft` (`typeof`), in the format of [`super::push_tlv`], without comment.
     pub userdata: Vec<u8>,
     /// Shown by `nft list`; cut at 127 bytes.
@@ -194,6 +197,8 @@ pub struct ElementRef<'a> {
     pub timeout_ms: Option<u64>,
     /// Shown by `nft list`; cut at 127 bytes.
     pub comment: Option<&'a str>,
+    /// Packets that found it, in sets with [`Set::counter`]; never written.
+    pub packets: Option<u64>,
 }
 
 /// The data of a map element.
@@ -239,6 +244,7 @@ impl Element {
             interval_end: self.interval_end,
             timeout_ms: self.timeout_ms,
             comment: self.comment.as_deref(),
+            packets: None,
         }
     }
 }

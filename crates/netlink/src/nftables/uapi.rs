@@ -79,6 +79,7 @@ pub const NFTA_SET_DESC: u16 = 9;
 pub const NFTA_SET_ID: u16 = 10;
 pub const NFTA_SET_TIMEOUT: u16 = 11;
 pub const NFTA_SET_USERDATA: u16 = 13;
+pub const NFTA_SET_EXPR: u16 = 17;
 pub const NFTA_SET_DESC_SIZE: u16 = 1;
 pub const NFTA_SET_DESC_CONCAT: u16 = 2;
 pub const NFTA_SET_FIELD_LEN: u16 = 1;
@@ -92,6 +93,7 @@ pub const NFTA_SET_ELEM_DATA: u16 = 2;
 pub const NFTA_SET_ELEM_FLAGS: u16 = 3;
 pub const NFTA_SET_ELEM_TIMEOUT: u16 = 4;
 pub const NFTA_SET_ELEM_USERDATA: u16 = 6;
+pub const NFTA_SET_ELEM_EXPR: u16 = 7;
 pub const NFTA_SET_ELEM_KEY_END: u16 = 10;
 
 /// Bits of `NFTA_SET_ELEM_FLAGS`.
@@ -166,6 +168,8 @@ pub const NFTA_NG_DREG: u16 = 1;
 pub const NFTA_NG_MODULUS: u16 = 2;
 pub const NFTA_NG_TYPE: u16 = 3;
 pub const NFTA_NG_OFFSET: u16 = 4;
+/// Name of the expression that counts.
+pub const COUNTER: &str = "counter";
 pub const NFTA_COUNTER_BYTES: u16 = 1;
 pub const NFTA_COUNTER_PACKETS: u16 = 2;
 

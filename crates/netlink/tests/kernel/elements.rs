@@ -118,6 +118,38 @@ fn values_read_back() {
 }
 
 #[test]
+fn counters_are_read_where_there_are_any() {
+    let set = |name: &str, counter| Set {
+        name: name.into(),
+        key_type: 7,
+        key_length: 4,
+        counter,
+        ..Set::default()
+    };
+    netns::run(move || {
+        let mut connection = netns::commit(|batch| {
+            for (name, counter) in [("counted", true), ("plain", false)] {
+                batch.add_set(1, SCOPE, &set(name, counter), Create::New);
+                let element = element(&[10, 0, 0, 1], None, None);
+                batch.add_element(2, SCOPE, name, &element.as_ref(), Create::New);
+            }
+        });
+        let later = "add element ip t counted { 10.0.0.2 counter packets 7 bytes 420 }";
+        netns::program("nft", &["-f", "-"], later);
+        let mut packets = |name| {
+            let mut all = BTreeMap::new();
+            let visit = |it: ElementRef<'_>| {
+                all.insert(it.key.to_vec(), it.packets);
+            };
+            connection.for_each_element(SCOPE, name, visit).unwrap();
+            all.into_values().collect::<Vec<_>>()
+        };
+        assert_eq!(packets("counted"), [Some(0), Some(7)]);
+        assert_eq!(packets("plain"), [None]);
+    });
+}
+
+#[test]
 fn timeouts_read_back() {
     let set = Set {
         name: "recent".into(),

@@ -174,6 +174,17 @@ fn sets_read_back() {
                 ..Set::default()
             },
             Set {
+                name: "endpoints".into(),
+                key_type: 7,
+                key_length: 4,
+                data: Some(SetData::Value {
+                    type_id: 7,
+                    length: 4,
+                }),
+                counter: true,
+                ..Set::default()
+            },
+            Set {
                 name: "sources".into(),
                 flags: SetFlags::INTERVAL | SetFlags::CONCAT,
                 key_type: (7 << 6) | 7,

@@ -44,7 +44,7 @@ impl Expr {
             "masq" => fields.masquerade(),
             "reject" => fields.reject(),
             "dynset" => fields.dynset(),
-            "counter" => Some(Self::Counter),
+            uapi::COUNTER => Some(Self::Counter),
             _ => None,
         }
     }

@@ -25,7 +25,7 @@ impl Expr {
             Self::Masquerade { .. } => "masq",
             Self::Reject(_) => "reject",
             Self::Dynset { .. } => "dynset",
-            Self::Counter => "counter",
+            Self::Counter => uapi::COUNTER,
             Self::Other { name } => name,
         }
     }

@@ -115,10 +115,23 @@ impl Set {
                 .filter(|it| *it != 0),
             size: number(&description, uapi::NFTA_SET_DESC_SIZE).filter(|it| *it != 0),
             field_lengths: field_lengths(&description),
+            counter: is_counter(attrs.find(uapi::NFTA_SET_EXPR)),
             userdata: without_comment(userdata),
             comment: userdata::comment(userdata, userdata::SET_COMMENT).map(str::to_owned),
         })
     }
+}
+
+fn is_counter(expression: Option<Attr<'_>>) -> bool {
+    let name = expression.and_then(|it| it.nested().find(uapi::NFTA_EXPR_NAME));
+    name.and_then(|it| it.str()) == Some(uapi::COUNTER)
+}
+
+/// The packets of a counter; `None` for any other expression.
+fn packets(expression: Attr<'_>) -> Option<u64> {
+    let data = expression.nested().find(uapi::NFTA_EXPR_DATA)?;
+    let packets = data.nested().find(uapi::NFTA_COUNTER_PACKETS)?.u64_be();
+    packets.filter(|_| is_counter(Some(expression)))
 }
 
 impl SetData {
@@ -169,6 +182,7 @@ impl<'a> ElementRef<'a> {
                 uapi::NFTA_SET_ELEM_FLAGS => {
                     element.interval_end = attr.u32_be()? & uapi::NFT_SET_ELEM_INTERVAL_END != 0;
                 }
+                uapi::NFTA_SET_ELEM_EXPR => element.packets = packets(attr),
                 _ => {}
             }
         }

@@ -95,6 +95,10 @@ impl Set {
             writer.u64_be(uapi::NFTA_SET_TIMEOUT, timeout);
         }
         self.put_userdata(writer);
+        if self.counter {
+            let counter = |it: &mut AttrWriter| it.string(uapi::NFTA_EXPR_NAME, uapi::COUNTER);
+            writer.nested(uapi::NFTA_SET_EXPR, counter);
+        }
     }
 
     fn put_description(&self, writer: &mut AttrWriter) {
