@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
+use std::net::SocketAddr;
 
 use crate::delta::Delta;
-use crate::plan::{NodePlan, PortPlan};
+use crate::plan::{Frontend, NodePlan, PortPlan};
 
 /// Keyed objects in the order they were rendered, no key twice.
 pub type Objects<B> = Vec<(<B as Backend>::Key, <B as Backend>::Object)>;
@@ -65,6 +66,15 @@ pub trait Backend {
     /// The kernel could not be asked, or something that is not ours is in the way.
     fn observe(&mut self) -> Result<BTreeMap<Self::Key, Self::Object>, BackendError>;
 
+    /// A reader of what this data plane counts; `None` when it counts nothing.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be reached.
+    fn counters(&self) -> Result<Option<Box<dyn Counters>>, BackendError> {
+        Ok(None)
+    }
+
     /// Writes a delta: all of it or nothing where the kernel has transactions, else in an order
     /// that never breaks what works.
     ///
@@ -76,6 +86,40 @@ pub trait Backend {
         &mut self,
         delta: &Delta<Self::Key, Self::Object>,
     ) -> Result<(), ApplyError<Self::Key>>;
+}
+
+/// Reads what a data plane has counted. Has a connection to the kernel of its own and may be used
+/// from any thread, so that no sync waits for it.
+pub trait Counters: Send {
+    /// What every counter shows now. Expensive: reads everything that counts.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked.
+    fn read(&mut self) -> Result<Reading, BackendError>;
+}
+
+/// What all counters showed at some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The counters; one may be there twice, the later value last.
+    pub counts: Vec<ConnectionCount>,
+    /// No counter is missing. The kernel may skip some when rules change while it lists them.
+    pub is_complete: bool,
+}
+
+/// Connections that an endpoint got by way of a frontend, as one counter shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionCount {
+    /// What the clients dialled.
+    pub frontend: Frontend,
+    /// Which of the frontend's counters, in the data plane's terms: a map and a slot in it. It
+    /// starts anew from zero when its endpoint is replaced, and whenever the element is.
+    pub counter: (&'static str, u32),
+    /// Who answered.
+    pub endpoint: SocketAddr,
+    /// How many, since the counter began.
+    pub connections: u64,
 }
 
 /// How large the plan has ever been in this process.

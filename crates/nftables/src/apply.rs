@@ -219,8 +219,8 @@ impl Writer {
         let batch = &mut self.batch;
         let scope = scope(key.family());
         match (key, object) {
-            (Key::Set(family, name), _) if existing == Existing::Absent => {
-                let set = definition::standing(*family, *name);
+            (Key::Set(family, name), Object::Set(it)) if existing == Existing::Absent => {
+                let set = definition::standing(*family, *name, *it);
                 batch.add_set(tag, scope, &set, Create::IfMissing);
             }
             (Key::NamedSet(family, name), Object::Sticky(it)) if existing == Existing::Absent => {

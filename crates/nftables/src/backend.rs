@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scale};
+use sluice_core::backend::{
+    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, Scale,
+};
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_core::plan::{NodePlan, Plan, PortPlan};
 use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Exchange, Failure};
 
 use crate::apply;
+use crate::counters::ElementCounters;
 use crate::name::{ChainName, TABLE};
 use crate::object::{Key, Object, family_word};
 use crate::placement::{self, Placement};
-use crate::set::SetName;
+use crate::set::{Counting, SetName};
 use crate::{layout, observe, render};
 
 /// The nftables data plane of one network namespace.
@@ -22,6 +25,7 @@ use crate::{layout, observe, render};
 pub struct Nftables {
     connection: Connection,
     generation: Arc<AtomicU32>,
+    counting: Counting,
 }
 
 impl Nftables {
@@ -31,15 +35,19 @@ impl Nftables {
     ///
     /// No netlink socket could be opened.
     pub fn open() -> Result<Self, BackendError> {
-        let connection = Connection::open().map_err(|error| BackendError {
-            operation: "open netlink socket".into(),
-            reason: error.to_string(),
-            source: Some(Box::new(error)),
-        })?;
         Ok(Self {
-            connection,
+            connection: connect()?,
             generation: Arc::default(),
+            counting: Counting::Nothing,
         })
+    }
+
+    /// Counts this; without it nothing. Tables that count something else are replaced by the first
+    /// sync, and what they counted is lost.
+    #[must_use]
+    pub fn counting(mut self, counting: Counting) -> Self {
+        self.counting = counting;
+        self
     }
 
     /// The number that the namespace's ruleset has as long as nobody but us changed it since the
@@ -96,15 +104,23 @@ impl Nftables {
     }
 }
 
+fn connect() -> Result<Connection, BackendError> {
+    Connection::open().map_err(|error| BackendError {
+        operation: "open netlink socket".into(),
+        reason: error.to_string(),
+        source: Some(Box::new(error)),
+    })
+}
+
 /// The objects of one service port, as a first sync would write them. Pure.
 pub fn render_port(port: &PortPlan) -> Vec<(Key, Object)> {
     render::port(port, &placement::place(port, None))
 }
 
 /// Every object of a plan, as a first sync would write it. Pure.
-pub fn render_plan(plan: &Plan) -> BTreeMap<Key, Object> {
+pub fn render_plan(plan: &Plan, counting: Counting) -> BTreeMap<Key, Object> {
     let ports = plan.ports.values().flat_map(|port| render_port(port));
-    let standing = layout::standing(&plan.node, Scale::Small);
+    let standing = layout::standing(&plan.node, Scale::Small, counting);
     standing.into_iter().chain(ports).collect()
 }
 
@@ -123,7 +139,7 @@ impl Backend for Nftables {
     }
 
     fn standing(&self, node: &NodePlan, scale: Scale) -> Objects<Self> {
-        layout::standing(node, scale)
+        layout::standing(node, scale, self.counting)
     }
 
     fn place(&self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
@@ -147,7 +163,14 @@ impl Backend for Nftables {
         // Before listing, so that a change in between shows.
         let current = observe::generation(&mut self.connection)?;
         self.generation.store(current, Ordering::Release);
-        observe::tables(&mut self.connection)
+        observe::tables(&mut self.connection, self.counting)
+    }
+
+    fn counters(&self) -> Result<Option<Box<dyn Counters>>, BackendError> {
+        Ok(match self.counting {
+            Counting::Nothing => None,
+            Counting::Connections => Some(Box::new(ElementCounters::new(connect()?))),
+        })
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {

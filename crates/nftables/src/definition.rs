@@ -9,7 +9,7 @@ use sluice_core::model::IpFamily;
 use sluice_netlink::nftables::{Set, SetData, SetFlags, push_tlv};
 
 use crate::object::Sticky;
-use crate::set::{KeyKind, SetName, ValueKind};
+use crate::set::{Counting, KeyKind, SetName, ValueKind};
 
 /// nft's data types (`enum datatypes` in `include/datatype.h`).
 const TYPE_INTEGER: u32 = 4;
@@ -52,7 +52,7 @@ const NUMGEN_RANDOM: u32 = 1;
 const STICKY_CLIENTS: u32 = 65_535;
 
 /// The declaration of a set that is always there.
-pub(crate) fn standing(family: IpFamily, name: SetName) -> Set {
+pub(crate) fn standing(family: IpFamily, name: SetName, counting: Counting) -> Set {
     let fields = key_fields(family, name.key());
     let is_concat = fields.len() > 1;
     let interval = match name.key() {
@@ -71,6 +71,7 @@ pub(crate) fn standing(family: IpFamily, name: SetName) -> Set {
             KeyKind::FrontendSource => fields.iter().map(|it| it.len).collect(),
             _ => Vec::new(),
         },
+        counter: counting == Counting::Connections,
         userdata: describe(family, name, is_concat),
         comment: Some(name.comment().to_owned()),
         ..Set::default()
@@ -243,7 +244,7 @@ mod tests {
     /// `typeof ip daddr . meta l4proto . th dport . numgen random mod 1 : ip daddr . th dport`.
     #[test]
     fn endpoints_are_described_as_nft_describes_them() {
-        let set = standing(IpFamily::V4, SetName::Endpoints);
+        let set = standing(IpFamily::V4, SetName::Endpoints, Counting::Nothing);
         assert_eq!(set.key_type, 0x001c_c344);
         assert_eq!(set.key_length, 16);
         assert_eq!(
@@ -265,7 +266,7 @@ mod tests {
 
     #[test]
     fn ranges_declare_their_fields() {
-        let set = standing(IpFamily::V6, SetName::AllowedSources);
+        let set = standing(IpFamily::V6, SetName::AllowedSources, Counting::Nothing);
         assert_eq!(set.key_type, 0x0020_c348);
         assert_eq!(set.key_length, 40);
         assert_eq!(set.field_lengths, [16, 1, 2, 16]);

@@ -19,7 +19,7 @@ use crate::name::*;
 use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules};
 use crate::pool::{pool_chain, reserved_pools};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
-use crate::set::{Element, ElementKey, ElementValue, SetName};
+use crate::set::{Counting, Element, ElementKey, ElementValue, SetName};
 
 /// Before other tables translate destinations at -100 (`NF_IP_PRI_NAT_DST`).
 const BEFORE_DNAT: i32 = -110;
@@ -28,12 +28,16 @@ const SNAT: i32 = 100;
 const FILTER: i32 = 0;
 
 /// The objects of both families that do not depend on any Service.
-pub(crate) fn standing(node: &NodePlan, scale: Scale) -> Vec<(Key, Object)> {
+pub(crate) fn standing(node: &NodePlan, scale: Scale, counting: Counting) -> Vec<(Key, Object)> {
     let mut objects = Vec::new();
     for family in IpFamily::ALL {
         let plan = node.family(family);
         objects.push((Key::Table(family), Object::Table));
-        objects.extend(SetName::ALL.map(|set| (Key::Set(family, set), Object::Set)));
+        let set = |name: SetName| {
+            let set = Object::Set(name.counting(counting));
+            (Key::Set(family, name), set)
+        };
+        objects.extend(SetName::ALL.map(set));
         let chains = base_chains().into_iter().chain(inner_chains(node, family));
         objects.extend(chains.map(|it| {
             let rules = Rules::Ours(family, it.rules.into());

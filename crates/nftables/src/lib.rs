@@ -5,6 +5,7 @@
 //! NodePlan ─▶ layout.rs ─┘      │                  observe.rs ◀──────────────────┘
 //!                               ├─▶ text.rs   what `nft -f` loads
 //!                               └─▶ trace.rs  packet in, outcome out, without a kernel
+//! kernel ─▶ counters.rs   connections of each endpoint, for those who ask
 //! ```
 //!
 //! # Invariants
@@ -20,6 +21,7 @@ mod affinity;
 mod apply;
 mod backend;
 mod bytes;
+mod counters;
 mod definition;
 mod encode;
 mod layout;
@@ -39,4 +41,4 @@ pub use name::{ChainName, PoolKind, Standing, TABLE};
 pub use object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky};
 pub use placement::Placement;
 pub use rule::{Action, Fields, Match, Rule, Sense, SetRef};
-pub use set::{Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};
+pub use set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};

@@ -9,7 +9,7 @@ use sluice_netlink::nftables::Expr;
 use crate::encode;
 use crate::name::{ChainName, TABLE};
 use crate::rule::Rule;
-use crate::set::{Element, ElementKey, SetName};
+use crate::set::{Counting, Element, ElementKey, SetName};
 
 /// Identity of an object of our tables. The order is the order of creation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,8 +68,8 @@ pub(crate) fn family_word(family: IpFamily) -> &'static str {
 pub enum Object {
     /// A table of ours.
     Table,
-    /// A set whose definition follows from its name.
-    Set,
+    /// A set whose definition follows from its name and from what it counts.
+    Set(Counting),
     /// A set that remembers clients.
     Sticky(Sticky),
     /// A chain.

@@ -20,24 +20,28 @@ use crate::name::{ChainName, STICKY_PREFIX, TABLE};
 use crate::object::{
     Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky, TABLE_COMMENT, family_word,
 };
-use crate::set::{Element, ElementKey, ElementValue, KeyKind, SetName};
+use crate::set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName};
 
 /// How often a listing is begun again because somebody changed what was being listed.
 const ATTEMPTS: u32 = 20;
 
 type Objects = BTreeMap<Key, Object>;
 
-/// Everything in our tables. A table whose sets are declared otherwise than we would is reported
-/// as [`Object::Foreign`] and nothing else, so that it is replaced whole.
+/// Everything in our tables. A table whose sets are declared otherwise than we would, such as
+/// one that counts when this one is not to, is reported as [`Object::Foreign`] and nothing else, so
+/// that it is replaced whole.
 ///
 /// # Errors
 ///
 /// The kernel could not be asked, or a table of our name is not ours.
-pub(crate) fn tables(connection: &mut Connection) -> Result<Objects, BackendError> {
+pub(crate) fn tables(
+    connection: &mut Connection,
+    counting: Counting,
+) -> Result<Objects, BackendError> {
     let mut objects = Objects::new();
     for family in IpFamily::ALL {
         if owns_table(connection, family)? {
-            objects.extend(retry(family, || table(connection, family))?);
+            objects.extend(retry(family, || table(connection, family, counting))?);
         }
     }
     Ok(objects)
@@ -104,10 +108,14 @@ fn retry<T>(
     }
 }
 
-fn table(connection: &mut Connection, family: IpFamily) -> Result<Objects, RequestError> {
+fn table(
+    connection: &mut Connection,
+    family: IpFamily,
+    counting: Counting,
+) -> Result<Objects, RequestError> {
     let mut objects = Objects::from([(Key::Table(family), Object::Table)]);
     for set in connection.sets(scope(family))? {
-        let Some((key, object)) = declared(family, &set) else {
+        let Some((key, object)) = declared(family, &set, counting) else {
             return Ok(Objects::from([(Key::Table(family), Object::Foreign)]));
         };
         if let Key::Set(_, name) = key {
@@ -131,10 +139,11 @@ fn table(connection: &mut Connection, family: IpFamily) -> Result<Objects, Reque
 }
 
 /// A set as we would have declared it; `None` when it is declared otherwise.
-fn declared(family: IpFamily, set: &Set) -> Option<(Key, Object)> {
+fn declared(family: IpFamily, set: &Set, counting: Counting) -> Option<(Key, Object)> {
     if let Some(name) = SetName::parse(&set.name) {
-        let same = definition::standing(family, name) == *set;
-        return same.then_some((Key::Set(family, name), Object::Set));
+        let counting = name.counting(counting);
+        let same = definition::standing(family, name, counting) == *set;
+        return same.then_some((Key::Set(family, name), Object::Set(counting)));
     }
     let sticky = Sticky {
         comment: set.comment.as_deref().unwrap_or_default().into(),

@@ -78,6 +78,16 @@ pub enum ValueKind {
     Endpoint,
 }
 
+/// What the data plane counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The connections that each slot of each frontend got.
+    Connections,
+}
+
 impl SetName {
     /// Every set, in the order they are listed.
     pub const ALL: [Self; 16] = [
@@ -175,6 +185,14 @@ impl SetName {
             | Self::ServiceCidrs
             | Self::NodePortIps
             | Self::Hairpin => ValueKind::Member,
+        }
+    }
+
+    /// What its elements count when the data plane counts this.
+    pub(crate) fn counting(self, wanted: Counting) -> Counting {
+        match self.value() {
+            ValueKind::Endpoint => wanted,
+            ValueKind::Member | ValueKind::Verdict => Counting::Nothing,
         }
     }
 

@@ -12,7 +12,9 @@ use crate::object::{
     Chain, Hook, HookKind, HookPoint, Key, Object, Sticky, TABLE_COMMENT, family_word,
 };
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
-use crate::set::{Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind, net_text};
+use crate::set::{
+    Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind, net_text,
+};
 
 /// The ruleset as text. Loading it replaces tables of the same name in one transaction.
 pub fn ruleset(objects: &BTreeMap<Key, Object>) -> String {
@@ -31,7 +33,7 @@ pub fn object(key: &Key, object: &Object) -> String {
     let family = key.family();
     let written = match (key, object) {
         (Key::Element(_, _, key), Object::Element(it)) => element(&mut out, key, it),
-        (Key::Set(_, name), _) => set(&mut out, family, *name, &[]),
+        (Key::Set(_, name), Object::Set(it)) => set(&mut out, family, *name, *it, &[]),
         (Key::NamedSet(_, name), Object::Sticky(it)) => sticky(&mut out, family, name, it),
         (Key::Chain(_, name), Object::Chain(it)) => chain(&mut out, family, name, it),
         _ => write!(out, "{key}"),
@@ -55,9 +57,10 @@ fn table(out: &mut String, family: IpFamily, objects: &BTreeMap<Key, Object>) ->
     }
     for (key, object) in objects.iter().filter(|(key, _)| key.family() == family) {
         match (key, object) {
-            (Key::Set(_, name), Object::Set) => {
+            (Key::Set(_, name), Object::Set(it)) => {
                 let none = Vec::new();
-                set(out, family, *name, elements.get(name).unwrap_or(&none))?;
+                let elements = elements.get(name).unwrap_or(&none);
+                set(out, family, *name, *it, elements)?;
             }
             (Key::NamedSet(_, name), Object::Sticky(it)) => sticky(out, family, name, it)?,
             (Key::Chain(_, name), Object::Chain(it)) => chain(out, family, name, it)?,
@@ -79,6 +82,7 @@ fn set(
     out: &mut String,
     family: IpFamily,
     name: SetName,
+    counting: Counting,
     elements: &[(&ElementKey, &Element)],
 ) -> fmt::Result {
     let word = match name.value() {
@@ -115,6 +119,9 @@ fn set(
     }
     if matches!(name.key(), KeyKind::Range | KeyKind::FrontendSource) {
         writeln!(out, "\t\tflags interval")?;
+    }
+    if counting == Counting::Connections {
+        writeln!(out, "\t\tcounter")?;
     }
     writeln!(out, "\t\tcomment \"{}\"", name.comment())?;
     for (position, (key, it)) in elements.iter().enumerate() {

@@ -9,7 +9,7 @@ use sluice_core::lookup::{Fate, HostAddresses, Packet};
 use sluice_core::plan::{Plan, Planner};
 use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host};
 use sluice_nftables::trace::{Outcome, outcomes};
-use sluice_nftables::{Key, Nftables, Object, render_plan};
+use sluice_nftables::{Counting, Key, Nftables, Object, render_plan};
 
 fn expected(plan: &Plan, packet: &Packet, host: &HostAddresses) -> BTreeSet<Outcome> {
     let fate = plan.lookup(packet, host);
@@ -53,7 +53,7 @@ proptest! {
         events.into_iter().for_each(|it| planner.absorb(it));
         planner.replan();
         let plan = planner.plan();
-        let objects = render_plan(plan);
+        let objects = render_plan(plan, Counting::Nothing);
         references_hold(&objects);
         let host = host();
         for packet in &packets {

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use sluice_core::model::Event;
 use sluice_core::plan::Planner;
 use sluice_core::settings::{LocalDetector, Settings};
-use sluice_nftables::{render_plan, text};
+use sluice_nftables::{Counting, render_plan, text};
 
 fn folder(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
 /// The rules of node-a for one example, with the nodes and the ServiceCIDR of the examples.
-fn ruleset(example: &Path) -> String {
+fn ruleset(example: &Path, counting: Counting) -> String {
     let manifests = tempfile::tempdir().unwrap();
     let nodes = folder("../../examples/nodes.yaml");
     let cidr = folder("../../examples/service-cidr.yaml");
@@ -33,7 +33,7 @@ fn ruleset(example: &Path) -> String {
         planner.absorb(Event::Set(object));
     }
     planner.replan();
-    text::ruleset(&render_plan(planner.plan()))
+    text::ruleset(&render_plan(planner.plan(), counting))
 }
 
 #[test]
@@ -46,11 +46,22 @@ fn golden_rulesets_of_the_examples() {
         .collect();
     examples.sort();
     assert!(examples.len() >= 11, "{examples:?}");
+    let mut cases: Vec<(PathBuf, String, Counting)> = examples
+        .into_iter()
+        .map(|it| {
+            let name = it.file_stem().unwrap().to_str().unwrap().to_owned();
+            (it, name, Counting::Nothing)
+        })
+        .collect();
+    cases.push((
+        folder("../../examples/loadbalancer-local.yaml"),
+        "loadbalancer-local.counting".to_owned(),
+        Counting::Connections,
+    ));
     let mut differing = Vec::new();
-    for example in examples {
-        let name = example.file_stem().unwrap().to_str().unwrap().to_owned();
+    for (example, name, counting) in cases {
         let golden = folder("tests/golden").join(format!("{name}.nft"));
-        let ruleset = ruleset(&example);
+        let ruleset = ruleset(&example, counting);
         if bless {
             std::fs::create_dir_all(golden.parent().unwrap()).unwrap();
             std::fs::write(&golden, &ruleset).unwrap();

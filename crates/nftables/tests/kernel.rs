@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use sluice_core::backend::Backend as _;
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::{Reconciler, Report};
 use sluice_core::settings::{LocalDetector, Settings};
 use sluice_core::testing::{endpoints, service};
 use sluice_lab::{Netns, require_netns};
-use sluice_nftables::{Nftables, render_plan, text};
+use sluice_nftables::{Counting, Nftables, render_plan, text};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -64,6 +65,10 @@ struct Node {
 impl Node {
     /// node-a with all examples.
     fn with_examples() -> Self {
+        Self::counting(Counting::Nothing)
+    }
+
+    fn counting(counting: Counting) -> Self {
         let loaded = sluice_source::load(root().join("examples")).unwrap();
         assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         let mut settings = Settings::for_node("node-a");
@@ -72,7 +77,7 @@ impl Node {
             LocalDetector::ClusterCidrs(cidrs.iter().map(|it| it.parse().unwrap()).collect());
         let mut node = Self {
             planner: Planner::new(settings),
-            reconciler: Reconciler::new(Nftables::open().unwrap()),
+            reconciler: Reconciler::new(Nftables::open().unwrap().counting(counting)),
         };
         let events = loaded.objects.into_iter().map(Event::Set);
         node.absorb(events.collect());
@@ -140,8 +145,10 @@ fn every_nft_lists_the_rules_and_loads_its_listing_again() {
         eprintln!("SKIP: Debian 13's nft is not there: run `make setup`");
     }
     in_namespace(|| {
-        for program in &programs {
-            let mut node = Node::with_examples();
+        let each = |it| programs.iter().map(move |program| (program, it));
+        let both = [Counting::Nothing, Counting::Connections];
+        for (program, counting) in both.into_iter().flat_map(each) {
+            let mut node = Node::counting(counting);
             node.sync(&BTreeSet::new());
             let listing = nft_of(program, &["list", "ruleset"]);
             for shown in [
@@ -155,6 +162,8 @@ fn every_nft_lists_the_rules_and_loads_its_listing_again() {
                     "{program:?} shows no {shown}:\n{listing}"
                 );
             }
+            let is_counting = listing.contains(" counter packets 0 bytes 0");
+            assert_eq!(is_counting, counting == Counting::Connections);
             nft(&["flush", "ruleset"]);
             load(program, &listing);
             let again = nft_of(program, &["list", "ruleset"]);
@@ -167,9 +176,9 @@ fn every_nft_lists_the_rules_and_loads_its_listing_again() {
 #[test]
 fn rendered_text_is_what_netlink_writes() {
     require_netns!();
-    in_namespace(|| {
-        let mut node = Node::with_examples();
-        let rules = text::ruleset(&render_plan(node.planner.plan()));
+    let check = |counting| {
+        let mut node = Node::counting(counting);
+        let rules = text::ruleset(&render_plan(node.planner.plan(), counting));
         node.sync(&BTreeSet::new());
         let written = nft(&["list", "ruleset"]);
         load(Path::new("nft"), &rules);
@@ -180,6 +189,45 @@ fn rendered_text_is_what_netlink_writes() {
         assert_eq!(facts(&nft(&["list", "ruleset"])), facts(&loaded));
         node.resync();
         assert_eq!(facts(&nft(&["list", "ruleset"])), facts(&written));
+    };
+    in_namespace(|| check(Counting::Nothing));
+    in_namespace(|| check(Counting::Connections));
+}
+
+#[test]
+fn another_choice_of_what_to_count_replaces_the_tables() {
+    require_netns!();
+    in_namespace(|| {
+        let listing = || nft(&["list", "ruleset"]);
+        let mut plain = Node::with_examples();
+        plain.sync(&BTreeSet::new());
+        let uncounted = facts(&listing());
+        assert!(plain.reconciler.backend().counters().unwrap().is_none());
+
+        let mut counting = Node::counting(Counting::Connections);
+        assert!(counting.sync(&BTreeSet::new()).replaced > 0);
+        assert!(counting.resync().is_empty(), "the choice is what it was");
+        let counters = counting.reconciler.backend().counters();
+        let mut counters = counters.unwrap().unwrap();
+        let reading = counters.read().unwrap();
+        let maps: BTreeSet<_> = reading.counts.iter().map(|it| it.counter.0).collect();
+        assert_eq!(maps.len(), 4, "{maps:?}");
+        assert!(reading.is_complete);
+        let families: BTreeSet<_> = reading
+            .counts
+            .iter()
+            .map(|it| it.frontend.family())
+            .collect();
+        assert_eq!(families.len(), 2);
+        assert!(reading.counts.iter().all(|it| it.connections == 0));
+
+        let mut plain = Node::with_examples();
+        assert!(plain.sync(&BTreeSet::new()).replaced > 0);
+        assert!(plain.resync().is_empty());
+        assert_eq!(facts(&listing()), uncounted);
+        assert_eq!(counters.read().unwrap().counts, [], "nothing counts");
+        nft(&["flush", "ruleset"]);
+        assert_eq!(counters.read().unwrap().counts, [], "nothing is there");
     });
 }
 

@@ -11,7 +11,7 @@ use sluice_core::plan::{Plan, Planner, PortKey};
 use sluice_core::reconcile::Reconciler;
 use sluice_core::settings::Settings;
 use sluice_lab::Netns;
-use sluice_nftables::{Nftables, render_plan, text};
+use sluice_nftables::{Counting, Nftables, render_plan, text};
 
 use super::measure::{Cost, Samples, count, measure, measure_children, millis, seconds};
 use super::synthetic::{self, ENDPOINTS};
@@ -144,7 +144,7 @@ fn one_size(services: u32) -> anyhow::Result<Measured> {
 }
 
 fn rules(plan: &Plan) -> String {
-    text::ruleset(&render_plan(plan))
+    text::ruleset(&render_plan(plan, Counting::Nothing))
 }
 
 /// The peer: nft loads the same rules into an empty namespace.

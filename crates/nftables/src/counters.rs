@@ -1,0 +1,101 @@
+//! Reads the counters of the endpoint maps.
+//!
+//! A NAT chain sees the first packet of a connection only, so the packets that found an element
+//! are the connections that its endpoint got.
+
+use sluice_core::backend::{BackendError, ConnectionCount, Counters, Reading};
+use sluice_core::model::IpFamily;
+use sluice_core::plan::Frontend;
+use sluice_netlink::nftables::{Connection, DataRef, ElementRef};
+use sluice_netlink::{Errno, RequestError};
+
+use crate::apply::scope;
+use crate::bytes::{decode_endpoint, decode_key};
+use crate::name::TABLE;
+use crate::object::family_word;
+use crate::set::{ElementKey, SetName, ValueKind};
+
+/// A connection that lists maps and never writes.
+#[derive(Debug)]
+pub(crate) struct ElementCounters {
+    connection: Connection,
+}
+
+impl ElementCounters {
+    pub(crate) fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+}
+
+impl Counters for ElementCounters {
+    /// Lists the four endpoint maps of both families once. A listing that somebody's transaction
+    /// interrupts is not begun again: on a busy node a large map may never be listed without. What
+    /// it showed is true, but some may be missing.
+    fn read(&mut self) -> Result<Reading, BackendError> {
+        let mut reading = Reading {
+            counts: Vec::new(),
+            is_complete: true,
+        };
+        let maps = SetName::ALL
+            .into_iter()
+            .filter(|it| it.value() == ValueKind::Endpoint);
+        for name in maps {
+            for family in IpFamily::ALL {
+                let visit = |it: ElementRef<'_>| reading.counts.extend(count(family, name, &it));
+                let listed = self
+                    .connection
+                    .for_each_element(scope(family), name.as_str(), visit);
+                match listed {
+                    Ok(()) => {}
+                    Err(RequestError::Interrupted { .. }) => reading.is_complete = false,
+                    // Nothing was written yet, or somebody flushed everything.
+                    Err(RequestError::Refused {
+                        errno: Errno::ENOENT,
+                        ..
+                    }) => {}
+                    Err(error) => {
+                        return Err(BackendError {
+                            operation: format!("list map {} {TABLE} {name}", family_word(family)),
+                            reason: error.to_string(),
+                            source: Some(Box::new(error)),
+                        });
+                    }
+                }
+            }
+        }
+        Ok(reading)
+    }
+}
+
+/// What an element counted; `None` for one that counts nothing or that we would not have written.
+fn count(family: IpFamily, map: SetName, element: &ElementRef<'_>) -> Option<ConnectionCount> {
+    let Some(DataRef::Value(value)) = element.data else {
+        return None;
+    };
+    let key = decode_key(family, map.key(), element.key, element.key_end)?;
+    let (frontend, slot) = match key {
+        ElementKey::FrontendSlot(addr, protocol, port, slot) => {
+            let frontend = Frontend::Address {
+                addr,
+                port,
+                protocol,
+            };
+            (frontend, slot)
+        }
+        ElementKey::NodePortSlot(protocol, port, slot) => {
+            let frontend = Frontend::NodePort {
+                family,
+                port,
+                protocol,
+            };
+            (frontend, slot)
+        }
+        _ => return None,
+    };
+    Some(ConnectionCount {
+        frontend,
+        counter: (map.as_str(), slot),
+        endpoint: decode_endpoint(family, value)?,
+        connections: element.packets?,
+    })
+}

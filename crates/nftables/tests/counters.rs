@@ -1,0 +1,153 @@
+//! Connections of real clients, counted by the kernel.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use sluice_core::backend::Backend as _;
+use sluice_core::model::Event;
+use sluice_core::plan::{Frontend, Planner};
+use sluice_core::reconcile::Reconciler;
+use sluice_core::settings::Settings;
+use sluice_core::testing::{endpoints, node, service};
+use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, Session, Spread, require_netns};
+use sluice_nftables::{Counting, Nftables};
+
+const V4: &str = "10.96.0.10:80";
+const V6: &str = "[fd00:10:96::a]:80";
+
+/// A proxy in the node of a cluster.
+struct Proxy<'a> {
+    netns: &'a Netns,
+    planner: Planner,
+    reconciler: Reconciler<Nftables>,
+}
+
+impl<'a> Proxy<'a> {
+    fn start(netns: &'a Netns, counting: Counting, events: &[Event]) -> Self {
+        let backend = netns.run(|| Nftables::open().unwrap().counting(counting));
+        let mut proxy = Self {
+            netns,
+            planner: Planner::new(Settings::for_node("node-a")),
+            reconciler: Reconciler::new(backend),
+        };
+        proxy.change(events);
+        proxy
+    }
+
+    fn change(&mut self, events: &[Event]) {
+        events.iter().for_each(|it| self.planner.absorb(it.clone()));
+        let changed: BTreeSet<_> = self.planner.replan().ports.into_keys().collect();
+        let report = self.reconciler.sync(self.planner.plan(), &changed).unwrap();
+        assert!(report.refused.is_empty(), "{report:?}");
+    }
+
+    /// Connections by what was dialled and who answered, in all maps.
+    fn counts(&self) -> BTreeMap<(Frontend, SocketAddr), u64> {
+        let backend = self.reconciler.backend();
+        let counters = self.netns.run(|| backend.counters());
+        let reading = counters.unwrap().unwrap().read().unwrap();
+        assert!(reading.is_complete);
+        let mut counts = BTreeMap::new();
+        for it in reading.counts {
+            *counts.entry((it.frontend, it.endpoint)).or_default() += it.connections;
+        }
+        counts
+    }
+}
+
+fn address(target: &str) -> Frontend {
+    let target: SocketAddr = target.parse().unwrap();
+    Frontend::Address {
+        addr: target.ip(),
+        port: target.port(),
+        protocol: sluice_core::model::Protocol::Tcp,
+    }
+}
+
+#[test]
+fn every_connection_counts_once_for_the_endpoint_that_answered() {
+    require_netns!();
+    let builder = Cluster::builder().node("node-a").client("client");
+    let builder = ["one", "two", "three"]
+        .iter()
+        .fold(builder, |it, pod| it.pod(pod, "node-a"));
+    let cluster = builder.build().unwrap();
+    let pods = ["one", "two", "three"].map(|it| cluster.pod(it));
+    let _servers =
+        pods.map(|it| Server::start(it.netns(), it.name(), 8080, Protocol::Tcp).unwrap());
+    let home = cluster.node("node-a");
+    let client = cluster.client("client").netns();
+    let slices = |pods: &[&sluice_lab::Pod]| {
+        let each = |it: &&sluice_lab::Pod| format!("{}:8080@ [{}]:8080@", it.ipv4(), it.ipv6());
+        let all: Vec<String> = pods.iter().map(each).collect();
+        endpoints("default/web", &all.join(" "))
+    };
+    let mut events = vec![
+        node(&format!("node-a {} {}", home.ipv4(), home.ipv6())),
+        service("default/web NodePort 10.96.0.10 fd00:10:96::a :80@30080 etp=local"),
+    ];
+    events.extend(slices(&pods[..2]));
+    let mut proxy = Proxy::start(home.netns(), Counting::Connections, &events);
+
+    let ask = |target: &str, times: u32| -> Spread {
+        let probe = Probe::tcp(target.parse().unwrap());
+        (0..times).map(|_| probe.from(client)).collect()
+    };
+    let node_ports = [IpAddr::from(home.ipv4()), home.ipv6().into()]
+        .map(|it| SocketAddr::new(it, 30080).to_string());
+    let node_port_frontend = |target: &str| {
+        let target: SocketAddr = target.parse().unwrap();
+        Frontend::NodePort {
+            family: sluice_core::model::IpFamily::of(&target.ip()),
+            port: 30080,
+            protocol: sluice_core::model::Protocol::Tcp,
+        }
+    };
+    let endpoint = |target: &str, pod: &sluice_lab::Pod| match target.contains('[') {
+        true => SocketAddr::new(pod.ipv6().into(), 8080),
+        false => SocketAddr::new(pod.ipv4().into(), 8080),
+    };
+    let dialled = [
+        (V4, address(V4)),
+        (V6, address(V6)),
+        (&*node_ports[0], node_port_frontend(&node_ports[0])),
+        (&*node_ports[1], node_port_frontend(&node_ports[1])),
+    ];
+    for (target, frontend) in &dialled {
+        let answers = ask(target, 12);
+        assert_eq!(answers.failures(), 0, "{target}: {answers}");
+        let counts = proxy.counts();
+        for pod in &pods[..2] {
+            let counted = counts[&(*frontend, endpoint(target, pod))];
+            assert_eq!(counted, answers.of(pod.name()), "{target} {}", pod.name());
+        }
+    }
+
+    // Who replaces an endpoint begins at zero, who stays goes on.
+    let before = proxy.counts();
+    proxy.change(&slices(&[pods[0], pods[2]]));
+    let counts = proxy.counts();
+    assert_eq!(counts[&(address(V4), endpoint(V4, pods[2]))], 0);
+    assert!(!counts.contains_key(&(address(V4), endpoint(V4, pods[1]))));
+    let stayed = (address(V4), endpoint(V4, pods[0]));
+    assert_eq!(counts[&stayed], before[&stayed]);
+
+    // Another agent that counts too finds what was counted; one that does not, and back again,
+    // changes nothing for those who are connected.
+    let mut held = Session::connect(client, V4.parse().unwrap()).unwrap();
+    events.extend(slices(&[pods[0], pods[2]]));
+    let counts = proxy.counts();
+    let restarted = Proxy::start(home.netns(), Counting::Connections, &events);
+    assert_eq!(restarted.counts(), counts);
+    for counting in [Counting::Nothing, Counting::Connections] {
+        let switched = Proxy::start(home.netns(), counting, &events);
+        held.ping().unwrap();
+        let answers = ask(V4, 4);
+        assert_eq!(answers.failures(), 0, "{counting:?}: {answers}");
+        if counting == Counting::Connections {
+            assert_eq!(switched.counts().values().sum::<u64>(), 4);
+        }
+    }
+}
