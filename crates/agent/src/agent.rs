@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -52,6 +52,8 @@ pub enum Input {
     KernelChanged(String),
     /// Somebody wants to know how things are.
     Status(tokio::sync::oneshot::Sender<Status>),
+    /// Somebody wants to know what is planned for every service port.
+    Plans(SyncSender<Vec<Arc<PortPlan>>>),
     /// Leave the rules and return.
     Stop,
 }
@@ -178,6 +180,11 @@ impl<B: Backend> Agent<B> {
             Input::Status(reply) => {
                 // Who asked may have gone away; that is its own affair.
                 let _ = reply.send(self.status());
+            }
+            Input::Plans(reply) => {
+                let plans = self.planner.plan().ports.values().cloned();
+                // There is room for one answer; who asked may have gone away.
+                let _ = reply.try_send(plans.collect());
             }
             Input::Stop => {
                 info!("stopping: rules stay in place");

@@ -19,6 +19,8 @@
 //!                                                 └─▶ announcements
 //! ```
 //!
+//! What the data plane counts ([`Connections`]) is read when somebody asks, on a thread of its own.
+//!
 //! # Invariants
 //!
 //! - Nothing is written before the source has delivered its first complete list.
@@ -32,6 +34,7 @@
 
 pub mod addresses;
 mod agent;
+mod connections;
 pub mod conntrack;
 pub mod drift;
 mod flock;
@@ -50,6 +53,7 @@ pub mod sysctl;
 pub mod takeover;
 
 pub use agent::{Agent, Input, Outputs};
+pub use connections::{Connections, EndpointConnections, ServiceConnections};
 pub use flock::{AlreadyRunning, Lock, NamespaceLock};
 pub use health::{
     FamilyHealth, HEALTH_TIMEOUT, Health, HealthReport, NodeObject, NodeState, Probe,

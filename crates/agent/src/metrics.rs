@@ -2,7 +2,8 @@
 //!
 //! `docs/metrics.md` lists all of them. Each exists from the start with the value zero, except
 //! those whose labels are only learnt from others (an API server's host, the refusals of a kind).
-//! Nothing here has a label whose values anybody but the operator can choose.
+//! Nothing here has a label whose values anybody but the operator can choose, unless the operator
+//! asks for connections by Service.
 
 mod framework;
 mod kube_proxy;
@@ -12,6 +13,7 @@ mod registrar;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
@@ -25,6 +27,7 @@ use ours::Ours;
 pub(crate) use registrar::PerFamily;
 use registrar::Registrar;
 
+use crate::connections::{ConnectionCollector, Connections};
 use crate::health::Probe;
 
 /// A data plane: which of kube-proxy's metrics exist depends on it.
@@ -68,6 +71,7 @@ pub struct Metrics {
     pub(crate) kube_proxy: KubeProxy,
     pub(crate) ours: Ours,
     framework: Framework,
+    connections: OnceLock<Arc<Connections>>,
 }
 
 impl Metrics {
@@ -81,7 +85,22 @@ impl Metrics {
             framework: Framework::new(registrar, identity),
             slis: Slis::new(),
             registry,
+            connections: OnceLock::new(),
         }
+    }
+
+    /// Shows connections, too. Only the first call has an effect.
+    pub fn show_connections(&self, connections: Arc<Connections>) {
+        if self.connections.set(connections.clone()).is_ok() {
+            let collector = Box::new(ConnectionCollector::new(connections));
+            let registered = self.registry.register(collector);
+            registered.expect("no name is given twice");
+        }
+    }
+
+    /// What counts connections; `None` when nobody does.
+    pub(crate) fn connections(&self) -> Option<&Arc<Connections>> {
+        self.connections.get()
     }
 
     /// Every metric in Prometheus' text format 0.0.4.

@@ -164,6 +164,7 @@ impl Server {
             opened.push((port, listener, routes));
         }
         drop(guard);
+        let metrics = wires.metrics.clone();
         let links = Links {
             health: wires.health,
             metrics: wires.metrics,
@@ -177,7 +178,9 @@ impl Server {
             runtime.spawn(wires.health_checks.run(links));
             let status = Router::new()
                 .route("/status", get(status))
-                .with_state(wires.inputs);
+                .with_state(wires.inputs)
+                .route("/connections", get(connections))
+                .with_state(metrics);
             runtime.block_on(listen::serve(listener, status));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
@@ -299,12 +302,14 @@ impl Signals {
     }
 }
 
+fn sorry(status: StatusCode, why: &'static str) -> Response {
+    let plain = [(header::CONTENT_TYPE, "text/plain")];
+    (status, plain, why).into_response()
+}
+
 async fn status(State(inputs): State<Sender<Input>>) -> Response {
     let (reply, answer) = oneshot::channel();
-    let unavailable = |why: &'static str| {
-        let plain = [(header::CONTENT_TYPE, "text/plain")];
-        (StatusCode::SERVICE_UNAVAILABLE, plain, why).into_response()
-    };
+    let unavailable = |why| sorry(StatusCode::SERVICE_UNAVAILABLE, why);
     if inputs.send(Input::Status(reply)).is_err() {
         return unavailable("the agent is stopping\n");
     }
@@ -313,6 +318,15 @@ async fn status(State(inputs): State<Sender<Input>>) -> Response {
         Ok(Err(_)) => unavailable("the agent is stopping\n"),
         Err(_) => unavailable("the agent is busy with a sync\n"),
     }
+}
+
+async fn connections(State(metrics): State<Arc<Metrics>>) -> Response {
+    let Some(connections) = metrics.connections() else {
+        let why = "connections are not counted: start it with --count-connections\n";
+        return sorry(StatusCode::NOT_FOUND, why);
+    };
+    connections.refresh().await;
+    Json(connections.report()).into_response()
 }
 
 #[cfg(test)]

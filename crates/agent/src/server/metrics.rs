@@ -100,6 +100,9 @@ async fn one_check(State(pages): Shared, Path(check): Path<String>) -> Response 
 }
 
 async fn metrics_page(State(pages): Shared) -> Response {
+    if let Some(connections) = pages.metrics.connections() {
+        connections.refresh().await;
+    }
     exposition(pages.metrics.text())
 }
 
