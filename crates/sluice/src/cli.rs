@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use sluice_nftables::Counting;
 
 use crate::flags::{self, Flags, Heading};
 
@@ -53,6 +54,7 @@ Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
     #[command(after_help = "Examples:
   sluice status
   sluice status --watch
+  sluice status --connections | head
   sluice status -o json | jq .issues")]
     Status(StatusArgs),
     /// Remove every trace of Sluice from the kernel
@@ -128,11 +130,24 @@ pub(crate) struct NodeArgs {
     )]
     #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
     pub(crate) refuse_shadowing_vips: bool,
+    /// Count the connections of Services and endpoints, for metrics and `sluice status`
+    #[arg(long)]
+    pub(crate) count_connections: bool,
     /// Address of the API server, instead of the kubeconfig's
     #[arg(long, value_name = "URL", help_heading = Heading::Api.title())]
     pub(crate) master: Option<String>,
     #[command(flatten)]
     pub(crate) flags: Flags,
+}
+
+impl NodeArgs {
+    /// What the data plane counts.
+    pub(crate) fn counting(&self) -> Counting {
+        match self.count_connections {
+            true => Counting::Connections,
+            false => Counting::Nothing,
+        }
+    }
 }
 
 /// `sluice proxy`.
@@ -223,6 +238,9 @@ pub(crate) struct StatusArgs {
     /// The agent's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
+    /// Show the connections of Services, those with most first
+    #[arg(long)]
+    pub(crate) connections: bool,
     /// Show it again every second
     #[arg(short, long)]
     pub(crate) watch: bool,

@@ -20,13 +20,14 @@ use sluice_agent::addresses::Addresses;
 use sluice_agent::drift::Drift;
 use sluice_agent::metrics::Metrics;
 use sluice_agent::{
-    Agent, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server, Wires,
-    conntrack, health_checks, preflight, takeover,
+    Agent, Connections, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server,
+    Wires, conntrack, health_checks, preflight, takeover,
 };
 use sluice_config::{Effective, KubeProxyConfiguration, encode};
 use sluice_core::announcement::Announcement;
+use sluice_core::backend::Backend as _;
 use sluice_core::model::ObjectKey;
-use sluice_nftables::{Nftables, TABLE};
+use sluice_nftables::{Counting, Nftables, TABLE};
 use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
-    let mut backend = open_backend()?;
+    let mut backend = open_backend(args.node.counting())?;
     let config_file = args.node.config.as_deref();
     machine::give_up_privileges(&[source::files(&config.node.source), config_file]);
     say_hello(&config);
@@ -68,6 +69,10 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let (health_checks, health_check_servers) = health_checks();
     let (announce, announcements) = mpsc::channel();
     let (sender, inputs) = mpsc::channel();
+    if let Some(counters) = backend.counters()? {
+        let connections = Connections::start(counters, sender.clone());
+        metrics.show_connections(connections.context("start counting connections")?);
+    }
     let (port_id, generation) = (backend.port_id(), backend.generation());
     let watcher = sender.clone();
     let outputs = Outputs {
@@ -198,9 +203,9 @@ fn end_on_panic() {
 }
 
 /// Finds out now, in one line, whether the kernel can do what we need.
-fn open_backend() -> anyhow::Result<Nftables> {
+fn open_backend(counting: Counting) -> anyhow::Result<Nftables> {
     let need = "this kernel offers no nf_tables (CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4)";
-    let mut backend = Nftables::open().context(need)?;
+    let mut backend = Nftables::open().context(need)?.counting(counting);
     backend.probe().context(need)?;
     Ok(backend)
 }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde::Serialize;
 use sluice_core::model::Event;
 use sluice_core::plan::Planner;
-use sluice_nftables::{Counting, Key, Object, render_plan, text};
+use sluice_nftables::{Key, Object, render_plan, text};
 
 use crate::cli::{Output, RenderArgs};
 use crate::config::{self, NodeConfig, Source};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
     config.warnings.iter().for_each(|it| say(it));
     let Planned { planner, problems } = plan(config)?;
     problems.iter().for_each(|it| say(it));
-    let objects = render_plan(planner.plan(), Counting::Nothing);
+    let objects = render_plan(planner.plan(), args.node.counting());
     let out = match args.output {
         Output::Text => text::ruleset(&objects),
         Output::Json => {

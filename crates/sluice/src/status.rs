@@ -1,5 +1,6 @@
 //! `sluice status`: asks the running agent.
 
+mod connections;
 mod table;
 
 use std::io::{self, Read, Write};
@@ -10,6 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sluice_agent::ServiceConnections;
 use sluice_agent::status::Status;
 
 use crate::cli::{Output, StatusArgs};
@@ -25,23 +29,40 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// Shows the status once, or until interrupted.
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if !args.watch {
-        print(&show(&ask(&args.socket)?, args.output)?)?;
+        print(&look(args)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     loop {
-        let status = ask(&args.socket)?;
-        match args.output {
-            Output::Text => print(&format!("{CLEAR}{}", table::of(&status)))?,
-            Output::Json => print(&format!("{}\n", serde_json::to_string(&status)?))?,
-        }
+        let clear = match args.output {
+            Output::Text => CLEAR,
+            Output::Json => "",
+        };
+        print(&format!("{clear}{}", look(args)?))?;
         thread::sleep(WATCH_PERIOD);
     }
 }
 
-fn show(status: &Status, output: Output) -> anyhow::Result<String> {
-    Ok(match output {
-        Output::Text => table::of(status),
-        Output::Json => serde_json::to_string_pretty(status)? + "\n",
+/// What was asked for, as it is now.
+fn look(args: &StatusArgs) -> anyhow::Result<String> {
+    match args.connections {
+        true => {
+            let all: Vec<ServiceConnections> = get(&args.socket, "/connections")?;
+            show(args, &*all, connections::of)
+        }
+        false => show(args, &ask(&args.socket)?, table::of),
+    }
+}
+
+/// For scripts one line with `--watch`, else one that people can read, too.
+fn show<T: Serialize + ?Sized>(
+    args: &StatusArgs,
+    answer: &T,
+    table: fn(&T) -> String,
+) -> anyhow::Result<String> {
+    Ok(match (args.output, args.watch) {
+        (Output::Text, _) => table(answer),
+        (Output::Json, true) => serde_json::to_string(answer)? + "\n",
+        (Output::Json, false) => serde_json::to_string_pretty(answer)? + "\n",
     })
 }
 
@@ -51,6 +72,10 @@ fn show(status: &Status, output: Output) -> anyhow::Result<String> {
 ///
 /// Nobody listens there, or the answer makes no sense.
 pub(crate) fn ask(socket: &Path) -> anyhow::Result<Status> {
+    get(socket, "/status")
+}
+
+fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> anyhow::Result<T> {
     let name = socket.display();
     let mut stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -58,7 +83,7 @@ pub(crate) fn ask(socket: &Path) -> anyhow::Result<Status> {
         }
         _ => anyhow::Error::new(error).context(format!("connect to the agent at {name}")),
     })?;
-    let answer = exchange(&mut stream).with_context(|| format!("ask the agent at {name}"))?;
+    let answer = exchange(&mut stream, path).with_context(|| format!("ask the agent at {name}"))?;
     let Some((head, body)) = answer.split_once("\r\n\r\n") else {
         bail!("ask the agent at {name}: no answer");
     };
@@ -69,9 +94,10 @@ pub(crate) fn ask(socket: &Path) -> anyhow::Result<Status> {
 }
 
 /// HTTP/1.0: the server closes the connection after one answer in one piece.
-fn exchange(stream: &mut UnixStream) -> io::Result<String> {
+fn exchange(stream: &mut UnixStream, path: &str) -> io::Result<String> {
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    stream.write_all(b"GET /status HTTP/1.0\r\nHost: sluice\r\n\r\n")?;
+    let request = format!("GET {path} HTTP/1.0\r\nHost: sluice\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sluice_agent::ServiceConnections;
 use sluice_agent::status::Status;
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
 use tempfile::TempDir;
@@ -200,6 +201,85 @@ fn udp_clients_follow_when_their_endpoint_goes() {
         (answer.name() == Some("one")).then_some(())
     });
     assert!(back.is_some(), "{last:?}");
+}
+
+#[test]
+fn connections_are_counted_on_request_and_across_restarts() {
+    require_netns!();
+    let cluster = cluster();
+    let one = cluster.pod("one");
+    let _server = Server::start(one.netns(), "one", 5353, Protocol::Udp).expect("a free port");
+    let node = cluster.node("node-a");
+    let files = Files::new();
+    files.write("dns.yaml", DNS);
+    files.write("slice.yaml", &slice(&[&one.ipv4().to_string()]));
+    let start = |flags: &[&str]| {
+        let agent = files.proxy(node.netns()).args(flags).spawn();
+        let agent = Agent(agent.expect("it was built"));
+        files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
+        agent
+    };
+    let connect = |times: u32| {
+        let targets = [
+            "10.96.0.10:53".parse().expect("an address"),
+            SocketAddr::new(node.ipv4().into(), 30053),
+        ];
+        for target in targets {
+            for _ in 0..times {
+                let answer = Probe::udp(target).from(cluster.client("client").netns());
+                assert_eq!(answer.name(), Some("one"), "{target}: {answer}");
+            }
+        }
+    };
+    let ask = |more: &[&str]| {
+        let mut status = Command::new(SLUICE);
+        status.args(["status", "--connections", "--socket"]);
+        let output = status.arg(files.socket()).args(more).output();
+        output.expect("it was built")
+    };
+    let report = || -> Option<ServiceConnections> {
+        let output = ask(&["-o", "json"]);
+        let mut all: Vec<ServiceConnections> = serde_json::from_slice(&output.stdout).ok()?;
+        assert!(all.len() <= 1, "{all:#?}");
+        all.pop()
+    };
+
+    let agent = start(&[]);
+    let output = ask(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    let err = String::from_utf8(output.stderr).expect("text");
+    assert!(err.contains("--count-connections"), "{err}");
+    assert!(!rules(node.netns()).contains("counter"));
+    agent.end(Signal::SIGTERM);
+
+    let agent = start(&["--count-connections"]);
+    let before = eventually(WITHIN, &report).expect("a first reading");
+    connect(3);
+    let mut last = None;
+    let counted = eventually(WITHIN, || {
+        last = report();
+        last.clone()
+            .filter(|it| it.connections == before.connections + 6)
+    });
+    let counted = counted.unwrap_or_else(|| panic!("{last:#?}"));
+    assert_eq!((&*counted.service, &*counted.protocol), ("dns", "udp"));
+    assert_eq!(counted.endpoints.len(), 1);
+    assert_eq!(
+        counted.endpoints[0].endpoint,
+        format!("{}:5353", one.ipv4())
+    );
+    let table = String::from_utf8(ask(&[]).stdout).expect("text");
+    assert!(table.contains("default/dns:dns  udp"), "{table}");
+    agent.end(Signal::SIGTERM);
+
+    // While nobody looks the kernel counts on; that was before the next agent's time.
+    connect(1);
+    let listing = rules(node.netns());
+    assert!(listing.contains("counter packets 4 "), "{listing}");
+    let _agent = start(&["--count-connections"]);
+    let after = eventually(WITHIN, &report).expect("a first reading");
+    assert_eq!(after.connections, 0);
+    assert_eq!(rules(node.netns()), listing, "its tables were adopted");
 }
 
 #[test]
