@@ -26,9 +26,10 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         "Services x {} endpoints, IPv4, one TCP port.\n",
         synthetic::ENDPOINTS
     );
-    sync::run(&args.services)?;
-    start::run(&args.services)?;
+    let counting = args.counting();
+    sync::run(&args.services, counting)?;
+    start::run(&args.services, counting)?;
     api::run()?;
-    connect::run(&args.services)?;
+    connect::run(&args.services, counting)?;
     Ok(ExitCode::SUCCESS)
 }

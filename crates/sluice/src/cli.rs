@@ -92,6 +92,9 @@ pub(crate) struct BenchArgs {
     #[arg(default_values_t = [1, 1_000, 10_000, 50_000])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=60_000))]
     pub(crate) services: Vec<u32>,
+    /// Measure a data plane that counts connections, as with `sluice proxy --count-connections`
+    #[arg(long)]
+    pub(crate) count_connections: bool,
 }
 
 /// A lab on this machine.
@@ -143,10 +146,21 @@ pub(crate) struct NodeArgs {
 impl NodeArgs {
     /// What the data plane counts.
     pub(crate) fn counting(&self) -> Counting {
-        match self.count_connections {
-            true => Counting::Connections,
-            false => Counting::Nothing,
-        }
+        counting(self.count_connections)
+    }
+}
+
+impl BenchArgs {
+    /// What the data plane counts.
+    pub(crate) fn counting(&self) -> Counting {
+        counting(self.count_connections)
+    }
+}
+
+fn counting(connections: bool) -> Counting {
+    match connections {
+        true => Counting::Connections,
+        false => Counting::Nothing,
     }
 }
 

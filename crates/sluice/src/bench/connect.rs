@@ -8,7 +8,7 @@ use sluice_core::plan::Planner;
 use sluice_core::reconcile::Reconciler;
 use sluice_core::settings::Settings;
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
-use sluice_nftables::Nftables;
+use sluice_nftables::{Counting, Nftables};
 
 use super::measure::{Samples, count, micros};
 use super::sync::nft_load;
@@ -18,7 +18,7 @@ use super::synthetic::{self, ENDPOINT_PORT};
 const CONNECTIONS: usize = 4000;
 
 /// Prints the table.
-pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
+pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
     println!(
         "connect() from a pod, in us, p50 of {CONNECTIONS}, the kinds in turn; direct goes to the \
          pod itself. Difference: p50 of each connection less the direct one before it. The peer is \
@@ -35,7 +35,7 @@ pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
         micros(dnat)
     );
     for &services in sizes {
-        let seen = measure(Rules::Services(services))?;
+        let seen = measure(Rules::Services(services, counting))?;
         let [direct, first, last] = seen.medians;
         println!(
             "| {} | {} | {} | {} | {} | {} |",
@@ -54,7 +54,7 @@ pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
 #[derive(Clone, Copy)]
 enum Rules {
     OneDnat,
-    Services(u32),
+    Services(u32, Counting),
 }
 
 struct Seen {
@@ -83,8 +83,8 @@ fn measure(rules: Rules) -> anyhow::Result<Seen> {
             load_one_dnat(node, pod.ipv4())?;
             first
         }
-        Rules::Services(services) => {
-            node.run(|| program(services, pod.ipv4().into()))?;
+        Rules::Services(services, counting) => {
+            node.run(|| program(services, counting, pod.ipv4().into()))?;
             synthetic::cluster_ip(services - 1)
         }
     };
@@ -152,13 +152,13 @@ fn v4(addr: IpAddr) -> anyhow::Result<Ipv4Addr> {
 }
 
 /// The first and the last Service lead to the pod that answers, the others to nowhere.
-fn program(services: u32, pod: IpAddr) -> anyhow::Result<()> {
+fn program(services: u32, counting: Counting, pod: IpAddr) -> anyhow::Result<()> {
     let mut planner = Planner::new(Settings::for_node("node-a"));
     let mut events = synthetic::cluster(services);
     events.extend([0, services - 1].map(|index| synthetic::slice(index, &[pod])));
     events.into_iter().for_each(|it| planner.absorb(it));
     let changed = planner.replan().ports.into_keys().collect();
-    let mut reconciler = Reconciler::new(Nftables::open()?);
+    let mut reconciler = Reconciler::new(Nftables::open()?.counting(counting));
     reconciler.sync(planner.plan(), &changed)?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use sluice_lab::Cluster;
+use sluice_nftables::Counting;
 
 use super::measure::{count, seconds};
 use super::process::{IDLE, Process};
@@ -16,7 +17,7 @@ use crate::lab::Agent;
 const PER_FILE: u32 = 100;
 
 /// Prints the table.
-pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
+pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
     println!(
         "Manifests on disk to first sync done, and a restart on existing rules (`sluice proxy`, {PER_FILE} Services a file):\n"
     );
@@ -32,7 +33,10 @@ pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
         let cluster = Cluster::builder().node("node-a").build()?;
         let start = || -> anyhow::Result<(Agent, Duration)> {
             let manifests = manifests.to_str().context("the path is not UTF-8")?;
-            let flags = ["--manifests", manifests, "--healthz-bind-address", ""];
+            let mut flags = vec!["--manifests", manifests, "--healthz-bind-address", ""];
+            if counting == Counting::Connections {
+                flags.push("--count-connections");
+            }
             let started = Instant::now();
             let node = cluster.node("node-a");
             let agent = Agent::start(node, scratch.path(), &flags)?;

@@ -6,8 +6,9 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
+use sluice_core::backend::Backend as _;
 use sluice_core::model::Event;
-use sluice_core::plan::{Plan, Planner, PortKey};
+use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::Reconciler;
 use sluice_core::settings::Settings;
 use sluice_lab::Netns;
@@ -20,15 +21,15 @@ use super::synthetic::{self, ENDPOINTS};
 const CHANGES: u32 = 200;
 
 /// Prints the table of first syncs and the table of changes.
-pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
-    let mut changes = String::new();
+pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
+    let (mut changes, mut readings) = (String::new(), String::new());
     println!(
         "| services | first sync, wall s | CPU s | resync, CPU s | `nft -f` of the same rules, wall s | CPU s |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
     for &services in sizes {
         let netns = Netns::new("bench")?;
-        let measured = netns.run(|| one_size(services))?;
+        let measured = netns.run(|| one_size(services, counting))?;
         let nft = load_with_nft(&measured.rules)?;
         println!(
             "| {} | {} | {} | {} | {} | {} |",
@@ -40,6 +41,10 @@ pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
             seconds(nft.cpu),
         );
         changes += &measured.changes;
+        if let Some(reading) = measured.reading {
+            let (wall, cpu) = (seconds(reading.wall), seconds(reading.cpu));
+            readings += &format!("| {} | {wall} | {cpu} |\n", count(services));
+        }
     }
     println!("\nEvent to kernel acknowledged, ms (p50 / p99 of {CHANGES}):\n");
     println!(
@@ -47,6 +52,10 @@ pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
     );
     println!("| --- | --- | --- | --- | --- |");
     println!("{changes}");
+    if !readings.is_empty() {
+        println!("Reading every counter:\n");
+        println!("| services | wall s | CPU s |\n| --- | --- | --- |\n{readings}");
+    }
     Ok(())
 }
 
@@ -55,6 +64,8 @@ struct Measured {
     resync: Cost,
     rules: String,
     changes: String,
+    /// Of every counter; `None` when there are none.
+    reading: Option<Cost>,
 }
 
 struct Bench {
@@ -90,15 +101,15 @@ impl Bench {
     }
 }
 
-fn one_size(services: u32) -> anyhow::Result<Measured> {
+fn one_size(services: u32, counting: Counting) -> anyhow::Result<Measured> {
     let mut bench = Bench {
         planner: Planner::new(Settings::for_node("node-a")),
-        reconciler: Reconciler::new(Nftables::open()?),
+        reconciler: Reconciler::new(Nftables::open()?.counting(counting)),
     };
     let changed = bench.absorb(synthetic::cluster(services));
     let (synced, first) = measure(|| bench.sync(&changed));
     synced.context("first sync")?;
-    let rules = rules(bench.planner.plan());
+    let rules = text::ruleset(&render_plan(bench.planner.plan(), counting));
     // Strides that visit Services all over the table.
     let pick = |round: u32, stride: u32| round.wrapping_mul(stride) % services;
     // What a Service gets is never what it got at the visit before.
@@ -131,6 +142,9 @@ fn one_size(services: u32) -> anyhow::Result<Measured> {
         !resynced.context("resync")?,
         "the kernel holds something else"
     );
+    let counters = bench.reconciler.backend().counters()?;
+    let reading = counters.map(|mut it| measure(|| it.read()));
+    let reading = reading.map(|(read, cost)| read.map(|_| cost)).transpose()?;
     let changes = format!(
         "| {} | {replaced} | {added} | {removed} | {new} |\n",
         count(services)
@@ -140,11 +154,8 @@ fn one_size(services: u32) -> anyhow::Result<Measured> {
         resync,
         rules,
         changes,
+        reading,
     })
-}
-
-fn rules(plan: &Plan) -> String {
-    text::ruleset(&render_plan(plan, Counting::Nothing))
 }
 
 /// The peer: nft loads the same rules into an empty namespace.
