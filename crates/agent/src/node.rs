@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 
+use nix::net::if_::if_nametoindex;
 use sluice_netlink::{RequestError, rtnetlink};
+
+use crate::takeover::IPVS_DEVICE;
 
 /// Documentation prefixes (RFC 5737, RFC 3849): reached by the default route, and nobody answers.
 const FAR_AWAY: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
@@ -21,13 +24,16 @@ pub fn default_route_addresses() -> Vec<IpAddr> {
     FAR_AWAY.into_iter().filter_map(source).collect()
 }
 
-/// Every address of the node that can be used, loopback included.
+/// Every address of the node that can be used, loopback included, but for those that kube-proxy's
+/// IPVS mode has put there for Services.
 ///
 /// # Errors
 /// The kernel could not list them.
 pub fn addresses() -> Result<BTreeSet<IpAddr>, RequestError> {
+    let ipvs = if_nametoindex(IPVS_DEVICE).ok();
     let all = rtnetlink::addresses()?.into_iter();
-    Ok(all.filter(|it| it.is_usable).map(|it| it.ip).collect())
+    let own = all.filter(|it| it.is_usable && Some(it.interface) != ipvs);
+    Ok(own.map(|it| it.ip).collect())
 }
 
 /// An unused port of the loopback address, for tests.

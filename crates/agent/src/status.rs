@@ -39,12 +39,30 @@ pub struct Status {
     pub repairs: u64,
     /// Conntrack entries deleted because their endpoint is gone.
     pub conntrack_deleted: u64,
+    /// What the operator could protect and does not.
+    #[serde(default)]
+    pub unprotected: Vec<ProtectionStatus>,
     /// Objects that contradict each other or cannot be served.
     pub issues: Vec<IssueStatus>,
     /// What the source could not read.
     pub problems: Vec<ProblemStatus>,
     /// Service ports that the kernel refuses.
     pub refused: Vec<RefusedStatus>,
+}
+
+/// A protection that is off, as in kube-proxy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtectionStatus {
+    /// The option that turns it on.
+    pub option: String,
+    /// What happens without it, one line for a person.
+    pub risk: String,
+}
+
+impl fmt::Display for ProtectionStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.risk, self.option)
+    }
 }
 
 /// One sync.

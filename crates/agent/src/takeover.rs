@@ -35,6 +35,8 @@ use sluice_netlink::nftables::CommitError;
 use sluice_netlink::{RequestError, SocketError};
 use tracing::{info, warn};
 
+pub(crate) use names::DEVICE as IPVS_DEVICE;
+
 use crate::agent::chain;
 use crate::privileges::{self, Capability};
 

@@ -466,6 +466,7 @@ fn addresses_can_be_kept_from_the_authors_of_services() {
     let status = world.until("all are served", |it| it.frontends == 6);
     let reasons: Vec<&str> = status.issues.iter().map(|it| &*it.reason).collect();
     assert_eq!(reasons, ["Shadows"], "an address of the node is no secret");
+    assert_eq!(status.unprotected.len(), 2);
     assert_eq!(agent.end(Signal::SIGTERM), Some(0));
     let allow = format!("--external-ip-allow=192.0.2.0/24,{own}/32");
     let _agent = world.start(&[&allow, "--refuse-shadowing-vips"]);
@@ -473,6 +474,7 @@ fn addresses_can_be_kept_from_the_authors_of_services() {
     let mut reasons: Vec<&str> = status.issues.iter().map(|it| &*it.reason).collect();
     reasons.sort_unstable();
     assert_eq!(reasons, ["ExternalIPNotAllowed", "Shadows"]);
+    assert!(status.unprotected.is_empty());
 }
 
 #[test]

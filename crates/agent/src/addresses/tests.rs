@@ -142,6 +142,20 @@ fn the_first_word_comes_at_once_and_every_change_after_it() {
 }
 
 #[test]
+fn addresses_that_ipvs_holds_for_services_are_not_the_machines() {
+    require_netns!();
+    let machine = Machine::new();
+    // A bridge will do for the dummy device.
+    let wiring = "link add kube-ipvs0 type bridge\naddress add 10.96.0.1/32 dev kube-ipvs0\n\
+        address add 10.0.0.9/24 dev x\n";
+    ip(&machine.netns, wiring);
+    machine.until("the last one", |it| {
+        assert!(!has(it, "10.96.0.1"), "{it:?}");
+        has(it, "10.0.0.9")
+    });
+}
+
+#[test]
 fn five_hundred_at_once_are_all_there_in_the_end() {
     require_netns!();
     let machine = Machine::new();

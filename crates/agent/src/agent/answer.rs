@@ -3,7 +3,7 @@
 use sluice_core::backend::Backend;
 
 use super::{Agent, seconds};
-use crate::status::{IssueStatus, ProblemStatus, RefusedStatus, Status};
+use crate::status::{IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, Status};
 
 impl<B: Backend> Agent<B> {
     /// Everything that people ask about.
@@ -26,10 +26,30 @@ impl<B: Backend> Agent<B> {
             failures: self.failures,
             repairs: self.repairs,
             conntrack_deleted: self.outputs.metrics.conntrack_deletions(),
+            unprotected: self.unprotected(),
             issues: self.issues(),
             problems: self.problems(),
             refused: self.refused(),
         }
+    }
+
+    /// The defaults are kube-proxy's, so that a drop-in breaks nobody.
+    fn unprotected(&self) -> Vec<ProtectionStatus> {
+        let settings = self.planner.settings();
+        let any_external_ip = ProtectionStatus {
+            option: "--external-ip-allow".to_owned(),
+            risk: "whoever may write a Service may take any external IP (CVE-2020-8554)".to_owned(),
+        };
+        let shadowing = ProtectionStatus {
+            option: "--refuse-shadowing-vips".to_owned(),
+            risk: "Services may take addresses of nodes and pods".to_owned(),
+        };
+        let off = [
+            (settings.external_ips.is_none(), any_external_ip),
+            (!settings.refuse_shadowing, shadowing),
+        ];
+        let off = off.into_iter().filter(|(is_off, _)| *is_off);
+        off.map(|(_, protection)| protection).collect()
     }
 
     pub(super) fn issues(&self) -> Vec<IssueStatus> {

@@ -4,7 +4,7 @@
 pub(super) const TABLE: &str = "kube-proxy";
 
 /// The dummy interface of its ipvs mode.
-pub(super) const DEVICE: &str = "kube-ipvs0";
+pub(crate) const DEVICE: &str = "kube-ipvs0";
 
 /// The chain that every mode with iptables has.
 pub(super) const SERVICES: &str = "KUBE-SERVICES";

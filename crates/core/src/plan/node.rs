@@ -110,8 +110,13 @@ impl NodePlan {
                     });
                 }
                 NodePortMatch::LocalWithin(nets) => {
+                    // A link-local address cannot be bound without its link.
+                    let is_bindable = |ip: &&IpAddr| match ip {
+                        IpAddr::V4(_) => true,
+                        IpAddr::V6(ip) => !ip.is_unicast_link_local(),
+                    };
                     let inside = |ip: &&IpAddr| nets.iter().any(|net| net.contains(*ip));
-                    addresses.extend(local.iter().filter(inside));
+                    addresses.extend(local.iter().filter(is_bindable).filter(inside));
                 }
                 NodePortMatch::Only(ip) => addresses.extend(ip),
             }

@@ -17,6 +17,8 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
 
+/// Where the interface stands in the header.
+const INDEX_OFFSET: usize = 4;
 const IFA_F_OPTIMISTIC: u32 = 0x04;
 const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_F_TENTATIVE: u32 = 0x40;
@@ -29,6 +31,8 @@ const ATTEMPTS: usize = 16;
 pub struct Address {
     /// The machine's own end, also of a link between two.
     pub ip: IpAddr,
+    /// Index of the interface.
+    pub interface: u32,
     /// Packets to it are taken in and it can be bound. Not so for an IPv6 address whose
     /// uniqueness is not established (RFC 4862: tentative) or refuted.
     pub is_usable: bool,
@@ -51,8 +55,10 @@ impl Address {
         let flags = attrs.find(IFA_FLAGS).and_then(|it| it.u32_ne());
         let flags = flags.unwrap_or(short);
         let unproven = flags & IFA_F_TENTATIVE != 0 && flags & IFA_F_OPTIMISTIC == 0;
+        let interface = message.body.get(INDEX_OFFSET..)?.first_chunk::<4>()?;
         Some(Self {
             ip,
+            interface: u32::from_ne_bytes(*interface),
             is_usable: !unproven && flags & IFA_F_DADFAILED == 0,
         })
     }

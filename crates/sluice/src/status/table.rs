@@ -29,6 +29,7 @@ pub(super) fn of(status: &Status) -> String {
     rows.add("repairs", status.repairs);
     rows.add("conntrack deleted", status.conntrack_deleted);
     let mut text = rows.into_text();
+    list(&mut text, "protections that are off", &status.unprotected);
     list(&mut text, "issues", &status.issues);
     list(&mut text, "problems of the source", &status.problems);
     list(&mut text, "refused by the kernel", &status.refused);
@@ -107,7 +108,7 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use sluice_agent::status::{IssueStatus, ProblemStatus, RefusedStatus};
+    use sluice_agent::status::{IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus};
 
     use super::*;
 
@@ -135,6 +136,10 @@ mod tests {
             failures: 1,
             repairs: 2,
             conntrack_deleted: 6,
+            unprotected: vec![ProtectionStatus {
+                option: "--refuse".to_owned(),
+                risk: "anybody may".to_owned(),
+            }],
             issues: vec![IssueStatus {
                 reason: "NoNode".to_owned(),
                 message: "Node node-a: no such object".to_owned(),
@@ -163,6 +168,9 @@ last sync          2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 d
 syncs              5, 1 failed
 repairs            2
 conntrack deleted  6
+
+protections that are off (1)
+  anybody may (--refuse)
 
 issues (1)
   Node node-a: no such object

@@ -65,7 +65,7 @@ fn changes_are_told() {
 #[test]
 fn answers_where_node_ports_answer() {
     use crate::settings::NodePortAddresses;
-    let local = ["127.0.0.1", "192.168.0.1", "10.0.0.1"];
+    let local = ["127.0.0.1", "192.168.0.1", "10.0.0.1", "fe80::1", "fd00::1"];
     let local = local.iter().map(|it| it.parse().unwrap()).collect();
     let within = |nets: &[&str]| {
         NodePortAddresses::Within(nets.iter().map(|it| it.parse().unwrap()).collect())
@@ -73,6 +73,10 @@ fn answers_where_node_ports_answer() {
     for (node_ports, expected) in [
         (NodePortAddresses::Primary, "{192.168.0.1}"),
         (within(&["10.0.0.0/8"]), "{10.0.0.1, ::}"),
+        (
+            within(&["10.0.0.0/8", "fd00::/8", "fe80::/10"]),
+            "{10.0.0.1, fd00::1}",
+        ),
         (within(&[]), "{0.0.0.0, ::}"),
     ] {
         let settings = Settings {
