@@ -62,8 +62,8 @@ class Machine:
 @pytest.fixture
 def machine(netns):
     machine = Machine(netns)
-    machine.path("/root/sluice.deb").write_bytes(DEB.read_bytes())
     try:
+        machine.path("/root/sluice.deb").write_bytes(DEB.read_bytes())
         yield machine
     finally:
         machine.end()

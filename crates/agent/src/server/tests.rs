@@ -1,6 +1,6 @@
 use std::env;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -8,7 +8,14 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
+use sluice_core::backend::{BackendError, ConnectionCount, Counters, Reading};
+use sluice_core::model::Protocol;
+use sluice_core::plan::{Frontend, Planner};
+use sluice_core::settings::Settings;
+use sluice_core::testing::{endpoints, planner, service};
+
 use super::*;
+use crate::connections::Connections;
 use crate::health::{HEALTH_TIMEOUT, HealthReport, NodeObject, NodeState};
 use crate::health_check::health_checks;
 use crate::metrics::{Mode, for_test};
@@ -43,7 +50,16 @@ fn send<S: Read + Write>(connect: impl Fn() -> io::Result<S>, line: &str, body: 
 struct Running {
     directory: tempfile::TempDir,
     health: Arc<Health>,
+    metrics: Arc<Metrics>,
+    inputs: Sender<Input>,
     announcements: mpsc::Receiver<Announcement>,
+}
+
+/// What the agent of these tests plans.
+fn web() -> Planner {
+    let mut events = vec![service("default/web 10.96.0.10 :80")];
+    events.extend(endpoints("default/web", "10.0.1.5:80"));
+    planner(Settings::for_node("node-a"), events)
 }
 
 /// What a test wants to be served, beside the socket.
@@ -68,21 +84,30 @@ fn try_start(plan: Plan) -> (Result<Served, ServerError>, Running) {
     let (inputs, heard) = mpsc::channel();
     thread::spawn(move || {
         for input in heard {
-            if let Input::Status(reply) = input {
-                let _ = reply.send(Status {
-                    node: "node-a".to_owned(),
-                    ..Status::default()
-                });
+            match input {
+                Input::Status(reply) => {
+                    let _ = reply.send(Status {
+                        node: "node-a".to_owned(),
+                        ..Status::default()
+                    });
+                }
+                Input::Plans(reply) => {
+                    let planner = web();
+                    let plans = planner.plan().ports.values().cloned();
+                    let _ = reply.send(plans.collect());
+                }
+                _ => {}
             }
         }
     });
     let (announce, announcements) = mpsc::channel();
+    let metrics = Arc::new(for_test(Mode::Nftables));
     let wires = Wires {
         health: health.clone(),
-        metrics: Arc::new(for_test(Mode::Nftables)),
+        metrics: metrics.clone(),
         health_checks: health_checks().1,
         announce,
-        inputs,
+        inputs: inputs.clone(),
     };
     let server = Server {
         socket,
@@ -95,6 +120,8 @@ fn try_start(plan: Plan) -> (Result<Served, ServerError>, Running) {
     let rest = Running {
         directory,
         health,
+        metrics,
+        inputs,
         announcements,
     };
     (served, rest)
@@ -116,6 +143,61 @@ fn metrics_server(address: SocketAddr) -> MetricsServer {
         version: "0.1.0".to_owned(),
         profiling: None,
     }
+}
+
+/// Shows one more connection with each reading.
+struct Climbing(u64);
+
+impl Counters for Climbing {
+    fn read(&mut self) -> Result<Reading, BackendError> {
+        let frontend = Frontend::Address {
+            addr: IpAddr::from([10, 96, 0, 10]),
+            port: 80,
+            protocol: Protocol::Tcp,
+        };
+        self.0 += 1;
+        let count = ConnectionCount {
+            frontend,
+            counter: ("endpoints", 0),
+            endpoint: SocketAddr::from(([10, 0, 1, 5], 80)),
+            connections: self.0,
+        };
+        Ok(Reading {
+            counts: vec![count],
+            is_complete: true,
+        })
+    }
+}
+
+#[test]
+fn connections_are_shown_where_they_are_counted() {
+    let address = crate::node::free_port();
+    let (_served, running) = start(Plan {
+        metrics: Some(metrics_server(address)),
+        ..NOTHING
+    });
+    let socket = running.directory.path().join("sluice.sock");
+    let report = || ask(|| UnixStream::connect(&socket), "/connections");
+    let answer = report();
+    assert!(answer.starts_with("HTTP/1.0 404"), "{answer}");
+    assert!(answer.contains("--count-connections"), "{answer}");
+    let scrape = || ask(|| TcpStream::connect(address), "/metrics");
+    assert!(!scrape().contains("connections_total"));
+
+    let counters = Box::new(Climbing(100));
+    let connections = Connections::start(counters, running.inputs.clone());
+    running
+        .metrics
+        .show_connections(connections.expect("a thread"));
+    let shown = "sluice_service_connections_total{ip_family=\"IPv4\",namespace=\"default\",\
+                 port=\"\",protocol=\"tcp\",service=\"web\"} 1\n";
+    let deadline = Instant::now() + WITHIN;
+    // Whoever asks while the mark is read gets nothing yet.
+    while !scrape().contains(shown) {
+        assert!(Instant::now() < deadline, "{}", scrape());
+    }
+    let answer = report();
+    assert!(answer.contains("\"connections\":1,"), "{answer}");
 }
 
 #[test]
