@@ -271,14 +271,15 @@ impl<B: Backend> Agent<B> {
     /// Says what is wrong, wherever somebody may look.
     fn report(&mut self) {
         let issues: Vec<Issue> = self.planner.issues().collect();
+        let problems = self.problems();
         let refused = self.reconciler.refused();
         self.announced
-            .update(&issues, refused, &self.outputs.announce);
+            .update(&issues, refused, &problems, &self.outputs.announce);
         self.issues.values_mut().for_each(|count| *count = 0);
         for issue in &issues {
             *self.issues.entry(issue.reason()).or_default() += 1;
         }
-        let (problems, refused) = (self.problems(), self.refused());
+        let refused = self.refused();
         let ours = &self.outputs.metrics.ours;
         ours.set_issues(&self.issues);
         ours.problems.set(to_gauge(problems.len()));

@@ -436,6 +436,9 @@ fn who_looks_at_the_cluster_is_told() {
     thief["metadata"]["creationTimestamp"] = json!("2099-01-01T00:00:00Z");
     thief["spec"]["externalIPs"] = json!(["10.96.0.10"]);
     world.api.put(thief).unwrap();
+    let mut odd = service("odd", "10.96.0.67");
+    odd["spec"]["ports"][0]["port"] = json!(70_000);
+    world.api.put(odd).unwrap();
     let _agent = world.start(&[]);
     let mut last = Vec::new();
     let found = eventually(WITHIN, || {
@@ -447,8 +450,12 @@ fn who_looks_at_the_cluster_is_told() {
                     && it["reason"] == reason
             })
         };
-        let all = has("Node", "node-a", "Starting") && has("Service", "thief", "FrontendConflict");
-        all.then_some(())
+        let all = [
+            has("Node", "node-a", "Starting"),
+            has("Service", "thief", "FrontendConflict"),
+            has("Service", "odd", "ServiceInvalid"),
+        ];
+        all.iter().all(|it| *it).then_some(())
     });
     assert!(found.is_some(), "{last:#?}\n{}", world.log());
     assert_eq!(world.ask().as_deref(), Some("one"));

@@ -8,6 +8,8 @@ use sluice_core::issue::Issue;
 use sluice_core::model::{NamespacedName, ObjectKey};
 use sluice_core::plan::PortKey;
 
+use crate::status::ProblemStatus;
+
 /// What is announced: of which Service, and why.
 type Key = (NamespacedName, &'static str);
 
@@ -22,6 +24,7 @@ impl Announced {
         &mut self,
         issues: &[Issue],
         refused: &BTreeMap<PortKey, String>,
+        problems: &[ProblemStatus],
         announce: &Sender<Announcement>,
     ) {
         let issues = issues.iter().filter_map(|issue| {
@@ -34,8 +37,12 @@ impl Announced {
             let note = format!("Service {name} ({family}, {protocol}): kernel said: {reason}");
             ((name.service.clone(), "ServiceRefused"), note)
         });
+        let unusable = problems.iter().filter_map(|it| {
+            let key = (service_of(&it.origin)?, "ServiceInvalid");
+            Some((key, it.to_string()))
+        });
         let mut grouped: BTreeMap<Key, (String, usize)> = BTreeMap::new();
-        for (key, note) in issues.chain(refused) {
+        for (key, note) in issues.chain(refused).chain(unusable) {
             let (_, more) = grouped.entry(key).or_insert((note, 0));
             *more += 1;
         }
@@ -63,6 +70,12 @@ impl Announced {
         }
         self.0 = notes;
     }
+}
+
+/// The Service that a source could not use: its origin is the object, as [`ObjectKey`] displays it.
+fn service_of(origin: &str) -> Option<NamespacedName> {
+    let (namespace, name) = origin.strip_prefix("Service ")?.split_once('/')?;
+    Some(NamespacedName::new(namespace, name))
 }
 
 /// A word for what the Service's users should be told; `None` when that is nothing of theirs, or
