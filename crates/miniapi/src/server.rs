@@ -157,7 +157,12 @@ impl Entrance {
                 Self::Closed(_) => std::future::pending().await,
             };
             match accepted {
-                Ok((stream, _)) => return stream,
+                Ok((stream, _)) => {
+                    // As Go's servers do: an event must not wait for the one before to be
+                    // acknowledged. Where it fails, events are only late.
+                    let _ = stream.set_nodelay(true);
+                    return stream;
+                }
                 // The client gave up, or descriptors ran out: let others run, then try again.
                 Err(_) => tokio::task::yield_now().await,
             }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -34,7 +35,7 @@ impl Lines {
     where
         E: From<Garbage>,
     {
-        while let Some(end) = piece.iter().position(|it| *it == b'\n') {
+        while let Some(end) = memchr(b'\n', piece) {
             let (head, tail) = (&piece[..end], &piece[end + 1..]);
             piece = tail;
             let line = if self.rest.is_empty() {
