@@ -47,6 +47,8 @@ pub enum Input {
         settings: Settings,
         /// How often to sync from now on.
         periods: Periods,
+        /// How long a sync may be wanted from now on.
+        patience: Duration,
     },
     /// Another program changed our rules: what, and who if known, for the log.
     KernelChanged(String),
@@ -166,7 +168,12 @@ impl<B: Backend> Agent<B> {
                 self.absorb(events);
                 self.pace.wish();
             }
-            Input::Configure { settings, periods } => {
+            Input::Configure {
+                settings,
+                periods,
+                patience,
+            } => {
+                self.outputs.health.patience(patience);
                 self.planner.configure(settings);
                 self.pace.configure(periods);
                 self.pace.wish();

@@ -11,6 +11,8 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
+use nix::unistd::geteuid;
+use tracing::warn;
 
 /// Why this process may not be the node's agent.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +103,7 @@ impl Lock {
 /// Held by the one agent of a network namespace, whatever its socket file: an abstract socket
 /// belongs to the namespace and ends with its process (unix(7)).
 #[derive(Debug)]
-pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] UnixListener);
+pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] Option<UnixListener>);
 
 impl NamespaceLock {
     const NAME: &str = "sluice-agent";
@@ -114,10 +116,20 @@ impl NamespaceLock {
         let name = SocketAddr::from_abstract_name(Self::NAME);
         let name = name.map_err(AlreadyRunning::NamespaceIo)?;
         match UnixListener::bind_addr(&name) {
-            Ok(listener) => Ok(Self(listener)),
+            Ok(listener) => Ok(Self(Some(listener))),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 let peer = UnixStream::connect_addr(&name).ok();
                 let peer = peer.and_then(|it| getsockopt(&it, PeerCredentials).ok());
+                // Anybody may take the name; only root, or we ourselves, can be an agent.
+                let own = geteuid().as_raw();
+                if let Some(stranger) = peer.filter(|it| it.uid() != 0 && it.uid() != own) {
+                    warn!(
+                        pid = stranger.pid(),
+                        uid = stranger.uid(),
+                        "a process that is no agent holds the name of our lock: going on without"
+                    );
+                    return Ok(Self(None));
+                }
                 let pid = peer.map_or_else(|| "?".to_owned(), |it| it.pid().to_string());
                 Err(AlreadyRunning::Namespace { pid })
             }

@@ -82,13 +82,14 @@ impl HealthReport {
 /// The state behind `/healthz`, shared between the agent and the servers.
 #[derive(Debug)]
 pub struct Health {
-    timeout: Duration,
     node: NodeObject,
     state: Mutex<State>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct State {
+    /// How long a sync may be wanted.
+    timeout: Duration,
     /// End of the last successful sync, or the start.
     updated: Timestamp,
     /// Since when a sync has been wanted.
@@ -101,15 +102,20 @@ impl Health {
     /// makes it unhealthy.
     pub fn new(timeout: Duration, node: NodeObject, now: Instant, time: Timestamp) -> Self {
         let state = State {
+            timeout,
             updated: time,
             pending: Some(now),
             node: NodeState::Present,
         };
         Self {
-            timeout,
             node,
             state: Mutex::new(state),
         }
+    }
+
+    /// From now on a sync may be wanted for so long.
+    pub fn patience(&self, timeout: Duration) {
+        self.lock().timeout = timeout;
     }
 
     /// A sync is wanted from now on. The oldest wish counts.
@@ -132,13 +138,13 @@ impl Health {
 
     /// Whether the rules are up to date, or will be soon.
     pub fn is_healthy(&self, now: Instant) -> bool {
-        self.in_time(&self.lock(), now)
+        in_time(&self.lock(), now)
     }
 
     /// The answer at this moment.
     pub fn report(&self, probe: Probe, now: Instant, time: Timestamp) -> HealthReport {
         let state = *self.lock();
-        let healthy = self.in_time(&state, now);
+        let healthy = in_time(&state, now);
         let eligible = match (state.node, self.node) {
             (NodeState::Present, _) | (NodeState::Unknown, NodeObject::Optional) => true,
             (NodeState::Leaving, _) | (NodeState::Unknown, NodeObject::Required) => false,
@@ -163,15 +169,15 @@ impl Health {
         report
     }
 
-    fn in_time(&self, state: &State, now: Instant) -> bool {
-        let waits = |since: Instant| now.saturating_duration_since(since);
-        state.pending.is_none_or(|it| waits(it) < self.timeout)
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every write is an assignment of values, so a panic elsewhere cannot leave half a state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn in_time(state: &State, now: Instant) -> bool {
+    let waits = |since: Instant| now.saturating_duration_since(since);
+    state.pending.is_none_or(|it| waits(it) < state.timeout)
 }
 
 #[cfg(test)]

@@ -22,6 +22,15 @@ pub struct Periods {
     pub resync: Duration,
 }
 
+impl Periods {
+    /// How long a sync may be wanted before the node is no good: kube-proxy's two sync periods,
+    /// and never so little that syncs that are merely spaced out look late.
+    #[must_use]
+    pub fn patience(&self, sync: Duration) -> Duration {
+        sync.max(self.min_sync).saturating_mul(2)
+    }
+}
+
 impl Default for Periods {
     /// At once, and once an hour.
     fn default() -> Self {
@@ -132,7 +141,8 @@ impl Pace {
         if let Some(retry) = self.failure.due {
             // News may be the cure, so it is not made to wait for the whole backoff.
             let news = self.last_end.filter(|_| self.dirty);
-            return Some(news.map_or(retry, |end| retry.min(end + FIRST_RETRY)));
+            let soon = FIRST_RETRY.max(self.periods.min_sync);
+            return Some(news.map_or(retry, |end| retry.min(end + soon)));
         }
         let news = self.dirty.then_some(rested);
         let refused = self.refused.due;

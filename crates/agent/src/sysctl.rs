@@ -19,7 +19,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use sluice_netlink::conntrack::{Conntrack, FlowFilter};
 use sluice_netlink::nftables::Family;
-use tracing::info;
+use tracing::{info, warn};
 
 const MAX: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 const HASHSIZE: &str = "/sys/module/nf_conntrack/parameters/hashsize";
@@ -212,6 +212,14 @@ pub fn apply(settings: &ConntrackSettings) -> Result<(), SysctlError> {
         let was = read(write.path);
         match fs::write(write.path, write.value.to_string()) {
             Ok(()) => info!(path = write.path, value = write.value, was, "sysctl set"),
+            // Only how fast the table is depends on it.
+            Err(reason) if write.path == HASHSIZE && is_read_only(&reason) => {
+                warn!(
+                    path = write.path,
+                    value = write.value,
+                    "cannot be set here: connection tracking works, with longer chains"
+                );
+            }
             Err(reason) => refused.push(Refused { write, reason }),
         }
     }
@@ -220,6 +228,10 @@ pub fn apply(settings: &ConntrackSettings) -> Result<(), SysctlError> {
     } else {
         Err(SysctlError(refused))
     }
+}
+
+fn is_read_only(error: &io::Error) -> bool {
+    error.raw_os_error().map(Errno::from_raw) == Some(Errno::EROFS)
 }
 
 fn read(path: &'static str) -> Option<u64> {

@@ -71,6 +71,15 @@ pub enum TakeoverError {
         /// The first line that it complained with, or why it could not be run.
         problem: String,
     },
+    /// Only root may see whether there are legacy tables.
+    #[error(
+        "only root may read {path}: rules of kube-proxy in legacy iptables, if there are any, stay; \
+         `sluice cleanup --kube-proxy` as root removes them"
+    )]
+    Hidden {
+        /// Which file.
+        path: &'static str,
+    },
     /// A file of the kernel could not be read.
     #[error("read {path}")]
     Read {
@@ -99,6 +108,12 @@ impl Removal {
             self.errors.push(error);
             T::default()
         })
+    }
+
+    /// Whether all that could be looked at is done.
+    fn is_done(&self) -> bool {
+        let hidden = |it: &TakeoverError| matches!(it, TakeoverError::Hidden { .. });
+        self.errors.iter().all(hidden)
     }
 }
 
@@ -146,10 +161,15 @@ fn run() {
     }
     removal.notes.iter().for_each(|it| warn!("{it}"));
     for error in &removal.errors {
-        let error = chain(error);
-        warn!(error, "rules of kube-proxy stay: they and ours both apply");
+        match error {
+            TakeoverError::Hidden { .. } => info!("{error}"),
+            error => {
+                let error = chain(error);
+                warn!(error, "rules of kube-proxy stay: they and ours both apply");
+            }
+        }
     }
-    if removal.errors.is_empty() {
+    if removal.is_done() {
         watch::run();
     }
 }

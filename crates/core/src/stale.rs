@@ -6,6 +6,7 @@
 //! the rules were away: its SYN has an entry that leads to the virtual IP itself, and each SYN it
 //! sends again goes the same way.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use crate::model::Protocol;
@@ -44,15 +45,17 @@ pub fn stale_flows(old: Option<&PortPlan>, new: Option<&PortPlan>) -> Vec<StaleF
     let serving = |plan: Option<&PortPlan>| plan.map(|it| it.serving.clone()).unwrap_or_default();
     let (before, after) = (serving(old), serving(new));
     let (had, has) = (frontends(old), frontends(new));
+    let had_set: HashSet<&Frontend> = had.iter().collect();
+    let has_set: HashSet<&Frontend> = has.iter().collect();
     let lost_endpoint = before.iter().any(|it| !after.contains(it));
     let first_endpoint = before.is_empty() && !after.is_empty();
-    let gone = had.iter().filter(|it| !has.contains(it));
+    let gone = had.iter().filter(|it| !has_set.contains(it));
     let gone = gone.map(|frontend| StaleFlows {
         frontend: *frontend,
         keep: Keep::Endpoints(Vec::new()),
     });
     let kept = has.iter().filter(|it| {
-        let is_new = !had.contains(it);
+        let is_new = !had_set.contains(it);
         lost_endpoint || first_endpoint || is_new
     });
     let kept = kept.map(|frontend| StaleFlows {

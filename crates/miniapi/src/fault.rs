@@ -62,6 +62,8 @@ pub enum Fault {
     NullItems,
     /// 401: the token is no longer good.
     Unauthorized,
+    /// 400 for a field selector, as a server that does not know the field.
+    UnknownField,
     /// 403.
     Forbidden,
     /// 404, as if the collection were not served.

@@ -35,6 +35,7 @@ fn ending(connection: &mut Connection, path: &str) -> (String, Option<ErrorKind>
 fn refusals_are_status_objects_and_pass() {
     for (fault, code, reason) in [
         (Fault::Unauthorized, 401, "Unauthorized"),
+        (Fault::UnknownField, 400, "BadRequest"),
         (Fault::Forbidden, 403, "Forbidden"),
         (Fault::NotFound, 404, "NotFound"),
         (Fault::Gone, 410, "Expired"),

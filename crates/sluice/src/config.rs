@@ -79,8 +79,8 @@ impl NodeArgs {
     ///
     /// # Errors
     ///
-    /// [`Usage`] when a flag is wrong, [`Refused`] when only the file is, or the file cannot be
-    /// read.
+    /// [`Usage`](crate::error::Usage) when a flag is wrong, [`Refused`](crate::error::Refused) when
+    /// only the file is, or the file cannot be read.
     pub(crate) fn validate(&self, host_name: &str) -> anyhow::Result<NodeConfig> {
         let mut problems = Problems::default();
         let config = self.check(host_name, &mut problems)?;

@@ -23,7 +23,7 @@ use sluice_agent::{
     Agent, Connections, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server,
     Wires, conntrack, health_checks, preflight, takeover,
 };
-use sluice_config::{Effective, KubeProxyConfiguration, encode};
+use sluice_config::{KubeProxyConfiguration, encode};
 use sluice_core::announcement::Announcement;
 use sluice_core::backend::Backend as _;
 use sluice_core::model::ObjectKey;
@@ -148,13 +148,8 @@ fn health(config: &ProxyConfig) -> Health {
         Source::Folder(_) => NodeObject::Optional,
         Source::ApiServer { .. } => NodeObject::Required,
     };
-    let timeout = unhealthy_after(&config.node.effective);
+    let timeout = config.periods.patience(config.node.effective.periods.sync);
     Health::new(timeout, node, Instant::now(), Timestamp::now())
-}
-
-/// Twice the sync period, as kube-proxy.
-fn unhealthy_after(effective: &Effective) -> std::time::Duration {
-    effective.periods.sync.saturating_mul(2)
 }
 
 /// kube-proxy's Event on the Node.

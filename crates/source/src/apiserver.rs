@@ -57,8 +57,9 @@ use resource::Resource;
 pub struct Patience {
     /// For the head of an answer, and for the next object of a list.
     pub answer: Duration,
-    /// Without any line of a watch. Servers send a bookmark about once a minute
-    /// (`apiserver/pkg/storage/cacher`), so two that are missing mean that nobody is there.
+    /// Without any line of a watch: longer than any watch lasts. A server that has nothing newer
+    /// than the version it began with sends no bookmark (`apiserver/pkg/storage/cacher`), so a
+    /// quiet watch is no sign of a dead one; keepalive finds a peer that is gone.
     pub silence: Duration,
     /// For the Node and the ServiceCIDRs to be there at first, before we go on without them.
     pub node: Duration,
@@ -76,7 +77,7 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             answer: Duration::from_secs(30),
-            silence: Duration::from_secs(150),
+            silence: Duration::from_secs(630),
             node: Duration::from_secs(30),
             retry: Duration::from_millis(800),
             longest_retry: Duration::from_secs(30),

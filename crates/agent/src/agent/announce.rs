@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use sluice_core::announcement::Announcement;
 use sluice_core::issue::Issue;
 use sluice_core::model::{NamespacedName, ObjectKey};
-use sluice_core::plan::PortKey;
+use sluice_core::plan::{PortKey, Role};
 
 use crate::status::ProblemStatus;
 
@@ -83,6 +83,12 @@ fn service_of(origin: &str) -> Option<NamespacedName> {
 fn reason(issue: &Issue) -> Option<&'static str> {
     match issue {
         Issue::FrontendTaken { .. } => Some("FrontendConflict"),
+        // Load balancers that hand out the addresses of nodes do so on purpose.
+        Issue::Shadows {
+            role: Role::LoadBalancer,
+            refused: false,
+            ..
+        } => None,
         Issue::ClusterIpShared { .. }
         | Issue::ExternalIpNotAllowed { .. }
         | Issue::Shadows { .. }

@@ -360,7 +360,11 @@ fn other_choices_of_the_operator_are_written_at_once() {
         resync: SECOND,
         ..Periods::default()
     };
-    let configured = world.agent.hear(Input::Configure { settings, periods });
+    let configured = world.agent.hear(Input::Configure {
+        settings,
+        periods,
+        patience: HEALTH_TIMEOUT,
+    });
     assert!(configured.is_continue());
     world.step();
     assert_eq!(world.objects(), ["10.96.0.1:53/tcp -> "]);

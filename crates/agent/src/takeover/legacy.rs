@@ -90,6 +90,9 @@ impl Family {
             Ok(names) => names,
             // This kernel has no legacy iptables.
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(TakeoverError::Hidden { path });
+            }
             Err(source) => return Err(TakeoverError::Read { path, source }),
         };
         let is_present = |table: &&str| names.lines().any(|it| it == *table);

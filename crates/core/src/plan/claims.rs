@@ -16,7 +16,7 @@ pub(crate) enum Claim {
 
 /// A service port that asks, by seniority: the older Service first, one without a creation time
 /// last, then by name. A pure order, so that no order of events can matter.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Claimant {
     undated: bool,
     created: Option<i64>,

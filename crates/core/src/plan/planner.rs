@@ -1,6 +1,6 @@
 //! Keeps a [`Plan`] up to date at the cost of what changed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -208,12 +208,18 @@ impl Planner {
             false => self.claimed.insert(name.clone(), new.clone()),
         };
         let old = old.unwrap_or_default();
+        if old == new {
+            return;
+        }
+        // There may be very many of them.
+        let before: HashSet<_> = old.iter().collect();
+        let after: HashSet<_> = new.iter().collect();
         let claims = &mut self.plan.claims;
-        for (claim, claimant) in old.iter().filter(|it| !new.contains(it)) {
+        for (claim, claimant) in old.iter().filter(|it| !after.contains(it)) {
             let others = claims.remove(*claim, claimant).into_iter();
             affected.extend(others.map(|it| it.name.service));
         }
-        for (claim, claimant) in new.iter().filter(|it| !old.contains(it)) {
+        for (claim, claimant) in new.iter().filter(|it| !before.contains(it)) {
             let others = claims.add(*claim, claimant.clone()).into_iter();
             affected.extend(others.map(|it| it.name.service));
         }
@@ -270,7 +276,8 @@ impl Planner {
 
     fn renew_health_check(&mut self, name: &NamespacedName, changes: &mut Changes) {
         let service = self.served(name).zip(self.state.service(name));
-        let new = service
+        let planned = service.filter(|(it, entry)| too_many_endpoints(it, entry).is_none());
+        let new = planned
             .and_then(|(service, entry)| HealthCheck::of(entry, service, &self.settings.node_name));
         let all = &mut self.plan.health_checks;
         let old = match new {

@@ -36,6 +36,7 @@ pub(crate) fn reply(
 ) -> Option<Response<Body>> {
     let status = match fault {
         Fault::Unauthorized => Status::unauthorized(),
+        Fault::UnknownField => Status::bad_request("field label not supported, as asked"),
         Fault::Forbidden => Status::forbidden(),
         Fault::NotFound => Status::no_resource(),
         Fault::Gone => Status::expired("too old, as asked"),

@@ -54,18 +54,22 @@ impl Reloading {
         if effective.conntrack != self.current.conntrack
             && let Err(error) = machine::limit_conntrack(&effective.conntrack)
         {
+            // A new process would not be permitted either, and would not start at all.
             let error = format!("{error:#}");
-            warn!(error, "not permitted any more");
-            self.end("conntrack");
-            return;
+            warn!(
+                error,
+                "the new limits of connection tracking wait for `--init-only` or a new pod"
+            );
         }
         logging::set_verbosity(effective.verbosity);
+        let patience = config.periods.patience(effective.periods.sync);
         self.current = effective;
         info!("the configuration has changed: in force");
         // The agent has stopped; the process is about to end.
         let _ = self.inputs.send(Input::Configure {
             settings: config.node.settings,
             periods: config.periods,
+            patience,
         });
     }
 

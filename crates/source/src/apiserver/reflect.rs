@@ -42,6 +42,8 @@ pub(super) struct Reflector<'a> {
     resource: Resource,
     course: Course,
     known: Known,
+    /// The server knows the fields that we select by.
+    selects_fields: bool,
 }
 
 impl From<Garbage> for End {
@@ -68,6 +70,7 @@ impl<'a> Reflector<'a> {
             resource,
             course: Course::new(resource.is_never_empty(), backoff),
             known: Known::new(resource),
+            selects_fields: true,
         }
     }
 
@@ -85,6 +88,10 @@ impl<'a> Reflector<'a> {
                 tokio::time::sleep(self.shared.patience.absent.mul_f64(0.5 + chance())).await;
                 continue;
             }
+            if self.selects_fields && self.is_bad_selector(&end) {
+                self.selects_fields = false;
+                continue;
+            }
             if let Some(reason) = reason(&end) {
                 self.shared.hub.borrow_mut().stale(self.resource, &reason);
             }
@@ -97,6 +104,13 @@ impl<'a> Reflector<'a> {
     fn is_absent(&self, end: &End) -> bool {
         let is_unknown = matches!(end, End::Failed(Failure::Refused(it)) if it.code == 404);
         is_unknown && self.resource == Resource::ServiceCidrs && self.known.is_empty()
+    }
+
+    /// Before 1.31 no server knew the field `spec.clusterIP` of Services. Without the selector
+    /// headless ones come along, and the plan leaves them out.
+    fn is_bad_selector(&self, end: &End) -> bool {
+        let is_refused = matches!(end, End::Failed(Failure::Refused(it)) if it.code == 400);
+        is_refused && self.resource == Resource::Services
     }
 
     async fn stream(&mut self, since: &Since) -> Result<(), End> {
@@ -349,6 +363,7 @@ impl<'a> Reflector<'a> {
     async fn get(&self, parameters: &[(&str, &str)]) -> Result<Answer, Failure> {
         let selectors = self.resource.selectors(self.shared.node_name);
         let selectors = selectors.iter().map(|(name, value)| (*name, &**value));
+        let selectors = selectors.filter(|it| self.selects_fields || it.0 != "fieldSelector");
         let query = query(selectors.chain(parameters.iter().copied()));
         let is_watch = parameters.iter().any(|(name, _)| *name == "watch");
         let pace = match is_watch {

@@ -46,6 +46,24 @@ fn plain_http_and_no_credentials() {
 }
 
 #[test]
+fn a_server_that_does_not_know_the_field_is_asked_without_it() {
+    let api = cluster(Options::default());
+    let mut headless = service_object("headless", 80);
+    headless["spec"]["clusterIP"] = "None".into();
+    api.put(headless).unwrap();
+    // Once for the stream, once for the pages.
+    api.inject(Fault::UnknownField.on(Verb::Any, "services").times(2));
+    let source = Followed::synced(&api);
+    let all = base_and("Service default/headless:80");
+    assert_eq!(
+        source.view.brief(),
+        all,
+        "the plan leaves headless ones out"
+    );
+    assert!(source.view.problems.is_empty());
+}
+
+#[test]
 fn only_what_a_proxy_needs_is_asked_for() {
     let api = cluster(Options::default());
     api.put(node_object("n2", "10.0.0.2")).unwrap();
