@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 PACKAGES := nftables conntrack iproute2 procps iptables ipset
+# For the tests that boot a virtual machine, and for scripts/vm itself.
+VM_PACKAGES := ipvsadm busybox-static cpio kmod
 # For packages and for the tests of deploy/.
 DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db python3-venv strace systemd
 DEBIAN := $(shell command -v apt-get 2>/dev/null)
@@ -10,7 +12,7 @@ ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup demo test test-deploy check bench bless static package setup-deploy
+.PHONY: help setup setup-vm demo test test-vm test-deploy check bench bless static package setup-deploy
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -32,9 +34,21 @@ demo: setup ## a cluster of network namespaces, real connections, drawn on the t
 	$(CARGO) build --release -p sluice
 	target/release/sluice lab demo
 
-test: setup test-deploy ## everything that proves something: unit, golden, property and packet tests (root)
+test: setup setup-vm test-deploy ## everything that proves something: unit, golden, property and packet tests (root)
 	$(CARGO) nextest run --workspace --no-fail-fast
 	$(CARGO) test --workspace --doc --quiet
+
+test-vm: setup setup-vm ## of these, the ones that boot a virtual machine: kernel modules that hosts may lack
+	$(CARGO) nextest run --workspace --no-fail-fast -E 'test(/^vm_/)'
+
+ifeq ($(if $(DEBIAN),$(ROOT)),yes)
+setup-vm: setup ## what scripts/vm needs: a Debian kernel and qemu, in target/vm (root)
+	$(call install_packages,$(VM_PACKAGES))
+	@scripts/fetch-vm target/vm
+else
+setup-vm:
+	@echo "SKIP: a virtual machine needs root and Debian's packages"
+endif
 
 # Little is packed here: a cargo-deb with little optimisation is there sooner.
 setup-deploy: setup

@@ -4,7 +4,8 @@
 //! [`Server`] says who answered and whom it saw; [`Probe`], [`Hammer`] and [`Session`] ask. Packets
 //! are real and so are the rules they meet, yet nothing is created in the namespace of the caller.
 //! Needs root (`CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, a writable `/run/netns`) and iproute2; a test
-//! that begins with [`require_netns!`] skips without them, and fails when `CI` is set.
+//! that begins with [`require_netns!`] skips without them, and fails when `CI` is set. One that
+//! needs kernel modules begins with [`require_vm!`] and runs in a virtual machine.
 //!
 //! ```text
 //!            lan: one bridge, no addresses      192.168.100.0/24, fd00:100::/64
@@ -51,6 +52,7 @@ mod socket;
 mod spread;
 mod sweep;
 mod sysctls;
+mod vm;
 mod wait;
 mod wiring;
 
@@ -71,4 +73,5 @@ pub use server::Server;
 pub use session::Session;
 pub use spread::Spread;
 pub use sweep::{Sweep, sweep};
+pub use vm::ran_in_vm;
 pub use wait::eventually;

@@ -11,6 +11,7 @@ use nix::{poll::PollFlags, sys::socket::SockType};
 use crate::{
     Netns, Outcome, Spread,
     socket::{Source, await_ready, dial, errno, reset_on_close},
+    vm::patience,
 };
 
 /// Transport of a [`Server`](crate::Server) or a [`Probe`].
@@ -66,6 +67,7 @@ impl Probe {
     }
 
     /// Gives up after this long instead of one second (which is when Linux sends its second SYN).
+    /// A virtual machine gets more of either.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -78,7 +80,7 @@ impl Probe {
 
     /// Asks from the namespace of the calling thread.
     pub fn ask(&self) -> Outcome {
-        let deadline = Instant::now() + self.timeout;
+        let deadline = Instant::now() + patience(self.timeout);
         let result = match self.protocol {
             Protocol::Tcp => self.ask_tcp(deadline),
             Protocol::Udp => self.ask_udp(deadline),

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{LabError, Netns, Outcome, Probe, probe::read_line, socket::reset_on_close};
+use crate::{
+    LabError, Netns, Outcome, Probe, probe::read_line, socket::reset_on_close, vm::patience,
+};
 
 /// An established TCP connection to a [`Server`](crate::Server).
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub struct Session {
     pings: u64,
 }
 
-/// How long an echo may take.
+/// How long an echo may take; longer in a virtual machine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Session {
@@ -32,7 +34,7 @@ impl Session {
             object: target.to_string(),
             problem: outcome.to_string(),
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + patience(PATIENCE);
         let mut stream = netns
             .run(|| Probe::tcp(target).connect(deadline))
             .map_err(lost)?;
@@ -79,7 +81,7 @@ impl Session {
         match read_line(
             &mut self.stream,
             &mut self.pending,
-            Instant::now() + PATIENCE,
+            Instant::now() + patience(PATIENCE),
         ) {
             Ok(answer) if answer == echo => Ok(()),
             Ok(answer) => Err(lost(format!("wanted {echo:?}, got {answer:?}"))),

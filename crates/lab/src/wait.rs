@@ -5,11 +5,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Asks `probe` again and again until it has an answer; `None` when there is none after `within`.
+use crate::vm::patience;
+
+/// Asks `probe` again and again until it has an answer; `None` when there is none after `within`
+/// (of which a virtual machine has more).
 ///
 /// Asks at least once, and once more when time is up.
 pub fn eventually<T>(within: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + within;
+    let deadline = Instant::now() + patience(within);
     loop {
         let last = Instant::now() >= deadline;
         if let Some(answer) = probe() {
@@ -18,7 +21,7 @@ pub fn eventually<T>(within: Duration, mut probe: impl FnMut() -> Option<T>) -> 
         if last {
             return None;
         }
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(patience(Duration::from_millis(2)));
     }
 }
 

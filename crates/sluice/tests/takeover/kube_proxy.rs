@@ -229,6 +229,75 @@ impl Services {
         )
     }
 
+    /// What `ipvsadm --restore` takes: virtual servers of the ClusterIP and of the NodePort.
+    pub(crate) fn virtual_servers(&self, node: IpAddr) -> String {
+        let mut text = String::new();
+        for (ip, port) in [(self.web, PORT), (node, NODE_PORT)] {
+            let server = SocketAddr::new(ip, port);
+            text += &format!("-A -t {server} -s rr\n");
+            for pod in self.pods {
+                let real = SocketAddr::new(pod, POD_PORT);
+                text += &format!("-a -t {server} -r {real} -m -w 1\n");
+            }
+        }
+        text
+    }
+
+    fn set(&self, name: &str) -> String {
+        match self.is_v6() {
+            true => format!("KUBE-6-{name}"),
+            false => format!("KUBE-{name}"),
+        }
+    }
+
+    /// What `ipset restore` takes: the sets of ipvs mode.
+    pub(crate) fn ipsets(&self) -> String {
+        let family = if self.is_v6() { "inet6" } else { "inet" };
+        let mut text = String::new();
+        for (name, kind) in [
+            ("CLUSTER-IP", "hash:ip,port"),
+            ("LOOP-BACK", "hash:ip,port,ip"),
+            ("IPVS-IPS", "hash:ip"),
+        ] {
+            let set = self.set(name);
+            text += &format!("create {set} {kind} family {family}\n");
+        }
+        let ports = self.set("NODE-PORT-TCP");
+        text += &format!("create {ports} bitmap:port range 0-65535\nadd {ports} {NODE_PORT}\n");
+        let (cluster, vips, web) = (self.set("CLUSTER-IP"), self.set("IPVS-IPS"), self.web);
+        text + &format!("add {cluster} {web},tcp:{PORT}\nadd {vips} {web}\n")
+    }
+
+    /// What `iptables-restore --noflush` takes: the rules of ipvs mode.
+    pub(crate) fn ipvs_iptables(&self) -> String {
+        let [cluster, loopback, vips, ports] =
+            ["CLUSTER-IP", "LOOP-BACK", "IPVS-IPS", "NODE-PORT-TCP"].map(|it| self.set(it));
+        format!(
+            "*filter\n:KUBE-FORWARD - [0:0]\n:KUBE-IPVS-FILTER - [0:0]\n:KUBE-NODE-PORT - [0:0]\n\
+             :KUBE-PROXY-FIREWALL - [0:0]\n:KUBE-SOURCE-RANGES-FIREWALL - [0:0]\n\
+             -I FORWARD 1 -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD\n\
+             -I INPUT 1 -m comment --comment \"kubernetes ipvs access filter\" -j KUBE-IPVS-FILTER\n\
+             -A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT\n\
+             -A KUBE-IPVS-FILTER -m set --match-set {cluster} dst,dst -j RETURN\n\
+             -A KUBE-IPVS-FILTER -m conntrack --ctstate NEW -m set --match-set {vips} dst -j REJECT\n\
+             COMMIT\n\
+             *nat\n:KUBE-LOAD-BALANCER - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n:KUBE-NODE-PORT - [0:0]\n\
+             :KUBE-POSTROUTING - [0:0]\n:KUBE-SERVICES - [0:0]\n\
+             -I PREROUTING 1 -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+             -I OUTPUT 1 -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+             -I POSTROUTING 1 -m comment --comment \"kubernetes postrouting rules\" \
+             -j KUBE-POSTROUTING\n\
+             -A KUBE-MARK-MASQ -j MARK --or-mark 0x4000\n\
+             -A KUBE-NODE-PORT -p tcp -m set --match-set {ports} dst -j KUBE-MARK-MASQ\n\
+             -A KUBE-POSTROUTING -m set --match-set {loopback} dst,dst,src -j MASQUERADE\n\
+             -A KUBE-POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN\n\
+             -A KUBE-POSTROUTING -j MASQUERADE --random-fully\n\
+             -A KUBE-SERVICES -m set --match-set {cluster} src,dst -j KUBE-MARK-MASQ\n\
+             -A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODE-PORT\n\
+             COMMIT\n"
+        )
+    }
+
     /// What `iptables-restore --noflush` takes: rules of others in the same tables, the kubelet's
     /// and those that need a chain of kube-proxy among them.
     pub(crate) fn neighbours(&self) -> String {

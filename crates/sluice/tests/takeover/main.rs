@@ -4,4 +4,5 @@
 
 mod kube_proxy;
 mod moves;
+mod vm_ipvs;
 mod world;

@@ -13,7 +13,7 @@ use sluice_lab::{Cluster, Hammer, Netns, Probe, Protocol, Server, Session, event
 
 use crate::kube_proxy::{NODE_PORT, POD_PORT, PORT, Services};
 
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(60);
 const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
 /// For a probe on a busy machine.
 const PATIENT: Duration = Duration::from_secs(5);
@@ -161,6 +161,27 @@ impl World {
         }
     }
 
+    /// Installs the rules, sets and virtual servers of ipvs mode, with iptables-nft.
+    pub(crate) fn install_ipvs(&self) {
+        self.run("ip", &["link", "add", "kube-ipvs0", "type", "dummy"], "");
+        self.run("ip", &["link", "set", "kube-ipvs0", "up"], "");
+        self.run("sysctl", &["-w", "net.ipv4.vs.conntrack=1"], "");
+        let node = self.cluster.node("node-a");
+        for (services, ip) in [
+            (&self.v4, node.ipv4().into()),
+            (&self.v6, node.ipv6().into()),
+        ] {
+            let web = services.web.to_string();
+            let nodad: &[&str] = if services.is_v6() { &["nodad"] } else { &[] };
+            let address = ["addr", "add", &web, "dev", "kube-ipvs0"];
+            self.run("ip", &[&address, nodad].concat(), "");
+            self.run("ipset", &["restore"], &services.ipsets());
+            self.run("ipvsadm", &["--restore"], &services.virtual_servers(ip));
+            let program = format!("{}-nft-restore", services.program());
+            self.run(&program, &["--noflush"], &services.ipvs_iptables());
+        }
+    }
+
     /// Installs rules of others; kube-proxy's come after.
     pub(crate) fn install_neighbours(&self, flavour: &str) {
         for services in self.families() {
@@ -193,6 +214,11 @@ impl World {
         }
     }
 
+    /// Whether the interface of ipvs mode is there.
+    pub(crate) fn has_ipvs(&self) -> bool {
+        self.run("ip", &["-o", "link"], "").contains("kube-ipvs0")
+    }
+
     pub(crate) fn start(&mut self) {
         let log = File::create(self.scratch.path().join("log")).unwrap();
         let (manifests, socket) = (self.manifests(), self.socket());
@@ -222,6 +248,29 @@ impl World {
         let logged = || self.log().contains(text).then_some(());
         if eventually(SOON, logged).is_none() {
             panic!("no {text:?} in the log:\n{}", self.log());
+        }
+    }
+
+    /// The same, with connections to the Service all the while, each of which is answered. Slower
+    /// than hammers, for a machine that these would keep from its work.
+    #[track_caller]
+    pub(crate) fn answers_until_logged(&self, text: &str) {
+        let logged = || {
+            self.answers();
+            self.log().contains(text).then_some(())
+        };
+        if eventually(SOON, logged).is_none() {
+            panic!("no {text:?} in the log:\n{}", self.log());
+        }
+    }
+
+    /// A new connection of each family is answered.
+    #[track_caller]
+    pub(crate) fn answers(&self) {
+        for services in self.families() {
+            let probe = Probe::tcp(SocketAddr::new(services.web, PORT)).timeout(PATIENT);
+            let outcome = probe.from(self.shell());
+            assert!(outcome.name().is_some(), "{outcome}: {}", self.log());
         }
     }
 

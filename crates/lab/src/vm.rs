@@ -1,0 +1,82 @@
+//! Running a test in a virtual machine, for what a network namespace cannot do: kernel modules
+//! that this machine lacks.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+/// Set inside the machine by `scripts/vm`.
+const INSIDE: &str = "SLUICE_IN_VM";
+
+/// Emulated CPUs are about 20 times slower, and what runs beside them takes its share.
+const SLOWER: u32 = 10;
+
+/// How long the machine may run, in seconds: only one that hangs takes so long.
+const LIMIT: &str = "900";
+
+/// A time to wait, or between two looks, where this runs: more in the virtual machine.
+pub(crate) fn patience(elsewhere: Duration) -> Duration {
+    match env::var_os(INSIDE) {
+        Some(_) => elsewhere * SLOWER,
+        None => elsewhere,
+    }
+}
+
+/// Runs the named test in a virtual machine instead, unless that is where it is running.
+///
+/// The name is what the test binary calls it: `module::function`. It fails as the one in the
+/// machine does. Where there is no machine it says SKIP, and fails when `CI` is set.
+///
+/// ```no_run
+/// # use sluice_lab::{require_netns, require_vm};
+/// # fn virtual_servers() {
+/// require_vm!("vm_ipvs::virtual_servers");
+/// require_netns!();
+/// // … `ip link add kube-ipvs0 type dummy`, which this machine may not know …
+/// # }
+/// ```
+#[macro_export]
+macro_rules! require_vm {
+    ($test:literal) => {
+        if $crate::ran_in_vm($test) {
+            return;
+        }
+    };
+}
+
+/// Whether the test has been run, or skipped, elsewhere; `false` inside the machine.
+///
+/// # Panics
+/// When it failed there, or when there is no machine and the environment has `CI`.
+pub fn ran_in_vm(test: &str) -> bool {
+    if env::var_os(INSIDE).is_some() {
+        return false;
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = env::var_os("SLUICE_VM_DIR").map_or(root.join("target/vm"), PathBuf::from);
+    if !folder.join("complete").exists() {
+        let reason = format!(
+            "no virtual machine in {}: run make setup-vm",
+            folder.display()
+        );
+        match env::var_os("CI") {
+            None => eprintln!("SKIP: {reason}"),
+            Some(_) => panic!("CI must run the tests that need a virtual machine: {reason}"),
+        }
+        return true;
+    }
+    let binary = env::current_exe().expect("a running program has a file");
+    let status = Command::new(root.join("scripts/vm"))
+        .arg("-d")
+        .arg(folder)
+        .args(["-t", LIMIT, "--"])
+        .arg(binary)
+        .args(["--exact", test, "--nocapture"])
+        .status()
+        .expect("scripts/vm is part of the tree");
+    assert!(status.success(), "{test} in the virtual machine: {status}");
+    true
+}

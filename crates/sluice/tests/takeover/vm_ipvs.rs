@@ -1,0 +1,84 @@
+//! Following a kube-proxy in ipvs mode, in a virtual machine: few kernels of test machines have it.
+
+use sluice_lab::{require_netns, require_vm};
+
+use crate::world::World;
+
+/// A virtual server of another program, on an address that the node has otherwise.
+const THEIRS: &str = "192.168.100.10:4443";
+
+/// One machine for both: to start it takes longer than either.
+#[test]
+fn ipvs() {
+    require_vm!("vm_ipvs::ipvs");
+    require_netns!();
+    let mut world = World::new();
+    world.install_neighbours("nft");
+    world.run("ipset", &["create", "theirs", "hash:ip"], "");
+    world.run("ipvsadm", &["-A", "-t", THEIRS, "-s", "rr"], "");
+    let neighbours = world.saved("nft");
+    start_drains(&mut world, &neighbours);
+    world.stop();
+    world.sluice(&["cleanup"], None);
+    cleanup_waits_for_nobody(&mut world, &neighbours);
+}
+
+/// New connections are Sluice's at once; old ones hold up the removal until they end.
+fn start_drains(world: &mut World, neighbours: &str) {
+    world.install_ipvs();
+    world.answers();
+    let [four, mut six] = world.sessions();
+    world.start();
+    world.answers_until_logged("waiting for their end");
+    // Nobody waits for these.
+    let ours = world.sessions();
+    assert!(world.has_ipvs());
+    drop(four);
+    six.ping().unwrap();
+    assert!(!world.log().contains("removed what kube-proxy left"));
+    drop(six);
+    world.answers_until_logged("removed what kube-proxy left");
+    let log = world.log();
+    assert!(
+        log.contains("4 virtual servers, interface kube-ipvs0"),
+        "{log}"
+    );
+    assert!(log.contains("8 ipsets"), "{log}");
+    for mut session in ours {
+        session.ping().unwrap();
+    }
+    world.answers();
+    only_neighbours(world, neighbours);
+}
+
+/// What went through IPVS loses its way: its client hears of it, or the next packet happens to be
+/// sent to the same endpoint, by us.
+fn cleanup_waits_for_nobody(world: &mut World, neighbours: &str) {
+    world.install_ipvs();
+    let sessions = world.sessions();
+    let output = world.sluice(&["cleanup", "--kube-proxy"], None);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{output:?}");
+    for what in ["4 virtual servers", "interface kube-ipvs0", "8 ipsets"] {
+        assert!(said.contains(&format!("removed {what}\n")), "{said}");
+    }
+    only_neighbours(world, neighbours);
+    world.start();
+    world.until_logged("synced");
+    for mut session in sessions {
+        if let Err(error) = session.ping() {
+            let heard = error.to_string();
+            assert!(heard.contains("reset"), "{heard}");
+        }
+    }
+    world.answers();
+}
+
+#[track_caller]
+fn only_neighbours(world: &World, neighbours: &str) {
+    assert!(!world.has_ipvs());
+    assert_eq!(world.run("ipset", &["list", "-n"], ""), "theirs\n");
+    let servers = world.run("ipvsadm", &["-S", "-n"], "");
+    assert_eq!(servers.trim(), format!("-A -t {THEIRS} -s rr"));
+    assert_eq!(world.saved("nft"), neighbours, "rules of others");
+}
