@@ -176,11 +176,11 @@ def container(root, netns, privileged=False):
         mount(None, "/", None, MS_REC | MS_PRIVATE)
         mount(root, root, None, MS_BIND | MS_REC)
         mount("proc", root / "proc", "proc", 0)
-        mount("tmpfs", root / "run/sluice", "tmpfs", 0, f"mode=0770,uid={user},gid={user}".encode())
         if privileged:
             os.chroot(root)
             os.chdir("/")
             return
+        mount("tmpfs", root / "run/sluice", "tmpfs", 0, f"mode=0770,uid={user},gid={user}".encode())
         mount(root / "proc/sys", root / "proc/sys", None, MS_BIND)
         mount(None, root / "proc/sys", None, MS_BIND | MS_REMOUNT | MS_RDONLY)
         mount(None, root, None, MS_BIND | MS_REMOUNT | MS_RDONLY)

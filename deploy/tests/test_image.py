@@ -68,6 +68,15 @@ def test_an_ordinary_user_with_one_capability_writes_rules(image, netns, program
     assert "default/web" in ruleset(netns), "rules outlive the agent"
 
 
+def test_root_with_everything_writes_rules(image, netns):
+    """As in the DaemonSet of kubeadm, which mounts no volume for the socket."""
+    flags = ["--manifests=/manifests", "--hostname-override=node-a", KEEP_SIZE]
+    program = "/usr/local/bin/kube-proxy"
+    with start(image, netns, *flags, program=program, privileged=True) as agent:
+        agent.until(lambda: "default/web" in ruleset(netns), "rules")
+        assert agent.stop() == 0, agent.said()
+
+
 def test_without_the_file_capability_the_one_of_the_container_is_lost(image, netns):
     run("setcap", "-r", image / "usr/local/bin/sluice")
     with start(image, netns, "proxy", "--manifests=/manifests") as agent:
