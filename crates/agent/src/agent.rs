@@ -266,11 +266,12 @@ impl<B: Backend> Agent<B> {
             "planned"
         );
         self.remember(changes);
+        let full = self.reconciler.is_full_due();
         let result = self.reconciler.sync(self.planner.plan(), &self.changed);
         let end = Instant::now();
         match result {
             Ok(report) => self.succeeded(&report, reason, now, end),
-            Err(error) => self.failed(&error, now, end),
+            Err(error) => self.failed(&error, full, now, end),
         }
         self.report();
     }
@@ -365,19 +366,24 @@ impl<B: Backend> Agent<B> {
     }
 
     /// Both families are written in one sync, so each took as long as it.
-    fn measure(&self, report: &Report, elapsed: Duration) {
-        let metrics = &self.outputs.metrics;
-        let theirs = &metrics.kube_proxy;
-        let by_kind = match report.full {
+    fn observe_duration(&self, full: bool, elapsed: Duration) {
+        let theirs = &self.outputs.metrics.kube_proxy;
+        let by_kind = match full {
             true => &theirs.full_sync_duration,
             false => &theirs.partial_sync_duration,
         };
+        let durations = || by_kind.iter().chain([&theirs.sync_duration]);
         for family in IpFamily::ALL {
-            let duration = &theirs.sync_duration;
-            for duration in by_kind.iter().chain([duration]) {
-                duration.of(family).observe(seconds(elapsed));
-            }
-            theirs.last_sync.of(family).set(seconds_since_epoch());
+            durations().for_each(|it| it.of(family).observe(seconds(elapsed)));
+        }
+    }
+
+    fn measure(&self, report: &Report, elapsed: Duration) {
+        self.observe_duration(report.full, elapsed);
+        let metrics = &self.outputs.metrics;
+        for family in IpFamily::ALL {
+            let last = metrics.kube_proxy.last_sync.of(family);
+            last.set(seconds_since_epoch());
         }
         let ours = &metrics.ours;
         ours.syncs_succeeded.inc();
@@ -397,17 +403,15 @@ impl<B: Backend> Agent<B> {
             .update(&plan.health_checks, &addresses);
     }
 
-    fn failed(&mut self, error: &BackendError, start: Instant, end: Instant) {
+    fn failed(&mut self, error: &BackendError, full: bool, start: Instant, end: Instant) {
         self.pace.fail(end);
         self.outputs.health.wanted(start);
         self.failures += 1;
+        self.observe_duration(full, end - start);
         let metrics = &self.outputs.metrics;
         for family in IpFamily::ALL {
-            let elapsed = seconds(end - start);
-            metrics.kube_proxy.sync_duration.of(family).observe(elapsed);
-            if let Some(failures) = &metrics.kube_proxy.nftables_failures {
-                failures.of(family).inc();
-            }
+            let failures = metrics.kube_proxy.nftables_failures.iter();
+            failures.for_each(|it| it.of(family).inc());
         }
         metrics.ours.syncs_failed.inc();
         metrics.ours.last_sync_succeeded.set(0);

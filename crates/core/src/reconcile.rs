@@ -143,6 +143,11 @@ impl<B: Backend> Reconciler<B> {
         &self.backend
     }
 
+    /// Whether the next sync has to read the kernel first.
+    pub fn is_full_due(&self) -> bool {
+        self.believed.is_none()
+    }
+
     /// Whether the kernel is known to hold what is believed, without reading it.
     pub fn is_undisturbed(&mut self) -> bool {
         self.believed.is_some() && self.backend.is_undisturbed()
