@@ -100,9 +100,11 @@ impl<'a> Reflector<'a> {
         }
     }
 
-    /// A server without ServiceCIDRs has none. Where there were some it only does not know yet.
+    /// A server without ServiceCIDRs has none; to whoever has no right to ask, as kube-proxy before
+    /// 1.33, it says 403 even so. Where there were some it only does not know yet.
     fn is_absent(&self, end: &End) -> bool {
-        let is_unknown = matches!(end, End::Failed(Failure::Refused(it)) if it.code == 404);
+        let is_unknown =
+            matches!(end, End::Failed(Failure::Refused(it)) if matches!(it.code, 403 | 404));
         is_unknown && self.resource == Resource::ServiceCidrs && self.known.is_empty()
     }
 

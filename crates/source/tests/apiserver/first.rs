@@ -125,18 +125,20 @@ fn services_are_waited_for_without_end() {
 
 #[test]
 fn server_without_service_cidrs_has_none() {
-    let api = cluster(Options::default());
-    api.inject(Fault::NotFound.on(Verb::Any, "/servicecidrs"));
-    let mut source = Followed::synced(&api);
-    assert_eq!(source.view.objects.len(), 3);
-    assert!(
-        source.view.problems.is_empty(),
-        "{:?}",
-        source.view.problems
-    );
-    // It is asked again, for instance after an upgrade.
-    api.clear_faults();
-    source.view.expect(BASE);
+    for fault in [Fault::NotFound, Fault::Forbidden] {
+        let api = cluster(Options::default());
+        api.inject(fault.on(Verb::Any, "/servicecidrs"));
+        let mut source = Followed::synced(&api);
+        assert_eq!(source.view.objects.len(), 3);
+        assert!(
+            source.view.problems.is_empty(),
+            "{:?}",
+            source.view.problems
+        );
+        // It is asked again, for instance after an upgrade.
+        api.clear_faults();
+        source.view.expect(BASE);
+    }
 }
 
 #[test]
