@@ -60,7 +60,9 @@ impl fmt::Display for Source {
 pub(crate) struct NodeConfig {
     pub(crate) source: Source,
     pub(crate) settings: Settings,
-    /// Everything the configuration says.
+    /// The configuration as it was read, with its defaults.
+    pub(crate) file: KubeProxyConfiguration,
+    /// Everything it says.
     pub(crate) effective: Effective,
     /// What was given and does nothing, one line each.
     pub(crate) warnings: Vec<String>,
@@ -134,6 +136,7 @@ impl NodeArgs {
         Ok(Some(NodeConfig {
             source,
             settings,
+            file: read.config,
             effective,
             warnings: read.warnings,
         }))

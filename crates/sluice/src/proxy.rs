@@ -38,13 +38,12 @@ use crate::render::print;
 
 /// Runs until it is told to stop.
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
-    let file = args.node.configuration()?;
     if let Some(path) = &args.write_config_to {
-        return write_config(&file, path);
+        return write_config(&args.node.configuration()?, path);
     }
     let host_name = config::host_name();
     let config = args.validate(&host_name)?;
-    let effective = &config.node.effective;
+    let (file, effective) = (&config.node.file, &config.node.effective);
     logging::start(effective.verbosity, effective.log_format);
     config.node.warnings.iter().for_each(|it| warn!("{it}"));
     end_on_panic();
@@ -63,7 +62,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
 
     let node_name = config.node.settings.node_name.clone();
     let health = Arc::new(health(&config));
-    let metrics = Arc::new(Metrics::new(&pages::identity(&file)));
+    let metrics = Arc::new(Metrics::new(&pages::identity(file)));
     let counter = metrics.clone();
     backend.on_exchange(move |it| counter.netlink_request(it.sent, it.received, it.elapsed));
     let (health_checks, health_check_servers) = health_checks();
@@ -89,7 +88,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let server = Server {
         socket: config.socket.clone(),
         health_address: effective.health_address,
-        metrics: pages::metrics_server(effective, &file, args.node.flags.given()),
+        metrics: pages::metrics_server(effective, file, args.node.flags.given()),
         port_taken: match effective.bind_address_hard_fail {
             true => PortTaken::Fail,
             false => PortTaken::Retry,
