@@ -31,7 +31,7 @@ use crate::health_check::HealthChecks;
 use crate::metrics::Metrics;
 use crate::pace::{Pace, Periods, Resync};
 use crate::reports::Reports;
-use crate::status::{Status, SyncStatus};
+use crate::status::{IssueStatus, Status, SyncStatus};
 
 /// Inputs taken in before a sync that is due: a stream of them must not put it off for ever.
 const BURST: usize = 1024;
@@ -293,7 +293,8 @@ impl<B: Backend> Agent<B> {
         ours.problems.set(to_gauge(problems.len()));
         ours.refused.set(to_gauge(refused.len()));
         self.tally.show(&self.outputs.metrics);
-        self.reports.update(&self.issues(), &problems, &refused);
+        let issues: Vec<IssueStatus> = issues.iter().map(IssueStatus::from).collect();
+        self.reports.update(&issues, &problems, &refused);
     }
 
     fn log_drift(&self) {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use sluice_core::model::IpFamily;
 
 /// kube-proxy's default: twice its sync period.
-pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
+#[cfg(test)]
+pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,9 +55,7 @@ pub mod takeover;
 pub use agent::{Agent, Input, Outputs};
 pub use connections::{Connections, EndpointConnections, ServiceConnections};
 pub use flock::{AlreadyRunning, Lock, NamespaceLock};
-pub use health::{
-    FamilyHealth, HEALTH_TIMEOUT, Health, HealthReport, NodeObject, NodeState, Probe,
-};
+pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Probe};
 pub use health_check::{HealthCheckServers, HealthChecks, health_checks};
 pub use pace::Periods;
 pub use server::{

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use sluice_core::issue::Issue;
 
 /// Answer of `GET /status` on the agent's socket. Scripts read it: fields are added, not changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -91,6 +92,15 @@ pub struct IssueStatus {
     pub reason: String,
     /// One line for a person.
     pub message: String,
+}
+
+impl From<&Issue> for IssueStatus {
+    fn from(issue: &Issue) -> Self {
+        Self {
+            reason: issue.reason().to_owned(),
+            message: issue.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for IssueStatus {

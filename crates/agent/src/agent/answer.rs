@@ -54,11 +54,7 @@ impl<B: Backend> Agent<B> {
 
     pub(super) fn issues(&self) -> Vec<IssueStatus> {
         let all = self.planner.issues();
-        all.map(|it| IssueStatus {
-            reason: it.reason().to_owned(),
-            message: it.to_string(),
-        })
-        .collect()
+        all.map(|it| IssueStatus::from(&it)).collect()
     }
 
     pub(super) fn problems(&self) -> Vec<ProblemStatus> {
