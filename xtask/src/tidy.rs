@@ -12,6 +12,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("netlink", &[]),
     ("nftables", &["core", "netlink"]),
+    ("xtables", &["core"]),
+    ("iptables", &["core", "netlink", "xtables"]),
+    ("ipvs", &["core", "netlink", "xtables"]),
     ("yaml", &[]),
     ("config", &["core", "yaml"]),
     ("source", &["core", "yaml"]),
@@ -21,7 +24,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "sluice",
         &[
-            "agent", "config", "core", "lab", "miniapi", "netlink", "nftables", "source", "yaml",
+            "agent", "config", "core", "iptables", "ipvs", "lab", "miniapi", "netlink", "nftables",
+            "source", "xtables", "yaml",
         ],
     ),
 ];
@@ -40,6 +44,9 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ),
     ("netlink", &["sluice_core", "Kubernetes::"]),
     ("nftables", &["tokio", "Command::new"]),
+    ("xtables", &["tokio"]),
+    ("iptables", &["tokio", "Command::new"]),
+    ("ipvs", &["tokio", "Command::new"]),
 ];
 
 /// Everything that is wrong, one line each.

@@ -1,0 +1,1 @@
+//! The iptables data plane: kube-proxy's chains, written by iptables-restore.

@@ -1,0 +1,10 @@
+//! iptables as both data planes that use it see it: rules as values, their text, what they do with
+//! a packet, and the programs that load them.
+//!
+//! ```text
+//! Rule ─▶ text.rs  ─▶ `iptables-restore` ─▶ kernel
+//!   ▲                                        │
+//!   └── parse.rs ◀── `iptables-save` ◀───────┘
+//! ```
+
+pub mod rule;

@@ -1,0 +1,282 @@
+//! Rules as values. Two rules that the kernel cannot tell apart are equal.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sluice_core::model::Protocol;
+
+/// A table of iptables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Marks of packets.
+    Mangle,
+    /// Who may pass. Written before [`Table::Nat`], as kube-proxy does.
+    Filter,
+    /// Address translation: its chains see the first packet of a connection.
+    Nat,
+}
+
+impl Table {
+    /// As iptables writes it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Mangle => "mangle",
+            Self::Filter => "filter",
+            Self::Nat => "nat",
+        }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Name of a chain, at most 28 characters (`XT_EXTENSION_MAXNAMELEN` - 1).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainName(Arc<str>);
+
+impl ChainName {
+    /// A chain of this name.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self(name.into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// What packets a rule is for, and what it does with them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rule {
+    /// One that we write.
+    Known {
+        /// All must hold. Kept in the order of kube-proxy's text, which the kernel does not keep.
+        matches: Matches,
+        /// `None` counts and goes on.
+        target: Option<Target>,
+    },
+    /// One of somebody else, as `iptables-save` writes it after `-A CHAIN `.
+    Foreign(Arc<str>),
+}
+
+impl Rule {
+    /// Every packet.
+    pub fn always(target: Target) -> Self {
+        Self::when(Vec::new(), target)
+    }
+
+    /// Packets for which all of these hold.
+    pub fn when(matches: impl Into<Vec<Match>>, target: Target) -> Self {
+        Self::Known {
+            matches: Matches::new(matches.into()),
+            target: Some(target),
+        }
+    }
+
+    /// Counts packets for which all of these hold.
+    pub fn count(matches: impl Into<Vec<Match>>) -> Self {
+        Self::Known {
+            matches: Matches::new(matches.into()),
+            target: None,
+        }
+    }
+}
+
+/// Conditions, equal whatever their order.
+#[derive(Clone, Debug)]
+pub struct Matches(Vec<Match>);
+
+impl Matches {
+    /// These conditions, written in this order.
+    pub fn new(matches: Vec<Match>) -> Self {
+        Self(matches)
+    }
+
+    /// In the order they are written.
+    pub fn iter(&self) -> impl Iterator<Item = &Match> {
+        self.0.iter()
+    }
+
+    fn sorted(&self) -> Vec<&Match> {
+        let mut all: Vec<&Match> = self.0.iter().collect();
+        all.sort();
+        all
+    }
+}
+
+impl PartialEq for Matches {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 || self.sorted() == other.sorted()
+    }
+}
+
+impl Eq for Matches {}
+
+impl PartialOrd for Matches {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Matches {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.sorted().cmp(&other.sorted())
+    }
+}
+
+impl std::hash::Hash for Matches {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.sorted().hash(state);
+    }
+}
+
+/// Whether a condition must hold or must not (`!`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Sense {
+    /// It must.
+    Is,
+    /// It must not.
+    Not,
+}
+
+/// One condition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Match {
+    /// `-m comment --comment`: always holds, for people. At most 255 bytes.
+    Comment(Arc<str>),
+    /// `-p`, with `-m` of the same name when a port follows.
+    Protocol(Protocol),
+    /// `-s`.
+    Source(Sense, IpNet),
+    /// `-d`.
+    Destination(Sense, IpNet),
+    /// `--dport`; needs a protocol.
+    DestinationPort(u16),
+    /// `-i`; a final `+` stands for any rest of the name.
+    InInterface(Sense, Arc<str>),
+    /// `-m mark --mark VALUE/MASK`.
+    Mark {
+        /// Whether it must be so.
+        sense: Sense,
+        /// The bits.
+        value: u32,
+        /// Which bits count.
+        mask: u32,
+    },
+    /// `-m addrtype --src-type LOCAL`.
+    SourceIsLocal(Sense),
+    /// `-m addrtype --dst-type LOCAL`.
+    DestinationIsLocal(Sense),
+    /// `-m conntrack --ctstate`, one of these.
+    State(Sense, States),
+    /// `-m statistic --mode random`: probability in units of 2^-31, as the kernel keeps it.
+    Random(u32),
+    /// `-m recent --rcheck --seconds --reap --name --mask --rsource`.
+    SeenWithin {
+        /// Name of the list.
+        list: Arc<str>,
+        /// Seconds since the client's last packet.
+        seconds: u32,
+    },
+    /// `-m recent --set --name --mask --rsource`: remembers the client; always holds.
+    Remember {
+        /// Name of the list.
+        list: Arc<str>,
+    },
+    /// `-m set --match-set NAME FIELDS`.
+    Set {
+        /// Whether the packet must be in it.
+        sense: Sense,
+        /// Name of the ipset.
+        set: Arc<str>,
+        /// Which addresses and ports of the packet.
+        fields: &'static [Side],
+    },
+    /// `-m ipvs --ipvs`: belongs to a connection of IPVS.
+    Ipvs(Sense),
+}
+
+/// Which end of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// Where it comes from.
+    Src,
+    /// Where it goes.
+    Dst,
+}
+
+/// States of conntrack, as bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct States(u8);
+
+impl States {
+    /// Conntrack cannot make sense of the packet.
+    pub const INVALID: Self = Self(1);
+    /// The first packet of a connection.
+    pub const NEW: Self = Self(2);
+    /// Answers have been seen.
+    pub const ESTABLISHED: Self = Self(4);
+    /// Belongs to another connection, as an ICMP error does.
+    pub const RELATED: Self = Self(8);
+    /// The destination was translated.
+    pub const DNAT: Self = Self(16);
+
+    /// These and those.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether any of `other` is among them.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What a rule does.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Target {
+    /// Asks another chain and comes back if that says nothing.
+    Jump(ChainName),
+    /// Lets the packet go on.
+    Accept,
+    /// The packet vanishes.
+    Drop,
+    /// Back to the chain that asked.
+    Return,
+    /// `REJECT`: icmp-port-unreachable.
+    Reject,
+    /// `MARK`: the mark becomes `(mark & !clear) ^ flip` (`--set-xmark`).
+    Mark {
+        /// Bits to clear.
+        clear: u32,
+        /// Bits to turn.
+        flip: u32,
+    },
+    /// `DNAT --to-destination`.
+    Dnat(SocketAddr),
+    /// `MASQUERADE`.
+    Masquerade {
+        /// `--random-fully`: source ports by chance.
+        random_fully: bool,
+    },
+    /// `SET --map-set NAME FIELDS --map-mark`: the mark that the ipset's member carries.
+    MapMark {
+        /// Name of the ipset.
+        set: Arc<str>,
+        /// Which addresses and ports of the packet.
+        fields: &'static [Side],
+    },
+}
