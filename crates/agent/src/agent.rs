@@ -96,6 +96,8 @@ pub struct Agent<B: Backend> {
     issues: BTreeMap<&'static str, i64>,
     tally: Tally,
     waiting: Waiting,
+    /// When the data plane has something to do that had to wait.
+    upkeep: Option<Instant>,
     last_error: Option<String>,
     started: Instant,
     last_sync: Option<SyncStatus>,
@@ -130,6 +132,7 @@ impl<B: Backend> Agent<B> {
             issues: BTreeMap::new(),
             tally: Tally::default(),
             waiting: Waiting::new(Timestamp::now().as_millisecond()),
+            upkeep: None,
             last_error: None,
             started: Instant::now(),
             last_sync: None,
@@ -231,10 +234,22 @@ impl<B: Backend> Agent<B> {
 
     /// When there is something to do without any input; `None` while nothing may be written.
     fn due(&self, now: Instant) -> Option<Instant> {
-        self.planner
-            .is_synced()
-            .then(|| self.pace.due(now))
-            .flatten()
+        if !self.planner.is_synced() {
+            return None;
+        }
+        self.pace.due(now).into_iter().chain(self.upkeep).min()
+    }
+
+    /// Lets the data plane do what had to wait.
+    fn keep_up(&mut self, now: Instant) {
+        self.upkeep = match self.reconciler.upkeep() {
+            Ok(wait) => wait.map(|it| now + it),
+            Err(error) => {
+                self.drift = chain(&error);
+                self.pace.drifted();
+                None
+            }
+        };
     }
 
     /// Plans and writes, if that is due.
@@ -246,7 +261,10 @@ impl<B: Backend> Agent<B> {
         if self.pace.is_wanted() {
             self.outputs.health.wanted(now);
         }
-        if self.due(now).is_none_or(|due| due > now) {
+        if self.upkeep.is_some_and(|due| due <= now) {
+            self.keep_up(now);
+        }
+        if self.pace.due(now).is_none_or(|due| due > now) {
             return;
         }
         let reason = self.pace.resync_reason(now);
@@ -270,7 +288,10 @@ impl<B: Backend> Agent<B> {
         let result = self.reconciler.sync(self.planner.plan(), &self.changed);
         let end = Instant::now();
         match result {
-            Ok(report) => self.succeeded(&report, reason, now, end),
+            Ok(report) => {
+                self.succeeded(&report, reason, now, end);
+                self.keep_up(end);
+            }
             Err(error) => self.failed(&error, full, now, end),
         }
         self.report();
@@ -405,7 +426,7 @@ impl<B: Backend> Agent<B> {
     }
 
     fn failed(&mut self, error: &BackendError, full: bool, start: Instant, end: Instant) {
-        self.pace.fail(end);
+        self.pace.fail(end, full);
         self.outputs.health.wanted(start);
         self.failures += 1;
         self.observe_duration(full, end - start);

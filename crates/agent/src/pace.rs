@@ -200,10 +200,14 @@ impl Pace {
         }
     }
 
-    /// A sync failed.
-    pub(crate) fn fail(&mut self, now: Instant) {
+    /// A sync failed. The first one after a difference that did not go through is not made to
+    /// wait: it compares everything, and what was in the way may have been that difference alone.
+    pub(crate) fn fail(&mut self, now: Instant, full: bool) {
         self.last_end = Some(now);
-        self.failure.fail(now);
+        match full || self.failure.due.is_some() {
+            true => self.failure.fail(now),
+            false => self.failure.due = Some(now),
+        }
     }
 
     fn repair_due(&self, rested: Instant) -> Option<Instant> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use crate::delta::Delta;
 use crate::plan::{Frontend, NodePlan, PortPlan};
@@ -28,6 +29,10 @@ pub trait Backend {
     /// From how many endpoints (counted once per frontend) on a plan is [`Scale::Large`].
     const LARGE: usize;
 
+    /// Whether what is rendered for a service port depends on the node's part of the plan: when
+    /// that changes, all of them are rendered again.
+    const NODE_SHAPES_PORTS: bool;
+
     /// Whether objects of this key may be rendered by several service ports.
     fn is_shared(key: &Self::Key) -> bool;
 
@@ -51,7 +56,12 @@ pub trait Backend {
     ) -> Self::Placement;
 
     /// The objects that carry out the plan of one service port.
-    fn render(&self, port: &PortPlan, placement: &Self::Placement) -> Objects<Self>;
+    fn render(
+        &self,
+        node: &NodePlan,
+        port: &PortPlan,
+        placement: &Self::Placement,
+    ) -> Objects<Self>;
 
     /// Whether it is certain that nobody else changed anything since the last
     /// [`observe`](Self::observe), so that a periodic look can be saved.
@@ -65,6 +75,18 @@ pub trait Backend {
     ///
     /// The kernel could not be asked, or something that is not ours is in the way.
     fn observe(&mut self) -> Result<BTreeMap<Self::Key, Self::Object>, BackendError>;
+
+    /// Does what had to wait: real servers that have to lose their last connection, a look at a
+    /// kernel that cannot tell of changes. Returns when to be called again, `None` when nothing
+    /// waits. Called after each sync and whenever that time has passed.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked or told, or holds something else than was written: the next
+    /// sync observes.
+    fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+        Ok(None)
+    }
 
     /// A reader of what this data plane counts; `None` when it counts nothing.
     ///

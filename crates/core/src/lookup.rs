@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::model::{IpFamily, Protocol};
 use crate::plan::{
-    ClusterIpMasquerade, FamilyPlan, Frontend, NodePortMatch, Plan, PlannedFrontend, Pool,
-    PortPlan, Route, Verdict,
+    ClusterIpMasquerade, FamilyPlan, Frontend, Plan, PlannedFrontend, Pool, PortPlan, Route,
+    Verdict,
 };
 
 /// The first packet of a connection.
@@ -179,19 +179,5 @@ impl Plan {
             return Fate::Drop(Reason::UnallocatedClusterIp);
         }
         Fate::NotService
-    }
-}
-
-impl FamilyPlan {
-    /// Whether an address answers on NodePorts.
-    pub fn answers_node_ports(&self, addr: IpAddr, host: &HostAddresses) -> bool {
-        let local = || !addr.is_loopback() && host.contains(&addr);
-        match &self.node_ports {
-            NodePortMatch::AnyLocal => local(),
-            NodePortMatch::LocalWithin(nets) => {
-                local() && nets.iter().any(|net| net.contains(&addr))
-            }
-            NodePortMatch::Only(only) => *only == Some(addr),
-        }
     }
 }

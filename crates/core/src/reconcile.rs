@@ -11,6 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::backend::{ApplyError, Backend, BackendError, Objects, Scale};
 use crate::delta::Delta;
@@ -37,6 +38,8 @@ pub struct Reconciler<B: Backend> {
 /// What the kernel holds for one service port.
 #[derive(Debug)]
 struct Held<B: Backend> {
+    /// The node's part of the plan when it was written; see [`Backend::NODE_SHAPES_PORTS`].
+    node: Arc<NodePlan>,
     plan: Arc<PortPlan>,
     placement: B::Placement,
 }
@@ -44,6 +47,7 @@ struct Held<B: Backend> {
 impl<B: Backend> Clone for Held<B> {
     fn clone(&self) -> Self {
         Self {
+            node: self.node.clone(),
             plan: self.plan.clone(),
             placement: self.placement.clone(),
         }
@@ -52,7 +56,7 @@ impl<B: Backend> Clone for Held<B> {
 
 impl<B: Backend> Held<B> {
     fn render(&self, backend: &B) -> Objects<B> {
-        backend.render(&self.plan, &self.placement)
+        backend.render(&self.node, &self.plan, &self.placement)
     }
 }
 
@@ -62,7 +66,7 @@ struct Belief<B: Backend> {
     ports: BTreeMap<PortKey, Held<B>>,
     standing: Vec<(B::Key, B::Object)>,
     /// What `standing` was rendered for; `None` before the first sync.
-    standing_for: Option<(NodePlan, Scale)>,
+    standing_for: Option<(Arc<NodePlan>, Scale)>,
     shared: SharedCounts<B::Key>,
     /// What refused service ports have, in place of what `ports` says.
     kept: Kept<B>,
@@ -153,6 +157,23 @@ impl<B: Backend> Reconciler<B> {
         self.believed.is_some() && self.backend.is_undisturbed()
     }
 
+    /// Does what had to wait; see [`Backend::upkeep`]. After an error the next sync reads the
+    /// kernel.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Backend::upkeep`].
+    pub fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+        if self.believed.is_none() {
+            return Ok(None);
+        }
+        let result = self.backend.upkeep();
+        if result.is_err() {
+            self.forget();
+        }
+        result
+    }
+
     /// Drops the belief: the next sync reads the kernel and repairs what differs.
     pub fn forget(&mut self) {
         if let Some(belief) = self.believed.take() {
@@ -199,7 +220,8 @@ impl<B: Backend> Reconciler<B> {
         self.refused.clear();
         let endpoints = plan.ports.values().map(|it| weight(it)).sum();
         self.grow(endpoints);
-        let standing = self.backend.standing(&plan.node, self.scale);
+        let node = Arc::new(plan.node.clone());
+        let standing = self.backend.standing(&node, self.scale);
         let mut steps = vec![Step::Standing {
             old: Vec::new(),
             new: standing,
@@ -209,6 +231,7 @@ impl<B: Backend> Reconciler<B> {
             let previous = seen.as_ref().map(|placement| (&**port, placement));
             let placement = self.backend.place(port, previous);
             let new = Some(Held {
+                node: node.clone(),
                 plan: port.clone(),
                 placement,
             });
@@ -223,7 +246,7 @@ impl<B: Backend> Reconciler<B> {
             refused: Vec::new(),
         };
         let mut belief = Belief {
-            standing_for: Some((plan.node.clone(), self.scale)),
+            standing_for: Some((node, self.scale)),
             ..Belief::default()
         };
         let mut report = Report {
@@ -298,17 +321,32 @@ impl<B: Backend> Reconciler<B> {
     ) -> Result<Report, BackendError> {
         let mut steps = Vec::with_capacity(changed.len() + 1);
         let mut endpoints = belief.endpoints;
+        let before = belief.standing_for.as_ref().map(|(node, _)| node);
+        let node = match before {
+            Some(node) if **node == plan.node => node.clone(),
+            _ => Arc::new(plan.node.clone()),
+        };
+        let reshaped = B::NODE_SHAPES_PORTS && !before.is_some_and(|it| Arc::ptr_eq(it, &node));
+        let all: BTreeSet<PortKey>;
+        let changed = match reshaped {
+            false => changed,
+            true => {
+                let known = belief.ports.keys().chain(plan.ports.keys());
+                all = known.chain(changed).cloned().collect();
+                &all
+            }
+        };
         for key in changed {
             let held = belief.ports.get(key);
             let new = plan.ports.get(key);
             endpoints =
                 endpoints + new.map_or(0, |it| weight(it)) - held.map_or(0, |it| weight(&it.plan));
-            steps.push(self.port_step(key, belief, new));
+            steps.push(self.port_step(key, belief, &node, new));
         }
         self.grow(endpoints);
-        let standing_for = (plan.node.clone(), self.scale);
+        let standing_for = (node, self.scale);
         if belief.standing_for.as_ref() != Some(&standing_for) {
-            let standing = self.backend.standing(&plan.node, self.scale);
+            let standing = self.backend.standing(&standing_for.0, self.scale);
             steps.push(Step::Standing {
                 old: belief.standing.clone(),
                 new: standing,
@@ -330,10 +368,17 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    fn port_step(&self, key: &PortKey, belief: &Belief<B>, new: Option<&Arc<PortPlan>>) -> Step<B> {
+    fn port_step(
+        &self,
+        key: &PortKey,
+        belief: &Belief<B>,
+        node: &Arc<NodePlan>,
+        new: Option<&Arc<PortPlan>>,
+    ) -> Step<B> {
         let new = new.map(|port| {
             let previous = belief.ports.get(key).map(|it| (&*it.plan, &it.placement));
             Held {
+                node: node.clone(),
                 plan: port.clone(),
                 placement: self.backend.place(port, previous),
             }

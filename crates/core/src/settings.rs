@@ -23,6 +23,9 @@ pub struct Settings {
     pub local_detector: LocalDetector,
     /// Which addresses of the node answer on NodePorts.
     pub node_ports: NodePortAddresses,
+    /// NodePorts answer on IPv4 loopback too, where they answer on all addresses or on a range that
+    /// has it. Only the iptables data plane can.
+    pub localhost_node_ports: bool,
     /// The node's primary address of its family, whatever the Node object says (kube-proxy's
     /// `--bind-address`, which binds nothing).
     pub node_ip: Option<IpAddr>,
@@ -46,6 +49,7 @@ impl Settings {
             masquerade_mark: DEFAULT_MASQUERADE_MARK,
             local_detector: LocalDetector::None,
             node_ports: NodePortAddresses::Primary,
+            localhost_node_ports: false,
             node_ip: None,
             fallback_node_ips: Vec::new(),
             external_ips: None,

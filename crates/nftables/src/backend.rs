@@ -130,6 +130,7 @@ impl Backend for Nftables {
     type Placement = Placement;
 
     const LARGE: usize = 4096;
+    const NODE_SHAPES_PORTS: bool = false;
 
     fn is_shared(key: &Key) -> bool {
         matches!(
@@ -150,7 +151,7 @@ impl Backend for Nftables {
         placement::recover(port, observed)
     }
 
-    fn render(&self, port: &PortPlan, placement: &Placement) -> Objects<Self> {
+    fn render(&self, _: &NodePlan, port: &PortPlan, placement: &Placement) -> Objects<Self> {
         render::port(port, placement)
     }
 

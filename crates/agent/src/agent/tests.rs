@@ -34,6 +34,11 @@ struct Kernel {
     failures: usize,
     /// Objects whose key contains this are refused.
     refuses: Option<&'static str>,
+    upkeeps: usize,
+    /// How long the data plane waits until it has something to do.
+    waits: Option<Duration>,
+    /// What it finds then.
+    disturbed: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -45,6 +50,20 @@ impl Backend for Fake {
     type Placement = ();
 
     const LARGE: usize = 1000;
+    const NODE_SHAPES_PORTS: bool = false;
+
+    fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+        let mut kernel = self.0.borrow_mut();
+        kernel.upkeeps += 1;
+        match kernel.disturbed.take() {
+            None => Ok(kernel.waits),
+            Some(reason) => Err(BackendError {
+                operation: "look".to_owned(),
+                reason,
+                source: None,
+            }),
+        }
+    }
 
     fn is_shared(_: &String) -> bool {
         false
@@ -58,7 +77,7 @@ impl Backend for Fake {
 
     fn recover(&self, _: &PortPlan, _: &BTreeMap<String, String>) {}
 
-    fn render(&self, port: &PortPlan, _: &()) -> Objects<Self> {
+    fn render(&self, _: &NodePlan, port: &PortPlan, _: &()) -> Objects<Self> {
         let endpoints: Vec<String> = port
             .reachable()
             .iter()
@@ -227,6 +246,7 @@ fn slice(service: &str, endpoints: &[&str]) -> Event {
         conditions: Conditions::READY,
         zone_hints: Vec::new(),
         node_hints: Vec::new(),
+        weight: 1,
         target: None,
     };
     Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
@@ -281,30 +301,51 @@ fn a_burst_costs_one_pass() {
 #[test]
 fn a_failure_is_retried_and_no_change_is_lost() {
     let mut world = World::synced();
-    world.kernel.0.borrow_mut().failures = 2;
+    world.kernel.0.borrow_mut().failures = 3;
     world.say(web());
     world.step();
     assert_eq!(world.objects(), [""; 0]);
     world.step();
-    assert_eq!(world.applied(), 2, "not before the retry is due");
+    assert_eq!(world.applied(), 3, "a difference that failed: all at once");
+    world.step();
+    assert_eq!(world.applied(), 3, "not before the retry is due");
 
     // Other news in between: both changes are in the sync that succeeds.
     world.say([service("api", "10.96.0.2")]);
     world.step_after(SECOND);
     assert_eq!(world.objects(), [""; 0]);
     let status = world.agent.status();
-    assert_eq!((status.failures, status.synced), (2, false));
+    assert_eq!((status.failures, status.synced), (3, false));
     let error = status.last_sync.and_then(|it| it.error);
     assert_eq!(error.as_deref(), Some("apply: out of memory"));
     world.step_after(2 * SECOND);
     assert_eq!(world.objects(), [WEB, "10.96.0.2:53/tcp -> "]);
     assert_eq!(
         world.observed(),
-        3,
+        4,
         "the kernel was read after each failure"
     );
     assert!(world.agent.status().synced);
     assert_eq!(world.agent.status().repairs, 0, "own failures are no drift");
+}
+
+#[test]
+fn what_had_to_wait_is_done_in_time_and_what_it_finds_is_repaired() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().waits = Some(5 * SECOND);
+    world.say(web());
+    world.step();
+    let upkeeps = |world: &World| world.kernel.0.borrow().upkeeps;
+    let before = upkeeps(&world);
+    world.step_after(4 * SECOND);
+    assert_eq!(upkeeps(&world), before, "not before its time");
+    world.step_after(SECOND);
+    assert_eq!(upkeeps(&world), before + 1);
+    world.kernel.0.borrow_mut().objects.clear();
+    world.kernel.0.borrow_mut().disturbed = Some("everything is gone".to_owned());
+    world.step_after(5 * SECOND);
+    assert_eq!(world.objects(), [WEB]);
+    assert_eq!(world.agent.status().repairs, 1);
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn news_after_a_failure_wait_one_second_and_not_the_whole_backoff() {
     let mut pace = ready(now);
     for _ in 0..4 {
         pace.begin(None, now);
-        pace.fail(now);
+        pace.fail(now, true);
     }
     assert_eq!(pace.due(now), Some(now + 8 * SECOND));
     pace.wish();

@@ -61,6 +61,9 @@ pub struct Endpoint {
     pub zone_hints: Vec<Arc<str>>,
     /// `hints.forNodes`. Empty when there are none.
     pub node_hints: Vec<Arc<str>>,
+    /// Its share of new connections in proportion to the others', where the data plane has weights;
+    /// 0 gets none. 1 unless the slice's annotation `sluice.dev/endpoint-weights` says otherwise.
+    pub weight: u16,
     /// `targetRef.name`: the pod, for rule comments and explanations.
     pub target: Option<Arc<str>>,
 }

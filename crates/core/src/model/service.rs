@@ -33,6 +33,8 @@ pub struct Service {
     pub external_policy: TrafficPolicy,
     /// `spec.sessionAffinity`.
     pub affinity: SessionAffinity,
+    /// Annotation `sluice.dev/ipvs-scheduler`: how IPVS chooses among the endpoints.
+    pub ipvs_scheduler: Option<Arc<str>>,
     /// `spec.healthCheckNodePort`; `None` when zero or absent.
     pub health_check_node_port: Option<NonZeroU16>,
     /// Value of the label `service.kubernetes.io/service-proxy-name`. `Some`: another proxy

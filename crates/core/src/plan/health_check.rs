@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use crate::endpoints::candidates;
-use crate::model::{IpFamily, Service, ServiceKind, ServicePortName, TrafficPolicy};
-use crate::plan::port::{cluster_ip, external_policy};
+use crate::model::{IpFamily, Service, ServicePortName};
+use crate::plan::port::{cluster_ip, health_check_node_port};
 use crate::state::ServiceEntry;
 
 /// The health check of a Service of type LoadBalancer with the external policy Local
@@ -31,9 +31,7 @@ impl HealthCheck {
     }
 
     pub(super) fn of(entry: &ServiceEntry, service: &Service, node_name: &str) -> Option<Self> {
-        let has_one = service.kind == ServiceKind::LoadBalancer
-            && external_policy(service) == TrafficPolicy::Local;
-        let port = service.health_check_node_port.filter(|_| has_one)?;
+        let port = health_check_node_port(service)?;
         let count = |family| {
             cluster_ip(service, family)?;
             let mut ready: BTreeSet<IpAddr> = BTreeSet::new();

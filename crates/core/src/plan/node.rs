@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use crate::lookup::HostAddresses;
 use crate::model::{IpFamily, Node};
 use crate::settings::{LocalDetector, NodePortAddresses, Settings};
 use crate::state::ClusterState;
@@ -30,8 +31,13 @@ pub struct FamilyPlan {
     pub local_traffic: Option<LocalTraffic>,
     /// Which packets to a ClusterIP get the node's address as their source.
     pub cluster_ip_masquerade: ClusterIpMasquerade,
+    /// The node's own addresses, sorted: without loopback and link-local ones. While the machine's
+    /// are unknown, those that its Node object names.
+    pub addresses: Vec<IpAddr>,
     /// Which addresses answer on NodePorts.
     pub node_ports: NodePortMatch,
+    /// Loopback answers on NodePorts as well.
+    pub node_ports_on_loopback: bool,
     /// Ranges that ClusterIPs come from, none overlapping: what no Service owns there is dropped.
     pub service_cidrs: Vec<IpNet>,
 }
@@ -71,7 +77,8 @@ pub enum ClusterIpMasquerade {
     Everybody,
 }
 
-/// Which of the node's addresses answer on NodePorts. Loopback never does.
+/// Which of the node's addresses answer on NodePorts. Whether loopback does is said by
+/// [`FamilyPlan::node_ports_on_loopback`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodePortMatch {
     /// Every address of the node.
@@ -80,6 +87,17 @@ pub enum NodePortMatch {
     LocalWithin(Vec<IpNet>),
     /// Exactly this address; `None` when the node has none in the family.
     Only(Option<IpAddr>),
+}
+
+impl NodePortMatch {
+    /// Whether an address of the node answers, loopback taken like any other.
+    fn covers(&self, addr: IpAddr) -> bool {
+        match self {
+            Self::AnyLocal => true,
+            Self::LocalWithin(nets) => nets.iter().any(|net| net.contains(&addr)),
+            Self::Only(only) => *only == Some(addr),
+        }
+    }
 }
 
 impl Default for NodePortMatch {
@@ -135,6 +153,29 @@ impl NodePlan {
     }
 }
 
+impl FamilyPlan {
+    /// Whether an address answers on NodePorts. `host`: the addresses of the node.
+    pub fn answers_node_ports(&self, addr: IpAddr, host: &HostAddresses) -> bool {
+        let is_refused = addr.is_loopback() && !self.node_ports_on_loopback;
+        let is_here = match self.node_ports {
+            NodePortMatch::Only(_) => true,
+            NodePortMatch::AnyLocal | NodePortMatch::LocalWithin(_) => host.contains(&addr),
+        };
+        !is_refused && is_here && self.node_ports.covers(addr)
+    }
+
+    /// The addresses of the node that answer on NodePorts, without loopback.
+    pub fn node_port_addresses(&self) -> Vec<IpAddr> {
+        match &self.node_ports {
+            NodePortMatch::Only(only) => only.iter().copied().collect(),
+            answering => {
+                let own = self.addresses.iter().copied();
+                own.filter(|ip| answering.covers(*ip)).collect()
+            }
+        }
+    }
+}
+
 fn family_plan(
     settings: &Settings,
     state: &ClusterState,
@@ -147,8 +188,9 @@ fn family_plan(
         _ if !machine.is_empty() => machine,
         _ => &settings.fallback_node_ips,
     };
-    let mut addresses = settings.node_ip.iter().chain(addresses).copied();
-    let node_ip = addresses.find(|ip| IpFamily::of(ip) == family);
+    let mut primary = settings.node_ip.iter().chain(addresses).copied();
+    let node_ip = primary.find(|ip| IpFamily::of(ip) == family);
+    let node_ports = node_ports(settings, family, node_ip);
     let local_traffic = local_traffic(&settings.local_detector, node, family);
     let service_cidrs: Vec<IpNet> = state
         .service_cidrs()
@@ -164,17 +206,38 @@ fn family_plan(
             None => ClusterIpMasquerade::Nobody,
         },
         local_traffic,
-        node_ports: match &settings.node_ports {
-            NodePortAddresses::Primary => {
-                NodePortMatch::Only(node_ip.filter(|ip| !ip.is_loopback()))
-            }
-            NodePortAddresses::Within(nets) => match NodePortAddresses::prefixes(nets, family) {
-                prefixes if prefixes.is_empty() => NodePortMatch::AnyLocal,
-                prefixes => NodePortMatch::LocalWithin(prefixes),
-            },
-        },
+        addresses: own_addresses(&state.local_addresses().all, addresses, family),
+        node_ports_on_loopback: settings.localhost_node_ports
+            && family == IpFamily::V4
+            && node_ports.covers(Ipv4Addr::LOCALHOST.into()),
+        node_ports,
         service_cidrs: IpNet::aggregate(&service_cidrs),
     }
+}
+
+fn node_ports(settings: &Settings, family: IpFamily, node_ip: Option<IpAddr>) -> NodePortMatch {
+    match &settings.node_ports {
+        NodePortAddresses::Primary => NodePortMatch::Only(node_ip.filter(|ip| !ip.is_loopback())),
+        NodePortAddresses::Within(nets) => match NodePortAddresses::prefixes(nets, family) {
+            prefixes if prefixes.is_empty() => NodePortMatch::AnyLocal,
+            prefixes => NodePortMatch::LocalWithin(prefixes),
+        },
+    }
+}
+
+fn own_addresses(machine: &BTreeSet<IpAddr>, node: &[IpAddr], family: IpFamily) -> Vec<IpAddr> {
+    let is_own = |ip: &IpAddr| {
+        let is_link_local = match ip {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        IpFamily::of(ip) == family && !ip.is_loopback() && !is_link_local
+    };
+    let own: BTreeSet<IpAddr> = match machine.is_empty() {
+        true => node.iter().copied().filter(is_own).collect(),
+        false => machine.iter().copied().filter(is_own).collect(),
+    };
+    own.into_iter().collect()
 }
 
 fn local_traffic(

@@ -10,6 +10,8 @@ pub struct PoolEndpoint {
     pub addr: SocketAddr,
     /// It runs on this node, so it may be its own client (hairpin).
     pub local: bool,
+    /// Its share of new connections where the data plane has weights (IPVS); 0 gets none.
+    pub weight: u16,
     /// The pod behind it, for people.
     pub target: Option<Arc<str>>,
 }

@@ -1,6 +1,8 @@
 //! The plan of one service port in one family: a pure function of its objects.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -39,6 +41,10 @@ pub struct PlannedFrontend {
 pub struct PortPlan {
     /// Which service port and family.
     pub key: PortKey,
+    /// The IPVS scheduler that the Service asks for (annotation `sluice.dev/ipvs-scheduler`).
+    pub scheduler: Option<Arc<str>>,
+    /// Load balancers ask about the Service on this port of the node.
+    pub health_check_node_port: Option<u16>,
     /// Seconds a client stays with its endpoint after its last new connection; `None` without
     /// session affinity.
     pub affinity_seconds: Option<u32>,
@@ -204,6 +210,7 @@ pub(crate) fn plan_port(
         let members = indices.iter().map(|&index| PoolEndpoint {
             addr: candidates[index].addr,
             local: candidates[index].local,
+            weight: candidates[index].endpoint.weight,
             target: candidates[index].endpoint.target.clone(),
         });
         Pool::new(members.collect())
@@ -234,6 +241,8 @@ pub(crate) fn plan_port(
     let serves =
         |it: &&Candidate<'_>| it.endpoint.conditions.ready || it.endpoint.conditions.serving;
     PortPlan {
+        scheduler: service.ipvs_scheduler.clone(),
+        health_check_node_port: health_check_node_port(service).map(NonZeroU16::get),
         affinity_seconds: match service.affinity {
             SessionAffinity::None => None,
             SessionAffinity::ClientIp { timeout_seconds } => Some(timeout_seconds),
@@ -248,6 +257,14 @@ pub(crate) fn plan_port(
         },
         key,
     }
+}
+
+/// The port on which load balancers ask about a Service, where that means anything
+/// (`ServiceNeedsHealthCheck` in Kubernetes' `pkg/api/v1/service`).
+pub(crate) fn health_check_node_port(service: &Service) -> Option<NonZeroU16> {
+    let asked = service.kind == ServiceKind::LoadBalancer
+        && external_policy(service) == TrafficPolicy::Local;
+    service.health_check_node_port.filter(|_| asked)
 }
 
 /// Who may connect to the load balancer's addresses. A node that talks to one that is bound to

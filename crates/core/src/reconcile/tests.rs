@@ -29,7 +29,8 @@ impl fmt::Display for Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Object {
     Node(Box<NodePlan>),
-    Frontend(PortKey, Route, usize),
+    /// With the node's zone.
+    Frontend(PortKey, Route, usize, Option<Arc<str>>),
     Slot(PortKey, SocketAddr),
     Size,
 }
@@ -63,6 +64,7 @@ impl Backend for Kernel {
     type Placement = Vec<SocketAddr>;
 
     const LARGE: usize = 6;
+    const NODE_SHAPES_PORTS: bool = true;
 
     fn is_shared(key: &Key) -> bool {
         matches!(key, Key::Size(_))
@@ -111,11 +113,11 @@ impl Backend for Kernel {
         slots.collect()
     }
 
-    fn render(&self, port: &PortPlan, slots: &Vec<SocketAddr>) -> Objects<Self> {
+    fn render(&self, node: &NodePlan, port: &PortPlan, slots: &Vec<SocketAddr>) -> Objects<Self> {
         let mut objects = Vec::new();
         for it in &port.frontends {
             let owner = || port.key.clone();
-            let object = Object::Frontend(owner(), it.route, slots.len());
+            let object = Object::Frontend(owner(), it.route, slots.len(), node.zone.clone());
             objects.push((Key::Frontend(it.frontend), object));
             objects.extend(
                 slots.iter().enumerate().map(|(slot, addr)| {
@@ -170,7 +172,7 @@ impl Backend for Kernel {
             assert!(old.is_none(), "{key} exists");
         }
         for object in self.objects.values() {
-            if let Object::Frontend(_, _, size) = object {
+            if let Object::Frontend(_, _, size, _) = object {
                 let needed = Key::Size(*size);
                 assert!(self.objects.contains_key(&needed), "{needed} is missing");
             }
@@ -279,7 +281,7 @@ impl Proxy {
             if refused.contains_key(key) {
                 contested.extend(port.frontends.iter().map(|it| it.frontend));
             } else {
-                fresh.extend(kernel.render(port, &kernel.place(port, None)));
+                fresh.extend(kernel.render(&plan.node, port, &kernel.place(port, None)));
             }
         }
         let of_others = kernel.objects.iter().filter(|(key, object)| {
@@ -297,7 +299,7 @@ impl Proxy {
             slots.take_while(move |(key, _)| matches!(key, Key::Slot(it, _) if *it == frontend))
         };
         for (key, object) in &kernel.objects {
-            if let (Key::Frontend(frontend), Object::Frontend(owner, _, size)) = (key, object)
+            if let (Key::Frontend(frontend), Object::Frontend(owner, _, size, _)) = (key, object)
                 && !refused.contains_key(owner)
             {
                 let slots: Vec<_> = slots(*frontend).map(|(key, _)| key.clone()).collect();

@@ -46,7 +46,7 @@ fn policy(text: &str) -> TrafficPolicy {
 /// `http:80`, `dns:53/udp`, `http:80@30080` (ports; `:80` is unnamed),
 /// `NodePort`, `LoadBalancer`, `ExternalName` (type), `ext=IP,IP`, `lb=IP,IP`, `lb-proxy=IP`,
 /// `ranges=CIDR,CIDR`, `itp=local`, `etp=local`, `affinity=SECONDS`, `health=PORT`,
-/// `proxy-name=NAME`, `created=SECONDS`.
+/// `scheduler=NAME`, `proxy-name=NAME`, `created=SECONDS`.
 ///
 /// # Panics
 ///
@@ -64,6 +64,7 @@ pub fn service(text: &str) -> Event {
         internal_policy: TrafficPolicy::Cluster,
         external_policy: TrafficPolicy::Cluster,
         affinity: SessionAffinity::None,
+        ipvs_scheduler: None,
         health_check_node_port: None,
         proxy_name: None,
         ports: Vec::new(),
@@ -91,6 +92,7 @@ pub fn service(text: &str) -> Event {
                 service.affinity = SessionAffinity::ClientIp { timeout_seconds };
             }
             "health" => service.health_check_node_port = Some(parse(value)),
+            "scheduler" => service.ipvs_scheduler = Some(value.into()),
             "proxy-name" => service.proxy_name = Some(value.into()),
             "created" => service.created = Some(parse(value)),
             _ => match word.parse() {
@@ -128,7 +130,8 @@ fn port(word: &str) -> ServicePort {
 /// in any order:
 /// `@` on [`NODE`], `@NAME` on another node, `!` not ready (behind `~`: not serving either),
 /// `~` terminating but serving, `+` ready though it terminates (publishNotReadyAddresses),
-/// `=ZONE` hinted for a zone, `#NODE` hinted for a node, `*POD` its pod.
+/// `=ZONE` hinted for a zone, `#NODE` hinted for a node, `%WEIGHT` its
+/// share of connections, `*POD` its pod.
 ///
 /// # Panics
 ///
@@ -181,7 +184,7 @@ pub fn slices(slice: &str, port: &str, endpoints: &str) -> Vec<Event> {
 }
 
 fn endpoint(word: &str) -> (SocketAddr, Endpoint) {
-    const MARKS: [char; 7] = ['@', '!', '~', '+', '=', '#', '*'];
+    const MARKS: [char; 8] = ['@', '!', '~', '+', '=', '#', '%', '*'];
     let end = word.find(MARKS).unwrap_or(word.len());
     let (addr, mut marks) = word.split_at(end);
     let addr: SocketAddr = parse(addr);
@@ -191,6 +194,7 @@ fn endpoint(word: &str) -> (SocketAddr, Endpoint) {
         conditions: Conditions::READY,
         zone_hints: Vec::new(),
         node_hints: Vec::new(),
+        weight: 1,
         target: None,
     };
     while let Some(mark) = marks.chars().next() {
@@ -207,6 +211,7 @@ fn endpoint(word: &str) -> (SocketAddr, Endpoint) {
             '+' => (conditions.ready, conditions.terminating) = (true, true),
             '=' => endpoint.zone_hints.push(value.into()),
             '#' => endpoint.node_hints.push(value.into()),
+            '%' => endpoint.weight = parse(value),
             _ => endpoint.target = Some(value.into()),
         }
     }

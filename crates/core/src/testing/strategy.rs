@@ -158,12 +158,13 @@ fn service() -> impl Strategy<Value = Service> {
         policy(),
         policy(),
         affinity,
-        rarely(word(&["other"])),
+        (rarely(word(&["other"])), rarely(word(&["wrr", "sh"]))),
         vec(service_port(), 0..4),
         option::of(Just(NonZeroU16::MIN)),
     );
     (identity, reach, rest).prop_map(|(identity, reach, rest)| {
-        let (internal_policy, external_policy, affinity, proxy_name, mut ports, health) = rest;
+        let (internal_policy, external_policy, affinity, words, mut ports, health) = rest;
+        let (proxy_name, ipvs_scheduler) = words;
         // The API server sees to it that name and protocol are an identity.
         let mut seen = std::collections::BTreeSet::new();
         ports.retain(|it| seen.insert((it.name.clone(), it.protocol)));
@@ -178,6 +179,7 @@ fn service() -> impl Strategy<Value = Service> {
             internal_policy,
             external_policy,
             affinity,
+            ipvs_scheduler,
             health_check_node_port: health,
             proxy_name,
             ports,
@@ -204,6 +206,7 @@ fn endpoints(of: &'static [&'static str]) -> impl Strategy<Value = Vec<Endpoint>
         word(ZONES),
         word(NODES),
         option::of(word(&["pod-1", "pod-2"])),
+        option::weighted(0.1, 0u16..4),
     );
     let hinted = (
         option::weighted(0.4, Just(())),
@@ -211,17 +214,17 @@ fn endpoints(of: &'static [&'static str]) -> impl Strategy<Value = Vec<Endpoint>
     );
     (vec(endpoint, 0..4), hinted).prop_map(|(endpoints, (zones, nodes))| {
         let endpoints = endpoints.into_iter();
-        let endpoints =
-            endpoints.map(
-                |(address, node, conditions, zone, node_hint, target)| Endpoint {
-                    address,
-                    node,
-                    conditions,
-                    zone_hints: zones.iter().map(|()| zone.clone()).collect(),
-                    node_hints: nodes.iter().map(|()| node_hint.clone()).collect(),
-                    target,
-                },
-            );
+        let endpoints = endpoints.map(
+            |(address, node, conditions, zone, node_hint, target, weight)| Endpoint {
+                address,
+                node,
+                conditions,
+                zone_hints: zones.iter().map(|()| zone.clone()).collect(),
+                node_hints: nodes.iter().map(|()| node_hint.clone()).collect(),
+                weight: weight.unwrap_or(1),
+                target,
+            },
+        );
         endpoints.collect()
     })
 }

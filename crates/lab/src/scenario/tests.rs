@@ -48,6 +48,7 @@ impl Backend for Idle {
     type Object = ();
     type Placement = ();
     const LARGE: usize = usize::MAX;
+    const NODE_SHAPES_PORTS: bool = false;
 
     fn is_shared(_key: &String) -> bool {
         false
@@ -61,7 +62,7 @@ impl Backend for Idle {
 
     fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<String, ()>) {}
 
-    fn render(&self, _port: &PortPlan, _placement: &()) -> Objects<Self> {
+    fn render(&self, _: &NodePlan, _port: &PortPlan, _placement: &()) -> Objects<Self> {
         Vec::new()
     }
 

@@ -46,6 +46,7 @@ pub(super) fn service(index: u32) -> Event {
         external_policy: TrafficPolicy::Cluster,
         affinity: SessionAffinity::None,
         health_check_node_port: None,
+        ipvs_scheduler: None,
         proxy_name: None,
         ports: vec![ServicePort {
             name: "http".into(),
@@ -68,6 +69,7 @@ pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
             conditions: Conditions::READY,
             zone_hints: Vec::new(),
             node_hints: Vec::new(),
+            weight: 1,
             target: Some(format!("web-{index}-{number}").into()),
         });
     let slice = EndpointSlice {

@@ -51,4 +51,10 @@ pub struct Annotations {
     /// When the change happened that this version of an EndpointSlice reports, RFC 3339.
     #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
     pub trigger_time: Option<String>,
+    /// How IPVS chooses among the endpoints of a Service.
+    #[serde(rename = "sluice.dev/ipvs-scheduler")]
+    pub ipvs_scheduler: Option<String>,
+    /// Shares of the endpoints of an EndpointSlice: `ADDRESS=WEIGHT,ADDRESS=WEIGHT`.
+    #[serde(rename = "sluice.dev/endpoint-weights")]
+    pub endpoint_weights: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! EndpointSlices.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use super::address::{not_special, one_of, parse_ip, port, protocol};
 use super::fault::{At, Converted, Faults};
 use super::{Interner, name};
 use crate::api;
+use sluice_yaml::quoted;
 
 /// The API server's limits per slice (`pkg/apis/discovery/validation`, 1.36).
 const MAX_ENDPOINTS: usize = 1_000;
@@ -28,9 +30,10 @@ pub fn endpoint_slice(api: &api::EndpointSlice, names: &mut Interner) -> Convert
     let address_type = address_type(api.address_type.as_deref(), &mut faults);
     let service = service(&api.metadata, names, &mut faults);
     let ports = ports(&api.ports, names, &mut faults);
-    let endpoints = address_type
+    let mut endpoints = address_type
         .map(|kind| endpoints(&api.endpoints, kind, names, &mut faults))
         .unwrap_or_default();
+    weigh(&mut endpoints, &api.metadata, &mut faults);
     let object = name
         .zip(address_type)
         .map(|(name, address_type)| EndpointSlice {
@@ -50,6 +53,47 @@ fn triggered(metadata: &api::ObjectMeta) -> Option<i64> {
     let text = metadata.annotations.trigger_time.as_deref()?;
     let time: jiff::Timestamp = text.parse().ok()?;
     Some(time.as_millisecond())
+}
+
+/// Gives the endpoints the weights of the annotation. What it says wrongly is left out: an
+/// endpoint without a weight has that of all others.
+fn weigh(endpoints: &mut [Endpoint], meta: &api::ObjectMeta, faults: &mut Faults) {
+    let Some(text) = meta.annotations.endpoint_weights.as_deref() else {
+        return;
+    };
+    let metadata = At::top("metadata");
+    let annotations = metadata.field("annotations");
+    let at = annotations.field("sluice.dev/endpoint-weights");
+    let mut weights = BTreeMap::new();
+    for entry in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
+        let parsed = entry.split_once('=').and_then(|(address, weight)| {
+            let address: IpAddr = address.trim().parse().ok()?;
+            Some((address, weight.trim().parse::<u16>().ok()?))
+        });
+        match parsed {
+            None => {
+                let why = format!(
+                    "{} is not ADDRESS=WEIGHT with a weight in 0..=65535: ignored",
+                    quoted(entry)
+                );
+                faults.note(at, why);
+            }
+            Some((address, weight)) => {
+                weights.insert(address, weight);
+            }
+        }
+    }
+    for endpoint in endpoints {
+        if let Some(weight) = weights.remove(&endpoint.address) {
+            endpoint.weight = weight;
+        }
+    }
+    for address in weights.keys() {
+        faults.note(
+            at,
+            format!("{address} is no endpoint of the slice: ignored"),
+        );
+    }
 }
 
 fn address_type(text: Option<&str>, faults: &mut Faults) -> Option<AddressType> {
@@ -190,6 +234,7 @@ fn endpoint(
         },
         zone_hints,
         node_hints,
+        weight: 1,
         target,
     })
 }

@@ -35,6 +35,7 @@ pub fn service(api: &api::Service, names: &mut Interner) -> Converted<Service> {
     let external = at.field("externalTrafficPolicy");
     let external_policy = policy(spec.external_traffic_policy.as_deref(), external, faults);
     let affinity = affinity(spec, faults);
+    let ipvs_scheduler = ipvs_scheduler(&api.metadata, names, faults);
     let health_check_node_port = match spec.health_check_node_port {
         None | Some(0) => None,
         Some(number) => faults.take(at.field("healthCheckNodePort"), port(number)),
@@ -50,6 +51,7 @@ pub fn service(api: &api::Service, names: &mut Interner) -> Converted<Service> {
         internal_policy,
         external_policy,
         affinity,
+        ipvs_scheduler,
         health_check_node_port,
         proxy_name,
         ports,
@@ -77,6 +79,27 @@ fn proxy_name(
     faults
         .take(at, name::label_value(text))
         .map(|it| names.share(it))
+}
+
+/// A name of a scheduler; whether the kernel has it shows only there. A bad one is left out, since
+/// the Service works without it.
+fn ipvs_scheduler(
+    meta: &api::ObjectMeta,
+    names: &mut Interner,
+    faults: &mut Faults,
+) -> Option<Arc<str>> {
+    /// `IP_VS_SCHEDNAME_MAXLEN` without the final zero byte (`linux/ip_vs.h`).
+    const LONGEST: usize = 15;
+    let text = meta.annotations.ipvs_scheduler.as_deref()?;
+    let is_name = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit();
+    if (1..=LONGEST).contains(&text.len()) && text.bytes().all(is_name) {
+        return Some(names.share(text));
+    }
+    let metadata = At::top("metadata");
+    let annotations = metadata.field("annotations");
+    let why = format!("{} is no name of a scheduler: ignored", quoted(text));
+    faults.note(annotations.field("sluice.dev/ipvs-scheduler"), why);
+    None
 }
 
 fn kind(text: Option<&str>, faults: &mut Faults) -> Option<ServiceKind> {
