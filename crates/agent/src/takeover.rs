@@ -1,5 +1,5 @@
-//! Follows a kube-proxy on the same node: removes what it left, in each of its modes, once our own
-//! rules do the work.
+//! Follows a kube-proxy on the same node, or ourselves in another mode: removes what that left, once
+//! our own rules do the work.
 //!
 //! ```text
 //! nft       tables `kube-proxy` ─────────────────────────┐
@@ -45,6 +45,25 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
 /// How often they are counted.
 const DRAIN_PERIOD: Duration = Duration::from_secs(2);
+
+/// What is ours though it has the names of kube-proxy's: the iptables and the ipvs data plane keep
+/// them, so that runbooks hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ours {
+    /// Where our chains are; `None` when there are none.
+    pub chains: Option<Chains>,
+    /// Whether the virtual servers, their interface and the ipsets are ours.
+    pub ipvs: bool,
+}
+
+/// Which tables iptables writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chains {
+    /// Those of nf_tables.
+    Nft,
+    /// The older ones.
+    Legacy,
+}
 
 /// Why something of kube-proxy could not be removed.
 #[derive(Debug, thiserror::Error)]
@@ -117,26 +136,35 @@ impl Removal {
     }
 }
 
-/// Removes everything that kube-proxy left, in all of its modes and both families, at once.
-/// Connections through IPVS end; all others go on. Needs nothing but the kernel.
+/// Removes everything that kube-proxy left, in all of its modes and both families, at once, but
+/// for what is ours. Connections through IPVS end; all others go on. Needs nothing but the kernel.
 #[must_use]
-pub fn remove_kube_proxy() -> Removal {
+pub fn remove_kube_proxy(ours: Ours) -> Removal {
     let mut removal = Removal::default();
     nft::remove_tables(&mut removal);
     // Packets to addresses of kube-ipvs0 are this machine's own, and a chain keeps them away from
     // what listens here: so the chains go last, and the sets that they mention after them.
-    let flows = ipvs::remove_servers(&mut removal);
-    nft::remove_chains(&mut removal);
-    legacy::remove_chains(&mut removal);
-    ipvs::remove_sets(&mut removal);
-    ipvs::forget(&flows, &mut removal);
+    let flows = match ours.ipvs {
+        true => Vec::new(),
+        false => ipvs::remove_servers(&mut removal),
+    };
+    if ours.chains != Some(Chains::Nft) {
+        nft::remove_chains(&mut removal);
+    }
+    if ours.chains != Some(Chains::Legacy) {
+        legacy::remove_chains(&mut removal);
+    }
+    if !ours.ipvs {
+        ipvs::remove_sets(&mut removal);
+        ipvs::forget(&flows, &mut removal);
+    }
     removal
 }
 
 /// The privileges that [`take_over`] needs here and now.
 #[must_use]
-pub fn needed_privileges() -> &'static [Capability] {
-    match legacy::is_in_use() {
+pub fn needed_privileges(ours: Ours) -> &'static [Capability] {
+    match ours.chains.is_some() || legacy::is_in_use() {
         true => privileges::IPTABLES,
         false => privileges::NETLINK,
     }
@@ -145,16 +173,18 @@ pub fn needed_privileges() -> &'static [Capability] {
 /// Removes what kube-proxy left, from a thread of its own, now that our rules do the work; then
 /// looks whether it comes back, and says so once. What fails is logged: both sets of rules at once
 /// are a nuisance, no reason to stop.
-pub fn take_over() {
+pub fn take_over(ours: Ours) {
     let thread = thread::Builder::new().name("takeover".into());
-    if let Err(error) = thread.spawn(run) {
+    if let Err(error) = thread.spawn(move || run(ours)) {
         warn!(%error, "no thread to remove what kube-proxy left: it stays");
     }
 }
 
-fn run() {
-    drain();
-    let removal = remove_kube_proxy();
+fn run(ours: Ours) {
+    if !ours.ipvs {
+        drain();
+    }
+    let removal = remove_kube_proxy(ours);
     if !removal.removed.is_empty() {
         let removed = removal.removed.join(", ");
         info!(removed, "removed what kube-proxy left");
@@ -170,7 +200,7 @@ fn run() {
         }
     }
     if removal.is_done() {
-        watch::run();
+        watch::run(ours);
     }
 }
 

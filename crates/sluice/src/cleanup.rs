@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use sluice_agent::takeover::{self, Removal};
+use sluice_agent::takeover::{self, Ours, Removal};
 use sluice_agent::{Lock, preflight};
 use sluice_nftables::Nftables;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
         print(&format!("removed table {table}\n"))?;
     }
     let theirs = match kube_proxy {
-        true => takeover::remove_kube_proxy(),
+        true => takeover::remove_kube_proxy(Ours::default()),
         false => Removal::default(),
     };
     for what in &theirs.removed {

@@ -16,6 +16,7 @@ mod cleanup;
 mod cli;
 mod config;
 mod config_watch;
+mod data_plane;
 mod error;
 mod explain;
 mod flags;

@@ -10,29 +10,27 @@ use std::panic;
 use std::path::Path;
 use std::process::{self, ExitCode};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sluice_agent::addresses::Addresses;
-use sluice_agent::drift::Drift;
 use sluice_agent::metrics::Metrics;
 use sluice_agent::{
-    Agent, Connections, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server,
-    Wires, conntrack, health_checks, preflight, takeover,
+    Agent, Connections, Health, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server, Wires,
+    conntrack, health_checks, preflight, takeover,
 };
-use sluice_config::{KubeProxyConfiguration, encode};
+use sluice_config::{KubeProxyConfiguration, Mode, encode};
 use sluice_core::announcement::Announcement;
 use sluice_core::backend::Backend as _;
 use sluice_core::model::ObjectKey;
-use sluice_nftables::{Counting, Nftables, TABLE};
 use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;
 use crate::config::{self, ProxyConfig, Source};
 use crate::config_watch;
+use crate::data_plane::{DataPlane, NftablesPlane};
 use crate::logging;
 use crate::render::print;
 
@@ -43,7 +41,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     }
     let host_name = config::host_name();
     let config = args.validate(&host_name)?;
-    let (file, effective) = (&config.node.file, &config.node.effective);
+    let effective = &config.node.effective;
     logging::start(effective.verbosity, effective.log_format);
     config.node.warnings.iter().for_each(|it| warn!("{it}"));
     end_on_panic();
@@ -52,28 +50,41 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
         info!("the machine is prepared");
         return Ok(ExitCode::SUCCESS);
     }
+    match effective.mode {
+        Mode::Nftables => serve::<NftablesPlane>(args, &config, &host_name),
+        other => bail!("mode {other} has no data plane"),
+    }
+}
+
+/// Runs the agent with a data plane.
+fn serve<P: DataPlane>(
+    args: &ProxyArgs,
+    config: &ProxyConfig,
+    host_name: &str,
+) -> anyhow::Result<ExitCode> {
+    let (file, effective) = (&config.node.file, &config.node.effective);
     preflight::check_capability()?;
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
-    let mut backend = open_backend(args.node.counting())?;
+    let mut plane = P::open(args, config)?;
+    let ours = plane.ours();
     let config_file = args.node.config.as_deref();
-    machine::give_up_privileges(&[source::files(&config.node.source), config_file]);
-    say_hello(&config);
+    machine::give_up_privileges(ours, &[source::files(&config.node.source), config_file]);
+    say_hello(config);
 
     let node_name = config.node.settings.node_name.clone();
-    let health = Arc::new(health(&config));
-    let metrics = Arc::new(Metrics::new(&pages::identity(file)));
-    let counter = metrics.clone();
-    backend.on_exchange(move |it| counter.netlink_request(it.sent, it.received, it.elapsed));
+    let health = Arc::new(health(config));
+    let metrics = Arc::new(Metrics::new(&pages::identity(effective.mode, file)));
+    plane.meter(&metrics);
     let (health_checks, health_check_servers) = health_checks();
     let (announce, announcements) = mpsc::channel();
     let (sender, inputs) = mpsc::channel();
+    let after_first_sync = plane.after_first_sync(sender.clone());
+    let backend = plane.into_backend();
     if let Some(counters) = backend.counters()? {
         let connections = Connections::start(counters, sender.clone());
         metrics.show_connections(connections.context("start counting connections")?);
     }
-    let (port_id, generation) = (backend.port_id(), backend.generation());
-    let watcher = sender.clone();
     let outputs = Outputs {
         health: health.clone(),
         metrics: metrics.clone(),
@@ -81,8 +92,8 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
         announce: announce.clone(),
         stale: conntrack::spawn(metrics.clone()).context("start conntrack cleanup")?,
         after_first_sync: Box::new(move || {
-            watch_for_drift(port_id, &generation, watcher);
-            takeover::take_over();
+            after_first_sync();
+            takeover::take_over(ours);
         }),
     };
     let server = Server {
@@ -108,7 +119,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let _addresses = Addresses::follow(sender.clone())?;
     let mut reload = reload::Reloading::new(sender.clone(), effective.clone());
     let restart = reload.restart();
-    let watched = config_watch::watch(args, &host_name, &config, move |it| reload.hear(it));
+    let watched = config_watch::watch(args, host_name, config, move |it| reload.hear(it));
     let _config = watched.context("watch the configuration")?;
     let from = &config.node.source;
     let _source = source::start(from, &node_name, sender, announcements, &metrics)?;
@@ -170,22 +181,6 @@ fn write_config(config: &KubeProxyConfiguration, file: &Path) -> anyhow::Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Begins to hear of foreign changes, those since the first sync included.
-fn watch_for_drift(port_id: u32, generation: &AtomicU32, inputs: Sender<Input>) {
-    let listening = Drift::listen(&[port_id]);
-    let listening = listening.map_err(anyhow::Error::new).and_then(|drift| {
-        drift.check(generation.load(Ordering::Acquire), &inputs);
-        drift.report(TABLE, inputs).context("start a thread")
-    });
-    if let Err(error) = listening {
-        let error = format!("{error:#}");
-        warn!(
-            error,
-            "no watch for foreign changes: only the resync repairs them"
-        );
-    }
-}
-
 /// An agent that has lost a thread looks well and is not: better none, until somebody restarts
 /// it. The rules stay.
 fn end_on_panic() {
@@ -194,12 +189,4 @@ fn end_on_panic() {
         report(info);
         process::exit(101);
     }));
-}
-
-/// Finds out now, in one line, whether the kernel can do what we need.
-fn open_backend(counting: Counting) -> anyhow::Result<Nftables> {
-    let need = "this kernel offers no nf_tables (CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4)";
-    let mut backend = Nftables::open().context(need)?.counting(counting);
-    backend.probe().context(need)?;
-    Ok(backend)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use sluice_netlink::nftables::Connection;
 use tracing::warn;
 
-use super::names;
+use super::{Chains, Ours, names};
 use super::{ipvs, legacy, nft};
 
 /// The first look: kube-proxy writes again at its next change.
@@ -20,11 +20,11 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Looks until there is something to say, says it once, and returns. Nothing is removed again: two
 /// programs that undo each other's work serve nobody.
-pub(super) fn run() {
+pub(super) fn run(ours: Ours) {
     let mut wait = FIRST;
     loop {
         thread::sleep(wait);
-        if let Some(sign) = sign() {
+        if let Some(sign) = sign(ours) {
             warn!(
                 sign,
                 "kube-proxy seems to be still running: its rules and ours both apply; stop it, \
@@ -37,8 +37,8 @@ pub(super) fn run() {
 }
 
 /// What says that kube-proxy is at work; `None` also when nobody can say.
-fn sign() -> Option<String> {
-    if ipvs::has_device() {
+fn sign(ours: Ours) -> Option<String> {
+    if !ours.ipvs && ipvs::has_device() {
         return Some(format!("interface {}", names::DEVICE));
     }
     if let Ok(mut connection) = Connection::open() {
@@ -46,10 +46,14 @@ fn sign() -> Option<String> {
             if nft::has_table(&mut connection, family).unwrap_or_default() {
                 return Some(format!("table {word} {}", names::TABLE));
             }
-            if nft::has_services(&mut connection, family).unwrap_or_default() {
+            let is_ours = ours.chains == Some(Chains::Nft);
+            if !is_ours && nft::has_services(&mut connection, family).unwrap_or_default() {
                 return Some(format!("chain {} of table {word} nat", names::SERVICES));
             }
         }
+    }
+    if ours.chains == Some(Chains::Legacy) {
+        return None;
     }
     let services = names::SERVICES;
     legacy::has_services().then(|| format!("chain {services} of legacy iptables"))

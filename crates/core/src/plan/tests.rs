@@ -4,7 +4,7 @@ mod admission;
 mod health_check;
 
 use super::*;
-use crate::model::Event;
+use crate::model::{Event, LocalAddresses};
 use crate::plan::{Route, Verdict};
 use crate::settings::Settings;
 use crate::testing::{NODE, cidr, endpoints, node, planner, service, slices};
@@ -682,6 +682,73 @@ mod the_node {
         );
         let of = ["LocalWithin([10.0.0.0/8])", "AnyLocal"];
         check(within(&["10.0.0.7/8", "10.1.0.0/16"]), events(), seen, of);
+    }
+
+    #[test]
+    fn loopback_answers_where_that_is_chosen_and_covered() {
+        let seen = |it: &FamilyPlan| it.node_ports_on_loopback.to_string();
+        let with = |nets: Option<&[&str]>| Settings {
+            localhost_node_ports: true,
+            node_ports: match nets {
+                None => NodePortAddresses::Primary,
+                Some(nets) => {
+                    let nets = nets.iter().map(|it| it.parse().unwrap());
+                    NodePortAddresses::Within(nets.collect())
+                }
+            },
+            ..here()
+        };
+        let cases: [(Option<&[&str]>, &str); 4] = [
+            (Some(&[]), "true"),
+            (Some(&["127.0.0.0/8", "10.0.0.0/8"]), "true"),
+            (Some(&["10.0.0.0/8"]), "false"),
+            (None, "false"),
+        ];
+        for (nets, expected) in cases {
+            check(with(nets), vec![], seen, [expected, "false"]);
+        }
+        let not_chosen = Settings {
+            localhost_node_ports: false,
+            ..with(Some(&[]))
+        };
+        check(not_chosen, vec![], seen, ["false", "false"]);
+    }
+
+    #[test]
+    fn its_own_addresses_are_the_machines_or_else_the_node_objects() {
+        let seen = |it: &FamilyPlan| format!("{:?} {:?}", it.addresses, it.node_port_addresses());
+        let nodes = || node("node-a 192.168.0.1 fd00::1");
+        let any = Settings {
+            node_ports: NodePortAddresses::Within(vec!["192.168.0.0/16".parse().unwrap()]),
+            ..here()
+        };
+        let of = ["[192.168.0.1] [192.168.0.1]", "[fd00::1] [fd00::1]"];
+        check(any.clone(), vec![nodes()], seen, of);
+        let all = [
+            "127.0.0.1",
+            "10.0.0.7",
+            "192.168.0.9",
+            "169.254.1.1",
+            "::1",
+            "fe80::1",
+            "fd00::9",
+        ];
+        let machine = || {
+            Event::LocalAddresses(LocalAddresses {
+                all: all.iter().map(|it| it.parse().unwrap()).collect(),
+                default_route: Vec::new(),
+            })
+        };
+        let of = [
+            "[10.0.0.7, 192.168.0.9] [192.168.0.9]",
+            "[fd00::9] [fd00::9]",
+        ];
+        check(any, vec![nodes(), machine()], seen, of);
+        let of = [
+            "[10.0.0.7, 192.168.0.9] [192.168.0.1]",
+            "[fd00::9] [fd00::1]",
+        ];
+        check(here(), vec![nodes(), machine()], seen, of);
     }
 
     #[test]

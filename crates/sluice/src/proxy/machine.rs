@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use sluice_agent::sysctl::{self, ConntrackSettings};
+use sluice_agent::takeover::Ours;
 use sluice_agent::{oom, preflight, privileges, takeover};
 use sluice_config::ConntrackLimits;
 use tracing::warn;
@@ -38,10 +39,10 @@ pub(super) fn limit_conntrack(limits: &ConntrackLimits) -> anyhow::Result<()> {
 }
 
 /// Capabilities belong to threads, so this comes before the first.
-pub(super) fn give_up_privileges(to_read: &[Option<&Path>]) {
+pub(super) fn give_up_privileges(ours: Ours, to_read: &[Option<&Path>]) {
     preflight::report();
     let to_read: Vec<&Path> = to_read.iter().copied().flatten().collect();
-    let kept = privileges::to_read(takeover::needed_privileges(), &to_read);
+    let kept = privileges::to_read(takeover::needed_privileges(ours), &to_read);
     if let Err(error) = kept.and_then(|it| privileges::reduce(&it)) {
         let error = format!("{:#}", anyhow::Error::new(error));
         warn!(error, "running with more privileges than needed");

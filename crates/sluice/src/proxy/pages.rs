@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use sluice_agent::metrics::{BuildInfo, Feature, Identity, Mode};
+use sluice_agent::metrics::{BuildInfo, Feature, Identity};
 use sluice_agent::{MetricsServer, Profiling};
-use sluice_config::{Effective, KubeProxyConfiguration};
+use sluice_config::{Effective, KubeProxyConfiguration, Mode};
 
+use crate::data_plane::metrics_mode;
 use crate::logging;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What this process is.
-pub(super) fn identity(config: &KubeProxyConfiguration) -> Identity {
+pub(super) fn identity(mode: Mode, config: &KubeProxyConfiguration) -> Identity {
     let features = config.feature_gates.iter();
     let features = features.map(|(name, enabled)| {
         let feature = Feature {
@@ -22,7 +23,7 @@ pub(super) fn identity(config: &KubeProxyConfiguration) -> Identity {
         (name.clone(), feature)
     });
     Identity {
-        mode: Mode::Nftables,
+        mode: metrics_mode(mode),
         build: BuildInfo {
             version: VERSION.to_owned(),
             commit: String::new(),
@@ -46,7 +47,7 @@ pub(super) fn metrics_server(
     };
     Some(MetricsServer {
         address: effective.metrics_address?,
-        mode: Mode::Nftables,
+        mode: metrics_mode(effective.mode),
         config: json!({ "kubeproxy.config.k8s.io": config }),
         flags,
         version: VERSION.to_owned(),

@@ -236,6 +236,61 @@ fn limits_of_a_slice() {
 }
 
 #[test]
+fn weights_of_endpoints() {
+    let json = r#"{"metadata": {"name": "x", "annotations": {"sluice.dev/endpoint-weights":
+        "10.0.0.1=5, 10.0.0.2 = 0,,10.0.0.3=-1,10.0.0.9=2,nonsense"}}, "addressType": "IPv4", "endpoints": [
+        {"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.3"]}]}"#;
+    let api: api::EndpointSlice = serde_json::from_str(json).unwrap();
+    let converted = endpoint_slice(&api, &mut Interner::default());
+    let weights: Vec<u16> = converted
+        .object
+        .unwrap()
+        .endpoints
+        .iter()
+        .map(|it| it.weight)
+        .collect();
+    assert_eq!(weights, [5, 0, 1]);
+    let field = "metadata.annotations[sluice.dev/endpoint-weights]";
+    let faults: Vec<String> = converted.faults.iter().map(Fault::to_string).collect();
+    let wrong = "is not ADDRESS=WEIGHT with a weight in 0..=65535: ignored";
+    assert_eq!(
+        faults,
+        [
+            format!("{field}: \"10.0.0.3=-1\" {wrong}"),
+            format!("{field}: \"nonsense\" {wrong}"),
+            format!("{field}: 10.0.0.9 is no endpoint of the slice: ignored"),
+        ]
+    );
+}
+
+#[test]
+fn a_scheduler_is_a_word() {
+    for (text, expected) in [
+        ("wlc", Some("wlc")),
+        ("W;c", None),
+        ("", None),
+        ("sixteencharacter", None),
+    ] {
+        let json = serde_json::json!({
+            "metadata": {"name": "x", "annotations": {"sluice.dev/ipvs-scheduler": text}},
+            "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
+        });
+        let api: api::Service = serde_json::from_value(json).unwrap();
+        let converted = service(&api, &mut Interner::default());
+        assert_eq!(
+            converted.object.unwrap().ipvs_scheduler.as_deref(),
+            expected
+        );
+        assert_eq!(
+            converted.faults.is_empty(),
+            expected.is_some(),
+            "{:?}",
+            converted.faults
+        );
+    }
+}
+
+#[test]
 fn fqdn_slices_have_no_endpoints() {
     let json = r#"{"metadata": {"name": "x"}, "addressType": "FQDN", "endpoints": [{"addresses": ["a.b"]}]}"#;
     let api: api::EndpointSlice = serde_json::from_str(json).unwrap();

@@ -1,0 +1,56 @@
+//! The data planes, as the node agent runs them.
+//!
+//! What differs between them beside their rules: what opening takes, how foreign changes are
+//! noticed, and what of a kube-proxy's things is theirs.
+
+mod nftables;
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use sluice_agent::Input;
+use sluice_agent::metrics::{self, Metrics};
+use sluice_agent::takeover::Ours;
+use sluice_config::Mode;
+use sluice_core::backend::Backend;
+
+use crate::cli::ProxyArgs;
+use crate::config::ProxyConfig;
+
+pub(crate) use nftables::NftablesPlane;
+
+/// A data plane that is open.
+pub(crate) trait DataPlane: Sized {
+    /// What writes its rules.
+    type Backend: Backend;
+
+    /// Finds out whether this machine can do what it takes, in one line if not, and sets the
+    /// machine up. Called while all privileges are there.
+    ///
+    /// # Errors
+    ///
+    /// What the machine lacks.
+    fn open(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<Self>;
+
+    /// What must stay when what a kube-proxy left is removed.
+    fn ours(&self) -> Ours;
+
+    /// Counts what is sent to the kernel from now on.
+    fn meter(&mut self, metrics: &Arc<Metrics>);
+
+    /// What begins once our rules do the work: the watch for foreign changes, and the removal of
+    /// what another mode left.
+    fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send>;
+
+    /// What writes the rules.
+    fn into_backend(self) -> Self::Backend;
+}
+
+/// The mode as metrics name it.
+pub(crate) fn metrics_mode(mode: Mode) -> metrics::Mode {
+    match mode {
+        Mode::Nftables | Mode::Ebpf => metrics::Mode::Nftables,
+        Mode::Iptables => metrics::Mode::Iptables,
+        Mode::Ipvs => metrics::Mode::Ipvs,
+    }
+}

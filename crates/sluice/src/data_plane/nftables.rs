@@ -1,0 +1,68 @@
+//! nftables: everything over one netlink socket.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
+
+use anyhow::Context;
+use sluice_agent::Input;
+use sluice_agent::drift::Drift;
+use sluice_agent::metrics::Metrics;
+use sluice_agent::takeover::Ours;
+use sluice_nftables::{Nftables, TABLE};
+use tracing::warn;
+
+use super::DataPlane;
+use crate::cli::ProxyArgs;
+use crate::config::ProxyConfig;
+
+/// The nftables data plane.
+pub(crate) struct NftablesPlane(Nftables);
+
+impl DataPlane for NftablesPlane {
+    type Backend = Nftables;
+
+    fn open(args: &ProxyArgs, _: &ProxyConfig) -> anyhow::Result<Self> {
+        let need = "this kernel offers no nf_tables (CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4)";
+        let mut backend = Nftables::open().context(need)?;
+        backend.probe().context(need)?;
+        Ok(Self(backend.counting(args.node.counting())))
+    }
+
+    fn ours(&self) -> Ours {
+        Ours::default()
+    }
+
+    fn meter(&mut self, metrics: &Arc<Metrics>) {
+        let metrics = metrics.clone();
+        let count = move |it: sluice_netlink::nftables::Exchange| {
+            metrics.netlink_request(it.sent, it.received, it.elapsed);
+        };
+        self.0.on_exchange(count);
+    }
+
+    fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send> {
+        let (port_id, generation) = (self.0.port_id(), self.0.generation());
+        Box::new(move || watch_for_drift(port_id, &generation, inputs))
+    }
+
+    fn into_backend(self) -> Nftables {
+        self.0
+    }
+}
+
+/// Begins to hear of foreign changes, those since the first sync included.
+fn watch_for_drift(port_id: u32, generation: &AtomicU32, inputs: Sender<Input>) {
+    let listening = Drift::listen(&[port_id]);
+    let listening = listening.map_err(anyhow::Error::new).and_then(|drift| {
+        drift.check(generation.load(Ordering::Acquire), &inputs);
+        drift.report(TABLE, inputs).context("start a thread")
+    });
+    if let Err(error) = listening {
+        let error = format!("{error:#}");
+        warn!(
+            error,
+            "no watch for foreign changes: only the resync repairs them"
+        );
+    }
+}
