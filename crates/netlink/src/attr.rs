@@ -78,6 +78,11 @@ impl AttrWriter {
         }
     }
 
+    /// Takes back everything after the first `length` bytes.
+    pub(crate) fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
     /// Opens an attribute that holds attributes.
     pub fn begin(&mut self, kind: u16) -> Nest {
         let start = self.bytes.len();
@@ -205,6 +210,15 @@ impl<'a> Attr<'a> {
     #[must_use]
     pub fn u32_ne(&self) -> Option<u32> {
         self.value.first_chunk().map(|it| u32::from_ne_bytes(*it))
+    }
+
+    /// A number of 32 or 64 bits in host order, whichever the payload's length says.
+    #[must_use]
+    pub fn counter_ne(&self) -> Option<u64> {
+        match self.value.first_chunk() {
+            Some(it) => Some(u64::from_ne_bytes(*it)),
+            None => self.u32_ne().map(u64::from),
+        }
     }
 
     /// A 64-bit number in network order.

@@ -1,6 +1,5 @@
-//! Netlink for a service proxy: nf_tables transactions, conntrack entries and the machine's
-//! addresses, spoken by hand; of ipset, IPVS and interfaces, what it takes to remove those of
-//! another proxy.
+//! Netlink for a service proxy: nf_tables transactions, conntrack entries, IPVS, ipset, interfaces
+//! and the machine's addresses, spoken by hand.
 //!
 //! This crate knows no Kubernetes. It encodes nfnetlink messages into one buffer, sends the
 //! buffer with one system call, and says which of the caller's objects the kernel refused. It
@@ -15,7 +14,8 @@
 //! Flow ◀──flows── Conntrack ──delete──▶ kernel
 //! Address ◀──addresses── kernel;  Wake ◀── rtnetlink::Monitor ◀── multicast groups of rtnetlink
 //! names, members ◀── ipset::Sets ──destroy──▶ kernel
-//! VirtualServer ◀── ipvs::Ipvs ──delete──▶ kernel
+//! VirtualState, RealState ◀── ipvs::Ipvs ◀──apply── Change;  Failure ◀── what was refused
+//! Link ◀──link, create_dummy── kernel ◀──apply── rtnetlink::Addresses ◀── AddressChange
 //! ```
 //!
 //! # Invariants
@@ -28,7 +28,9 @@
 //! - A socket belongs to the network namespace in which it was opened, for ever.
 
 pub mod attr;
+mod bulk;
 pub mod conntrack;
+mod family;
 pub mod ipset;
 pub mod ipvs;
 pub mod message;
@@ -39,6 +41,8 @@ pub mod socket;
 mod stop;
 mod sys;
 
+pub use bulk::Failure;
+pub use family::IpFamily;
 pub use nix::errno::Errno;
 pub use request::RequestError;
 pub use socket::{Socket, SocketError};

@@ -8,6 +8,7 @@
 use nix::errno::Errno;
 
 use crate::attr::{AttrWriter, Attrs, align};
+use crate::ipset;
 
 /// Length of `nlmsghdr` in bytes.
 pub const HEADER: usize = 16;
@@ -35,6 +36,9 @@ pub const CREATE: u16 = 0x400;
 /// `NLM_F_APPEND`: add at the end of the list.
 pub const APPEND: u16 = 0x800;
 
+/// Where `nlmsg_flags` stands.
+const FLAGS: usize = 6;
+
 const CAPPED: u16 = 0x100;
 const ACK_TLVS: u16 = 0x200;
 const EXTACK_MESSAGE: u16 = 1;
@@ -55,17 +59,44 @@ pub struct Header {
     pub resource: u16,
 }
 
+/// What stands at the front of a request of any part of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    /// As [`Header::kind`].
+    pub(crate) kind: u16,
+    /// `NLM_F_*`; `NLM_F_REQUEST` is added.
+    pub(crate) flags: u16,
+    /// What follows `nlmsghdr`: the whole header of netfilter and of generic netlink, the first
+    /// fields of those of rtnetlink.
+    pub(crate) first: [u8; 4],
+}
+
 /// Writes a header and returns where it begins, for [`end`].
 pub fn begin(writer: &mut AttrWriter, header: Header) -> usize {
+    let [high, low] = header.resource.to_be_bytes();
+    let head = Head {
+        kind: header.kind,
+        flags: header.flags,
+        first: [header.family, 0, high, low],
+    };
+    begin_with(writer, head, header.sequence)
+}
+
+/// As [`begin`], whatever the four bytes after `nlmsghdr` mean.
+pub(crate) fn begin_with(writer: &mut AttrWriter, head: Head, sequence: u32) -> usize {
     let start = writer.len();
     let mut bytes = [0; NETFILTER_HEADER];
-    bytes[4..6].copy_from_slice(&header.kind.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&(header.flags | REQUEST).to_ne_bytes());
-    bytes[8..12].copy_from_slice(&header.sequence.to_ne_bytes());
-    bytes[16] = header.family;
-    bytes[18..20].copy_from_slice(&header.resource.to_be_bytes());
+    bytes[4..6].copy_from_slice(&head.kind.to_ne_bytes());
+    bytes[FLAGS..FLAGS + 2].copy_from_slice(&(head.flags | REQUEST).to_ne_bytes());
+    bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+    bytes[HEADER..].copy_from_slice(&head.first);
     writer.raw(&bytes);
     start
+}
+
+/// Replaces the flags of the message that began at `start`.
+pub(crate) fn set_flags(writer: &mut AttrWriter, start: usize, flags: u16) {
+    writer.patch(start + FLAGS, &(flags | REQUEST).to_ne_bytes());
 }
 
 /// Gives the message that began at `start` the length of everything written since.
@@ -116,6 +147,7 @@ impl<'a> Message<'a> {
             DONE => Some(Answer {
                 sequence: self.sequence,
                 errno: self.errno(),
+                code: self.code(),
                 message: None,
                 offset: None,
             }),
@@ -124,11 +156,14 @@ impl<'a> Message<'a> {
     }
 
     fn errno(&self) -> Option<Errno> {
-        let code = self
-            .body
-            .first_chunk()
-            .map_or(0, |it| i32::from_ne_bytes(*it));
-        (code != 0).then(|| Errno::from_raw(code.saturating_neg()))
+        let code = self.code();
+        (code != 0).then(|| Errno::from_raw(code))
+    }
+
+    /// The kernel sends errors as negative numbers.
+    fn code(&self) -> i32 {
+        let code = self.body.first_chunk();
+        code.map_or(0, |it| i32::from_ne_bytes(*it).saturating_neg())
     }
 
     fn error_answer(&self) -> Answer {
@@ -151,6 +186,7 @@ impl<'a> Message<'a> {
         Answer {
             sequence: word(8),
             errno: self.errno(),
+            code: self.code(),
             message: attrs
                 .find(EXTACK_MESSAGE)
                 .and_then(|it| it.str())
@@ -167,10 +203,28 @@ pub struct Answer {
     pub sequence: u32,
     /// The error; `None` is success.
     pub errno: Option<Errno>,
+    /// The error as a number; 0 is success. Parts of the kernel have numbers of their own that
+    /// `errno` does not know.
+    pub code: i32,
     /// Extended acknowledgement: the kernel's own words. Most nf_tables errors have none.
     pub message: Option<String>,
     /// Extended acknowledgement: where in the request, from its `nlmsghdr`, the bad attribute is.
     pub offset: Option<u32>,
+}
+
+impl Answer {
+    /// Why it is an error: the kernel's words, or ours for a number that only its part of the
+    /// kernel knows. `kind` is that of the request.
+    pub(crate) fn reason(self, kind: u16) -> Option<String> {
+        let unknown = || match self.errno {
+            Some(Errno::UnknownErrno) if kind >> 8 == ipset::SUBSYSTEM => {
+                Some(ipset::reason(self.code))
+            }
+            Some(Errno::UnknownErrno) => Some(format!("error {}", self.code)),
+            _ => None,
+        };
+        self.message.or_else(unknown)
+    }
 }
 
 /// Iterates over the messages of one datagram and stops at the first that does not fit.

@@ -41,6 +41,17 @@ pub enum RequestError {
     },
 }
 
+impl RequestError {
+    /// The kernel's reason as a number, when it refused.
+    #[must_use]
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Refused { errno, .. } => Some(*errno),
+            Self::Interrupted { .. } | Self::Socket { .. } => None,
+        }
+    }
+}
+
 /// A question, and how to name it in errors.
 pub(crate) struct Request<'a> {
     pub(crate) operation: &'static str,
@@ -74,15 +85,16 @@ impl Request<'_> {
         self.exchange(socket, buffer, message::ACK, visit)
     }
 
-    fn exchange(
+    /// Asks with these `NLM_F_*`, of which [`message::ACK`] or [`message::DUMP`] must be one.
+    pub(crate) fn exchange(
         &self,
         socket: &mut Socket,
         buffer: &mut Vec<u8>,
         flags: u16,
         visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), RequestError> {
-        self.drain(socket, buffer)?;
-        let sequence = socket.next_sequence();
+        drain(socket, buffer).map_err(|it| self.failed(it))?;
+        let sequence = socket.next_sequences(1);
         let mut writer = AttrWriter::new();
         let header = Header {
             kind: self.kind,
@@ -110,24 +122,12 @@ impl Request<'_> {
                     Some(answer) => {
                         return match answer.errno {
                             Some(Errno::EINTR) => Err(self.interrupted()),
-                            Some(errno) => Err(self.refused(errno, answer.message)),
+                            Some(errno) => Err(self.refused(errno, answer.reason(self.kind))),
                             None if interrupted => Err(self.interrupted()),
                             None => Ok(()),
                         };
                     }
                 }
-            }
-        }
-    }
-
-    /// Reads what an earlier question left; the kernel refuses a second dump before the first one
-    /// was read to its end.
-    fn drain(&self, socket: &Socket, buffer: &mut Vec<u8>) -> Result<(), RequestError> {
-        loop {
-            match socket.try_receive(buffer) {
-                Ok(Some(_)) | Err(SocketError::Overrun) => {}
-                Ok(None) => return Ok(()),
-                Err(error) => return Err(self.failed(error)),
             }
         }
     }
@@ -153,6 +153,18 @@ impl Request<'_> {
             operation: self.operation,
             object: self.object.to_owned(),
             source,
+        }
+    }
+}
+
+/// Reads what an earlier question left; the kernel refuses a second dump before the first one was
+/// read to its end.
+pub(crate) fn drain(socket: &Socket, buffer: &mut Vec<u8>) -> Result<(), SocketError> {
+    loop {
+        match socket.try_receive(buffer) {
+            Ok(Some(_)) | Err(SocketError::Overrun) => {}
+            Ok(None) => return Ok(()),
+            Err(error) => return Err(error),
         }
     }
 }

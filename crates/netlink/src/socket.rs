@@ -116,10 +116,16 @@ impl Socket {
         self.port
     }
 
-    /// A sequence number that no recent request on this socket had.
-    pub(crate) fn next_sequence(&mut self) -> u32 {
-        self.sequence = self.sequence.checked_add(1).unwrap_or(FIRST_SEQUENCE);
-        self.sequence
+    /// The first of `count` sequence numbers in a row that no recent request on this socket had.
+    pub(crate) fn next_sequences(&mut self, count: usize) -> u32 {
+        let count = u32::try_from(count).unwrap_or(FIRST_SEQUENCE);
+        let first = self.sequence;
+        let (first, next) = match first.checked_add(count) {
+            Some(next) => (first, next),
+            None => (FIRST_SEQUENCE, FIRST_SEQUENCE.saturating_add(count)),
+        };
+        self.sequence = next;
+        first
     }
 
     /// Replaces the filter of received datagrams.

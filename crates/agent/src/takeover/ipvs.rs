@@ -14,7 +14,7 @@ use nix::net::if_::if_nametoindex;
 use sluice_netlink::RequestError;
 use sluice_netlink::conntrack::{Conntrack, Flow, Tuple};
 use sluice_netlink::ipset::{Member, Sets};
-use sluice_netlink::ipvs::{Ipvs, VirtualServer};
+use sluice_netlink::ipvs::{Change, Ipvs, Key, VirtualServer};
 use sluice_netlink::rtnetlink::delete_link;
 
 use super::names::{self, Members};
@@ -145,7 +145,8 @@ fn servers() -> Result<BTreeSet<VirtualServer>, TakeoverError> {
     };
     let all = ipvs.virtual_servers().map_err(TakeoverError::Request)?;
     let owned = Owned::read()?;
-    Ok(all.into_iter().filter(|it| owned.has(it)).collect())
+    let all = all.iter().filter_map(|it| it.server.key.address());
+    Ok(all.filter(|it| owned.has(it)).collect())
 }
 
 fn delete_servers(servers: &BTreeSet<VirtualServer>) -> Result<usize, TakeoverError> {
@@ -155,9 +156,13 @@ fn delete_servers(servers: &BTreeSet<VirtualServer>) -> Result<usize, TakeoverEr
     let Some(mut ipvs) = Ipvs::open().map_err(TakeoverError::Request)? else {
         return Ok(0);
     };
-    let deleted = servers.iter().try_for_each(|it| ipvs.delete(it));
-    deleted.map_err(TakeoverError::Request)?;
-    Ok(servers.len())
+    let changes = servers.iter().map(|it| Key::Address(*it));
+    let changes: Vec<Change> = changes.map(Change::DeleteVirtual).collect();
+    let refused = ipvs.apply(&changes).map_err(TakeoverError::Request)?;
+    match refused.into_iter().next() {
+        Some(failure) => Err(TakeoverError::Request(failure.error)),
+        None => Ok(servers.len()),
+    }
 }
 
 /// kube-proxy's ipsets; `None` when the kernel has no ipset.

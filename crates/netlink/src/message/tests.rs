@@ -70,6 +70,7 @@ fn an_error_carries_text_and_offset_with_and_without_the_request() {
             Answer {
                 sequence: 7,
                 errno: Some(Errno::ENOENT),
+                code: libc::ENOENT,
                 message: Some("because".into()),
                 offset: Some(20)
             }

@@ -13,8 +13,8 @@ use super::{RTM_GETADDR, RTM_NEWADDR};
 const HEADER: usize = 8;
 const FLAGS_OFFSET: usize = 2;
 
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
+pub(super) const IFA_ADDRESS: u16 = 1;
+pub(super) const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
 
 /// Where the interface stands in the header.
@@ -94,6 +94,16 @@ pub fn addresses() -> Result<Vec<Address>, RequestError> {
         }
     }
     attempt()
+}
+
+/// Every address of one interface.
+///
+/// # Errors
+/// As [`addresses`].
+pub fn addresses_of(interface: u32) -> Result<Vec<Address>, RequestError> {
+    let mut all = addresses()?;
+    all.retain(|it| it.interface == interface);
+    Ok(all)
 }
 
 pub(super) fn open() -> Result<Socket, SocketError> {

@@ -1,16 +1,144 @@
-//! Deleting interfaces.
+//! Interfaces: those of kind `dummy` made, any looked at, switched on and off, deleted.
 
 use nix::errno::Errno;
 
+use crate::attr::{AttrWriter, Attrs};
+use crate::message::{self, Message};
 use crate::request::{Request, RequestError};
 
 use super::address::open;
 
+const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
+const RTM_GETLINK: u16 = 18;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
 
-/// What `struct ifinfomsg` has beyond the four bytes that every header has: index, flags, change.
-const REST_OF_IFINFOMSG: [u8; 12] = [0; 12];
+/// `ifinfomsg { u8 family, u8 padding, u16 hardware, u32 index, u32 flags, u32 change }`; the
+/// writer of requests puts down the first four bytes.
+const HEADER: usize = 16;
+const INDEX_OFFSET: usize = 4;
+const FLAGS_OFFSET: usize = 8;
+const CHANGE_OFFSET: usize = 12;
+
+const IFF_UP: u32 = 1;
+const IFF_NOARP: u32 = 1 << 7;
+
+/// An interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Its number in its network namespace, from 1.
+    pub index: u32,
+    /// Its kind, as `dummy` or `veth`; `None` for one of hardware, and for loopback.
+    pub kind: Option<String>,
+    /// Whether it is switched on. The addresses of one that is off are the machine's own all the
+    /// same; what is missing are routes through it.
+    pub is_up: bool,
+    /// Whether it asks nobody for link-layer addresses, as every dummy.
+    pub is_noarp: bool,
+}
+
+impl Link {
+    fn decode(message: &Message<'_>) -> Option<Self> {
+        if message.kind != RTM_NEWLINK {
+            return None;
+        }
+        let number = |at: usize| Some(u32::from_ne_bytes(*message.body.get(at..)?.first_chunk()?));
+        let flags = number(FLAGS_OFFSET)?;
+        let attrs = Attrs::new(message.body.get(HEADER..)?);
+        let kind = attrs.find(IFLA_LINKINFO);
+        let kind = kind.and_then(|it| it.nested().find(IFLA_INFO_KIND));
+        Some(Self {
+            index: number(INDEX_OFFSET)?,
+            kind: kind.and_then(|it| it.str()).map(str::to_owned),
+            is_up: flags & IFF_UP != 0,
+            is_noarp: flags & IFF_NOARP != 0,
+        })
+    }
+}
+
+/// Whether an interface is switched on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// `ip link set NAME up`.
+    Up,
+    /// `ip link set NAME down`: routes through it go, its addresses stay.
+    Down,
+}
+
+/// The interface of this name in the network namespace of the calling thread; `None` when there is
+/// none.
+///
+/// # Errors
+/// Any [`RequestError`].
+pub fn link(name: &str) -> Result<Option<Link>, RequestError> {
+    let mut found = None;
+    let request = Request {
+        operation: "find interface",
+        object: name,
+        kind: RTM_GETLINK,
+        family: 0,
+        attrs: &|it| named(it, name, 0),
+    };
+    let asked = ask(&request, message::ACK, &mut |message| {
+        found = Link::decode(message);
+    });
+    unless(Errno::ENODEV, asked).map(|_| found)
+}
+
+/// Makes an interface of kind `dummy`, switched off, in the network namespace of the calling
+/// thread; returns whether there was none of this name. May make the kernel load a module.
+///
+/// # Errors
+/// Any [`RequestError`]; [`RequestError::Refused`] with `EOPNOTSUPP` when the kernel has no such
+/// kind.
+pub fn create_dummy(name: &str) -> Result<bool, RequestError> {
+    let request = Request {
+        operation: "create dummy interface",
+        object: name,
+        kind: RTM_NEWLINK,
+        family: 0,
+        attrs: &|writer| {
+            named(writer, name, 0);
+            writer.nested(IFLA_LINKINFO, |it| it.string(IFLA_INFO_KIND, "dummy"));
+        },
+    };
+    let flags = message::ACK | message::CREATE | message::EXCLUSIVE;
+    match unless(Errno::EEXIST, ask(&request, flags, &mut |_| {})) {
+        Err(RequestError::Refused {
+            operation,
+            object,
+            errno: errno @ Errno::EOPNOTSUPP,
+            ..
+        }) => Err(RequestError::Refused {
+            operation,
+            object,
+            errno,
+            message: Some("the kernel has no module dummy".to_owned()),
+        }),
+        result => result,
+    }
+}
+
+/// Switches an interface on or off, in the network namespace of the calling thread.
+///
+/// # Errors
+/// Any [`RequestError`]; [`RequestError::Refused`] with `ENODEV` when there is none of this name.
+pub fn set_link(name: &str, state: LinkState) -> Result<(), RequestError> {
+    let (operation, flags) = match state {
+        LinkState::Up => ("switch on interface", IFF_UP),
+        LinkState::Down => ("switch off interface", 0),
+    };
+    let request = Request {
+        operation,
+        object: name,
+        kind: RTM_NEWLINK,
+        family: 0,
+        attrs: &|it| named(it, name, flags),
+    };
+    ask(&request, message::ACK, &mut |_| {})
+}
 
 /// Deletes an interface with its addresses, in the network namespace of the calling thread;
 /// returns whether there was one of this name.
@@ -23,18 +151,74 @@ pub fn delete_link(name: &str) -> Result<bool, RequestError> {
         object: name,
         kind: RTM_DELLINK,
         family: 0,
-        attrs: &|writer| {
-            writer.raw(&REST_OF_IFINFOMSG);
-            writer.string(IFLA_IFNAME, name);
-        },
+        attrs: &|it| named(it, name, 0),
     };
+    unless(Errno::ENODEV, ask(&request, message::ACK, &mut |_| {}))
+}
+
+fn ask(
+    request: &Request<'_>,
+    flags: u16,
+    visit: &mut dyn FnMut(&Message<'_>),
+) -> Result<(), RequestError> {
     let mut socket = open().map_err(|source| request.failed(source))?;
-    match request.ask(&mut socket, &mut Vec::new(), &mut |_| {}) {
-        Ok(()) => Ok(true),
-        Err(RequestError::Refused {
-            errno: Errno::ENODEV,
-            ..
-        }) => Ok(false),
-        Err(error) => Err(error),
+    request.exchange(&mut socket, &mut Vec::new(), flags, visit)
+}
+
+/// Writes the rest of `struct ifinfomsg` with these flags, and the name. Only [`IFF_UP`] may
+/// change; it is looked at when an interface is made or set.
+fn named(writer: &mut AttrWriter, name: &str, flags: u32) {
+    let mut rest = [0; HEADER - 4];
+    rest[FLAGS_OFFSET - 4..][..4].copy_from_slice(&flags.to_ne_bytes());
+    rest[CHANGE_OFFSET - 4..].copy_from_slice(&IFF_UP.to_ne_bytes());
+    writer.raw(&rest);
+    writer.string(IFLA_IFNAME, name);
+}
+
+/// `false` when the kernel refused with this number.
+fn unless(expected: Errno, result: Result<(), RequestError>) -> Result<bool, RequestError> {
+    match result {
+        Err(RequestError::Refused { errno, .. }) if errno == expected => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_read() {
+        let mut writer = AttrWriter::new();
+        writer.raw(&[0; 4]);
+        writer.raw(&7_u32.to_ne_bytes());
+        writer.raw(&(IFF_UP | IFF_NOARP).to_ne_bytes());
+        writer.raw(&[0; 4]);
+        writer.nested(IFLA_LINKINFO, |it| it.string(IFLA_INFO_KIND, "dummy"));
+        let message = |kind| Message {
+            kind,
+            flags: 0,
+            sequence: 0,
+            port: 0,
+            body: writer.as_bytes(),
+        };
+        let link = Link {
+            index: 7,
+            kind: Some("dummy".to_owned()),
+            is_up: true,
+            is_noarp: true,
+        };
+        assert_eq!(Link::decode(&message(RTM_NEWLINK)), Some(link));
+        assert_eq!(Link::decode(&message(RTM_DELLINK)), None);
+    }
+
+    #[test]
+    fn flags_and_their_mask_stand_where_the_kernel_reads_them() {
+        let mut writer = AttrWriter::new();
+        named(&mut writer, "x", IFF_UP);
+        let bytes = writer.as_bytes();
+        assert_eq!(bytes[..4], [0; 4], "no index");
+        assert_eq!(bytes[4..8], IFF_UP.to_ne_bytes(), "flags");
+        assert_eq!(bytes[8..12], IFF_UP.to_ne_bytes(), "change");
     }
 }

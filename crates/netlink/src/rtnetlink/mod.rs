@@ -1,17 +1,20 @@
-//! Addresses of a network namespace, word of their changes, and the end of an interface.
+//! Addresses of a network namespace, word of their changes, and interfaces that hold addresses.
 //!
 //! Numbers and layouts are those of `linux/rtnetlink.h` and `linux/if_addr.h`.
 
 mod address;
+mod change;
 mod filter;
 mod link;
 mod monitor;
 
-pub use address::{Address, addresses};
-pub use link::delete_link;
+pub use address::{Address, addresses, addresses_of};
+pub use change::{AddressChange, Addresses};
+pub use link::{Link, LinkState, create_dummy, delete_link, link, set_link};
 pub use monitor::{Monitor, Wake};
 
 const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
 const RTM_GETADDR: u16 = 22;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;

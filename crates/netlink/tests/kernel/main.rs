@@ -6,6 +6,7 @@ mod commit;
 mod conntrack;
 mod elements;
 mod expr;
+mod links;
 mod monitor;
 mod netns;
 mod nft;

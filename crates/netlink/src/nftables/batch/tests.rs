@@ -27,6 +27,7 @@ fn answer(sequence: u32, offset: Option<u32>) -> Answer {
     Answer {
         sequence,
         errno: Some(Errno::EEXIST),
+        code: 17,
         message: None,
         offset,
     }

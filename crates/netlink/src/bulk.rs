@@ -1,0 +1,141 @@
+//! Many changes with few system calls.
+//!
+//! `netlink_rcv_skb` (`af_netlink.c`) walks the messages of a datagram one after the other, and a
+//! refusal of one does not touch the others. It reports each refusal; success of all that came
+//! before is what the acknowledgement of the last message says.
+
+use nix::errno::Errno;
+
+use crate::attr::AttrWriter;
+use crate::message::{self, Head, Messages};
+use crate::request::{self, RequestError};
+use crate::socket::{Socket, SocketError};
+
+/// Messages of one datagram. A refusal takes about a kilobyte of the receive queue, so all of them
+/// find room in [`QUEUE`].
+const MESSAGES: usize = 512;
+
+/// Bytes of answers that the kernel may keep for us.
+const QUEUE: usize = 1 << 20;
+
+/// A change that the kernel refused; the others were made.
+#[derive(Debug)]
+pub struct Failure {
+    /// Where the change stands in what was asked for.
+    pub index: usize,
+    /// What was refused and why.
+    pub error: RequestError,
+}
+
+/// Changes that do not hang together, made in their order.
+pub(crate) struct Bulk<'a, T> {
+    pub(crate) changes: &'a [T],
+    /// Operation and object, for errors.
+    pub(crate) name: &'a dyn Fn(&T) -> (&'static str, String),
+    pub(crate) head: &'a dyn Fn(&T) -> Head,
+    pub(crate) attrs: &'a dyn Fn(&T, &mut AttrWriter),
+    /// Whether a refusal says that it is so already.
+    pub(crate) is_done: &'a dyn Fn(&T, Errno) -> bool,
+}
+
+impl<T> Bulk<'_, T> {
+    /// Makes all changes that the kernel does not refuse and returns the refused ones in order.
+    ///
+    /// An error is about the socket: changes behind the one it names were not made, or nobody
+    /// knows.
+    pub(crate) fn apply(
+        &self,
+        socket: &mut Socket,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Vec<Failure>, RequestError> {
+        let mut failures = Vec::new();
+        if self.changes.len() > 1 {
+            socket.grow_receive_buffer(QUEUE);
+        }
+        for (number, chunk) in self.changes.chunks(MESSAGES).enumerate() {
+            let start = number * MESSAGES;
+            let sent = self.send(socket, buffer, chunk);
+            failures.extend(sent?.into_iter().map(|(at, error)| Failure {
+                index: start + at,
+                error,
+            }));
+        }
+        Ok(failures)
+    }
+
+    fn send(
+        &self,
+        socket: &mut Socket,
+        buffer: &mut Vec<u8>,
+        chunk: &[T],
+    ) -> Result<Vec<(usize, RequestError)>, RequestError> {
+        let failed = |source| self.failed(&chunk[0], source);
+        request::drain(socket, buffer).map_err(failed)?;
+        let first = socket.next_sequences(chunk.len());
+        let mut refused = Vec::new();
+        let mut writer = AttrWriter::new();
+        let mut last = None;
+        for ((at, change), sequence) in chunk.iter().enumerate().zip(first..) {
+            let head = (self.head)(change);
+            let start = message::begin_with(&mut writer, head, sequence);
+            (self.attrs)(change, &mut writer);
+            message::end(&mut writer, start);
+            if writer.take_oversized() {
+                writer.truncate(start);
+                refused.push((at, self.refused(change, Errno::EMSGSIZE, None)));
+            } else {
+                last = Some((at, start, head.flags));
+            }
+        }
+        let Some((last, start, flags)) = last else {
+            return Ok(refused);
+        };
+        message::set_flags(&mut writer, start, flags | message::ACK);
+        socket.send(&[writer.as_bytes()]).map_err(failed)?;
+        let mut is_answered = false;
+        // The kernel answers before the send returns.
+        while let Some(datagram) = socket.try_receive(buffer).map_err(failed)? {
+            let answers = Messages::new(datagram).filter_map(|it| it.answer());
+            for answer in answers {
+                let at = usize::try_from(answer.sequence.wrapping_sub(first)).ok();
+                let Some((at, change)) = at.and_then(|it| Some((it, chunk.get(it)?))) else {
+                    continue;
+                };
+                is_answered |= at == last;
+                if let Some(errno) = answer.errno.filter(|it| !(self.is_done)(change, *it)) {
+                    let reason = answer.reason((self.head)(change).kind);
+                    refused.push((at, self.refused(change, errno, reason)));
+                }
+            }
+        }
+        refused.sort_by_key(|(at, _)| *at);
+        match (is_answered, refused.is_empty()) {
+            (true, _) => Ok(refused),
+            // Without the privilege `nfnetlink_rcv` refuses the datagram at its first message.
+            (false, false) => Err(refused.swap_remove(0).1),
+            (false, true) => Err(failed(SocketError::Io {
+                operation: "receive from",
+                source: Errno::EAGAIN.into(),
+            })),
+        }
+    }
+
+    fn refused(&self, change: &T, errno: Errno, message: Option<String>) -> RequestError {
+        let (operation, object) = (self.name)(change);
+        RequestError::Refused {
+            operation,
+            object,
+            errno,
+            message,
+        }
+    }
+
+    fn failed(&self, change: &T, source: SocketError) -> RequestError {
+        let (operation, object) = (self.name)(change);
+        RequestError::Socket {
+            operation,
+            object,
+            source,
+        }
+    }
+}

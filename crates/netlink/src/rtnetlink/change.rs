@@ -1,0 +1,144 @@
+//! Addresses that come and go.
+
+use std::net::IpAddr;
+
+use nix::errno::Errno;
+
+use crate::attr::AttrWriter;
+use crate::bulk::{Bulk, Failure};
+use crate::family::IpFamily;
+use crate::message::{self, Head};
+use crate::request::RequestError;
+use crate::socket::Socket;
+
+use super::address::{IFA_ADDRESS, IFA_LOCAL, open};
+use super::{RTM_DELADDR, RTM_NEWADDR};
+
+/// IPv6: take the address for unique without asking the others on the link.
+const IFA_F_NODAD: u8 = 0x02;
+
+/// `RT_SCOPE_UNIVERSE`, as `ip address add` gives to whatever is not on loopback.
+const SCOPE_GLOBAL: u8 = 0;
+
+/// A change of the addresses of an interface. Each is a network of its own (/32, /128).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressChange {
+    /// Adds an address; one that the interface has is success.
+    Add(IpAddr),
+    /// Deletes an address; one that the interface does not have is success.
+    Delete(IpAddr),
+}
+
+impl AddressChange {
+    fn ip(self) -> IpAddr {
+        match self {
+            Self::Add(ip) | Self::Delete(ip) => ip,
+        }
+    }
+
+    fn name(&self) -> (&'static str, String) {
+        let operation = match self {
+            Self::Add(_) => "add address",
+            Self::Delete(_) => "delete address",
+        };
+        (operation, self.ip().to_string())
+    }
+
+    fn head(&self) -> Head {
+        let family = IpFamily::of(self.ip());
+        let (kind, flags) = match self {
+            Self::Add(_) => (RTM_NEWADDR, message::CREATE | message::EXCLUSIVE),
+            Self::Delete(_) => (RTM_DELADDR, 0),
+        };
+        let address_flags = match family {
+            IpFamily::V4 => 0,
+            IpFamily::V6 => IFA_F_NODAD,
+        };
+        Head {
+            kind,
+            flags,
+            first: [family.number(), family.bits(), address_flags, SCOPE_GLOBAL],
+        }
+    }
+
+    fn put(&self, interface: u32, writer: &mut AttrWriter) {
+        writer.raw(&interface.to_ne_bytes());
+        let mut put = |bytes: &[u8]| {
+            writer.bytes(IFA_LOCAL, bytes);
+            writer.bytes(IFA_ADDRESS, bytes);
+        };
+        match self.ip() {
+            IpAddr::V4(ip) => put(&ip.octets()),
+            IpAddr::V6(ip) => put(&ip.octets()),
+        }
+    }
+
+    fn is_done(&self, errno: Errno) -> bool {
+        match self {
+            Self::Add(_) => errno == Errno::EEXIST,
+            Self::Delete(_) => errno == Errno::EADDRNOTAVAIL,
+        }
+    }
+}
+
+/// Changes the addresses of interfaces in one network namespace.
+#[derive(Debug)]
+pub struct Addresses {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Addresses {
+    /// Connects to the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// [`crate::SocketError::Io`].
+    pub fn open() -> Result<Self, crate::SocketError> {
+        Ok(Self {
+            socket: open()?,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Makes the changes in their order, hundreds with each system call, and returns those that
+    /// the kernel refused, in the same order: `ENODEV` when there is no such interface, `EACCES`
+    /// or `EOPNOTSUPP` where IPv6 is switched off. A refused one does not keep the others from
+    /// being made.
+    ///
+    /// # Errors
+    /// [`RequestError::Socket`] when it is not known which were made.
+    pub fn apply(
+        &mut self,
+        interface: u32,
+        changes: &[AddressChange],
+    ) -> Result<Vec<Failure>, RequestError> {
+        Bulk {
+            changes,
+            name: &AddressChange::name,
+            head: &AddressChange::head,
+            attrs: &|change, writer| change.put(interface, writer),
+            is_done: &|change, errno| change.is_done(errno),
+        }
+        .apply(&mut self.socket, &mut self.buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_the_header_of_the_kernel() {
+        for (ip, first, length) in [
+            ("10.96.0.1", [2, 32, 0, 0], 4 + 2 * 8),
+            ("fd00::1", [10, 128, IFA_F_NODAD, 0], 4 + 2 * 20),
+        ] {
+            let change = AddressChange::Add(ip.parse().unwrap());
+            assert_eq!(change.head().first, first, "{ip}");
+            let mut writer = AttrWriter::new();
+            change.put(7, &mut writer);
+            assert_eq!(writer.as_bytes()[..4], 7_u32.to_ne_bytes());
+            assert_eq!(writer.len(), length, "{ip}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Interfaces and their addresses, as `ip` sees them.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use sluice_netlink::rtnetlink::{
+    AddressChange, Addresses, Link, LinkState, addresses_of, create_dummy, link, set_link,
+};
+use sluice_netlink::{Errno, RequestError};
+
+use crate::netns::{self, program};
+
+fn bridge() -> Link {
+    program("ip", &["link", "add", "vips", "type", "bridge"], "");
+    link("vips").unwrap().unwrap()
+}
+
+fn all(ips: &[IpAddr], change: fn(IpAddr) -> AddressChange) -> Vec<AddressChange> {
+    ips.iter().copied().map(change).collect()
+}
+
+#[test]
+fn interfaces_are_found_and_switched_on_and_off() {
+    netns::run(|| {
+        assert_eq!(link("vips").unwrap(), None);
+        let made = bridge();
+        assert_eq!(made.kind.as_deref(), Some("bridge"));
+        assert!(!made.is_up && !made.is_noarp && made.index > 1, "{made:?}");
+        set_link("vips", LinkState::Up).unwrap();
+        assert!(link("vips").unwrap().unwrap().is_up);
+        set_link("vips", LinkState::Down).unwrap();
+        assert_eq!(link("vips").unwrap(), Some(made));
+        let error = set_link("none", LinkState::Up).unwrap_err();
+        assert_eq!(error.errno(), Some(Errno::ENODEV));
+        assert_eq!(
+            error.to_string(),
+            "switch on interface none: No such device"
+        );
+    });
+}
+
+#[test]
+fn a_name_that_is_taken_is_not_made_again() {
+    netns::run(|| {
+        bridge();
+        match create_dummy("vips") {
+            Ok(made) => assert!(!made),
+            // Looked at before the name is: this kernel has no such interfaces.
+            Err(error) => {
+                let wanted = "create dummy interface vips: Operation not supported";
+                assert!(error.to_string().starts_with(wanted), "{error}");
+                assert!(
+                    error
+                        .to_string()
+                        .ends_with("(the kernel has no module dummy)"),
+                    "{error}"
+                );
+            }
+        }
+    });
+}
+
+/// More than one datagram of them, on an interface that is down, as kube-proxy leaves it.
+#[test]
+fn thousands_of_addresses_come_and_go() {
+    netns::run(|| {
+        let index = bridge().index;
+        let v4 = (0..1500_u16).map(|it| IpAddr::from([10, 96, (it / 250) as u8, (it % 250) as u8]));
+        let v6 = (1..500_u16).map(|it| IpAddr::from([0xfd00, 0x10, 0x96, 0, 0, 0, 0, it]));
+        let ips: Vec<IpAddr> = v4.chain(v6).collect();
+        let mut addresses = Addresses::open().unwrap();
+        for _ in 0..2 {
+            let refused = addresses
+                .apply(index, &all(&ips, AddressChange::Add))
+                .unwrap();
+            assert!(refused.is_empty(), "{refused:?}");
+        }
+        let listed: BTreeSet<IpAddr> = addresses_of(index)
+            .unwrap()
+            .iter()
+            .map(|it| it.ip)
+            .collect();
+        assert_eq!(listed, ips.iter().copied().collect());
+        let shown = program("ip", &["-o", "addr", "show", "dev", "vips"], "");
+        assert!(
+            shown.contains("inet 10.96.0.1/32 scope global vips"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("inet6 fd00:10:96::1/128 scope global nodad"),
+            "{shown}"
+        );
+        let local = program("ip", &["route", "get", "10.96.0.1"], "");
+        assert!(local.starts_with("local 10.96.0.1 dev lo"), "{local}");
+        for _ in 0..2 {
+            let refused = addresses
+                .apply(index, &all(&ips[1..], AddressChange::Delete))
+                .unwrap();
+            assert!(refused.is_empty(), "{refused:?}");
+        }
+        let listed: Vec<IpAddr> = addresses_of(index)
+            .unwrap()
+            .iter()
+            .map(|it| it.ip)
+            .collect();
+        assert_eq!(listed, ips[..1]);
+    });
+}
+
+#[test]
+fn each_refused_address_is_named() {
+    netns::run(|| {
+        let index = bridge().index;
+        program("sysctl", &["-qw", "net.ipv6.conf.vips.disable_ipv6=1"], "");
+        let ips: Vec<IpAddr> = ["10.0.0.1", "fd00::1", "10.0.0.2", "fd00::2"]
+            .map(|it| it.parse().unwrap())
+            .to_vec();
+        let mut addresses = Addresses::open().unwrap();
+        let refused = addresses
+            .apply(index, &all(&ips, AddressChange::Add))
+            .unwrap();
+        let at: Vec<usize> = refused.iter().map(|it| it.index).collect();
+        assert_eq!(at, [1, 3]);
+        let error = refused[0].error.to_string();
+        assert!(
+            error.starts_with("add address fd00::1: Permission denied"),
+            "{error}"
+        );
+        assert_eq!(addresses_of(index).unwrap().len(), 2);
+        let gone = addresses
+            .apply(999, &all(&ips[..1], AddressChange::Add))
+            .unwrap();
+        let is_nodev = |error: &RequestError| error.errno() == Some(Errno::ENODEV);
+        assert!(is_nodev(&gone[0].error), "{}", gone[0].error);
+        assert!(addresses.apply(index, &[]).unwrap().is_empty());
+    });
+}
