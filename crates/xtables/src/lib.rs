@@ -7,4 +7,9 @@
 //!   └── parse.rs ◀── `iptables-save` ◀───────┘
 //! ```
 
+pub mod parse;
+pub mod programs;
+pub mod random;
 pub mod rule;
+pub mod script;
+pub mod text;

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_core::model::Protocol;
 
+use crate::random;
+use crate::text::{comment_text, is_comment};
+
 /// A table of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
@@ -19,6 +22,9 @@ pub enum Table {
 }
 
 impl Table {
+    /// Every table, in the order in which kube-proxy writes them.
+    pub const ALL: [Self; 3] = [Self::Mangle, Self::Filter, Self::Nat];
+
     /// As iptables writes it.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -85,6 +91,17 @@ impl Rule {
         }
     }
 
+    /// The chain that packets may be sent to.
+    pub fn jump(&self) -> Option<&ChainName> {
+        match self {
+            Self::Known {
+                target: Some(Target::Jump(chain)),
+                ..
+            } => Some(chain),
+            _ => None,
+        }
+    }
+
     /// Counts packets for which all of these hold.
     pub fn count(matches: impl Into<Vec<Match>>) -> Self {
         Self::Known {
@@ -99,9 +116,22 @@ impl Rule {
 pub struct Matches(Vec<Match>);
 
 impl Matches {
-    /// These conditions, written in this order.
-    pub fn new(matches: Vec<Match>) -> Self {
+    /// These conditions, written in this order; prefixes without their hosts' bits and comments as
+    /// the kernel can hold them.
+    pub fn new(mut matches: Vec<Match>) -> Self {
+        for it in &mut matches {
+            match it {
+                Match::Source(_, net) | Match::Destination(_, net) => *net = net.trunc(),
+                Match::Comment(text) if !is_comment(text) => *text = comment_text(text).into(),
+                _ => {}
+            }
+        }
         Self(matches)
+    }
+
+    /// Whether every packet is meant.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// In the order they are written.
@@ -110,7 +140,7 @@ impl Matches {
     }
 
     fn sorted(&self) -> Vec<&Match> {
-        let mut all: Vec<&Match> = self.0.iter().collect();
+        let mut all: Vec<&Match> = self.0.iter().filter(|it| !it.is_nothing()).collect();
         all.sort();
         all
     }
@@ -156,13 +186,13 @@ pub enum Sense {
 pub enum Match {
     /// `-m comment --comment`: always holds, for people. At most 255 bytes.
     Comment(Arc<str>),
-    /// `-p`, with `-m` of the same name when a port follows.
+    /// `-p`, with `-m` of the same name when a port or a translation follows.
     Protocol(Protocol),
     /// `-s`.
     Source(Sense, IpNet),
     /// `-d`.
     Destination(Sense, IpNet),
-    /// `--dport`; needs a protocol.
+    /// `--dport`; stands behind the protocol.
     DestinationPort(u16),
     /// `-i`; a final `+` stands for any rest of the name.
     InInterface(Sense, Arc<str>),
@@ -208,6 +238,29 @@ pub enum Match {
     Ipvs(Sense),
 }
 
+impl Match {
+    /// A comment, made fit for the kernel: see [`comment_text`].
+    pub fn comment(text: &str) -> Self {
+        Self::Comment(comment_text(text).into())
+    }
+
+    /// Whether the kernel keeps nothing of it: it holds for every packet.
+    fn is_nothing(&self) -> bool {
+        match self {
+            Self::Source(Sense::Is, net) | Self::Destination(Sense::Is, net) => {
+                net.prefix_len() == 0
+            }
+            Self::InInterface(Sense::Is, name) => &**name == "+",
+            _ => false,
+        }
+    }
+
+    /// Holds for one packet in `n`.
+    pub fn one_in(n: u32) -> Self {
+        Self::Random(random::one_in(n))
+    }
+}
+
 /// Which end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
@@ -215,6 +268,43 @@ pub enum Side {
     Src,
     /// Where it goes.
     Dst,
+}
+
+impl Side {
+    /// Every list of at most three ends: what an ipset can be asked for.
+    const LISTS: [&'static [Self]; 14] = {
+        use Side::{Dst, Src};
+        [
+            &[Src],
+            &[Dst],
+            &[Src, Src],
+            &[Src, Dst],
+            &[Dst, Src],
+            &[Dst, Dst],
+            &[Src, Src, Src],
+            &[Src, Src, Dst],
+            &[Src, Dst, Src],
+            &[Src, Dst, Dst],
+            &[Dst, Src, Src],
+            &[Dst, Src, Dst],
+            &[Dst, Dst, Src],
+            &[Dst, Dst, Dst],
+        ]
+    };
+
+    /// Reads `dst,dst,src`.
+    pub(crate) fn list(text: &str) -> Option<&'static [Self]> {
+        let names = |list: &&[Self]| list.iter().map(|it| it.as_str()).eq(text.split(','));
+        Self::LISTS.into_iter().find(names)
+    }
+
+    /// As iptables writes it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Src => "src",
+            Self::Dst => "dst",
+        }
+    }
 }
 
 /// States of conntrack, as bits.
@@ -237,6 +327,21 @@ impl States {
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Every state by name, in the order in which kube-proxy writes them.
+    pub(crate) const NAMES: [(Self, &'static str); 5] = [
+        (Self::INVALID, "INVALID"),
+        (Self::NEW, "NEW"),
+        (Self::RELATED, "RELATED"),
+        (Self::ESTABLISHED, "ESTABLISHED"),
+        (Self::DNAT, "DNAT"),
+    ];
+
+    /// The state of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let known = Self::NAMES.iter().find(|(_, it)| *it == name);
+        known.map(|(state, _)| *state)
     }
 
     /// Whether any of `other` is among them.

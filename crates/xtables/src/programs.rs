@@ -1,0 +1,178 @@
+//! The programs that read and write the kernel's rules.
+//!
+//! Their own netlink and socket formats are private to them (blobs of each extension's structures),
+//! and both ways of storing rules need translating as the host's programs translate, so that
+//! operators' `iptables` reads what we wrote.
+
+mod detect;
+mod error;
+mod find;
+mod lock;
+mod refusal;
+mod run;
+
+use std::path::PathBuf;
+
+use sluice_core::model::IpFamily;
+
+use crate::parse::{self, Ruleset};
+use crate::script::Finished;
+
+pub use error::{FindError, RestoreError, RunError, SaveError};
+pub use find::Version;
+pub use lock::{Holder, Lock};
+
+/// Where the kernel keeps the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Variant {
+    /// In nf_tables, as tables `ip nat` and so on.
+    Nft,
+    /// In the tables of `ip_tables` and `ip6_tables`.
+    Legacy,
+}
+
+impl Variant {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Nft, Self::Legacy];
+
+    /// As in `iptables-nft`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Nft => "nft",
+            Self::Legacy => "legacy",
+        }
+    }
+}
+
+impl std::fmt::Display for Variant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One variant's programs for both families.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    variant: Variant,
+    version: Version,
+    ipv4: Pair,
+    ipv6: Pair,
+    lock: Lock,
+}
+
+/// What writes and what reads one family's rules.
+#[derive(Clone, Debug)]
+struct Pair {
+    restore: PathBuf,
+    save: PathBuf,
+}
+
+impl Programs {
+    /// Those of the variant that this host uses: see [`Programs::detect`] in the crate's README.
+    ///
+    /// The rules of kubernetes-sigs/iptables-wrappers: the variant in which kubelet left its hint,
+    /// nft before legacy; else the one with more rules; nft when that is equal.
+    ///
+    /// # Errors
+    ///
+    /// No variant is installed completely, or the rules cannot be read.
+    pub fn detect() -> Result<Self, FindError> {
+        detect::detect()
+    }
+
+    /// Those of this variant.
+    ///
+    /// # Errors
+    ///
+    /// One is missing, does not run or is too old: [`FindError`].
+    pub fn find(variant: Variant) -> Result<Self, FindError> {
+        find::find(variant)
+    }
+
+    /// The same, waiting for this lock.
+    #[must_use]
+    pub fn with_lock(mut self, lock: Lock) -> Self {
+        self.lock = lock;
+        self
+    }
+
+    /// Where these keep rules.
+    pub fn variant(&self) -> Variant {
+        self.variant
+    }
+
+    /// Of iptables, at least [`Version::OLDEST`].
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The rules of every table that exists, of which those that are no [`Table`](crate::rule::Table)
+    /// are left out. Takes no lock.
+    ///
+    /// # Errors
+    ///
+    /// The program failed, or a table has rules that only `nft` can show: [`SaveError`].
+    pub fn save(&self, family: IpFamily) -> Result<Ruleset, SaveError> {
+        Ok(parse::parse(&self.save_text(family)?))
+    }
+
+    /// The text of [`Programs::save`], with counters.
+    ///
+    /// # Errors
+    ///
+    /// As [`Programs::save`].
+    pub fn save_text(&self, family: IpFamily) -> Result<String, SaveError> {
+        let program = &self.pair(family).save;
+        let failed = |source| SaveError::Failed { family, source };
+        let output = run::run(program, &["-c"], &self.lock, "").map_err(failed)?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            return Err(failed(output.failure(program)));
+        }
+        match refusal::incompatible(&text) {
+            Some(table) => Err(SaveError::Incompatible { family, table }),
+            None => Ok(text),
+        }
+    }
+
+    /// Carries out `script`, without touching chains that it does not name, and the counters of
+    /// `[packets:bytes]` where it has them. Each table changes at once or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`RestoreError`]: tables before the one that was refused are written.
+    pub fn restore(&self, family: IpFamily, script: &Finished) -> Result<(), RestoreError> {
+        let program = &self.pair(family).restore;
+        let seconds = self.lock.seconds.to_string();
+        let arguments = ["--noflush", "--counters", "-w", &seconds];
+        let output = run::run(program, &arguments, &self.lock, script.text())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        if refusal::is_locked(&said) {
+            return Err(RestoreError::Locked {
+                file: self.lock.file.clone(),
+                seconds: self.lock.seconds,
+                holder: self.lock.holder(),
+            });
+        }
+        match refusal::refused(&said) {
+            Some(refused) => Err(RestoreError::Refused {
+                family,
+                line: refused.line,
+                owner: script.owner(refused.line),
+                text: script.line(refused.line).unwrap_or_default().to_owned(),
+                reason: refused.reason,
+            }),
+            None => Err(RestoreError::Failed(output.failure(program))),
+        }
+    }
+
+    fn pair(&self, family: IpFamily) -> &Pair {
+        match family {
+            IpFamily::V4 => &self.ipv4,
+            IpFamily::V6 => &self.ipv6,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Which variant this host uses.
+
+use sluice_core::model::IpFamily;
+
+use super::{FindError, Programs, SaveError, Variant};
+
+/// Chains by which kubelet says which variant it uses: the hint since 1.24, before it the canary.
+const HINTS: [&str; 2] = [":KUBE-IPTABLES-HINT ", ":KUBE-KUBELET-CANARY "];
+
+pub(super) fn detect() -> Result<Programs, FindError> {
+    match (
+        Programs::find(Variant::Nft),
+        Programs::find(Variant::Legacy),
+    ) {
+        (Ok(nft), Ok(legacy)) => {
+            let variant = choose(&Seen::by(&nft)?, &Seen::by(&legacy)?);
+            Ok(match variant {
+                Variant::Nft => nft,
+                Variant::Legacy => legacy,
+            })
+        }
+        (Ok(only), Err(_)) | (Err(_), Ok(only)) => Ok(only),
+        (Err(nft), Err(legacy)) => Err(FindError::Neither {
+            nft: Box::new(nft),
+            legacy: Box::new(legacy),
+        }),
+    }
+}
+
+/// What a variant's tables show.
+#[derive(Default)]
+struct Seen {
+    is_hinted: bool,
+    rules: usize,
+}
+
+impl Seen {
+    fn by(programs: &Programs) -> Result<Self, SaveError> {
+        let mut seen = Self::default();
+        for family in IpFamily::ALL {
+            match programs.save_text(family) {
+                Ok(text) => seen.add(&text),
+                // Rules of others that cannot be shown are rules nevertheless.
+                Err(SaveError::Incompatible { .. }) => seen.rules += 1,
+                // A kernel may lack a family.
+                Err(_) if family == IpFamily::V6 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(seen)
+    }
+
+    fn add(&mut self, text: &str) {
+        let mut table = "";
+        for line in text.lines() {
+            match line.as_bytes().first() {
+                Some(b'*') => table = &line[1..],
+                Some(b':') if table == "mangle" => {
+                    self.is_hinted |= HINTS.iter().any(|it| line.starts_with(it));
+                }
+                // With counters.
+                Some(b'[') => self.rules += 1,
+                _ => {}
+            }
+        }
+    }
+}
+
+fn choose(nft: &Seen, legacy: &Seen) -> Variant {
+    match (nft.is_hinted, legacy.is_hinted) {
+        (true, _) => Variant::Nft,
+        (false, true) => Variant::Legacy,
+        (false, false) if legacy.rules > nft.rules => Variant::Legacy,
+        (false, false) => Variant::Nft,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_win_then_the_number_of_rules() {
+        let seen = |text: &str| {
+            let mut seen = Seen::default();
+            seen.add(text);
+            seen
+        };
+        let hint = "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
+        let canary = "*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n";
+        let elsewhere = "*nat\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
+        let rules = "*nat\n:A - [0:0]\n[0:0] -A A -j RETURN\n[1:2] -A A -j RETURN\nCOMMIT\n";
+        for (nft, legacy, expected) in [
+            ("", "", Variant::Nft),
+            (hint, rules, Variant::Nft),
+            (rules, hint, Variant::Legacy),
+            (hint, hint, Variant::Nft),
+            (rules, canary, Variant::Legacy),
+            ("", elsewhere, Variant::Nft),
+            ("", rules, Variant::Legacy),
+            (rules, rules, Variant::Nft),
+        ] {
+            assert_eq!(
+                choose(&seen(nft), &seen(legacy)),
+                expected,
+                "{nft} {legacy}"
+            );
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Which files are the programs of a variant.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::PathBuf;
+
+use sluice_core::model::IpFamily;
+
+use super::{FindError, Lock, Pair, Programs, RunError, Variant, run};
+
+/// Where programs of the system are when PATH does not say so.
+const USUAL: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+];
+
+/// Of iptables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// 1.8.9 as `[1, 8, 9]`.
+    parts: [u32; 3],
+}
+
+impl Version {
+    /// The first whose `iptables-restore` waits for the lock (`-w`) and which knows
+    /// `MASQUERADE --random-fully`: so both can always be used.
+    pub const OLDEST: Self = Self { parts: [1, 6, 2] };
+
+    /// Reads `iptables-restore v1.8.9 (nf_tables)`.
+    fn parse(said: &str) -> Option<Self> {
+        let (_, from) = said.split_once(" v")?;
+        let word = from.split(|it: char| !it.is_ascii_digit() && it != '.');
+        let mut numbers = word.into_iter().next()?.split('.').map(str::parse);
+        let major = numbers.next()?.ok()?;
+        let mut next = || numbers.next().and_then(Result::ok).unwrap_or_default();
+        Some(Self {
+            parts: [major, next(), next()],
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.parts;
+        write!(f, "{major}.{minor}.{patch}")
+    }
+}
+
+/// The programs of `variant`.
+pub(super) fn find(variant: Variant) -> Result<Programs, FindError> {
+    let (ipv4, version) = pair(variant, IpFamily::V4)?;
+    let (ipv6, _) = pair(variant, IpFamily::V6)?;
+    Ok(Programs {
+        variant,
+        version,
+        ipv4,
+        ipv6,
+        lock: Lock::default(),
+    })
+}
+
+fn pair(variant: Variant, family: IpFamily) -> Result<(Pair, Version), FindError> {
+    let (restore, version) = program(variant, family, "restore")?;
+    if version < Version::OLDEST {
+        let program = restore;
+        return Err(FindError::TooOld { program, version });
+    }
+    let (save, _) = program(variant, family, "save")?;
+    Ok((Pair { restore, save }, version))
+}
+
+/// The program of the variant's own name, else that of the plain name if it is of this variant.
+fn program(
+    variant: Variant,
+    family: IpFamily,
+    verb: &str,
+) -> Result<(PathBuf, Version), FindError> {
+    let plain = match family {
+        IpFamily::V4 => "iptables",
+        IpFamily::V6 => "ip6tables",
+    };
+    let own = format!("{plain}-{variant}-{verb}");
+    for name in [&own, &format!("{plain}-{verb}")] {
+        let Some(path) = in_path(name.as_ref()) else {
+            continue;
+        };
+        let output = run::run(&path, &["--version"], &Lock::default(), "")?;
+        if !output.status.success() {
+            return Err(output.failure(&path).into());
+        }
+        let said = String::from_utf8_lossy(&output.stdout);
+        let Some(version) = Version::parse(&said) else {
+            let problem = format!("no version in {:?}", said.trim());
+            let program = path;
+            return Err(RunError::Failed { program, problem }.into());
+        };
+        if variant == variant_of(&said) {
+            return Ok((path, version));
+        }
+    }
+    let program = own;
+    Err(FindError::Missing { variant, program })
+}
+
+fn variant_of(said: &str) -> Variant {
+    // Before 1.8 there was nothing else, and no word for it.
+    match said.contains("nf_tables") {
+        true => Variant::Nft,
+        false => Variant::Legacy,
+    }
+}
+
+fn in_path(name: &OsStr) -> Option<PathBuf> {
+    let path = search_path();
+    let found = env::split_paths(&path).map(|it| it.join(name));
+    found.into_iter().find(|it| it.is_file())
+}
+
+/// PATH, and where it may forget to look: few users have the folders of system programs.
+pub(super) fn search_path() -> OsString {
+    let given = env::var_os("PATH").unwrap_or_default();
+    let given = env::split_paths(&given).filter(|it| it.is_absolute());
+    let usual = USUAL.iter().map(PathBuf::from);
+    // Absolute paths that came out of a PATH have no colon.
+    env::join_paths(given.chain(usual)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        for (said, version) in [
+            ("iptables-restore v1.8.9 (nf_tables)", Some([1, 8, 9])),
+            ("ip6tables-save v1.8.11 (legacy)\n", Some([1, 8, 11])),
+            ("iptables v1.6.1", Some([1, 6, 1])),
+            ("iptables v1.4", Some([1, 4, 0])),
+            ("iptables-restore: unknown option", None),
+            ("x vault", None),
+            ("", None),
+        ] {
+            let parts = Version::parse(said).map(|it| it.parts);
+            assert_eq!(parts, version, "{said}");
+        }
+        assert!(Version::parse("iptables v1.6.1") < Some(Version::OLDEST));
+        assert!(Version::parse("iptables v1.10.0") > Some(Version::OLDEST));
+    }
+
+    #[test]
+    fn variants_are_told_apart() {
+        assert_eq!(variant_of("iptables-save v1.8.9 (nf_tables)"), Variant::Nft);
+        assert_eq!(variant_of("iptables-save v1.8.9 (legacy)"), Variant::Legacy);
+        assert_eq!(variant_of("iptables-save v1.6.2"), Variant::Legacy);
+    }
+}

@@ -1,0 +1,105 @@
+//! Text is read back as the rule it was made from, also when the kernel kept it meanwhile.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use sluice_core::model::IpFamily;
+use sluice_lab::{Netns, require_netns};
+use sluice_xtables::parse::{Ruleset, parse, parse_rule, play};
+use sluice_xtables::programs::{Lock, Programs, Variant};
+use sluice_xtables::rule::{ChainName, Table};
+use sluice_xtables::script::Script;
+
+use common::{any_rule, arbitrary_rule, chains};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rules_survive_their_text(rule in any_rule()) {
+        let text = rule.to_string();
+        prop_assert_eq!(text.lines().count().max(1), 1);
+        let read = parse_rule(&text);
+        prop_assert_eq!(&read, &rule, "{}", text);
+        // In the same order, too, apart from where negations of a value stand.
+        prop_assert_eq!(read.to_string(), text);
+    }
+
+    #[test]
+    fn any_text_is_read(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let text = String::from_utf8_lossy(&bytes);
+        parse(&text);
+        parse(&format!("*nat\n-A X {text}\n"));
+        parse_rule(&text);
+    }
+
+    #[test]
+    fn any_words_are_read(
+        words in prop::collection::vec(prop_oneof![
+            prop::sample::select(vec![
+                "*nat", "\n", ":A", "-A", "-I", "-D", "-X", "A", "!", "-m", "recent", "--name",
+                "--set", "-j", "DNAT", "SET", "MARK", "--to-destination", "\"", "\\", "-s", "-p",
+                "--mark", "0x", "/", "--ctstate", "--mask", "[0:0]", "] ", "é",
+            ]).prop_map(str::to_owned),
+            "[ -~]{0,5}",
+        ], 0..30),
+    ) {
+        let text = words.join(" ");
+        parse(&text);
+        parse(&format!("*nat\n{text}"));
+        parse_rule(&text);
+    }
+}
+
+/// Loads `count` random rules and lists them.
+fn through_kernel(variant: Variant, family: IpFamily, count: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = Lock {
+        file: folder.path().join("lock"),
+        seconds: 5,
+    };
+    let programs = Programs::find(variant).unwrap().with_lock(lock);
+    let mut runner = TestRunner::deterministic();
+    let strategy = arbitrary_rule(family);
+    let mut random = || strategy.new_tree(&mut runner).unwrap().current();
+    let mut script = Script::new();
+    script.table(Table::Nat);
+    chains().iter().for_each(|it| script.declare(it));
+    let chain = ChainName::new("RULES");
+    script.declare(&chain);
+    let mut wanted = Vec::new();
+    while wanted.len() < count {
+        let rule = random();
+        script.about(Some(wanted.len()));
+        script.append(&chain, &rule);
+        wanted.push(rule);
+    }
+    let script = script.finish();
+    let seen = Netns::new("xtables").unwrap().run(|| {
+        programs.restore(family, &script).unwrap();
+        programs.save(family).unwrap()
+    });
+    let rules = &seen[&(Table::Nat, chain)];
+    assert_eq!(rules.len(), wanted.len());
+    for (seen, wanted) in rules.iter().zip(&wanted) {
+        assert_eq!(seen, wanted, "{seen}\n{wanted}");
+    }
+    let mut played = Ruleset::new();
+    play(&mut played, script.text());
+    played
+        .into_iter()
+        .for_each(|(key, rules)| assert_eq!(seen[&key], rules));
+}
+
+#[test]
+fn rules_survive_the_kernel() {
+    require_netns!();
+    for variant in Variant::ALL {
+        for family in IpFamily::ALL {
+            through_kernel(variant, family, 400);
+        }
+    }
+}
