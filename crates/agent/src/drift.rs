@@ -5,7 +5,7 @@
 //! between shows in the generation of the ruleset. Later the kernel itself drops the notices about
 //! our own port ids (a socket filter), so our writes wake nobody.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
@@ -15,6 +15,7 @@ use sluice_netlink::nftables::{Change, ChangeKind, Connection, Generation, Monit
 use tracing::{info, warn};
 
 use crate::agent::{Input, chain};
+use crate::takeover::{BUILTIN_CHAINS, IPTABLES_TABLES, is_chain};
 
 /// Watches for foreign changes of tables, in the network namespace of the caller.
 #[derive(Debug)]
@@ -47,14 +48,44 @@ impl Drift {
         }
     }
 
-    /// Reports changes of every table of this name from a thread of its own.
+    /// Reports changes of what is watched from a thread of its own.
     ///
     /// # Errors
     /// No thread could be started.
-    pub fn report(self, table: &'static str, inputs: Sender<Input>) -> io::Result<()> {
-        let run = move || run(self.0, &mut Foreign::new(table), &inputs);
+    pub fn report(self, watched: Watched, inputs: Sender<Input>) -> io::Result<()> {
+        let run = move || run(self.0, &mut Foreign::new(watched), &inputs);
         thread::Builder::new().name("drift".into()).spawn(run)?;
         Ok(())
+    }
+}
+
+/// What nobody else should change.
+pub enum Watched {
+    /// Every table of this name.
+    Table(&'static str),
+    /// Chains of ours in the tables of iptables-nft, and what leads to them.
+    Chains {
+        /// Whether the socket with this port id is one of our own programs'.
+        is_ours: Box<dyn Fn(u32) -> bool + Send>,
+    },
+}
+
+impl Watched {
+    fn has(&self, change: &Change) -> bool {
+        let table = change.table.as_deref().unwrap_or_default();
+        match self {
+            Self::Table(ours) => table == *ours && !is_expiry(change),
+            Self::Chains { is_ours } => {
+                let is_touched = match (change.kind, change.chain.as_deref()) {
+                    (ChangeKind::DelTable, _) => true,
+                    (_, Some(chain)) if is_chain(chain) => true,
+                    // One of them may have led to us.
+                    (ChangeKind::DelRule, Some(chain)) => BUILTIN_CHAINS.contains(&chain),
+                    _ => false,
+                };
+                is_touched && IPTABLES_TABLES.contains(&table) && !is_ours(change.port_id)
+            }
+        }
     }
 }
 
@@ -83,18 +114,17 @@ fn run(mut monitor: Monitor, foreign: &mut Foreign, inputs: &Sender<Input>) {
 }
 
 /// Puts the notices of one transaction together.
-#[derive(Debug)]
 struct Foreign {
-    table: &'static str,
-    /// What the transaction that is being reported did to our tables.
-    touched: BTreeSet<&'static str>,
+    watched: Watched,
+    /// What the transaction that is being reported did to our things: in which table.
+    touched: BTreeMap<&'static str, String>,
 }
 
 impl Foreign {
-    fn new(table: &'static str) -> Self {
+    fn new(watched: Watched) -> Self {
         Self {
-            table,
-            touched: BTreeSet::new(),
+            watched,
+            touched: BTreeMap::new(),
         }
     }
 
@@ -102,14 +132,15 @@ impl Foreign {
     fn hear(&mut self, notice: Notice) -> Option<String> {
         match notice {
             Notice::Change(change) => {
-                if change.table.as_deref() == Some(self.table) && !is_expiry(&change) {
-                    self.touched.insert(verb(change.kind));
+                if self.watched.has(&change) {
+                    let table = change.table.unwrap_or_default();
+                    self.touched.insert(verb(change.kind), table);
                 }
                 None
             }
             Notice::Generation { generation, .. } => {
                 let touched = std::mem::take(&mut self.touched);
-                (!touched.is_empty()).then(|| self.describe(&touched, &generation))
+                describe(&touched, &generation)
             }
             Notice::Lost => {
                 self.touched.clear();
@@ -117,13 +148,15 @@ impl Foreign {
             }
         }
     }
+}
 
-    fn describe(&self, touched: &BTreeSet<&str>, by: &Generation) -> String {
-        let touched: Vec<&str> = touched.iter().copied().collect();
-        let (table, touched) = (self.table, touched.join(", "));
-        let (name, pid) = (&by.process_name, by.process_id);
-        format!("{name} (pid {pid}): {touched} in table {table}")
-    }
+/// One line; `None` when nothing of ours was touched.
+fn describe(touched: &BTreeMap<&str, String>, by: &Generation) -> Option<String> {
+    let table = touched.values().next()?;
+    let touched: Vec<&str> = touched.keys().copied().collect();
+    let touched = touched.join(", ");
+    let (name, pid) = (&by.process_name, by.process_id);
+    Some(format!("{name} (pid {pid}): {touched} in table {table}"))
 }
 
 /// Elements that remember clients come and go by themselves.
@@ -157,6 +190,7 @@ mod tests {
             kind,
             family: 2,
             table: Some(table.to_owned()),
+            chain: None,
             port_id,
         })
     }
@@ -174,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_transaction_is_one_line_that_names_who() {
-        let mut foreign = Foreign::new("sluice");
+        let mut foreign = Foreign::new(Watched::Table("sluice"));
         assert_eq!(
             foreign.hear(change(ChangeKind::DelRule, "sluice", 4711)),
             None
@@ -196,15 +230,42 @@ mod tests {
 
     #[test]
     fn other_tables_and_expiring_elements_are_no_drift() {
-        let mut foreign = Foreign::new("sluice");
+        let mut foreign = Foreign::new(Watched::Table("sluice"));
         foreign.hear(change(ChangeKind::DelTable, "filter", 4711));
         foreign.hear(change(ChangeKind::DelElement, "sluice", 0));
         assert_eq!(foreign.hear(end()), None);
     }
 
     #[test]
+    fn of_the_tables_of_iptables_only_our_chains_and_the_way_to_them_count() {
+        let own = 99;
+        let mut foreign = Foreign::new(Watched::Chains {
+            is_ours: Box::new(move |it| it == own),
+        });
+        let mut hear = |kind, table: &str, chain: Option<&str>, port_id| {
+            foreign.hear(Notice::Change(Change {
+                kind,
+                family: 2,
+                table: Some(table.to_owned()),
+                chain: chain.map(str::to_owned),
+                port_id,
+            }));
+            foreign.hear(end()).is_some()
+        };
+        let services = Some("KUBE-SERVICES");
+        assert!(hear(ChangeKind::DelTable, "nat", None, 1));
+        assert!(hear(ChangeKind::DelRule, "nat", services, 1));
+        assert!(hear(ChangeKind::NewRule, "filter", services, 1));
+        assert!(hear(ChangeKind::DelRule, "nat", Some("PREROUTING"), 1));
+        assert!(!hear(ChangeKind::DelRule, "nat", services, own));
+        assert!(!hear(ChangeKind::NewRule, "nat", Some("PREROUTING"), 1));
+        assert!(!hear(ChangeKind::DelRule, "nat", Some("CNI-HOSTPORT-DNAT"), 1));
+        assert!(!hear(ChangeKind::DelChain, "raw", services, 1));
+    }
+
+    #[test]
     fn lost_notices_may_have_been_anything() {
-        let mut foreign = Foreign::new("sluice");
+        let mut foreign = Foreign::new(Watched::Table("sluice"));
         assert!(foreign.hear(Notice::Lost).is_some());
     }
 }

@@ -35,7 +35,9 @@ use sluice_netlink::nftables::CommitError;
 use sluice_netlink::{RequestError, SocketError};
 use tracing::{info, warn};
 
-pub(crate) use names::DEVICE as IPVS_DEVICE;
+pub(crate) use names::{DEVICE as IPVS_DEVICE, is_chain};
+pub(crate) use nft::TABLES as IPTABLES_TABLES;
+pub(crate) use teardown::BUILTIN as BUILTIN_CHAINS;
 
 use crate::agent::chain;
 use crate::privileges::{self, Capability};

@@ -15,7 +15,7 @@ use super::teardown::{self, Cleared, Link, Teardown};
 use super::{Removal, TakeoverError};
 
 /// Tables of iptables in which kube-proxy has chains.
-const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
+pub(crate) const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
 
 pub(super) const FAMILIES: [(Family, &str); 2] = [(Family::Ipv4, "ip"), (Family::Ipv6, "ip6")];
 

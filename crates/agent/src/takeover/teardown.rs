@@ -7,7 +7,7 @@ use super::names;
 
 /// The chains that every packet meets. Names of iptables, not hooks: a base chain of another name
 /// is not iptables'.
-const BUILTIN: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
+pub(crate) const BUILTIN: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
 
 /// A rule that leads from one chain to another.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -46,6 +46,8 @@ pub struct Change {
     pub family: u8,
     /// The table.
     pub table: Option<String>,
+    /// The chain, of chains and rules.
+    pub chain: Option<String>,
     /// Port id of the socket that asked for it; 0 is the kernel itself.
     pub port_id: u32,
 }
@@ -95,14 +97,17 @@ impl Notice {
             _ => ChangeKind::Other,
         };
         // The table's name is the first attribute of every kind of object.
-        let table = attrs
-            .find(uapi::NFTA_TABLE_NAME)
-            .and_then(|it| it.str())
-            .map(str::to_owned);
+        let text = |attr| attrs.find(attr).and_then(|it| it.str()).map(str::to_owned);
+        let chain = match kind {
+            ChangeKind::NewChain | ChangeKind::DelChain => text(uapi::NFTA_CHAIN_NAME),
+            ChangeKind::NewRule | ChangeKind::DelRule => text(uapi::NFTA_RULE_CHAIN),
+            _ => None,
+        };
         Some(Self::Change(Change {
             kind,
             family: message.family(),
-            table,
+            table: text(uapi::NFTA_TABLE_NAME),
+            chain,
             port_id,
         }))
     }

@@ -40,7 +40,7 @@ fn a_foreign_flush_is_seen_and_our_own_commits_are_not() {
         netns::program("nft", &["flush", "ruleset"], "");
         let notices = transaction(&mut monitor);
         let deleted = |it: &Notice| {
-            matches!(it, Notice::Change(Change { kind: ChangeKind::DelTable, table: Some(table), family: 2, port_id })
+            matches!(it, Notice::Change(Change { kind: ChangeKind::DelTable, table: Some(table), family: 2, port_id, .. })
                 if table == "t" && *port_id != connection.port_id())
         };
         assert!(notices.iter().any(deleted), "{notices:?}");

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 
 use anyhow::Context;
 use sluice_agent::Input;
-use sluice_agent::drift::Drift;
+use sluice_agent::drift::{Drift, Watched};
 use sluice_agent::metrics::Metrics;
 use sluice_agent::takeover::Ours;
 use sluice_nftables::{Nftables, TABLE};
@@ -56,7 +56,7 @@ fn watch_for_drift(port_id: u32, generation: &AtomicU32, inputs: Sender<Input>) 
     let listening = Drift::listen(&[port_id]);
     let listening = listening.map_err(anyhow::Error::new).and_then(|drift| {
         drift.check(generation.load(Ordering::Acquire), &inputs);
-        drift.report(TABLE, inputs).context("start a thread")
+        drift.report(Watched::Table(TABLE), inputs).context("start a thread")
     });
     if let Err(error) = listening {
         let error = format!("{error:#}");
