@@ -407,6 +407,9 @@ impl<B: Backend> Agent<B> {
             let last = metrics.kube_proxy.last_sync.of(family);
             last.set(seconds_since_epoch());
         }
+        if let Some(rules) = &metrics.kube_proxy.rules {
+            rules.set(&self.reconciler.backend().rule_counts());
+        }
         let ours = &metrics.ours;
         ours.syncs_succeeded.inc();
         ours.last_sync_succeeded.set(1);
@@ -431,8 +434,13 @@ impl<B: Backend> Agent<B> {
         self.failures += 1;
         self.observe_duration(full, end - start);
         let metrics = &self.outputs.metrics;
+        let theirs = &metrics.kube_proxy;
+        let of_kind = match full || theirs.partial_restore_failures.is_none() {
+            true => &theirs.restore_failures,
+            false => &theirs.partial_restore_failures,
+        };
         for family in IpFamily::ALL {
-            let failures = metrics.kube_proxy.nftables_failures.iter();
+            let failures = theirs.nftables_failures.iter().chain(of_kind);
             failures.for_each(|it| it.of(family).inc());
         }
         metrics.ours.syncs_failed.inc();

@@ -259,7 +259,12 @@ mod tests {
         assert!(hear(ChangeKind::DelRule, "nat", Some("PREROUTING"), 1));
         assert!(!hear(ChangeKind::DelRule, "nat", services, own));
         assert!(!hear(ChangeKind::NewRule, "nat", Some("PREROUTING"), 1));
-        assert!(!hear(ChangeKind::DelRule, "nat", Some("CNI-HOSTPORT-DNAT"), 1));
+        assert!(!hear(
+            ChangeKind::DelRule,
+            "nat",
+            Some("CNI-HOSTPORT-DNAT"),
+            1
+        ));
         assert!(!hear(ChangeKind::DelChain, "raw", services, 1));
     }
 

@@ -14,7 +14,7 @@ pub struct Status {
     pub pid: u32,
     /// Name of the node.
     pub node: String,
-    /// Data plane: `nftables`.
+    /// Data plane: `nftables`, `iptables`, `ipvs`.
     pub mode: String,
     /// Seconds since the agent started.
     pub uptime_seconds: f64,
@@ -30,6 +30,12 @@ pub struct Status {
     pub frontends: usize,
     /// Endpoints in use, once per service port.
     pub endpoints: usize,
+    /// Rules in each table, in the modes that have rules.
+    #[serde(default)]
+    pub rules: Vec<RulesStatus>,
+    /// NodePorts answer on 127.0.0.1 too.
+    #[serde(default)]
+    pub localhost_node_ports: bool,
     /// The last attempt to write; `None` before the first.
     pub last_sync: Option<SyncStatus>,
     /// Syncs that succeeded.
@@ -49,6 +55,25 @@ pub struct Status {
     pub problems: Vec<ProblemStatus>,
     /// Service ports that the kernel refuses.
     pub refused: Vec<RefusedStatus>,
+}
+
+/// The rules in one table.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RulesStatus {
+    /// `IPv4` or `IPv6`.
+    pub family: String,
+    /// The table: `nat`.
+    pub table: String,
+    /// How many of ours there are.
+    pub total: usize,
+    /// How many of them the last sync wrote.
+    pub last: usize,
+}
+
+impl fmt::Display for RulesStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.family, self.table, self.total)
+    }
 }
 
 /// A protection that is off, as in kube-proxy.

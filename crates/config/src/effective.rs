@@ -80,7 +80,7 @@ pub enum Mode {
 
 /// A mode that Sluice knows and does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("mode {0} is not built yet: use nftables")]
+#[error("mode {0} is not built yet: use nftables, iptables or ipvs")]
 pub struct NotBuilt(pub Mode);
 
 impl Mode {
@@ -91,11 +91,11 @@ impl Mode {
     ///
     /// # Errors
     ///
-    /// [`NotBuilt`] for all but nftables.
+    /// [`NotBuilt`] for ebpf.
     pub fn check_built(self) -> Result<(), NotBuilt> {
         match self {
-            Self::Nftables => Ok(()),
-            Self::Iptables | Self::Ipvs | Self::Ebpf => Err(NotBuilt(self)),
+            Self::Nftables | Self::Iptables | Self::Ipvs => Ok(()),
+            Self::Ebpf => Err(NotBuilt(self)),
         }
     }
 
@@ -192,6 +192,7 @@ impl Effective {
             local_detector: self.local_detector.clone(),
             node_ports: self.node_ports.clone(),
             node_ip: self.node_ip,
+            localhost_node_ports: self.localhost_node_ports && self.mode == Mode::Iptables,
             ..Settings::for_node(&**name)
         }
     }

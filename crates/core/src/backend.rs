@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::delta::Delta;
+use crate::model::IpFamily;
 use crate::plan::{Frontend, NodePlan, PortPlan};
 
 /// Keyed objects in the order they were rendered, no key twice.
@@ -88,6 +89,11 @@ pub trait Backend {
         Ok(None)
     }
 
+    /// How many rules there are in each table, in data planes that have rules. Cheap.
+    fn rule_counts(&self) -> Vec<RuleCount> {
+        Vec::new()
+    }
+
     /// A reader of what this data plane counts; `None` when it counts nothing.
     ///
     /// # Errors
@@ -108,6 +114,19 @@ pub trait Backend {
         &mut self,
         delta: &Delta<Self::Key, Self::Object>,
     ) -> Result<(), ApplyError<Self::Key>>;
+}
+
+/// The rules of ours in one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleCount {
+    /// The family.
+    pub family: IpFamily,
+    /// The table: `nat`.
+    pub table: &'static str,
+    /// How many there are.
+    pub total: usize,
+    /// How many of them the last [`apply`](Backend::apply) wrote.
+    pub last: usize,
 }
 
 /// Reads what a data plane has counted. Has a connection to the kernel of its own and may be used

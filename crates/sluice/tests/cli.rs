@@ -105,10 +105,10 @@ fn all_wrong_flags_are_named_at_once() {
 
 #[test]
 fn a_mode_that_is_not_built_is_one() {
-    let (_, err) = run(&["render", "--manifests", "/x", "--proxy-mode", "ipvs"], 1);
+    let (_, err) = run(&["render", "--manifests", "/x", "--proxy-mode", "ebpf"], 1);
     assert_eq!(
         err,
-        "sluice: --proxy-mode ipvs is not built yet: use nftables\n"
+        "sluice: --proxy-mode ebpf is not built yet: use nftables, iptables or ipvs\n"
     );
 }
 

@@ -1,9 +1,11 @@
 //! What the agent says about itself.
 
-use sluice_core::backend::Backend;
+use sluice_core::backend::{Backend, RuleCount};
 
 use super::{Agent, seconds};
-use crate::status::{IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, Status};
+use crate::status::{
+    IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status,
+};
 
 impl<B: Backend> Agent<B> {
     /// Everything that people ask about.
@@ -21,6 +23,8 @@ impl<B: Backend> Agent<B> {
             service_ports: self.tally.service_ports(),
             frontends: self.tally.frontends(),
             endpoints: self.tally.endpoints(),
+            rules: self.rules(),
+            localhost_node_ports: self.has_localhost_node_ports(),
             last_sync: self.last_sync.clone(),
             syncs: self.syncs,
             failures: self.failures,
@@ -31,6 +35,22 @@ impl<B: Backend> Agent<B> {
             problems: self.problems(),
             refused: self.refused(),
         }
+    }
+
+    fn rules(&self) -> Vec<RulesStatus> {
+        let counts = self.reconciler.backend().rule_counts().into_iter();
+        let status = |it: RuleCount| RulesStatus {
+            family: it.family.to_string(),
+            table: it.table.to_owned(),
+            total: it.total,
+            last: it.last,
+        };
+        counts.map(status).collect()
+    }
+
+    fn has_localhost_node_ports(&self) -> bool {
+        let families = &self.planner.plan().node.families;
+        families.iter().any(|it| it.node_ports_on_loopback)
     }
 
     /// The defaults are kube-proxy's, so that a drop-in breaks nobody.

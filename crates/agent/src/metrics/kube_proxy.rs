@@ -1,7 +1,10 @@
 //! kube-proxy's own metrics: names, types, labels and buckets of its release 1.36
 //! (`pkg/proxy/metrics/metrics.go`), so that dashboards and alerts go on working.
 
-use prometheus::{Gauge, Histogram, IntCounter, IntGauge, exponential_buckets, linear_buckets};
+use prometheus::{
+    Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, exponential_buckets, linear_buckets,
+};
+use sluice_core::backend::RuleCount;
 use sluice_core::model::IpFamily;
 
 use super::Mode;
@@ -26,10 +29,53 @@ pub(crate) struct KubeProxy {
     pub(crate) no_local_endpoints_external: PerFamily<IntGauge>,
     /// Writes that failed; only in the mode that this is about.
     pub(crate) nftables_failures: Option<PerFamily<IntCounter>>,
+    /// Full syncs that iptables-restore failed in; nothing in the nftables mode.
+    pub(crate) restore_failures: Option<PerFamily<IntCounter>>,
+    /// The same for differences, in the iptables mode.
+    pub(crate) partial_restore_failures: Option<PerFamily<IntCounter>>,
+    /// By table and family, in the iptables mode.
+    pub(crate) rules: Option<Rules>,
     pub(crate) conntrack_duration: PerFamily<Histogram>,
     pub(crate) conntrack_deleted: PerFamily<IntCounter>,
     pub(crate) healthz: Answers,
     pub(crate) livez: Answers,
+}
+
+/// How many rules there are.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    total: IntGaugeVec,
+    last: IntGaugeVec,
+}
+
+impl Rules {
+    fn new(to: Registrar<'_>) -> Self {
+        let gauges = |name: &str, help: &str| {
+            let name = format!("kubeproxy_sync_proxy_rules_iptables_{name}");
+            let all = to.gauges(&name, help, &["table", "ip_family"]);
+            for table in ["filter", "nat"] {
+                PerFamily::new(|it| all.with_label_values(&[table, word(it)]));
+            }
+            all
+        };
+        Self {
+            total: gauges("total", "Rules that there are."),
+            last: gauges("last", "Rules written by the last sync that wrote any."),
+        }
+    }
+
+    /// Tables that kube-proxy has no numbers of are left out.
+    pub(crate) fn set(&self, counts: &[RuleCount]) {
+        for it in counts.iter().filter(|it| it.table != "mangle") {
+            let labels = [it.table, word(it.family)];
+            let set = |gauge: &IntGaugeVec, value: usize| {
+                let value = i64::try_from(value).unwrap_or(i64::MAX);
+                gauge.with_label_values(&labels).set(value);
+            };
+            set(&self.total, it.total);
+            set(&self.last, it.last);
+        }
+    }
 }
 
 /// Answers of a health server, by what they said.
@@ -109,6 +155,19 @@ impl KubeProxy {
                     "Syncs that failed.",
                 )
             }),
+            restore_failures: (mode != Mode::Nftables).then(|| {
+                to.family_counters(
+                    "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
+                    "Full syncs that failed.",
+                )
+            }),
+            partial_restore_failures: (mode == Mode::Iptables).then(|| {
+                to.family_counters(
+                    "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
+                    "Syncs with differences that failed: a full one followed.",
+                )
+            }),
+            rules: (mode == Mode::Iptables).then(|| Rules::new(to)),
             conntrack_duration: durations(
                 "conntrack_reconciler_sync_duration_seconds",
                 "How long walks through the conntrack table took.",
@@ -134,32 +193,7 @@ fn of_other_modes(to: Registrar<'_>, mode: Mode) {
             "Deletions that had to wait and failed; here nothing has to wait.",
         );
     }
-    if mode != Mode::Nftables {
-        failures(
-            "sync_proxy_rules_iptables_restore_failures_total",
-            "Runs of iptables-restore that failed.",
-        );
-    }
     if mode == Mode::Iptables {
-        failures(
-            "sync_proxy_rules_iptables_partial_restore_failures_total",
-            "Runs of iptables-restore with differences that failed.",
-        );
-        for (it, help) in [
-            (
-                "sync_proxy_rules_iptables_total",
-                "Rules that there should be.",
-            ),
-            (
-                "sync_proxy_rules_iptables_last",
-                "Rules written by the last sync.",
-            ),
-        ] {
-            let all = to.gauges(&name(it), help, &["table", "ip_family"]);
-            for table in ["filter", "nat"] {
-                PerFamily::new(|it| all.with_label_values(&[table, word(it)]));
-            }
-        }
         to.counter(
             &name("iptables_ct_state_invalid_dropped_packets_total"),
             "Packets dropped because conntrack found them invalid.",

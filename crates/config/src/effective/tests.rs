@@ -68,14 +68,14 @@ fn the_mode_chooses_the_section() {
 }
 
 #[test]
-fn only_one_mode_is_built() {
+fn every_mode_of_kube_proxy_is_built() {
     for mode in Mode::ALL {
-        assert_eq!(mode.check_built().is_ok(), mode == Mode::Nftables);
+        assert_eq!(mode.check_built().is_ok(), mode != Mode::Ebpf);
     }
-    let error = Mode::Ipvs.check_built().expect_err("not built");
+    let error = Mode::Ebpf.check_built().expect_err("not built");
     assert_eq!(
         error.to_string(),
-        "mode ipvs is not built yet: use nftables"
+        "mode ebpf is not built yet: use nftables, iptables or ipvs"
     );
 }
 

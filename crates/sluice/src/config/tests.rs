@@ -179,11 +179,11 @@ fn the_shortest_period_is_not_longer_than_the_resync() {
 
 #[test]
 fn a_mode_that_is_not_built_is_no_wrong_usage() {
-    let error = validate("--proxy-mode=ipvs").expect_err("not built");
+    let error = validate("--proxy-mode=ebpf").expect_err("not built");
     assert!(error.downcast_ref::<Usage>().is_none());
     assert_eq!(
         error.to_string(),
-        "--proxy-mode ipvs is not built yet: use nftables"
+        "--proxy-mode ebpf is not built yet: use nftables, iptables or ipvs"
     );
 }
 
@@ -259,12 +259,12 @@ fn a_file_without_a_mode_is_of_an_iptables_node() {
         NodePortAddresses::Within(Vec::new())
     );
     assert_eq!(config.periods.min_sync, Duration::from_secs(7));
-    let (file, config) = with_file("mode: ipvs\n", "");
+    let (file, config) = with_file("mode: ebpf\n", "");
     let error = config.expect_err("not built").to_string();
     let name = file.path().display();
     assert_eq!(
         error,
-        format!("{name}: mode ipvs is not built yet: use nftables")
+        format!("{name}: mode ebpf is not built yet: use nftables, iptables or ipvs")
     );
 }
 

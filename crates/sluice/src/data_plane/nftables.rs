@@ -56,7 +56,9 @@ fn watch_for_drift(port_id: u32, generation: &AtomicU32, inputs: Sender<Input>) 
     let listening = Drift::listen(&[port_id]);
     let listening = listening.map_err(anyhow::Error::new).and_then(|drift| {
         drift.check(generation.load(Ordering::Acquire), &inputs);
-        drift.report(Watched::Table(TABLE), inputs).context("start a thread")
+        drift
+            .report(Watched::Table(TABLE), inputs)
+            .context("start a thread")
     });
     if let Err(error) = listening {
         let error = format!("{error:#}");

@@ -15,7 +15,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "proxy-mode",
         value: Some("MODE"),
-        help: "Data plane: nftables (iptables, ipvs and ebpf are not built yet) [default: nftables; beside an API server with the values an iptables node had]",
+        help: "Data plane: nftables, iptables or ipvs (ebpf is not built yet) [default: nftables; beside an API server with the values an iptables node had]",
         fields: &["mode"],
         set: |c, v| text(&mut c.mode, v),
         ..BASE

@@ -7,6 +7,10 @@ use sluice_agent::status::{Status, SyncStatus};
 /// Lines shown of a long list; `-o json` has the rest.
 const SHOWN: usize = 20;
 
+/// Routing of loopback addresses from other hosts would reach what listens there alone.
+const LOCALHOST_NODE_PORTS: &str = "yes, guarded against other hosts (CVE-2020-8558); off by \
+                                    --iptables-localhost-nodeports=false";
+
 /// Names on the left, values in one column, then everything that is wrong.
 pub(super) fn of(status: &Status) -> String {
     let mut rows = Rows::default();
@@ -22,6 +26,13 @@ pub(super) fn of(status: &Status) -> String {
     rows.add("service ports", status.service_ports);
     rows.add("frontends", status.frontends);
     rows.add("endpoints", status.endpoints);
+    if !status.rules.is_empty() {
+        let rules: Vec<String> = status.rules.iter().map(ToString::to_string).collect();
+        rows.add("rule counts", rules.join(", "));
+    }
+    if status.localhost_node_ports {
+        rows.add("NodePorts on 127.0.0.1", LOCALHOST_NODE_PORTS);
+    }
     let last = status.last_sync.as_ref().map(last_sync);
     rows.add("last sync", last.unwrap_or_else(|| "none yet".to_owned()));
     let (syncs, failures) = (status.syncs, status.failures);
@@ -108,7 +119,9 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use sluice_agent::status::{IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus};
+    use sluice_agent::status::{
+        IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus,
+    };
 
     use super::*;
 
@@ -126,6 +139,13 @@ mod tests {
             service_ports: 4,
             frontends: 9,
             endpoints: 12,
+            rules: vec![RulesStatus {
+                family: "IPv4".to_owned(),
+                table: "nat".to_owned(),
+                total: 34,
+                last: 2,
+            }],
+            localhost_node_ports: true,
             last_sync: Some(SyncStatus {
                 when: "2026-11-21T12:00:00.123Z".to_owned(),
                 added: 2,
@@ -156,18 +176,20 @@ mod tests {
             }],
         };
         let expected = "\
-node               node-a
-mode               nftables
-agent              sluice 0.1.0, pid 7, up 1h2m
-rules              up to date, except for what the kernel refuses
-services           3
-service ports      4
-frontends          9
-endpoints          12
-last sync          2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 deleted in 2.1 ms
-syncs              5, 1 failed
-repairs            2
-conntrack deleted  6
+node                    node-a
+mode                    nftables
+agent                   sluice 0.1.0, pid 7, up 1h2m
+rules                   up to date, except for what the kernel refuses
+services                3
+service ports           4
+frontends               9
+endpoints               12
+rule counts             IPv4 nat 34
+NodePorts on 127.0.0.1  yes, guarded against other hosts (CVE-2020-8558); off by --iptables-localhost-nodeports=false
+last sync               2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 deleted in 2.1 ms
+syncs                   5, 1 failed
+repairs                 2
+conntrack deleted       6
 
 protections that are off (1)
   anybody may (--refuse)
