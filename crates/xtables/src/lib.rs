@@ -13,3 +13,4 @@ pub mod random;
 pub mod rule;
 pub mod script;
 pub mod text;
+pub mod trace;

@@ -44,6 +44,15 @@ impl Script {
         }
     }
 
+    /// What follows is a step of its own in the same table: what comes before is committed. Both
+    /// kinds of kernel tables have their price for it: see the crate's README.
+    pub fn cut(&mut self) {
+        if let Some(table) = self.table {
+            self.commit();
+            self.table(table);
+        }
+    }
+
     /// Whose the following lines are: a number that the caller understands.
     pub fn about(&mut self, owner: Option<usize>) {
         self.owner = owner;
@@ -154,6 +163,7 @@ mod tests {
         let mut script = Script::new();
         assert!(script.is_empty());
         script.table(Table::Filter);
+        script.cut();
         script.about(Some(7));
         script.declare(&a);
         script.declare(&b);
@@ -164,18 +174,18 @@ mod tests {
         script.about(Some(9));
         script.delete(&a, &rule);
         script.remove(&b);
-        assert_eq!(script.len(), 9);
+        assert_eq!(script.len(), 11);
         let finished = script.finish();
-        let text = "*filter\n:A - [0:0]\n:B - [0:0]\n-A A -m comment --comment \"c d\" -j B\nCOMMIT\n\
+        let text = "*filter\nCOMMIT\n*filter\n:A - [0:0]\n:B - [0:0]\n-A A -m comment --comment \"c d\" -j B\nCOMMIT\n\
                     *nat\n-I A\n-D A -m comment --comment \"c d\" -j B\n-X B\nCOMMIT\n";
         assert_eq!(finished.text(), text);
-        let owners: Vec<_> = (0..=12).map(|it| finished.owner(it)).collect();
+        let owners: Vec<_> = (2..=14).map(|it| finished.owner(it)).collect();
         let (none, seven, nine) = (None, Some(7), Some(9));
         let expected = [
             none, none, seven, seven, seven, none, none, none, nine, nine, none, none, none,
         ];
         assert_eq!(owners, expected);
-        assert_eq!(finished.line(9), Some("-X B"));
+        assert_eq!(finished.line(11), Some("-X B"));
         assert_eq!(finished.line(0), None);
     }
 }
