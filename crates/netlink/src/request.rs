@@ -18,7 +18,7 @@ pub enum RequestError {
         object: String,
     },
     /// The kernel refused.
-    #[error("{operation} {object}: {}{}", errno.desc(), message.as_deref().map(|it| format!(" ({it})")).unwrap_or_default())]
+    #[error("{operation} {object}: {}", reason(*errno, message.as_deref()))]
     Refused {
         /// What was attempted.
         operation: &'static str,
@@ -39,6 +39,14 @@ pub enum RequestError {
         /// The socket's reason.
         source: SocketError,
     },
+}
+
+fn reason(errno: Errno, message: Option<&str>) -> String {
+    match message {
+        None => errno.desc().to_owned(),
+        Some(words) if errno == Errno::UnknownErrno => words.to_owned(),
+        Some(words) => format!("{} ({words})", errno.desc()),
+    }
 }
 
 impl RequestError {

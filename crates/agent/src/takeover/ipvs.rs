@@ -219,6 +219,7 @@ impl Owned {
             ip: Some(server.ip),
             port: Some(server.port),
             protocol: Some(server.protocol),
+            ..Member::default()
         };
         self.addresses.contains(&server.ip)
             || self.frontends.contains(&member)
@@ -344,6 +345,7 @@ TCP bad line
                 ip: Some("203.0.113.5".parse().unwrap()),
                 port: Some(80),
                 protocol: Some(6),
+                ..Member::default()
             }]),
             node_ports: BTreeSet::from([(6, 30080)]),
         };

@@ -6,6 +6,7 @@ mod commit;
 mod conntrack;
 mod elements;
 mod expr;
+mod ipsets;
 mod links;
 mod monitor;
 mod netns;

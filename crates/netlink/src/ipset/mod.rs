@@ -1,0 +1,15 @@
+//! Sets of `ipset`: made, filled, listed, removed.
+//!
+//! Numbers and layouts are those of `linux/netfilter/ipset/ip_set.h`.
+
+mod connection;
+mod member;
+mod reason;
+mod set;
+mod uapi;
+
+pub use connection::Sets;
+pub use member::{Change, Mark, Member};
+pub(crate) use reason::reason;
+pub use set::{Fields, HASH_SIZE, Header, Kind, MAX_ELEMENTS, Set};
+pub(crate) use uapi::SUBSYSTEM;
