@@ -65,7 +65,8 @@ pub enum Watched {
     Table(&'static str),
     /// Chains of ours in the tables of iptables-nft, and what leads to them.
     Chains {
-        /// Whether the socket with this port id is one of our own programs'.
+        /// Whether a write of ours made the generation: programs write for us, so port ids tell
+        /// nothing.
         is_ours: Box<dyn Fn(u32) -> bool + Send>,
     },
 }
@@ -75,7 +76,7 @@ impl Watched {
         let table = change.table.as_deref().unwrap_or_default();
         match self {
             Self::Table(ours) => table == *ours && !is_expiry(change),
-            Self::Chains { is_ours } => {
+            Self::Chains { .. } => {
                 let is_touched = match (change.kind, change.chain.as_deref()) {
                     (ChangeKind::DelTable, _) => true,
                     (_, Some(chain)) if is_chain(chain) => true,
@@ -83,8 +84,16 @@ impl Watched {
                     (ChangeKind::DelRule, Some(chain)) => BUILTIN_CHAINS.contains(&chain),
                     _ => false,
                 };
-                is_touched && IPTABLES_TABLES.contains(&table) && !is_ours(change.port_id)
+                is_touched && IPTABLES_TABLES.contains(&table)
             }
+        }
+    }
+
+    fn is_ours(&self, generation: u32) -> bool {
+        match self {
+            // The kernel drops what our own port ids do.
+            Self::Table(_) => false,
+            Self::Chains { is_ours } => is_ours(generation),
         }
     }
 }
@@ -140,7 +149,10 @@ impl Foreign {
             }
             Notice::Generation { generation, .. } => {
                 let touched = std::mem::take(&mut self.touched);
-                describe(&touched, &generation)
+                match self.watched.is_ours(generation.id) {
+                    true => None,
+                    false => describe(&touched, &generation),
+                }
             }
             Notice::Lost => {
                 self.touched.clear();
@@ -196,9 +208,13 @@ mod tests {
     }
 
     fn end() -> Notice {
+        end_of(7)
+    }
+
+    fn end_of(id: u32) -> Notice {
         Notice::Generation {
             generation: Generation {
-                id: 7,
+                id,
                 process_id: 4711,
                 process_name: "nft".to_owned(),
             },
@@ -238,34 +254,39 @@ mod tests {
 
     #[test]
     fn of_the_tables_of_iptables_only_our_chains_and_the_way_to_them_count() {
-        let own = 99;
+        let (ours, others) = (99, 7);
         let mut foreign = Foreign::new(Watched::Chains {
-            is_ours: Box::new(move |it| it == own),
+            is_ours: Box::new(move |it| it == ours),
         });
-        let mut hear = |kind, table: &str, chain: Option<&str>, port_id| {
+        let mut hear = |kind, table: &str, chain: Option<&str>, id| {
             foreign.hear(Notice::Change(Change {
                 kind,
                 family: 2,
                 table: Some(table.to_owned()),
                 chain: chain.map(str::to_owned),
-                port_id,
+                port_id: 4711,
             }));
-            foreign.hear(end()).is_some()
+            foreign.hear(end_of(id)).is_some()
         };
         let services = Some("KUBE-SERVICES");
-        assert!(hear(ChangeKind::DelTable, "nat", None, 1));
-        assert!(hear(ChangeKind::DelRule, "nat", services, 1));
-        assert!(hear(ChangeKind::NewRule, "filter", services, 1));
-        assert!(hear(ChangeKind::DelRule, "nat", Some("PREROUTING"), 1));
-        assert!(!hear(ChangeKind::DelRule, "nat", services, own));
-        assert!(!hear(ChangeKind::NewRule, "nat", Some("PREROUTING"), 1));
+        assert!(hear(ChangeKind::DelTable, "nat", None, others));
+        assert!(hear(ChangeKind::DelRule, "nat", services, others));
+        assert!(hear(ChangeKind::NewRule, "filter", services, others));
+        assert!(hear(ChangeKind::DelRule, "nat", Some("PREROUTING"), others));
+        assert!(!hear(ChangeKind::DelRule, "nat", services, ours));
+        assert!(!hear(
+            ChangeKind::NewRule,
+            "nat",
+            Some("PREROUTING"),
+            others
+        ));
         assert!(!hear(
             ChangeKind::DelRule,
             "nat",
             Some("CNI-HOSTPORT-DNAT"),
             1
         ));
-        assert!(!hear(ChangeKind::DelChain, "raw", services, 1));
+        assert!(!hear(ChangeKind::DelChain, "raw", services, others));
     }
 
     #[test]

@@ -189,7 +189,7 @@ fn run(ours: Ours) {
     let removal = remove_kube_proxy(ours);
     if !removal.removed.is_empty() {
         let removed = removal.removed.join(", ");
-        info!(removed, "removed what kube-proxy left");
+        info!(removed, "removed what an earlier proxy left");
     }
     removal.notes.iter().for_each(|it| warn!("{it}"));
     for error in &removal.errors {
@@ -219,7 +219,7 @@ fn drain() {
         if start.elapsed() >= DRAIN_LIMIT {
             warn!(
                 connections = open,
-                "connections through kube-proxy's virtual servers still open: cutting them"
+                "connections through virtual servers of an earlier proxy still open: cutting them"
             );
             return;
         }
@@ -227,7 +227,7 @@ fn drain() {
             info!(
                 connections = open,
                 limit_seconds = DRAIN_LIMIT.as_secs(),
-                "connections through kube-proxy's virtual servers: waiting for their end"
+                "connections through virtual servers of an earlier proxy: waiting for their end"
             );
             said = true;
         }

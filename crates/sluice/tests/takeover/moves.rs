@@ -20,7 +20,7 @@ fn move_in(mode: Mode, flavour: &str) {
     let mut sessions = world.sessions();
     let hammers = world.hammers();
     world.start();
-    world.until_logged("removed what kube-proxy left");
+    world.until_logged("removed what an earlier proxy left");
     assert!(!world.has_kube_proxy(mode), "{}", world.log());
     sessions.iter_mut().for_each(|it| it.ping().unwrap());
     more(&hammers, 50);
@@ -97,7 +97,7 @@ fn a_kube_proxy_that_goes_on_is_told_and_not_fought() {
     let mut world = World::new();
     world.install(NFT);
     world.start();
-    world.until_logged("removed what kube-proxy left");
+    world.until_logged("removed what an earlier proxy left");
     world.install(NFT);
     world.until_logged("kube-proxy seems to be still running");
     assert!(world.has_kube_proxy(NFT));

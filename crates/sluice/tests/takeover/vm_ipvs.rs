@@ -35,9 +35,9 @@ fn start_drains(world: &mut World, neighbours: &str) {
     assert!(world.has_ipvs());
     drop(four);
     six.ping().unwrap();
-    assert!(!world.log().contains("removed what kube-proxy left"));
+    assert!(!world.log().contains("removed what an earlier proxy left"));
     drop(six);
-    world.answers_until_logged("removed what kube-proxy left");
+    world.answers_until_logged("removed what an earlier proxy left");
     let log = world.log();
     assert!(
         log.contains("4 virtual servers, interface kube-ipvs0"),
