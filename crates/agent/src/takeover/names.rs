@@ -42,6 +42,9 @@ const HASHED: [&str; 5] = [
     "KUBE-SEP-",
 ];
 
+/// How chains and sets begin that our own iptables and ipvs modes have beside kube-proxy's.
+pub(super) const OURS: &str = "SLUICE-";
+
 /// Characters of base32 in such a name. Other programs have chains that begin alike.
 const HASH: usize = 16;
 
@@ -81,22 +84,22 @@ pub(super) enum Members {
     Other,
 }
 
-/// Whether a chain of iptables is kube-proxy's.
+/// Whether a chain of iptables is kube-proxy's, or of our own iptables and ipvs modes.
 pub(crate) fn is_chain(name: &str) -> bool {
     let is_hash =
         |it: &str| it.len() == HASH && it.bytes().all(|it| matches!(it, b'A'..=b'Z' | b'2'..=b'7'));
     let is_hashed = |prefix: &&str| name.strip_prefix(prefix).is_some_and(is_hash);
-    CHAINS.contains(&name) || HASHED.iter().any(is_hashed)
+    name.starts_with(OURS) || CHAINS.contains(&name) || HASHED.iter().any(is_hashed)
 }
 
-/// Whether an ipset is kube-proxy's.
+/// Whether an ipset is kube-proxy's, or of our own ipvs mode.
 pub(super) fn is_set(name: &str) -> bool {
-    SETS.contains(&&*v4_name(name))
+    name.starts_with(OURS) || v4_name(name).is_some()
 }
 
 /// What an ipset of kube-proxy says about virtual servers.
 pub(super) fn members(set: &str) -> Members {
-    match &*v4_name(set) {
+    match v4_name(set).unwrap_or_default() {
         "KUBE-NODE-PORT-TCP" => Members::NodePorts(TCP),
         "KUBE-NODE-PORT-UDP" => Members::NodePorts(UDP),
         "KUBE-CLUSTER-IP"
@@ -107,11 +110,16 @@ pub(super) fn members(set: &str) -> Members {
     }
 }
 
-fn v4_name(name: &str) -> String {
-    match name.strip_prefix("KUBE-6-") {
-        Some(rest) => format!("KUBE-{rest}"),
-        None => name.to_owned(),
-    }
+/// What the set is called in IPv4. kube-proxy cuts the longer names of IPv6 to what ipset takes
+/// (`IPSET_MAXNAMELEN`).
+fn v4_name(name: &str) -> Option<&'static str> {
+    const LONGEST: usize = 31;
+    let is_it = |v4: &&&str| {
+        let mut v6 = v4.replacen("KUBE-", "KUBE-6-", 1);
+        v6.truncate(LONGEST);
+        name == **v4 || name == v6
+    };
+    SETS.iter().find(is_it).copied()
 }
 
 #[cfg(test)]
@@ -156,6 +164,9 @@ mod tests {
             ("KUBE-NODE-PORT-TCP", Members::NodePorts(6)),
             ("KUBE-6-NODE-PORT-UDP", Members::NodePorts(17)),
             ("KUBE-LOOP-BACK", Members::Other),
+            ("KUBE-6-LOAD-BALANCER-SOURCE-CID", Members::Other),
+            ("KUBE-6-NODE-PORT-LOCAL-SCTP-HAS", Members::Other),
+            ("SLUICE-NEAR", Members::Other),
         ] {
             assert!(is_set(set), "{set}");
             assert_eq!(members(set), wanted, "{set}");

@@ -10,7 +10,7 @@ use sluice_agent::drift::{Drift, Watched};
 use sluice_agent::metrics::Metrics;
 use sluice_agent::takeover::Ours;
 use sluice_nftables::{Nftables, TABLE};
-use tracing::warn;
+use tracing::{debug, info, warn};
 
 use super::DataPlane;
 use crate::cli::ProxyArgs;
@@ -48,6 +48,20 @@ impl DataPlane for NftablesPlane {
 
     fn into_backend(self) -> Nftables {
         self.0
+    }
+}
+
+/// Removes the tables that this mode left, when another one has taken over.
+pub(super) fn remove_tables() {
+    let removed = Nftables::open().and_then(|mut it| it.cleanup());
+    match removed {
+        Ok(removed) if removed.is_empty() => {}
+        Ok(removed) => {
+            let removed = removed.join(", ");
+            info!(removed, "removed what the nftables mode left");
+        }
+        // Without nf_tables there are no tables.
+        Err(error) => debug!(%error, "tables of the nftables mode"),
     }
 }
 
