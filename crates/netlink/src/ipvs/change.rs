@@ -28,7 +28,9 @@ pub enum Change {
     /// connections are dropped.
     DeleteVirtual(Key),
     /// Adds a real server to a virtual one. `EEXIST` when it has it, `ESRCH` when there is no such
-    /// virtual server. One that was deleted not long ago gets its connections back.
+    /// virtual server, `EINVAL` when the address is none of a host, or when the network namespace
+    /// has no IPv4 address at all, `ERANGE` when a threshold or the weight is. One that was deleted
+    /// not long ago gets its connections back.
     AddReal(Key, Real),
     /// Replaces all of a real server but its address. `ENOENT` when the virtual server does not
     /// have it, `ESRCH` when there is no such virtual server.

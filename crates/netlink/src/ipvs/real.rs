@@ -59,7 +59,8 @@ pub struct Real {
     pub address: SocketAddr,
     /// How packets reach it.
     pub forwarding: Forwarding,
-    /// Its share of new connections, at most 65535; 0 gets none and keeps those that it has.
+    /// Its share of new connections, below 2³¹ (`ipvsadm` takes 65535); 0 gets none and keeps those
+    /// that it has.
     pub weight: u32,
     /// With so many connections it gets no more; 0 is no limit.
     pub upper_threshold: u32,

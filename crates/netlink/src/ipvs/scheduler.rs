@@ -1,7 +1,7 @@
 //! Schedulers: which real server a new connection goes to.
 
 /// The schedulers of Linux (`net/netfilter/ipvs/Kconfig`, 6.12). `mh` is there since 4.18, `twos`
-/// since 6.1. A kernel has those that it was built with, as modules for the most part.
+/// since 5.12. A kernel has those that it was built with, as modules for the most part.
 pub const SCHEDULERS: [&str; 14] = [
     "rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq", "twos",
 ];

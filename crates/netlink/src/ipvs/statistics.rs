@@ -7,7 +7,8 @@ use super::uapi::{
     IPVS_STATS_ATTR_OUTBYTES, IPVS_STATS_ATTR_OUTPKTS,
 };
 
-/// What went through a virtual server, or to a real one, since it was made.
+/// What went through a virtual server, or to a real one, since it was made. The kernel adds it up
+/// every two seconds (`ip_vs_est.c`): what is newer is missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Connections that were scheduled.

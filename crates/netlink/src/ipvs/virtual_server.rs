@@ -130,7 +130,9 @@ impl VirtualState {
 #[cfg(test)]
 mod tests {
     use super::super::key::VirtualServer;
+    use super::super::real::RealState;
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn virtual_servers_read_back() {
@@ -158,6 +160,15 @@ mod tests {
             let state = VirtualState::decode(&service.unwrap()).unwrap();
             assert_eq!(state.server, server);
             assert_eq!(state.statistics, Statistics::default());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_on_random_bytes(bytes in prop::collection::vec(0_u8..14, 0..120)) {
+            let attr = Attr { kind: 1, value: &bytes };
+            let _ = VirtualState::decode(&attr);
+            let _ = RealState::decode(&attr, IpFamily::V4);
         }
     }
 

@@ -186,6 +186,7 @@ fn unless(expected: Errno, result: Result<(), RequestError>) -> Result<bool, Req
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_link_is_read() {
@@ -210,6 +211,14 @@ mod tests {
         };
         assert_eq!(Link::decode(&message(RTM_NEWLINK)), Some(link));
         assert_eq!(Link::decode(&message(RTM_DELLINK)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics_on_random_messages(body in prop::collection::vec(0_u8..24, 0..60)) {
+            let message = Message { kind: RTM_NEWLINK, flags: 0, sequence: 0, port: 0, body: &body };
+            let _ = Link::decode(&message);
+        }
     }
 
     #[test]

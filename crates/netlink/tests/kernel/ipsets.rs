@@ -224,6 +224,30 @@ fn marks_are_kept_and_changed() {
     });
 }
 
+/// Two halves stand for everything.
+#[test]
+fn a_network_of_length_zero_is_refused() {
+    netns::run(|| {
+        let mut sets = Sets::open().unwrap();
+        for (fields, prefix, second_prefix) in [
+            (Fields::Net, Some(0), None),
+            (Fields::IpPortNet, None, Some(0)),
+        ] {
+            sets.create("s", &hash(fields, IpFamily::V4)).unwrap();
+            let member = Member {
+                prefix,
+                second_prefix,
+                ..member(fields, "10.0.0.1", "0.0.0.0")
+            };
+            let refused = sets.apply("s", &[Change::Add(member)]).unwrap();
+            let error = refused[0].error.to_string();
+            let wanted = ": the prefix length is out of range";
+            assert!(error.ends_with(wanted), "{error}");
+            sets.destroy("s").unwrap();
+        }
+    });
+}
+
 /// Many datagrams of members, and a hash that grows meanwhile.
 #[test]
 fn a_set_is_filled_to_the_last_member_it_takes() {

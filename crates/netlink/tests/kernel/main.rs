@@ -14,3 +14,4 @@ mod nft;
 mod objects;
 mod rtnetlink;
 mod strangers;
+mod vm_ipvs;
