@@ -33,6 +33,7 @@ pub mod conntrack;
 mod family;
 pub mod ipset;
 pub mod ipvs;
+pub mod legacy_tables;
 pub mod message;
 pub mod nftables;
 mod request;

@@ -1,4 +1,4 @@
-//! The two socket options that `nix` has no safe call for.
+//! The socket options that `nix` has no safe call for.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -54,6 +54,52 @@ fn set<T>(
     };
     if result == 0 {
         Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// `struct ipt_getinfo` (`linux/netfilter_ipv4/ip_tables.h`), which `struct ip6t_getinfo` equals.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TableInfo {
+    /// The table, ended by a zero.
+    pub(crate) name: [u8; 32],
+    valid_hooks: u32,
+    hook_entry: [u32; 5],
+    underflow: [u32; 5],
+    /// Rules, with the ends of chains.
+    pub(crate) entries: u32,
+    /// Bytes of all of them.
+    pub(crate) size: u32,
+}
+
+/// `IPT_SO_GET_INFO` and `IP6T_SO_GET_INFO`.
+const GET_INFO: libc::c_int = 64;
+
+/// Asks for a table of the name in `info`.
+pub(crate) fn table_info(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    mut info: TableInfo,
+) -> io::Result<TableInfo> {
+    let mut length = libc::socklen_t::try_from(size_of::<TableInfo>())
+        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    #[expect(
+        unsafe_code,
+        reason = "nix offers no such option; the kernel writes at most `length` bytes of plain numbers"
+    )]
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            GET_INFO,
+            std::ptr::from_mut(&mut info).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 {
+        Ok(info)
     } else {
         Err(io::Error::last_os_error())
     }
