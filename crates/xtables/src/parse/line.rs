@@ -179,11 +179,21 @@ impl<'a> Reader<'a, '_> {
     fn module(&mut self) -> Option<()> {
         match &*self.words.next()? {
             "recent" => self.recent = Some(Recent::default()),
-            "comment" | "tcp" | "udp" | "sctp" | "mark" | "addrtype" | "conntrack"
-            | "statistic" | "set" | "ipvs" => {}
+            "tcp" | "udp" | "sctp" => self.move_protocol(),
+            "comment" | "mark" | "addrtype" | "conntrack" | "statistic" | "set" | "ipvs" => {}
             _ => return None,
         }
         Some(())
+    }
+
+    /// The protocol stands where its own match does: `iptables-nft` deletes a rule only when its
+    /// extensions are named in the order in which it keeps them, and the protocol is none.
+    fn move_protocol(&mut self) {
+        let is_protocol = |it: &Match| matches!(it, Match::Protocol(_));
+        if let Some(index) = self.matches.iter().position(is_protocol) {
+            let protocol = self.matches.remove(index);
+            self.matches.push(protocol);
+        }
     }
 
     /// Whether `option` belongs to the open `-m recent`.

@@ -97,6 +97,13 @@ fn what_the_kernel_cannot_tell_apart_is_equal() {
 }
 
 #[test]
+fn extensions_keep_the_order_in_which_a_deletion_names_them() {
+    let saved = "-d 10.0.0.1/32 -p tcp -m comment --comment x -m tcp --dport 80 -j A";
+    let written = "-d 10.0.0.1 -m comment --comment x -m tcp -p tcp --dport 80 -j A";
+    assert_eq!(parse_rule(saved).to_string(), written);
+}
+
+#[test]
 fn rules_of_others_are_kept_as_they_are() {
     for text in [
         "-o eth0 -j MASQUERADE",
