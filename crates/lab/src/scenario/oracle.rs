@@ -14,7 +14,7 @@ use super::{Expect, Scenario, Seen, Step};
 /// # Panics
 /// At the first check that does not, with all there is to know about it.
 pub fn consult(scenario: &Scenario) {
-    let mut proxy = Proxy::new(scenario.settings.clone());
+    let mut proxy = Proxy::new(scenario.settings.clone(), world::home_addresses(scenario));
     let host = world::home_addresses(scenario);
     let mut asked = Vec::new();
     for (number, step) in (1..).zip(&scenario.steps) {

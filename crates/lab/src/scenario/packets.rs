@@ -34,7 +34,7 @@ pub fn run<B: Backend>(scenario: &Scenario, make: impl Fn(&Settings) -> B + Send
         let mut run = Run {
             scenario,
             asker: Asker::new(lab, world::home_addresses(scenario)),
-            proxy: Proxy::new(scenario.settings.clone()),
+            proxy: Proxy::new(scenario.settings.clone(), world::home_addresses(scenario)),
             reconciler: Reconciler::new(make(&scenario.settings)),
             make: &make,
             sessions: Vec::new(),

@@ -1,8 +1,9 @@
 //! The proxy of a scenario without its data plane: manifests in, plan out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use sluice_core::model::{Event, Object, ObjectKey};
+use sluice_core::model::{Event, LocalAddresses, Object, ObjectKey};
 use sluice_core::plan::{Changes, Plan, Planner};
 use sluice_core::settings::Settings;
 
@@ -13,9 +14,15 @@ pub(super) struct Proxy {
 }
 
 impl Proxy {
-    pub(super) fn new(settings: Settings) -> Self {
+    /// `machine`: the addresses that the agent would find.
+    pub(super) fn new(settings: Settings, machine: BTreeSet<IpAddr>) -> Self {
+        let mut planner = Planner::new(settings);
+        planner.absorb(Event::LocalAddresses(LocalAddresses {
+            all: machine,
+            default_route: Vec::new(),
+        }));
         Self {
-            planner: Planner::new(settings),
+            planner,
             objects: BTreeMap::new(),
         }
     }

@@ -68,6 +68,14 @@ pub(super) fn build(scenario: &Scenario) -> Result<Cluster, LabError> {
         routes.push(format!("route replace default via {router} dev eth0"));
     }
     routes.apply(home.netns())?;
+    // Answers come back the way the questions went: a node that drops what it saw no beginning of
+    // would cut them off.
+    let router = cluster.client(ROUTER);
+    let mut routes = Batch::default();
+    for (client, home) in addresses(CLIENT).into_iter().zip(addresses(HOME)) {
+        routes.push(format!("route replace {client} via {home} dev eth0"));
+    }
+    routes.apply(router.netns())?;
     let rules = cluster
         .client(ROUTER)
         .netns()
