@@ -1,1 +1,30 @@
-//! The iptables data plane: kube-proxy's chains, written by iptables-restore.
+//! The iptables data plane, with the chains and names of kube-proxy.
+//!
+//! ```text
+//! PortPlan ─▶ render.rs ─▶ Key, Object ─▶ Delta ─▶ script.rs ─▶ iptables-restore ─▶ kernel
+//! NodePlan ─▶ layout.rs ─┘      │                  observe.rs ◀── iptables-save ◀───┘
+//!                               └─▶ text.rs   what iptables-restore loads
+//! ```
+//!
+//! # Invariants
+//!
+//! - A rule is written once, where it changes: what is equal stays, with its counters.
+//! - Names, comments and order are kube-proxy's, so a node of its goes on under us.
+//! - Rules and chains of others stay as they are, in the same tables and in the kernel's chains.
+//! - Chains begin with `KUBE-` where kube-proxy has them and with `SLUICE-` where it does not.
+
+mod backend;
+mod cleanup;
+mod layout;
+mod name;
+mod object;
+mod observe;
+mod render;
+mod script;
+pub mod text;
+mod watch;
+
+pub use backend::{Iptables, concerns, render_plan, render_port};
+pub use layout::Conntrack;
+pub use object::{Key, Object, Place};
+pub use watch::OwnWrites;

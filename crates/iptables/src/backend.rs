@@ -1,0 +1,292 @@
+//! The backend: pure rendering on one side, the host's programs on the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scale};
+use sluice_core::delta::Delta;
+use sluice_core::model::IpFamily;
+use sluice_core::plan::{NodePlan, Plan, PortPlan};
+use sluice_xtables::programs::{Programs, RestoreError, SaveError};
+use sluice_xtables::rule::Table;
+use sluice_xtables::script::Script;
+
+use crate::layout::Conntrack;
+use crate::name::{self, Kind};
+use crate::object::{Key, Object};
+use crate::script::{self, Lists};
+use crate::watch::{OwnWrites, Watch};
+use crate::{layout, observe, render};
+
+/// The iptables data plane of one network namespace.
+#[derive(Debug)]
+pub struct Iptables {
+    programs: Programs,
+    conntrack: Conntrack,
+    /// Those that the machine has.
+    families: Vec<IpFamily>,
+    /// Why there is no IPv6.
+    missing: Option<String>,
+    lists: Lists,
+    trouble: Trouble,
+    watch: Watch,
+}
+
+/// What did not work, until a full sync has done it another way.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// A rule that is there could not be deleted: common chains are written anew.
+    with_rules: bool,
+    /// Chains that cannot be deleted, because somebody else's rule leads there: they stay, empty.
+    with_chains: BTreeSet<Key>,
+}
+
+impl Iptables {
+    /// Works with these programs in the network namespace of the calling thread. Nothing is
+    /// written.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no iptables for IPv4, or does not let us use it.
+    pub fn open(programs: Programs, conntrack: Conntrack) -> Result<Self, BackendError> {
+        let mut families = vec![IpFamily::V4];
+        probe(&programs, IpFamily::V4).map_err(|error| failed("ask for iptables", error))?;
+        let mut missing = None;
+        match probe(&programs, IpFamily::V6) {
+            Ok(()) => families.push(IpFamily::V6),
+            Err(error) => missing = Some(error.to_string()),
+        }
+        Ok(Self {
+            watch: Watch::of(programs.variant())?,
+            programs,
+            conntrack,
+            families,
+            missing,
+            lists: Lists::new(),
+            trouble: Trouble::default(),
+        })
+    }
+
+    /// Why IPv6 is not served; `None` when it is.
+    pub fn without_ipv6(&self) -> Option<&str> {
+        self.missing.as_deref()
+    }
+
+    /// The programs in use.
+    pub fn programs(&self) -> &Programs {
+        &self.programs
+    }
+
+    /// The number that the namespace's ruleset has as long as nobody but us changed it since the
+    /// last [`observe`](Backend::observe), and zero when that is not known: always with legacy
+    /// iptables. While we write it is already that of our last commit.
+    pub fn generation(&self) -> Arc<AtomicU32> {
+        self.watch.generation()
+    }
+
+    /// Tells our own changes from those of others; nothing is known of legacy iptables.
+    pub fn own_writes(&self) -> OwnWrites {
+        self.watch.own_writes()
+    }
+
+    /// Removes every rule and chain of ours of both families; returns the tables that had any. The
+    /// rule against packets to loopback stays while a kubelet is here, who has the same.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked or refused.
+    pub fn cleanup(&mut self) -> Result<Vec<String>, BackendError> {
+        let mut removed = Vec::new();
+        for family in self.families.clone() {
+            let ruleset = self.programs.save(family);
+            let ruleset = ruleset.map_err(|error| failed("list rules", error))?;
+            let script = crate::cleanup::script(family, &ruleset);
+            if script.is_empty() {
+                continue;
+            }
+            removed.extend(crate::cleanup::tables(family, &ruleset));
+            let result = self.programs.restore(family, &script.finish());
+            result.map_err(|error| failed("delete rules", error))?;
+        }
+        Ok(removed)
+    }
+
+    fn save(&self, family: IpFamily) -> Result<sluice_xtables::parse::Ruleset, BackendError> {
+        let ruleset = self.programs.save(family);
+        ruleset.map_err(|error: SaveError| failed("list rules", error))
+    }
+
+    /// Repairs what the last apply could not do in its usual way.
+    fn work_around(&mut self, observed: &mut BTreeMap<Key, Object>) {
+        if std::mem::take(&mut self.trouble.with_rules) {
+            observed.retain(|key, _| {
+                let place = key.place();
+                let kind = name::kind(place.table, place.chain.as_str());
+                kind != Some(Kind::Common)
+            });
+        }
+        let is_empty = |object: &Object| matches!(object, Object::Rules(it) if it.is_empty());
+        let stuck = &self.trouble.with_chains;
+        observed.retain(|key, object| !(stuck.contains(key) && is_empty(object)));
+    }
+
+    /// Turns an error of the `part`th script into what it means for the delta.
+    fn refused(
+        &mut self,
+        delta: &Delta<Key, Object>,
+        error: RestoreError,
+        script: &sluice_xtables::script::Finished,
+        part: usize,
+    ) -> ApplyError<Key> {
+        let RestoreError::Refused {
+            line,
+            owner,
+            text,
+            reason,
+            ..
+        } = &error
+        else {
+            return failed("write rules", error).into();
+        };
+        let key = owner.and_then(|it| script::key(delta, it));
+        match (key, text.split(' ').next()) {
+            (Some(_), Some("-D")) => self.trouble.with_rules = true,
+            (Some(key), Some("-X")) => {
+                self.trouble.with_chains.insert(key.clone());
+            }
+            (Some(key), _) if part == 0 && is_in_first_table(script, *line) => {
+                return ApplyError::Refused(vec![RefusedObject {
+                    key: key.clone(),
+                    reason: reason.clone(),
+                }]);
+            }
+            _ => {}
+        }
+        failed("write rules", error).into()
+    }
+}
+
+/// Whether nothing is committed before this line.
+fn is_in_first_table(script: &sluice_xtables::script::Finished, line: usize) -> bool {
+    let before = script.text().lines().take(line.saturating_sub(1));
+    !before.into_iter().any(|it| it == "COMMIT")
+}
+
+/// Asks for the tables of a family without changing them.
+fn probe(programs: &Programs, family: IpFamily) -> Result<(), RestoreError> {
+    let mut script = Script::new();
+    for table in [Table::Filter, Table::Nat] {
+        script.table(table);
+    }
+    programs.restore(family, &script.finish())
+}
+
+fn failed(operation: &str, error: impl std::error::Error + Send + Sync + 'static) -> BackendError {
+    BackendError {
+        operation: operation.into(),
+        reason: error.to_string(),
+        source: Some(Box::new(error)),
+    }
+}
+
+/// The objects of one service port, as a first sync would write them. Pure.
+pub fn render_port(node: &NodePlan, port: &PortPlan) -> Vec<(Key, Object)> {
+    render::port(node, port)
+}
+
+/// Every object of a plan, as a first sync would write it, in kube-proxy's order. Pure.
+pub fn render_plan(plan: &Plan, conntrack: Conntrack) -> Vec<(Key, Object)> {
+    let standing = layout::standing(&plan.node, &IpFamily::ALL, conntrack);
+    let ports = plan.ports.values();
+    let ports = ports.flat_map(|it| render::port(&plan.node, it));
+    let mut seen = BTreeSet::new();
+    let all = standing.into_iter().chain(ports);
+    all.filter(|(key, _)| !Iptables::is_shared(key) || seen.insert(key.clone()))
+        .collect()
+}
+
+impl Backend for Iptables {
+    type Key = Key;
+    type Object = Object;
+    type Placement = ();
+
+    /// Never: what is written does not depend on it. kube-proxy drops comments from 1,000
+    /// endpoints on.
+    const LARGE: usize = usize::MAX;
+    const NODE_SHAPES_PORTS: bool = true;
+
+    fn is_shared(key: &Key) -> bool {
+        let place = key.place();
+        match (place.table, place.chain.as_str()) {
+            // All ports of a Service have its one health check port.
+            (Table::Filter, name::NODE_PORTS) => matches!(key, Key::Rule(..)),
+            (Table::Filter, name::CLUSTER_IPS) => matches!(key, Key::Rule(..)),
+            (Table::Filter, _) if name::is_of_prefix(&place.chain) => {
+                matches!(key, Key::Common(_))
+            }
+            _ => false,
+        }
+    }
+
+    fn standing(&self, node: &NodePlan, _scale: Scale) -> Objects<Self> {
+        layout::standing(node, &self.families, self.conntrack)
+    }
+
+    fn place(&self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
+
+    fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<Key, Object>) {}
+
+    fn render(&self, node: &NodePlan, port: &PortPlan, _placement: &()) -> Objects<Self> {
+        match self.families.contains(&port.key.family) {
+            true => render::port(node, port),
+            false => Vec::new(),
+        }
+    }
+
+    fn is_undisturbed(&mut self) -> bool {
+        self.watch.is_undisturbed()
+    }
+
+    fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
+        // Before listing, so that a change in between shows.
+        self.watch.begin()?;
+        let mut observed = BTreeMap::new();
+        for family in self.families.clone() {
+            observe::objects(family, self.save(family)?, &mut observed);
+        }
+        self.watch.listed();
+        self.work_around(&mut observed);
+        let lists = observed.iter().filter_map(|(key, object)| match object {
+            Object::Rules(rules) if matches!(key, Key::Tail(_) | Key::Jumps(_)) => {
+                Some((key.clone(), rules.clone()))
+            }
+            _ => None,
+        });
+        self.lists = lists.collect();
+        Ok(observed)
+    }
+
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
+        let scripts = script::scripts(delta, &self.lists, &self.trouble.with_chains);
+        for (part, (family, script)) in scripts.into_iter().enumerate() {
+            self.watch.expect(&script)?;
+            let result = self.programs.restore(family, &script);
+            self.watch.written();
+            result.map_err(|error| self.refused(delta, error, &script, part))?;
+        }
+        script::remember(delta, &mut self.lists);
+        Ok(())
+    }
+
+    fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+        self.watch.upkeep()
+    }
+}
+
+/// Whether a chain is ours, or one of the kernel's that leads to ours: a change of it by somebody
+/// else is worth a look.
+pub fn concerns(table: Table, chain: &str) -> bool {
+    name::kind(table, chain).is_some()
+}

@@ -1,0 +1,75 @@
+//! What the ruleset is made of: whole chains, and single rules in chains that many share.
+//!
+//! Whatever one owner writes alone is one object with all its rules. A chain to which every Service
+//! adds something is a [`Key::Common`] with a [`Key::Rule`] for each rule, so that a change writes
+//! what changed, and the counters of everything else go on.
+
+use std::fmt;
+
+use sluice_core::model::IpFamily;
+use sluice_xtables::rule::{ChainName, Rule, Table};
+
+/// A chain of one family's table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// iptables or ip6tables.
+    pub family: IpFamily,
+    /// The table.
+    pub table: Table,
+    /// The chain.
+    pub chain: ChainName,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.family, self.table, self.chain)
+    }
+}
+
+/// Identity of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// A chain that one owner writes, with its rules.
+    Chain(Place),
+    /// A chain that many owners add rules to: that it is there.
+    Common(Place),
+    /// A rule in a common chain. Two of them never contradict each other, so their order is free.
+    Rule(Place, Rule),
+    /// The rules with which a common chain ends.
+    Tail(Place),
+    /// Our rules in a chain of the kernel, in their order, before or between those of others.
+    Jumps(Place),
+}
+
+impl Key {
+    /// The chain that it is or is in.
+    pub fn place(&self) -> &Place {
+        match self {
+            Self::Chain(it)
+            | Self::Common(it)
+            | Self::Rule(it, _)
+            | Self::Tail(it)
+            | Self::Jumps(it) => it,
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chain(it) | Self::Common(it) => write!(f, "{it}"),
+            Self::Rule(it, rule) => write!(f, "{it}: {rule}"),
+            Self::Tail(it) => write!(f, "{it}: last rules"),
+            Self::Jumps(it) => write!(f, "{it}: jumps"),
+        }
+    }
+}
+
+/// What there is to know of an object beside its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// It is there: a common chain, a rule in one.
+    Present,
+    /// These rules in this order: a chain, a tail, jumps.
+    Rules(Vec<Rule>),
+}

@@ -1,0 +1,84 @@
+//! What of the kernel's rules is ours, as objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_core::model::IpFamily;
+use sluice_xtables::parse::Ruleset;
+use sluice_xtables::rule::{ChainName, Rule, Table};
+
+use crate::layout::{self, is_of_tail};
+use crate::name::{self, Kind, kind};
+use crate::object::{Key, Object, Place};
+
+/// The objects of one family's rules. A chain that we own and that is not in the shape in which we
+/// leave it is left out, so that it is written anew; of what is not ours, nothing is said.
+pub(crate) fn objects(family: IpFamily, ruleset: Ruleset, objects: &mut BTreeMap<Key, Object>) {
+    for ((table, chain), rules) in ruleset {
+        let Some(kind) = kind(table, chain.as_str()) else {
+            continue;
+        };
+        let place = Place {
+            family,
+            table,
+            chain,
+        };
+        match kind {
+            Kind::Whole => {
+                objects.insert(Key::Chain(place), Object::Rules(rules));
+            }
+            Kind::Common => common(place, &rules, objects),
+            Kind::Builtin => builtin(place, &rules, objects),
+            Kind::Firewall if family == IpFamily::V4 => firewall(place, &rules, objects),
+            Kind::Firewall => {}
+        }
+    }
+}
+
+/// A common chain that can be repaired rule by rule: ours alone, each once, the tail at the end.
+/// Any other is not reported, so it is emptied and filled again, in one transaction.
+fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
+    let is_of_tail = |rule: &Rule| is_of_tail(place.table, &place.chain, rule);
+    let tail = rules.iter().position(is_of_tail).unwrap_or(rules.len());
+    let (own, tail) = rules.split_at(tail);
+    let mut seen = BTreeSet::new();
+    let is_known = |rule: &Rule| matches!(rule, Rule::Known { .. });
+    let in_shape =
+        tail.iter().all(is_of_tail) && rules.iter().all(|it| is_known(it) && seen.insert(it));
+    if !in_shape {
+        return;
+    }
+    if !tail.is_empty() {
+        objects.insert(Key::Tail(place.clone()), Object::Rules(tail.to_vec()));
+    }
+    for rule in own {
+        objects.insert(Key::Rule(place.clone(), rule.clone()), Object::Present);
+    }
+    objects.insert(Key::Common(place), Object::Present);
+}
+
+/// Every rule of a chain of the kernel that leads to one of our chains.
+fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
+    let is_ours = |to: &ChainName| {
+        let kind = kind(place.table, to.as_str());
+        matches!(kind, Some(Kind::Whole | Kind::Common))
+    };
+    let own = rules.iter().filter(|it| it.jump().is_some_and(is_ours));
+    let own: Vec<Rule> = own.cloned().collect();
+    let jump = layout::to_firewall();
+    let filters = (place.family, place.table) == (IpFamily::V4, Table::Filter);
+    if filters && place.chain.as_str() != name::FORWARD && rules.contains(&jump) {
+        objects.insert(Key::Rule(place.clone(), jump), Object::Present);
+    }
+    if !own.is_empty() {
+        objects.insert(Key::Jumps(place), Object::Rules(own));
+    }
+}
+
+/// The kubelet's chain, in which we have one rule.
+fn firewall(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
+    let guard = layout::martian_guard();
+    if rules.contains(&guard) {
+        objects.insert(Key::Rule(place.clone(), guard), Object::Present);
+    }
+    objects.insert(Key::Common(place), Object::Present);
+}

@@ -1,0 +1,429 @@
+//! One service port: the chains of kube-proxy's `writeIptablesRules`, and the rules that lead there.
+//!
+//! ```text
+//! KUBE-SERVICES  ─▶ KUBE-SVC-x, KUBE-SVL-x             ClusterIP
+//!                ─▶ [KUBE-FW-x ─▶] KUBE-EXT-x          external addresses, source ranges
+//! KUBE-NODEPORTS ─▶ KUBE-EXT-x ─▶ KUBE-SVC-x, KUBE-SVL-x ─▶ KUBE-SEP-y ─▶ DNAT
+//! ```
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_core::plan::{
+    ClusterIpMasquerade, FamilyPlan, Frontend, LocalTraffic, NodePlan, PlannedFrontend, Pool,
+    PoolEndpoint, PortPlan, Role, Route, Scope, Verdict,
+};
+use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Table, Target};
+
+use crate::layout::node_port_destinations;
+use crate::name::{self, PortChains, chain};
+use crate::object::{Key, Object, Place};
+
+/// The objects that carry out the plan of one service port.
+pub(crate) fn port(node: &NodePlan, port: &PortPlan) -> Vec<(Key, Object)> {
+    let mut render = Render {
+        plan: node.family(port.key.family),
+        port,
+        label: port.key.name.to_string(),
+        chains: PortChains::of(&port.key.name),
+        objects: Vec::new(),
+    };
+    let mut frontends: Vec<&PlannedFrontend> = port.frontends.iter().collect();
+    // kube-proxy's order of roles. The sort keeps that of the addresses.
+    frontends.sort_by_key(|it| match it.role {
+        Role::ClusterIp => 0,
+        Role::ExternalIp => 1,
+        Role::LoadBalancer => 2,
+        Role::NodePort => 3,
+    });
+    for frontend in &frontends {
+        render.frontend(frontend);
+    }
+    render.health_check();
+    render.undefined_ports();
+    render.external(&frontends);
+    render.source_ranges(&frontends);
+    render.pools(&frontends);
+    render.objects
+}
+
+/// Where packets to a frontend are sent in nat, and what becomes of those that are not.
+struct Fate {
+    chain: Option<ChainName>,
+    otherwise: Option<Verdict>,
+}
+
+struct Render<'a> {
+    plan: &'a FamilyPlan,
+    port: &'a PortPlan,
+    /// `namespace/name:port`: the comment of everything that belongs to the port.
+    label: String,
+    chains: PortChains,
+    objects: Vec<(Key, Object)>,
+}
+
+impl Render<'_> {
+    fn frontend(&mut self, planned: &PlannedFrontend) {
+        let Fate {
+            chain: to,
+            otherwise,
+        } = self.fate(planned);
+        let services = match planned.route {
+            Route::Internal(_) => name::SERVICES,
+            Route::External(_) | Route::ExternalLocal { .. } => name::EXTERNAL_SERVICES,
+        };
+        let why = match otherwise {
+            Some(Verdict::Reject) => {
+                Some((format!("{} has no endpoints", self.label), Target::Reject))
+            }
+            Some(Verdict::Drop) => Some((
+                format!("{} has no local endpoints", self.label),
+                Target::Drop,
+            )),
+            Some(Verdict::Balance(_)) | None => None,
+        };
+        match planned.frontend {
+            Frontend::Address {
+                addr,
+                port,
+                protocol,
+            } => {
+                let comment = match planned.role {
+                    Role::ClusterIp => "cluster IP",
+                    Role::ExternalIp => "external IP",
+                    Role::LoadBalancer | Role::NodePort => "loadbalancer IP",
+                };
+                let comment = format!("{} {comment}", self.label);
+                if let Some(to) = to {
+                    let matches = address(&comment, addr, protocol, port);
+                    self.rule(Table::Nat, name::SERVICES, matches, Target::Jump(to));
+                }
+                if planned.allowed_sources.is_some() {
+                    self.firewall(planned, addr, port);
+                }
+                if let Some((comment, target)) = why {
+                    let matches = address(&comment, addr, protocol, port);
+                    self.rule(Table::Filter, services, matches, target);
+                }
+            }
+            Frontend::NodePort { port, protocol, .. } => {
+                if let Some(to) = to {
+                    let matches = to_port(Match::comment(&self.label), protocol, port);
+                    self.rule(Table::Nat, name::NODE_PORTS, matches, Target::Jump(to));
+                }
+                if let Some((comment, target)) = why {
+                    for to in node_port_destinations(self.family(), self.plan) {
+                        let mut matches = vec![Match::comment(&comment)];
+                        matches.extend(to);
+                        matches.push(Match::Protocol(protocol));
+                        matches.push(Match::DestinationPort(port));
+                        self.rule(Table::Filter, services, matches, target.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    fn fate(&self, planned: &PlannedFrontend) -> Fate {
+        let external = || match planned.allowed_sources {
+            Some(_) => self.chains.firewall(),
+            None => self.chains.external(),
+        };
+        let (chain, otherwise) = match planned.route {
+            Route::Internal(Verdict::Balance(scope)) => (Some(self.policy(scope)), None),
+            Route::External(Verdict::Balance(_)) => (Some(external()), None),
+            Route::ExternalLocal {
+                far: Verdict::Balance(_),
+            } => (Some(external()), None),
+            Route::ExternalLocal { far } => (Some(external()), Some(far)),
+            Route::Internal(nothing) | Route::External(nothing) => (None, Some(nothing)),
+        };
+        Fate { chain, otherwise }
+    }
+
+    /// Packets to a restricted address that KUBE-FW-x did not let through are not translated and
+    /// arrive in filter. When nobody answers at all, those that were let through do so as well, and
+    /// a chain in filter tells the ones from the others.
+    fn firewall(&mut self, planned: &PlannedFrontend, addr: IpAddr, port: u16) {
+        let firewall = self.chains.firewall();
+        let comment = format!("{} traffic not accepted by {firewall}", self.label);
+        let target = match is_refused(planned) {
+            true => Target::Jump(firewall),
+            false => Target::Drop,
+        };
+        let matches = address(&comment, addr, planned.frontend.protocol(), port);
+        self.rule(Table::Filter, name::PROXY_FIREWALL, matches, target);
+    }
+
+    fn health_check(&mut self) {
+        if let Some(port) = self.port.health_check_node_port {
+            let comment = format!("{} health check node port", self.label);
+            let matches = to_port(Match::comment(&comment), Protocol::Tcp, port);
+            self.rule(Table::Filter, name::NODE_PORTS, matches, Target::Accept);
+        }
+    }
+
+    /// Whoever gets here asks a ClusterIP for something that it does not have: everything else was
+    /// translated, or refused on the way.
+    fn undefined_ports(&mut self) {
+        let Some(addr) = self.port.guarded_cluster_ip else {
+            return;
+        };
+        let prefix = prefix_of(addr);
+        let of_prefix = name::of_prefix(prefix);
+        let guard = self.place(Table::Filter, of_prefix.clone());
+        self.objects
+            .push((Key::Common(guard.clone()), Object::Present));
+        let comment = format!("{} has no such port", self.port.key.name.service);
+        let to = Match::Destination(Sense::Is, addr.into());
+        let refuse = Rule::when([Match::comment(&comment), to], Target::Reject);
+        self.objects
+            .push((Key::Rule(guard, refuse), Object::Present));
+        let to = Match::Destination(Sense::Is, prefix);
+        self.rule(
+            Table::Filter,
+            name::CLUSTER_IPS,
+            vec![to],
+            Target::Jump(of_prefix),
+        );
+    }
+
+    /// KUBE-EXT-x: who is masqueraded and who stays on this node.
+    fn external(&mut self, frontends: &[&PlannedFrontend]) {
+        let external = |it: &&&PlannedFrontend| !matches!(it.route, Route::Internal(_));
+        // All of them have the Service's one external policy.
+        let Some(planned) = frontends.iter().find(external) else {
+            return;
+        };
+        let masquerade = Target::Jump(chain(name::MARK_MASQ));
+        let comment = |what: &str| {
+            let comment = format!("{what} traffic for {} external destinations", self.label);
+            Match::comment(&comment)
+        };
+        let cluster = || Target::Jump(self.chains.cluster());
+        let mut rules = Vec::new();
+        let scope = match planned.route {
+            Route::External(Verdict::Balance(scope)) => {
+                rules.push(Rule::when([comment("masquerade")], masquerade));
+                Some(scope)
+            }
+            Route::ExternalLocal { far } => {
+                if let Some(pods) = &self.plan.local_traffic {
+                    let matches = [comment("pod"), from_pods(pods, Sense::Is)];
+                    rules.push(Rule::when(matches, cluster()));
+                }
+                let node = || Match::SourceIsLocal(Sense::Is);
+                let matches = [comment("masquerade LOCAL"), node()];
+                rules.push(Rule::when(matches, masquerade));
+                rules.push(Rule::when([comment("route LOCAL"), node()], cluster()));
+                match far {
+                    Verdict::Balance(scope) => Some(scope),
+                    Verdict::Drop | Verdict::Reject => None,
+                }
+            }
+            Route::Internal(_) | Route::External(_) => return,
+        };
+        if let Some(scope) = scope {
+            rules.push(Rule::always(Target::Jump(self.policy(scope))));
+        }
+        self.chain(Table::Nat, self.chains.external(), rules);
+    }
+
+    /// KUBE-FW-x: in nat it leads those who may connect to KUBE-EXT-x; in filter, when nobody
+    /// answers, it drops those who may not before all others are refused.
+    fn source_ranges(&mut self, frontends: &[&PlannedFrontend]) {
+        // A port's restricted addresses all have the Service's one list.
+        let restricted = frontends.iter().find_map(|it| {
+            let allowed = it.allowed_sources.as_ref()?;
+            Some((is_refused(it), allowed))
+        });
+        let Some((refused, allowed)) = restricted else {
+            return;
+        };
+        let (table, target) = match refused {
+            true => (Table::Filter, Target::Return),
+            false => (Table::Nat, Target::Jump(self.chains.external())),
+        };
+        let comment = Match::comment(&format!("{} loadbalancer IP", self.label));
+        let allow = |net: &IpNet| {
+            let from = Match::Source(Sense::Is, *net);
+            Rule::when([comment.clone(), from], target.clone())
+        };
+        let mut rules: Vec<Rule> = allowed.iter().map(allow).collect();
+        let label = &self.label;
+        let comment = Match::comment(&format!(
+            "other traffic to {label} will be dropped by {}",
+            name::PROXY_FIREWALL
+        ));
+        rules.push(match refused {
+            true => Rule::when([comment], Target::Drop),
+            false => Rule::count([comment]),
+        });
+        self.chain(table, self.chains.firewall(), rules);
+    }
+
+    /// KUBE-SVC-x, KUBE-SVL-x, and KUBE-SEP-y of every endpoint that they lead to.
+    fn pools(&mut self, frontends: &[&PlannedFrontend]) {
+        for scope in [Scope::Cluster, Scope::Local] {
+            let Some(pool) = self.port.pool(scope) else {
+                continue;
+            };
+            let internal = frontends.iter().filter(
+                |it| matches!(it.route, Route::Internal(Verdict::Balance(to)) if to == scope),
+            );
+            let masquerade = internal.filter_map(|it| self.masquerade_cluster_ip(&it.frontend));
+            let mut rules: Vec<Rule> = masquerade.collect();
+            rules.extend(self.balance(pool));
+            self.chain(Table::Nat, self.policy(scope), rules);
+        }
+        for endpoint in in_order(self.port.reachable().into_iter()) {
+            self.endpoint(endpoint);
+        }
+    }
+
+    fn masquerade_cluster_ip(&self, frontend: &Frontend) -> Option<Rule> {
+        let Frontend::Address {
+            addr,
+            port,
+            protocol,
+        } = *frontend
+        else {
+            return None;
+        };
+        let mut matches = address(&format!("{} cluster IP", self.label), addr, protocol, port);
+        match (self.plan.cluster_ip_masquerade, &self.plan.local_traffic) {
+            (ClusterIpMasquerade::Everybody, _) => {}
+            (ClusterIpMasquerade::NotLocalPods, Some(pods)) => {
+                matches.push(from_pods(pods, Sense::Not));
+            }
+            (ClusterIpMasquerade::NotLocalPods, None) | (ClusterIpMasquerade::Nobody, _) => {
+                return None;
+            }
+        }
+        Some(Rule::when(matches, Target::Jump(chain(name::MARK_MASQ))))
+    }
+
+    /// First those who come back, then everyone by chance.
+    fn balance(&self, pool: &Pool) -> Vec<Rule> {
+        let endpoints = in_order(pool.endpoints().iter());
+        let comment = |it: &PoolEndpoint| Match::comment(&format!("{} -> {}", self.label, it.addr));
+        let mut rules = Vec::with_capacity(endpoints.len());
+        if let Some(seconds) = self.port.affinity_seconds {
+            rules.extend(endpoints.iter().map(|it| {
+                let endpoint = self.chains.endpoint(it.addr);
+                let list = endpoint.as_str().into();
+                let seen = Match::SeenWithin { list, seconds };
+                Rule::when([comment(it), seen], Target::Jump(endpoint))
+            }));
+        }
+        let left = (1..=endpoints.len()).rev();
+        rules.extend(endpoints.iter().zip(left).map(|(it, left)| {
+            let mut matches = vec![comment(it)];
+            if left > 1 {
+                let left = u32::try_from(left).unwrap_or(u32::MAX);
+                matches.push(Match::one_in(left));
+            }
+            Rule::when(matches, Target::Jump(self.chains.endpoint(it.addr)))
+        }));
+        rules
+    }
+
+    fn endpoint(&mut self, endpoint: &PoolEndpoint) {
+        let name = self.chains.endpoint(endpoint.addr);
+        let comment = Match::comment(&self.label);
+        // Whoever asks itself: without this the answer would not come back this way.
+        let itself = Match::Source(Sense::Is, endpoint.addr.ip().into());
+        let masquerade = Target::Jump(chain(name::MARK_MASQ));
+        let hairpin = Rule::when([comment.clone(), itself], masquerade);
+        let mut matches = vec![comment];
+        if self.port.affinity_seconds.is_some() {
+            let list = name.as_str().into();
+            matches.push(Match::Remember { list });
+        }
+        matches.push(Match::Protocol(self.port.key.name.protocol));
+        let translate = Rule::when(matches, Target::Dnat(endpoint.addr));
+        self.chain(Table::Nat, name, vec![hairpin, translate]);
+    }
+
+    fn policy(&self, scope: Scope) -> ChainName {
+        match scope {
+            Scope::Cluster => self.chains.cluster(),
+            Scope::Local => self.chains.local(),
+        }
+    }
+
+    fn family(&self) -> IpFamily {
+        self.port.key.family
+    }
+
+    fn place(&self, table: Table, chain: ChainName) -> Place {
+        Place {
+            family: self.family(),
+            table,
+            chain,
+        }
+    }
+
+    fn chain(&mut self, table: Table, chain: ChainName, rules: Vec<Rule>) {
+        let key = Key::Chain(self.place(table, chain));
+        self.objects.push((key, Object::Rules(rules)));
+    }
+
+    fn rule(&mut self, table: Table, to: &'static str, matches: Vec<Match>, target: Target) {
+        let rule = Rule::when(matches, target);
+        let key = Key::Rule(self.place(table, chain(to)), rule);
+        self.objects.push((key, Object::Present));
+    }
+}
+
+/// Nobody answers, whoever asks.
+fn is_refused(planned: &PlannedFrontend) -> bool {
+    planned.route == Route::External(Verdict::Reject)
+}
+
+fn to_port(comment: Match, protocol: Protocol, port: u16) -> Vec<Match> {
+    vec![
+        comment,
+        Match::Protocol(protocol),
+        Match::DestinationPort(port),
+    ]
+}
+
+fn address(comment: &str, addr: IpAddr, protocol: Protocol, port: u16) -> Vec<Match> {
+    vec![
+        Match::comment(comment),
+        Match::Protocol(protocol),
+        Match::Destination(Sense::Is, addr.into()),
+        Match::DestinationPort(port),
+    ]
+}
+
+fn from_pods(pods: &LocalTraffic, sense: Sense) -> Match {
+    match pods {
+        LocalTraffic::From(net) => Match::Source(sense, *net),
+        LocalTraffic::Interface(name) => Match::InInterface(sense, name.clone()),
+        LocalTraffic::InterfacePrefix(prefix) => {
+            Match::InInterface(sense, format!("{prefix}+").into())
+        }
+    }
+}
+
+/// kube-proxy sorts endpoints by their text.
+fn in_order<'a>(endpoints: impl Iterator<Item = &'a PoolEndpoint>) -> Vec<&'a PoolEndpoint> {
+    let mut endpoints: Vec<&PoolEndpoint> = endpoints.collect();
+    endpoints.sort_by_cached_key(|it| it.addr.to_string());
+    endpoints
+}
+
+/// ClusterIPs of one prefix share a chain: whoever asks for anything else is past them after one
+/// rule.
+fn prefix_of(addr: IpAddr) -> IpNet {
+    let length = match addr {
+        IpAddr::V4(_) => 16,
+        IpAddr::V6(_) => 112,
+    };
+    IpNet::new(addr, length)
+        .expect("both lengths are within their family's")
+        .trunc()
+}

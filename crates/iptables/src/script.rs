@@ -1,0 +1,249 @@
+//! A delta as input of `iptables-restore --noflush`: one script per family.
+//!
+//! In each table: chains that are new, changed or gone are declared, which empties them; rules go
+//! that nobody wants any more; chains are filled; rules come, at the head of their common chain, so
+//! that its tail stays last; jumps come; empty chains go. Each table is one transaction. filter is
+//! before nat, as in kube-proxy: who is to be refused is refused before anybody is translated.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_core::delta::Delta;
+use sluice_core::model::IpFamily;
+use sluice_xtables::rule::{Rule, Table};
+use sluice_xtables::script::{Finished, Script};
+
+use crate::object::{Key, Object, Place};
+
+/// Tails and jumps that the kernel holds: replacing them takes knowing the old ones.
+pub(crate) type Lists = BTreeMap<Key, Vec<Rule>>;
+
+/// What to do with an object. The number is its place in the delta: see [`key`].
+enum Step<'a> {
+    Write(usize, &'a Key, &'a Object),
+    Delete(usize, &'a Key),
+}
+
+impl Step<'_> {
+    fn key(&self) -> &Key {
+        match self {
+            Self::Write(_, key, _) | Self::Delete(_, key) => key,
+        }
+    }
+}
+
+/// The scripts of a delta, of those families that have something to do, IPv4 first.
+///
+/// `stuck` are chains that go, but that somebody else's rule leads to: they are emptied.
+pub(crate) fn scripts(
+    delta: &Delta<Key, Object>,
+    lists: &Lists,
+    stuck: &BTreeSet<Key>,
+) -> Vec<(IpFamily, Finished)> {
+    let writes = delta.add.iter().chain(&delta.replace);
+    let writes = writes.map(|(key, object)| (key, Some(object)));
+    let deletes = delta.delete.iter().map(|key| (key, None));
+    let mut steps: BTreeMap<(IpFamily, Table), Vec<Step<'_>>> = BTreeMap::new();
+    for (number, (key, object)) in writes.chain(deletes).enumerate() {
+        let place = key.place();
+        let steps = steps.entry((place.family, place.table)).or_default();
+        steps.push(match object {
+            Some(object) => Step::Write(number, key, object),
+            None => Step::Delete(number, key),
+        });
+    }
+    let mut scripts: BTreeMap<IpFamily, Script> = BTreeMap::new();
+    for ((family, table), steps) in steps {
+        let script = scripts.entry(family).or_default();
+        script.table(table);
+        Writer::new(script, &steps, lists, stuck).write();
+    }
+    let scripts = scripts.into_iter();
+    scripts.map(|(family, it)| (family, it.finish())).collect()
+}
+
+/// The object of a delta that has this number in scripts.
+pub(crate) fn key(delta: &Delta<Key, Object>, number: usize) -> Option<&Key> {
+    let written = delta.add.iter().chain(&delta.replace).map(|(key, _)| key);
+    written.chain(&delta.delete).nth(number)
+}
+
+/// What the kernel holds once a delta is written.
+pub(crate) fn remember(delta: &Delta<Key, Object>, lists: &mut Lists) {
+    for (key, object) in delta.add.iter().chain(&delta.replace) {
+        if let (Key::Tail(_) | Key::Jumps(_), Object::Rules(rules)) = (key, object) {
+            lists.insert(key.clone(), rules.clone());
+        }
+    }
+    for key in &delta.delete {
+        lists.remove(key);
+    }
+}
+
+struct Writer<'a, 's> {
+    script: &'s mut Script,
+    steps: &'a [Step<'a>],
+    lists: &'a Lists,
+    stuck: &'a BTreeSet<Key>,
+    /// Common chains that come or go: empty once they are declared.
+    emptied: BTreeSet<&'a Place>,
+}
+
+impl<'a, 's> Writer<'a, 's> {
+    fn new(
+        script: &'s mut Script,
+        steps: &'a [Step<'a>],
+        lists: &'a Lists,
+        stuck: &'a BTreeSet<Key>,
+    ) -> Self {
+        let emptied = steps.iter().filter_map(|it| match it.key() {
+            Key::Common(place) => Some(place),
+            _ => None,
+        });
+        Self {
+            script,
+            steps,
+            lists,
+            stuck,
+            emptied: emptied.collect(),
+        }
+    }
+
+    fn write(mut self) {
+        self.declare();
+        self.take_away();
+        self.fill();
+        self.insert();
+        self.lists();
+        self.remove();
+    }
+
+    fn declare(&mut self) {
+        for step in self.steps {
+            if let Key::Chain(place) | Key::Common(place) = step.key() {
+                self.own(step);
+                self.script.declare(&place.chain);
+            }
+        }
+    }
+
+    /// Rules that are gone, and of tails and jumps what is not there any more or not in its place.
+    fn take_away(&mut self) {
+        for step in self.steps {
+            self.own(step);
+            match step {
+                Step::Delete(_, Key::Rule(place, rule)) if !self.emptied.contains(place) => {
+                    self.script.delete(&place.chain, rule);
+                }
+                Step::Write(_, key @ (Key::Tail(place) | Key::Jumps(place)), object) => {
+                    for rule in &self.old(key)[..self.changed(key, object).0] {
+                        self.script.delete(&place.chain, rule);
+                    }
+                }
+                Step::Delete(_, key @ (Key::Tail(place) | Key::Jumps(place))) => {
+                    for rule in self.old(key) {
+                        self.script.delete(&place.chain, rule);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whole chains, and common chains that are new: in the order of rendering.
+    fn fill(&mut self) {
+        for step in self.steps {
+            self.own(step);
+            match step {
+                Step::Write(_, Key::Chain(place), Object::Rules(rules)) => {
+                    for rule in rules {
+                        self.script.append(&place.chain, rule);
+                    }
+                }
+                Step::Write(_, Key::Rule(place, rule), _) if self.emptied.contains(place) => {
+                    self.script.append(&place.chain, rule);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Backwards, so that they stand in the order of rendering.
+    fn insert(&mut self) {
+        for step in self.steps.iter().rev() {
+            if let Step::Write(_, Key::Rule(place, rule), _) = step
+                && !self.emptied.contains(place)
+            {
+                self.own(step);
+                self.script.insert(&place.chain, rule);
+            }
+        }
+    }
+
+    fn lists(&mut self) {
+        for step in self.steps {
+            let Step::Write(_, key, object @ Object::Rules(rules)) = step else {
+                continue;
+            };
+            self.own(step);
+            let (_, new) = self.changed(key, object);
+            match key {
+                Key::Tail(place) => {
+                    for rule in &rules[..new] {
+                        self.script.append(&place.chain, rule);
+                    }
+                }
+                Key::Jumps(place) => {
+                    for rule in rules[..new].iter().rev() {
+                        self.script.insert(&place.chain, rule);
+                    }
+                }
+                Key::Chain(_) | Key::Common(_) | Key::Rule(..) => {}
+            }
+        }
+    }
+
+    fn remove(&mut self) {
+        for step in self.steps {
+            if let Step::Delete(_, key @ (Key::Chain(place) | Key::Common(place))) = step
+                && !self.stuck.contains(key)
+            {
+                self.own(step);
+                self.script.remove(&place.chain);
+            }
+        }
+    }
+
+    fn own(&mut self, step: &Step<'_>) {
+        let (Step::Write(number, _, _) | Step::Delete(number, _)) = step;
+        self.script.about(Some(*number));
+    }
+
+    /// What there is of a tail or of jumps.
+    fn old(&self, key: &Key) -> &'a [Rule] {
+        let lists = self.lists;
+        match self.emptied.contains(key.place()) {
+            true => &[],
+            false => lists.get(key).map_or(&[], Vec::as_slice),
+        }
+    }
+
+    /// How many of the old rules go and how many of the new ones come. Jumps come at the head of
+    /// their chain, so those at their end can stay; a tail is replaced.
+    fn changed(&self, key: &Key, object: &Object) -> (usize, usize) {
+        let Object::Rules(new) = object else {
+            return (0, 0);
+        };
+        let old = self.old(key);
+        let same = match key {
+            Key::Jumps(_) => {
+                let pairs = old.iter().rev().zip(new.iter().rev());
+                pairs.take_while(|(a, b)| a == b).count()
+            }
+            _ => 0,
+        };
+        (old.len() - same, new.len() - same)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use sluice_core::model::Event;
+use sluice_core::plan::Planner;
+use sluice_core::testing::{arbitrary_events, arbitrary_settings};
+use sluice_xtables::parse::{Ruleset, play};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use sluice_xtables::rule::{ChainName, Match, Sense, Target};
+
+use super::*;
+use crate::layout::Conntrack;
+use crate::{observe, render_plan};
+
+type Objects = BTreeMap<Key, Object>;
+/// A kernel without kernel.
+type Kernel = BTreeMap<IpFamily, Ruleset>;
+
+fn carry_out(kernel: &mut Kernel, delta: &Delta<Key, Object>, lists: &mut Lists) {
+    for (family, script) in scripts(delta, lists, &BTreeSet::new()) {
+        play(kernel.entry(family).or_default(), script.text());
+    }
+    remember(delta, lists);
+}
+
+fn observed(kernel: &Kernel) -> Objects {
+    let mut objects = Objects::new();
+    for (family, ruleset) in kernel {
+        observe::objects(*family, ruleset.clone(), &mut objects);
+    }
+    objects
+}
+
+fn absorb(planner: &mut Planner, events: Vec<Event>) -> Vec<(Key, Object)> {
+    events.into_iter().for_each(|it| planner.absorb(it));
+    planner.replan();
+    render_plan(planner.plan(), Conntrack::Strict)
+}
+
+proptest! {
+    /// Law: carrying out the delta of what is there and what shall be there leaves what shall be
+    /// there, and whoever looks finds it.
+    #[test]
+    fn what_is_carried_out_is_observed(
+        settings in arbitrary_settings(),
+        first in arbitrary_events(),
+        second in arbitrary_events(),
+    ) {
+        let mut planner = Planner::new(settings);
+        let (mut kernel, mut lists) = (Kernel::new(), Lists::new());
+        let mut believed = Objects::new();
+        for events in [first, second] {
+            let desired = absorb(&mut planner, events);
+            let delta = Delta::between(&believed, desired.clone());
+            carry_out(&mut kernel, &delta, &mut lists);
+            believed = desired.into_iter().collect();
+            prop_assert_eq!(observed(&kernel), believed.clone());
+        }
+        let delta = Delta::between(&believed, Vec::new());
+        carry_out(&mut kernel, &delta, &mut lists);
+        prop_assert_eq!(observed(&kernel), Objects::new());
+    }
+}
+
+fn place(chain: &str) -> Place {
+    Place {
+        family: IpFamily::V4,
+        table: Table::Filter,
+        chain: ChainName::new(chain),
+    }
+}
+
+fn jump(comment: &str, to: &str) -> Rule {
+    Rule::when([Match::comment(comment)], Target::Jump(ChainName::new(to)))
+}
+
+fn text(delta: &Delta<Key, Object>, lists: &Lists) -> String {
+    let scripts = scripts(delta, lists, &BTreeSet::new());
+    let texts = scripts.iter().map(|(_, it)| it.text().to_owned());
+    texts.collect()
+}
+
+#[test]
+fn of_jumps_what_is_at_the_end_stays() {
+    let key = Key::Jumps(place("FORWARD"));
+    let rules = |names: &[&str]| names.iter().map(|it| jump(it, "A")).collect::<Vec<_>>();
+    let lists = Lists::from([(key.clone(), rules(&["x", "b", "c"]))]);
+    let delta = Delta {
+        replace: vec![(key, Object::Rules(rules(&["a", "b", "c"])))],
+        ..Delta::default()
+    };
+    let expected = "*filter\n-D FORWARD -m comment --comment x -j A\n\
+                    -I FORWARD -m comment --comment a -j A\nCOMMIT\n";
+    assert_eq!(text(&delta, &lists), expected);
+}
+
+#[test]
+fn rules_come_in_their_order_before_a_tail() {
+    let of = |host: u8| {
+        let to = Match::Destination(Sense::Is, IpNet::from(IpAddr::from([10, 0, 0, host])));
+        Rule::when([to], Target::Reject)
+    };
+    let rule = |host| {
+        (
+            Key::Rule(place("SLUICE-CLUSTER-IPS"), of(host)),
+            Object::Present,
+        )
+    };
+    let delta = Delta {
+        add: vec![rule(1), rule(2)],
+        delete: vec![rule(3).0],
+        ..Delta::default()
+    };
+    let expected = "*filter\n-D SLUICE-CLUSTER-IPS -d 10.0.0.3 -j REJECT\n\
+                    -I SLUICE-CLUSTER-IPS -d 10.0.0.2 -j REJECT\n\
+                    -I SLUICE-CLUSTER-IPS -d 10.0.0.1 -j REJECT\nCOMMIT\n";
+    assert_eq!(text(&delta, &Lists::new()), expected);
+}
+
+#[test]
+fn a_chain_that_goes_is_emptied_first_and_removed_last() {
+    let delta = Delta {
+        replace: vec![(
+            Key::Chain(place("KUBE-FORWARD")),
+            Object::Rules(vec![jump("new", "B")]),
+        )],
+        delete: vec![Key::Chain(place("KUBE-FW-NPX46M4PTMTKRN6Y"))],
+        ..Delta::default()
+    };
+    let expected = "*filter\n:KUBE-FORWARD - [0:0]\n:KUBE-FW-NPX46M4PTMTKRN6Y - [0:0]\n\
+                    -A KUBE-FORWARD -m comment --comment new -j B\n\
+                    -X KUBE-FW-NPX46M4PTMTKRN6Y\nCOMMIT\n";
+    assert_eq!(text(&delta, &Lists::new()), expected);
+}

@@ -1,0 +1,37 @@
+//! Objects as text: what `iptables-restore --noflush` and `ip6tables-restore --noflush` load into a
+//! kernel that has none of them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use sluice_core::delta::Delta;
+use sluice_core::model::IpFamily;
+
+use crate::object::{Key, Object};
+use crate::script::{Lists, scripts};
+
+/// The input of both programs, each part under a comment that says whose it is.
+pub fn ruleset(objects: &[(Key, Object)]) -> String {
+    let mut text = String::new();
+    for (family, script) in script(objects) {
+        let program = match family {
+            IpFamily::V4 => "iptables-restore",
+            IpFamily::V6 => "ip6tables-restore",
+        };
+        let part = script.as_str();
+        writeln!(text, "# {family}: {program} --noflush\n{part}").expect("a String takes all text");
+    }
+    text
+}
+
+/// The same in parts, IPv4 first.
+pub fn script(objects: &[(Key, Object)]) -> Vec<(IpFamily, String)> {
+    let delta = Delta {
+        add: objects.to_vec(),
+        ..Delta::default()
+    };
+    let scripts = scripts(&delta, &Lists::new(), &BTreeSet::new()).into_iter();
+    scripts
+        .map(|(family, it)| (family, it.text().to_owned()))
+        .collect()
+}

@@ -1,0 +1,288 @@
+//! Whether somebody else changed rules since we looked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use sluice_core::backend::BackendError;
+use sluice_netlink::legacy_tables::{self, Family, Size};
+use sluice_netlink::nftables::Connection;
+use sluice_xtables::programs::Variant;
+use sluice_xtables::rule::Table;
+use sluice_xtables::script::Finished;
+
+/// How often legacy tables are asked for their size, at most.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// At least: kube-proxy looks for its canary that often.
+const LONGEST: Duration = Duration::from_secs(30);
+/// A look at all rules may take one part in so many of the time.
+const PARTS: u32 = 50;
+
+/// What the kernel tells of changes.
+#[derive(Debug)]
+pub(crate) enum Watch {
+    /// nf_tables numbers its rulesets.
+    Nft {
+        connection: Connection,
+        /// The number that we know; zero, which is no generation, when there is none.
+        generation: Arc<AtomicU32>,
+        own: OwnWrites,
+        /// Somebody else wrote while we did.
+        crossed: bool,
+    },
+    /// Legacy tables tell how large they are.
+    Legacy {
+        sizes: Vec<Option<Size>>,
+        began: Instant,
+        /// How long the last look took.
+        cost: Duration,
+        generation: Arc<AtomicU32>,
+    },
+}
+
+/// Which of nf_tables' generations our last writes made, known before the kernel tells anybody of
+/// them. Programs write for us, so their socket tells nothing.
+#[derive(Clone, Debug, Default)]
+pub struct OwnWrites(Arc<AtomicU64>);
+
+/// What became of the number that was expected after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Exactly,
+    /// The kernel had less to do than we thought.
+    More,
+    /// Somebody else wrote as well.
+    Less,
+}
+
+impl OwnWrites {
+    /// Whether this generation is of our last writes. One that is older than those may be ours
+    /// and is not known any more.
+    pub fn made(&self, generation: u32) -> bool {
+        let (before, after) = self.window();
+        generation.wrapping_sub(before).wrapping_sub(1) < after.wrapping_sub(before)
+    }
+
+    fn window(&self) -> (u32, u32) {
+        let both = self.0.load(Ordering::Acquire).to_be_bytes();
+        let [a, b, c, d, e, f, g, h] = both;
+        (
+            u32::from_be_bytes([a, b, c, d]),
+            u32::from_be_bytes([e, f, g, h]),
+        )
+    }
+
+    fn set(&self, before: u32, after: u32) {
+        let both = (u64::from(before) << u32::BITS) | u64::from(after);
+        self.0.store(both, Ordering::Release);
+    }
+
+    /// So many commits follow this generation. Returns the last one's.
+    fn begin(&self, before: u32, commits: u32) -> u32 {
+        let (first, last) = self.window();
+        let after = before.wrapping_add(commits);
+        // One family's writes follow the other's.
+        self.set(if last == before { first } else { before }, after);
+        after
+    }
+
+    fn end(&self, now: u32) -> Expected {
+        let (before, after) = self.window();
+        if now == after {
+            return Expected::Exactly;
+        }
+        if now.wrapping_sub(before) > after.wrapping_sub(before) {
+            return Expected::Less;
+        }
+        self.set(before, now);
+        Expected::More
+    }
+}
+
+impl Watch {
+    /// What there is to watch in the calling thread's network namespace.
+    pub(crate) fn of(variant: Variant) -> Result<Self, BackendError> {
+        Ok(match variant {
+            Variant::Nft => Self::Nft {
+                connection: Connection::open()
+                    .map_err(|error| asked("open netlink socket", error))?,
+                generation: Arc::default(),
+                own: OwnWrites::default(),
+                crossed: false,
+            },
+            Variant::Legacy => Self::Legacy {
+                sizes: Vec::new(),
+                began: Instant::now(),
+                cost: Duration::ZERO,
+                generation: Arc::default(),
+            },
+        })
+    }
+
+    pub(crate) fn own_writes(&self) -> OwnWrites {
+        match self {
+            Self::Nft { own, .. } => own.clone(),
+            Self::Legacy { .. } => OwnWrites::default(),
+        }
+    }
+
+    pub(crate) fn generation(&self) -> Arc<AtomicU32> {
+        match self {
+            Self::Nft { generation, .. } | Self::Legacy { generation, .. } => generation.clone(),
+        }
+    }
+
+    /// Rules are about to be listed.
+    pub(crate) fn begin(&mut self) -> Result<(), BackendError> {
+        match self {
+            Self::Nft {
+                connection,
+                generation,
+                ..
+            } => {
+                let current = current(connection)?;
+                generation.store(current, Ordering::Release);
+            }
+            Self::Legacy { sizes, began, .. } => {
+                *began = Instant::now();
+                *sizes = all_sizes();
+            }
+        }
+        Ok(())
+    }
+
+    /// Rules were listed.
+    pub(crate) fn listed(&mut self) {
+        if let Self::Legacy { began, cost, .. } = self {
+            *cost = began.elapsed();
+        }
+    }
+
+    /// This is about to be written.
+    pub(crate) fn expect(&mut self, script: &Finished) -> Result<(), BackendError> {
+        if let Self::Nft {
+            connection,
+            generation,
+            own,
+            ..
+        } = self
+        {
+            let before = current(connection)?;
+            let commits = script.text().lines().filter(|it| *it == "COMMIT").count();
+            let after = own.begin(before, u32::try_from(commits).unwrap_or(u32::MAX));
+            let is_known = generation.load(Ordering::Acquire) == before;
+            generation.store(if is_known { after } else { 0 }, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// It was written, or not.
+    pub(crate) fn written(&mut self) {
+        match self {
+            Self::Nft {
+                connection,
+                generation,
+                own,
+                crossed,
+            } => {
+                let now = current(connection).unwrap_or_default();
+                let is_as_expected = own.end(now);
+                if is_as_expected != Expected::Exactly {
+                    generation.store(0, Ordering::Release);
+                }
+                *crossed |= is_as_expected == Expected::Less;
+            }
+            Self::Legacy { sizes, .. } => *sizes = all_sizes(),
+        }
+    }
+
+    /// Whether it is certain that nobody else changed anything.
+    pub(crate) fn is_undisturbed(&mut self) -> bool {
+        match self {
+            Self::Nft {
+                connection,
+                generation,
+                ..
+            } => {
+                let known = generation.load(Ordering::Acquire);
+                known != 0 && current(connection).is_ok_and(|it| it == known)
+            }
+            // A rule can be replaced by another of its size.
+            Self::Legacy { .. } => false,
+        }
+    }
+
+    /// Legacy tables cannot tell of changes, so they are asked.
+    pub(crate) fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+        let (sizes, cost) = match self {
+            Self::Legacy { sizes, cost, .. } => (sizes, cost),
+            Self::Nft { crossed, .. } => {
+                return match std::mem::take(crossed) {
+                    true => Err(disturbed("somebody else changed rules while we did")),
+                    false => Ok(None),
+                };
+            }
+        };
+        let now = all_sizes();
+        // Before the first look there is nothing to compare with.
+        if !sizes.is_empty() && *sizes != now {
+            *sizes = Vec::new();
+            return Err(disturbed("somebody else changed legacy tables"));
+        }
+        Ok(Some((*cost * PARTS).clamp(SHORTEST, LONGEST)))
+    }
+}
+
+fn disturbed(what: &str) -> BackendError {
+    BackendError {
+        operation: "watch rules".into(),
+        reason: what.into(),
+        source: None,
+    }
+}
+
+fn current(connection: &mut Connection) -> Result<u32, BackendError> {
+    let generation = connection.generation();
+    let generation = generation.map_err(|error| asked("read ruleset generation", error))?;
+    Ok(generation.id)
+}
+
+/// Of every table in which we have something.
+fn all_sizes() -> Vec<Option<Size>> {
+    let sizes = [Family::Ipv4, Family::Ipv6].into_iter().flat_map(|family| {
+        Table::ALL.map(|table| legacy_tables::size(family, table.as_str()).ok())
+    });
+    sizes.collect()
+}
+
+fn asked(operation: &str, error: impl std::error::Error + Send + Sync + 'static) -> BackendError {
+    BackendError {
+        operation: operation.into(),
+        reason: error.to_string(),
+        source: Some(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_of_our_own_writes_are_known() {
+        let own = OwnWrites::default();
+        assert!(!own.made(0) && !own.made(1));
+        assert_eq!(own.begin(7, 2), 9);
+        let made = |own: &OwnWrites| (6..13).filter(|it| own.made(*it)).collect::<Vec<_>>();
+        assert_eq!(made(&own), [8, 9]);
+        assert_eq!(own.end(9), Expected::Exactly);
+        // The other family.
+        assert_eq!(own.begin(9, 3), 12);
+        assert_eq!(own.end(11), Expected::More, "one commit had nothing to do");
+        assert_eq!(made(&own), [8, 9, 10, 11]);
+        assert_eq!(own.begin(12, 0), 12);
+        assert_eq!(made(&own), [0; 0]);
+        own.begin(u32::MAX, 2);
+        assert!(own.made(0) && own.made(1) && !own.made(2));
+        assert_eq!(own.end(2), Expected::Less);
+    }
+}
