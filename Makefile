@@ -3,7 +3,7 @@ SHELL := /bin/bash
 CARGO ?= cargo
 PACKAGES := nftables conntrack iproute2 procps iptables ipset
 # For the tests that boot a virtual machine, and for scripts/vm itself.
-VM_PACKAGES := ipvsadm busybox-static cpio kmod
+VM_PACKAGES := ipvsadm busybox-static cpio kmod xz-utils
 # For packages and for the tests of deploy/.
 DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db python3-venv strace systemd
 DEBIAN := $(shell command -v apt-get 2>/dev/null)
@@ -42,7 +42,7 @@ test-vm: setup setup-vm ## of these, the ones that boot a virtual machine: kerne
 	$(CARGO) nextest run --workspace --no-fail-fast -E 'test(/^vm_/)'
 
 ifeq ($(if $(DEBIAN),$(ROOT)),yes)
-setup-vm: setup ## what scripts/vm needs: a Debian kernel and qemu, in target/vm (root)
+setup-vm: setup ## what scripts/vm needs: Debian kernels and qemu, in target/vm (root)
 	$(call install_packages,$(VM_PACKAGES))
 	@scripts/fetch-vm target/vm
 else

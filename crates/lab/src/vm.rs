@@ -17,18 +17,27 @@ const SLOWER: u32 = 10;
 /// How long the machine may run, in seconds: only one that hangs takes so long.
 const LIMIT: &str = "900";
 
+/// The kernel of a test that does not care.
+const USUAL_KERNEL: &str = "6.1";
+
+/// Whether this runs in the virtual machine.
+pub(crate) fn inside() -> bool {
+    env::var_os(INSIDE).is_some()
+}
+
 /// A time to wait, or between two looks, where this runs: more in the virtual machine.
 pub(crate) fn patience(elsewhere: Duration) -> Duration {
-    match env::var_os(INSIDE) {
-        Some(_) => elsewhere * SLOWER,
-        None => elsewhere,
+    match inside() {
+        true => elsewhere * SLOWER,
+        false => elsewhere,
     }
 }
 
 /// Runs the named test in a virtual machine instead, unless that is where it is running.
 ///
-/// The name is what the test binary calls it: `module::function`. It fails as the one in the
-/// machine does. Where there is no machine it says SKIP, and fails when `CI` is set.
+/// The name is what the test binary calls it: `module::function`. Before it may stand the version
+/// of a kernel, one that `scripts/fetch-vm` knows. The test fails as the one in the machine does.
+/// Where there is no machine it says SKIP, and fails when `CI` is set.
 ///
 /// ```no_run
 /// # use sluice_lab::{require_netns, require_vm};
@@ -40,28 +49,33 @@ pub(crate) fn patience(elsewhere: Duration) -> Duration {
 /// ```
 #[macro_export]
 macro_rules! require_vm {
-    ($test:literal) => {
-        if $crate::ran_in_vm($test) {
+    ($test:expr) => {
+        if $crate::ran_in_vm(None, $test) {
+            return;
+        }
+    };
+    ($kernel:expr, $test:expr) => {
+        if $crate::ran_in_vm(Some($kernel), $test) {
             return;
         }
     };
 }
 
-/// Whether the test has been run, or skipped, elsewhere; `false` inside the machine.
+/// Whether the test has been run, or skipped, elsewhere; `false` inside the machine. Without a
+/// kernel it gets the usual one.
 ///
 /// # Panics
 /// When it failed there, or when there is no machine and the environment has `CI`.
-pub fn ran_in_vm(test: &str) -> bool {
-    if env::var_os(INSIDE).is_some() {
+pub fn ran_in_vm(kernel: Option<&str>, test: &str) -> bool {
+    if inside() {
         return false;
     }
+    let kernel = kernel.unwrap_or(USUAL_KERNEL);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = env::var_os("SLUICE_VM_DIR").map_or(root.join("target/vm"), PathBuf::from);
-    if !folder.join("complete").exists() {
-        let reason = format!(
-            "no virtual machine in {}: run make setup-vm",
-            folder.display()
-        );
+    let needed = ["qemu".to_owned(), format!("kernel-{kernel}")];
+    if let Some(missing) = needed.iter().find(|it| !folder.join(it).exists()) {
+        let reason = format!("no {missing} in {}: run make setup-vm", folder.display());
         match env::var_os("CI") {
             None => eprintln!("SKIP: {reason}"),
             Some(_) => panic!("CI must run the tests that need a virtual machine: {reason}"),
@@ -72,7 +86,7 @@ pub fn ran_in_vm(test: &str) -> bool {
     let status = Command::new(root.join("scripts/vm"))
         .arg("-d")
         .arg(folder)
-        .args(["-t", LIMIT, "--"])
+        .args(["-k", kernel, "-t", LIMIT, "--"])
         .arg(binary)
         .args(["--exact", test, "--nocapture"])
         .status()
