@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nix::{poll::PollFlags, sys::socket::SockType};
+use nix::poll::PollFlags;
 
 use crate::{
     Netns, Outcome, Spread,
@@ -21,6 +21,9 @@ pub enum Protocol {
     Tcp,
     /// A datagram per question.
     Udp,
+    /// An association per question, for all else like TCP. Few kernels of test machines have it,
+    /// see [`sctp_available`](crate::sctp_available).
+    Sctp,
 }
 
 /// A question, not asked yet: `Probe::tcp(address).source_port(4711).from(client.netns())`.
@@ -82,19 +85,24 @@ impl Probe {
     pub fn ask(&self) -> Outcome {
         let deadline = Instant::now() + patience(self.timeout);
         let result = match self.protocol {
-            Protocol::Tcp => self.ask_tcp(deadline),
+            Protocol::Tcp | Protocol::Sctp => self.ask_stream(deadline),
             Protocol::Udp => self.ask_udp(deadline),
         };
         result.unwrap_or_else(|outcome| outcome)
     }
 
+    pub(crate) fn target(&self) -> SocketAddr {
+        self.target
+    }
+
     pub(crate) fn connect(&self, deadline: Instant) -> Result<TcpStream, Outcome> {
         let fd =
-            dial(self.target, SockType::Stream, self.source, deadline).map_err(Outcome::failed)?;
+            dial(self.target, self.protocol, self.source, deadline).map_err(Outcome::failed)?;
+        // The standard library does nothing to a stream that SCTP's lack.
         Ok(TcpStream::from(fd))
     }
 
-    fn ask_tcp(&self, deadline: Instant) -> Result<Outcome, Outcome> {
+    fn ask_stream(&self, deadline: Instant) -> Result<Outcome, Outcome> {
         let mut stream = self.connect(deadline)?;
         reset_on_close(&stream);
         let line = read_line(&mut stream, &mut Vec::new(), deadline)?;
@@ -103,8 +111,8 @@ impl Probe {
 
     fn ask_udp(&self, deadline: Instant) -> Result<Outcome, Outcome> {
         let failed = |error: io::Error| Outcome::failed(errno(&error));
-        let fd = dial(self.target, SockType::Datagram, self.source, deadline)
-            .map_err(Outcome::failed)?;
+        let fd =
+            dial(self.target, Protocol::Udp, self.source, deadline).map_err(Outcome::failed)?;
         let socket = UdpSocket::from(fd);
         socket.send(b"who?\n").map_err(failed)?;
         await_ready(&socket, PollFlags::POLLIN, deadline).map_err(Outcome::failed)?;

@@ -21,6 +21,8 @@ mod manifest;
 mod oracle;
 mod packets;
 mod proxy;
+mod stage;
+mod troupe;
 mod world;
 
 mod affinity;
@@ -47,6 +49,7 @@ use sluice_core::settings::Settings;
 pub use check::{Check, Expect, Seen, Then};
 pub use oracle::consult;
 pub use packets::run;
+pub use troupe::{beginning_with, part, run_all};
 
 use crate::Attach;
 use manifest::ServiceYaml;
@@ -153,6 +156,33 @@ pub fn all() -> Vec<Scenario> {
 /// The scenario of this name; `None` when there is none.
 pub fn named(name: &str) -> Option<Scenario> {
     all().into_iter().find(|it| it.name == name)
+}
+
+/// Makes tests that run many scenarios in one virtual machine each: for data planes and protocols
+/// that few kernels have. `make` opens the backend, as for [`run`].
+///
+/// ```text
+/// sluice_lab::scenarios_in_vm! { make;
+///     first_half_6_12: "6.12", part(0, 2);
+///     sctp_6_1: "6.1", beginning_with(&["ports::sctp"]);
+/// }
+/// ```
+///
+/// `SLUICE_SCENARIO=hairpin` runs those with `hairpin` in their name.
+#[macro_export]
+macro_rules! scenarios_in_vm {
+    ($make:ident; $($test:ident: $kernel:literal, $list:ident($($argument:expr),*);)+) => {
+        /// Scenarios in a virtual machine.
+        mod vm_scenarios {
+            $(#[test]
+            fn $test() {
+                let name = concat!("vm_scenarios::", stringify!($test));
+                $crate::require_vm!($kernel, name);
+                $crate::require_netns!();
+                $crate::scenario::run_all(&$crate::scenario::$list($($argument),*), super::$make);
+            })+
+        }
+    };
 }
 
 /// Makes one `#[test]` per scenario: `for_each_scenario!(run)` calls `run(&Scenario)` in a test

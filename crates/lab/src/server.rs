@@ -12,14 +12,18 @@ use nix::{
     poll::{PollFd, PollTimeout, poll},
 };
 
-use crate::{LabError, Netns, Protocol, socket::FORK_WINDOW, wait::eventually};
+use crate::{
+    LabError, Netns, Protocol,
+    socket::{FORK_WINDOW, listen_sctp},
+    wait::eventually,
+};
 
 mod tcp;
 mod udp;
 
 /// Answers on one port, over IPv4 and IPv6, with `<name> <peer ip> <peer port>`; stops when dropped.
 ///
-/// TCP: the line comes upon connecting; each line the client sends is returned with the name before
+/// TCP and SCTP: the line comes upon connecting; each line the client sends is returned with the name before
 /// it, until the client closes. UDP: the line answers each datagram, from the address the datagram
 /// was sent to. One thread serves all clients.
 #[derive(Debug)]
@@ -50,9 +54,13 @@ impl Server {
         let own = name.to_owned();
         let serve: Box<dyn FnOnce() + Send>;
         let local = match protocol {
-            Protocol::Tcp => {
+            Protocol::Tcp | Protocol::Sctp => {
+                let listen = || match protocol {
+                    Protocol::Sctp => listen_sctp(port),
+                    _ => TcpListener::bind(address),
+                };
                 let listener = netns
-                    .run(|| bind_soon(|| TcpListener::bind(address)).and_then(tcp::prepare))
+                    .run(|| bind_soon(listen).and_then(tcp::prepare))
                     .map_err(bind)?;
                 let local = listener.local_addr();
                 serve = Box::new(move || tcp::serve(&listener, &stopped, &own));

@@ -10,7 +10,7 @@ use crate::{
     LabError, Netns, Outcome, Probe, probe::read_line, socket::reset_on_close, vm::patience,
 };
 
-/// An established TCP connection to a [`Server`](crate::Server).
+/// An established connection to a [`Server`](crate::Server).
 #[derive(Debug)]
 pub struct Session {
     target: SocketAddr,
@@ -25,19 +25,26 @@ pub struct Session {
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Session {
-    /// Connects from inside `netns` and reads who is there.
+    /// Connects over TCP from inside `netns` and reads who is there.
     ///
     /// # Errors
     /// [`LabError::Session`] when nobody, or no [`Server`](crate::Server), answers.
     pub fn connect(netns: &Netns, target: SocketAddr) -> Result<Self, LabError> {
+        Self::open(netns, Probe::tcp(target))
+    }
+
+    /// Connects from inside `netns` as a probe would, and reads who is there.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub(crate) fn open(netns: &Netns, probe: Probe) -> Result<Self, LabError> {
+        let target = probe.target();
         let lost = |outcome: Outcome| LabError::Session {
             object: target.to_string(),
             problem: outcome.to_string(),
         };
         let deadline = Instant::now() + patience(PATIENCE);
-        let mut stream = netns
-            .run(|| Probe::tcp(target).connect(deadline))
-            .map_err(lost)?;
+        let mut stream = netns.run(|| probe.connect(deadline)).map_err(lost)?;
         reset_on_close(&stream);
         let mut pending = Vec::new();
         let line = read_line(&mut stream, &mut pending, deadline).map_err(lost)?;

@@ -2,8 +2,9 @@
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd},
+    sync::LazyLock,
     time::{Duration, Instant},
 };
 
@@ -13,12 +14,12 @@ use nix::{
     libc,
     poll::{PollFd, PollFlags, PollTimeout, poll},
     sys::socket::{
-        AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage, bind,
-        connect, getsockopt, recvmsg, setsockopt, socket, sockopt,
+        AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrStorage,
+        bind, connect, getsockopt, listen, recvmsg, setsockopt, socket, sockopt,
     },
 };
 
-use crate::wait::eventually;
+use crate::{Protocol, wait::eventually};
 
 /// How long a closed socket may still be open in a child between fork and exec.
 ///
@@ -35,7 +36,7 @@ pub(crate) struct Source {
 /// A non-blocking socket that is connected to `target`.
 pub(crate) fn dial(
     target: SocketAddr,
-    kind: SockType,
+    protocol: Protocol,
     source: Source,
     deadline: Instant,
 ) -> Result<OwnedFd, Errno> {
@@ -44,17 +45,12 @@ pub(crate) fn dial(
     } else {
         AddressFamily::Inet6
     };
-    let fd = socket(
-        family,
-        kind,
-        SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
-        None,
-    )?;
-    // Tell every ICMP error: to a UDP socket, host unreachable is otherwise none.
-    match (target, kind) {
+    let fd = open(family, protocol)?;
+    // Tell every ICMP error: to a UDP or SCTP socket, host unreachable is otherwise none.
+    match (target, protocol) {
         (SocketAddr::V6(_), _) => setsockopt(&fd, sockopt::Ipv6RecvErr, &true)?,
-        (SocketAddr::V4(_), SockType::Datagram) => setsockopt(&fd, sockopt::Ipv4RecvErr, &true)?,
-        (SocketAddr::V4(_), _) => {}
+        (SocketAddr::V4(_), Protocol::Tcp) => {}
+        (SocketAddr::V4(_), _) => setsockopt(&fd, sockopt::Ipv4RecvErr, &true)?,
     }
     if source != Source::default() {
         setsockopt(&fd, sockopt::ReuseAddr, &true)?;
@@ -81,9 +77,51 @@ pub(crate) fn dial(
     }
     await_ready(&fd, PollFlags::POLLOUT, deadline)?;
     match getsockopt(&fd, sockopt::SocketError)? {
+        // Of SCTP's data this would take the first.
+        0 if protocol == Protocol::Sctp => Ok(fd),
         0 => queued_error(&fd).map_or(Ok(fd), Err),
         error => Err(Errno::from_raw(error)),
     }
+}
+
+/// A non-blocking socket.
+fn open(family: AddressFamily, protocol: Protocol) -> Result<OwnedFd, Errno> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    match protocol {
+        Protocol::Tcp => socket(family, SockType::Stream, flags, None),
+        Protocol::Udp => socket(family, SockType::Datagram, flags, None),
+        Protocol::Sctp => open_sctp(family, flags),
+    }
+}
+
+/// A one-to-one style socket (RFC 6458, section 4).
+fn open_sctp(family: AddressFamily, flags: SockFlag) -> Result<OwnedFd, Errno> {
+    let kind = libc::SOCK_STREAM | flags.bits();
+    #[expect(
+        unsafe_code,
+        reason = "nix has no name for the protocol; the descriptor is new and nobody else's"
+    )]
+    unsafe {
+        let fd = Errno::result(libc::socket(family as i32, kind, libc::IPPROTO_SCTP))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// Whether this kernel has sockets for SCTP.
+pub fn sctp_available() -> bool {
+    static HAS_IT: LazyLock<bool> =
+        LazyLock::new(|| open_sctp(AddressFamily::Inet6, SockFlag::SOCK_CLOEXEC).is_ok());
+    *HAS_IT
+}
+
+/// A socket that accepts associations, over IPv4 and IPv6.
+pub(crate) fn listen_sctp(port: u16) -> io::Result<TcpListener> {
+    let fd = open_sctp(AddressFamily::Inet6, SockFlag::SOCK_CLOEXEC)?;
+    setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+    let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(any))?;
+    listen(&fd, Backlog::MAXCONN)?;
+    Ok(TcpListener::from(fd))
 }
 
 /// The ICMPv6 error that came while `connect` was still at work.

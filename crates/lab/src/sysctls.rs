@@ -53,6 +53,10 @@ const FORWARDING: &[(&str, &str)] = &[
     ("net.ipv6.conf.default.forwarding", "1"),
 ];
 
+/// A client that was refused hears of it when it asks again: while the first question is on its
+/// way, `sctp_v4_err` finds the socket locked. By default it asks again after three seconds.
+const SCTP: (&str, &str) = ("net.sctp.rto_initial", "1000");
+
 const BRIDGE_CALLS: [&str; 2] = [
     "net.bridge.bridge-nf-call-iptables",
     "net.bridge.bridge-nf-call-ip6tables",
@@ -71,6 +75,9 @@ pub(crate) fn apply(netns: &Netns, role: Role) -> Result<(), LabError> {
             .copied()
             .flatten()
             .try_for_each(|(key, value)| write_sysctl(key, value))?;
+        if sysctl_path(SCTP.0).exists() {
+            write_sysctl(SCTP.0, SCTP.1)?;
+        }
         BRIDGE_CALLS.iter().try_for_each(|key| match role {
             Role::BridgedNode => write_sysctl(key, "1"),
             // Absent where br_netfilter is not loaded: then bridged packets bypass netfilter anyway.

@@ -1,11 +1,8 @@
 //! Runs a scenario with real packets.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use sluice_core::backend::Backend;
-use sluice_core::lookup::Packet;
-use sluice_core::model::{Object, Protocol};
 use sluice_core::plan::Changes;
 use sluice_core::reconcile::Reconciler;
 use sluice_core::settings::Settings;
@@ -13,95 +10,47 @@ use sluice_core::settings::Settings;
 use super::asker::{Asker, netns, transport};
 use super::check::left_to;
 use super::oracle::{assert_forgotten, verify};
-use super::proxy::{Proxy, parse};
+use super::proxy::Proxy;
+use super::stage::Stage;
 use super::world::{self, Flow};
 use super::{Check, Scenario, Step};
-use crate::{Cluster, Outcome, Protocol as Transport, Server, Session};
+use crate::{Netns, Outcome, Session};
 
 /// Runs a scenario with real packets on a cluster of its own: builds it, starts every endpoint
 /// that a slice names, programs node-a with the backend that `make` opens inside node-a's
-/// namespace (anew for each [`Step::Restart`]), and goes through the steps. Each check must agree with the packets and with
-/// `Plan::lookup`. At the end the kernel must hold what the reconciler believes, and when all
-/// objects are deleted, nobody may answer any more.
+/// namespace (anew for each [`Step::Restart`]), and goes through the steps. Each check must agree
+/// with the packets and with `Plan::lookup`. At the end the kernel must hold what the reconciler
+/// believes, and when all objects are deleted, nobody may answer any more.
 ///
 /// # Panics
 /// At the first thing that is not as it must be, with what was seen, the plan and the rules.
-pub fn run<B: Backend>(scenario: &Scenario, make: impl Fn(&Settings) -> B + Send) {
-    let cluster = world::build(scenario).expect("this machine can build a lab");
-    let servers = start_servers(scenario, &cluster);
-    let lab = &cluster;
+pub fn run<B: Backend>(scenario: &Scenario, make: impl Fn(&Settings) -> B + Sync) {
+    let mut stage = Stage::build(scenario).expect("this machine can build a lab");
+    play(scenario, &mut stage, make);
+}
+
+/// Runs a scenario on a stage that suits it.
+pub(super) fn play<B: Backend>(
+    scenario: &Scenario,
+    stage: &mut Stage,
+    make: impl Fn(&Settings) -> B + Sync,
+) {
+    let prepared = stage.prepare(scenario);
+    prepared.expect("nobody else uses the ports of a cluster");
+    let lab = &stage.cluster;
+    let make = &make;
     lab.node(world::HOME).netns().run(move || {
         let mut run = Run {
             scenario,
             asker: Asker::new(lab, world::home_addresses(scenario)),
             proxy: Proxy::new(scenario.settings.clone(), world::home_addresses(scenario)),
             reconciler: Reconciler::new(make(&scenario.settings)),
-            make: &make,
+            make,
             sessions: Vec::new(),
             at: String::new(),
         };
         run.go();
     });
-    drop(servers);
-}
-
-/// Servers: for every endpoint that any slice names, for the router, and for node-a itself on
-/// every port that is asked for at one of its addresses.
-fn start_servers(scenario: &Scenario, cluster: &Cluster) -> Vec<Server> {
-    let mut wanted: BTreeSet<(&str, String, u16, Transport)> = BTreeSet::new();
-    for step in &scenario.steps {
-        let (objects, flows) = match step {
-            Step::Apply(manifests) => (parse(manifests), Vec::new()),
-            Step::Check(it) => (Vec::new(), world::flows(scenario, it.from, it.to)),
-            Step::Hold { .. } | Step::Restart => continue,
-        };
-        for (endpoint, protocol) in objects.iter().flat_map(endpoints) {
-            let machine = world::machine_at(endpoint.ip()).zip(transport(protocol));
-            let server = machine.map(|(machine, transport)| {
-                let name = world::server_name(machine, endpoint.port());
-                (machine, name, endpoint.port(), transport)
-            });
-            wanted.extend(server);
-        }
-        let host = world::home_addresses(scenario);
-        for flow in flows {
-            let Packet {
-                destination,
-                port,
-                protocol,
-                ..
-            } = flow.packet;
-            if host.contains(&destination)
-                && let Some(transport) = transport(protocol)
-            {
-                wanted.insert((world::HOME, world::HOME.to_owned(), port, transport));
-            }
-        }
-    }
-    for transport in [Transport::Tcp, Transport::Udp] {
-        let name = world::ROUTER.to_owned();
-        wanted.insert((world::ROUTER, name, world::ROUTER_PORT, transport));
-    }
-    let start = |(machine, name, port, transport): (&str, String, u16, Transport)| {
-        Server::start(netns(cluster, machine), &name, port, transport)
-    };
-    let servers: Result<_, _> = wanted.into_iter().map(start).collect();
-    servers.expect("nobody else uses the ports of a fresh cluster")
-}
-
-/// Every endpoint that an object names, with every port.
-fn endpoints(object: &Object) -> Vec<(SocketAddr, Protocol)> {
-    let Object::EndpointSlice(slice) = object else {
-        return Vec::new();
-    };
-    let pairs = slice.endpoints.iter().flat_map(|endpoint| {
-        let address = |port: u16| SocketAddr::new(endpoint.address, port);
-        slice
-            .ports
-            .iter()
-            .map(move |it| (address(it.port.get()), it.protocol))
-    });
-    pairs.collect()
 }
 
 struct Run<'a, B: Backend> {
@@ -185,7 +134,10 @@ impl<B: Backend> Run<'_, B> {
 
     fn hold(&mut self, from: &'static str, to: &str) {
         for flow in world::flows(self.scenario, from, to) {
-            let session = Session::connect(netns(self.asker.cluster, flow.from), flow.target());
+            if transport(flow.packet.protocol).is_none() {
+                continue;
+            }
+            let session = self.asker.connect(&flow);
             let session = session.unwrap_or_else(|why| self.fail(&why.to_string()));
             self.sessions.push(session);
         }
@@ -244,10 +196,29 @@ impl<B: Backend> Run<'_, B> {
     fn fail(&self, what: &str) -> ! {
         let Scenario { name, about, .. } = self.scenario;
         let home = netns(self.asker.cluster, world::HOME);
-        let rules = home.command("nft", &["list", "ruleset"]).output();
-        let rules = rules.map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
-        let rules = rules.unwrap_or_else(|error| format!("cannot be listed: {error}"));
-        let at = &self.at;
+        let (at, rules) = (&self.at, rules_of(home));
         panic!("{name}: {about}\n{at}\n{what}\nrules of node-a:\n{rules}");
     }
+}
+
+/// Whatever rules a namespace has, for people; nothing of what is not installed or empty.
+fn rules_of(netns: &Netns) -> String {
+    /// iptables last: what nft prints of its rules is hard to read.
+    const LISTINGS: [&[&str]; 8] = [
+        &["nft", "list", "ruleset"],
+        &["ipvsadm", "-Ln"],
+        &["ipset", "list"],
+        &["ip", "-brief", "address"],
+        &["iptables-nft-save"],
+        &["ip6tables-nft-save"],
+        &["iptables-legacy-save"],
+        &["ip6tables-legacy-save"],
+    ];
+    let list = |words: &&[&str]| {
+        let output = netns.command(words[0], &words[1..]).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let command = words.join(" ");
+        (!text.is_empty()).then(|| format!("# {command}\n{text}"))
+    };
+    LISTINGS.iter().filter_map(list).collect()
 }

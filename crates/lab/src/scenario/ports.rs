@@ -1,7 +1,7 @@
 //! Ports: several of one Service, names, numbers, protocols.
 
 use super::Scenario;
-use super::check::{Expect, answers, masqueraded};
+use super::check::{Expect, answers, masqueraded, stays};
 use super::manifest::service;
 
 pub(super) fn two_ports() -> Scenario {
@@ -137,6 +137,6 @@ pub(super) fn sctp_with_everything() -> Scenario {
             .endpoints("web-1 web-3")])
         .check("client", "web.lb:80/sctp", answers("web-1"))
         .check("client", "web.ext:80/sctp", answers("web-1"))
-        .check("node-a", "node-a:30080/sctp", masqueraded("web-1 web-3"))
+        .check("node-a", "node-a:30080/sctp", stays("web-1 web-3"))
         .check("cli-a", "web:80/tcp", Expect::Refused)
 }

@@ -88,3 +88,28 @@ fn packets_notice_a_data_plane_that_does_nothing() {
         assert!(message.contains(part), "no {part:?} in {message}");
     }
 }
+
+#[test]
+fn who_runs_many_hears_at_the_end_which_failed() {
+    crate::require_netns!();
+    let list = ["cluster_ip::pods_directly", "cluster_ip::single_endpoint"];
+    let list: Vec<Scenario> = list.iter().filter_map(|it| named(it)).collect();
+    let failed = std::panic::catch_unwind(|| run_all(&list, |_| Idle));
+    let payload = failed.expect_err("nobody answers at a ClusterIP");
+    let message = payload.downcast_ref::<String>();
+    let wanted = "scenarios failed: cluster_ip::pods_directly, cluster_ip::single_endpoint";
+    assert_eq!(message.map(String::as_str), Some(wanted));
+}
+
+#[test]
+fn parts_are_the_whole() {
+    let mut names: Vec<_> = (0..3)
+        .flat_map(|it| part(it, 3))
+        .map(|it| it.name)
+        .collect();
+    let mut all: Vec<_> = all().iter().map(|it| it.name).collect();
+    names.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(names, all);
+    assert_eq!(beginning_with(&["ports::sctp"]).len(), 2);
+}

@@ -36,7 +36,7 @@ pub(super) const ROUTER_PORT: u16 = 9;
 const ROUTER_RULES: &str = "table inet router {
 chain divert {
     type nat hook prerouting priority dstnat
-    fib daddr type != local meta l4proto { tcp, udp } redirect to :9
+    fib daddr type != local meta l4proto { tcp, udp, sctp } redirect to :9
 }
 }";
 /// The Services of scenarios: the position gives the virtual IPs.

@@ -1,4 +1,4 @@
-//! Identity upon connecting, then echo.
+//! Identity upon connecting, then echo: TCP, and what can be used like it.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -89,7 +89,8 @@ struct Connection {
 impl Connection {
     fn open(stream: TcpStream, peer: SocketAddr, name: &str) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
+        // An SCTP stream has no such option, and does not need it for one line at a time.
+        let _ = stream.set_nodelay(true);
         let outgoing =
             format!("{name} {} {}\n", peer.ip().to_canonical(), peer.port()).into_bytes();
         let mut connection = Self {

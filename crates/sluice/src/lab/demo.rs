@@ -272,6 +272,7 @@ fn rules(node: &Node, target: SocketAddr, protocol: Protocol) -> anyhow::Result<
     let protocol = match protocol {
         Protocol::Tcp => "tcp",
         Protocol::Udp => "udp",
+        Protocol::Sctp => "sctp",
     };
     let frontend = match target.port() {
         NODE_PORT => format!("{protocol} . {NODE_PORT} "),
