@@ -1,11 +1,18 @@
 //! iptables as both data planes that use it see it: rules as values, their text, what they do with
-//! a packet, and the programs that load them.
+//! a packet, and the programs that load them. Knows nothing of Services.
 //!
 //! ```text
-//! Rule ─▶ text.rs  ─▶ `iptables-restore` ─▶ kernel
-//!   ▲                                        │
-//!   └── parse.rs ◀── `iptables-save` ◀───────┘
+//! Rule ─▶ text ─▶ Script ─▶ `iptables-restore` ─▶ kernel
+//!   ▲                                               │
+//!   └── parse (Ruleset) ◀── `iptables-save` ◀───────┘
+//!             └─▶ trace: packet in, outcome out
 //! ```
+//!
+//! # Invariants
+//!
+//! - A rule is equal to what is read of its text, also after the kernel kept it.
+//! - No text in a rule can end its line, its quotation or its command.
+//! - Rules of others are read, kept and never changed.
 
 pub mod parse;
 pub mod programs;

@@ -35,6 +35,18 @@ impl Variant {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Nft, Self::Legacy];
 
+    /// How many chains one step may declare before more steps are cheaper.
+    ///
+    /// `iptables-nft-restore` keeps the chains of a step in a list that it searches for every line
+    /// (`nft-cache.c`), so the cost grows with the square. The legacy kernel takes whole tables:
+    /// each step costs as much as all rules together.
+    pub(crate) const fn largest_step(self) -> usize {
+        match self {
+            Self::Nft => 500,
+            Self::Legacy => usize::MAX,
+        }
+    }
+
     /// As in `iptables-nft`.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -68,7 +80,7 @@ struct Pair {
 }
 
 impl Programs {
-    /// Those of the variant that this host uses: see [`Programs::detect`] in the crate's README.
+    /// Those of the variant that this host uses.
     ///
     /// The rules of kubernetes-sigs/iptables-wrappers: the variant in which kubelet left its hint,
     /// nft before legacy; else the one with more rules; nft when that is equal.
@@ -86,7 +98,7 @@ impl Programs {
     ///
     /// One is missing, does not run or is too old: [`FindError`].
     pub fn find(variant: Variant) -> Result<Self, FindError> {
-        find::find(variant)
+        find::find(variant, &find::search_path())
     }
 
     /// The same, waiting for this lock.

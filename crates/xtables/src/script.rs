@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::programs::Variant;
 use crate::rule::{ChainName, Rule, Table};
 use crate::text::Word;
 
@@ -12,6 +13,8 @@ pub struct Script {
     /// Lines that were written.
     lines: usize,
     table: Option<Table>,
+    /// Chains that the open step declares.
+    declared: usize,
     owner: Option<usize>,
     /// From which line on, counted from 1, lines are whose. Ascending.
     owners: Vec<(usize, Option<usize>)>,
@@ -44,10 +47,12 @@ impl Script {
         }
     }
 
-    /// What follows is a step of its own in the same table: what comes before is committed. Both
-    /// kinds of kernel tables have their price for it: see the crate's README.
-    pub fn cut(&mut self) {
-        if let Some(table) = self.table {
+    /// What is above may be written before what is below: where a step has become as large as
+    /// `variant` takes well, it ends here, and the table goes on in another one.
+    pub fn may_cut(&mut self, variant: Variant) {
+        if let Some(table) = self.table
+            && self.declared >= variant.largest_step()
+        {
             self.commit();
             self.table(table);
         }
@@ -61,6 +66,7 @@ impl Script {
     /// `:CHAIN - [0:0]`: the chain exists and is empty, its counters are zero.
     pub fn declare(&mut self, chain: &ChainName) {
         self.own(self.owner);
+        self.declared += 1;
         self.line(format_args!(":{} - [0:0]", Word(chain.as_str())));
     }
 
@@ -109,6 +115,7 @@ impl Script {
     fn commit(&mut self) {
         if self.table.take().is_some() {
             self.own(None);
+            self.declared = 0;
             self.line(format_args!("COMMIT"));
         }
     }
@@ -163,7 +170,6 @@ mod tests {
         let mut script = Script::new();
         assert!(script.is_empty());
         script.table(Table::Filter);
-        script.cut();
         script.about(Some(7));
         script.declare(&a);
         script.declare(&b);
@@ -174,18 +180,37 @@ mod tests {
         script.about(Some(9));
         script.delete(&a, &rule);
         script.remove(&b);
-        assert_eq!(script.len(), 11);
+        assert_eq!(script.len(), 9);
         let finished = script.finish();
-        let text = "*filter\nCOMMIT\n*filter\n:A - [0:0]\n:B - [0:0]\n-A A -m comment --comment \"c d\" -j B\nCOMMIT\n\
+        let text = "*filter\n:A - [0:0]\n:B - [0:0]\n-A A -m comment --comment \"c d\" -j B\nCOMMIT\n\
                     *nat\n-I A\n-D A -m comment --comment \"c d\" -j B\n-X B\nCOMMIT\n";
         assert_eq!(finished.text(), text);
-        let owners: Vec<_> = (2..=14).map(|it| finished.owner(it)).collect();
+        let owners: Vec<_> = (0..=12).map(|it| finished.owner(it)).collect();
         let (none, seven, nine) = (None, Some(7), Some(9));
         let expected = [
             none, none, seven, seven, seven, none, none, none, nine, nine, none, none, none,
         ];
         assert_eq!(owners, expected);
-        assert_eq!(finished.line(11), Some("-X B"));
+        assert_eq!(finished.line(9), Some("-X B"));
         assert_eq!(finished.line(0), None);
+    }
+
+    #[test]
+    fn large_steps_are_cut_where_the_variant_gains() {
+        let steps = |variant: Variant| {
+            let mut script = Script::new();
+            script.may_cut(variant);
+            script.table(Table::Nat);
+            for number in 0..2 * Variant::Nft.largest_step() {
+                script.declare(&ChainName::new(format!("C{number}")));
+                script.may_cut(variant);
+            }
+            let finished = script.finish();
+            let count = |word: &str| finished.text().lines().filter(|it| *it == word).count();
+            assert_eq!(count("*nat"), count("COMMIT"));
+            count("COMMIT")
+        };
+        assert_eq!(steps(Variant::Nft), 3);
+        assert_eq!(steps(Variant::Legacy), 1);
     }
 }

@@ -51,10 +51,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// The programs of `variant`.
-pub(super) fn find(variant: Variant) -> Result<Programs, FindError> {
-    let (ipv4, version) = pair(variant, IpFamily::V4)?;
-    let (ipv6, _) = pair(variant, IpFamily::V6)?;
+/// The programs of `variant` in the folders of `path`.
+pub(super) fn find(variant: Variant, path: &OsStr) -> Result<Programs, FindError> {
+    let (ipv4, version) = pair(variant, IpFamily::V4, path)?;
+    let (ipv6, _) = pair(variant, IpFamily::V6, path)?;
     Ok(Programs {
         variant,
         version,
@@ -64,13 +64,13 @@ pub(super) fn find(variant: Variant) -> Result<Programs, FindError> {
     })
 }
 
-fn pair(variant: Variant, family: IpFamily) -> Result<(Pair, Version), FindError> {
-    let (restore, version) = program(variant, family, "restore")?;
+fn pair(variant: Variant, family: IpFamily, path: &OsStr) -> Result<(Pair, Version), FindError> {
+    let (restore, version) = program(variant, family, "restore", path)?;
     if version < Version::OLDEST {
         let program = restore;
         return Err(FindError::TooOld { program, version });
     }
-    let (save, _) = program(variant, family, "save")?;
+    let (save, _) = program(variant, family, "save", path)?;
     Ok((Pair { restore, save }, version))
 }
 
@@ -79,6 +79,7 @@ fn program(
     variant: Variant,
     family: IpFamily,
     verb: &str,
+    path: &OsStr,
 ) -> Result<(PathBuf, Version), FindError> {
     let plain = match family {
         IpFamily::V4 => "iptables",
@@ -86,21 +87,21 @@ fn program(
     };
     let own = format!("{plain}-{variant}-{verb}");
     for name in [&own, &format!("{plain}-{verb}")] {
-        let Some(path) = in_path(name.as_ref()) else {
+        let found = env::split_paths(path).map(|it| it.join(name));
+        let Some(program) = found.into_iter().find(|it| it.is_file()) else {
             continue;
         };
-        let output = run::run(&path, &["--version"], &Lock::default(), "")?;
+        let output = run::run(&program, &["--version"], &Lock::default(), "")?;
         if !output.status.success() {
-            return Err(output.failure(&path).into());
+            return Err(output.failure(&program).into());
         }
         let said = String::from_utf8_lossy(&output.stdout);
         let Some(version) = Version::parse(&said) else {
             let problem = format!("no version in {:?}", said.trim());
-            let program = path;
             return Err(RunError::Failed { program, problem }.into());
         };
         if variant == variant_of(&said) {
-            return Ok((path, version));
+            return Ok((program, version));
         }
     }
     let program = own;
@@ -115,12 +116,6 @@ fn variant_of(said: &str) -> Variant {
     }
 }
 
-fn in_path(name: &OsStr) -> Option<PathBuf> {
-    let path = search_path();
-    let found = env::split_paths(&path).map(|it| it.join(name));
-    found.into_iter().find(|it| it.is_file())
-}
-
 /// PATH, and where it may forget to look: few users have the folders of system programs.
 pub(super) fn search_path() -> OsString {
     let given = env::var_os("PATH").unwrap_or_default();
@@ -132,6 +127,9 @@ pub(super) fn search_path() -> OsString {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -157,5 +155,70 @@ mod tests {
         assert_eq!(variant_of("iptables-save v1.8.9 (nf_tables)"), Variant::Nft);
         assert_eq!(variant_of("iptables-save v1.8.9 (legacy)"), Variant::Legacy);
         assert_eq!(variant_of("iptables-save v1.6.2"), Variant::Legacy);
+    }
+
+    /// A folder of programs that only say their version.
+    fn folder(programs: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, version) in programs {
+            let path = folder.path().join(name);
+            fs::write(&path, format!("#!/bin/sh\necho '{name} {version}'\n")).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        folder
+    }
+
+    fn named(prefix: &str) -> [String; 4] {
+        ["iptables", "ip6tables"]
+            .map(|it| {
+                [
+                    format!("{it}{prefix}-restore"),
+                    format!("{it}{prefix}-save"),
+                ]
+            })
+            .concat()
+            .try_into()
+            .unwrap()
+    }
+
+    #[test]
+    fn programs_are_known_by_what_they_say() {
+        let (own, plain) = (named("-legacy"), named(""));
+        let all = |names: &[String; 4], version: &str| {
+            let all: Vec<(&str, &str)> = names.iter().map(|it| (it.as_str(), version)).collect();
+            folder(&all)
+        };
+        let nft = all(&plain, "v1.8.9 (nf_tables)");
+        let legacy = all(&own, "v1.8.9 (legacy)");
+        let ancient = all(&plain, "v1.6.2");
+        let too_old = all(&plain, "v1.4.21");
+        let silent = all(&plain, "unknown");
+        let find_in = |variant: Variant, folders: &[&tempfile::TempDir]| {
+            let path = env::join_paths(folders.iter().map(|it| it.path())).unwrap();
+            find(variant, &path)
+        };
+        let found = |variant: Variant, folders: &[&tempfile::TempDir]| {
+            find_in(variant, folders).unwrap().ipv6.save
+        };
+        let save = |folder: &tempfile::TempDir, name: &str| folder.path().join(name);
+        let (own, plain) = ("ip6tables-legacy-save", "ip6tables-save");
+        assert_eq!(found(Variant::Nft, &[&nft]), save(&nft, plain));
+        assert_eq!(found(Variant::Legacy, &[&nft, &legacy]), save(&legacy, own));
+        assert_eq!(found(Variant::Legacy, &[&ancient]), save(&ancient, plain));
+        let error = |variant, folders: &[&tempfile::TempDir]| {
+            find_in(variant, folders).unwrap_err().to_string()
+        };
+        assert!(
+            error(Variant::Legacy, &[&nft])
+                .starts_with("no iptables-legacy-restore for the legacy variant of iptables")
+        );
+        let old = error(Variant::Legacy, &[&too_old]);
+        assert!(
+            old.ends_with("is version 1.4.21, at least 1.6.2 is needed"),
+            "{old}"
+        );
+        let silent = error(Variant::Nft, &[&silent]);
+        assert!(silent.contains("no version in"), "{silent}");
+        assert!(error(Variant::Nft, &[]).contains("package iptables"));
     }
 }

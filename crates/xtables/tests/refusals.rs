@@ -1,0 +1,311 @@
+//! What the programs of both variants and families refuse, and how it is told.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use sluice_core::model::IpFamily;
+use sluice_lab::{Netns, require_netns};
+use sluice_xtables::parse::parse_rule;
+use sluice_xtables::programs::{Lock, Programs, RestoreError, RunError, SaveError, Variant};
+use sluice_xtables::rule::{ChainName, Rule, Table};
+use sluice_xtables::script::{Finished, Script};
+
+fn programs(variant: Variant, folder: &Path) -> Programs {
+    let file = folder.join("lock");
+    let seconds = 1;
+    let lock = Lock { file, seconds };
+    Programs::find(variant).unwrap().with_lock(lock)
+}
+
+/// Two chains, and a line of owner 7 at line 4.
+fn script(change: impl FnOnce(&mut Script)) -> Finished {
+    let mut script = Script::new();
+    script.table(Table::Nat);
+    script.about(Some(3));
+    script.declare(&chain("A"));
+    script.declare(&chain("B"));
+    script.about(Some(7));
+    change(&mut script);
+    script.about(Some(8));
+    script.append(&chain("B"), &parse_rule("-j RETURN"));
+    script.finish()
+}
+
+fn chain(name: &str) -> ChainName {
+    ChainName::new(name)
+}
+
+/// Calls `check` for each variant and family in a namespace of its own.
+fn everywhere(check: impl Fn(&Programs, IpFamily) + Sync) {
+    let folder = tempfile::tempdir().unwrap();
+    for variant in Variant::ALL {
+        let programs = programs(variant, folder.path());
+        for family in IpFamily::ALL {
+            let netns = Netns::new("refusals").unwrap();
+            netns.run(|| check(&programs, family));
+        }
+    }
+}
+
+#[test]
+fn a_refused_line_is_named_with_its_owner() {
+    require_netns!();
+    let foreign = |text: &str| Rule::Foreign(text.into());
+    let cases: [(&str, Finished); 7] = [
+        (
+            "unknown option",
+            script(|it| it.append(&chain("A"), &foreign("--bogus"))),
+        ),
+        (
+            "unknown match",
+            script(|it| it.append(&chain("A"), &foreign("-m nosuch"))),
+        ),
+        (
+            "missing set",
+            script(|it| {
+                it.append(&chain("A"), &foreign("-m set --match-set NOSUCH dst"));
+            }),
+        ),
+        (
+            "port without protocol",
+            script(|it| it.append(&chain("A"), &foreign("--dport 80"))),
+        ),
+        (
+            "missing rule",
+            script(|it| it.delete(&chain("A"), &parse_rule("-j ACCEPT"))),
+        ),
+        (
+            "missing chain",
+            script(|it| it.append(&chain("GONE"), &parse_rule("-j ACCEPT"))),
+        ),
+        (
+            "chain to remove is missing",
+            script(|it| it.remove(&chain("GONE"))),
+        ),
+    ];
+    everywhere(|programs, family| {
+        for (what, script) in &cases {
+            let error = programs.restore(family, script).unwrap_err();
+            let RestoreError::Refused {
+                line: 4,
+                owner: Some(7),
+                text,
+                reason,
+                ..
+            } = &error
+            else {
+                panic!("{what}: {error}");
+            };
+            assert_eq!(script.line(4), Some(text.as_str()));
+            assert!(
+                !reason.is_empty() && !reason.contains("iptables"),
+                "{what}: {reason}"
+            );
+            assert!(error.to_string().contains(text), "{error}");
+            // Nothing of a refused table is written.
+            let seen = programs.save(family).unwrap();
+            assert!(!seen.contains_key(&(Table::Nat, chain("A"))), "{what}");
+        }
+    });
+}
+
+#[test]
+fn what_only_the_kernel_refuses_has_a_line() {
+    require_netns!();
+    let around = script(|it| {
+        it.insert(&chain("PREROUTING"), &parse_rule("-j A"));
+        it.append(&chain("A"), &parse_rule("-j B"));
+        it.append(&chain("B"), &parse_rule("-j A"));
+    });
+    let lost = script(|it| it.append(&chain("A"), &parse_rule("-j NOSUCH")));
+    everywhere(|programs, family| {
+        for script in [&around, &lost] {
+            let error = programs.restore(family, script).unwrap_err();
+            assert!(
+                matches!(error, RestoreError::Refused { line: 4.., .. }),
+                "{error}"
+            );
+            let seen = programs.save(family).unwrap();
+            assert!(!seen.contains_key(&(Table::Nat, chain("A"))));
+        }
+    });
+}
+
+#[test]
+fn counters_and_rules_of_others_stay() {
+    require_netns!();
+    everywhere(|programs, family| {
+        let other = "-o lo -m comment --comment \"of somebody else\" -j ACCEPT";
+        programs
+            .restore(
+                family,
+                &script(|it| it.append(&chain("A"), &Rule::Foreign(other.into()))),
+            )
+            .unwrap();
+        let before = programs.save(family).unwrap();
+        let mut more = Script::new();
+        more.table(Table::Nat);
+        more.declare(&chain("C"));
+        more.insert(&chain("B"), &parse_rule("-j C"));
+        programs.restore(family, &more.finish()).unwrap();
+        let after = programs.save(family).unwrap();
+        let key = (Table::Nat, chain("A"));
+        assert_eq!(before[&key], [Rule::Foreign(other.into())]);
+        assert_eq!(after[&key], before[&key]);
+        let expected = [parse_rule("-j C"), parse_rule("-j RETURN")];
+        assert_eq!(after[&(Table::Nat, chain("B"))], expected);
+    });
+}
+
+/// More than pipes hold, in both directions.
+#[test]
+fn long_scripts_do_not_get_stuck() {
+    require_netns!();
+    everywhere(|programs, family| {
+        let mut long = Script::new();
+        long.table(Table::Nat);
+        for number in 0..20_000 {
+            long.declare(&chain(&format!("CHAIN-{number}")));
+            long.may_cut(programs.variant());
+        }
+        programs.restore(family, &long.clone().finish()).unwrap();
+        assert!(programs.save(family).unwrap().len() >= 20_000);
+        long.about(Some(1));
+        long.append(&chain("CHAIN-1"), &Rule::Foreign("--bogus".into()));
+        for number in 0..20_000 {
+            long.append(&chain(&format!("CHAIN-{number}")), &parse_rule("-j RETURN"));
+        }
+        let error = programs.restore(family, &long.finish()).unwrap_err();
+        let is_named = matches!(error, RestoreError::Refused { owner: Some(1), .. });
+        assert!(is_named, "{error}");
+    });
+}
+
+/// A process that has the lock until it is dropped.
+struct Holder(Child);
+
+impl Holder {
+    fn new(lock: &Path) -> Self {
+        let mut child = Command::new("flock")
+            .arg(lock)
+            .args(["sh", "-c", "echo locked; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut said).unwrap();
+        assert_eq!(said, "locked\n");
+        Self(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // The end of its input ends what it runs.
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_busy_lock_names_who_has_it() {
+    require_netns!();
+    let folder = tempfile::tempdir().unwrap();
+    let legacy = programs(Variant::Legacy, folder.path());
+    let script = script(|_| {});
+    Netns::new("lock").unwrap().run(|| {
+        let holder = Holder::new(&folder.path().join("lock"));
+        for family in IpFamily::ALL {
+            let error = legacy.restore(family, &script).unwrap_err();
+            let RestoreError::Locked {
+                holder: Some(seen), ..
+            } = &error
+            else {
+                panic!("{error}");
+            };
+            assert_eq!((seen.pid, &*seen.command), (holder.0.id(), "flock"));
+            let text = format!(
+                "the xtables lock {} was not free within 1 s: flock (pid {}) holds it",
+                folder.path().join("lock").display(),
+                holder.0.id()
+            );
+            assert_eq!(error.to_string(), text);
+            // Reading and the other variant need no lock.
+            legacy.save(family).unwrap();
+            programs(Variant::Nft, folder.path())
+                .restore(family, &script)
+                .unwrap();
+        }
+        drop(holder);
+        legacy.restore(IpFamily::V4, &script).unwrap();
+    });
+}
+
+#[test]
+fn what_is_no_lines_fault_is_a_failure() {
+    require_netns!();
+    let nowhere = Lock {
+        file: "/nonexistent/lock".into(),
+        seconds: 1,
+    };
+    let legacy = Programs::find(Variant::Legacy).unwrap().with_lock(nowhere);
+    let error = Netns::new("failure")
+        .unwrap()
+        .run(|| legacy.restore(IpFamily::V4, &script(|_| {})).unwrap_err());
+    let is_failure = matches!(error, RestoreError::Failed(RunError::Failed { .. }));
+    assert!(is_failure, "{error}");
+    assert!(error.to_string().contains("/nonexistent/lock"), "{error}");
+}
+
+#[test]
+fn a_table_that_only_nft_can_show_is_an_error() {
+    require_netns!();
+    let folder = tempfile::tempdir().unwrap();
+    let programs = programs(Variant::Nft, folder.path());
+    let netns = Netns::new("foreign").unwrap();
+    let rules = "table ip nat { chain PREROUTING { type nat hook prerouting priority -100; \
+                 ct state new accept; }; }";
+    let file = folder.path().join("rules");
+    fs::write(&file, rules).unwrap();
+    let status = netns
+        .command("nft", &["-f", &file.display().to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let error = netns.run(|| programs.save(IpFamily::V4).unwrap_err());
+    let is_told = matches!(&error, SaveError::Incompatible { table, .. } if table == "nat");
+    assert!(is_told, "{error}");
+    netns.run(|| programs.save(IpFamily::V6).unwrap());
+}
+
+#[test]
+fn the_variant_with_kubelets_hint_is_chosen() {
+    require_netns!();
+    let folder = tempfile::tempdir().unwrap();
+    let mut hint = Script::new();
+    hint.table(Table::Mangle);
+    hint.declare(&chain("KUBE-IPTABLES-HINT"));
+    let hint = hint.finish();
+    let detected = || Programs::detect().unwrap().variant();
+    Netns::new("detect").unwrap().run(|| {
+        assert_eq!(detected(), Variant::Nft);
+        let legacy = programs(Variant::Legacy, folder.path());
+        legacy.restore(IpFamily::V4, &script(|_| {})).unwrap();
+        assert_eq!(detected(), Variant::Legacy);
+        let nft = programs(Variant::Nft, folder.path());
+        nft.restore(IpFamily::V6, &hint).unwrap();
+        assert_eq!(detected(), Variant::Nft);
+    });
+    Netns::new("detect").unwrap().run(|| {
+        let nft = programs(Variant::Nft, folder.path());
+        nft.restore(IpFamily::V4, &script(|_| {})).unwrap();
+        let legacy = programs(Variant::Legacy, folder.path());
+        legacy.restore(IpFamily::V6, &hint).unwrap();
+        assert_eq!(detected(), Variant::Legacy);
+    });
+}
