@@ -11,7 +11,10 @@ use std::mem;
 use crate::rule::{ChainName, Rule, Table};
 
 /// Chains and their rules, in order. A chain without rules is there, too.
-pub type Ruleset = BTreeMap<(Table, ChainName), Vec<Rule>>;
+pub type Ruleset = BTreeMap<Key, Vec<Rule>>;
+
+/// A chain among all tables.
+pub type Key = (Table, ChainName);
 
 /// Reads a whole ruleset, with or without counters.
 pub fn parse(text: &str) -> Ruleset {
@@ -21,16 +24,18 @@ pub fn parse(text: &str) -> Ruleset {
 }
 
 /// Does to `ruleset` what `iptables-restore --noflush` does with `script`, if nothing is refused:
-/// a declared chain is emptied, `-A`, `-I`, `-D`, `-F` and `-X` do what they say.
+/// a declared chain is emptied, `-A`, `-I`, `-D`, `-F` and `-X` do what they say. Costs what the
+/// script costs, however large the ruleset is.
 pub fn play(ruleset: &mut Ruleset, script: &str) {
     let mut player = Player {
         ruleset,
         names: Names::default(),
+        touched: Vec::new(),
         table: None,
         open: None,
     };
     script.lines().for_each(|it| player.line(it));
-    player.close();
+    player.end();
 }
 
 /// One rule, as it stands after `-A CHAIN `.
@@ -40,28 +45,43 @@ pub fn parse_rule(text: &str) -> Rule {
 
 /// Chain names that were seen: most are written several times.
 #[derive(Default)]
-struct Names<'a>(HashMap<&'a str, ChainName>);
+struct Names<'a>(HashMap<&'a str, Named>);
+
+struct Named {
+    name: ChainName,
+    /// Where [`Player::touched`] has the chain, in each table.
+    places: [Option<usize>; Table::ALL.len()],
+}
 
 impl<'a> Names<'a> {
     fn get(&mut self, name: &'a str) -> ChainName {
-        let known = self.0.entry(name);
-        known.or_insert_with(|| ChainName::new(name)).clone()
+        self.named(name).name.clone()
+    }
+
+    fn named(&mut self, name: &'a str) -> &mut Named {
+        self.0.entry(name).or_insert_with(|| Named {
+            name: ChainName::new(name),
+            places: Default::default(),
+        })
     }
 }
 
+/// Chains are changed in a list of their own and sorted in at the end: to look one up among
+/// hundred thousand costs more than to read its rule.
 struct Player<'a, 'r> {
     ruleset: &'r mut Ruleset,
     names: Names<'a>,
+    /// Chains that a line was about; `None` for one that was removed.
+    touched: Vec<(Key, Option<Vec<Rule>>)>,
     table: Option<Table>,
-    /// The chain that the last line was about, taken out of the ruleset: lines of a chain follow
-    /// each other, and looking a chain up costs more than reading its rule.
-    open: Option<(&'a str, (Table, ChainName), Vec<Rule>)>,
+    /// The chain of the last line, and its place: lines of a chain follow each other.
+    open: Option<(&'a str, usize)>,
 }
 
 impl<'a> Player<'a, '_> {
     fn line(&mut self, line: &'a str) {
         if let Some(name) = line.strip_prefix('*') {
-            self.close();
+            self.open = None;
             self.table = Table::ALL.into_iter().find(|it| it.as_str() == name.trim());
             return;
         }
@@ -92,30 +112,50 @@ impl<'a> Player<'a, '_> {
             }
             "-N" | "-F" => self.chain(table, name).clear(),
             "-X" => {
-                self.close();
-                let name = self.names.get(name);
-                self.ruleset.remove(&(table, name));
+                let place = self.place(table, name);
+                self.touched[place].1 = None;
             }
             _ => {}
         }
     }
 
     fn chain(&mut self, table: Table, name: &'a str) -> &mut Vec<Rule> {
-        if !matches!(&self.open, Some((open, _, _)) if *open == name) {
-            self.close();
-        }
-        let (names, ruleset) = (&mut self.names, &mut *self.ruleset);
-        let open = self.open.get_or_insert_with(|| {
-            let key = (table, names.get(name));
-            let rules = mem::take(ruleset.entry(key.clone()).or_default());
-            (name, key, rules)
-        });
-        &mut open.2
+        let place = self.place(table, name);
+        self.touched[place].1.get_or_insert_default()
     }
 
-    fn close(&mut self) {
-        if let Some((_, key, rules)) = self.open.take() {
-            self.ruleset.insert(key, rules);
+    fn place(&mut self, table: Table, name: &'a str) -> usize {
+        if let Some((open, place)) = self.open
+            && open == name
+        {
+            return place;
+        }
+        let named = self.names.named(name);
+        let place = *named.places[table as usize].get_or_insert_with(|| {
+            let key = (table, named.name.clone());
+            let rules = self.ruleset.get_mut(&key).map(mem::take);
+            self.touched.push((key, rules));
+            self.touched.len() - 1
+        });
+        self.open = Some((name, place));
+        place
+    }
+
+    fn end(self) {
+        let is_new = self.ruleset.is_empty();
+        if is_new {
+            let present = self.touched.into_iter();
+            // Sorted once, which is how a map is made from many.
+            *self.ruleset = present
+                .filter_map(|(key, rules)| Some((key, rules?)))
+                .collect();
+            return;
+        }
+        for (key, rules) in self.touched {
+            match rules {
+                Some(rules) => self.ruleset.insert(key, rules),
+                None => self.ruleset.remove(&key),
+            };
         }
     }
 }
