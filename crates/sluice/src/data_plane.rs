@@ -3,6 +3,7 @@
 //! What differs between them beside their rules: what opening takes, how foreign changes are
 //! noticed, and what of a kube-proxy's things is theirs.
 
+mod iptables;
 mod nftables;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use sluice_core::backend::Backend;
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 
+pub(crate) use iptables::IptablesPlane;
 pub(crate) use nftables::NftablesPlane;
 
 /// A data plane that is open.

@@ -30,7 +30,7 @@ use tracing::{info, warn};
 use crate::cli::ProxyArgs;
 use crate::config::{self, ProxyConfig, Source};
 use crate::config_watch;
-use crate::data_plane::{DataPlane, NftablesPlane};
+use crate::data_plane::{DataPlane, IptablesPlane, NftablesPlane};
 use crate::logging;
 use crate::render::print;
 
@@ -52,6 +52,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     }
     match effective.mode {
         Mode::Nftables => serve::<NftablesPlane>(args, &config, &host_name),
+        Mode::Iptables => serve::<IptablesPlane>(args, &config, &host_name),
         other => bail!("mode {other} has no data plane"),
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod kube_proxy;
+mod modes;
 mod moves;
 mod vm_ipvs;
 mod world;

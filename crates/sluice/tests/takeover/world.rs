@@ -220,12 +220,23 @@ impl World {
     }
 
     pub(crate) fn start(&mut self) {
+        self.start_in("nftables");
+    }
+
+    /// Starts an agent in this mode, with a log of its own.
+    pub(crate) fn start_in(&mut self, mode: &str) {
         let log = File::create(self.scratch.path().join("log")).unwrap();
         let (manifests, socket) = (self.manifests(), self.socket());
         let mut command = self
             .node()
             .command(SLUICE, &["proxy", "--hostname-override=node-a"]);
-        command.args(["--healthz-bind-address", "", "--manifests"]);
+        command.args([
+            "--proxy-mode",
+            mode,
+            "--healthz-bind-address",
+            "",
+            "--manifests",
+        ]);
         command.arg(manifests).arg("--socket").arg(socket);
         let child = command.stderr(log).stdout(Stdio::null()).spawn();
         self.agent = Some(child.unwrap());

@@ -1,0 +1,143 @@
+//! iptables: the host's programs, in the variant that the host uses.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use anyhow::Context;
+use sluice_agent::Input;
+use sluice_agent::drift::{Drift, Watched};
+use sluice_agent::metrics::Metrics;
+use sluice_agent::takeover::{Chains, Ours};
+use sluice_core::model::IpFamily;
+use sluice_core::plan::NodePlan;
+use sluice_core::settings::Settings;
+use sluice_core::state::ClusterState;
+use sluice_iptables::{Conntrack, Iptables, OwnWrites};
+use sluice_xtables::programs::{Programs, Variant};
+use tracing::{info, warn};
+
+use super::DataPlane;
+use super::nftables::remove_tables;
+use crate::cli::ProxyArgs;
+use crate::config::ProxyConfig;
+
+const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
+const BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
+
+/// The iptables data plane.
+pub(crate) struct IptablesPlane {
+    backend: Iptables,
+    localhost_node_ports: bool,
+}
+
+impl DataPlane for IptablesPlane {
+    type Backend = Iptables;
+
+    fn open(_: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<Self> {
+        let programs = programs()?;
+        let need = "this kernel does not let us use iptables";
+        let backend = Iptables::open(programs, conntrack()).context(need)?;
+        if let Some(reason) = backend.without_ipv6() {
+            warn!(reason, "no iptables for IPv6: only IPv4 is served");
+        }
+        Ok(Self {
+            backend,
+            localhost_node_ports: has_localhost_node_ports(&config.node.settings),
+        })
+    }
+
+    fn ours(&self) -> Ours {
+        Ours {
+            chains: Some(chains(self.backend.programs())),
+            ipvs: false,
+        }
+    }
+
+    /// iptables-restore has no figures.
+    fn meter(&mut self, _: &Arc<Metrics>) {}
+
+    fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send> {
+        let variant = self.backend.programs().variant();
+        let own = self.backend.own_writes();
+        let localhost = self.localhost_node_ports;
+        Box::new(move || {
+            if variant == Variant::Nft {
+                watch_for_drift(own, inputs);
+            }
+            if localhost {
+                route_loopback();
+            }
+            remove_tables();
+        })
+    }
+
+    fn into_backend(self) -> Iptables {
+        self.backend
+    }
+}
+
+/// The programs of the host, and a line about which they are.
+pub(super) fn programs() -> anyhow::Result<Programs> {
+    let programs = Programs::detect().context("find out which iptables this host uses")?;
+    let (variant, version) = (programs.variant(), programs.version());
+    info!(%variant, %version, "iptables");
+    Ok(programs)
+}
+
+/// Where these programs keep chains.
+pub(super) fn chains(programs: &Programs) -> Chains {
+    match programs.variant() {
+        Variant::Nft => Chains::Nft,
+        Variant::Legacy => Chains::Legacy,
+    }
+}
+
+/// Whether the operator wants NodePorts on loopback: that does not depend on any object.
+fn has_localhost_node_ports(settings: &Settings) -> bool {
+    let node = NodePlan::new(settings, &ClusterState::default());
+    node.family(IpFamily::V4).node_ports_on_loopback
+}
+
+/// Whether the kernel lets packets outside the window through, as of now.
+fn conntrack() -> Conntrack {
+    let value = fs::read_to_string(BE_LIBERAL).unwrap_or_default();
+    match value.trim() {
+        "" | "0" => Conntrack::Strict,
+        _ => Conntrack::Liberal,
+    }
+}
+
+/// Lets packets from 127.0.0.1 leave for a pod. The rules that keep other hosts from the loopback
+/// address are in force by now (CVE-2020-8558).
+fn route_loopback() {
+    let is_set = fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|it| it.trim() == "1");
+    if is_set {
+        return;
+    }
+    match fs::write(ROUTE_LOCALNET, "1") {
+        Ok(()) => info!(path = ROUTE_LOCALNET, value = 1, "sysctl set"),
+        Err(error) => warn!(
+            %error,
+            path = ROUTE_LOCALNET,
+            "NodePorts do not answer on 127.0.0.1: set the sysctl to 1 on the machine, or turn them \
+             off by --iptables-localhost-nodeports=false"
+        ),
+    }
+}
+
+/// Begins to hear of foreign changes.
+pub(super) fn watch_for_drift(own: OwnWrites, inputs: Sender<Input>) {
+    let watched = Watched::Chains {
+        is_ours: Box::new(move |generation| own.made(generation)),
+    };
+    let listening = Drift::listen(&[]).map_err(anyhow::Error::new);
+    let listening = listening.and_then(|it| it.report(watched, inputs).context("start a thread"));
+    if let Err(error) = listening {
+        let error = format!("{error:#}");
+        warn!(
+            error,
+            "no watch for foreign changes: only the resync repairs them"
+        );
+    }
+}

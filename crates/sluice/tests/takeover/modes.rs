@@ -1,0 +1,77 @@
+//! Sluice goes from one mode to another by a restart, under traffic.
+
+use sluice_lab::require_netns;
+
+use crate::world::{World, more, unhurt};
+
+/// The rule that keeps other hosts from the loopback address stays, as the sysctl does that makes it
+/// necessary; a kubelet has the same rule in the same chain.
+fn without_guard(rules: &str) -> String {
+    let is_guard = |it: &&str| it.contains("-d 127.0.0.0/8") && it.contains("KUBE-FIREWALL");
+    let lines = rules.lines().filter(|it| !is_guard(it));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Clients that never stop connecting see nothing of it, and neither do open connections.
+#[track_caller]
+fn there_and_back(flavour: &str) {
+    let mut world = World::new();
+    world.install_neighbours(flavour);
+    let neighbours = world.saved(flavour);
+    world.start_in("nftables");
+    world.until_logged("synced");
+    let mut sessions: Vec<_> = world.sessions().into();
+    let hammers = world.hammers();
+    for _ in 0..2 {
+        world.stop();
+        world.start_in("iptables");
+        world.until_logged("removed what the nftables mode left");
+        assert!(!world.tables().contains("sluice"), "{}", world.log());
+        assert!(world.saved(flavour).contains("KUBE-SVC-"));
+        more(&hammers, 30);
+        sessions.extend(world.sessions());
+        sessions.iter_mut().for_each(|it| it.ping().unwrap());
+        world.stop();
+        world.start_in("nftables");
+        world.until_logged("removed what an earlier proxy left");
+        let rules = without_guard(&world.saved(flavour));
+        assert_eq!(rules, without_guard(&neighbours), "rules of others");
+        more(&hammers, 30);
+        sessions.extend(world.sessions());
+        sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    }
+    unhurt(hammers);
+    assert!(!world.log().contains("repairing"), "{}", world.log());
+}
+
+#[test]
+fn nftables_and_iptables_nft() {
+    require_netns!();
+    there_and_back("nft");
+}
+
+#[test]
+fn nftables_and_iptables_legacy() {
+    require_netns!();
+    there_and_back("legacy");
+}
+
+/// A kube-proxy in iptables mode goes, and Sluice takes its chains as they are: nobody's rules are
+/// flushed in between.
+#[test]
+fn the_chains_of_a_kube_proxy_are_adopted() {
+    require_netns!();
+    for flavour in ["nft", "legacy"] {
+        let mut world = World::new();
+        world.install_neighbours(flavour);
+        world.install(crate::world::Mode::Iptables(flavour));
+        let mut sessions = world.sessions();
+        let hammers = world.hammers();
+        world.start_in("iptables");
+        world.until_logged("synced");
+        more(&hammers, 30);
+        sessions.iter_mut().for_each(|it| it.ping().unwrap());
+        unhurt(hammers);
+        assert!(!world.log().contains("kube-proxy seems to be still running"));
+    }
+}
