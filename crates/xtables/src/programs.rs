@@ -125,7 +125,7 @@ impl Programs {
     ///
     /// The program failed, or a table has rules that only `nft` can show: [`SaveError`].
     pub fn save(&self, family: IpFamily) -> Result<Ruleset, SaveError> {
-        Ok(parse::parse(&self.save_text(family)?))
+        Ok(parse::parse(&self.list(family, &[])?))
     }
 
     /// The text of [`Programs::save`], with counters.
@@ -134,13 +134,19 @@ impl Programs {
     ///
     /// As [`Programs::save`].
     pub fn save_text(&self, family: IpFamily) -> Result<String, SaveError> {
+        self.list(family, &["-c"])
+    }
+
+    fn list(&self, family: IpFamily, arguments: &[&str]) -> Result<String, SaveError> {
         let program = &self.pair(family).save;
         let failed = |source| SaveError::Failed { family, source };
-        let output = run::run(program, &["-c"], &self.lock, "").map_err(failed)?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let output = run::run(program, arguments, &self.lock, "").map_err(failed)?;
         if !output.status.success() {
             return Err(failed(output.failure(program)));
         }
+        // Comments of others may be anything. A listing is large: not copied without need.
+        let text = String::from_utf8(output.stdout)
+            .unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
         match refusal::incompatible(&text) {
             Some(table) => Err(SaveError::Incompatible { family, table }),
             None => Ok(text),
@@ -148,11 +154,12 @@ impl Programs {
     }
 
     /// Carries out `script`, without touching chains that it does not name, and the counters of
-    /// `[packets:bytes]` where it has them. Each table changes at once or not at all.
+    /// `[packets:bytes]` where it has them. Each table changes at once or not at all, if
+    /// [`Script::may_cut`](crate::script::Script::may_cut) has made no steps of it.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`]: tables before the one that was refused are written.
+    /// [`RestoreError`]: tables and steps before the one that was refused are written.
     pub fn restore(&self, family: IpFamily, script: &Finished) -> Result<(), RestoreError> {
         let program = &self.pair(family).restore;
         let seconds = self.lock.seconds.to_string();

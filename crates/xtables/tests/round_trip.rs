@@ -103,3 +103,64 @@ fn rules_survive_the_kernel() {
         }
     }
 }
+
+/// What random rules leave out: ipsets, and targets that table nat does not take.
+#[test]
+fn rules_of_other_tables_survive_the_kernel() {
+    require_netns!();
+    let lines = [
+        (
+            Table::Mangle,
+            "-m set --match-set SET dst,dst,src -j SET --map-set SET dst,dst,src --map-mark",
+        ),
+        (
+            Table::Filter,
+            "-m set ! --match-set SET dst,dst,src -j DROP",
+        ),
+        (
+            Table::Filter,
+            "-p tcp -m set --match-set SET dst,dst,src -j RETURN",
+        ),
+        (Table::Filter, "-m conntrack --ctstate NEW -j REJECT"),
+        (Table::Filter, "-m conntrack --ctstate INVALID -j DROP"),
+        (Table::Filter, "-m mark --mark 0x4000/0x4000 -j ACCEPT"),
+    ];
+    let mut script = Script::new();
+    let chain = ChainName::new("RULES");
+    for table in [Table::Mangle, Table::Filter] {
+        script.table(table);
+        script.declare(&chain);
+        for (_, line) in lines.iter().filter(|(of, _)| *of == table) {
+            script.append(&chain, &parse_rule(line));
+        }
+    }
+    let script = script.finish();
+    let folder = tempfile::tempdir().unwrap();
+    let lock = Lock {
+        file: folder.path().join("lock"),
+        seconds: 5,
+    };
+    for (family, word) in [(IpFamily::V4, "inet"), (IpFamily::V6, "inet6")] {
+        let netns = Netns::new("ipsets").unwrap();
+        let create = [
+            "create",
+            "SET",
+            "hash:ip,port,ip",
+            "family",
+            word,
+            "skbinfo",
+        ];
+        let created = netns.command("ipset", &create).status().unwrap();
+        assert!(created.success());
+        for variant in Variant::ALL {
+            let programs = Programs::find(variant).unwrap().with_lock(lock.clone());
+            let seen = netns.run(|| {
+                programs.restore(family, &script).unwrap();
+                programs.save(family).unwrap()
+            });
+            for (key, rules) in parse(script.text()) {
+                assert_eq!(seen[&key], rules, "{variant} {family}");
+            }
+        }
+    }
+}

@@ -309,8 +309,10 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
+/// By name, or by number, as programs write it where the system has no list of names.
 fn protocol(word: &str) -> Option<Protocol> {
-    Protocol::ALL.into_iter().find(|it| it.as_str() == word)
+    let is_meant = |it: &Protocol| it.as_str() == word || word.parse() == Ok(it.number());
+    Protocol::ALL.into_iter().find(is_meant)
 }
 
 /// `VALUE/MASK`, or a value of which all bits count.

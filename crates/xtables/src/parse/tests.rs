@@ -82,6 +82,7 @@ fn what_the_kernel_cannot_tell_apart_is_equal() {
             "-j REJECT",
             "-j REJECT --reject-with icmp6-port-unreachable",
         ),
+        ("-m sctp -p sctp --dport 9", "-p 132 -m sctp --dport 9"),
         ("-s 0.0.0.0/0 -j DROP", "-j DROP"),
         ("-d ::/0 -i + -j DROP", "-j DROP"),
         ("-s 10.1.2.3/8 -j DROP", "-s 10.0.0.0/8 -j DROP"),

@@ -13,8 +13,8 @@ pub(super) fn detect() -> Result<Programs, FindError> {
         Programs::find(Variant::Legacy),
     ) {
         (Ok(nft), Ok(legacy)) => {
-            let variant = choose(&Seen::by(&nft)?, &Seen::by(&legacy)?);
-            Ok(match variant {
+            let (in_nft, in_legacy) = (Seen::by(&nft), Seen::by(&legacy));
+            Ok(match choose(in_nft, in_legacy)? {
                 Variant::Nft => nft,
                 Variant::Legacy => legacy,
             })
@@ -66,13 +66,21 @@ impl Seen {
     }
 }
 
-fn choose(nft: &Seen, legacy: &Seen) -> Variant {
-    match (nft.is_hinted, legacy.is_hinted) {
+/// A variant that cannot be asked is not in use if the other one is. The kernel may lack one.
+fn choose<E>(nft: Result<Seen, E>, legacy: Result<Seen, E>) -> Result<Variant, E> {
+    let is_used = |it: &Seen| it.is_hinted || it.rules > 0;
+    let (nft, legacy) = match (nft, legacy) {
+        (Ok(nft), Ok(legacy)) => (nft, legacy),
+        (Err(_), Ok(legacy)) if is_used(&legacy) => return Ok(Variant::Legacy),
+        (Ok(_), Err(_)) => return Ok(Variant::Nft),
+        (Err(error), _) => return Err(error),
+    };
+    Ok(match (nft.is_hinted, legacy.is_hinted) {
         (true, _) => Variant::Nft,
         (false, true) => Variant::Legacy,
         (false, false) if legacy.rules > nft.rules => Variant::Legacy,
         (false, false) => Variant::Nft,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -100,11 +108,12 @@ mod tests {
             ("", rules, Variant::Legacy),
             (rules, rules, Variant::Nft),
         ] {
-            assert_eq!(
-                choose(&seen(nft), &seen(legacy)),
-                expected,
-                "{nft} {legacy}"
-            );
+            let chosen = choose::<()>(Ok(seen(nft)), Ok(seen(legacy)));
+            assert_eq!(chosen, Ok(expected), "{nft} {legacy}");
         }
+        assert_eq!(choose(Err("no"), Ok(seen(rules))), Ok(Variant::Legacy));
+        assert_eq!(choose(Err("no"), Ok(seen(""))), Err("no"));
+        assert_eq!(choose(Ok(seen("")), Err("no")), Ok(Variant::Nft));
+        assert_eq!(choose(Err("no"), Err("nor")), Err("no"));
     }
 }
