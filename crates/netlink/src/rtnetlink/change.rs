@@ -17,13 +17,21 @@ use super::{RTM_DELADDR, RTM_NEWADDR};
 /// IPv6: take the address for unique without asking the others on the link.
 const IFA_F_NODAD: u8 = 0x02;
 
+/// `ifa_cacheinfo { u32 preferred, u32 valid, u32 created, u32 changed }`, the times in seconds.
+const IFA_CACHEINFO: u16 = 6;
+
+/// Deprecated from the beginning, valid for ever.
+const NEVER_PREFERRED: [u32; 4] = [0, u32::MAX, 0, 0];
+
 /// `RT_SCOPE_UNIVERSE`, as `ip address add` gives to whatever is not on loopback.
 const SCOPE_GLOBAL: u8 = 0;
 
 /// A change of the addresses of an interface. Each is a network of its own (/32, /128).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressChange {
-    /// Adds an address; one that the interface has is success.
+    /// Adds an address; one that the interface has is success. An IPv6 address is deprecated: the
+    /// kernel takes it as a source for packets to itself, and else only where there is no other
+    /// (RFC 6724, rules 1 and 3).
     Add(IpAddr),
     /// Deletes an address; one that the interface does not have is success.
     Delete(IpAddr),
@@ -69,7 +77,13 @@ impl AddressChange {
         };
         match self.ip() {
             IpAddr::V4(ip) => put(&ip.octets()),
-            IpAddr::V6(ip) => put(&ip.octets()),
+            IpAddr::V6(ip) => {
+                put(&ip.octets());
+                if matches!(self, Self::Add(_)) {
+                    let times = NEVER_PREFERRED.map(u32::to_ne_bytes).concat();
+                    writer.bytes(IFA_CACHEINFO, &times);
+                }
+            }
         }
     }
 
@@ -131,7 +145,7 @@ mod tests {
     fn a_request_has_the_header_of_the_kernel() {
         for (ip, first, length) in [
             ("10.96.0.1", [2, 32, 0, 0], 4 + 2 * 8),
-            ("fd00::1", [10, 128, IFA_F_NODAD, 0], 4 + 2 * 20),
+            ("fd00::1", [10, 128, IFA_F_NODAD, 0], 4 + 3 * 20),
         ] {
             let change = AddressChange::Add(ip.parse().unwrap());
             assert_eq!(change.head().first, first, "{ip}");
