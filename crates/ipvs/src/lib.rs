@@ -1,1 +1,45 @@
-//! The IPVS data plane: virtual servers in the kernel, kube-proxy's ipsets and constant iptables rules.
+//! The IPVS data plane: a plan as virtual servers of the kernel's load balancer, with ipsets and a
+//! constant set of iptables rules around it.
+//!
+//! ```text
+//! PortPlan ─▶ render.rs ─▶ Key, Object ─▶ Delta ─▶ apply.rs ─▶ netlink, iptables-restore ─▶ kernel
+//! NodePlan ─▶ chain.rs  ─┘      │                  observe.rs ◀─────────────────────────────┘
+//!                               └─▶ text.rs   what ipset, ipvsadm and iptables-restore load
+//! kernel ─▶ drain.rs   real servers that lose their last connection, then go
+//! ```
+//!
+//! # Invariants
+//!
+//! - Services and endpoints are virtual servers, real servers, addresses and members of ipsets.
+//!   The rules of iptables depend on the node alone.
+//! - What is written leads to something that exists: members before virtual servers, these before
+//!   the addresses that lead to them; what goes, goes the other way.
+//! - Virtual servers in excluded networks, marks outside our range, ipsets and chains of other names
+//!   are never touched.
+
+mod apply;
+mod backend;
+mod chain;
+mod convert;
+mod drain;
+mod held;
+mod kernel;
+mod mark;
+mod object;
+mod observe;
+mod placement;
+mod render;
+mod script;
+mod set;
+mod status;
+mod sysctl;
+pub mod text;
+
+pub use backend::{Ipvs, Options, render_plan};
+pub use mark::MarkLayout;
+pub use object::{Balancing, DEVICE, Hashing, Key, Object, Server, Triple};
+pub use placement::Placement;
+pub use set::{Entry, SetKind, SetName};
+pub use sluice_netlink::ipvs::Timeouts;
+pub use status::{RealServerStatus, RealServers, VirtualServerStatus};
+pub use sysctl::{Arp, prepare};

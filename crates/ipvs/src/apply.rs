@@ -1,0 +1,469 @@
+//! Writes a delta.
+//!
+//! The kernel has no transaction for this, so the order is such that nothing that works breaks:
+//!
+//! 1. interface, ipsets, chains
+//! 2. members of ipsets: how a packet is treated is known before it is sent anywhere
+//! 3. virtual servers, each with its real servers at once
+//! 4. members that lead to virtual servers (marks of near clients), addresses
+//! 5. what goes, the other way: marks, addresses, real servers, virtual servers, members, chains,
+//!    ipsets, interface
+//!
+//! What the kernel refuses does not keep the rest from being written. A full sync follows any
+//! refusal, so it is tried again, and nobody has to know what exactly is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use sluice_core::backend::BackendError;
+use sluice_core::delta::Delta;
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_netlink::Errno;
+use sluice_netlink::ipset::Change as SetChange;
+use sluice_netlink::ipvs::{Change, RealState};
+use sluice_netlink::rtnetlink::{AddressChange, create_dummy, delete_link, link};
+use sluice_xtables::rule::Table;
+use sluice_xtables::script::Script;
+
+use crate::convert;
+use crate::held::Held;
+use crate::kernel::{self, Kernel, Problems};
+use crate::object::{DEVICE, Key, Object, Server};
+use crate::script;
+use crate::set::SetName;
+
+/// One set's changes.
+type Members = BTreeMap<(IpFamily, SetName), Vec<SetChange>>;
+
+/// Writes the delta.
+///
+/// # Errors
+///
+/// What could not be written, after everything else was.
+pub(crate) fn write(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    delta: &Delta<Key, Object>,
+) -> Result<(), BackendError> {
+    let mut writer = Writer {
+        kernel,
+        held,
+        problems: Problems::default(),
+    };
+    let written: Vec<(&Key, &Object)> = pairs(&delta.add).chain(pairs(&delta.replace)).collect();
+    writer.foundations(&written, &delta.delete)?;
+    writer.add_members(&written, |set| set != SetName::NearClients)?;
+    let freed = writer.servers(delta)?;
+    writer.add_members(&written, |set| set == SetName::NearClients)?;
+    writer.addresses(&written, AddressChange::Add)?;
+    writer.delete_members(&delta.delete, |set| set == SetName::NearClients)?;
+    let gone: Vec<(&Key, &Object)> = delta.delete.iter().map(|key| (key, &GONE)).collect();
+    writer.addresses(&gone, AddressChange::Delete)?;
+    writer.delete_servers(&delta.delete)?;
+    writer.show(freed)?;
+    writer.delete_members(&delta.delete, |set| set != SetName::NearClients)?;
+    writer.remove_foundations(&delta.delete)?;
+    writer
+        .problems
+        .into_result("write virtual servers, ipsets and rules")
+}
+
+/// In place of what is not there any more.
+const GONE: Object = Object::Foreign;
+
+fn pairs(objects: &[(Key, Object)]) -> impl Iterator<Item = (&Key, &Object)> {
+    objects.iter().map(|(key, object)| (key, object))
+}
+
+struct Writer<'a> {
+    kernel: &'a mut Kernel,
+    held: &'a mut Held,
+    problems: Problems,
+}
+
+impl Writer<'_> {
+    /// The interface, the sets, the chains and what leads to them.
+    fn foundations(
+        &mut self,
+        written: &[(&Key, &Object)],
+        deleted: &[Key],
+    ) -> Result<(), BackendError> {
+        for (key, _) in written {
+            match key {
+                Key::Device => {
+                    create_dummy(DEVICE).map_err(kernel::asked)?;
+                }
+                Key::Set(family, set) => {
+                    let wanted = convert::set(*family, *set);
+                    let created = self.kernel.sets.create(&set.name(*family), &wanted);
+                    created.map_err(kernel::asked)?;
+                }
+                _ => {}
+            }
+        }
+        for family in IpFamily::ALL {
+            let mut rules = Script::new();
+            let changed = written.iter().map(|(key, _)| *key);
+            for key in changed.chain(deleted) {
+                self.unlink(&mut rules, family, key);
+            }
+            script::write(&mut rules, family, written.iter().copied());
+            self.restore(family, rules)?;
+            for (key, object) in written {
+                if let Object::Jump(rule) = object
+                    && key.family() == Some(family)
+                {
+                    self.held.jumps.insert((*key).clone(), vec![rule.clone()]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the rules that lead from one chain to another.
+    fn unlink(&mut self, script: &mut Script, family: IpFamily, key: &Key) {
+        if let Key::Jump(of, table, from, _) = key
+            && *of == family
+            && let Some(rules) = self.held.jumps.remove(key)
+        {
+            script.table(*table);
+            rules.iter().for_each(|rule| script.delete(from, rule));
+        }
+    }
+
+    fn restore(&mut self, family: IpFamily, script: Script) -> Result<(), BackendError> {
+        if script.is_empty() {
+            return Ok(());
+        }
+        let restored = self.kernel.programs.restore(family, &script.finish());
+        restored.map_err(|error| kernel::failed("write rules", error))
+    }
+
+    fn add_members(
+        &mut self,
+        written: &[(&Key, &Object)],
+        is_meant: impl Fn(SetName) -> bool,
+    ) -> Result<(), BackendError> {
+        let mut members = Members::new();
+        for (key, object) in written {
+            if let (Key::Member(family, set, entry), Object::Member(mark)) = (key, object)
+                && is_meant(*set)
+                && let Some(member) = convert::member(entry, *mark)
+            {
+                let changes = members.entry((*family, *set)).or_default();
+                changes.push(SetChange::Add(member));
+            }
+        }
+        self.change_members(&members)
+    }
+
+    fn delete_members(
+        &mut self,
+        deleted: &[Key],
+        is_meant: impl Fn(SetName) -> bool,
+    ) -> Result<(), BackendError> {
+        let mut members = Members::new();
+        for key in deleted {
+            if let Key::Member(family, set, entry) = key
+                && is_meant(*set)
+            {
+                let Some(member) = convert::member(entry, None) else {
+                    self.problems.add(&format!("{key}: cannot be deleted"));
+                    continue;
+                };
+                let changes = members.entry((*family, *set)).or_default();
+                changes.push(SetChange::Delete(member));
+            }
+        }
+        self.change_members(&members)
+    }
+
+    fn change_members(&mut self, members: &Members) -> Result<(), BackendError> {
+        for ((family, set), changes) in members {
+            let applied = self.kernel.sets.apply(&set.name(*family), changes);
+            self.problems.refused(applied.map_err(kernel::asked)?);
+        }
+        Ok(())
+    }
+
+    /// Adds and replaces virtual and real servers. Returns the NodePorts that come out from behind
+    /// a virtual IP when that is gone.
+    fn servers(&mut self, delta: &Delta<Key, Object>) -> Result<Vec<Server>, BackendError> {
+        let mut changes = Vec::new();
+        let taken = self.hide(delta, &mut changes)?;
+        let (mut added, mut reals) = (Vec::new(), Vec::new());
+        for (key, object) in pairs(&delta.add).chain(pairs(&delta.replace)) {
+            match (key, object) {
+                (Key::Server(server), _) | (Key::Real(server, _), _)
+                    if self.is_behind(server, &taken) =>
+                {
+                    self.held.hidden.insert(key.clone(), object.clone());
+                }
+                (Key::Server(server), Object::Server(balancing)) => {
+                    added.push(Change::AddVirtual(convert::virtual_server(
+                        server, balancing,
+                    )));
+                    self.held.add_server(*server);
+                }
+                (Key::Real(server, address), Object::Real(weight)) => {
+                    self.held.drained(server, address);
+                    let real = convert::real_server(*address, *weight);
+                    reals.push(Change::AddReal(convert::key(server), real));
+                }
+                _ => {}
+            }
+        }
+        // The order of rendering: a virtual server's real ones follow it.
+        changes.extend(added);
+        changes.extend(reals);
+        self.change_servers(&changes)?;
+        let deleted = delta.delete.iter().filter_map(|key| match key {
+            Key::Server(Server::Address(triple)) => Some(Server::NodePort(*triple)),
+            _ => None,
+        });
+        Ok(deleted.collect())
+    }
+
+    /// Makes room for virtual IPs with the numbers of NodePorts that are in the kernel: they wait
+    /// behind them. Returns the NodePorts that virtual IPs of this delta hide.
+    fn hide(
+        &mut self,
+        delta: &Delta<Key, Object>,
+        changes: &mut Vec<Change>,
+    ) -> Result<BTreeSet<Server>, BackendError> {
+        let mut taken = BTreeSet::new();
+        for (key, _) in &delta.add {
+            let Key::Server(Server::Address(triple)) = key else {
+                continue;
+            };
+            let node_port = Server::NodePort(*triple);
+            taken.insert(node_port);
+            if !self.held.node_ports.contains(triple) {
+                continue;
+            }
+            let kernel_key = convert::key(&node_port);
+            if !delta.delete.contains(&Key::Server(node_port)) {
+                self.keep_hidden(node_port)?;
+            }
+            changes.push(Change::DeleteVirtual(kernel_key));
+            self.held.remove_server(node_port);
+        }
+        Ok(taken)
+    }
+
+    /// Remembers a virtual server of a NodePort as it is in the kernel.
+    fn keep_hidden(&mut self, server: Server) -> Result<(), BackendError> {
+        let key = convert::key(&server);
+        let listed = kernel::again(|| self.kernel.ipvs.virtual_servers())?;
+        let Some(state) = listed.into_iter().find(|it| it.server.key == key) else {
+            return Ok(());
+        };
+        if let Some(balancing) = convert::balancing(&state.server) {
+            let object = Object::Server(balancing);
+            self.held.hidden.insert(Key::Server(server), object);
+        }
+        for real in kernel::real_servers(&mut self.kernel.ipvs, &key)? {
+            let address = real.server.address;
+            if !self.held.is_draining(&server, &address)
+                && let Some(weight) = convert::weight(&real.server)
+            {
+                let key = Key::Real(server, address);
+                self.held.hidden.insert(key, Object::Real(weight));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a virtual IP comes before this NodePort.
+    fn is_behind(&self, server: &Server, taken: &BTreeSet<Server>) -> bool {
+        match server {
+            Server::NodePort(triple) => {
+                taken.contains(server) || self.held.addresses.contains(triple)
+            }
+            Server::Address(_) | Server::Mark(..) => false,
+        }
+    }
+
+    /// NodePorts whose virtual IP is gone come into the kernel.
+    fn show(&mut self, servers: Vec<Server>) -> Result<(), BackendError> {
+        let mut changes = Vec::new();
+        for server in servers {
+            let of = |key: &Key| match key {
+                Key::Server(it) | Key::Real(it, _) => *it == server,
+                _ => false,
+            };
+            let shown: Vec<_> = self.held.hidden.extract_if(.., |key, _| of(key)).collect();
+            for (key, object) in shown {
+                match (key, object) {
+                    (Key::Server(_), Object::Server(balancing)) => {
+                        let virtual_server = convert::virtual_server(&server, &balancing);
+                        changes.push(Change::AddVirtual(virtual_server));
+                        self.held.add_server(server);
+                    }
+                    (Key::Real(_, address), Object::Real(weight)) => {
+                        let real = convert::real_server(address, weight);
+                        changes.push(Change::AddReal(convert::key(&server), real));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        self.change_servers(&changes)
+    }
+
+    /// What is to be added and is there already is changed instead: it was draining, or it is
+    /// replaced.
+    fn change_servers(&mut self, changes: &[Change]) -> Result<(), BackendError> {
+        let failures = self.kernel.ipvs.apply(changes).map_err(kernel::asked)?;
+        let (there, refused): (Vec<_>, Vec<_>) = failures
+            .into_iter()
+            .partition(|it| it.error.errno() == Some(Errno::EEXIST));
+        self.problems.refused(refused);
+        let again: Vec<Change> = there
+            .iter()
+            .filter_map(|it| match changes.get(it.index)? {
+                Change::AddVirtual(it) => Some(Change::SetVirtual(it.clone())),
+                Change::AddReal(key, real) => Some(Change::SetReal(*key, *real)),
+                _ => None,
+            })
+            .collect();
+        if !again.is_empty() {
+            let refused = self.kernel.ipvs.apply(&again).map_err(kernel::asked)?;
+            self.problems.refused(refused);
+        }
+        Ok(())
+    }
+
+    fn delete_servers(&mut self, deleted: &[Key]) -> Result<(), BackendError> {
+        let gone: BTreeSet<Server> = deleted
+            .iter()
+            .filter_map(|key| match key {
+                Key::Server(server) => Some(*server),
+                _ => None,
+            })
+            .collect();
+        let mut leaving: BTreeMap<Server, Vec<SocketAddr>> = BTreeMap::new();
+        for key in deleted {
+            let was_hidden = self.held.hidden.remove(key).is_some();
+            if let Key::Real(server, address) = key
+                && !was_hidden
+                && !gone.contains(server)
+            {
+                leaving.entry(*server).or_default().push(*address);
+            }
+        }
+        let mut changes = Vec::new();
+        for (server, addresses) in leaving {
+            changes.extend(self.leave(server, &addresses)?);
+        }
+        for server in gone {
+            let is_hidden = match server {
+                Server::NodePort(triple) => !self.held.node_ports.contains(&triple),
+                Server::Address(_) | Server::Mark(..) => false,
+            };
+            if !is_hidden {
+                changes.push(Change::DeleteVirtual(convert::key(&server)));
+                self.held.remove_server(server);
+            }
+        }
+        let refused = self.kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
+        self.problems.refused(refused);
+        Ok(())
+    }
+
+    /// Real servers go at once, or get no more connections until they have none left.
+    fn leave(
+        &mut self,
+        server: Server,
+        addresses: &[SocketAddr],
+    ) -> Result<Vec<Change>, BackendError> {
+        let key = convert::key(&server);
+        let mut changes = Vec::new();
+        for real in kernel::real_servers(&mut self.kernel.ipvs, &key)? {
+            let address = real.server.address;
+            if !addresses.contains(&address) {
+                continue;
+            }
+            changes.push(if has_connections(&server, &real) {
+                let draining = self.held.draining.entry(server).or_default();
+                draining.insert(address);
+                Change::SetReal(key, convert::real_server(address, 0))
+            } else {
+                Change::DeleteReal(key, address)
+            });
+        }
+        Ok(changes)
+    }
+
+    fn addresses(
+        &mut self,
+        objects: &[(&Key, &Object)],
+        change: impl Fn(IpAddr) -> AddressChange,
+    ) -> Result<(), BackendError> {
+        let changes: Vec<AddressChange> = objects
+            .iter()
+            .filter_map(|(key, _)| match key {
+                Key::Address(ip) => Some(change(*ip)),
+                _ => None,
+            })
+            .collect();
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let Some(link) = link(DEVICE).map_err(kernel::asked)? else {
+            self.problems.add(&format!("interface {DEVICE} is gone"));
+            return Ok(());
+        };
+        let refused = self.kernel.addresses.apply(link.index, &changes);
+        self.problems.refused(refused.map_err(kernel::asked)?);
+        Ok(())
+    }
+
+    fn remove_foundations(&mut self, deleted: &[Key]) -> Result<(), BackendError> {
+        for family in IpFamily::ALL {
+            let mut rules = Script::new();
+            for table in Table::ALL {
+                let chains: Vec<_> = deleted
+                    .iter()
+                    .filter_map(|key| match key {
+                        Key::Chain(of, in_table, chain) if *of == family && *in_table == table => {
+                            Some(chain)
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                if !chains.is_empty() {
+                    rules.table(table);
+                    chains.iter().for_each(|chain| rules.declare(chain));
+                    chains.iter().for_each(|chain| rules.remove(chain));
+                }
+            }
+            self.restore(family, rules)?;
+        }
+        for key in deleted {
+            match key {
+                Key::Set(family, set) => {
+                    if let Err(error) = self.kernel.sets.destroy(&set.name(*family)) {
+                        self.problems.add(&error);
+                    }
+                }
+                Key::Device => {
+                    delete_link(DEVICE).map_err(kernel::asked)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a real server is still needed. Datagrams have no end to wait for, and SCTP clients find
+/// another path (as kube-proxy has it).
+pub(crate) fn has_connections(server: &Server, real: &RealState) -> bool {
+    match server.triple().map(|it| it.protocol) {
+        Some(Protocol::Tcp) => real.active + real.inactive > 0,
+        Some(Protocol::Udp | Protocol::Sctp) => false,
+        // Of a mark's protocol nothing is known; flows of UDP are never active.
+        None => real.active > 0,
+    }
+}

@@ -1,0 +1,301 @@
+//! The backend: pure rendering on one side, netlink and iptables on the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scale};
+use sluice_core::delta::Delta;
+use sluice_core::model::IpFamily;
+use sluice_core::plan::{NodePlan, Plan, PortPlan};
+use sluice_core::settings::DEFAULT_MASQUERADE_MARK;
+use sluice_netlink::ipvs::Timeouts;
+
+use crate::drain::{self, Pace};
+use crate::held::Held;
+use crate::kernel::{self, Kernel};
+use crate::mark::{MarkLayout, Marks};
+use crate::object::{Key, Object, Server};
+use crate::observe::{self, Scope};
+use crate::placement::{self, Placement};
+use crate::set::SetName;
+use crate::{apply, chain, render};
+
+/// Scheduler of Services that ask for none, if the operator says nothing: as kube-proxy.
+const DEFAULT_SCHEDULER: &str = "rr";
+
+/// What the operator decided.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Scheduler of Services that ask for none; empty is `rr`.
+    pub scheduler: Arc<str>,
+    /// Virtual servers with an address in here are never touched, but for those of Services.
+    pub exclude_cidrs: Vec<IpNet>,
+    /// After how many idle seconds IPVS forgets connections; 0 leaves what the kernel has.
+    pub timeouts: Timeouts,
+    /// The mark bit that says "masquerade": marks of our own keep clear of it.
+    pub masquerade_mark: u32,
+    /// Families to serve. Without IPv6 on the machine, IPv4 goes on.
+    pub families: Vec<IpFamily>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            scheduler: DEFAULT_SCHEDULER.into(),
+            exclude_cidrs: Vec::new(),
+            timeouts: Timeouts::default(),
+            masquerade_mark: DEFAULT_MASQUERADE_MARK,
+            families: IpFamily::ALL.to_vec(),
+        }
+    }
+}
+
+/// The IPVS data plane of one network namespace.
+#[derive(Debug)]
+pub struct Ipvs {
+    kernel: Kernel,
+    held: Held,
+    families: Vec<IpFamily>,
+    scheduler: Arc<str>,
+    exclude: Vec<IpNet>,
+    layout: MarkLayout,
+    /// Behind a lock, since places are chosen without changing the data plane.
+    marks: Mutex<Marks>,
+    /// Schedulers that the kernel is known to have.
+    schedulers: BTreeSet<Arc<str>>,
+    pace: Pace,
+}
+
+impl Ipvs {
+    /// Connects to IPVS, ipset, rtnetlink and iptables of the calling thread's network namespace,
+    /// and sets the timeouts. Nothing else is written.
+    ///
+    /// # Errors
+    ///
+    /// Something of it is missing, or the kernel lacks the scheduler: the error lists those it has.
+    pub fn open(options: Options) -> Result<Self, BackendError> {
+        let mut kernel = Kernel::open()?;
+        let families = kernel.families(&options.families)?;
+        let scheduler = match &*options.scheduler {
+            "" => DEFAULT_SCHEDULER.into(),
+            _ => options.scheduler,
+        };
+        let mut ipvs = Self {
+            layout: MarkLayout::beside(options.masquerade_mark),
+            exclude: options.exclude_cidrs,
+            marks: Mutex::default(),
+            held: Held::default(),
+            schedulers: BTreeSet::new(),
+            pace: Pace::default(),
+            scheduler,
+            families,
+            kernel: {
+                let set = kernel.ipvs.set_timeouts(options.timeouts);
+                set.map_err(kernel::asked)?;
+                kernel
+            },
+        };
+        let scheduler = ipvs.scheduler.clone();
+        match ipvs.lacks_scheduler(&scheduler)? {
+            None => Ok(ipvs),
+            Some(reason) => Err(BackendError {
+                operation: format!("use scheduler {scheduler}"),
+                reason,
+                source: None,
+            }),
+        }
+    }
+
+    /// Which families are served.
+    pub fn families(&self) -> &[IpFamily] {
+        &self.families
+    }
+
+    /// Removes everything of ours; returns what was there, as a person would name it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked, or something could not be removed.
+    pub fn cleanup(&mut self) -> Result<Vec<String>, BackendError> {
+        let observed = self.observe()?;
+        let removed = summary(&observed);
+        let delta = Delta::between(&observed, Vec::new());
+        apply::write(&mut self.kernel, &mut self.held, &delta)?;
+        Ok(removed)
+    }
+
+    /// Why a scheduler cannot be used; `None` when it can.
+    fn lacks_scheduler(&mut self, name: &Arc<str>) -> Result<Option<String>, BackendError> {
+        if self.schedulers.contains(name) {
+            return Ok(None);
+        }
+        if self
+            .kernel
+            .ipvs
+            .has_scheduler(name)
+            .map_err(kernel::asked)?
+        {
+            self.schedulers.insert(name.clone());
+            return Ok(None);
+        }
+        let known = self.kernel.ipvs.schedulers().map_err(kernel::asked)?;
+        let known = known.join(", ");
+        Ok(Some(format!(
+            "the kernel has no scheduler {name:?} (module ip_vs_{name}); it has {known}"
+        )))
+    }
+
+    /// Virtual servers whose scheduler the kernel lacks.
+    fn unschedulable(
+        &mut self,
+        delta: &Delta<Key, Object>,
+    ) -> Result<Vec<RefusedObject<Key>>, BackendError> {
+        let mut refused = Vec::new();
+        let mut lacking: BTreeMap<Arc<str>, Option<String>> = BTreeMap::new();
+        for (key, object) in delta.add.iter().chain(&delta.replace) {
+            let Object::Server(balancing) = object else {
+                continue;
+            };
+            let name = &balancing.scheduler;
+            let reason = match lacking.get(name) {
+                Some(reason) => reason.clone(),
+                None => {
+                    let reason = self.lacks_scheduler(name)?;
+                    lacking.insert(name.clone(), reason.clone());
+                    reason
+                }
+            };
+            refused.extend(reason.map(|reason| RefusedObject {
+                key: key.clone(),
+                reason,
+            }));
+        }
+        Ok(refused)
+    }
+
+    /// Nothing in there can be torn by a panic.
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Every object of a plan, as a first sync would write it. Pure.
+pub fn render_plan(plan: &Plan, scheduler: &str) -> BTreeMap<Key, Object> {
+    let scheduler: Arc<str> = match scheduler {
+        "" => DEFAULT_SCHEDULER.into(),
+        scheduler => scheduler.into(),
+    };
+    let layout = MarkLayout::beside(plan.node.masquerade_mark);
+    let mut marks = Marks::default();
+    let mut objects: BTreeMap<Key, Object> =
+        standing(&plan.node, &IpFamily::ALL).into_iter().collect();
+    for port in plan.ports.values() {
+        let mark = render::splits_clients(port).then(|| marks.claim(layout, &port.key, None));
+        let placement = Placement { mark };
+        objects.extend(render::port(&plan.node, port, &placement, &scheduler));
+    }
+    objects
+}
+
+/// The objects that do not depend on any Service.
+fn standing(node: &NodePlan, families: &[IpFamily]) -> Vec<(Key, Object)> {
+    let mut objects = vec![(Key::Device, Object::Device)];
+    for family in families {
+        let sets = SetName::ALL.map(|set| (Key::Set(*family, set), Object::Set));
+        objects.extend(sets);
+        objects.extend(chain::objects(node, *family));
+    }
+    objects
+}
+
+/// How many of what.
+fn summary(observed: &BTreeMap<Key, Object>) -> Vec<String> {
+    let count = |is_meant: fn(&Key) -> bool| observed.keys().filter(|key| is_meant(key)).count();
+    let counted: [(usize, &str); 5] = [
+        (count(|it| matches!(it, Key::Server(_))), "virtual servers"),
+        (count(|it| matches!(it, Key::Address(_))), "addresses"),
+        (
+            count(|it| matches!(it, Key::Device)),
+            "interface kube-ipvs0",
+        ),
+        (count(|it| matches!(it, Key::Chain(..))), "chains"),
+        (count(|it| matches!(it, Key::Set(..))), "ipsets"),
+    ];
+    let found = counted.into_iter().filter(|(count, _)| *count > 0);
+    found
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect()
+}
+
+impl Backend for Ipvs {
+    type Key = Key;
+    type Object = Object;
+    type Placement = Placement;
+
+    const LARGE: usize = usize::MAX;
+    const NODE_SHAPES_PORTS: bool = true;
+
+    fn is_shared(key: &Key) -> bool {
+        match key {
+            Key::Address(_) => true,
+            Key::Member(_, set, _) => matches!(
+                set,
+                SetName::LoopBack | SetName::IpvsIps | SetName::HealthCheckNodePort
+            ),
+            _ => false,
+        }
+    }
+
+    fn standing(&self, node: &NodePlan, _: Scale) -> Objects<Self> {
+        standing(node, &self.families)
+    }
+
+    fn place(&self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
+        let had = previous.and_then(|(_, placement)| placement.mark);
+        let claim = || self.marks().claim(self.layout, &port.key, had);
+        Placement {
+            mark: render::splits_clients(port).then(claim),
+        }
+    }
+
+    fn recover(&self, port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
+        placement::recover(port, observed)
+    }
+
+    fn render(&self, node: &NodePlan, port: &PortPlan, placement: &Placement) -> Objects<Self> {
+        if !self.families.contains(&port.key.family) {
+            return Vec::new();
+        }
+        render::port(node, port, placement, &self.scheduler)
+    }
+
+    fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
+        let scope = Scope {
+            families: &self.families,
+            exclude: &self.exclude,
+            marks: self.layout,
+        };
+        observe::everything(&mut self.kernel, &mut self.held, &scope)
+    }
+
+    fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+        let waiting = drain::drain(&mut self.kernel, &mut self.held)?;
+        Ok(self.pace.next(waiting))
+    }
+
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
+        let refused = self.unschedulable(delta)?;
+        if !refused.is_empty() {
+            return Err(ApplyError::Refused(refused));
+        }
+        apply::write(&mut self.kernel, &mut self.held, delta)?;
+        for key in &delta.delete {
+            if let Key::Server(Server::Mark(_, mark)) = key {
+                self.marks().release(*mark);
+            }
+        }
+        Ok(())
+    }
+}

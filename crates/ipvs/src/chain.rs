@@ -1,0 +1,430 @@
+//! The constant rules of iptables: names and order of kube-proxy, which `README.md` explains.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_core::plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan};
+use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};
+
+use crate::mark::MarkLayout;
+use crate::object::{Key, Object};
+use crate::set::SetName;
+
+const SERVICES: &str = "KUBE-SERVICES";
+const NODE_PORT: &str = "KUBE-NODE-PORT";
+const LOAD_BALANCER: &str = "KUBE-LOAD-BALANCER";
+const MARK_MASQ: &str = "KUBE-MARK-MASQ";
+const POSTROUTING: &str = "KUBE-POSTROUTING";
+const FORWARD: &str = "KUBE-FORWARD";
+const PROXY_FIREWALL: &str = "KUBE-PROXY-FIREWALL";
+const SOURCE_RANGES: &str = "KUBE-SOURCE-RANGES-FIREWALL";
+const IPVS_FILTER: &str = "KUBE-IPVS-FILTER";
+const IPVS_OUT_FILTER: &str = "KUBE-IPVS-OUT-FILTER";
+/// Ours: drops what is for ClusterIPs that nobody has.
+const CLUSTER_IP_GUARD: &str = "KUBE-CLUSTER-IP-GUARD";
+/// Ours: marks packets of near clients.
+const NEAR_CLIENTS: &str = "KUBE-NEAR-CLIENTS";
+
+/// Chains of ours, by table.
+pub(crate) const CHAINS: &[(Table, &str)] = &[
+    (Table::Mangle, NEAR_CLIENTS),
+    (Table::Mangle, PROXY_FIREWALL),
+    (Table::Mangle, SOURCE_RANGES),
+    (Table::Filter, IPVS_FILTER),
+    (Table::Filter, IPVS_OUT_FILTER),
+    (Table::Filter, CLUSTER_IP_GUARD),
+    (Table::Filter, NODE_PORT),
+    (Table::Filter, FORWARD),
+    (Table::Filter, PROXY_FIREWALL),
+    (Table::Filter, SOURCE_RANGES),
+    (Table::Nat, SERVICES),
+    (Table::Nat, NODE_PORT),
+    (Table::Nat, LOAD_BALANCER),
+    (Table::Nat, MARK_MASQ),
+    (Table::Nat, POSTROUTING),
+];
+
+/// Table, built-in chain, our chain, and why. Of one built-in chain in the order in which packets
+/// meet them.
+pub(crate) const JUMPS: &[(Table, &str, &str, &str)] = &[
+    (
+        Table::Mangle,
+        "PREROUTING",
+        NEAR_CLIENTS,
+        "clients on this node",
+    ),
+    (
+        Table::Mangle,
+        "OUTPUT",
+        PROXY_FIREWALL,
+        "kube-proxy firewall rules",
+    ),
+    (
+        Table::Mangle,
+        "OUTPUT",
+        NEAR_CLIENTS,
+        "clients on this node",
+    ),
+    (
+        Table::Filter,
+        "INPUT",
+        PROXY_FIREWALL,
+        "kube-proxy firewall rules",
+    ),
+    (
+        Table::Filter,
+        "INPUT",
+        IPVS_FILTER,
+        "kubernetes ipvs access filter",
+    ),
+    (
+        Table::Filter,
+        "INPUT",
+        NODE_PORT,
+        "kubernetes health check rules",
+    ),
+    (
+        Table::Filter,
+        "FORWARD",
+        PROXY_FIREWALL,
+        "kube-proxy firewall rules",
+    ),
+    (
+        Table::Filter,
+        "FORWARD",
+        CLUSTER_IP_GUARD,
+        "ClusterIPs that no Service has",
+    ),
+    (
+        Table::Filter,
+        "FORWARD",
+        FORWARD,
+        "kubernetes forwarding rules",
+    ),
+    (
+        Table::Filter,
+        "OUTPUT",
+        IPVS_OUT_FILTER,
+        "kubernetes ipvs access filter",
+    ),
+    (
+        Table::Nat,
+        "PREROUTING",
+        SERVICES,
+        "kubernetes service portals",
+    ),
+    (Table::Nat, "OUTPUT", SERVICES, "kubernetes service portals"),
+    (
+        Table::Nat,
+        "POSTROUTING",
+        POSTROUTING,
+        "kubernetes postrouting rules",
+    ),
+];
+
+/// The chains and jumps of one family.
+pub(crate) fn objects(node: &NodePlan, family: IpFamily) -> Vec<(Key, Object)> {
+    let rules = Rules {
+        node: node.family(family),
+        mark: node.masquerade_mark,
+        family,
+    };
+    let chains = CHAINS.iter().map(|(table, name)| {
+        let key = Key::Chain(family, *table, ChainName::new(*name));
+        (key, Object::Chain(rules.of(*table, name).into()))
+    });
+    let jumps = JUMPS.iter().map(|(table, from, to, comment)| {
+        let (from, to) = (ChainName::new(*from), ChainName::new(*to));
+        let rule = Rule::when([Match::comment(comment)], Target::Jump(to.clone()));
+        (Key::Jump(family, *table, from, to), Object::Jump(rule))
+    });
+    chains.chain(jumps).collect()
+}
+
+struct Rules<'a> {
+    node: &'a FamilyPlan,
+    mark: u32,
+    family: IpFamily,
+}
+
+impl Rules<'_> {
+    fn of(&self, table: Table, chain: &str) -> Vec<Rule> {
+        match (table, chain) {
+            (Table::Mangle, NEAR_CLIENTS) => self.near_clients(),
+            (_, PROXY_FIREWALL) => vec![self.proxy_firewall()],
+            (_, SOURCE_RANGES) => self.source_ranges(),
+            (Table::Filter, IPVS_FILTER) => self.ipvs_filter(),
+            (Table::Filter, IPVS_OUT_FILTER) => vec![jump_when([NEW], CLUSTER_IP_GUARD)],
+            (Table::Filter, CLUSTER_IP_GUARD) => self.cluster_ip_guard(),
+            (Table::Filter, NODE_PORT) => self.health_checks(),
+            (Table::Filter, FORWARD) => self.forward(),
+            (Table::Nat, SERVICES) => self.services(),
+            (Table::Nat, NODE_PORT) => self.node_ports(),
+            (Table::Nat, LOAD_BALANCER) => self.load_balancers(),
+            (Table::Nat, MARK_MASQ) => vec![self.mark_masquerade()],
+            (Table::Nat, POSTROUTING) => self.postrouting(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The node itself and its pods get the mark of the virtual server that is for them. A packet
+    /// that is for no member keeps the mark it has (`set_target_v3`, `xt_set.c`).
+    fn near_clients(&self) -> Vec<Rule> {
+        let mark = || Target::MapMark {
+            set: SetName::NearClients.name(self.family).into(),
+            fields: SetName::NearClients.fields(),
+        };
+        let pods = self.is_pod(Sense::Is);
+        let pods = pods.map(|pod| Rule::when([NEW, pod], mark()));
+        let node = Rule::when([NEW, Match::SourceIsLocal(Sense::Is)], mark());
+        pods.into_iter().chain([node]).collect()
+    }
+
+    fn proxy_firewall(&self) -> Rule {
+        let set = self.described(SetName::LoadBalancerFw);
+        Rule::when([vec![NEW], set].concat(), jump(SOURCE_RANGES))
+    }
+
+    fn source_ranges(&self) -> Vec<Rule> {
+        let allowed = [
+            SetName::LoadBalancerSourceCidr,
+            SetName::LoadBalancerSourceIp,
+        ];
+        let allowed = allowed.map(|set| Rule::when(self.described(set), Target::Return));
+        allowed
+            .into_iter()
+            .chain([Rule::always(Target::Drop)])
+            .collect()
+    }
+
+    /// What comes here is for an address of the node and was not translated yet.
+    fn ipvs_filter(&self) -> Vec<Rule> {
+        let mut far = vec![NEW];
+        far.extend(self.described(SetName::NoLocalEndpointFar));
+        far.extend(self.is_pod(Sense::Not));
+        far.push(Match::SourceIsLocal(Sense::Not));
+        let everybody = [vec![NEW], self.described(SetName::NoLocalEndpoint)].concat();
+        let known = [
+            SetName::LoadBalancer,
+            SetName::ClusterIp,
+            SetName::ExternalIp,
+            SetName::ExternalIpLocal,
+            SetName::HealthCheckNodePort,
+        ];
+        let mut rules = vec![
+            Rule::when(everybody, Target::Drop),
+            Rule::when(far, Target::Drop),
+        ];
+        rules.extend(known.map(|set| Rule::when([self.is_in(set)], Target::Return)));
+        rules.push(Rule::when(
+            [NEW, self.is_in(SetName::IpvsIps)],
+            Target::Reject,
+        ));
+        rules
+    }
+
+    fn cluster_ip_guard(&self) -> Vec<Rule> {
+        let owned = Rule::when([self.is_in(SetName::IpvsIps)], Target::Return);
+        let cidrs = self.node.service_cidrs.iter();
+        let drop =
+            cidrs.map(|net| Rule::when([NEW, Match::Destination(Sense::Is, *net)], Target::Drop));
+        std::iter::once(owned).chain(drop).collect()
+    }
+
+    fn health_checks(&self) -> Vec<Rule> {
+        let set = self.described(SetName::HealthCheckNodePort);
+        vec![Rule::when(set, Target::Accept)]
+    }
+
+    fn forward(&self) -> Vec<Rule> {
+        let answers = States::RELATED.or(States::ESTABLISHED);
+        vec![
+            Rule::when(
+                [
+                    Match::comment("kubernetes forwarding rules"),
+                    self.is_marked(Sense::Is),
+                ],
+                Target::Accept,
+            ),
+            Rule::when(
+                [
+                    Match::comment("kubernetes forwarding conntrack rule"),
+                    Match::State(Sense::Is, answers),
+                ],
+                Target::Accept,
+            ),
+        ]
+    }
+
+    /// Marks what must be masqueraded. What is for a virtual IP is accepted: the node has its
+    /// address now, and rules for ports of the node (`hostPort`) must not take it away.
+    fn services(&self) -> Vec<Rule> {
+        let loopback = match self.family {
+            IpFamily::V4 => IpNet::new_assert(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
+            IpFamily::V6 => IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST)),
+        };
+        let accepted = [
+            SetName::ExternalIp,
+            SetName::ExternalIpLocal,
+            SetName::LoadBalancer,
+            SetName::ClusterIp,
+            SetName::IpvsIps,
+        ];
+        let mut rules = vec![
+            Rule::when([Match::Source(Sense::Is, loopback)], Target::Return),
+            Rule::when([self.is_near_marked()], Target::Accept),
+            Rule::when(self.described(SetName::LoadBalancer), jump(LOAD_BALANCER)),
+            self.cluster_ips(),
+            Rule::when(self.described(SetName::ExternalIp), jump(MARK_MASQ)),
+            self.only_the_node(self.described(SetName::ExternalIpLocal)),
+        ];
+        rules.extend(accepted.map(|set| Rule::when([self.is_in(set)], Target::Accept)));
+        rules.push(Rule::when(
+            [Match::DestinationIsLocal(Sense::Is)],
+            jump(NODE_PORT),
+        ));
+        rules
+    }
+
+    fn cluster_ips(&self) -> Rule {
+        let mut matches = vec![Match::comment(SetName::ClusterIp.comment())];
+        match self.node.cluster_ip_masquerade {
+            ClusterIpMasquerade::Everybody => matches.push(self.is_in(SetName::ClusterIp)),
+            ClusterIpMasquerade::NotLocalPods => {
+                matches.push(self.is_in(SetName::ClusterIp));
+                matches.extend(self.is_pod(Sense::Not));
+            }
+            // The node takes the virtual IP as source when it dials one: kube-ipvs0 has it.
+            ClusterIpMasquerade::Nobody => matches.push(Match::Set {
+                sense: Sense::Is,
+                set: SetName::ClusterIp.name(self.family).into(),
+                fields: &[Side::Src, Side::Dst],
+            }),
+        }
+        Rule::when(matches, jump(MARK_MASQ))
+    }
+
+    /// Under policy Local only the node itself is masqueraded.
+    fn only_the_node(&self, mut matches: Vec<Match>) -> Rule {
+        matches.push(Match::SourceIsLocal(Sense::Is));
+        matches.extend(self.is_pod(Sense::Not));
+        Rule::when(matches, jump(MARK_MASQ))
+    }
+
+    fn load_balancers(&self) -> Vec<Rule> {
+        let local = self.described(SetName::LoadBalancerLocal);
+        vec![
+            self.only_the_node(local.clone()),
+            Rule::when(local, Target::Return),
+            Rule::always(jump(MARK_MASQ)),
+        ]
+    }
+
+    fn node_ports(&self) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        for (protocol, all, local) in [
+            (
+                Protocol::Tcp,
+                SetName::NodePortTcp,
+                SetName::NodePortLocalTcp,
+            ),
+            (
+                Protocol::Udp,
+                SetName::NodePortUdp,
+                SetName::NodePortLocalUdp,
+            ),
+            (
+                Protocol::Sctp,
+                SetName::NodePortSctp,
+                SetName::NodePortLocalSctp,
+            ),
+        ] {
+            let of = |set| [vec![Match::Protocol(protocol)], self.described(set)].concat();
+            rules.push(self.only_the_node(of(local)));
+            rules.push(Rule::when(of(local), Target::Return));
+            rules.push(Rule::when(of(all), jump(MARK_MASQ)));
+        }
+        rules
+    }
+
+    fn mark_masquerade(&self) -> Rule {
+        Rule::always(Target::Mark {
+            clear: self.mark,
+            flip: self.mark,
+        })
+    }
+
+    fn postrouting(&self) -> Vec<Rule> {
+        let masquerade = || Target::Masquerade { random_fully: true };
+        let mut near = vec![self.is_near_marked(), Match::SourceIsLocal(Sense::Is)];
+        // What the node sends has come from no interface, and there is none to ask for here.
+        if let Some(LocalTraffic::From(_)) = &self.node.local_traffic {
+            near.extend(self.is_pod(Sense::Not));
+        }
+        vec![
+            Rule::when(self.described(SetName::LoopBack), masquerade()),
+            Rule::when(near, masquerade()),
+            Rule::when([self.is_marked(Sense::Not)], Target::Return),
+            Rule::always(Target::Mark {
+                clear: 0,
+                flip: self.mark,
+            }),
+            Rule::when(
+                [Match::comment("kubernetes service traffic requiring SNAT")],
+                masquerade(),
+            ),
+        ]
+    }
+
+    fn is_in(&self, set: SetName) -> Match {
+        Match::Set {
+            sense: Sense::Is,
+            set: set.name(self.family).into(),
+            fields: set.fields(),
+        }
+    }
+
+    fn described(&self, set: SetName) -> Vec<Match> {
+        vec![Match::comment(set.comment()), self.is_in(set)]
+    }
+
+    fn is_marked(&self, sense: Sense) -> Match {
+        Match::Mark {
+            sense,
+            value: self.mark,
+            mask: self.mark,
+        }
+    }
+
+    fn is_near_marked(&self) -> Match {
+        let (value, mask) = MarkLayout::beside(self.mark).tag();
+        Match::Mark {
+            sense: Sense::Is,
+            value,
+            mask,
+        }
+    }
+
+    /// Whether a packet comes from a pod of this node; `None` when nobody can tell.
+    fn is_pod(&self, sense: Sense) -> Option<Match> {
+        Some(match self.node.local_traffic.as_ref()? {
+            LocalTraffic::From(net) => Match::Source(sense, *net),
+            LocalTraffic::Interface(name) => Match::InInterface(sense, name.clone()),
+            LocalTraffic::InterfacePrefix(prefix) => {
+                Match::InInterface(sense, format!("{prefix}+").into())
+            }
+        })
+    }
+}
+
+const NEW: Match = Match::State(Sense::Is, States::NEW);
+
+fn jump(chain: &str) -> Target {
+    Target::Jump(ChainName::new(Arc::from(chain)))
+}
+
+fn jump_when(matches: impl Into<Vec<Match>>, chain: &str) -> Rule {
+    Rule::when(matches, jump(chain))
+}

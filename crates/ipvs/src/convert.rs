@@ -1,0 +1,246 @@
+//! Our objects in the words of netlink, and back.
+
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_netlink::IpFamily as KernelFamily;
+use sluice_netlink::ipset::{Fields, HASH_SIZE, Kind, Mark, Member, Set};
+use sluice_netlink::ipvs::{self, Flags, Forwarding, VirtualServer};
+
+use crate::object::{Balancing, Hashing, Server, Triple};
+use crate::set::{Entry, SetKind, SetName};
+use crate::text::MOST_MEMBERS;
+
+/// All bits of a mark are given.
+const WHOLE_MARK: u32 = u32::MAX;
+
+pub(crate) fn family(family: IpFamily) -> KernelFamily {
+    match family {
+        IpFamily::V4 => KernelFamily::V4,
+        IpFamily::V6 => KernelFamily::V6,
+    }
+}
+
+fn core_family(family: KernelFamily) -> IpFamily {
+    match family {
+        KernelFamily::V4 => IpFamily::V4,
+        KernelFamily::V6 => IpFamily::V6,
+    }
+}
+
+/// `IPPROTO_*`.
+fn number(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Tcp => 6,
+        Protocol::Udp => 17,
+        Protocol::Sctp => 132,
+    }
+}
+
+fn protocol(number: u8) -> Option<Protocol> {
+    let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+    all.into_iter().find(|it| self::number(*it) == number)
+}
+
+/// How the kernel knows a virtual server.
+pub(crate) fn key(server: &Server) -> ipvs::Key {
+    match server {
+        Server::Address(triple) | Server::NodePort(triple) => ipvs::Key::Address(VirtualServer {
+            ip: triple.ip,
+            protocol: number(triple.protocol),
+            port: triple.port,
+        }),
+        Server::Mark(family, mark) => ipvs::Key::Mark {
+            family: self::family(*family),
+            mark: *mark,
+        },
+    }
+}
+
+/// What clients of a virtual server dial, or its mark; `None` for a protocol that no Service has.
+pub(crate) fn dialled(key: &ipvs::Key) -> Option<Dialled> {
+    match key {
+        ipvs::Key::Address(it) => Some(Dialled::Address(Triple {
+            ip: it.ip,
+            port: it.port,
+            protocol: protocol(it.protocol)?,
+        })),
+        ipvs::Key::Mark { family, mark } => Some(Dialled::Mark(core_family(*family), *mark)),
+    }
+}
+
+/// By what the kernel knows a virtual server, whichever of ours it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialled {
+    Address(Triple),
+    Mark(IpFamily, u32),
+}
+
+pub(crate) fn virtual_server(server: &Server, balancing: &Balancing) -> ipvs::Virtual {
+    let Balancing {
+        scheduler,
+        hashing,
+        persistence,
+    } = balancing;
+    let mut flags = Flags::default();
+    for (is_set, flag) in [
+        (persistence.is_some(), Flags::PERSISTENT),
+        (hashing.fallback, Flags::HASH_FALLBACK),
+        (hashing.port, Flags::HASH_PORT),
+    ] {
+        if is_set {
+            flags = flags | flag;
+        }
+    }
+    ipvs::Virtual {
+        key: key(server),
+        scheduler: scheduler.clone(),
+        flags,
+        timeout: persistence.unwrap_or(0),
+        prefix: family(server.family()).bits(),
+    }
+}
+
+/// `None` for one with options that we never set.
+pub(crate) fn balancing(state: &ipvs::Virtual) -> Option<Balancing> {
+    let flags = state.flags;
+    let balancing = Balancing {
+        scheduler: state.scheduler.clone(),
+        hashing: Hashing {
+            fallback: flags.contains(Flags::HASH_FALLBACK),
+            port: flags.contains(Flags::HASH_PORT),
+        },
+        persistence: flags.contains(Flags::PERSISTENT).then_some(state.timeout),
+    };
+    let same = !flags.contains(Flags::ONE_PACKET) && state.prefix == state.key.family().bits();
+    same.then_some(balancing)
+}
+
+pub(crate) fn real_server(address: std::net::SocketAddr, weight: u32) -> ipvs::Real {
+    ipvs::Real {
+        address,
+        forwarding: Forwarding::Masquerade,
+        weight,
+        upper_threshold: 0,
+        lower_threshold: 0,
+    }
+}
+
+/// The weight of a real server; `None` for one with options that we never set.
+pub(crate) fn weight(real: &ipvs::Real) -> Option<u32> {
+    (*real == real_server(real.address, real.weight)).then_some(real.weight)
+}
+
+/// A set as we make it.
+pub(crate) fn set(family: IpFamily, set: SetName) -> Set {
+    let hash = |fields| Kind::Hash {
+        fields,
+        family: self::family(family),
+        size: HASH_SIZE,
+        max_elements: MOST_MEMBERS,
+    };
+    let kind = match set.kind() {
+        SetKind::Address => hash(Fields::Ip),
+        SetKind::AddressPort | SetKind::MarkedAddressPort => hash(Fields::IpPort),
+        SetKind::AddressPortAddress => hash(Fields::IpPortIp),
+        SetKind::AddressPortNet => hash(Fields::IpPortNet),
+        SetKind::Port => Kind::Ports {
+            first: 0,
+            last: u16::MAX,
+        },
+    };
+    Set {
+        kind,
+        has_marks: set.kind() == SetKind::MarkedAddressPort,
+    }
+}
+
+/// Whether a set that is there serves as ours: how many members it may have is no difference that
+/// is worth to lose them.
+pub(crate) fn serves(found: &Set, wanted: &Set) -> bool {
+    let bare = |kind: Kind| match kind {
+        Kind::Hash { fields, family, .. } => Kind::Hash {
+            fields,
+            family,
+            size: 0,
+            max_elements: 0,
+        },
+        ports @ Kind::Ports { .. } => ports,
+    };
+    found.has_marks == wanted.has_marks && bare(found.kind) == bare(wanted.kind)
+}
+
+/// A member as we write it; `None` for one that we did not write.
+pub(crate) fn member(entry: &Entry, mark: Option<u32>) -> Option<Member> {
+    let mark = mark.map(|value| Mark {
+        value,
+        mask: WHOLE_MARK,
+    });
+    let member = Member {
+        mark,
+        ..Member::default()
+    };
+    Some(match entry {
+        Entry::Address(ip) => Member {
+            ip: Some(*ip),
+            ..member
+        },
+        Entry::AddressPort(ip, protocol, port) => Member {
+            ip: Some(*ip),
+            port: Some(*port),
+            protocol: Some(number(*protocol)),
+            ..member
+        },
+        Entry::AddressPortAddress(ip, protocol, port, source) => Member {
+            ip: Some(*ip),
+            port: Some(*port),
+            protocol: Some(number(*protocol)),
+            second: Some(*source),
+            ..member
+        },
+        Entry::AddressPortNet(ip, protocol, port, source) => Member {
+            ip: Some(*ip),
+            port: Some(*port),
+            protocol: Some(number(*protocol)),
+            second: Some(source.addr()),
+            second_prefix: Some(source.prefix_len()),
+            ..member
+        },
+        Entry::Port(port) => Member {
+            port: Some(*port),
+            ..member
+        },
+        Entry::Foreign(_) => return None,
+    })
+}
+
+/// A member as the kernel shows it, with its mark.
+pub(crate) fn entry(kind: SetKind, member: &Member) -> (Entry, Option<u32>) {
+    let found = known_entry(kind, member);
+    let entry = found.unwrap_or_else(|| Entry::Foreign(format!("{member:?}")));
+    let mark = member.mark.map(|it| match it.mask {
+        WHOLE_MARK => it.value,
+        // No mark of ours: differs from whatever is wanted.
+        _ => 0,
+    });
+    (entry, mark)
+}
+
+fn known_entry(kind: SetKind, member: &Member) -> Option<Entry> {
+    let front = || Some((member.ip?, protocol(member.protocol?)?, member.port?));
+    Some(match kind {
+        SetKind::Address => Entry::Address(member.ip?),
+        SetKind::AddressPort | SetKind::MarkedAddressPort => {
+            let (ip, protocol, port) = front()?;
+            Entry::AddressPort(ip, protocol, port)
+        }
+        SetKind::AddressPortAddress => {
+            let (ip, protocol, port) = front()?;
+            Entry::AddressPortAddress(ip, protocol, port, member.second?)
+        }
+        SetKind::AddressPortNet => {
+            let (ip, protocol, port) = front()?;
+            let net = ipnet::IpNet::new(member.second?, member.second_prefix?).ok()?;
+            Entry::AddressPortNet(ip, protocol, port, net)
+        }
+        SetKind::Port => Entry::Port(member.port?),
+    })
+}

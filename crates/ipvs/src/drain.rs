@@ -1,0 +1,87 @@
+//! Real servers that lose their last connections.
+
+use std::time::Duration;
+
+use sluice_core::backend::BackendError;
+use sluice_netlink::ipvs::Change;
+
+use crate::apply::has_connections;
+use crate::convert;
+use crate::held::Held;
+use crate::kernel::{self, Kernel, Problems};
+
+/// Between two looks at real servers, at first.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Between two looks at most: as often as kube-proxy looks.
+const LATER: Duration = Duration::from_secs(60);
+
+/// When to look next.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    last: Option<Duration>,
+    waiting: usize,
+}
+
+impl Pace {
+    /// Soon after something changed, ever later while nothing does; `None` when nobody waits.
+    pub(crate) fn next(&mut self, waiting: usize) -> Option<Duration> {
+        let changed = waiting != self.waiting;
+        self.waiting = waiting;
+        self.last = match (waiting, self.last) {
+            (0, _) => None,
+            (_, Some(last)) if !changed => Some((last * 2).min(LATER)),
+            _ => Some(SOON),
+        };
+        self.last
+    }
+}
+
+/// Deletes real servers that have no connection left. Returns how many still have some.
+///
+/// # Errors
+///
+/// The kernel could not be asked or told.
+pub(crate) fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<usize, BackendError> {
+    let mut changes = Vec::new();
+    let servers: Vec<_> = held.draining.keys().copied().collect();
+    for server in servers {
+        let key = convert::key(&server);
+        let listed = kernel::real_servers(&mut kernel.ipvs, &key)?;
+        let draining = held.draining.get(&server).cloned().unwrap_or_default();
+        for address in draining {
+            let real = listed.iter().find(|it| it.server.address == address);
+            if real.is_some_and(|it| has_connections(&server, it)) {
+                continue;
+            }
+            held.drained(&server, &address);
+            if real.is_some() {
+                changes.push(Change::DeleteReal(key, address));
+            }
+        }
+    }
+    let mut problems = Problems::default();
+    problems.refused(kernel.ipvs.apply(&changes).map_err(kernel::asked)?);
+    problems.into_result("delete real servers without connections")?;
+    Ok(held
+        .draining
+        .values()
+        .map(std::collections::BTreeSet::len)
+        .sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_become_rare_while_nothing_changes() {
+        let mut pace = Pace::default();
+        let mut seconds = |waiting| pace.next(waiting).map(|it| it.as_secs());
+        assert_eq!(seconds(0), None);
+        assert_eq!([2, 2, 2, 1, 1].map(&mut seconds), [1, 2, 4, 1, 2].map(Some));
+        assert_eq!(seconds(0), None);
+        let last = (0..9).map(|_| seconds(3)).last();
+        assert_eq!(last, Some(Some(60)));
+    }
+}

@@ -1,0 +1,161 @@
+//! Connections to everything that is written, and what the kernel is known to hold beyond what the
+//! plan says.
+
+use std::fs;
+
+use sluice_core::backend::BackendError;
+use sluice_core::model::IpFamily;
+use sluice_netlink::ipset::Sets;
+use sluice_netlink::ipvs::{self, Ipvs};
+use sluice_netlink::rtnetlink::Addresses;
+use sluice_netlink::{Failure, RequestError};
+use sluice_xtables::programs::Programs;
+use tracing::warn;
+
+/// Whether the operator switched IPv6 off.
+const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) ipvs: Ipvs,
+    pub(crate) sets: Sets,
+    pub(crate) addresses: Addresses,
+    pub(crate) programs: Programs,
+}
+
+impl Kernel {
+    pub(crate) fn open() -> Result<Self, BackendError> {
+        Ok(Self {
+            ipvs: open_ipvs()?,
+            sets: Sets::open().map_err(|error| failed("open ipset", error))?,
+            addresses: Addresses::open().map_err(|error| failed("open rtnetlink", error))?,
+            programs: Programs::detect().map_err(|error| failed("find iptables", error))?,
+        })
+    }
+
+    /// Those of `wanted` that this machine can serve. Without IPv6, IPv4 goes on.
+    pub(crate) fn families(&self, wanted: &[IpFamily]) -> Result<Vec<IpFamily>, BackendError> {
+        let mut families = Vec::new();
+        for family in wanted {
+            match (self.lacks(*family), family) {
+                (None, _) => families.push(*family),
+                (Some(reason), IpFamily::V6) => {
+                    warn!(%reason, "IPv6 is not available: only IPv4 Services are served");
+                }
+                (Some(reason), IpFamily::V4) => {
+                    return Err(BackendError {
+                        operation: "read the IPv4 rules".into(),
+                        reason,
+                        source: None,
+                    });
+                }
+            }
+        }
+        Ok(families)
+    }
+
+    fn lacks(&self, family: IpFamily) -> Option<String> {
+        if family == IpFamily::V6 {
+            match fs::read_to_string(NO_IPV6) {
+                Ok(text) if text.trim() == "0" => {}
+                Ok(_) => return Some(format!("{NO_IPV6} is set")),
+                Err(error) => return Some(format!("{NO_IPV6}: {error}")),
+            }
+        }
+        let saved = self.programs.save(family);
+        saved.err().map(|error| error.to_string())
+    }
+}
+
+/// A connection to IPVS.
+pub(crate) fn open_ipvs() -> Result<Ipvs, BackendError> {
+    let opened = Ipvs::open().map_err(|error| failed("open IPVS", error))?;
+    opened.ok_or_else(|| BackendError {
+        operation: "open IPVS".into(),
+        reason: "the kernel has none: load the module ip_vs, or choose another --proxy-mode".into(),
+        source: None,
+    })
+}
+
+/// The real servers of a virtual one, however often the list changes while it is read.
+pub(crate) fn real_servers(
+    ipvs: &mut Ipvs,
+    key: &ipvs::Key,
+) -> Result<Vec<ipvs::RealState>, BackendError> {
+    again(|| ipvs.real_servers(key))
+}
+
+/// How often a listing is begun again because somebody changed what was being listed.
+const ATTEMPTS: u32 = 20;
+
+/// Asks until what is listed holds still.
+pub(crate) fn again<T>(
+    mut list: impl FnMut() -> Result<T, RequestError>,
+) -> Result<T, BackendError> {
+    let mut attempt = 1;
+    loop {
+        match list() {
+            Err(RequestError::Interrupted { .. }) if attempt < ATTEMPTS => attempt += 1,
+            result => return result.map_err(asked),
+        }
+    }
+}
+
+/// A question that was not answered.
+pub(crate) fn asked(error: RequestError) -> BackendError {
+    let (operation, reason) = match &error {
+        RequestError::Refused { .. } | RequestError::Interrupted { .. } => {
+            ("ask the kernel", error.to_string())
+        }
+        RequestError::Socket { source, .. } => ("talk to the kernel", format!("{error}: {source}")),
+    };
+    BackendError {
+        operation: operation.into(),
+        reason,
+        source: Some(Box::new(error)),
+    }
+}
+
+/// Something else that failed.
+pub(crate) fn failed(
+    operation: &str,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> BackendError {
+    BackendError {
+        operation: operation.into(),
+        reason: error.to_string(),
+        source: Some(Box::new(error)),
+    }
+}
+
+/// What did not work, while everything else was done.
+#[derive(Debug, Default)]
+pub(crate) struct Problems(Vec<String>);
+
+impl Problems {
+    pub(crate) fn refused(&mut self, failures: Vec<Failure>) {
+        let texts = failures.into_iter().map(|it| it.error.to_string());
+        self.0.extend(texts);
+    }
+
+    pub(crate) fn add(&mut self, problem: &impl ToString) {
+        self.0.push(problem.to_string());
+    }
+
+    /// The first few in one line; `Ok` when there are none.
+    pub(crate) fn into_result(self, operation: &str) -> Result<(), BackendError> {
+        const SHOWN: usize = 3;
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let mut reason = self.0[..self.0.len().min(SHOWN)].join("; ");
+        if self.0.len() > SHOWN {
+            reason += &format!("; and {} more", self.0.len() - SHOWN);
+        }
+        Err(BackendError {
+            operation: operation.into(),
+            reason,
+            source: None,
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! The keyed objects that the data plane is made of.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_xtables::rule::{ChainName, Rule, Table};
+
+use crate::set::{Entry, SetName};
+
+/// The interface that has the virtual IPs.
+pub const DEVICE: &str = "kube-ipvs0";
+
+/// Identity of an object in the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// The interface kube-ipvs0.
+    Device,
+    /// An ipset.
+    Set(IpFamily, SetName),
+    /// A chain of iptables that is ours alone.
+    Chain(IpFamily, Table, ChainName),
+    /// The rule of a built-in chain, the first name, that leads to ours, the second.
+    Jump(IpFamily, Table, ChainName, ChainName),
+    /// A member of an ipset.
+    Member(IpFamily, SetName, Entry),
+    /// A virtual server.
+    Server(Server),
+    /// A real server of a virtual one.
+    Real(Server, SocketAddr),
+    /// A virtual IP on kube-ipvs0.
+    Address(IpAddr),
+}
+
+impl Key {
+    /// The family that the object belongs to; `None` for the interface, which serves both.
+    pub fn family(&self) -> Option<IpFamily> {
+        match self {
+            Self::Device => None,
+            Self::Set(family, _)
+            | Self::Chain(family, ..)
+            | Self::Jump(family, ..)
+            | Self::Member(family, ..) => Some(*family),
+            Self::Server(server) | Self::Real(server, _) => Some(server.family()),
+            Self::Address(ip) => Some(IpFamily::of(ip)),
+        }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device => write!(f, "interface {DEVICE}"),
+            Self::Set(family, set) => write!(f, "ipset {}", set.name(*family)),
+            Self::Chain(family, table, chain) => write!(f, "{family} chain {table} {chain}"),
+            Self::Jump(family, table, from, to) => {
+                write!(f, "{family} rule {table} {from} to {to}")
+            }
+            Self::Member(family, set, entry) => {
+                write!(f, "member {entry} of ipset {}", set.name(*family))
+            }
+            Self::Server(server) => write!(f, "virtual server {server}"),
+            Self::Real(server, real) => write!(f, "real server {real} of {server}"),
+            Self::Address(ip) => write!(f, "address {ip} of {DEVICE}"),
+        }
+    }
+}
+
+/// By what the kernel knows a virtual server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Server {
+    /// A virtual IP with a port.
+    Address(Triple),
+    /// A NodePort on one address of the node. Where a virtual IP of the same numbers exists, that
+    /// comes first and this one waits.
+    NodePort(Triple),
+    /// The mark of packets of near clients.
+    Mark(IpFamily, u32),
+}
+
+/// What a client dials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Triple {
+    /// The address.
+    pub ip: IpAddr,
+    /// The port.
+    pub port: u16,
+    /// The protocol.
+    pub protocol: Protocol,
+}
+
+impl Server {
+    /// Its family.
+    pub fn family(&self) -> IpFamily {
+        match self {
+            Self::Address(it) | Self::NodePort(it) => IpFamily::of(&it.ip),
+            Self::Mark(family, _) => *family,
+        }
+    }
+
+    /// What clients dial; `None` for those of a mark.
+    pub fn triple(&self) -> Option<Triple> {
+        match self {
+            Self::Address(it) | Self::NodePort(it) => Some(*it),
+            Self::Mark(..) => None,
+        }
+    }
+}
+
+impl fmt::Display for Triple {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ip, port, protocol } = *self;
+        write!(f, "{}/{protocol}", SocketAddr::new(ip, port))
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(it) => write!(f, "{it}"),
+            Self::NodePort(it) => write!(f, "{it} (NodePort)"),
+            Self::Mark(family, mark) => write!(f, "of {family} mark {mark:#x}"),
+        }
+    }
+}
+
+/// Everything we want to be true of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// A dummy interface.
+    Device,
+    /// A set of the type that its name says.
+    Set,
+    /// The rules of a chain.
+    Chain(Arc<[Rule]>),
+    /// The rule that leads to our chain.
+    Jump(Rule),
+    /// A member, and the mark that it carries.
+    Member(Option<u32>),
+    /// How a virtual server chooses.
+    Server(Balancing),
+    /// A real server and its share of new connections; 0 gets none.
+    Real(u32),
+    /// An address.
+    Address,
+    /// Something under one of our names that we would not have made.
+    Foreign,
+}
+
+/// How a virtual server chooses among its real servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Balancing {
+    /// Name of the scheduler.
+    pub scheduler: Arc<str>,
+    /// Options of the scheduler.
+    pub hashing: Hashing,
+    /// Seconds a client stays with its real server after its last connection; `None`: every
+    /// connection is scheduled anew.
+    pub persistence: Option<u32>,
+}
+
+/// Options of the schedulers that hash the client's address (`sh`, `mh`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hashing {
+    /// Where the chosen server takes no connections, another one is chosen.
+    pub fallback: bool,
+    /// The client's port is hashed, too.
+    pub port: bool,
+}

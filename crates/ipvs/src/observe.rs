@@ -1,0 +1,226 @@
+//! Reads our objects back from the kernel.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sluice_core::backend::BackendError;
+use sluice_core::model::IpFamily;
+use sluice_netlink::rtnetlink::{addresses_of, link};
+use sluice_xtables::rule::{ChainName, Rule};
+
+use crate::chain::{CHAINS, JUMPS};
+use crate::convert::{self, Dialled};
+use crate::held::Held;
+use crate::kernel::{self, Kernel, again, failed};
+use crate::mark::MarkLayout;
+use crate::object::{DEVICE, Key, Object, Server, Triple};
+use crate::set::{Entry, SetName};
+
+type Objects = BTreeMap<Key, Object>;
+
+/// What is ours, and what is not to be looked at.
+pub(crate) struct Scope<'a> {
+    pub(crate) families: &'a [IpFamily],
+    pub(crate) exclude: &'a [IpNet],
+    pub(crate) marks: MarkLayout,
+}
+
+/// Everything of ours. Real servers on their way out are left out; NodePorts behind a virtual IP
+/// are there as if the kernel had them.
+pub(crate) fn everything(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    scope: &Scope<'_>,
+) -> Result<Objects, BackendError> {
+    let mut objects = Objects::new();
+    device(scope, &mut objects)?;
+    sets(kernel, scope, &mut objects)?;
+    for family in scope.families {
+        rules(kernel, held, *family, &mut objects)?;
+    }
+    servers(kernel, held, scope, &mut objects)?;
+    for (key, object) in &held.hidden {
+        objects.insert(key.clone(), object.clone());
+    }
+    Ok(objects)
+}
+
+fn device(scope: &Scope<'_>, objects: &mut Objects) -> Result<(), BackendError> {
+    let Some(link) = link(DEVICE).map_err(kernel::asked)? else {
+        return Ok(());
+    };
+    if link.kind.as_deref() != Some("dummy") {
+        return Err(BackendError {
+            operation: format!("use interface {DEVICE}"),
+            reason: format!(
+                "it is of kind {}, not dummy: remove it with `ip link delete {DEVICE}`",
+                link.kind.as_deref().unwrap_or("hardware")
+            ),
+            source: None,
+        });
+    }
+    objects.insert(Key::Device, Object::Device);
+    for address in again(|| addresses_of(link.index))? {
+        // The kernel gives one to whatever is switched on.
+        let is_link_local = matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        if scope.families.contains(&IpFamily::of(&address.ip)) && !is_link_local {
+            objects.insert(Key::Address(address.ip), Object::Address);
+        }
+    }
+    Ok(())
+}
+
+fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result<(), BackendError> {
+    let names = again(|| kernel.sets.names())?;
+    for family in scope.families {
+        for set in SetName::ALL {
+            let name = set.name(*family);
+            if !names.contains(&name) {
+                continue;
+            }
+            let wanted = convert::set(*family, set);
+            let header = again(|| kernel.sets.header(&name))?;
+            let found = header.and_then(|it| it.set);
+            if !found.is_some_and(|it| convert::serves(&it, &wanted)) {
+                return Err(BackendError {
+                    operation: format!("use ipset {name}"),
+                    reason: format!(
+                        "it is not a {}: remove it with `ipset destroy {name}`",
+                        set.kind().as_str()
+                    ),
+                    source: None,
+                });
+            }
+            objects.insert(Key::Set(*family, set), Object::Set);
+            for member in again(|| kernel.sets.members(&name))? {
+                let (entry, mark) = convert::entry(set.kind(), &member);
+                objects.insert(Key::Member(*family, set, entry), Object::Member(mark));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rules(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    family: IpFamily,
+    objects: &mut Objects,
+) -> Result<(), BackendError> {
+    let saved = kernel.programs.save(family);
+    let mut saved = saved.map_err(|error| failed("read rules", error))?;
+    for (table, from, to, _) in JUMPS {
+        let (from, to) = (ChainName::new(*from), ChainName::new(*to));
+        let rules = saved.get(&(*table, from.clone()));
+        let rules = rules.into_iter().flatten();
+        let leading: Vec<Rule> = rules.filter(|it| it.jump() == Some(&to)).cloned().collect();
+        let key = Key::Jump(family, *table, from, to);
+        held.jumps.remove(&key);
+        let object = match &leading[..] {
+            [] => continue,
+            [rule] => Object::Jump(rule.clone()),
+            _ => Object::Foreign,
+        };
+        held.jumps.insert(key.clone(), leading);
+        objects.insert(key, object);
+    }
+    for (table, chain) in CHAINS {
+        let chain = ChainName::new(*chain);
+        if let Some(rules) = saved.remove(&(*table, chain.clone())) {
+            let rules: Arc<[Rule]> = rules.into();
+            objects.insert(Key::Chain(family, *table, chain), Object::Chain(rules));
+        }
+    }
+    Ok(())
+}
+
+fn servers(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    scope: &Scope<'_>,
+    objects: &mut Objects,
+) -> Result<(), BackendError> {
+    let listed = again(|| kernel.ipvs.virtual_servers())?;
+    let mut found = BTreeSet::new();
+    for state in listed {
+        let Some(server) = classify(&state.server.key, held, scope, objects) else {
+            continue;
+        };
+        found.insert(server);
+        let object = match convert::balancing(&state.server) {
+            Some(balancing) => Object::Server(balancing),
+            None => Object::Foreign,
+        };
+        objects.insert(Key::Server(server), object);
+        let mut still = BTreeSet::new();
+        for real in kernel::real_servers(&mut kernel.ipvs, &state.server.key)? {
+            let address = real.server.address;
+            let weight = convert::weight(&real.server);
+            if weight == Some(0) && held.is_draining(&server, &address) {
+                still.insert(address);
+                continue;
+            }
+            let object = weight.map_or(Object::Foreign, Object::Real);
+            objects.insert(Key::Real(server, address), object);
+        }
+        held.draining.remove(&server);
+        if !still.is_empty() {
+            held.draining.insert(server, still);
+        }
+    }
+    held.draining.retain(|server, _| found.contains(server));
+    let has = |server: Server| found.contains(&server);
+    held.addresses.retain(|it| has(Server::Address(*it)));
+    held.node_ports.retain(|it| has(Server::NodePort(*it)));
+    found.into_iter().for_each(|it| held.add_server(it));
+    Ok(())
+}
+
+/// Which of our virtual servers this is; `None` when it is none of our business.
+fn classify(
+    key: &sluice_netlink::ipvs::Key,
+    held: &Held,
+    scope: &Scope<'_>,
+    objects: &Objects,
+) -> Option<Server> {
+    match convert::dialled(key)? {
+        Dialled::Mark(family, mark) => {
+            let is_ours = scope.families.contains(&family) && scope.marks.owns(mark);
+            is_ours.then_some(Server::Mark(family, mark))
+        }
+        Dialled::Address(triple) => {
+            if !scope.families.contains(&IpFamily::of(&triple.ip)) {
+                return None;
+            }
+            let known = held.server(&triple);
+            if known.is_some() {
+                return known;
+            }
+            if scope.exclude.iter().any(|net| net.contains(&triple.ip)) {
+                return None;
+            }
+            Some(match is_virtual_ip(&triple, objects) {
+                true => Server::Address(triple),
+                false => Server::NodePort(triple),
+            })
+        }
+    }
+}
+
+/// Whether the sets and the interface say that this is a virtual IP.
+fn is_virtual_ip(triple: &Triple, objects: &Objects) -> bool {
+    let Triple { ip, port, protocol } = *triple;
+    let family = IpFamily::of(&ip);
+    let sets = [
+        SetName::ExternalIp,
+        SetName::ExternalIpLocal,
+        SetName::LoadBalancer,
+    ];
+    let is_in = |set| {
+        let entry = Entry::AddressPort(ip, protocol, port);
+        objects.contains_key(&Key::Member(family, set, entry))
+    };
+    objects.contains_key(&Key::Address(ip)) || sets.into_iter().any(is_in)
+}

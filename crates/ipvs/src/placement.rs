@@ -1,0 +1,56 @@
+//! What a service port keeps from one rendering to the next: its mark.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_core::plan::{Frontend, PortPlan};
+
+use crate::object::{Key, Object};
+use crate::set::{Entry, SetName};
+
+/// What rendering remembers of a service port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The mark of its near clients; `None` when they are served like all others.
+    pub(crate) mark: Option<u32>,
+}
+
+/// The mark that the kernel's set has for a frontend of this port.
+pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
+    let family = port.key.family;
+    let first = Entry::AddressPort(unspecified(family), Protocol::Tcp, 0);
+    let first = Key::Member(family, SetName::NearClients, first);
+    let marked = observed.range(first..).map_while(|(key, object)| {
+        let Key::Member(of, SetName::NearClients, entry) = key else {
+            return None;
+        };
+        (*of == family).then_some((entry, object))
+    });
+    let is_ours = |entry: &Entry| {
+        let mut frontends = port.frontends.iter().map(|it| it.frontend);
+        let Entry::AddressPort(ip, protocol, number) = entry else {
+            return false;
+        };
+        frontends.any(|it| {
+            let same = it.port() == *number && it.protocol() == *protocol;
+            same && match it {
+                Frontend::Address { addr, .. } => addr == *ip,
+                Frontend::NodePort { .. } => true,
+            }
+        })
+    };
+    let mut ours = marked.filter(|(entry, _)| is_ours(entry));
+    let mark = ours.find_map(|(_, object)| match object {
+        Object::Member(mark) => *mark,
+        _ => None,
+    });
+    Placement { mark }
+}
+
+fn unspecified(family: IpFamily) -> IpAddr {
+    match family {
+        IpFamily::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        IpFamily::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}

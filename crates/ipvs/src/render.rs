@@ -1,0 +1,293 @@
+//! One service port as objects.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_core::plan::{
+    FamilyPlan, Frontend, NodePlan, PlannedFrontend, Pool, PortPlan, Role, Route, Scope, Verdict,
+};
+
+use crate::object::{Balancing, Hashing, Key, Object, Server, Triple};
+use crate::placement::Placement;
+use crate::set::{Entry, SetName};
+
+type Objects = Vec<(Key, Object)>;
+
+/// The objects of one service port. `scheduler`: for Services that ask for none.
+pub(crate) fn port(
+    node: &NodePlan,
+    port: &PortPlan,
+    placement: &Placement,
+    scheduler: &Arc<str>,
+) -> Objects {
+    let mut port = Port {
+        family: port.key.family,
+        node: node.family(port.key.family),
+        plan: port,
+        mark: placement.mark,
+        scheduler,
+        objects: Vec::new(),
+        seen: BTreeSet::new(),
+    };
+    port.render();
+    port.objects
+}
+
+/// Whether near clients of this port get other endpoints than the rest of the world.
+pub(crate) fn splits_clients(port: &PortPlan) -> bool {
+    let mut frontends = port.frontends.iter();
+    let far_is_local = |it: &PlannedFrontend| {
+        it.route
+            == Route::ExternalLocal {
+                far: Verdict::Balance(Scope::Local),
+            }
+    };
+    frontends.any(far_is_local) && port.cluster.is_some() && port.cluster != port.local
+}
+
+struct Port<'a> {
+    family: IpFamily,
+    node: &'a FamilyPlan,
+    plan: &'a PortPlan,
+    mark: Option<u32>,
+    scheduler: &'a Arc<str>,
+    objects: Objects,
+    /// Shared objects that are rendered already.
+    seen: BTreeSet<Key>,
+}
+
+impl Port<'_> {
+    fn render(&mut self) {
+        let plan = self.plan;
+        for planned in &plan.frontends {
+            self.frontend(planned);
+        }
+        if let Some(ip) = plan.guarded_cluster_ip {
+            self.virtual_ip(ip);
+        }
+        if let Some((mark, pool)) = self.mark.zip(plan.cluster.as_ref()) {
+            let server = Server::Mark(self.family, mark);
+            self.server(server, Some(pool));
+        }
+        for endpoint in plan.reachable().iter().filter(|it| it.local) {
+            let (ip, port) = (endpoint.addr.ip(), endpoint.addr.port());
+            let entry = Entry::AddressPortAddress(ip, self.protocol(), port, ip);
+            self.shared_member(SetName::LoopBack, entry);
+        }
+        if let Some(port) = plan.health_check_node_port {
+            self.shared_member(SetName::HealthCheckNodePort, Entry::Port(port));
+        }
+    }
+
+    fn frontend(&mut self, planned: &PlannedFrontend) {
+        self.sets(planned);
+        self.source_ranges(planned);
+        if let Frontend::Address { addr, .. } = planned.frontend {
+            self.virtual_ip(addr);
+        }
+        let cluster = self.plan.pool(Scope::Cluster);
+        match planned.route {
+            Route::Internal(verdict) | Route::External(verdict) => match verdict {
+                Verdict::Balance(scope) => self.servers(planned, self.plan.pool(scope)),
+                Verdict::Reject => self.servers(planned, None),
+                Verdict::Drop => self.each(planned, |it, triple| {
+                    it.frontend_member(SetName::NoLocalEndpoint, triple, None);
+                }),
+            },
+            Route::ExternalLocal { far } => match far {
+                Verdict::Balance(scope) => {
+                    self.servers(planned, self.plan.pool(scope));
+                    if let Some(mark) = self.mark {
+                        self.each(planned, |it, triple| {
+                            it.frontend_member(SetName::NearClients, triple, Some(mark));
+                        });
+                    }
+                }
+                Verdict::Drop => {
+                    self.servers(planned, cluster);
+                    self.each(planned, |it, triple| {
+                        it.frontend_member(SetName::NoLocalEndpointFar, triple, None);
+                    });
+                }
+                Verdict::Reject => self.servers(planned, None),
+            },
+        }
+    }
+
+    /// The sets that say what kind of frontend it is.
+    fn sets(&mut self, planned: &PlannedFrontend) {
+        let is_local = matches!(planned.route, Route::ExternalLocal { .. });
+        let port = planned.frontend.port();
+        match (planned.role, self.protocol()) {
+            (Role::ClusterIp, _) => self.address_member(planned, SetName::ClusterIp),
+            (Role::LoadBalancer, _) => {
+                self.address_member(planned, SetName::LoadBalancer);
+                if is_local {
+                    self.address_member(planned, SetName::LoadBalancerLocal);
+                }
+            }
+            (Role::ExternalIp, _) if is_local => {
+                self.address_member(planned, SetName::ExternalIpLocal);
+            }
+            (Role::ExternalIp, _) => self.address_member(planned, SetName::ExternalIp),
+            (Role::NodePort, Protocol::Sctp) => {
+                let sets = [SetName::NodePortSctp, SetName::NodePortLocalSctp];
+                for set in &sets[..1 + usize::from(is_local)] {
+                    self.address_member(planned, *set);
+                }
+            }
+            (Role::NodePort, protocol) => {
+                let sets = match protocol {
+                    Protocol::Udp => [SetName::NodePortUdp, SetName::NodePortLocalUdp],
+                    _ => [SetName::NodePortTcp, SetName::NodePortLocalTcp],
+                };
+                for set in &sets[..1 + usize::from(is_local)] {
+                    self.member(*set, Entry::Port(port), None);
+                }
+            }
+        }
+    }
+
+    fn source_ranges(&mut self, planned: &PlannedFrontend) {
+        let Some(allowed) = &planned.allowed_sources else {
+            return;
+        };
+        self.address_member(planned, SetName::LoadBalancerFw);
+        self.each(planned, |it, triple| {
+            let Triple { ip, port, protocol } = triple;
+            for net in allowed {
+                if net.prefix_len() == net.max_prefix_len() {
+                    let entry = Entry::AddressPortAddress(ip, protocol, port, net.addr());
+                    it.member(SetName::LoadBalancerSourceIp, entry, None);
+                } else {
+                    let entry = Entry::AddressPortNet(ip, protocol, port, net.trunc());
+                    it.member(SetName::LoadBalancerSourceCidr, entry, None);
+                }
+            }
+        });
+    }
+
+    /// Puts a virtual IP on kube-ipvs0, unless the node has it already.
+    fn virtual_ip(&mut self, ip: IpAddr) {
+        if self.node.addresses.binary_search(&ip).is_err() {
+            self.shared(Key::Address(ip), Object::Address);
+            self.shared_member(SetName::IpvsIps, Entry::Address(ip));
+        }
+    }
+
+    /// Does something for every address and port that a frontend stands for.
+    fn each(&mut self, planned: &PlannedFrontend, mut act: impl FnMut(&mut Self, Triple)) {
+        for server in self.virtual_servers(planned) {
+            if let Some(triple) = server.triple() {
+                act(self, triple);
+            }
+        }
+    }
+
+    fn virtual_servers(&self, planned: &PlannedFrontend) -> Vec<Server> {
+        let triple = |ip| Triple {
+            ip,
+            port: planned.frontend.port(),
+            protocol: self.protocol(),
+        };
+        match planned.frontend {
+            Frontend::Address { addr, .. } => vec![Server::Address(triple(addr))],
+            Frontend::NodePort { .. } => {
+                let own = self.node.node_port_addresses().into_iter();
+                own.map(|ip| Server::NodePort(triple(ip))).collect()
+            }
+        }
+    }
+
+    /// Virtual servers for a frontend; without real servers the kernel refuses connections.
+    fn servers(&mut self, planned: &PlannedFrontend, pool: Option<&Pool>) {
+        for server in self.virtual_servers(planned) {
+            self.server(server, pool);
+        }
+    }
+
+    fn server(&mut self, server: Server, pool: Option<&Pool>) {
+        let balancing = self.balancing(&server, pool);
+        self.objects
+            .push((Key::Server(server), Object::Server(balancing)));
+        for endpoint in pool.into_iter().flat_map(Pool::endpoints) {
+            self.objects.push((
+                Key::Real(server, endpoint.addr),
+                Object::Real(endpoint.weight.into()),
+            ));
+        }
+    }
+
+    fn balancing(&self, server: &Server, pool: Option<&Pool>) -> Balancing {
+        let persistence = self.plan.affinity_seconds;
+        if persistence.is_some() && matches!(server, Server::Mark(..)) {
+            // A persistent virtual server of a mark does not translate ports
+            // (`ip_vs_sched_persist`, ip_vs_core.c), so its clients stay by hash.
+            return Balancing {
+                scheduler: "mh".into(),
+                hashing: Hashing {
+                    fallback: true,
+                    port: false,
+                },
+                persistence: None,
+            };
+        }
+        let scheduler = match &self.plan.scheduler {
+            Some(asked) => asked.clone(),
+            None => weighted(self.scheduler, pool),
+        };
+        Balancing {
+            hashing: Hashing {
+                fallback: false,
+                // kube-proxy's choice: without it `mh` has no chance against clients behind NAT.
+                port: &*scheduler == "mh",
+            },
+            scheduler,
+            persistence,
+        }
+    }
+
+    fn protocol(&self) -> Protocol {
+        self.plan.key.name.protocol
+    }
+
+    fn address_member(&mut self, planned: &PlannedFrontend, set: SetName) {
+        self.each(planned, |it, triple| it.frontend_member(set, triple, None));
+    }
+
+    fn frontend_member(&mut self, set: SetName, triple: Triple, mark: Option<u32>) {
+        let Triple { ip, port, protocol } = triple;
+        self.member(set, Entry::AddressPort(ip, protocol, port), mark);
+    }
+
+    fn member(&mut self, set: SetName, entry: Entry, mark: Option<u32>) {
+        let key = Key::Member(self.family, set, entry);
+        self.objects.push((key, Object::Member(mark)));
+    }
+
+    fn shared_member(&mut self, set: SetName, entry: Entry) {
+        self.shared(Key::Member(self.family, set, entry), Object::Member(None));
+    }
+
+    fn shared(&mut self, key: Key, object: Object) {
+        if self.seen.insert(key.clone()) {
+            self.objects.push((key, object));
+        }
+    }
+}
+
+/// The scheduler that minds weights, where the pool has any that differ: the one that nobody asked
+/// for in particular would ignore them.
+fn weighted(scheduler: &Arc<str>, pool: Option<&Pool>) -> Arc<str> {
+    let weights = pool.into_iter().flat_map(Pool::endpoints);
+    let mut weights = weights.map(|it| it.weight).filter(|it| *it > 0);
+    let first = weights.next();
+    let differ = weights.any(|it| Some(it) != first);
+    match &**scheduler {
+        "rr" if differ => "wrr".into(),
+        "lc" if differ => "wlc".into(),
+        _ => scheduler.clone(),
+    }
+}
