@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scale};
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
-use sluice_core::plan::{NodePlan, Plan, PortPlan};
+use sluice_core::plan::{NodePlan, Plan, PortKey, PortPlan};
 use sluice_core::settings::DEFAULT_MASQUERADE_MARK;
 use sluice_netlink::ipvs::Timeouts;
 
@@ -183,20 +183,27 @@ impl Ipvs {
 
 /// Every object of a plan, as a first sync would write it. Pure.
 pub fn render_plan(plan: &Plan, scheduler: &str) -> BTreeMap<Key, Object> {
+    let standing = standing(&plan.node, &IpFamily::ALL);
+    let ports = render_ports(plan, scheduler).flat_map(|(_, objects)| objects);
+    standing.into_iter().chain(ports).collect()
+}
+
+/// The objects of each service port, as a first sync would write them. Pure.
+pub fn render_ports<'a>(
+    plan: &'a Plan,
+    scheduler: &str,
+) -> impl Iterator<Item = (&'a PortKey, Vec<(Key, Object)>)> {
     let scheduler: Arc<str> = match scheduler {
         "" => DEFAULT_SCHEDULER.into(),
         scheduler => scheduler.into(),
     };
     let layout = MarkLayout::beside(plan.node.masquerade_mark);
     let mut marks = Marks::default();
-    let mut objects: BTreeMap<Key, Object> =
-        standing(&plan.node, &IpFamily::ALL).into_iter().collect();
-    for port in plan.ports.values() {
-        let mark = render::splits_clients(port).then(|| marks.claim(layout, &port.key, None));
-        let placement = Placement { mark };
-        objects.extend(render::port(&plan.node, port, &placement, &scheduler));
-    }
-    objects
+    plan.ports.iter().map(move |(key, port)| {
+        let mark = render::splits_clients(port).then(|| marks.claim(layout, key, None));
+        let objects = render::port(&plan.node, port, &Placement { mark }, &scheduler);
+        (key, objects)
+    })
 }
 
 /// The objects that do not depend on any Service.

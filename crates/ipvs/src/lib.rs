@@ -35,7 +35,7 @@ mod status;
 mod sysctl;
 pub mod text;
 
-pub use backend::{Ipvs, Options, render_plan};
+pub use backend::{Ipvs, Options, render_plan, render_ports};
 pub use mark::MarkLayout;
 pub use object::{Balancing, DEVICE, Hashing, Key, Object, Server, Triple};
 pub use placement::Placement;

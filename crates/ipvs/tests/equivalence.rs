@@ -1,0 +1,320 @@
+//! The objects mean what the plan says: what becomes of any packet between the hooks, with the
+//! rendered rules, sets and virtual servers, is the fate that `Plan::lookup` gives it, on random
+//! clusters.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+use sluice_core::backend::Backend;
+use sluice_core::lookup::{Fate, HostAddresses, Packet};
+use sluice_core::model::{Event, IpFamily, LocalAddresses};
+use sluice_core::plan::{Plan, Planner, PoolEndpoint};
+use sluice_core::settings::Settings;
+use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host};
+use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
+use sluice_xtables::parse::Ruleset;
+use sluice_xtables::rule::Side;
+use sluice_xtables::trace::{Chance, Flow, Outcome, Tracer, World, every};
+
+type Objects = BTreeMap<Key, Object>;
+
+/// A kernel with these objects.
+struct Model<'a> {
+    objects: &'a Objects,
+    rules: [Ruleset; 2],
+    /// The node's addresses with those of kube-ipvs0.
+    local: HostAddresses,
+    sets: BTreeMap<String, (IpFamily, SetName)>,
+}
+
+impl<'a> Model<'a> {
+    fn new(objects: &'a Objects, host: &HostAddresses) -> Self {
+        let mut local = host.clone();
+        let mut rules = [Ruleset::new(), Ruleset::new()];
+        let mut sets = BTreeMap::new();
+        for (key, object) in objects {
+            match (key, object) {
+                (Key::Address(ip), _) => {
+                    local.insert(*ip);
+                }
+                (Key::Chain(family, table, chain), Object::Chain(body)) => {
+                    rules[index(*family)].insert((*table, chain.clone()), body.to_vec());
+                }
+                (Key::Set(family, set), _) => {
+                    sets.insert(set.name(*family), (*family, *set));
+                }
+                _ => {}
+            }
+        }
+        // The text has the order in which packets meet the jumps.
+        let text = sluice_ipvs::text::data_plane(objects);
+        for (family, heading) in [
+            (IpFamily::V4, "# iptables-"),
+            (IpFamily::V6, "# ip6tables-"),
+        ] {
+            let section = text.split(heading).nth(1).unwrap_or_default();
+            let section = section.split("\n# ").next().unwrap_or_default();
+            rules[index(family)] = sluice_xtables::parse::parse(section);
+        }
+        Self {
+            objects,
+            rules,
+            local,
+            sets,
+        }
+    }
+
+    fn outcomes(&self, packet: &Packet) -> BTreeSet<Outcome> {
+        every(|chance| match self.pass(packet, chance) {
+            Ok(outcome) | Err(outcome) => outcome,
+        })
+    }
+
+    fn pass(&self, packet: &Packet, chance: &mut Chance) -> Result<Outcome, Outcome> {
+        let family = IpFamily::of(&packet.destination);
+        let members = |name: &str, fields: &[Side], flow: &Flow| self.member(name, fields, flow);
+        let world = World {
+            rules: &self.rules[index(family)],
+            host: &self.local,
+            members: &members,
+        };
+        let mut tracer = Tracer { world, chance };
+        let mut flow = Flow::new(packet);
+        let arrives = flow.interface.is_some();
+        if arrives {
+            tracer.prerouting(&mut flow)?;
+            if !tracer.is_ours(flow.destination.ip()) {
+                tracer.filter_forward(&mut flow)?;
+                return Ok(Outcome::Untouched);
+            }
+            tracer.filter_input(&mut flow)?;
+        } else {
+            tracer.output(&mut flow)?;
+        }
+        let scheduled = self.schedule(&mut flow, tracer.chance)?;
+        let delivered = tracer.is_ours(flow.destination.ip());
+        match (scheduled, arrives) {
+            (false, true) => return Ok(Outcome::Untouched),
+            // Delivered here, and never leaves.
+            (true, true) if delivered => return Ok(flow.outcome()),
+            _ => {}
+        }
+        flow.interface = None;
+        tracer.filter_output(&mut flow)?;
+        tracer.postrouting(&mut flow)?;
+        if delivered {
+            flow.interface = Some("lo".into());
+            tracer.filter_input(&mut flow)?;
+        }
+        Ok(flow.outcome())
+    }
+
+    /// `ip_vs_in`: a virtual server by mark, then by address. False when there is none.
+    fn schedule(&self, flow: &mut Flow, chance: &mut Chance) -> Result<bool, Outcome> {
+        let triple = Triple {
+            ip: flow.destination.ip(),
+            port: flow.destination.port(),
+            protocol: flow.protocol,
+        };
+        let candidates = [
+            Server::Mark(IpFamily::of(&triple.ip), flow.mark),
+            Server::Address(triple),
+            Server::NodePort(triple),
+        ];
+        let mut candidates = candidates.into_iter();
+        let Some(server) =
+            candidates.find(|server| self.objects.contains_key(&Key::Server(*server)))
+        else {
+            return Ok(false);
+        };
+        let reals: Vec<_> = self
+            .objects
+            .iter()
+            .filter_map(|(key, object)| match (key, object) {
+                (Key::Real(of, address), Object::Real(weight)) if *of == server && *weight > 0 => {
+                    Some(*address)
+                }
+                _ => None,
+            })
+            .collect();
+        if reals.is_empty() {
+            return Err(Outcome::Rejected);
+        }
+        let count = u32::try_from(reals.len()).unwrap_or(u32::MAX);
+        flow.destination = reals[chance.choose(count) as usize];
+        flow.translated = true;
+        flow.ipvs = true;
+        Ok(true)
+    }
+
+    fn member(&self, name: &str, fields: &[Side], flow: &Flow) -> Option<u32> {
+        let (family, set) = *self.sets.get(name)?;
+        let end = |at: usize| match fields.get(at) {
+            Some(Side::Src) => flow.source,
+            _ => flow.destination.ip(),
+        };
+        let (protocol, port) = (flow.protocol, flow.destination.port());
+        let entry = match set.kind() {
+            SetKind::Address => Entry::Address(end(0)),
+            SetKind::Port => Entry::Port(port),
+            SetKind::AddressPort | SetKind::MarkedAddressPort => {
+                Entry::AddressPort(end(0), protocol, port)
+            }
+            SetKind::AddressPortAddress => {
+                Entry::AddressPortAddress(end(0), protocol, port, end(2))
+            }
+            SetKind::AddressPortNet => {
+                let is_in = |entry: &Entry| match entry {
+                    Entry::AddressPortNet(ip, of, number, net) => {
+                        (*ip, *of, *number) == (end(0), protocol, port) && net.contains(&end(2))
+                    }
+                    _ => false,
+                };
+                let mut keys = self.objects.keys();
+                let found = keys.any(|key| match key {
+                    Key::Member(of, in_set, entry) => {
+                        (*of, *in_set) == (family, set) && is_in(entry)
+                    }
+                    _ => false,
+                });
+                return found.then_some(0);
+            }
+        };
+        match self.objects.get(&Key::Member(family, set, entry))? {
+            Object::Member(mark) => Some(mark.unwrap_or(0)),
+            _ => None,
+        }
+    }
+}
+
+fn index(family: IpFamily) -> usize {
+    match family {
+        IpFamily::V4 => 0,
+        IpFamily::V6 => 1,
+    }
+}
+
+fn expected(plan: &Plan, packet: &Packet, model: &Model<'_>) -> BTreeSet<Outcome> {
+    let fate = plan.lookup(packet, &host());
+    let is_virtual = model
+        .objects
+        .contains_key(&Key::Address(packet.destination));
+    match &fate {
+        Fate::Balance { pool, .. } => {
+            let usable = pool.endpoints().iter().filter(|it| it.weight > 0);
+            let outcome = |it: &PoolEndpoint| Outcome::Translated {
+                to: it.addr,
+                masqueraded: fate.masquerades(packet, it.addr.ip(), &host()),
+            };
+            let all: BTreeSet<_> = usable.map(outcome).collect();
+            if all.is_empty() {
+                return [Outcome::Rejected].into();
+            }
+            all
+        }
+        Fate::Drop(_) => [Outcome::Dropped].into(),
+        Fate::Reject(_) => [Outcome::Rejected].into(),
+        // The node has the address now, and must not answer with its own sockets.
+        Fate::NotService if is_virtual => [Outcome::Rejected].into(),
+        Fate::NotService => [Outcome::Untouched].into(),
+    }
+}
+
+fn planned(mut settings: Settings, events: Vec<Event>) -> Planner {
+    settings.localhost_node_ports = false;
+    let mut planner = Planner::new(settings);
+    events.into_iter().for_each(|it| planner.absorb(it));
+    planner.absorb(Event::LocalAddresses(LocalAddresses {
+        all: host(),
+        default_route: Vec::new(),
+    }));
+    planner.replan();
+    planner
+}
+
+/// Whether the packet can be on the wire of a node with these addresses: nobody else sends from
+/// them, and what is for other machines does not come here as for this one.
+fn is_possible(plan: &Plan, packet: &Packet, model: &Model<'_>) -> bool {
+    let is_virtual = |ip: IpAddr| model.objects.contains_key(&Key::Address(ip));
+    let is_here = model.local.contains(&packet.destination);
+    let is_balanced = matches!(plan.lookup(packet, &host()), Fate::Balance { .. });
+    !is_virtual(packet.source) && (is_here || !is_balanced)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rendered_objects_agree_with_the_plan(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+        packets in prop::collection::vec(arbitrary_packet(), 1..40),
+    ) {
+        let planner = planned(settings, events);
+        let plan = planner.plan();
+        let objects = render_plan(plan, "rr");
+        let model = Model::new(&objects, &host());
+        for packet in packets.iter().filter(|it| is_possible(plan, it, &model)) {
+            let fate = plan.lookup(packet, &host());
+            let wanted = expected(plan, packet, &model);
+            prop_assert_eq!(model.outcomes(packet), wanted, "{:?}\n{:?}", packet, fate);
+        }
+    }
+
+    /// The node takes a virtual IP of kube-ipvs0 as its source when it dials one. It gets where it
+    /// would get with its own address, and is masqueraded, since nobody could answer that source.
+    #[test]
+    fn the_node_is_served_whatever_source_the_kernel_gives_it(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+        packets in prop::collection::vec(arbitrary_packet(), 1..40),
+    ) {
+        let planner = planned(settings, events);
+        let plan = planner.plan();
+        let objects = render_plan(plan, "rr");
+        let model = Model::new(&objects, &host());
+        for packet in packets {
+            let family = IpFamily::of(&packet.destination);
+            let own = plan.node.family(family).addresses.first();
+            let Some(own) = own.copied() else { continue };
+            if !objects.contains_key(&Key::Address(packet.destination)) {
+                continue;
+            }
+            let as_itself = Packet { source: own, interface: None, ..packet.clone() };
+            let Fate::Balance { pool, .. } = plan.lookup(&as_itself, &host()) else { continue };
+            let ranges = plan.frontend(&as_itself, &host());
+            if ranges.is_some_and(|(_, it)| it.allowed_sources.is_some()) {
+                continue;
+            }
+            let usable = pool.endpoints().iter().filter(|it| it.weight > 0);
+            let wanted: BTreeSet<_> = usable.map(|it| Outcome::Translated {
+                to: it.addr,
+                masqueraded: true,
+            }).collect();
+            let as_virtual = Packet { source: packet.destination, ..as_itself };
+            prop_assume!(!wanted.is_empty());
+            prop_assert_eq!(model.outcomes(&as_virtual), wanted, "{:?}", as_virtual);
+        }
+    }
+
+    /// Only keys that say so may be rendered by more than one service port, and marks differ.
+    #[test]
+    fn objects_of_service_ports_are_their_own(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+    ) {
+        let planner = planned(settings, events);
+        let mut owners: BTreeMap<Key, Object> = BTreeMap::new();
+        for (_, objects) in sluice_ipvs::render_ports(planner.plan(), "rr") {
+            let mut own = BTreeSet::new();
+            for (key, object) in objects {
+                prop_assert!(own.insert(key.clone()), "{} twice", key);
+                if let Some(other) = owners.insert(key.clone(), object.clone()) {
+                    prop_assert!(Ipvs::is_shared(&key), "{} of two ports", key);
+                    prop_assert_eq!(other, object, "{} differs", key);
+                }
+            }
+        }
+    }
+}
