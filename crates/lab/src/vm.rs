@@ -86,7 +86,8 @@ pub fn ran_in_vm(kernel: Option<&str>, test: &str) -> bool {
     let status = Command::new(root.join("scripts/vm"))
         .arg("-d")
         .arg(folder)
-        .args(["-k", kernel, "-t", LIMIT, "--"])
+        // Two machines of one processor do more than one machine of two.
+        .args(["-k", kernel, "-c", "1", "-t", LIMIT, "--"])
         .arg(binary)
         .args(["--exact", test, "--nocapture"])
         .status()
