@@ -30,15 +30,15 @@ pub trait Backend {
     /// From how many endpoints (counted once per frontend) on a plan is [`Scale::Large`].
     const LARGE: usize;
 
-    /// Whether what is rendered for a service port depends on the node's part of the plan: when
-    /// that changes, all of them are rendered again.
-    const NODE_SHAPES_PORTS: bool;
+    /// Whether what is rendered for a service port depends on the [`Scene`]: when that changes, all
+    /// of them are rendered again.
+    const SCENE_SHAPES_PORTS: bool;
 
     /// Whether objects of this key may be rendered by several service ports.
     fn is_shared(key: &Self::Key) -> bool;
 
     /// The objects that do not depend on any Service.
-    fn standing(&self, node: &NodePlan, scale: Scale) -> Objects<Self>;
+    fn standing(&self, scene: &Scene) -> Objects<Self>;
 
     /// Chooses the places of a service port's endpoints, near to where they were before. A pure
     /// function of its arguments.
@@ -57,12 +57,7 @@ pub trait Backend {
     ) -> Self::Placement;
 
     /// The objects that carry out the plan of one service port.
-    fn render(
-        &self,
-        node: &NodePlan,
-        port: &PortPlan,
-        placement: &Self::Placement,
-    ) -> Objects<Self>;
+    fn render(&self, scene: &Scene, port: &PortPlan, placement: &Self::Placement) -> Objects<Self>;
 
     /// Whether it is certain that nobody else changed anything since the last
     /// [`observe`](Self::observe), so that a periodic look can be saved.
@@ -161,6 +156,15 @@ pub struct ConnectionCount {
     pub endpoint: SocketAddr,
     /// How many, since the counter began.
     pub connections: u64,
+}
+
+/// What the objects of every service port may depend on beside its plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scene {
+    /// The node's part of the plan.
+    pub node: NodePlan,
+    /// How large the plan is.
+    pub scale: Scale,
 }
 
 /// How large the plan has ever been in this process.

@@ -13,9 +13,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{ApplyError, Backend, BackendError, Objects, Scale};
+use crate::backend::{ApplyError, Backend, BackendError, Objects, Scale, Scene};
 use crate::delta::Delta;
-use crate::plan::{NodePlan, Plan, PortKey, PortPlan};
+use crate::plan::{Plan, PortKey, PortPlan};
 use kept::Kept;
 use stage::{Had, Round, SharedCounts, Step};
 
@@ -38,8 +38,8 @@ pub struct Reconciler<B: Backend> {
 /// What the kernel holds for one service port.
 #[derive(Debug)]
 struct Held<B: Backend> {
-    /// The node's part of the plan when it was written; see [`Backend::NODE_SHAPES_PORTS`].
-    node: Arc<NodePlan>,
+    /// As of when it was written; see [`Backend::SCENE_SHAPES_PORTS`].
+    scene: Arc<Scene>,
     plan: Arc<PortPlan>,
     placement: B::Placement,
 }
@@ -47,7 +47,7 @@ struct Held<B: Backend> {
 impl<B: Backend> Clone for Held<B> {
     fn clone(&self) -> Self {
         Self {
-            node: self.node.clone(),
+            scene: self.scene.clone(),
             plan: self.plan.clone(),
             placement: self.placement.clone(),
         }
@@ -56,7 +56,7 @@ impl<B: Backend> Clone for Held<B> {
 
 impl<B: Backend> Held<B> {
     fn render(&self, backend: &B) -> Objects<B> {
-        backend.render(&self.node, &self.plan, &self.placement)
+        backend.render(&self.scene, &self.plan, &self.placement)
     }
 }
 
@@ -65,8 +65,8 @@ impl<B: Backend> Held<B> {
 struct Belief<B: Backend> {
     ports: BTreeMap<PortKey, Held<B>>,
     standing: Vec<(B::Key, B::Object)>,
-    /// What `standing` was rendered for; `None` before the first sync.
-    standing_for: Option<(Arc<NodePlan>, Scale)>,
+    /// What it was rendered for; `None` before the first sync.
+    standing_for: Option<Arc<Scene>>,
     shared: SharedCounts<B::Key>,
     /// What refused service ports have, in place of what `ports` says.
     kept: Kept<B>,
@@ -220,8 +220,8 @@ impl<B: Backend> Reconciler<B> {
         self.refused.clear();
         let endpoints = plan.ports.values().map(|it| weight(it)).sum();
         self.grow(endpoints);
-        let node = Arc::new(plan.node.clone());
-        let standing = self.backend.standing(&node, self.scale);
+        let scene = Arc::new(self.scene(plan));
+        let standing = self.backend.standing(&scene);
         let mut steps = vec![Step::Standing {
             old: Vec::new(),
             new: standing,
@@ -231,7 +231,7 @@ impl<B: Backend> Reconciler<B> {
             let previous = seen.as_ref().map(|placement| (&**port, placement));
             let placement = self.backend.place(port, previous);
             let new = Some(Held {
-                node: node.clone(),
+                scene: scene.clone(),
                 plan: port.clone(),
                 placement,
             });
@@ -246,7 +246,7 @@ impl<B: Backend> Reconciler<B> {
             refused: Vec::new(),
         };
         let mut belief = Belief {
-            standing_for: Some((node, self.scale)),
+            standing_for: Some(scene),
             ..Belief::default()
         };
         let mut report = Report {
@@ -319,16 +319,19 @@ impl<B: Backend> Reconciler<B> {
         changed: &BTreeSet<PortKey>,
         belief: &mut Belief<B>,
     ) -> Result<Report, BackendError> {
-        let mut steps = Vec::with_capacity(changed.len() + 1);
-        let mut endpoints = belief.endpoints;
-        let before = belief.standing_for.as_ref().map(|(node, _)| node);
-        let node = match before {
-            Some(node) if **node == plan.node => node.clone(),
-            _ => Arc::new(plan.node.clone()),
+        let held = |key| belief.ports.get(key).map_or(0, |it| weight(&it.plan));
+        let planned = |key| plan.ports.get(key).map_or(0, |it| weight(it));
+        let more = changed.iter().map(planned).sum::<usize>();
+        let less = changed.iter().map(held).sum::<usize>();
+        self.grow(belief.endpoints + more - less);
+        let before = belief.standing_for.clone();
+        let scene = match &before {
+            Some(scene) if scene.node == plan.node && scene.scale == self.scale => scene.clone(),
+            _ => Arc::new(self.scene(plan)),
         };
-        let reshaped = B::NODE_SHAPES_PORTS && !before.is_some_and(|it| Arc::ptr_eq(it, &node));
+        let is_other = before.is_none_or(|it| !Arc::ptr_eq(&it, &scene));
         let all: BTreeSet<PortKey>;
-        let changed = match reshaped {
+        let changed = match is_other && B::SCENE_SHAPES_PORTS {
             false => changed,
             true => {
                 let known = belief.ports.keys().chain(plan.ports.keys());
@@ -336,17 +339,12 @@ impl<B: Backend> Reconciler<B> {
                 &all
             }
         };
+        let mut steps = Vec::with_capacity(changed.len() + 1);
         for key in changed {
-            let held = belief.ports.get(key);
-            let new = plan.ports.get(key);
-            endpoints =
-                endpoints + new.map_or(0, |it| weight(it)) - held.map_or(0, |it| weight(&it.plan));
-            steps.push(self.port_step(key, belief, &node, new));
+            steps.push(self.port_step(key, belief, &scene, plan.ports.get(key)));
         }
-        self.grow(endpoints);
-        let standing_for = (node, self.scale);
-        if belief.standing_for.as_ref() != Some(&standing_for) {
-            let standing = self.backend.standing(&standing_for.0, self.scale);
+        if is_other {
+            let standing = self.backend.standing(&scene);
             steps.push(Step::Standing {
                 old: belief.standing.clone(),
                 new: standing,
@@ -361,7 +359,7 @@ impl<B: Backend> Reconciler<B> {
             let staged = stage::stage(&self.backend, &round, &belief.shared, &belief.kept);
             let delta = Delta::between(&staged.observed, staged.desired);
             if self.apply(&delta, &mut round, &mut report)? {
-                belief.standing_for = Some(standing_for);
+                belief.standing_for = Some(scene);
                 self.believe(belief, round, staged.shared);
                 return Ok(report);
             }
@@ -372,13 +370,13 @@ impl<B: Backend> Reconciler<B> {
         &self,
         key: &PortKey,
         belief: &Belief<B>,
-        node: &Arc<NodePlan>,
+        scene: &Arc<Scene>,
         new: Option<&Arc<PortPlan>>,
     ) -> Step<B> {
         let new = new.map(|port| {
             let previous = belief.ports.get(key).map(|it| (&*it.plan, &it.placement));
             Held {
-                node: node.clone(),
+                scene: scene.clone(),
                 plan: port.clone(),
                 placement: self.backend.place(port, previous),
             }
@@ -492,6 +490,13 @@ impl<B: Backend> Reconciler<B> {
                     belief.endpoints = belief.endpoints + after - before;
                 }
             }
+        }
+    }
+
+    fn scene(&self, plan: &Plan) -> Scene {
+        Scene {
+            node: plan.node.clone(),
+            scale: self.scale,
         }
     }
 

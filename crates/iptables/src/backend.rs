@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scale};
+use sluice_core::backend::{
+    ApplyError, Backend, BackendError, Objects, RefusedObject, Scale, Scene,
+};
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
-use sluice_core::plan::{NodePlan, Plan, PortPlan};
+use sluice_core::plan::{Plan, PortPlan};
 use sluice_xtables::programs::{Programs, RestoreError, SaveError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
@@ -192,15 +194,19 @@ fn failed(operation: &str, error: impl std::error::Error + Send + Sync + 'static
 }
 
 /// The objects of one service port, as a first sync would write them. Pure.
-pub fn render_port(node: &NodePlan, port: &PortPlan) -> Vec<(Key, Object)> {
-    render::port(node, port)
+pub fn render_port(scene: &Scene, port: &PortPlan) -> Vec<(Key, Object)> {
+    render::port(scene, port)
 }
 
 /// Every object of a plan, as a first sync would write it, in kube-proxy's order. Pure.
 pub fn render_plan(plan: &Plan, conntrack: Conntrack) -> Vec<(Key, Object)> {
     let standing = layout::standing(&plan.node, &IpFamily::ALL, conntrack);
     let ports = plan.ports.values();
-    let ports = ports.flat_map(|it| render::port(&plan.node, it));
+    let scene = Scene {
+        node: plan.node.clone(),
+        scale: Scale::Small,
+    };
+    let ports = ports.flat_map(|it| render::port(&scene, it));
     let mut seen = BTreeSet::new();
     let all = standing.into_iter().chain(ports);
     all.filter(|(key, _)| !Iptables::is_shared(key) || seen.insert(key.clone()))
@@ -212,10 +218,10 @@ impl Backend for Iptables {
     type Object = Object;
     type Placement = ();
 
-    /// Never: what is written does not depend on it. kube-proxy drops comments from 1,000
-    /// endpoints on.
-    const LARGE: usize = usize::MAX;
-    const NODE_SHAPES_PORTS: bool = true;
+    /// As kube-proxy's large-cluster mode: from here on the rules of endpoints have no comments,
+    /// which are most of what they take.
+    const LARGE: usize = 1000;
+    const SCENE_SHAPES_PORTS: bool = true;
 
     fn is_shared(key: &Key) -> bool {
         let place = key.place();
@@ -230,17 +236,17 @@ impl Backend for Iptables {
         }
     }
 
-    fn standing(&self, node: &NodePlan, _scale: Scale) -> Objects<Self> {
-        layout::standing(node, &self.families, self.conntrack)
+    fn standing(&self, scene: &Scene) -> Objects<Self> {
+        layout::standing(&scene.node, &self.families, self.conntrack)
     }
 
     fn place(&self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
 
     fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<Key, Object>) {}
 
-    fn render(&self, node: &NodePlan, port: &PortPlan, _placement: &()) -> Objects<Self> {
+    fn render(&self, scene: &Scene, port: &PortPlan, _placement: &()) -> Objects<Self> {
         match self.families.contains(&port.key.family) {
-            true => render::port(node, port),
+            true => render::port(scene, port),
             false => Vec::new(),
         }
     }

@@ -9,10 +9,11 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use sluice_core::backend::{Scale, Scene};
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_core::plan::{
-    ClusterIpMasquerade, FamilyPlan, Frontend, LocalTraffic, NodePlan, PlannedFrontend, Pool,
-    PoolEndpoint, PortPlan, Role, Route, Scope, Verdict,
+    ClusterIpMasquerade, FamilyPlan, Frontend, LocalTraffic, PlannedFrontend, Pool, PoolEndpoint,
+    PortPlan, Role, Route, Scope, Verdict,
 };
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Table, Target};
 
@@ -21,9 +22,10 @@ use crate::name::{self, PortChains, chain};
 use crate::object::{Key, Object, Place};
 
 /// The objects that carry out the plan of one service port.
-pub(crate) fn port(node: &NodePlan, port: &PortPlan) -> Vec<(Key, Object)> {
+pub(crate) fn port(scene: &Scene, port: &PortPlan) -> Vec<(Key, Object)> {
     let mut render = Render {
-        plan: node.family(port.key.family),
+        plan: scene.node.family(port.key.family),
+        scale: scene.scale,
         port,
         label: port.key.name.to_string(),
         chains: PortChains::of(&port.key.name),
@@ -56,6 +58,7 @@ struct Fate {
 
 struct Render<'a> {
     plan: &'a FamilyPlan,
+    scale: Scale,
     port: &'a PortPlan,
     /// `namespace/name:port`: the comment of everything that belongs to the port.
     label: String,
@@ -307,19 +310,22 @@ impl Render<'_> {
     /// First those who come back, then everyone by chance.
     fn balance(&self, pool: &Pool) -> Vec<Rule> {
         let endpoints = in_order(pool.endpoints().iter());
-        let comment = |it: &PoolEndpoint| Match::comment(&format!("{} -> {}", self.label, it.addr));
+        let comment =
+            |it: &PoolEndpoint| self.for_endpoint(&format!("{} -> {}", self.label, it.addr));
         let mut rules = Vec::with_capacity(endpoints.len());
         if let Some(seconds) = self.port.affinity_seconds {
             rules.extend(endpoints.iter().map(|it| {
                 let endpoint = self.chains.endpoint(it.addr);
                 let list = endpoint.as_str().into();
                 let seen = Match::SeenWithin { list, seconds };
-                Rule::when([comment(it), seen], Target::Jump(endpoint))
+                let mut matches = comment(it);
+                matches.push(seen);
+                Rule::when(matches, Target::Jump(endpoint))
             }));
         }
         let left = (1..=endpoints.len()).rev();
         rules.extend(endpoints.iter().zip(left).map(|(it, left)| {
-            let mut matches = vec![comment(it)];
+            let mut matches = comment(it);
             if left > 1 {
                 let left = u32::try_from(left).unwrap_or(u32::MAX);
                 matches.push(Match::one_in(left));
@@ -329,14 +335,22 @@ impl Render<'_> {
         rules
     }
 
+    /// The beginning of a rule about one endpoint: with a comment, while there are few.
+    fn for_endpoint(&self, comment: &str) -> Vec<Match> {
+        match self.scale {
+            Scale::Small => vec![Match::comment(comment)],
+            Scale::Large => Vec::new(),
+        }
+    }
+
     fn endpoint(&mut self, endpoint: &PoolEndpoint) {
         let name = self.chains.endpoint(endpoint.addr);
-        let comment = Match::comment(&self.label);
+        let mut hairpin = self.for_endpoint(&self.label);
+        let mut matches = hairpin.clone();
         // Whoever asks itself: without this the answer would not come back this way.
-        let itself = Match::Source(Sense::Is, endpoint.addr.ip().into());
+        hairpin.push(Match::Source(Sense::Is, endpoint.addr.ip().into()));
         let masquerade = Target::Jump(chain(name::MARK_MASQ));
-        let hairpin = Rule::when([comment.clone(), itself], masquerade);
-        let mut matches = vec![comment];
+        let hairpin = Rule::when(hairpin, masquerade);
         if self.port.affinity_seconds.is_some() {
             let list = name.as_str().into();
             matches.push(Match::Remember { list });

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use sluice_core::backend::Backend;
+use sluice_core::backend::{Backend, Scale, Scene};
 use sluice_core::lookup::{Fate, HostAddresses, Packet};
 use sluice_core::model::{Event, IpFamily, LocalAddresses};
 use sluice_core::plan::{Plan, Planner};
@@ -113,11 +113,12 @@ proptest! {
         events in arbitrary_events(),
     ) {
         let planner = planner(settings, events);
-        let node = &planner.plan().node;
+        let node = planner.plan().node.clone();
+        let scene = Scene { node, scale: Scale::Large };
         let mut owners: BTreeMap<Key, Object> = BTreeMap::new();
         for port in planner.plan().ports.values() {
             let mut own = BTreeSet::new();
-            for (key, object) in sluice_iptables::render_port(node, port) {
+            for (key, object) in sluice_iptables::render_port(&scene, port) {
                 prop_assert!(own.insert(key.clone()) || Iptables::is_shared(&key), "{} twice", key);
                 if let Some(other) = owners.insert(key.clone(), object.clone()) {
                     prop_assert!(Iptables::is_shared(&key), "{} of two ports", key);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scale};
+use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scene};
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_core::plan::{NodePlan, Plan, PortKey, PortPlan};
@@ -242,7 +242,7 @@ impl Backend for Ipvs {
     type Placement = Placement;
 
     const LARGE: usize = usize::MAX;
-    const NODE_SHAPES_PORTS: bool = true;
+    const SCENE_SHAPES_PORTS: bool = true;
 
     fn is_shared(key: &Key) -> bool {
         match key {
@@ -255,8 +255,8 @@ impl Backend for Ipvs {
         }
     }
 
-    fn standing(&self, node: &NodePlan, _: Scale) -> Objects<Self> {
-        standing(node, &self.families)
+    fn standing(&self, scene: &Scene) -> Objects<Self> {
+        standing(&scene.node, &self.families)
     }
 
     fn place(&self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
@@ -271,11 +271,11 @@ impl Backend for Ipvs {
         placement::recover(port, observed)
     }
 
-    fn render(&self, node: &NodePlan, port: &PortPlan, placement: &Placement) -> Objects<Self> {
+    fn render(&self, scene: &Scene, port: &PortPlan, placement: &Placement) -> Objects<Self> {
         if !self.families.contains(&port.key.family) {
             return Vec::new();
         }
-        render::port(node, port, placement, &self.scheduler)
+        render::port(&scene.node, port, placement, &self.scheduler)
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sluice_core::backend::{
-    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, Scale,
+    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, Scale, Scene,
 };
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
-use sluice_core::plan::{NodePlan, Plan, PortPlan};
+use sluice_core::plan::{Plan, PortPlan};
 use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Exchange, Failure};
 
 use crate::apply;
@@ -130,7 +130,7 @@ impl Backend for Nftables {
     type Placement = Placement;
 
     const LARGE: usize = 4096;
-    const NODE_SHAPES_PORTS: bool = false;
+    const SCENE_SHAPES_PORTS: bool = false;
 
     fn is_shared(key: &Key) -> bool {
         matches!(
@@ -139,8 +139,8 @@ impl Backend for Nftables {
         )
     }
 
-    fn standing(&self, node: &NodePlan, scale: Scale) -> Objects<Self> {
-        layout::standing(node, scale, self.counting)
+    fn standing(&self, scene: &Scene) -> Objects<Self> {
+        layout::standing(&scene.node, scene.scale, self.counting)
     }
 
     fn place(&self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
@@ -151,7 +151,7 @@ impl Backend for Nftables {
         placement::recover(port, observed)
     }
 
-    fn render(&self, _: &NodePlan, port: &PortPlan, placement: &Placement) -> Objects<Self> {
+    fn render(&self, _: &Scene, port: &PortPlan, placement: &Placement) -> Objects<Self> {
         render::port(port, placement)
     }
 

@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scale};
+use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scene};
 use sluice_core::delta::Delta;
 use sluice_core::model::{
     AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName, Object,
     ObjectKey, Protocol,
 };
-use sluice_core::plan::NodePlan;
 
 use super::*;
 use crate::health::{HEALTH_TIMEOUT, NodeObject, Probe};
@@ -50,7 +49,7 @@ impl Backend for Fake {
     type Placement = ();
 
     const LARGE: usize = 1000;
-    const NODE_SHAPES_PORTS: bool = false;
+    const SCENE_SHAPES_PORTS: bool = false;
 
     fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
         let mut kernel = self.0.borrow_mut();
@@ -69,7 +68,7 @@ impl Backend for Fake {
         false
     }
 
-    fn standing(&self, _: &NodePlan, _: Scale) -> Objects<Self> {
+    fn standing(&self, _: &Scene) -> Objects<Self> {
         vec![("table".to_owned(), String::new())]
     }
 
@@ -77,7 +76,7 @@ impl Backend for Fake {
 
     fn recover(&self, _: &PortPlan, _: &BTreeMap<String, String>) {}
 
-    fn render(&self, _: &NodePlan, port: &PortPlan, _: &()) -> Objects<Self> {
+    fn render(&self, _: &Scene, port: &PortPlan, _: &()) -> Objects<Self> {
         let endpoints: Vec<String> = port
             .reachable()
             .iter()

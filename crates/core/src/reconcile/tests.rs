@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::backend::{Objects, RefusedObject};
 use crate::model::{Event, Protocol};
-use crate::plan::{Frontend, Planner, Route};
+use crate::plan::{Frontend, NodePlan, Planner, Route};
 use crate::settings::Settings;
 use crate::testing::{NODE, arbitrary_events, endpoints, service};
 
@@ -29,8 +29,7 @@ impl fmt::Display for Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Object {
     Node(Box<NodePlan>),
-    /// With the node's zone.
-    Frontend(PortKey, Route, usize, Option<Arc<str>>),
+    Frontend(PortKey, Route, usize, Scene),
     Slot(PortKey, SocketAddr),
     Size,
 }
@@ -64,15 +63,15 @@ impl Backend for Kernel {
     type Placement = Vec<SocketAddr>;
 
     const LARGE: usize = 6;
-    const NODE_SHAPES_PORTS: bool = true;
+    const SCENE_SHAPES_PORTS: bool = true;
 
     fn is_shared(key: &Key) -> bool {
         matches!(key, Key::Size(_))
     }
 
-    fn standing(&self, node: &NodePlan, scale: Scale) -> Objects<Self> {
-        let node = (Key::Node, Object::Node(Box::new(node.clone())));
-        let sizes = match scale {
+    fn standing(&self, scene: &Scene) -> Objects<Self> {
+        let node = (Key::Node, Object::Node(Box::new(scene.node.clone())));
+        let sizes = match scene.scale {
             Scale::Small => 0..0,
             Scale::Large => 0..4,
         };
@@ -113,11 +112,11 @@ impl Backend for Kernel {
         slots.collect()
     }
 
-    fn render(&self, node: &NodePlan, port: &PortPlan, slots: &Vec<SocketAddr>) -> Objects<Self> {
+    fn render(&self, scene: &Scene, port: &PortPlan, slots: &Vec<SocketAddr>) -> Objects<Self> {
         let mut objects = Vec::new();
         for it in &port.frontends {
             let owner = || port.key.clone();
-            let object = Object::Frontend(owner(), it.route, slots.len(), node.zone.clone());
+            let object = Object::Frontend(owner(), it.route, slots.len(), scene.clone());
             objects.push((Key::Frontend(it.frontend), object));
             objects.extend(
                 slots.iter().enumerate().map(|(slot, addr)| {
@@ -274,14 +273,15 @@ impl Proxy {
         let refused = self.reconciler.refused();
         let plan = self.planner.plan();
         let mut fresh: BTreeMap<Key, Object> = BTreeMap::new();
-        fresh.extend(kernel.standing(&plan.node, self.reconciler.scale));
+        let scene = self.reconciler.scene(plan);
+        fresh.extend(kernel.standing(&scene));
         // Whoever had the frontend of a refused port before keeps serving it.
         let mut contested = BTreeSet::new();
         for (key, port) in &plan.ports {
             if refused.contains_key(key) {
                 contested.extend(port.frontends.iter().map(|it| it.frontend));
             } else {
-                fresh.extend(kernel.render(&plan.node, port, &kernel.place(port, None)));
+                fresh.extend(kernel.render(&scene, port, &kernel.place(port, None)));
             }
         }
         let of_others = kernel.objects.iter().filter(|(key, object)| {

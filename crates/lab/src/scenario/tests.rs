@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, Scale};
+use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, Scene};
 use sluice_core::delta::Delta;
-use sluice_core::plan::{NodePlan, PortPlan};
+use sluice_core::plan::PortPlan;
 
 use super::*;
 
@@ -48,13 +48,13 @@ impl Backend for Idle {
     type Object = ();
     type Placement = ();
     const LARGE: usize = usize::MAX;
-    const NODE_SHAPES_PORTS: bool = false;
+    const SCENE_SHAPES_PORTS: bool = false;
 
     fn is_shared(_key: &String) -> bool {
         false
     }
 
-    fn standing(&self, _node: &NodePlan, _scale: Scale) -> Objects<Self> {
+    fn standing(&self, _: &Scene) -> Objects<Self> {
         Vec::new()
     }
 
@@ -62,7 +62,7 @@ impl Backend for Idle {
 
     fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<String, ()>) {}
 
-    fn render(&self, _: &NodePlan, _port: &PortPlan, _placement: &()) -> Objects<Self> {
+    fn render(&self, _: &Scene, _port: &PortPlan, _placement: &()) -> Objects<Self> {
         Vec::new()
     }
 
