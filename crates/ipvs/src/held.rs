@@ -19,6 +19,8 @@ pub(crate) struct Held {
     pub(crate) hidden: BTreeMap<Key, Object>,
     /// Real servers with weight 0 that nobody wants: they go with their last connection.
     pub(crate) draining: BTreeMap<Server, BTreeSet<SocketAddr>>,
+    /// The kernel was looked at before, so what drains is known.
+    pub(crate) is_settled: bool,
     /// The rules of built-in chains that lead to ours, as they were found.
     pub(crate) jumps: BTreeMap<Key, Vec<Rule>>,
 }

@@ -10,6 +10,7 @@ use sluice_core::model::IpFamily;
 use sluice_netlink::rtnetlink::{addresses_of, link};
 use sluice_xtables::rule::{ChainName, Rule};
 
+use crate::apply::has_connections;
 use crate::chain::{CHAINS, JUMPS};
 use crate::convert::{self, Dialled};
 use crate::held::Held;
@@ -158,7 +159,12 @@ fn servers(
         for real in kernel::real_servers(&mut kernel.ipvs, &state.server.key)? {
             let address = real.server.address;
             let weight = convert::weight(&real.server);
-            if weight == Some(0) && held.is_draining(&server, &address) {
+            // What an earlier process of ours let drain goes on doing so.
+            let drains = match held.is_settled {
+                true => held.is_draining(&server, &address),
+                false => has_connections(&server, &real),
+            };
+            if weight == Some(0) && drains {
                 still.insert(address);
                 continue;
             }
@@ -170,6 +176,7 @@ fn servers(
             held.draining.insert(server, still);
         }
     }
+    held.is_settled = true;
     held.draining.retain(|server, _| found.contains(server));
     let has = |server: Server| found.contains(&server);
     held.addresses.retain(|it| has(Server::Address(*it)));

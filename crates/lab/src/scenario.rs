@@ -49,7 +49,7 @@ use sluice_core::settings::Settings;
 pub use check::{Check, Expect, Seen, Then};
 pub use oracle::consult;
 pub use packets::run;
-pub use troupe::{beginning_with, part, run_all};
+pub use troupe::{beginning_with, part, part_without, run_all};
 
 use crate::Attach;
 use manifest::ServiceYaml;

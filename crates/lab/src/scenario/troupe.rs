@@ -21,6 +21,19 @@ pub fn part(first: usize, of: usize) -> Vec<Scenario> {
     all().into_iter().skip(first).step_by(of).collect()
 }
 
+/// As [`part`], without those that the data plane of these tests cannot do: their names, and why.
+///
+/// # Panics
+/// When there is no scenario of a name: an exception must not outlive what it is from.
+pub fn part_without(first: usize, of: usize, impossible: &[(&str, &str)]) -> Vec<Scenario> {
+    let is_impossible = |it: &Scenario| impossible.iter().any(|(name, _)| *name == it.name);
+    for (name, _) in impossible {
+        assert!(super::named(name).is_some(), "no scenario {name}");
+    }
+    let possible = part(first, of).into_iter();
+    possible.filter(|it| !is_impossible(it)).collect()
+}
+
 /// The scenarios whose names begin with any of these.
 pub fn beginning_with(beginnings: &[&str]) -> Vec<Scenario> {
     let wanted = |it: &Scenario| beginnings.iter().any(|start| it.name.starts_with(start));
