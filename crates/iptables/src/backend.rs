@@ -58,6 +58,9 @@ impl Iptables {
         let mut missing = None;
         match probe(&programs, IpFamily::V6) {
             Ok(()) => families.push(IpFamily::V6),
+            Err(error @ RestoreError::Locked { .. }) => {
+                return Err(failed("ask for ip6tables", error));
+            }
             Err(error) => missing = Some(error.to_string()),
         }
         Ok(Self {

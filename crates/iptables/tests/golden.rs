@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use sluice_core::model::Event;
 use sluice_core::plan::Planner;
@@ -75,4 +77,30 @@ fn golden_rulesets_of_the_examples() {
         "`make bless` and review the diff:\n{}",
         differing.join("\n")
     );
+}
+
+/// The programs read every line; nothing is written.
+#[test]
+fn both_variants_load_the_rulesets() {
+    sluice_lab::require_netns!();
+    let netns = sluice_lab::Netns::new("golden").unwrap();
+    for (name, ruleset) in examples() {
+        let parts = ruleset.split_once("# IPv6").unwrap();
+        for (program, part) in [
+            ("iptables", parts.0),
+            ("ip6tables", &format!("# {}", parts.1)),
+        ] {
+            for variant in ["nft", "legacy"] {
+                let restore = format!("{program}-{variant}-restore");
+                let mut command = netns.command(&restore, &["--test", "--noflush"]);
+                let lock = Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock");
+                command.env("XTABLES_LOCKFILE", lock).args(["-w", "60"]);
+                let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+                let mut stdin = child.stdin.take().unwrap();
+                stdin.write_all(part.as_bytes()).unwrap();
+                drop(stdin);
+                assert!(child.wait().unwrap().success(), "{restore} refused {name}");
+            }
+        }
+    }
 }

@@ -1,14 +1,22 @@
 //! Every shared scenario with real packets through real rules, of both variants of iptables.
 
+use std::path::Path;
+
 use sluice_iptables::{Conntrack, Iptables};
 use sluice_lab::scenario::{self, Scenario};
-use sluice_xtables::programs::{Programs, Variant};
+use sluice_xtables::programs::{Lock, Programs, Variant};
 
 fn run_with(variant: Variant, scenario: &Scenario) {
     sluice_lab::require_netns!();
     scenario::run(scenario, |_| {
         let programs = Programs::find(variant).expect("both variants are installed");
-        Iptables::open(programs, Conntrack::Strict).expect("the kernel has iptables")
+        // Nobody but these tests waits for it, and none of them in vain.
+        let lock = Lock {
+            file: Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock"),
+            seconds: 60,
+        };
+        Iptables::open(programs.with_lock(lock), Conntrack::Strict)
+            .expect("the kernel has iptables")
     });
 }
 
