@@ -31,7 +31,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluice_netlink::nftables::CommitError;
+use sluice_netlink::nftables::{CommitError, Connection};
 use sluice_netlink::{RequestError, SocketError};
 use tracing::{info, warn};
 
@@ -161,6 +161,20 @@ pub fn remove_kube_proxy(ours: Ours) -> Removal {
         ipvs::forget(&flows, &mut removal);
     }
     removal
+}
+
+/// Whether our own iptables or ipvs mode has left its chains, which have kube-proxy's names but for
+/// some: then the others are ours too.
+#[must_use]
+pub fn left_chains() -> bool {
+    let in_nft = Connection::open().is_ok_and(|mut connection| {
+        let mut has = |family| {
+            let found = nft::has_chain(&mut connection, family, "filter", names::is_our_chain);
+            found.unwrap_or_default()
+        };
+        nft::FAMILIES.into_iter().any(|(family, _)| has(family))
+    });
+    in_nft || legacy::has_chain("filter", names::is_our_chain)
 }
 
 /// The privileges that [`take_over`] needs here and now.

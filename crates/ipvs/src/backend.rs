@@ -11,6 +11,7 @@ use sluice_core::model::IpFamily;
 use sluice_core::plan::{NodePlan, Plan, PortKey, PortPlan};
 use sluice_core::settings::DEFAULT_MASQUERADE_MARK;
 use sluice_netlink::ipvs::Timeouts;
+use sluice_xtables::programs::Programs;
 
 use crate::drain::{self, Pace};
 use crate::held::Held;
@@ -106,6 +107,11 @@ impl Ipvs {
                 source: None,
             }),
         }
+    }
+
+    /// The iptables programs in use.
+    pub fn programs(&self) -> &Programs {
+        &self.kernel.programs
     }
 
     /// Which families are served.

@@ -11,7 +11,7 @@ use sluice_nftables::Nftables;
 use crate::error;
 use crate::render::print;
 
-/// Removes our tables, and if asked what kube-proxy left in any of its modes; says what. Teardown
+/// Removes what we wrote in any mode, and if asked what kube-proxy left in any of its modes; says what. Teardown
 /// goes on after an error, and every error is told.
 pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
@@ -20,7 +20,8 @@ pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     for table in ours.iter().flatten() {
         print(&format!("removed table {table}\n"))?;
     }
-    let theirs = match kube_proxy {
+    // The iptables and ipvs modes have kube-proxy's names.
+    let theirs = match kube_proxy || takeover::left_chains() {
         true => takeover::remove_kube_proxy(Ours::default()),
         false => Removal::default(),
     };

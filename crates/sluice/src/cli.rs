@@ -174,9 +174,10 @@ pub(crate) struct ProxyArgs {
     /// --manifests without --config]
     #[arg(long, value_name = "TIME")]
     pub(crate) min_sync_period: Option<String>,
-    /// Time between two comparisons of all rules with the kernel
-    #[arg(long, value_name = "TIME", default_value = "1h")]
-    pub(crate) resync_period: String,
+    /// Time between two comparisons of all rules with the kernel [default: 1h; 5m in the ipvs mode,
+    /// where the kernel tells nobody of changes]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) resync_period: Option<String>,
     /// Where `sluice status` finds this agent
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,

@@ -9,13 +9,19 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_agent::Periods;
-use sluice_config::{Effective, KubeProxyConfiguration};
+use sluice_config::{Effective, KubeProxyConfiguration, Mode};
 use sluice_core::settings::Settings;
 use sluice_yaml::quoted;
 
 use crate::cli::{NodeArgs, ProxyArgs};
 use crate::flags;
 use reading::{Problems, Read};
+
+/// Between two comparisons with the kernel, where it tells of foreign changes.
+const RESYNC: Duration = Duration::from_hours(1);
+
+/// The same in the ipvs mode: nobody tells of changes of virtual servers and sets.
+const RESYNC_IPVS: Duration = Duration::from_mins(5);
 
 /// Where Services and endpoints come from.
 #[derive(Clone, Debug, PartialEq)]
@@ -235,7 +241,12 @@ impl ProxyArgs {
         let node = self.node.check(host_name, &mut problems)?;
         let min_sync = self.min_sync_period.as_deref();
         let min_sync = min_sync.map(|it| problems.duration("--min-sync-period", it));
-        let resync = problems.duration("--resync-period", &self.resync_period);
+        let mode = node.as_ref().map(|it| it.effective.mode);
+        let resync = match (&self.resync_period, mode) {
+            (Some(given), _) => problems.duration("--resync-period", given),
+            (None, Some(Mode::Ipvs)) => Some(RESYNC_IPVS),
+            (None, _) => Some(RESYNC),
+        };
         if resync == Some(Duration::ZERO) {
             problems.usage("--resync-period: must be longer than 0".to_owned());
         }

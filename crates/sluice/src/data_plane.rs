@@ -4,6 +4,7 @@
 //! noticed, and what of a kube-proxy's things is theirs.
 
 mod iptables;
+mod ipvs;
 mod nftables;
 
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 
 pub(crate) use iptables::IptablesPlane;
+pub(crate) use ipvs::{IpvsPlane, prepare_machine as prepare_for_ipvs};
 pub(crate) use nftables::NftablesPlane;
 
 /// A data plane that is open.

@@ -30,7 +30,7 @@ use tracing::{info, warn};
 use crate::cli::ProxyArgs;
 use crate::config::{self, ProxyConfig, Source};
 use crate::config_watch;
-use crate::data_plane::{DataPlane, IptablesPlane, NftablesPlane};
+use crate::data_plane::{DataPlane, IptablesPlane, IpvsPlane, NftablesPlane};
 use crate::logging;
 use crate::render::print;
 
@@ -53,7 +53,9 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     match effective.mode {
         Mode::Nftables => serve::<NftablesPlane>(args, &config, &host_name),
         Mode::Iptables => serve::<IptablesPlane>(args, &config, &host_name),
-        other => bail!("mode {other} has no data plane"),
+        Mode::Ipvs => serve::<IpvsPlane>(args, &config, &host_name),
+        // Refused with the configuration.
+        Mode::Ebpf => bail!("mode ebpf has no data plane"),
     }
 }
 

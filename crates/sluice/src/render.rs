@@ -1,61 +1,37 @@
 //! `sluice render`: the rules of a node as text.
 
+mod text;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use serde::Serialize;
 use sluice_core::model::Event;
 use sluice_core::plan::Planner;
-use sluice_nftables::{Key, Object, render_plan, text};
 
 use crate::cli::{Output, RenderArgs};
 use crate::config::{self, NodeConfig, Source};
 use crate::error::{Usage, say};
-
-/// One object of the rules.
-#[derive(Debug, Serialize)]
-struct Rendered {
-    /// Its identity, as a person would name it.
-    key: String,
-    /// Which Service it is for; empty when it is for all.
-    comment: String,
-    /// As nft reads it.
-    text: String,
-}
+use text::Rules;
 
 /// Prints rules to stdout and problems to stderr.
 pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
     let config = args.node.validate(&config::host_name())?;
     config.warnings.iter().for_each(|it| say(it));
+    let mode = config.effective.mode;
+    let scheduler = config.effective.ipvs.scheduler.clone();
     let Planned { planner, problems } = plan(config)?;
     problems.iter().for_each(|it| say(it));
-    let objects = render_plan(planner.plan(), args.node.counting());
+    let rules = Rules::of(mode, planner.plan(), args.node.counting(), &scheduler);
+    let rules = rules.with_context(|| format!("mode {mode} has no rules"))?;
     let out = match args.output {
-        Output::Text => text::ruleset(&objects),
-        Output::Json => {
-            let all: Vec<Rendered> = objects.iter().map(rendered).collect();
-            serde_json::to_string_pretty(&all)? + "\n"
-        }
+        Output::Text => rules.text(),
+        Output::Json => serde_json::to_string_pretty(&rules.objects())? + "\n",
     };
     print(&out)?;
     match args.strict && !problems.is_empty() {
         true => Ok(ExitCode::FAILURE),
         false => Ok(ExitCode::SUCCESS),
-    }
-}
-
-fn rendered((key, object): (&Key, &Object)) -> Rendered {
-    let comment = match object {
-        Object::Element(it) => it.comment.as_deref(),
-        Object::Chain(it) => Some(&*it.comment),
-        Object::Sticky(it) => Some(&*it.comment),
-        Object::Table | Object::Set(_) | Object::Foreign => None,
-    };
-    Rendered {
-        key: key.to_string(),
-        comment: comment.unwrap_or_default().to_owned(),
-        text: text::object(key, object),
     }
 }
 

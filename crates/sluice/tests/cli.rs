@@ -142,6 +142,49 @@ fn render_prints_the_rules_of_the_examples() {
 }
 
 #[test]
+fn render_prints_the_rules_of_each_mode() {
+    let examples = examples();
+    let args = |mode| {
+        let node = ["--hostname-override", "node-a", "--proxy-mode", mode];
+        [&["render", "--manifests", &examples][..], &node[..]].concat()
+    };
+    for (mode, expected) in [
+        (
+            "iptables",
+            &[
+                "# IPv4: iptables-restore --noflush",
+                "# IPv6: ip6tables-restore --noflush",
+                ":KUBE-SERVICES - [0:0]",
+                "--comment \"default/web cluster IP\" -m tcp -p tcp -d 10.96.10.1 --dport 80 -j KUBE-SVC-",
+            ][..],
+        ),
+        (
+            "ipvs",
+            &[
+                "# ipset restore",
+                "# ipvsadm -R",
+                "# iptables-restore --noflush",
+                "-A -t 10.96.10.1:80 -s rr",
+                "KUBE-CLUSTER-IP 10.96.10.1,tcp:80",
+            ],
+        ),
+    ] {
+        let (text, _) = run(&args(mode), 0);
+        for part in expected {
+            assert!(text.contains(part), "{mode}: no {part:?} in\n{text}");
+        }
+        let (json, _) = run(&[&args(mode)[..], &["-o", "json"]].concat(), 0);
+        let objects: Vec<serde_json::Value> = serde_json::from_str(&json).expect("a JSON list");
+        let texts = objects.iter().filter_map(|it| it["text"].as_str());
+        let lines: Vec<&str> = texts.flat_map(str::lines).collect();
+        let rules = text.lines().filter(|it| it.starts_with("-A KUBE-"));
+        for rule in rules {
+            assert!(lines.contains(&rule), "{mode}: no {rule:?} in JSON");
+        }
+    }
+}
+
+#[test]
 fn render_tells_problems_and_strict_fails_on_them() {
     let folder = folder(&[("broken.yaml", "kind: [")]);
     let args = ["render", "--manifests", text(folder.path())];

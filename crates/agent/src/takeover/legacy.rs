@@ -7,7 +7,6 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
-use super::names;
 use super::teardown::{self, Cleared};
 use super::{Removal, TakeoverError};
 use save::Saved;
@@ -72,13 +71,13 @@ pub(super) fn is_in_use() -> bool {
     FAMILIES.iter().any(in_use)
 }
 
-/// Whether legacy tables have a chain of kube-proxy's Services; `false` when nobody can say.
-pub(super) fn has_services() -> bool {
+/// Whether a legacy table has a chain whose name is one of these; `false` when nobody can say.
+pub(super) fn has_chain(table: &str, is_meant: fn(&str) -> bool) -> bool {
     FAMILIES.iter().any(|family| {
-        let has_nat = family.present().is_ok_and(|it| it.contains(&"nat"));
-        let program = has_nat.then(|| family.program()).flatten();
-        let saved = program.and_then(|it| read(it, "nat").ok());
-        saved.is_some_and(|it| it.chains.iter().any(|it| it == names::SERVICES))
+        let is_there = family.present().is_ok_and(|it| it.contains(&table));
+        let program = is_there.then(|| family.program()).flatten();
+        let saved = program.and_then(|it| read(it, table).ok());
+        saved.is_some_and(|it| it.chains.iter().any(|it| is_meant(it)))
     })
 }
 

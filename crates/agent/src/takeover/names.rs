@@ -89,7 +89,17 @@ pub(crate) fn is_chain(name: &str) -> bool {
     let is_hash =
         |it: &str| it.len() == HASH && it.bytes().all(|it| matches!(it, b'A'..=b'Z' | b'2'..=b'7'));
     let is_hashed = |prefix: &&str| name.strip_prefix(prefix).is_some_and(is_hash);
-    name.starts_with(OURS) || CHAINS.contains(&name) || HASHED.iter().any(is_hashed)
+    is_our_chain(name) || CHAINS.contains(&name) || HASHED.iter().any(is_hashed)
+}
+
+/// Whether a chain is of the kind that only our own iptables and ipvs modes have.
+pub(super) fn is_our_chain(name: &str) -> bool {
+    name.starts_with(OURS)
+}
+
+/// Whether it is the chain that every mode of kube-proxy with iptables has.
+pub(super) fn is_services(name: &str) -> bool {
+    name == SERVICES
 }
 
 /// Whether an ipset is kube-proxy's, or of our own ipvs mode.

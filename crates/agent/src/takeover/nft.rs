@@ -58,14 +58,15 @@ pub(super) fn has_table(
     Ok(tables.iter().any(|it| it.name == names::TABLE))
 }
 
-/// Whether a table of iptables-nft has a chain of kube-proxy's Services.
-pub(super) fn has_services(
+/// Whether a table of iptables-nft has a chain whose name is one of these.
+pub(super) fn has_chain(
     connection: &mut Connection,
     family: Family,
+    table: &str,
+    is_meant: fn(&str) -> bool,
 ) -> Result<bool, TakeoverError> {
-    let table = "nat";
     let chains = or_none(connection.chains(Scope { family, table }))?;
-    Ok(chains.iter().any(|it| it.name == names::SERVICES))
+    Ok(chains.iter().any(|it| is_meant(&it.name)))
 }
 
 /// Removes kube-proxy's chains from the tables of iptables-nft, each table in one transaction.

@@ -47,7 +47,10 @@ fn sign(ours: Ours) -> Option<String> {
                 return Some(format!("table {word} {}", names::TABLE));
             }
             let is_ours = ours.chains == Some(Chains::Nft);
-            if !is_ours && nft::has_services(&mut connection, family).unwrap_or_default() {
+            if !is_ours
+                && nft::has_chain(&mut connection, family, "nat", names::is_services)
+                    .unwrap_or_default()
+            {
                 return Some(format!("chain {} of table {word} nat", names::SERVICES));
             }
         }
@@ -56,5 +59,6 @@ fn sign(ours: Ours) -> Option<String> {
         return None;
     }
     let services = names::SERVICES;
-    legacy::has_services().then(|| format!("chain {services} of legacy iptables"))
+    legacy::has_chain("nat", names::is_services)
+        .then(|| format!("chain {services} of legacy iptables"))
 }

@@ -6,17 +6,22 @@ use anyhow::Context;
 use sluice_agent::sysctl::{self, ConntrackSettings};
 use sluice_agent::takeover::Ours;
 use sluice_agent::{oom, preflight, privileges, takeover};
-use sluice_config::ConntrackLimits;
+use sluice_config::{ConntrackLimits, Mode};
 use tracing::warn;
 
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
+use crate::data_plane::prepare_for_ipvs;
 
 /// Sets what the operator wants of the machine.
 pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<()> {
     let effective = &config.node.effective;
     if args.node.asks_for_oom_score() {
         oom::adjust(effective.oom_score_adj);
+    }
+    // The agent does it as well; in a container only the init container may.
+    if args.init_only && effective.mode == Mode::Ipvs {
+        prepare_for_ipvs(&effective.ipvs)?;
     }
     if args.init_only || args.node.asks_for_conntrack() {
         limit_conntrack(&effective.conntrack)?;

@@ -75,3 +75,24 @@ fn the_chains_of_a_kube_proxy_are_adopted() {
         assert!(!world.log().contains("kube-proxy seems to be still running"));
     }
 }
+
+/// Chains of the iptables mode have kube-proxy's names, and go with it all the same.
+#[test]
+fn cleanup_removes_what_the_iptables_mode_wrote() {
+    require_netns!();
+    for flavour in ["nft", "legacy"] {
+        let mut world = World::new();
+        world.install_neighbours(flavour);
+        let neighbours = world.saved(flavour);
+        world.start_in("iptables");
+        world.until_logged("synced");
+        world.stop();
+        assert!(world.saved(flavour).contains("KUBE-SVC-"));
+        let output = world.sluice(&["cleanup"], None);
+        assert!(output.status.success(), "{output:?}");
+        let rules = without_guard(&world.saved(flavour));
+        assert_eq!(rules, without_guard(&neighbours), "rules of others");
+        let again = world.sluice(&["cleanup"], None);
+        assert_eq!(again.stdout, b"", "nothing is left");
+    }
+}
