@@ -65,15 +65,15 @@ pub(super) fn open_connections() -> usize {
     if !has_device() {
         return 0;
     }
-    let connections = servers().and_then(|it| connections_to(&it));
+    let connections = servers().and_then(|(owned, keys)| connections_to(&owned, &keys));
     connections.map_or(0, |it| it.iter().filter(|it| it.is_open).count())
 }
 
 /// Removes the virtual servers and the interface; returns the connections that went through them.
 pub(super) fn remove_servers(removal: &mut Removal) -> Vec<Through> {
     let result = servers();
-    let servers = removal.keep(result);
-    let result = connections_to(&servers);
+    let (owned, servers) = removal.keep(result);
+    let result = connections_to(&owned, &servers);
     let connections = removal.keep(result);
     let result = delete_servers(&servers);
     match removal.keep(result) {
@@ -135,29 +135,29 @@ pub(super) fn forget(connections: &[Through], removal: &mut Removal) {
     removal.keep(result);
 }
 
-/// The virtual servers that are kube-proxy's.
-fn servers() -> Result<BTreeSet<VirtualServer>, TakeoverError> {
+/// The virtual servers that are kube-proxy's, and by what they are known.
+fn servers() -> Result<(Owned, Vec<Key>), TakeoverError> {
     if !Path::new(SERVERS).exists() {
-        return Ok(BTreeSet::new());
+        return Ok((Owned::default(), Vec::new()));
     }
     let Some(mut ipvs) = Ipvs::open().map_err(TakeoverError::Request)? else {
-        return Ok(BTreeSet::new());
+        return Ok((Owned::default(), Vec::new()));
     };
     let all = ipvs.virtual_servers().map_err(TakeoverError::Request)?;
     let owned = Owned::read()?;
-    let all = all.iter().filter_map(|it| it.server.key.address());
-    Ok(all.filter(|it| owned.has(it)).collect())
+    let keys = all.into_iter().map(|it| it.server.key);
+    let keys = keys.filter(|it| owned.has_key(it)).collect();
+    Ok((owned, keys))
 }
 
-fn delete_servers(servers: &BTreeSet<VirtualServer>) -> Result<usize, TakeoverError> {
+fn delete_servers(servers: &[Key]) -> Result<usize, TakeoverError> {
     if servers.is_empty() {
         return Ok(0);
     }
     let Some(mut ipvs) = Ipvs::open().map_err(TakeoverError::Request)? else {
         return Ok(0);
     };
-    let changes = servers.iter().map(|it| Key::Address(*it));
-    let changes: Vec<Change> = changes.map(Change::DeleteVirtual).collect();
+    let changes: Vec<Change> = servers.iter().copied().map(Change::DeleteVirtual).collect();
     let refused = ipvs.apply(&changes).map_err(TakeoverError::Request)?;
     match refused.into_iter().next() {
         Some(failure) => Err(TakeoverError::Request(failure.error)),
@@ -185,6 +185,8 @@ struct Owned {
     frontends: BTreeSet<Member>,
     /// Protocol and port of its NodePorts, on any address.
     node_ports: BTreeSet<(u8, u16)>,
+    /// Marks that our own ipvs mode gives to clients of this node.
+    marks: BTreeSet<u32>,
 }
 
 impl Owned {
@@ -208,10 +210,21 @@ impl Owned {
                     owned.node_ports.extend(ports.map(|it| (protocol, it)));
                 }
                 Members::Frontends => owned.frontends.extend(members),
+                Members::Marked => {
+                    let marks = members.iter().filter_map(|it| it.mark);
+                    owned.marks.extend(marks.map(|it| it.value));
+                }
                 Members::Other => {}
             }
         }
         Ok(owned)
+    }
+
+    fn has_key(&self, key: &Key) -> bool {
+        match key {
+            Key::Address(server) => self.has(server),
+            Key::Mark { mark, .. } => self.marks.contains(mark),
+        }
     }
 
     fn has(&self, server: &VirtualServer) -> bool {
@@ -238,20 +251,21 @@ fn device_addresses() -> BTreeSet<IpAddr> {
         .collect()
 }
 
-fn connections_to(servers: &BTreeSet<VirtualServer>) -> Result<Vec<Through>, TakeoverError> {
+fn connections_to(owned: &Owned, servers: &[Key]) -> Result<Vec<Through>, TakeoverError> {
     if servers.is_empty() {
         return Ok(Vec::new());
     }
     let path = CONNECTIONS;
     let text = fs::read_to_string(path).map_err(|source| TakeoverError::Read { path, source })?;
-    Ok(parse(&text, servers))
+    Ok(parse(&text, owned))
 }
 
-/// Reads `Pro FromIP FPrt ToIP TPrt DestIP DPrt State Expires` (`ip_vs_conn_seq_show`).
-fn parse(text: &str, servers: &BTreeSet<VirtualServer>) -> Vec<Through> {
+/// Reads `Pro FromIP FPrt ToIP TPrt DestIP DPrt State Expires` (`ip_vs_conn_seq_show`). A connection
+/// that was found by its mark has the address that the client dialled all the same.
+fn parse(text: &str, owned: &Owned) -> Vec<Through> {
     let connections = text.lines().filter_map(connection);
     let is_theirs = |it: &Through| {
-        servers.contains(&VirtualServer {
+        owned.has(&VirtualServer {
             ip: it.original.dst,
             protocol: it.original.protocol,
             port: it.original.dst_port,
@@ -314,8 +328,11 @@ UDP fd00:0000:0000:0000:0000:0000:0000:0005 9C40 fd00:0000:0000:0000:0000:0000:0
 fd00:0000:0000:0000:0000:0000:0000:0002 14E9 UDP             299
 TCP bad line
 ";
-        let servers = BTreeSet::from([server("10.96.0.10", 6, 80), server("fd00::a", 17, 53)]);
-        let found = parse(text, &servers);
+        let owned = Owned {
+            addresses: BTreeSet::from(["10.96.0.10", "fd00::a"].map(|it| it.parse().unwrap())),
+            ..Owned::default()
+        };
+        let found = parse(text, &owned);
         let shown = found.iter().map(|it| {
             let Through {
                 original,
@@ -348,6 +365,7 @@ TCP bad line
                 ..Member::default()
             }]),
             node_ports: BTreeSet::from([(6, 30080)]),
+            ..Owned::default()
         };
         for theirs in [
             server("10.96.0.10", 17, 53),

@@ -80,6 +80,8 @@ pub(super) enum Members {
     Frontends,
     /// The port, on any address, of virtual servers of this protocol (`IPPROTO_*`).
     NodePorts(u8),
+    /// Marks by which virtual servers are found, in our own ipvs mode.
+    Marked,
     /// Something else, or contained in another set.
     Other,
 }
@@ -109,6 +111,9 @@ pub(super) fn is_set(name: &str) -> bool {
 
 /// What an ipset of kube-proxy says about virtual servers.
 pub(super) fn members(set: &str) -> Members {
+    if set.starts_with(OURS) {
+        return Members::Marked;
+    }
     match v4_name(set).unwrap_or_default() {
         "KUBE-NODE-PORT-TCP" => Members::NodePorts(TCP),
         "KUBE-NODE-PORT-UDP" => Members::NodePorts(UDP),
@@ -176,7 +181,7 @@ mod tests {
             ("KUBE-LOOP-BACK", Members::Other),
             ("KUBE-6-LOAD-BALANCER-SOURCE-CID", Members::Other),
             ("KUBE-6-NODE-PORT-LOCAL-SCTP-HAS", Members::Other),
-            ("SLUICE-NEAR", Members::Other),
+            ("SLUICE-NEAR", Members::Marked),
         ] {
             assert!(is_set(set), "{set}");
             assert_eq!(members(set), wanted, "{set}");
