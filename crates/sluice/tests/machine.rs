@@ -339,3 +339,67 @@ fn a_machine_without_ipv6_serves_ipv4() {
     world.answers(&address, Some("one"));
     assert!(rules(world.node()).contains("fd00:10:96::10"));
 }
+
+/// NodePorts on 127.0.0.1 take a sysctl that would let other hosts reach what listens on loopback
+/// alone (CVE-2020-8558). The rule against that is there before the sysctl.
+#[test]
+fn localhost_node_ports_are_guarded_against_other_hosts() {
+    require_netns!();
+    let builder = Cluster::builder().node("node-a").pod("web", "node-a");
+    let cluster = builder.client("laptop").build().unwrap();
+    let node = cluster.node("node-a").netns();
+    let pod = cluster.pod("web");
+    let _web = Server::start(pod.netns(), "web", POD_PORT, Protocol::Tcp).unwrap();
+    let _private = Server::start(node, "private", 9000, Protocol::Tcp).unwrap();
+    let manifests = web("IPv4", "10.96.0.10", pod.ipv4().into());
+    let route_localnet = || {
+        let path = "/proc/sys/net/ipv4/conf/all/route_localnet";
+        node.run(|| fs::read_to_string(path).unwrap().trim() == "1")
+    };
+    let local = |port: u16| SocketAddr::new([127, 0, 0, 1].into(), port);
+    let mode = ["--healthz-bind-address=", "--proxy-mode=iptables"];
+
+    let without = [&mode[..], &["--iptables-localhost-nodeports=false"]].concat();
+    let agent = Agent::start(node, &[], &without, &manifests);
+    assert!(!agent.until("a status", |_| true).localhost_node_ports);
+    assert!(!route_localnet());
+    assert!(Probe::tcp(local(NODE_PORT)).from(node).name().is_none());
+    drop(agent);
+
+    let agent = Agent::start(node, &[], &mode, &manifests);
+    assert!(agent.until("a status", |_| true).localhost_node_ports);
+    eventually(WITHIN, || route_localnet().then_some(())).expect("the sysctl is set");
+    let outcome = Probe::tcp(local(NODE_PORT)).from(node);
+    assert_eq!(outcome.name(), Some("web"), "{outcome}");
+    // A client that sends what is for loopback to the node, as one on the same network may.
+    let laptop = cluster.client("laptop").netns();
+    laptop
+        .sysctl("net.ipv4.conf.all.route_localnet", "1")
+        .unwrap();
+    let gateway = cluster.node("node-a").ipv4().to_string();
+    for arguments in [
+        &["addr", "flush", "dev", "lo"][..],
+        &["route", "add", "127.0.0.0/8", "via", &gateway],
+    ] {
+        let status = laptop.command("ip", arguments).status().unwrap();
+        assert!(status.success(), "ip {arguments:?}");
+    }
+    let intruder = || {
+        Probe::tcp(local(9000))
+            .timeout(Duration::from_secs(2))
+            .from(laptop)
+    };
+    let outcome = intruder();
+    assert!(outcome.name().is_none(), "{outcome}");
+    let flushed = node
+        .command("iptables", &["-F", "KUBE-FIREWALL"])
+        .status()
+        .unwrap();
+    assert!(flushed.success());
+    let outcome = intruder();
+    assert_eq!(
+        outcome.name(),
+        Some("private"),
+        "without the rule: {outcome}"
+    );
+}
