@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_core::model::{IpFamily, Protocol};
-use sluice_core::plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan};
+use sluice_core::plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};
 
 use crate::mark::MarkLayout;
@@ -273,7 +273,7 @@ impl Rules<'_> {
             SetName::IpvsIps,
         ];
         let mut rules = vec![
-            Rule::when([Match::Source(Sense::Is, loopback)], Target::Return),
+            Rule::when([Match::Destination(Sense::Is, loopback)], Target::Return),
             Rule::when([self.is_near_marked()], Target::Accept),
             Rule::when(self.described(SetName::LoadBalancer), jump(LOAD_BALANCER)),
             self.cluster_ips(),
@@ -281,10 +281,20 @@ impl Rules<'_> {
             self.only_the_node(self.described(SetName::ExternalIpLocal)),
         ];
         rules.extend(accepted.map(|set| Rule::when([self.is_in(set)], Target::Accept)));
-        rules.push(Rule::when(
-            [Match::DestinationIsLocal(Sense::Is)],
-            jump(NODE_PORT),
-        ));
+        // Elsewhere the number of a NodePort is the node's own business.
+        match &self.node.node_ports {
+            NodePortMatch::AnyLocal => {
+                let here = Match::DestinationIsLocal(Sense::Is);
+                rules.push(Rule::when([here], jump(NODE_PORT)));
+            }
+            NodePortMatch::LocalWithin(_) | NodePortMatch::Only(_) => {
+                let addresses = self.node.node_port_addresses().into_iter();
+                rules.extend(addresses.map(|ip| {
+                    let here = Match::Destination(Sense::Is, IpNet::from(ip));
+                    Rule::when([here], jump(NODE_PORT))
+                }));
+            }
+        }
         rules
     }
 
@@ -364,7 +374,15 @@ impl Rules<'_> {
             near.extend(self.is_pod(Sense::Not));
         }
         vec![
-            Rule::when(self.described(SetName::LoopBack), masquerade()),
+            Rule::when(
+                // Who dials an endpoint by its own address sees it as it is.
+                [
+                    self.described(SetName::LoopBack),
+                    vec![Match::Ipvs(Sense::Is)],
+                ]
+                .concat(),
+                masquerade(),
+            ),
             Rule::when(near, masquerade()),
             Rule::when([self.is_marked(Sense::Not)], Target::Return),
             Rule::always(Target::Mark {

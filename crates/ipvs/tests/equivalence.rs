@@ -107,7 +107,14 @@ impl<'a> Model<'a> {
             flow.interface = Some("lo".into());
             tracer.filter_input(&mut flow)?;
         }
-        Ok(flow.outcome())
+        Ok(match flow.outcome() {
+            // Not left as it is.
+            Outcome::Untouched if flow.masqueraded => Outcome::Translated {
+                to: flow.destination,
+                masqueraded: true,
+            },
+            outcome => outcome,
+        })
     }
 
     /// `ip_vs_in`: a virtual server by mark, then by address. False when there is none.
@@ -233,13 +240,16 @@ fn planned(mut settings: Settings, events: Vec<Event>) -> Planner {
     planner
 }
 
-/// Whether the packet can be on the wire of a node with these addresses: nobody else sends from
-/// them, and what is for other machines does not come here as for this one.
+/// Whether a node with these addresses can meet the packet: it sends from its own addresses and
+/// nobody else does (`fib_validate_source`), and what is for other machines does not come here as
+/// for this one.
 fn is_possible(plan: &Plan, packet: &Packet, model: &Model<'_>) -> bool {
     let is_virtual = |ip: IpAddr| model.objects.contains_key(&Key::Address(ip));
     let is_here = model.local.contains(&packet.destination);
     let is_balanced = matches!(plan.lookup(packet, &host()), Fate::Balance { .. });
-    !is_virtual(packet.source) && (is_here || !is_balanced)
+    let arrives = packet.interface.is_some();
+    let is_honest = arrives != model.local.contains(&packet.source);
+    is_honest && !is_virtual(packet.source) && (is_here || !is_balanced)
 }
 
 proptest! {
