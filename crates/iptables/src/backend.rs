@@ -278,7 +278,12 @@ impl Backend for Iptables {
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
-        let scripts = script::scripts(delta, &self.lists, &self.trouble.with_chains);
+        let scripts = script::scripts(
+            delta,
+            &self.lists,
+            &self.trouble.with_chains,
+            self.programs.variant(),
+        );
         for (part, (family, script)) in scripts.into_iter().enumerate() {
             self.watch.expect(&script)?;
             let result = self.programs.restore(family, &script);

@@ -42,6 +42,8 @@ const OF_PORTS: [&str; 5] = [
     "KUBE-FW-",
     "KUBE-SEP-",
 ];
+/// Of each of these; see [`level`].
+const LEVELS: [u8; OF_PORTS.len()] = [2, 2, 3, 4, 1];
 /// Chains of the ClusterIPs of one prefix.
 const OF_PREFIXES: &str = "SLUICE-CIP-";
 
@@ -95,6 +97,14 @@ impl PortChains {
 pub(crate) fn of_prefix(prefix: IpNet) -> ChainName {
     let hash = hash(&prefix.to_string());
     ChainName::new(format!("{OF_PREFIXES}{hash}"))
+}
+
+/// Chains lead only to chains of lower levels; common ones apart, which lead to any.
+pub(crate) fn level(chain: &ChainName) -> u8 {
+    let of_port = OF_PORTS
+        .iter()
+        .position(|it| chain.as_str().starts_with(it));
+    of_port.map_or(0, |it| LEVELS[it])
 }
 
 pub(crate) fn chain(name: &'static str) -> ChainName {

@@ -4,30 +4,47 @@
 //! that nobody wants any more; chains are filled; rules come, at the head of their common chain, so
 //! that its tail stays last; jumps come; empty chains go. Each table is one transaction. filter is
 //! before nat, as in kube-proxy: who is to be refused is refused before anybody is translated.
+//!
+//! More than [`Variant::largest_step`] takes well is written in several transactions, so that every
+//! chain is complete before or together with what leads to it: endpoints, what chooses among them,
+//! what leads to those, common chains and jumps; at last what nothing leads to any more goes, from
+//! the other end.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
-use sluice_xtables::rule::{Rule, Table};
+use sluice_xtables::programs::Variant;
+use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::{Finished, Script};
 
+use crate::name;
 use crate::object::{Key, Object, Place};
 
 /// Tails and jumps that the kernel holds: replacing them takes knowing the old ones.
 pub(crate) type Lists = BTreeMap<Key, Vec<Rule>>;
 
 /// What to do with an object. The number is its place in the delta: see [`key`].
+#[derive(Clone, Copy)]
 enum Step<'a> {
     Write(usize, &'a Key, &'a Object),
     Delete(usize, &'a Key),
 }
 
-impl Step<'_> {
-    fn key(&self) -> &Key {
+impl<'a> Step<'a> {
+    fn key(&self) -> &'a Key {
         match self {
             Self::Write(_, key, _) | Self::Delete(_, key) => key,
         }
+    }
+
+    fn chain(&self) -> &'a ChainName {
+        &self.key().place().chain
+    }
+
+    fn level(&self) -> u8 {
+        name::level(self.chain())
     }
 }
 
@@ -38,6 +55,7 @@ pub(crate) fn scripts(
     delta: &Delta<Key, Object>,
     lists: &Lists,
     stuck: &BTreeSet<Key>,
+    variant: Variant,
 ) -> Vec<(IpFamily, Finished)> {
     let writes = delta.add.iter().chain(&delta.replace);
     let writes = writes.map(|(key, object)| (key, Some(object)));
@@ -55,7 +73,12 @@ pub(crate) fn scripts(
     for ((family, table), steps) in steps {
         let script = scripts.entry(family).or_default();
         script.table(table);
-        Writer::new(script, &steps, lists, stuck).write();
+        let mut writer = Writer::new(script, &steps, lists, stuck);
+        let chains = steps.iter().filter(|it| matches!(it.key(), Key::Chain(_)));
+        match chains.count() > variant.largest_step() {
+            true => writer.write_in_steps(&steps, variant),
+            false => writer.write(&steps),
+        }
     }
     let scripts = scripts.into_iter();
     scripts.map(|(family, it)| (family, it.finish())).collect()
@@ -81,7 +104,6 @@ pub(crate) fn remember(delta: &Delta<Key, Object>, lists: &mut Lists) {
 
 struct Writer<'a, 's> {
     script: &'s mut Script,
-    steps: &'a [Step<'a>],
     lists: &'a Lists,
     stuck: &'a BTreeSet<Key>,
     /// Common chains that come or go: empty once they are declared.
@@ -91,7 +113,7 @@ struct Writer<'a, 's> {
 impl<'a, 's> Writer<'a, 's> {
     fn new(
         script: &'s mut Script,
-        steps: &'a [Step<'a>],
+        steps: &[Step<'a>],
         lists: &'a Lists,
         stuck: &'a BTreeSet<Key>,
     ) -> Self {
@@ -101,41 +123,55 @@ impl<'a, 's> Writer<'a, 's> {
         });
         Self {
             script,
-            steps,
             lists,
             stuck,
             emptied: emptied.collect(),
         }
     }
 
-    fn write(mut self) {
-        self.declare();
-        self.take_away();
-        self.fill();
-        self.insert();
-        self.lists();
-        self.remove();
+    fn write_in_steps(&mut self, steps: &[Step<'a>], variant: Variant) {
+        let is_chain = |step: &Step<'_>| matches!(step.key(), Key::Chain(_));
+        let (chains, others): (Vec<_>, Vec<_>) = steps.iter().partition(|it| is_chain(it));
+        let comes = |step: &Step<'_>| matches!(step, Step::Write(..));
+        let (mut come, mut go): (Vec<_>, Vec<_>) = chains.into_iter().partition(comes);
+        come.sort_by_key(|it| (it.level(), it.chain()));
+        go.sort_by_key(|it| (Reverse(it.level()), it.chain()));
+        for step in come {
+            self.script.may_cut(variant);
+            self.write(&[step]);
+        }
+        self.script.may_cut(variant);
+        self.write(&others);
+        for step in go {
+            self.script.may_cut(variant);
+            self.write(&[step]);
+        }
+    }
+
+    fn write(&mut self, steps: &[Step<'a>]) {
+        self.declare(steps);
+        self.take_away(steps);
+        self.fill(steps);
+        self.insert(steps);
+        self.lists(steps);
+        self.remove(steps);
     }
 
     /// By name: `iptables-nft` 1.8.9 keeps chains sorted, and takes several times as long for
     /// thousands that come in no order.
-    fn declare(&mut self) {
-        let chain = |step: &&'a Step<'a>| match step.key() {
-            Key::Chain(place) | Key::Common(place) => Some(&place.chain),
-            Key::Rule(..) | Key::Tail(_) | Key::Jumps(_) => None,
-        };
-        let mut declared: Vec<&Step<'_>> =
-            self.steps.iter().filter(|it| chain(it).is_some()).collect();
-        declared.sort_by_key(chain);
+    fn declare(&mut self, steps: &[Step<'a>]) {
+        let is_chain = |step: &&Step<'_>| matches!(step.key(), Key::Chain(_) | Key::Common(_));
+        let mut declared: Vec<_> = steps.iter().filter(is_chain).collect();
+        declared.sort_by_key(|it| it.chain());
         for step in declared {
             self.own(step);
-            self.script.declare(&step.key().place().chain);
+            self.script.declare(step.chain());
         }
     }
 
     /// Rules that are gone, and of tails and jumps what is not there any more or not in its place.
-    fn take_away(&mut self) {
-        for step in self.steps {
+    fn take_away(&mut self, steps: &[Step<'a>]) {
+        for step in steps {
             self.own(step);
             match step {
                 Step::Delete(_, Key::Rule(place, rule)) if !self.emptied.contains(place) => {
@@ -157,8 +193,8 @@ impl<'a, 's> Writer<'a, 's> {
     }
 
     /// Whole chains, and common chains that are new: in the order of rendering.
-    fn fill(&mut self) {
-        for step in self.steps {
+    fn fill(&mut self, steps: &[Step<'a>]) {
+        for step in steps {
             self.own(step);
             match step {
                 Step::Write(_, Key::Chain(place), Object::Rules(rules)) => {
@@ -175,8 +211,8 @@ impl<'a, 's> Writer<'a, 's> {
     }
 
     /// Backwards, so that they stand in the order of rendering.
-    fn insert(&mut self) {
-        for step in self.steps.iter().rev() {
+    fn insert(&mut self, steps: &[Step<'a>]) {
+        for step in steps.iter().rev() {
             if let Step::Write(_, Key::Rule(place, rule), _) = step
                 && !self.emptied.contains(place)
             {
@@ -186,8 +222,8 @@ impl<'a, 's> Writer<'a, 's> {
         }
     }
 
-    fn lists(&mut self) {
-        for step in self.steps {
+    fn lists(&mut self, steps: &[Step<'a>]) {
+        for step in steps {
             let Step::Write(_, key, object @ Object::Rules(rules)) = step else {
                 continue;
             };
@@ -209,8 +245,8 @@ impl<'a, 's> Writer<'a, 's> {
         }
     }
 
-    fn remove(&mut self) {
-        for step in self.steps {
+    fn remove(&mut self, steps: &[Step<'a>]) {
+        for step in steps {
             if let Step::Delete(_, key @ (Key::Chain(place) | Key::Common(place))) = step
                 && !self.stuck.contains(key)
             {

@@ -7,8 +7,13 @@ use std::fmt::Write;
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 
+use sluice_xtables::programs::Variant;
+
 use crate::object::{Key, Object};
 use crate::script::{Lists, scripts};
+
+/// A table is one step, in kube-proxy's order, whoever loads it.
+const WHOLE: Variant = Variant::Legacy;
 
 /// The input of both programs, each part under a comment that says whose it is.
 pub fn ruleset(objects: &[(Key, Object)]) -> String {
@@ -30,7 +35,7 @@ pub fn script(objects: &[(Key, Object)]) -> Vec<(IpFamily, String)> {
         add: objects.to_vec(),
         ..Delta::default()
     };
-    let scripts = scripts(&delta, &Lists::new(), &BTreeSet::new()).into_iter();
+    let scripts = scripts(&delta, &Lists::new(), &BTreeSet::new(), WHOLE).into_iter();
     scripts
         .map(|(family, it)| (family, it.text().to_owned()))
         .collect()

@@ -48,6 +48,7 @@ for_each_variant! {
     a_service_comes_and_goes_without_a_trace
     the_longest_names_read_back_as_they_were_written
     a_changed_node_changes_what_it_must
+    a_large_cluster_comes_and_goes
 }
 
 fn a_restart_finds_everything_as_it_was(variant: Variant) {
@@ -447,6 +448,35 @@ fn a_changed_node_changes_what_it_must(variant: Variant) {
         "{filter:#?}"
     );
     assert_ne!(facts(variant), before);
+}
+
+/// Larger than one step of `iptables-nft-restore`.
+fn a_large_cluster_comes_and_goes(variant: Variant) {
+    let mut node = Node::new(variant);
+    node.change(Vec::new());
+    let empty = facts(variant);
+    let names = || (0..100).map(|it| format!("default/s{it}"));
+    let mut events = Vec::new();
+    for (number, name) in names().enumerate() {
+        events.push(service(&format!(
+            "{name} 10.96.1.{number} :80@{}",
+            30_000 + number
+        )));
+        let pool: Vec<_> = (0..10)
+            .map(|it| format!("10.244.{number}.{it}:80"))
+            .collect();
+        events.extend(endpoints(&name, &pool.join(" ")));
+    }
+    assert!(node.change(events).added > 1_100);
+    assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
+    let report = node.resync();
+    assert!(report.is_empty(), "{report:?}");
+    let names = names().map(|it| NamespacedName::new("default", it.trim_start_matches("default/")));
+    let events = names.map(|it| Event::Delete(ObjectKey::Service(it)));
+    assert!(node.change(events.collect()).deleted > 1_100);
+    assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
+    assert_eq!(facts(variant), empty);
+    assert!(node.resync().is_empty());
 }
 
 #[test]

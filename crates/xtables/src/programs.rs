@@ -40,7 +40,7 @@ impl Variant {
     /// `iptables-nft-restore` keeps the chains of a step in a list that it searches for every line
     /// (`nft-cache.c`), so the cost grows with the square. The legacy kernel takes whole tables:
     /// each step costs as much as all rules together.
-    pub(crate) const fn largest_step(self) -> usize {
+    pub const fn largest_step(self) -> usize {
         match self {
             Self::Nft => 500,
             Self::Legacy => usize::MAX,

@@ -3,7 +3,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use sluice_core::model::Event;
 use sluice_core::plan::Planner;
-use sluice_core::testing::{arbitrary_events, arbitrary_settings};
+use sluice_core::settings::Settings;
+use sluice_core::testing::{self, arbitrary_events, arbitrary_settings};
 use sluice_xtables::parse::{Ruleset, play};
 use std::net::IpAddr;
 
@@ -19,7 +20,7 @@ type Objects = BTreeMap<Key, Object>;
 type Kernel = BTreeMap<IpFamily, Ruleset>;
 
 fn carry_out(kernel: &mut Kernel, delta: &Delta<Key, Object>, lists: &mut Lists) {
-    for (family, script) in scripts(delta, lists, &BTreeSet::new()) {
+    for (family, script) in scripts(delta, lists, &BTreeSet::new(), Variant::Nft) {
         play(kernel.entry(family).or_default(), script.text());
     }
     remember(delta, lists);
@@ -64,6 +65,68 @@ proptest! {
     }
 }
 
+fn large_cluster(endpoints: u8) -> Vec<Event> {
+    let services = (0..100).flat_map(|number: u8| {
+        let name = format!("default/s{number}");
+        let pool: Vec<_> = (0..endpoints)
+            .map(|it| format!("10.244.{number}.{it}:80@"))
+            .collect();
+        let mut events = vec![testing::service(&format!(
+            "{name} 10.96.0.{number} :80@{} LoadBalancer lb=203.0.113.{number} ranges=10.0.0.0/8 \
+             etp=local",
+            30_000 + u32::from(number)
+        ))];
+        events.extend(testing::endpoints(&name, &pool.join(" ")));
+        events
+    });
+    services.collect()
+}
+
+/// Every chain that a rule leads to.
+fn led_to(ruleset: &Ruleset) -> BTreeSet<(Table, ChainName)> {
+    let rules = ruleset.iter().flat_map(|((table, _), rules)| {
+        let jumps = rules.iter().filter_map(Rule::jump);
+        jumps.map(|to| (*table, to.clone()))
+    });
+    rules.collect()
+}
+
+/// Law: after each step every chain that a rule leads to is as it was before or as it shall be.
+#[test]
+fn what_is_cut_leaves_every_step_right() {
+    let (few, many) = (large_cluster(9), large_cluster(10));
+    let mut planner = Planner::new(Settings::for_node("node-a"));
+    let mut ruleset = Ruleset::new();
+    let (mut believed, mut lists) = (Objects::new(), Lists::new());
+    let mut steps = 0;
+    for events in [Some(few), Some(many), None] {
+        let desired = events.map_or(Vec::new(), |it| absorb(&mut planner, it));
+        let delta = Delta::between(&believed, desired.clone());
+        let scripts = scripts(&delta, &lists, &BTreeSet::new(), Variant::Nft);
+        let (before, mut after) = (ruleset.clone(), ruleset.clone());
+        let (_, script) = &scripts[0];
+        let text = script.text();
+        play(&mut after, text);
+        for step in text.split_inclusive("COMMIT\n") {
+            assert!(step.lines().count() > 2, "{step}");
+            let chains = step.lines().filter(|it| it.starts_with(':')).count();
+            assert!(chains <= 510, "{chains} in one step");
+            play(&mut ruleset, step);
+            steps += 1;
+            for to in led_to(&ruleset) {
+                let there = ruleset.get(&to);
+                assert!(there.is_some(), "{to:?} is missing");
+                let is_right = [&before, &after].iter().any(|it| it.get(&to) == there);
+                assert!(is_right, "{to:?}: {there:?}");
+            }
+        }
+        assert!(ruleset == after);
+        remember(&delta, &mut lists);
+        believed = desired.into_iter().collect();
+    }
+    assert!(steps > 10, "{steps}");
+}
+
 fn place(chain: &str) -> Place {
     Place {
         family: IpFamily::V4,
@@ -77,7 +140,7 @@ fn jump(comment: &str, to: &str) -> Rule {
 }
 
 fn text(delta: &Delta<Key, Object>, lists: &Lists) -> String {
-    let scripts = scripts(delta, lists, &BTreeSet::new());
+    let scripts = scripts(delta, lists, &BTreeSet::new(), Variant::Nft);
     let texts = scripts.iter().map(|(_, it)| it.text().to_owned());
     texts.collect()
 }
