@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use sluice_core::backend::{
-    ApplyError, Backend, BackendError, Objects, RefusedObject, Scale, Scene,
+    ApplyError, Backend, BackendError, Objects, RefusedObject, RuleCount, Scale, Scene,
 };
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
@@ -15,6 +15,7 @@ use sluice_xtables::programs::{Programs, RestoreError, SaveError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
 
+use crate::count::RuleCounts;
 use crate::layout::Conntrack;
 use crate::name::{self, Kind};
 use crate::object::{Key, Object};
@@ -32,6 +33,7 @@ pub struct Iptables {
     /// Why there is no IPv6.
     missing: Option<String>,
     lists: Lists,
+    counts: RuleCounts,
     trouble: Trouble,
     watch: Watch,
 }
@@ -70,6 +72,7 @@ impl Iptables {
             families,
             missing,
             lists: Lists::new(),
+            counts: RuleCounts::default(),
             trouble: Trouble::default(),
         })
     }
@@ -274,6 +277,7 @@ impl Backend for Iptables {
             _ => None,
         });
         self.lists = lists.collect();
+        self.counts.observed(&observed);
         Ok(observed)
     }
 
@@ -291,7 +295,12 @@ impl Backend for Iptables {
             result.map_err(|error| self.refused(delta, error, &script, part))?;
         }
         script::remember(delta, &mut self.lists);
+        self.counts.written(delta);
         Ok(())
+    }
+
+    fn rule_counts(&self) -> Vec<RuleCount> {
+        self.counts.all()
     }
 
     fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {

@@ -15,6 +15,7 @@
 
 mod backend;
 mod cleanup;
+mod count;
 mod layout;
 mod name;
 mod object;

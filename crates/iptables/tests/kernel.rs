@@ -48,6 +48,7 @@ for_each_variant! {
     a_service_comes_and_goes_without_a_trace
     the_longest_names_read_back_as_they_were_written
     a_changed_node_changes_what_it_must
+    rules_are_counted_as_they_come_and_go
     a_large_cluster_comes_and_goes
 }
 
@@ -450,6 +451,61 @@ fn a_changed_node_changes_what_it_must(variant: Variant) {
     assert_ne!(facts(variant), before);
 }
 
+fn rules_are_counted_as_they_come_and_go(variant: Variant) {
+    let mut node = Node::with_examples(variant);
+    node.sync(&BTreeSet::new());
+    assert_eq!(counted(&node), listed(variant));
+    let last = |node: &Node| -> usize {
+        let counts = node.reconciler.backend().rule_counts().into_iter();
+        counts.map(|it| it.last).sum()
+    };
+    assert_eq!(last(&node), listed(variant).values().sum::<usize>());
+    let before = counted(&node);
+    // Two rules of each endpoint and one for each that chooses it.
+    node.change(vec![service("default/new 10.99.60.1 :80")]);
+    let new = "10.244.0.5:80@ 10.244.0.6:80@ 10.244.0.7:80";
+    node.change(endpoints("default/new", new));
+    assert_eq!(counted(&node), listed(variant));
+    node.change(endpoints("default/new", "10.244.0.5:80@ 10.244.0.7:80"));
+    assert_eq!(counted(&node), listed(variant));
+    assert_eq!(last(&node), 3, "KUBE-SVC-x alone");
+    let name = NamespacedName::new("default", "new");
+    node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+    assert_eq!(counted(&node), before);
+    iptables(variant, "-t nat -F");
+    node.resync();
+    assert_eq!(counted(&node), before);
+}
+
+type Counts = std::collections::BTreeMap<String, usize>;
+
+/// Rules as the backend counts them.
+fn counted(node: &Node) -> Counts {
+    let counts = node.reconciler.backend().rule_counts().into_iter();
+    let counts = counts.filter(|it| it.total > 0);
+    counts
+        .map(|it| (format!("{} {}", it.family, it.table), it.total))
+        .collect()
+}
+
+/// Rules in our chains or to them, in a namespace that is ours alone.
+fn listed(variant: Variant) -> Counts {
+    let mut counts = Counts::new();
+    for fact in facts(variant) {
+        let mut words = fact.split(' ');
+        let (program, table, what) = (words.next(), words.next().unwrap(), words.next());
+        if what == Some("-A") {
+            let family = if program == Some("iptables") {
+                "IPv4"
+            } else {
+                "IPv6"
+            };
+            *counts.entry(format!("{family} {table}")).or_default() += 1;
+        }
+    }
+    counts
+}
+
 /// Larger than one step of `iptables-nft-restore`.
 fn a_large_cluster_comes_and_goes(variant: Variant) {
     let mut node = Node::new(variant);
@@ -469,6 +525,7 @@ fn a_large_cluster_comes_and_goes(variant: Variant) {
     }
     assert!(node.change(events).added > 1_100);
     assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
+    assert_eq!(counted(&node), listed(variant));
     let report = node.resync();
     assert!(report.is_empty(), "{report:?}");
     let names = names().map(|it| NamespacedName::new("default", it.trim_start_matches("default/")));
