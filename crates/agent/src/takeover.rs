@@ -50,12 +50,33 @@ const DRAIN_PERIOD: Duration = Duration::from_secs(2);
 
 /// What is ours though it has the names of kube-proxy's: the iptables and the ipvs data plane keep
 /// them, so that runbooks hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Ours {
     /// Where our chains are; `None` when there are none.
     pub chains: Option<Chains>,
+    /// Whether a chain there, by its table and name, is one of them: another mode may have left
+    /// some beside.
+    pub has: fn(&str, &str) -> bool,
     /// Whether the virtual servers, their interface and the ipsets are ours.
     pub ipvs: bool,
+}
+
+impl Default for Ours {
+    /// Nothing.
+    fn default() -> Self {
+        Self {
+            chains: None,
+            has: |_, _| false,
+            ipvs: false,
+        }
+    }
+}
+
+impl Ours {
+    /// Whether a chain goes: it is kube-proxy's or of a mode of ours, and not of the present one.
+    fn gives_up(&self, place: Chains, table: &str, chain: &str) -> bool {
+        is_chain(chain) && !(self.chains == Some(place) && (self.has)(table, chain))
+    }
 }
 
 /// Which tables iptables writes to.
@@ -150,12 +171,8 @@ pub fn remove_kube_proxy(ours: Ours) -> Removal {
         true => Vec::new(),
         false => ipvs::remove_servers(&mut removal),
     };
-    if ours.chains != Some(Chains::Nft) {
-        nft::remove_chains(&mut removal);
-    }
-    if ours.chains != Some(Chains::Legacy) {
-        legacy::remove_chains(&mut removal);
-    }
+    nft::remove_chains(ours, &mut removal);
+    legacy::remove_chains(ours, &mut removal);
     if !ours.ipvs {
         ipvs::remove_sets(&mut removal);
         ipvs::forget(&flows, &mut removal);

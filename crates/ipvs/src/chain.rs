@@ -23,9 +23,9 @@ const SOURCE_RANGES: &str = "KUBE-SOURCE-RANGES-FIREWALL";
 const IPVS_FILTER: &str = "KUBE-IPVS-FILTER";
 const IPVS_OUT_FILTER: &str = "KUBE-IPVS-OUT-FILTER";
 /// Ours: drops what is for ClusterIPs that nobody has.
-const CLUSTER_IP_GUARD: &str = "KUBE-CLUSTER-IP-GUARD";
+const CLUSTER_IP_GUARD: &str = "SLUICE-CLUSTER-IPS";
 /// Ours: marks packets of near clients.
-const NEAR_CLIENTS: &str = "KUBE-NEAR-CLIENTS";
+const NEAR_CLIENTS: &str = "SLUICE-NEAR-CLIENTS";
 
 /// Chains of ours, by table.
 pub(crate) const CHAINS: &[(Table, &str)] = &[
@@ -45,6 +45,11 @@ pub(crate) const CHAINS: &[(Table, &str)] = &[
     (Table::Nat, MARK_MASQ),
     (Table::Nat, POSTROUTING),
 ];
+
+/// Whether a chain is one of ours.
+pub fn concerns(table: Table, chain: &str) -> bool {
+    CHAINS.contains(&(table, chain))
+}
 
 /// Table, built-in chain, our chain, and why. Of one built-in chain in the order in which packets
 /// meet them.

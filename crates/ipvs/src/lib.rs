@@ -36,6 +36,7 @@ mod sysctl;
 pub mod text;
 
 pub use backend::{Ipvs, Options, render_plan, render_ports};
+pub use chain::concerns;
 pub use mark::MarkLayout;
 pub use object::{Balancing, DEVICE, Hashing, Key, Object, Server, Triple};
 pub use placement::Placement;

@@ -107,7 +107,7 @@ impl SetName {
         Self::NearClients,
     ];
 
-    /// What follows `KUBE-` or `KUBE-6-`.
+    /// What follows the prefix: `KUBE-` or `KUBE-6-`; `SLUICE-` for what kube-proxy does not have.
     const fn suffix(self) -> &'static str {
         match self {
             Self::LoopBack => "LOOP-BACK",
@@ -136,9 +136,15 @@ impl SetName {
     /// The name in the kernel, which families share: at most 31 characters, cut as kube-proxy cuts.
     pub fn name(self, family: IpFamily) -> String {
         const LONGEST: usize = 31;
-        let prefix = match family {
-            IpFamily::V4 => "KUBE-",
-            IpFamily::V6 => "KUBE-6-",
+        let is_ours = matches!(
+            self,
+            Self::NoLocalEndpoint | Self::NoLocalEndpointFar | Self::NearClients
+        );
+        let prefix = match (is_ours, family) {
+            (false, IpFamily::V4) => "KUBE-",
+            (false, IpFamily::V6) => "KUBE-6-",
+            (true, IpFamily::V4) => "SLUICE-",
+            (true, IpFamily::V6) => "SLUICE-6-",
         };
         let mut name = format!("{prefix}{}", self.suffix());
         name.truncate(LONGEST);

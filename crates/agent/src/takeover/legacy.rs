@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
 use super::teardown::{self, Cleared};
-use super::{Removal, TakeoverError};
+use super::{Chains, Ours, Removal, TakeoverError};
 use save::Saved;
 
 /// Tables of iptables in which kube-proxy has chains.
@@ -44,7 +44,7 @@ const FAMILIES: [Family; 2] = [
 ];
 
 /// Removes kube-proxy's chains from legacy tables, as far as there are tables and programs.
-pub(super) fn remove_chains(removal: &mut Removal) {
+pub(super) fn remove_chains(ours: Ours, removal: &mut Removal) {
     for family in &FAMILIES {
         let result = family.present();
         let tables = removal.keep(result);
@@ -56,7 +56,7 @@ pub(super) fn remove_chains(removal: &mut Removal) {
             continue;
         };
         for table in tables {
-            let result = clear(program, table);
+            let result = clear(program, table, ours);
             if let Some(cleared) = removal.keep(result) {
                 cleared.report(&format!("{} {table}", family.word), removal);
             }
@@ -124,7 +124,8 @@ impl Family {
 }
 
 /// Removes kube-proxy's chains from one table in one step; `None` when there are none.
-fn clear(program: &str, table: &str) -> Result<Option<Cleared<String>>, TakeoverError> {
+fn clear(program: &str, table: &str, ours: Ours) -> Result<Option<Cleared<String>>, TakeoverError> {
+    let goes = |it: &str| ours.gives_up(Chains::Legacy, table, it);
     let mut attempt = 1;
     loop {
         let Saved {
@@ -132,7 +133,7 @@ fn clear(program: &str, table: &str) -> Result<Option<Cleared<String>>, Takeover
             links,
             forward_drops,
         } = read(program, table)?;
-        let Some(done) = teardown::plan(&chains, links) else {
+        let Some(done) = teardown::plan(&chains, links, goes) else {
             return Ok(None);
         };
         match restore(program, &save::teardown_text(table, &done)) {

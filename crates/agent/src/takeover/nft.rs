@@ -12,7 +12,7 @@ use sluice_netlink::{Errno, RequestError};
 
 use super::names;
 use super::teardown::{self, Cleared, Link, Teardown};
-use super::{Removal, TakeoverError};
+use super::{Chains, Ours, Removal, TakeoverError};
 
 /// Tables of iptables in which kube-proxy has chains.
 pub(crate) const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
@@ -70,14 +70,14 @@ pub(super) fn has_chain(
 }
 
 /// Removes kube-proxy's chains from the tables of iptables-nft, each table in one transaction.
-pub(super) fn remove_chains(removal: &mut Removal) {
+pub(super) fn remove_chains(ours: Ours, removal: &mut Removal) {
     let mut connection = match Connection::open() {
         Ok(it) => it,
         Err(error) => return removal.errors.push(TakeoverError::Connect(error)),
     };
     for (family, word) in FAMILIES {
         for table in TABLES {
-            let result = clear(&mut connection, Scope { family, table });
+            let result = clear(&mut connection, Scope { family, table }, ours);
             if let Some(cleared) = removal.keep(result) {
                 cleared.report(&format!("{word} {table}"), removal);
             }
@@ -89,12 +89,13 @@ pub(super) fn remove_chains(removal: &mut Removal) {
 fn clear(
     connection: &mut Connection,
     scope: Scope<'_>,
+    ours: Ours,
 ) -> Result<Option<Cleared<u64>>, TakeoverError> {
     // Chains that something leads to which is no rule: an element of a map.
     let mut stuck = BTreeSet::new();
     let mut attempt = 1;
     loop {
-        let result = try_clear(connection, scope, &mut stuck);
+        let result = try_clear(connection, scope, ours, &mut stuck);
         let again = match &result {
             Err(TakeoverError::Request(RequestError::Interrupted { .. })) => true,
             Err(TakeoverError::Commit { source, .. }) => {
@@ -112,6 +113,7 @@ fn clear(
 fn try_clear(
     connection: &mut Connection,
     scope: Scope<'_>,
+    ours: Ours,
     stuck: &mut BTreeSet<String>,
 ) -> Result<Option<Cleared<u64>>, TakeoverError> {
     let chains = or_none(connection.chains(scope))?;
@@ -121,12 +123,13 @@ fn try_clear(
     };
     let forward_drops = chains.iter().any(drops);
     let names: Vec<String> = chains.into_iter().map(|it| it.name).collect();
-    if !names.iter().any(|it| names::is_chain(it)) {
+    let goes = |it: &str| ours.gives_up(Chains::Nft, scope.table, it);
+    if !names.iter().any(|it| goes(it)) {
         return Ok(None);
     }
     let links = connection.jumps(scope).map_err(TakeoverError::Request)?;
     let links = links.into_iter().map(link).collect();
-    let Some(mut done) = teardown::plan(&names, links) else {
+    let Some(mut done) = teardown::plan(&names, links, goes) else {
         return Ok(None);
     };
     let (kept, delete) = std::mem::take(&mut done.delete)

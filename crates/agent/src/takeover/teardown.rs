@@ -33,22 +33,26 @@ pub(super) struct Teardown<Rule> {
     pub(super) kept: Vec<String>,
 }
 
-/// Plans the removal of kube-proxy's chains from a table with these chains and links; `None` when
-/// it has none.
+/// Plans the removal of the chains that go, which are kube-proxy's, from a table with these chains and
+/// links; `None` when it has none.
 ///
 /// A rule in a built-in chain that leads to one of its chains is its own work. Rules elsewhere are
 /// of somebody else, and so is one that leads from a built-in chain to the mark: kube-proxy never
 /// does that. Both stay, and so does the chain that they need. It loses its rules, which are about
 /// Services; only the mark keeps its own: whoever asks for it counts on it, and we masquerade what
 /// carries it.
-pub(super) fn plan<Rule>(chains: &[String], links: Vec<Link<Rule>>) -> Option<Teardown<Rule>> {
-    let theirs: Vec<&String> = chains.iter().filter(|it| names::is_chain(it)).collect();
+pub(super) fn plan<Rule>(
+    chains: &[String],
+    links: Vec<Link<Rule>>,
+    goes: impl Fn(&str) -> bool,
+) -> Option<Teardown<Rule>> {
+    let theirs: Vec<&String> = chains.iter().filter(|it| goes(it)).collect();
     if theirs.is_empty() {
         return None;
     }
     let (mut unlink, mut wanted) = (Vec::new(), BTreeSet::new());
     for link in links {
-        if names::is_chain(&link.chain) || !names::is_chain(&link.target) {
+        if goes(&link.chain) || !goes(&link.target) {
             continue;
         }
         match BUILTIN.contains(&&*link.chain) && link.target != names::MARK_MASQ {
@@ -125,11 +129,12 @@ mod tests {
                 rule,
             }
         });
-        let found = plan(&chains, links.collect()).map_or("nothing".to_owned(), |it| {
-            let unlink: Vec<usize> = it.unlink.iter().map(|it| it.rule).collect();
-            let [flush, delete, kept] = [it.flush, it.delete, it.kept].map(|it| it.join(" "));
-            format!("unlink {unlink:?} flush [{flush}] delete [{delete}] kept [{kept}]")
-        });
+        let found =
+            plan(&chains, links.collect(), names::is_chain).map_or("nothing".to_owned(), |it| {
+                let unlink: Vec<usize> = it.unlink.iter().map(|it| it.rule).collect();
+                let [flush, delete, kept] = [it.flush, it.delete, it.kept].map(|it| it.join(" "));
+                format!("unlink {unlink:?} flush [{flush}] delete [{delete}] kept [{kept}]")
+            });
         assert_eq!(found, wanted);
     }
 
@@ -175,7 +180,7 @@ mod tests {
             ("KUBE-FORWARD", false, 0),
             ("KUBE-SERVICES", true, 0),
         ] {
-            let done = plan::<()>(&[chain.to_owned()], Vec::new()).unwrap();
+            let done = plan::<()>(&[chain.to_owned()], Vec::new(), names::is_chain).unwrap();
             let mut removal = Removal::default();
             let cleared = Cleared {
                 done,

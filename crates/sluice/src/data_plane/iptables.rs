@@ -13,8 +13,9 @@ use sluice_core::model::IpFamily;
 use sluice_core::plan::NodePlan;
 use sluice_core::settings::Settings;
 use sluice_core::state::ClusterState;
-use sluice_iptables::{Conntrack, Iptables, OwnWrites};
+use sluice_iptables::{Conntrack, Iptables, OwnWrites, concerns};
 use sluice_xtables::programs::{Programs, Variant};
+use sluice_xtables::rule::Table;
 use tracing::{info, warn};
 
 use super::DataPlane;
@@ -50,6 +51,7 @@ impl DataPlane for IptablesPlane {
     fn ours(&self) -> Ours {
         Ours {
             chains: Some(chains(self.backend.programs())),
+            has: |table, chain| table_of(table).is_some_and(|it| concerns(it, chain)),
             ipvs: false,
         }
     }
@@ -91,6 +93,11 @@ pub(super) fn chains(programs: &Programs) -> Chains {
         Variant::Nft => Chains::Nft,
         Variant::Legacy => Chains::Legacy,
     }
+}
+
+/// The table of this name, of those in which we have chains.
+pub(super) fn table_of(name: &str) -> Option<Table> {
+    Table::ALL.into_iter().find(|it| it.as_str() == name)
 }
 
 /// Whether the operator wants NodePorts on loopback: that does not depend on any object.

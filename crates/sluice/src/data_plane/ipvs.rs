@@ -10,10 +10,10 @@ use sluice_agent::metrics::Metrics;
 use sluice_agent::takeover::Ours;
 use sluice_config::IpvsSettings;
 use sluice_core::model::IpFamily;
-use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, prepare};
+use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, prepare};
 
 use super::DataPlane;
-use super::iptables::chains;
+use super::iptables::{chains, table_of};
 use super::nftables::remove_tables;
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
@@ -41,6 +41,7 @@ impl DataPlane for IpvsPlane {
     fn ours(&self) -> Ours {
         Ours {
             chains: Some(chains(self.0.programs())),
+            has: |table, chain| table_of(table).is_some_and(|it| concerns(it, chain)),
             ipvs: true,
         }
     }

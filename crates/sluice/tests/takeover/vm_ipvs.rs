@@ -21,6 +21,9 @@ fn ipvs() {
     world.stop();
     world.sluice(&["cleanup"], None);
     cleanup_waits_for_nobody(&mut world, &neighbours);
+    world.stop();
+    world.sluice(&["cleanup"], None);
+    modes_change(&mut world, &neighbours);
 }
 
 /// New connections are Sluice's at once; old ones hold up the removal until they end.
@@ -81,4 +84,46 @@ fn only_neighbours(world: &World, neighbours: &str) {
     let servers = world.run("ipvsadm", &["-S", "-n"], "");
     assert_eq!(servers.trim(), format!("-A -t {THEIRS} -s rr"));
     assert_eq!(world.saved("nft"), neighbours, "rules of others");
+}
+
+/// Sluice's own ipvs mode: from nftables and back, then from iptables and back, with connections all
+/// the while, each of which is answered.
+fn modes_change(world: &mut World, neighbours: &str) {
+    for other in ["nftables", "iptables"] {
+        world.start_in(other);
+        world.until_logged("synced");
+        let mut before = world.sessions();
+        world.stop();
+        world.start_in("ipvs");
+        world.answers_until_logged("synced");
+        if other == "nftables" {
+            world.answers_until_logged("removed what the nftables mode left");
+        }
+        looks_as_in_a_tutorial(world);
+        before.iter_mut().for_each(|it| it.ping().unwrap());
+        let [four, mut six] = world.sessions();
+        world.stop();
+        world.start_in(other);
+        world.answers_until_logged("waiting for their end");
+        drop(four);
+        six.ping().unwrap();
+        assert!(world.has_ipvs());
+        drop(six);
+        world.answers_until_logged("removed what an earlier proxy left");
+        before.iter_mut().for_each(|it| it.ping().unwrap());
+        assert!(!world.has_ipvs(), "{}", world.log());
+        world.stop();
+        world.sluice(&["cleanup"], None);
+    }
+    only_neighbours(world, neighbours);
+}
+
+fn looks_as_in_a_tutorial(world: &World) {
+    let web = world.v4.web;
+    let servers = world.run("ipvsadm", &["-Ln"], "");
+    assert!(servers.contains(&format!("TCP  {web}:80 rr")), "{servers}");
+    let set = world.run("ipset", &["list", "KUBE-CLUSTER-IP"], "");
+    assert!(set.contains(&format!("{web},tcp:80")), "{set}");
+    let addresses = world.run("ip", &["addr", "show", "kube-ipvs0"], "");
+    assert!(addresses.contains(&format!("inet {web}/32")), "{addresses}");
 }
