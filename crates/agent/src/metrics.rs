@@ -71,6 +71,7 @@ pub struct Metrics {
     pub(crate) kube_proxy: KubeProxy,
     pub(crate) ours: Ours,
     framework: Framework,
+    mode: Mode,
     connections: OnceLock<Arc<Connections>>,
 }
 
@@ -84,6 +85,7 @@ impl Metrics {
             ours: Ours::new(registrar, identity),
             framework: Framework::new(registrar, identity),
             slis: Slis::new(),
+            mode: identity.mode,
             registry,
             connections: OnceLock::new(),
         }
@@ -96,6 +98,11 @@ impl Metrics {
             let registered = self.registry.register(collector);
             registered.expect("no name is given twice");
         }
+    }
+
+    /// The mode of the data plane.
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// What counts connections; `None` when nobody does.

@@ -40,7 +40,7 @@ use crate::agent::Input;
 use crate::flock::Lock;
 use crate::health::Health;
 use crate::health_check::{HealthCheckServers, Links};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Mode};
 
 /// Between attempts to get a port, as kube-proxy does.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
@@ -320,10 +320,23 @@ async fn status(State(inputs): State<Sender<Input>>) -> Response {
     }
 }
 
+/// Why nobody counts connections, and what to do.
+fn uncounted(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Iptables => {
+            "the iptables mode does not count connections: `iptables -t nat -nvL KUBE-SERVICES` \
+             shows packets by Service; the nftables mode counts with --count-connections, the ipvs \
+             mode always\n"
+        }
+        Mode::Nftables | Mode::Ipvs => {
+            "connections are not counted: start it with --count-connections\n"
+        }
+    }
+}
+
 async fn connections(State(metrics): State<Arc<Metrics>>) -> Response {
     let Some(connections) = metrics.connections() else {
-        let why = "connections are not counted: start it with --count-connections\n";
-        return sorry(StatusCode::NOT_FOUND, why);
+        return sorry(StatusCode::NOT_FOUND, uncounted(metrics.mode()));
     };
     connections.refresh().await;
     Json(connections.report()).into_response()

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::delta::Delta;
-use crate::model::IpFamily;
+use crate::model::{IpFamily, Protocol};
 use crate::plan::{Frontend, NodePlan, PortPlan};
 
 /// Keyed objects in the order they were rendered, no key twice.
@@ -149,13 +149,48 @@ pub struct Reading {
 pub struct ConnectionCount {
     /// What the clients dialled.
     pub frontend: Frontend,
-    /// Which of the frontend's counters, in the data plane's terms: a map and a slot in it. It
-    /// starts anew from zero when its endpoint is replaced, and whenever the element is.
-    pub counter: (&'static str, u32),
+    /// Where the kernel counts them.
+    pub counter: Counter,
     /// Who answered.
     pub endpoint: SocketAddr,
     /// How many, since the counter began.
     pub connections: u64,
+    /// How the endpoint is doing now; `None` in data planes that do not know.
+    pub load: Option<Load>,
+}
+
+/// Which of the kernel's counters. One that is made anew begins at zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Counter {
+    /// Of a map, what a frontend has in one slot: the endpoint may be replaced by another.
+    Slot(&'static str, Frontend, u32),
+    /// A real server of the virtual server that clients dial by this protocol, address and port.
+    RealServer(Protocol, SocketAddr, SocketAddr),
+    /// A real server of the virtual server of a firewall mark.
+    MarkedRealServer(u32, SocketAddr),
+}
+
+/// How a real server of IPVS is doing, by way of one frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Its share of new connections; 0 gets none.
+    pub weight: u32,
+    /// Established connections.
+    pub active: u64,
+    /// Other connections: begun, ending, or without a state, as all of UDP.
+    pub inactive: u64,
+}
+
+impl Load {
+    /// This and another one of the same endpoint, by way of another frontend.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            weight: self.weight.max(other.weight),
+            active: self.active.saturating_add(other.active),
+            inactive: self.inactive.saturating_add(other.inactive),
+        }
+    }
 }
 
 /// What the objects of every service port may depend on beside its plan.

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, RefusedObject, Scene};
+use sluice_core::backend::{
+    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, RuleCount, Scene,
+};
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_core::plan::{NodePlan, Plan, PortKey, PortPlan};
@@ -13,6 +15,7 @@ use sluice_core::settings::DEFAULT_MASQUERADE_MARK;
 use sluice_netlink::ipvs::Timeouts;
 use sluice_xtables::programs::Programs;
 
+use crate::counters::RealServerCounters;
 use crate::drain::{self, Pace};
 use crate::held::Held;
 use crate::kernel::{self, Kernel};
@@ -20,6 +23,7 @@ use crate::mark::{MarkLayout, Marks};
 use crate::object::{Key, Object, Server};
 use crate::observe::{self, Scope};
 use crate::placement::{self, Placement};
+use crate::rule_count::RuleCounts;
 use crate::set::SetName;
 use crate::{apply, chain, render};
 
@@ -67,6 +71,7 @@ pub struct Ipvs {
     /// Schedulers that the kernel is known to have.
     schedulers: BTreeSet<Arc<str>>,
     pace: Pace,
+    rules: RuleCounts,
 }
 
 impl Ipvs {
@@ -90,6 +95,7 @@ impl Ipvs {
             held: Held::default(),
             schedulers: BTreeSet::new(),
             pace: Pace::default(),
+            rules: RuleCounts::default(),
             scheduler,
             families,
             kernel: {
@@ -290,7 +296,17 @@ impl Backend for Ipvs {
             exclude: &self.exclude,
             marks: self.layout,
         };
-        observe::everything(&mut self.kernel, &mut self.held, &scope)
+        let objects = observe::everything(&mut self.kernel, &mut self.held, &scope)?;
+        self.rules.observed(&objects);
+        Ok(objects)
+    }
+
+    fn rule_counts(&self) -> Vec<RuleCount> {
+        self.rules.counts()
+    }
+
+    fn counters(&self) -> Result<Option<Box<dyn Counters>>, BackendError> {
+        Ok(Some(Box::new(RealServerCounters::open(&self.families)?)))
     }
 
     fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
@@ -304,6 +320,7 @@ impl Backend for Ipvs {
             return Err(ApplyError::Refused(refused));
         }
         apply::write(&mut self.kernel, &mut self.held, delta)?;
+        self.rules.applied(delta);
         for key in &delta.delete {
             if let Key::Server(Server::Mark(_, mark)) = key {
                 self.marks().release(*mark);

@@ -38,8 +38,10 @@ pub struct RealServerStatus {
     pub weight: u32,
     /// Established connections.
     pub active: u32,
-    /// Other connections.
+    /// Other connections: begun, ending, or without a state, as all of UDP.
     pub inactive: u32,
+    /// Connections that it ever got, as of two seconds ago.
+    pub connections: u64,
 }
 
 impl fmt::Display for VirtualServerStatus {
@@ -84,6 +86,7 @@ impl RealServers {
                     weight: it.server.weight,
                     active: it.active,
                     inactive: it.inactive,
+                    connections: it.statistics.connections,
                 })
                 .collect();
             real_servers.sort_by_key(|it| it.address);

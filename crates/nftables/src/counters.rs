@@ -3,7 +3,7 @@
 //! A NAT chain sees the first packet of a connection only, so the packets that found an element
 //! are the connections that its endpoint got.
 
-use sluice_core::backend::{BackendError, ConnectionCount, Counters, Reading};
+use sluice_core::backend::{BackendError, ConnectionCount, Counter, Counters, Reading};
 use sluice_core::model::IpFamily;
 use sluice_core::plan::Frontend;
 use sluice_netlink::nftables::{Connection, DataRef, ElementRef};
@@ -94,8 +94,9 @@ fn count(family: IpFamily, map: SetName, element: &ElementRef<'_>) -> Option<Con
     };
     Some(ConnectionCount {
         frontend,
-        counter: (map.as_str(), slot),
+        counter: Counter::Slot(map.as_str(), frontend, slot),
         endpoint: decode_endpoint(family, value)?,
         connections: element.packets?,
+        load: None,
     })
 }

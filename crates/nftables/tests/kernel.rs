@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use sluice_core::backend::Backend as _;
+use sluice_core::backend::{Backend as _, Counter};
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::{Reconciler, Report};
@@ -210,7 +210,14 @@ fn another_choice_of_what_to_count_replaces_the_tables() {
         let counters = counting.reconciler.backend().counters();
         let mut counters = counters.unwrap().unwrap();
         let reading = counters.read().unwrap();
-        let maps: BTreeSet<_> = reading.counts.iter().map(|it| it.counter.0).collect();
+        let maps: BTreeSet<_> = reading
+            .counts
+            .iter()
+            .map(|it| match it.counter {
+                Counter::Slot(map, ..) => map,
+                other => panic!("{other:?}"),
+            })
+            .collect();
         assert_eq!(maps.len(), 4, "{maps:?}");
         assert!(reading.is_complete);
         let families: BTreeSet<_> = reading

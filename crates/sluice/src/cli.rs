@@ -133,7 +133,8 @@ pub(crate) struct NodeArgs {
     )]
     #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
     pub(crate) refuse_shadowing_vips: bool,
-    /// Count the connections of Services and endpoints, for metrics and `sluice status`
+    /// Count the connections of Services and endpoints in the nftables mode, for metrics and
+    /// `sluice status`; the ipvs mode always does
     #[arg(long)]
     pub(crate) count_connections: bool,
     /// Address of the API server, instead of the kubeconfig's

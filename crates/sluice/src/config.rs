@@ -143,8 +143,8 @@ impl NodeArgs {
             source,
             settings,
             file: read.config,
+            warnings: [read.warnings, self.idle_counting(effective.mode)].concat(),
             effective,
-            warnings: read.warnings,
         }))
     }
 
@@ -179,6 +179,17 @@ impl NodeArgs {
             }
         }
         Some(nets)
+    }
+
+    /// What is said of `--count-connections` where it makes no difference.
+    fn idle_counting(&self, mode: Mode) -> Vec<String> {
+        let why = match mode {
+            Mode::Ipvs => "the ipvs mode always counts connections",
+            Mode::Iptables => "the iptables mode counts packets, by rule",
+            _ => return Vec::new(),
+        };
+        let warning = || format!("--count-connections does nothing: {why}");
+        self.count_connections.then(warning).into_iter().collect()
     }
 
     /// Wrong flags first: a mode that is not built is no wrong usage.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounterVec, Opts};
+use prometheus::{IntCounterVec, IntGaugeVec, Opts};
 use tracing::warn;
 
 use super::Connections;
@@ -21,7 +21,7 @@ const ENDPOINT_LABELS: [&str; 5] = ["namespace", "service", "port", "protocol", 
 pub(crate) struct ConnectionCollector {
     connections: Arc<Connections>,
     /// Never filled: they know what the metrics are called.
-    empty: [IntCounterVec; 2],
+    empty: ([IntCounterVec; 2], IntGaugeVec),
     most_endpoints: usize,
     warned: AtomicBool,
 }
@@ -34,7 +34,7 @@ impl ConnectionCollector {
     pub(super) fn showing_at_most(connections: Arc<Connections>, most_endpoints: usize) -> Self {
         Self {
             connections,
-            empty: [services(), endpoints()],
+            empty: ([services(), endpoints()], active()),
             most_endpoints,
             warned: AtomicBool::new(false),
         }
@@ -59,11 +59,13 @@ impl ConnectionCollector {
 
 impl Collector for ConnectionCollector {
     fn desc(&self) -> Vec<&Desc> {
-        self.empty.iter().flat_map(Collector::desc).collect()
+        let (counters, gauge) = &self.empty;
+        let counters = counters.iter().flat_map(Collector::desc);
+        counters.chain(gauge.desc()).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let (by_service, by_endpoint) = (services(), endpoints());
+        let (by_service, by_endpoint, active) = (services(), endpoints(), active());
         let ledger = self.connections.ledger();
         let with_endpoints = !self.has_too_many(&ledger);
         for (key, total) in ledger.totals() {
@@ -75,15 +77,20 @@ impl Collector for ConnectionCollector {
                 vector.with_label_values(&labels).inc_by(connections);
             };
             show(&by_service, &family, total.connections);
-            for (endpoint, connections) in total.endpoints.iter().filter(|_| with_endpoints) {
-                show(&by_endpoint, &endpoint.to_string(), *connections);
+            for (endpoint, total) in total.endpoints.iter().filter(|_| with_endpoints) {
+                let endpoint = endpoint.to_string();
+                show(&by_endpoint, &endpoint, total.connections);
+                if let Some(load) = total.load {
+                    let labels = [namespace, service, &*name.port, &*protocol, &*endpoint];
+                    let now = i64::try_from(load.active).unwrap_or(i64::MAX);
+                    active.with_label_values(&labels).set(now);
+                }
             }
         }
         drop(ledger);
-        [by_service, by_endpoint]
-            .iter()
-            .flat_map(Collector::collect)
-            .collect()
+        let counters = [by_service, by_endpoint];
+        let counters = counters.iter().flat_map(Collector::collect);
+        counters.chain(active.collect()).collect()
     }
 }
 
@@ -95,6 +102,13 @@ fn services() -> IntCounterVec {
 fn endpoints() -> IntCounterVec {
     let help = "Connections that an endpoint of a service port got since the agent started.";
     vector("sluice_endpoint_connections_total", help, &ENDPOINT_LABELS)
+}
+
+fn active() -> IntGaugeVec {
+    let help = "Established connections of an endpoint of a service port, in the ipvs mode.";
+    let name = "sluice_endpoint_active_connections";
+    IntGaugeVec::new(Opts::new(name, help), &ENDPOINT_LABELS)
+        .expect("names and labels are constants and well formed")
 }
 
 fn vector(name: &str, help: &str, labels: &[&str]) -> IntCounterVec {

@@ -4,11 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluice_core::backend::{ConnectionCount, Reading};
+use sluice_core::backend::{ConnectionCount, Counter, Load, Reading};
 use sluice_core::plan::{Frontend, PortKey, PortPlan};
-
-/// Which counter: what was dialled, and the data plane's own name for the rest.
-type Counter = (Frontend, (&'static str, u32));
 
 /// What each counter showed last, and the totals made of it.
 #[derive(Debug, Default)]
@@ -20,6 +17,7 @@ pub(super) struct Ledger {
 
 #[derive(Debug)]
 struct Seen {
+    frontend: Frontend,
     endpoint: SocketAddr,
     connections: u64,
     /// In which reading.
@@ -32,7 +30,18 @@ pub(super) struct Total {
     /// All of them, those of endpoints that are gone included.
     pub(super) connections: u64,
     /// Those of each endpoint that there is.
-    pub(super) endpoints: BTreeMap<SocketAddr, u64>,
+    pub(super) endpoints: BTreeMap<SocketAddr, EndpointTotal>,
+}
+
+/// Connections of one endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EndpointTotal {
+    /// All of them.
+    pub(super) connections: u64,
+    /// How it was doing in the last reading; `None` where nobody knows.
+    pub(super) load: Option<Load>,
+    /// It is planned no longer and stays for the connections it has.
+    pub(super) draining: bool,
 }
 
 impl Ledger {
@@ -56,6 +65,9 @@ impl Ledger {
             .iter()
             .flat_map(|plan| plan.frontends.iter().map(|it| (it.frontend, &plan.key)))
             .collect();
+        let totals = self.totals.values_mut();
+        let endpoints = totals.flat_map(|it| it.endpoints.values_mut());
+        endpoints.for_each(|it| it.load = None);
         for count in &reading.counts {
             match owners.get(&count.frontend) {
                 Some(owner) => self.add(owner, count),
@@ -66,19 +78,24 @@ impl Ledger {
         }
         let now = self.readings;
         let is_complete = reading.is_complete;
-        self.seen.retain(|(frontend, _), it| {
-            it.reading == now || (!is_complete && owners.contains_key(frontend))
+        self.seen.retain(|_, it| {
+            it.reading == now || (!is_complete && owners.contains_key(&it.frontend))
         });
-        let planned: HashSet<&PortKey> = plans.iter().map(|it| &it.key).collect();
-        let counted = self.seen.iter().filter_map(|((frontend, _), it)| {
-            let owner = owners.get(frontend)?;
+        let counted = self.seen.values().filter_map(|it| {
+            let owner = owners.get(&it.frontend)?;
             Some((*owner, it.endpoint))
         });
         let counted: HashSet<(&PortKey, SocketAddr)> = counted.collect();
+        let planned: HashMap<&PortKey, &PortPlan> =
+            plans.iter().map(|it| (&it.key, &**it)).collect();
         self.totals.retain(|key, total| {
+            let Some(plan) = planned.get(key) else {
+                return false;
+            };
             let endpoints = &mut total.endpoints;
             endpoints.retain(|endpoint, _| counted.contains(&(key, *endpoint)));
-            planned.contains(key)
+            mark_draining(endpoints, plan);
+            true
         });
     }
 
@@ -90,7 +107,11 @@ impl Ledger {
         if let Some(total) = self.totals.get_mut(owner) {
             total.connections = total.connections.saturating_add(grown);
             let endpoint = total.endpoints.entry(count.endpoint).or_default();
-            *endpoint = endpoint.saturating_add(grown);
+            endpoint.connections = endpoint.connections.saturating_add(grown);
+            endpoint.load = match (endpoint.load, count.load) {
+                (Some(load), Some(more)) => Some(load.with(more)),
+                (load, more) => load.or(more),
+            };
         }
     }
 
@@ -98,19 +119,29 @@ impl Ledger {
     /// began anew at zero.
     fn see(&mut self, count: &ConnectionCount) -> u64 {
         let new = Seen {
+            frontend: count.frontend,
             endpoint: count.endpoint,
             connections: count.connections,
             reading: self.readings,
         };
-        let old = self.seen.insert((count.frontend, count.counter), new);
+        let old = self.seen.insert(count.counter, new);
         let old = old.filter(|it| it.endpoint == count.endpoint);
         let grown = old.and_then(|it| count.connections.checked_sub(it.connections));
         grown.unwrap_or(count.connections)
     }
 
     fn keep(&mut self, count: &ConnectionCount) {
-        if let Some(seen) = self.seen.get_mut(&(count.frontend, count.counter)) {
+        if let Some(seen) = self.seen.get_mut(&count.counter) {
             seen.reading = self.readings;
         }
+    }
+}
+
+/// Endpoints whose load is known and that nobody wants any more are on their way out.
+fn mark_draining(endpoints: &mut BTreeMap<SocketAddr, EndpointTotal>, plan: &PortPlan) {
+    let wanted: HashSet<SocketAddr> = plan.reachable().iter().map(|it| it.addr).collect();
+    for (endpoint, total) in endpoints {
+        let is_idle = total.load.is_some_and(|it| it.weight == 0);
+        total.draining = is_idle && !wanted.contains(endpoint);
     }
 }

@@ -33,14 +33,31 @@ pub struct EndpointConnections {
     pub endpoint: String,
     /// How many.
     pub connections: u64,
+    /// Its share of new connections, 0 gets none; `None` where the data plane has no such number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// Established connections as of now; `None` where the data plane does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<u64>,
+    /// Other connections as of now: begun, ending, or of UDP; `None` where the data plane does not
+    /// know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inactive: Option<u64>,
+    /// It left the Service and stays until it has lost its last connection. Left out when not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
 }
 
 pub(super) fn of(ledger: &Ledger) -> Vec<ServiceConnections> {
     let each = ledger.totals().iter().map(|(key, total)| {
         let endpoints = total.endpoints.iter();
-        let endpoints = endpoints.map(|(endpoint, connections)| EndpointConnections {
+        let endpoints = endpoints.map(|(endpoint, total)| EndpointConnections {
             endpoint: endpoint.to_string(),
-            connections: *connections,
+            connections: total.connections,
+            weight: total.load.map(|it| it.weight),
+            active: total.load.map(|it| it.active),
+            inactive: total.load.map(|it| it.inactive),
+            draining: total.draining,
         });
         ServiceConnections {
             namespace: key.name.service.namespace.to_string(),

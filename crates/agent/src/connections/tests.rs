@@ -3,17 +3,19 @@ use std::sync::mpsc;
 
 use prometheus::core::Collector as _;
 use prometheus::{Registry, TextEncoder};
-use sluice_core::backend::{BackendError, ConnectionCount};
+use sluice_core::backend::{BackendError, ConnectionCount, Counter, Load};
 use sluice_core::model::{Event, IpFamily, NamespacedName, ObjectKey, Protocol};
 use sluice_core::plan::{Frontend, Planner, PortPlan};
 use sluice_core::settings::Settings;
 use sluice_core::testing::{endpoints, planner, service};
 
+use super::ledger::EndpointTotal;
 use super::*;
 
 const MAP: &str = "endpoints";
 
-/// `10.96.0.10:80 0 10.0.1.5:80 7`: what was dialled (or `node:30080`), slot, endpoint, value.
+/// `10.96.0.10:80 0 10.0.1.5:80 7`: what was dialled (or `node:30080`), slot, endpoint, value; then,
+/// where they are known, weight, active and inactive connections.
 fn count(text: &str) -> ConnectionCount {
     let words: Vec<&str> = text.split(' ').collect();
     let protocol = Protocol::Tcp;
@@ -32,11 +34,17 @@ fn count(text: &str) -> ConnectionCount {
             }
         }
     };
+    let number = |index: usize| words[index].parse().expect("a number");
     ConnectionCount {
         frontend,
-        counter: (MAP, words[1].parse().expect("a slot")),
+        counter: Counter::Slot(MAP, frontend, words[1].parse().expect("a slot")),
         endpoint: words[2].parse().expect("address and port"),
-        connections: words[3].parse().expect("a number"),
+        connections: number(3),
+        load: (words.len() > 4).then(|| Load {
+            weight: words[4].parse().expect("a weight"),
+            active: number(5),
+            inactive: number(6),
+        }),
     }
 }
 
@@ -68,11 +76,24 @@ fn two_services() -> Planner {
     planner(Settings::for_node("node-a"), events)
 }
 
+/// `10.0.1.5:80 3`, and where they are known `10.0.1.5:80 3 weight 1 active 2 inactive 0 draining`
+fn one(endpoint: &SocketAddr, total: &EndpointTotal) -> String {
+    let mut text = format!("{endpoint} {}", total.connections);
+    if let Some(load) = total.load {
+        let (weight, active, inactive) = (load.weight, load.active, load.inactive);
+        text += &format!(" weight {weight} active {active} inactive {inactive}");
+    }
+    if total.draining {
+        text += " draining";
+    }
+    text
+}
+
 /// `default/web 5 (10.0.1.5:80 3, 10.0.1.6:80 2)`
 fn shown(ledger: &Ledger) -> Vec<String> {
     let each = ledger.totals().iter().map(|(key, total)| {
         let endpoints = total.endpoints.iter();
-        let endpoints: Vec<String> = endpoints.map(|(it, n)| format!("{it} {n}")).collect();
+        let endpoints: Vec<String> = endpoints.map(|(it, total)| one(it, total)).collect();
         let endpoints = endpoints.join(", ");
         format!("{} {} ({endpoints})", key.name, total.connections)
     });
@@ -125,6 +146,54 @@ fn all_frontends_and_slots_of_a_service_add_up() {
             ],
         ),
     ]);
+}
+
+#[test]
+fn loads_are_those_of_the_last_reading_over_all_frontends() {
+    check(&[
+        (reading(&[]), &[]),
+        (
+            reading(&[
+                "10.96.0.10:80 0 10.0.1.5:80 1 3 1 2",
+                "node:30080 0 10.0.1.5:80 4 3 10 20",
+                "10.96.0.10:80 1 10.0.1.6:80 2 0 5 0",
+                "10.96.0.10:80 2 10.0.1.9:80 6 0 1 0",
+            ]),
+            &[
+                "default/web 13 (10.0.1.5:80 5 weight 3 active 11 inactive 22, \
+                 10.0.1.6:80 2 weight 0 active 5 inactive 0, \
+                 10.0.1.9:80 6 weight 0 active 1 inactive 0 draining)",
+            ],
+        ),
+        (
+            reading(&["10.96.0.10:80 0 10.0.1.5:80 2 1 0 1"]),
+            &["default/web 14 (10.0.1.5:80 6 weight 1 active 0 inactive 1)"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_marked_virtual_server_counts_on_when_its_first_frontend_changes() {
+    let planner = two_services();
+    let mut ledger = Ledger::default();
+    ledger.mark(&reading(&[]));
+    for (line, expected) in [
+        (
+            "10.96.0.10:80 0 10.0.1.5:80 7",
+            "default/web 7 (10.0.1.5:80 7)",
+        ),
+        (
+            "node:30080 0 10.0.1.5:80 9",
+            "default/web 9 (10.0.1.5:80 9)",
+        ),
+    ] {
+        let mut reading = reading(&[line]);
+        for count in &mut reading.counts {
+            count.counter = Counter::MarkedRealServer(0x5800_0001, count.endpoint);
+        }
+        ledger.absorb(&plans(&planner), &reading);
+        assert_eq!(shown(&ledger), [expected]);
+    }
 }
 
 #[test]
@@ -304,16 +373,16 @@ fn metrics_and_report_show_the_totals() {
     let counts = [
         "10.96.0.10:80 0 10.0.1.5:80 1",
         "10.96.0.10:80 1 10.0.1.6:80 2",
-        "10.96.0.11:80 0 10.0.1.7:80 8",
+        "10.96.0.11:80 0 10.0.1.7:80 8 1 5 2",
     ];
     let connections = scripted(vec![Ok(reading(&[])), Ok(reading(&counts))]);
     connections.read_if_due(Instant::now());
 
     let text = |most_endpoints| {
         let collector = ConnectionCollector::showing_at_most(connections.clone(), most_endpoints);
-        assert_eq!(collector.desc().len(), 2);
+        assert_eq!(collector.desc().len(), 3);
         let registry = Registry::new();
-        registry.register(Box::new(collector)).expect("two names");
+        registry.register(Box::new(collector)).expect("three names");
         let text = TextEncoder::new().encode_to_string(&registry.gather());
         text.expect("every metric has a value")
     };
@@ -324,12 +393,20 @@ fn metrics_and_report_show_the_totals() {
          protocol=\"tcp\",service=\"web\"} 3",
         "sluice_endpoint_connections_total{endpoint=\"10.0.1.6:80\",namespace=\"default\",port=\"\",\
          protocol=\"tcp\",service=\"web\"} 2",
+        "# TYPE sluice_endpoint_active_connections gauge",
+        "sluice_endpoint_active_connections{endpoint=\"10.0.1.7:80\",namespace=\"default\",port=\"\",\
+         protocol=\"tcp\",service=\"api\"} 5",
     ] {
         assert!(all.contains(line), "no {line} in\n{all}");
     }
+    let unknown = all
+        .lines()
+        .filter(|it| it.starts_with("sluice_endpoint_active"))
+        .count();
+    assert_eq!(unknown, 1, "only where it is known:\n{all}");
     let few = text(2);
     assert!(few.contains("sluice_service_connections_total{"), "{few}");
-    assert!(!few.contains("sluice_endpoint_connections_total{"), "{few}");
+    assert!(!few.contains("sluice_endpoint_"), "{few}");
 
     let report = connections.report();
     let order: Vec<&str> = report.iter().map(|it| &*it.service).collect();
@@ -343,5 +420,10 @@ fn metrics_and_report_show_the_totals() {
             {"endpoint": "10.0.1.6:80", "connections": 2},
         ],
     });
+    assert_eq!(json, expected);
+    let json = serde_json::to_value(&report[0].endpoints).expect("JSON");
+    let expected = serde_json::json!([
+        {"endpoint": "10.0.1.7:80", "connections": 8, "weight": 1, "active": 5, "inactive": 2},
+    ]);
     assert_eq!(json, expected);
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use sluice_core::backend::{BackendError, ConnectionCount, Counters, Reading};
+use sluice_core::backend::{BackendError, ConnectionCount, Counter, Counters, Reading};
 use sluice_core::model::Protocol;
 use sluice_core::plan::{Frontend, Planner};
 use sluice_core::settings::Settings;
@@ -158,9 +158,10 @@ impl Counters for Climbing {
         self.0 += 1;
         let count = ConnectionCount {
             frontend,
-            counter: ("endpoints", 0),
+            counter: Counter::Slot("endpoints", frontend, 0),
             endpoint: SocketAddr::from(([10, 0, 1, 5], 80)),
             connections: self.0,
+            load: None,
         };
         Ok(Reading {
             counts: vec![count],

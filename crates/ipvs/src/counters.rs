@@ -1,0 +1,309 @@
+//! Connections of real servers, by what clients dialled.
+//!
+//! A virtual server says which address it has, not which frontend that is: the ipsets do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use sluice_core::backend::{BackendError, ConnectionCount, Counter, Counters, Load, Reading};
+use sluice_core::model::IpFamily;
+use sluice_core::plan::Frontend;
+use sluice_netlink::ipset::Sets;
+use sluice_netlink::{Errno, RequestError};
+
+use crate::convert;
+use crate::kernel::{again, failed};
+use crate::object::Triple;
+use crate::set::{Entry, SetName};
+use crate::status::{RealServerStatus, RealServers, VirtualServerStatus};
+
+/// Sets whose members are virtual IPs with their ports.
+const VIRTUAL_IPS: [SetName; 4] = [
+    SetName::ClusterIp,
+    SetName::ExternalIp,
+    SetName::ExternalIpLocal,
+    SetName::LoadBalancer,
+];
+
+/// Connections of its own that list and never write.
+#[derive(Debug)]
+pub(crate) struct RealServerCounters {
+    servers: RealServers,
+    sets: Sets,
+    families: Vec<IpFamily>,
+}
+
+impl RealServerCounters {
+    pub(crate) fn open(families: &[IpFamily]) -> Result<Self, BackendError> {
+        Ok(Self {
+            servers: RealServers::open()?,
+            sets: Sets::open().map_err(|error| failed("open ipset", error))?,
+            families: families.to_vec(),
+        })
+    }
+
+    fn dialled(&mut self) -> Result<DialledFrontends, BackendError> {
+        let mut dialled = DialledFrontends::default();
+        for family in self.families.clone() {
+            for set in VIRTUAL_IPS.into_iter().chain([SetName::IpvsIps]) {
+                for (entry, _) in self.members(family, set)? {
+                    dialled.add_virtual_ip(&entry);
+                }
+            }
+            for (entry, mark) in self.members(family, SetName::NearClients)? {
+                dialled.add_mark(&entry, mark);
+            }
+        }
+        Ok(dialled)
+    }
+
+    fn members(
+        &mut self,
+        family: IpFamily,
+        set: SetName,
+    ) -> Result<Vec<(Entry, Option<u32>)>, BackendError> {
+        let name = set.name(family);
+        let members = again(|| missing_is_empty(self.sets.members(&name)))?;
+        let entries = members.iter().map(|it| convert::entry(set.kind(), it));
+        Ok(entries.collect())
+    }
+}
+
+/// Nothing was written yet, or somebody removed everything.
+fn missing_is_empty<T>(listed: Result<Vec<T>, RequestError>) -> Result<Vec<T>, RequestError> {
+    match listed {
+        Err(error) if error.errno() == Some(Errno::ENOENT) => Ok(Vec::new()),
+        listed => listed,
+    }
+}
+
+impl Counters for RealServerCounters {
+    /// The ipsets first, then one question for each virtual server. The kernel adds up every two
+    /// seconds (`ip_vs_est.c`): what is newer is missing.
+    fn read(&mut self) -> Result<Reading, BackendError> {
+        let dialled = self.dialled()?;
+        Ok(reading(&self.servers.read()?, &dialled))
+    }
+}
+
+/// What is behind addresses, ports and marks.
+#[derive(Debug, Default)]
+struct DialledFrontends {
+    /// Virtual IPs, whatever the port.
+    addresses: BTreeSet<IpAddr>,
+    /// Virtual IPs that the node has itself, so that they are not on kube-ipvs0.
+    triples: BTreeSet<Triple>,
+    /// Of each mark the first address and port whose clients have it.
+    marked: BTreeMap<(IpFamily, u32), Triple>,
+}
+
+impl DialledFrontends {
+    fn add_virtual_ip(&mut self, entry: &Entry) {
+        if let Entry::Address(ip) = entry {
+            self.addresses.insert(*ip);
+        }
+        self.triples.extend(triple(entry));
+    }
+
+    fn add_mark(&mut self, entry: &Entry, mark: Option<u32>) {
+        if let Some((triple, mark)) = triple(entry).zip(mark) {
+            let key = (IpFamily::of(&triple.ip), mark);
+            let first = self.marked.entry(key).or_insert(triple);
+            *first = triple.min(*first);
+        }
+    }
+
+    /// What is dialled here. What is no virtual IP is an address of the node.
+    fn frontend(&self, triple: Triple) -> Frontend {
+        let Triple { ip, port, protocol } = triple;
+        match self.addresses.contains(&ip) || self.triples.contains(&triple) {
+            true => Frontend::Address {
+                addr: ip,
+                port,
+                protocol,
+            },
+            false => Frontend::NodePort {
+                family: IpFamily::of(&ip),
+                port,
+                protocol,
+            },
+        }
+    }
+}
+
+fn triple(entry: &Entry) -> Option<Triple> {
+    match entry {
+        Entry::AddressPort(ip, protocol, port) => Some(Triple {
+            ip: *ip,
+            port: *port,
+            protocol: *protocol,
+        }),
+        _ => None,
+    }
+}
+
+/// The counters of all real servers. Those of a mark count for one of the frontends whose clients
+/// have the mark: all of them are of one service port.
+fn reading(listed: &[VirtualServerStatus], dialled: &DialledFrontends) -> Reading {
+    let mut counts = Vec::new();
+    for server in listed {
+        for real in &server.real_servers {
+            let (triple, counter) = match server.frontend {
+                Some(it) => {
+                    let virtual_ip = SocketAddr::new(it.ip, it.port);
+                    let counter = Counter::RealServer(it.protocol, virtual_ip, real.address);
+                    (Some(it), counter)
+                }
+                None => {
+                    let key = (IpFamily::of(&real.address.ip()), server.mark);
+                    let counter = Counter::MarkedRealServer(server.mark, real.address);
+                    (dialled.marked.get(&key).copied(), counter)
+                }
+            };
+            // A mark that nobody gets is a stranger's, or of a Service that is gone.
+            counts.extend(triple.map(|it| count(dialled.frontend(it), counter, real)));
+        }
+    }
+    Reading {
+        counts,
+        is_complete: true,
+    }
+}
+
+fn count(frontend: Frontend, counter: Counter, real: &RealServerStatus) -> ConnectionCount {
+    ConnectionCount {
+        frontend,
+        counter,
+        endpoint: real.address,
+        connections: real.connections,
+        load: Some(Load {
+            weight: real.weight,
+            active: real.active.into(),
+            inactive: real.inactive.into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_core::model::Protocol;
+
+    use super::*;
+
+    fn server(dialled: &str, mark: u32, reals: &[(&str, u32)]) -> VirtualServerStatus {
+        let dialled: Option<SocketAddr> = dialled.parse().ok();
+        VirtualServerStatus {
+            frontend: dialled.map(of),
+            mark,
+            scheduler: "rr".to_owned(),
+            real_servers: reals.iter().map(real).collect(),
+        }
+    }
+
+    fn real((address, weight): &(&str, u32)) -> RealServerStatus {
+        RealServerStatus {
+            address: address.parse().unwrap(),
+            weight: *weight,
+            active: 2,
+            inactive: 1,
+            connections: 7,
+        }
+    }
+
+    fn of(address: SocketAddr) -> Triple {
+        Triple {
+            ip: address.ip(),
+            port: address.port(),
+            protocol: Protocol::Tcp,
+        }
+    }
+
+    fn entry(address: &str) -> Entry {
+        let Triple { ip, port, protocol } = of(address.parse().unwrap());
+        Entry::AddressPort(ip, protocol, port)
+    }
+
+    /// A ClusterIP on kube-ipvs0, a load balancer address that the node has, and what near clients
+    /// of the latter and of NodePort 30080 are marked with.
+    fn dialled() -> DialledFrontends {
+        let mut dialled = DialledFrontends::default();
+        dialled.add_virtual_ip(&Entry::Address("10.96.0.10".parse().unwrap()));
+        dialled.add_virtual_ip(&entry("192.168.0.2:80"));
+        for address in ["192.168.0.2:80", "192.168.0.1:30080"] {
+            dialled.add_mark(&entry(address), Some(0x5800_0001));
+        }
+        dialled.add_mark(&entry("[fd00::1]:30081"), Some(0x5800_0001));
+        dialled
+    }
+
+    fn frontends(server: VirtualServerStatus) -> Vec<String> {
+        let reading = reading(&[server], &dialled());
+        assert!(reading.is_complete);
+        let shown = reading.counts.iter().map(|it| format!("{:?}", it.frontend));
+        shown.collect()
+    }
+
+    #[track_caller]
+    fn check(dialled: &str, mark: u32, real: &str, expected: &[&str]) {
+        let found = frontends(server(dialled, mark, &[(real, 1)]));
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|it| match it.strip_prefix("node:") {
+                Some(port) => Frontend::NodePort {
+                    family: IpFamily::of(&real.parse::<SocketAddr>().unwrap().ip()),
+                    port: port.parse().unwrap(),
+                    protocol: Protocol::Tcp,
+                },
+                None => {
+                    let address: SocketAddr = it.parse().unwrap();
+                    Frontend::Address {
+                        addr: address.ip(),
+                        port: address.port(),
+                        protocol: Protocol::Tcp,
+                    }
+                }
+            })
+            .map(|it| format!("{it:?}"))
+            .collect();
+        assert_eq!(found, expected, "{dialled} {mark:#x}");
+    }
+
+    #[test]
+    fn virtual_servers_are_frontends() {
+        const V4: &str = "10.244.0.5:8080";
+        const V6: &str = "[fd00:244::5]:8080";
+        check("10.96.0.10:80", 0, V4, &["10.96.0.10:80"]);
+        check("10.96.0.10:30080", 0, V4, &["10.96.0.10:30080"]);
+        check("192.168.0.2:80", 0, V4, &["192.168.0.2:80"]);
+        // Every address of the node is the one NodePort.
+        check("192.168.0.1:30080", 0, V4, &["node:30080"]);
+        check("192.168.0.2:30080", 0, V4, &["node:30080"]);
+        check("[fd00::1]:30080", 0, V6, &["node:30080"]);
+        // Marks are of one family each.
+        check("", 0x5800_0001, V4, &["node:30080"]);
+        check("", 0x5800_0001, V6, &["node:30081"]);
+        check("", 77, V4, &[]);
+    }
+
+    #[test]
+    fn each_real_server_of_each_virtual_one_counts_by_itself() {
+        let reals = [("10.244.0.5:8080", 1), ("10.244.0.6:8080", 0)];
+        let listed = [
+            server("10.96.0.10:80", 0, &reals),
+            server("192.168.0.1:30080", 0, &reals),
+            server("192.168.0.2:30080", 0, &reals),
+            server("", 0x5800_0001, &reals),
+        ];
+        let reading = reading(&listed, &dialled());
+        let counters: std::collections::HashSet<_> =
+            reading.counts.iter().map(|it| it.counter).collect();
+        assert_eq!((reading.counts.len(), counters.len()), (8, 8));
+        let second = reading.counts[1];
+        let expected = Load {
+            weight: 0,
+            active: 2,
+            inactive: 1,
+        };
+        assert_eq!((second.load, second.connections), (Some(expected), 7));
+    }
+}
