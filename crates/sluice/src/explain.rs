@@ -1,5 +1,6 @@
 //! `sluice explain`: what happens to a packet.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 
 use sluice_agent::node;
@@ -19,9 +20,13 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     config.warnings.iter().for_each(|it| say(it));
     let Planned { planner, problems } = plan(config)?;
     problems.iter().for_each(|it| say(it));
-    let host = host_addresses(&planner);
+    let mut host = host_addresses(&planner);
     let interface = args.interface.as_deref();
     let packet = target::packet(&args.from, &args.to, interface, &planner, &host)?;
+    // The kernel, and where NodePorts answer on loopback a rule, keep it from all others.
+    if !host.contains(&packet.source) {
+        host.retain(|it| !it.is_loopback());
+    }
     let explanation = explain(&planner, &packet, &host);
     print(&match args.output {
         Output::Text => format!("{}\n", explanation.to_string().trim_end()),
@@ -30,11 +35,16 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The node's addresses: those of its Node object, else this machine's.
+/// The node's addresses: those of its Node object, else this machine's, and loopback.
 fn host_addresses(planner: &Planner) -> HostAddresses {
     let name = &planner.settings().node_name;
-    match planner.state().node(name) {
+    let mut host: HostAddresses = match planner.state().node(name) {
         Some(node) => node.addresses.iter().copied().collect(),
         None => node::addresses().unwrap_or_default(),
-    }
+    };
+    host.extend([
+        IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::from(Ipv6Addr::LOCALHOST),
+    ]);
+    host
 }

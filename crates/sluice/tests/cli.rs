@@ -218,6 +218,168 @@ fn explain_answers_for_addresses_services_and_pods() {
     serde_json::from_str::<serde_json::Value>(&json).expect("JSON");
 }
 
+/// A Service with all kinds of frontends, endpoints on this node and another, and policies that tell
+/// clients apart.
+const MANY_WAYS: &str = r#"
+apiVersion: v1
+kind: Node
+metadata: {name: node-a}
+status: {addresses: [{type: InternalIP, address: 192.168.0.10}, {type: ExternalIP, address: 203.0.113.10}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec:
+  type: LoadBalancer
+  externalTrafficPolicy: Local
+  loadBalancerSourceRanges: [198.51.100.0/24]
+  clusterIP: 10.96.0.10
+  clusterIPs: [10.96.0.10]
+  ipFamilies: [IPv4]
+  externalIPs: [203.0.113.77]
+  ports: [{name: http, port: 80, nodePort: 30080}]
+status: {loadBalancer: {ingress: [{ip: 203.0.113.1}]}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: open, namespace: default}
+spec:
+  type: NodePort
+  clusterIP: 10.96.0.11
+  clusterIPs: [10.96.0.11]
+  ipFamilies: [IPv4]
+  sessionAffinity: ClientIP
+  ports: [{name: http, port: 80, nodePort: 30081}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: empty, namespace: default}
+spec:
+  clusterIP: 10.96.0.12
+  clusterIPs: [10.96.0.12]
+  ipFamilies: [IPv4]
+  ports: [{port: 80}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: default, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.244.0.5], nodeName: node-a}, {addresses: [10.244.1.5], nodeName: node-b}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: open-1, namespace: default, labels: {kubernetes.io/service-name: open}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.244.0.6], nodeName: node-a}, {addresses: [10.244.1.6], nodeName: node-b}]
+"#;
+
+const MODES: [&str; 3] = ["nftables", "iptables", "ipvs"];
+
+/// What `sluice explain` says of a packet in each mode, with more flags.
+fn explained(folder: &TempDir, from: &str, to: &str, more: &[&str]) -> [String; 3] {
+    MODES.map(|mode| {
+        let args = ["explain", from, to, "--manifests", text(folder.path())];
+        let node = ["--hostname-override=node-a", "--cluster-cidr=10.244.0.0/16"];
+        let mode = ["--proxy-mode", mode];
+        run(&[&args[..], &node, &mode, more].concat(), 0).0
+    })
+}
+
+#[test]
+fn explain_answers_alike_in_all_modes() {
+    let folder = folder(&[("all.yaml", MANY_WAYS)]);
+    let clients = [
+        "node",
+        "10.244.0.5",
+        "10.244.1.9",
+        "198.51.100.7",
+        "192.0.2.7",
+    ];
+    let dialled = [
+        ("10.96.0.10:80", "default/web:http"),
+        ("203.0.113.1:80", "default/web:http"),
+        ("203.0.113.77:80", "default/web:http"),
+        ("192.168.0.10:30080", "default/web:http"),
+        ("192.168.0.10:30081", "default/open:http"),
+        ("10.96.0.11:80", "default/open:http"),
+        ("10.96.0.12:80", "reject"),
+        ("10.96.0.10:81", "reject"),
+        ("192.0.2.200:80", "not"),
+    ];
+    for from in clients {
+        for (to, expected) in dialled {
+            let [nftables, iptables, ipvs] = explained(&folder, from, to, &[]);
+            assert!(nftables.contains(expected), "{from} {to}: {nftables}");
+            assert_eq!(nftables, iptables, "{from} {to}");
+            assert_eq!(nftables, ipvs, "{from} {to}");
+        }
+    }
+}
+
+/// As kube-proxy's modes differ: which addresses answer unless the operator says, and loopback.
+#[test]
+fn explain_knows_where_node_ports_answer_in_each_mode() {
+    let folder = folder(&[("all.yaml", MANY_WAYS)]);
+    let answers = |to: &str, more: &[&str]| {
+        let all = explained(&folder, "node", to, more);
+        all.map(|it| it.contains("balance over 2 endpoints"))
+    };
+    assert_eq!(answers("192.168.0.10:30081", &[]), [true, true, true]);
+    assert_eq!(answers("203.0.113.10:30081", &[]), [false, true, true]);
+    let everywhere = ["--nodeport-addresses=0.0.0.0/0"];
+    assert_eq!(answers("203.0.113.10:30081", &everywhere), [true; 3]);
+    let primary = ["--nodeport-addresses=primary"];
+    assert_eq!(answers("203.0.113.10:30081", &primary), [false; 3]);
+
+    assert_eq!(answers("127.0.0.1:30081", &[]), [false, true, false]);
+    assert_eq!(
+        answers("127.0.0.1:30081", &everywhere),
+        [false, true, false]
+    );
+    assert_eq!(answers("127.0.0.1:30081", &primary), [false; 3]);
+    let from_loopback = explained(&folder, "127.0.0.1", "127.0.0.1:30081", &[]);
+    let expected = [false, true, false];
+    assert_eq!(
+        from_loopback.map(|it| it.contains("balance over")),
+        expected
+    );
+    // The guard of CVE-2020-8558.
+    let from_afar = explained(&folder, "10.244.1.9", "127.0.0.1:30081", &[]);
+    assert_eq!(from_afar.map(|it| it.contains("balance over")), [false; 3]);
+    let off = ["--iptables-localhost-nodeports=false"];
+    assert_eq!(answers("127.0.0.1:30081", &off), [false; 3]);
+}
+
+#[test]
+fn count_connections_says_where_it_does_nothing() {
+    let folder = folder(&[]);
+    let args = [
+        "render",
+        "--count-connections",
+        "--manifests",
+        text(folder.path()),
+    ];
+    for (mode, expected) in [
+        ("nftables", ""),
+        ("iptables", "the iptables mode counts packets, by rule"),
+        ("ipvs", "the ipvs mode always counts connections"),
+    ] {
+        let (_, err) = run(&[&args[..], &["--proxy-mode", mode]].concat(), 0);
+        let said: Vec<&str> = err.lines().filter(|it| it.contains("--count")).collect();
+        match expected {
+            "" => assert_eq!(said, [""; 0], "{mode}"),
+            _ => assert_eq!(
+                said,
+                [format!(
+                    "sluice: --count-connections does nothing: {expected}"
+                )]
+            ),
+        }
+    }
+}
+
 #[test]
 fn status_without_an_agent_says_so() {
     let folder = folder(&[]);

@@ -204,6 +204,7 @@ fn every_metric_is_documented() {
     let counted = [
         "sluice_service_connections_total",
         "sluice_endpoint_connections_total",
+        "sluice_endpoint_active_connections",
     ];
     let mut there: BTreeSet<String> = counted.map(str::to_owned).into();
     for mode in [Mode::Nftables, Mode::Iptables, Mode::Ipvs] {
