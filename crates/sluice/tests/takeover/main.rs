@@ -5,5 +5,6 @@
 mod kube_proxy;
 mod modes;
 mod moves;
+mod vm_connections;
 mod vm_ipvs;
 mod world;
