@@ -171,6 +171,18 @@ impl Counters for Climbing {
 }
 
 #[test]
+fn who_counts_no_connections_says_what_does() {
+    for (mode, expected) in [
+        (Mode::Nftables, "start it with --count-connections"),
+        (Mode::Iptables, "iptables -t nat -nvL KUBE-SERVICES"),
+    ] {
+        let said = uncounted(mode);
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}
+
+#[test]
 fn connections_are_shown_where_they_are_counted() {
     let address = crate::node::free_port();
     let (_served, running) = start(Plan {
