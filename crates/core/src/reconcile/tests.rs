@@ -29,7 +29,7 @@ impl fmt::Display for Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Object {
     Node(Box<NodePlan>),
-    Frontend(PortKey, Route, usize, Scene),
+    Frontend(PortKey, Route, usize, Box<Scene>),
     Slot(PortKey, SocketAddr),
     Size,
 }
@@ -116,7 +116,7 @@ impl Backend for Kernel {
         let mut objects = Vec::new();
         for it in &port.frontends {
             let owner = || port.key.clone();
-            let object = Object::Frontend(owner(), it.route, slots.len(), scene.clone());
+            let object = Object::Frontend(owner(), it.route, slots.len(), Box::new(scene.clone()));
             objects.push((Key::Frontend(it.frontend), object));
             objects.extend(
                 slots.iter().enumerate().map(|(slot, addr)| {
