@@ -78,6 +78,8 @@ check: ## formatting, lints, docs, dependencies, layout of the tree
 bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
 	$(CARGO) build --release -p sluice
 	target/release/sluice bench
+	target/release/sluice bench --proxy-mode iptables
+	target/release/sluice bench --proxy-mode ipvs
 
 bless: ## rewrite the golden files; review the diff
 	SLUICE_BLESS=1 $(CARGO) nextest run --workspace golden

@@ -4,12 +4,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use sluice_core::plan::Planner;
-use sluice_core::reconcile::Reconciler;
-use sluice_core::settings::Settings;
+use sluice_core::backend::Backend;
+use sluice_core::model::Event;
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
-use sluice_nftables::{Counting, Nftables};
+use sluice_nftables::Nftables;
 
+use super::Plane;
+use super::changes::Node;
 use super::measure::{Samples, count, micros};
 use super::sync::nft_load;
 use super::synthetic::{self, ENDPOINT_PORT};
@@ -18,7 +19,7 @@ use super::synthetic::{self, ENDPOINT_PORT};
 const CONNECTIONS: usize = 4000;
 
 /// Prints the table.
-pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
+pub(super) fn run(sizes: &[u32], plane: Plane) -> anyhow::Result<()> {
     println!(
         "connect() from a pod, in us, p50 of {CONNECTIONS}, the kinds in turn; direct goes to the \
          pod itself. Difference: p50 of each connection less the direct one before it. The peer is \
@@ -35,7 +36,7 @@ pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
         micros(dnat)
     );
     for &services in sizes {
-        let seen = measure(Rules::Services(services, counting))?;
+        let seen = measure(Rules::Services(services, plane))?;
         let [direct, first, last] = seen.medians;
         println!(
             "| {} | {} | {} | {} | {} | {} |",
@@ -54,7 +55,7 @@ pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
 #[derive(Clone, Copy)]
 enum Rules {
     OneDnat,
-    Services(u32, Counting),
+    Services(u32, Plane),
 }
 
 struct Seen {
@@ -83,8 +84,8 @@ fn measure(rules: Rules) -> anyhow::Result<Seen> {
             load_one_dnat(node, pod.ipv4())?;
             first
         }
-        Rules::Services(services, counting) => {
-            node.run(|| program(services, counting, pod.ipv4().into()))?;
+        Rules::Services(services, plane) => {
+            node.run(|| program(services, plane, pod.ipv4().into()))?;
             synthetic::cluster_ip(services - 1)
         }
     };
@@ -152,13 +153,23 @@ fn v4(addr: IpAddr) -> anyhow::Result<Ipv4Addr> {
 }
 
 /// The first and the last Service lead to the pod that answers, the others to nowhere.
-fn program(services: u32, counting: Counting, pod: IpAddr) -> anyhow::Result<()> {
-    let mut planner = Planner::new(Settings::for_node("node-a"));
+fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
     let mut events = synthetic::cluster(services);
     events.extend([0, services - 1].map(|index| synthetic::slice(index, &[pod])));
-    events.into_iter().for_each(|it| planner.absorb(it));
-    let changed = planner.replan().ports.into_keys().collect();
-    let mut reconciler = Reconciler::new(Nftables::open()?.counting(counting));
-    reconciler.sync(planner.plan(), &changed)?;
-    Ok(())
+    match plane {
+        Plane::Nftables(counting) => load(Nftables::open()?.counting(counting), events),
+        Plane::Iptables(variant) => {
+            let scratch = tempfile::tempdir().context("create a folder")?;
+            load(
+                super::iptables::open(variant, &scratch.path().join("lock"))?,
+                events,
+            )
+        }
+    }
+}
+
+fn load(backend: impl Backend, events: Vec<Event>) -> anyhow::Result<()> {
+    let mut node = Node::new(backend);
+    let changed = node.absorb(events);
+    node.sync(&changed).map(drop)
 }

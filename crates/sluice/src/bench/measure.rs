@@ -22,6 +22,19 @@ pub(super) fn measure_children<T>(work: impl FnOnce() -> T) -> (T, Cost) {
     measure_of(UsageWho::RUSAGE_CHILDREN, work)
 }
 
+/// Runs work of this process and its children and measures both.
+pub(super) fn measure_all<T>(work: impl FnOnce() -> T) -> (T, Cost) {
+    let ((result, own), children) = measure_children(|| measure_of(UsageWho::RUSAGE_SELF, work));
+    let cpu = own.cpu + children.cpu;
+    (
+        result,
+        Cost {
+            wall: own.wall,
+            cpu,
+        },
+    )
+}
+
 fn measure_of<T>(who: UsageWho, work: impl FnOnce() -> T) -> (T, Cost) {
     let before = cpu(who);
     let started = Instant::now();

@@ -1,6 +1,8 @@
 //! What a process costs.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -12,6 +14,33 @@ pub(super) const IDLE: Duration = Duration::from_secs(3);
 
 /// After the first sync there is a second look at conntrack.
 const SETTLES_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often children are looked for.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// The most memory that any iptables which a child of this process ran meanwhile had resident, in
+/// MiB.
+pub(super) fn largest_iptables<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let mut largest = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                let own = Process(nix::unistd::getpid().as_raw());
+                let programs = own.children().into_iter().flat_map(|it| it.children());
+                let sizes = programs
+                    .filter(Process::is_iptables)
+                    .filter_map(|it| it.peak_mib().ok());
+                largest = sizes.fold(largest, u64::max);
+                thread::sleep(LOOK);
+            }
+            largest
+        });
+        let result = work();
+        is_done.store(true, Ordering::Relaxed);
+        (result, watch.join().unwrap_or_default())
+    })
+}
 
 /// A process as /proc shows it.
 pub(super) struct Process(pub(super) i32);
@@ -35,6 +64,24 @@ impl Process {
     /// The most memory it ever had resident.
     pub(super) fn peak_mib(&self) -> anyhow::Result<u64> {
         self.memory_mib("VmHWM:")
+    }
+
+    /// A process that is not there any more has none.
+    fn children(&self) -> Vec<Self> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0));
+        let tasks = tasks.into_iter().flatten().flatten();
+        let lists = tasks.filter_map(|it| fs::read_to_string(it.path().join("children")).ok());
+        let of = |list: String| -> Vec<Self> {
+            let numbers = list.split_whitespace().filter_map(|it| it.parse().ok());
+            numbers.map(Self).collect()
+        };
+        lists.flat_map(of).collect()
+    }
+
+    /// Before it runs a program, a child shows the memory of its parent.
+    fn is_iptables(&self) -> bool {
+        let name = fs::read_to_string(format!("/proc/{}/comm", self.0));
+        name.is_ok_and(|it| it.contains("tables"))
     }
 
     /// The memory it has resident.

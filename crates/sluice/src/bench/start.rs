@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use sluice_lab::Cluster;
-use sluice_nftables::Counting;
 
+use super::Plane;
 use super::measure::{count, seconds};
-use super::process::{IDLE, Process};
+use super::process::{IDLE, Process, largest_iptables};
 use super::synthetic;
 use crate::lab::Agent;
 
@@ -17,12 +17,12 @@ use crate::lab::Agent;
 const PER_FILE: u32 = 100;
 
 /// Prints the table.
-pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
+pub(super) fn run(sizes: &[u32], plane: Plane) -> anyhow::Result<()> {
     println!(
         "Manifests on disk to first sync done, and a restart on existing rules (`sluice proxy`, {PER_FILE} Services a file):\n"
     );
     println!(
-        "| services | start, wall s | CPU s | peak RSS, MiB | restart, wall s | CPU s | idle CPU, ms in {} s |",
+        "| services | start, wall s | CPU s | peak RSS (and of iptables), MiB | restart, wall s | CPU s | idle CPU, ms in {} s |",
         IDLE.as_secs()
     );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
@@ -31,18 +31,18 @@ pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
         let manifests = scratch.path().join("manifests");
         write(&manifests, services)?;
         let cluster = Cluster::builder().node("node-a").build()?;
+        plane.prepare(cluster.node("node-a").netns())?;
         let start = || -> anyhow::Result<(Agent, Duration)> {
             let manifests = manifests.to_str().context("the path is not UTF-8")?;
             let mut flags = vec!["--manifests", manifests, "--healthz-bind-address", ""];
-            if counting == Counting::Connections {
-                flags.push("--count-connections");
-            }
+            flags.extend(plane.flags());
             let started = Instant::now();
             let node = cluster.node("node-a");
             let agent = Agent::start(node, scratch.path(), &flags)?;
             Ok((agent, started.elapsed()))
         };
-        let (agent, first) = start()?;
+        let (started, child) = largest_iptables(start);
+        let (agent, first) = started?;
         let process = Process(agent.pid().as_raw());
         let first_cpu = process.cpu()?;
         let peak = process.peak_mib()?;
@@ -51,7 +51,7 @@ pub(super) fn run(sizes: &[u32], counting: Counting) -> anyhow::Result<()> {
         let (agent, again) = start()?;
         let again_cpu = Process(agent.pid().as_raw()).cpu()?;
         println!(
-            "| {} | {} | {} | {peak} | {} | {} | {} |",
+            "| {} | {} | {} | {peak} ({child}) | {} | {} | {} |",
             count(services),
             seconds(first),
             seconds(first_cpu),

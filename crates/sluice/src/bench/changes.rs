@@ -1,0 +1,165 @@
+//! What happens in a cluster, one thing after the other, and an agent without its process.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use sluice_core::backend::Backend;
+use sluice_core::model::Event;
+use sluice_core::plan::{Planner, PortKey};
+use sluice_core::reconcile::Reconciler;
+use sluice_core::settings::Settings;
+
+use super::measure::{Cost, Samples, measure_all, millis};
+use super::synthetic::{self, ENDPOINTS};
+
+/// A kind of change.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    EndpointReplaced,
+    EndpointAdded,
+    EndpointRemoved,
+    ServiceAdded,
+}
+
+impl Change {
+    pub(super) const ALL: [Self; 4] = [
+        Self::EndpointReplaced,
+        Self::EndpointAdded,
+        Self::EndpointRemoved,
+        Self::ServiceAdded,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::EndpointReplaced => "endpoint replaced",
+            Self::EndpointAdded => "endpoint added",
+            Self::EndpointRemoved => "endpoint removed",
+            Self::ServiceAdded => "Service added",
+        }
+    }
+
+    /// The change of this round, with strides that visit Services all over the table. What a
+    /// Service gets is never what it got at the visit before.
+    pub(super) fn events(self, services: u32, round: u32) -> Vec<Event> {
+        let pick = |stride: u32| round.wrapping_mul(stride) % services;
+        let turn = round / services % 2;
+        let resized = |index, size| {
+            let addresses = synthetic::addresses(index, size);
+            vec![synthetic::slice(index, &addresses)]
+        };
+        match self {
+            Self::EndpointReplaced => {
+                let index = pick(7919);
+                let mut addresses = synthetic::addresses(index, ENDPOINTS);
+                addresses[3] = synthetic::endpoint(index, ENDPOINTS + 1 + turn);
+                vec![synthetic::slice(index, &addresses)]
+            }
+            Self::EndpointAdded => resized(pick(7907), ENDPOINTS + 1 + turn),
+            Self::EndpointRemoved => resized(pick(7901), ENDPOINTS - 1 - turn),
+            Self::ServiceAdded => {
+                let index = services + round;
+                let mut events = vec![synthetic::service(index)];
+                events.extend(resized(index, ENDPOINTS));
+                events
+            }
+        }
+    }
+}
+
+/// Planner and reconciler.
+pub(super) struct Node<B: Backend> {
+    pub(super) planner: Planner,
+    pub(super) reconciler: Reconciler<B>,
+}
+
+impl<B: Backend> Node<B> {
+    pub(super) fn new(backend: B) -> Self {
+        Self {
+            planner: Planner::new(Settings::for_node("node-a")),
+            reconciler: Reconciler::new(backend),
+        }
+    }
+
+    pub(super) fn absorb(&mut self, events: Vec<Event>) -> BTreeSet<PortKey> {
+        events.into_iter().for_each(|it| self.planner.absorb(it));
+        self.planner.replan().ports.into_keys().collect()
+    }
+
+    /// Whether anything had to be written.
+    pub(super) fn sync(&mut self, changed: &BTreeSet<PortKey>) -> anyhow::Result<bool> {
+        let report = self.reconciler.sync(self.planner.plan(), changed)?;
+        ensure!(report.refused.is_empty(), "refused: {:?}", report.refused);
+        Ok(!report.is_empty())
+    }
+
+    /// Repeats a change and measures it from the event on.
+    pub(super) fn repeat(
+        &mut self,
+        change: Change,
+        services: u32,
+        limit: Limit,
+    ) -> anyhow::Result<Series> {
+        let mut series = Series::default();
+        for round in limit.rounds() {
+            let events = change.events(services, round);
+            let (wrote, cost) = measure_all(|| {
+                let changed = self.absorb(events);
+                self.sync(&changed)
+            });
+            ensure!(wrote?, "round {round} changed nothing");
+            series.push(cost);
+        }
+        Ok(series)
+    }
+}
+
+/// How often something is repeated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    /// At most.
+    pub(super) rounds: u32,
+    /// No more begin after this, but for the least that a median needs.
+    pub(super) time: Duration,
+}
+
+impl Limit {
+    const LEAST: u32 = 5;
+
+    pub(super) fn rounds(self) -> impl Iterator<Item = u32> {
+        let started = Instant::now();
+        let goes_on = move |round: &u32| *round < Self::LEAST || started.elapsed() < self.time;
+        (0..self.rounds).take_while(goes_on)
+    }
+}
+
+/// The costs of the rounds.
+#[derive(Debug, Default)]
+pub(super) struct Series {
+    wall: Samples,
+    cpu: Duration,
+    rounds: u32,
+}
+
+impl Series {
+    pub(super) fn push(&mut self, cost: Cost) {
+        self.wall.push(cost.wall);
+        self.cpu += cost.cpu;
+        self.rounds += 1;
+    }
+
+    pub(super) fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// p50 and p99 of the wall time, in ms.
+    pub(super) fn wall(&mut self) -> String {
+        let [p50, p99] = [50, 99].map(|it| millis(self.wall.percentile(it)));
+        format!("{p50} / {p99}")
+    }
+
+    /// CPU time of a round, in ms.
+    pub(super) fn cpu(&self) -> String {
+        millis(self.cpu / self.rounds.max(1))
+    }
+}
