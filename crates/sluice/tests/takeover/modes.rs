@@ -6,7 +6,7 @@ use crate::world::{World, more, unhurt};
 
 /// The rule that keeps other hosts from the loopback address stays, as the sysctl does that makes it
 /// necessary; a kubelet has the same rule in the same chain.
-fn without_guard(rules: &str) -> String {
+pub(crate) fn without_guard(rules: &str) -> String {
     let is_guard = |it: &&str| it.contains("-d 127.0.0.0/8") && it.contains("KUBE-FIREWALL");
     let lines = rules.lines().filter(|it| !is_guard(it));
     lines.collect::<Vec<_>>().join("\n")

@@ -2,6 +2,7 @@
 
 use sluice_lab::{require_netns, require_vm};
 
+use crate::modes::without_guard;
 use crate::world::World;
 
 /// A virtual server of another program, on an address that the node has otherwise.
@@ -21,8 +22,18 @@ fn ipvs() {
     world.stop();
     world.sluice(&["cleanup"], None);
     cleanup_waits_for_nobody(&mut world, &neighbours);
-    world.stop();
-    world.sluice(&["cleanup"], None);
+}
+
+/// Sluice's own ipvs mode: from the others and back, with connections all the while, each of which
+/// is answered.
+#[test]
+fn modes() {
+    require_vm!("vm_ipvs::modes");
+    require_netns!();
+    let mut world = World::new();
+    world.install_neighbours("nft");
+    world.run("ipset", &["create", "theirs", "hash:ip"], "");
+    let neighbours = world.saved("nft");
     modes_change(&mut world, &neighbours);
 }
 
@@ -86,8 +97,6 @@ fn only_neighbours(world: &World, neighbours: &str) {
     assert_eq!(world.saved("nft"), neighbours, "rules of others");
 }
 
-/// Sluice's own ipvs mode: from nftables and back, then from iptables and back, with connections all
-/// the while, each of which is answered.
 fn modes_change(world: &mut World, neighbours: &str) {
     for other in ["nftables", "iptables"] {
         world.start_in(other);
@@ -115,7 +124,9 @@ fn modes_change(world: &mut World, neighbours: &str) {
         world.stop();
         world.sluice(&["cleanup"], None);
     }
-    only_neighbours(world, neighbours);
+    assert_eq!(world.run("ipset", &["list", "-n"], ""), "theirs\n");
+    let rules = without_guard(&world.saved("nft"));
+    assert_eq!(rules, without_guard(neighbours), "rules of others");
 }
 
 fn looks_as_in_a_tutorial(world: &World) {
