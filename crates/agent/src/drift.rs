@@ -15,7 +15,7 @@ use sluice_netlink::nftables::{Change, ChangeKind, Connection, Generation, Monit
 use tracing::{info, warn};
 
 use crate::agent::{Input, chain};
-use crate::takeover::{BUILTIN_CHAINS, IPTABLES_TABLES, is_chain};
+use crate::takeover::{BUILTIN_CHAINS, IPTABLES_TABLES};
 
 /// Watches for foreign changes of tables, in the network namespace of the caller.
 #[derive(Debug)]
@@ -59,12 +59,18 @@ impl Drift {
     }
 }
 
+/// `NFPROTO_IPV4` and `NFPROTO_IPV6`.
+const FAMILIES: [u8; 2] = [2, 10];
+
 /// What nobody else should change.
 pub enum Watched {
     /// Every table of this name.
     Table(&'static str),
     /// Chains of ours in the tables of iptables-nft, and what leads to them.
     Chains {
+        /// Whether a chain, by its table and name, is ours or one of the kernel's from which a
+        /// rule of ours leads to those.
+        has: fn(&str, &str) -> bool,
         /// Whether a write of ours made the generation: programs write for us, so port ids tell
         /// nothing.
         is_ours: Box<dyn Fn(u32) -> bool + Send>,
@@ -76,15 +82,18 @@ impl Watched {
         let table = change.table.as_deref().unwrap_or_default();
         match self {
             Self::Table(ours) => table == *ours && !is_expiry(change),
-            Self::Chains { .. } => {
+            Self::Chains { has, .. } => {
                 let is_touched = match (change.kind, change.chain.as_deref()) {
-                    (ChangeKind::DelTable, _) => true,
-                    (_, Some(chain)) if is_chain(chain) => true,
-                    // One of them may have led to us.
-                    (ChangeKind::DelRule, Some(chain)) => BUILTIN_CHAINS.contains(&chain),
+                    (ChangeKind::DelTable, _) => IPTABLES_TABLES.contains(&table),
+                    // Of these only a rule that went may have been ours.
+                    (kind, Some(chain)) if BUILTIN_CHAINS.contains(&chain) => {
+                        kind == ChangeKind::DelRule && has(table, chain)
+                    }
+                    (_, Some(chain)) => has(table, chain),
                     _ => false,
                 };
-                is_touched && IPTABLES_TABLES.contains(&table)
+                // `bridge filter` is no table of iptables.
+                is_touched && FAMILIES.contains(&change.family)
             }
         }
     }
@@ -93,7 +102,7 @@ impl Watched {
         match self {
             // The kernel drops what our own port ids do.
             Self::Table(_) => false,
-            Self::Chains { is_ours } => is_ours(generation),
+            Self::Chains { is_ours, .. } => is_ours(generation),
         }
     }
 }
@@ -256,6 +265,9 @@ mod tests {
     fn of_the_tables_of_iptables_only_our_chains_and_the_way_to_them_count() {
         let (ours, others) = (99, 7);
         let mut foreign = Foreign::new(Watched::Chains {
+            has: |table, chain| {
+                chain.starts_with("KUBE-") || (table, chain) == ("nat", "PREROUTING")
+            },
             is_ours: Box::new(move |it| it == ours),
         });
         let mut hear = |kind, table: &str, chain: Option<&str>, id| {
@@ -286,7 +298,13 @@ mod tests {
             Some("CNI-HOSTPORT-DNAT"),
             1
         ));
-        assert!(!hear(ChangeKind::DelChain, "raw", services, others));
+        assert!(!hear(
+            ChangeKind::DelRule,
+            "filter",
+            Some("PREROUTING"),
+            others
+        ));
+        assert!(!hear(ChangeKind::DelTable, "raw", None, others));
     }
 
     #[test]

@@ -49,6 +49,24 @@ pub enum PrivilegeError {
     NoNewPrivs(#[source] Errno),
 }
 
+/// Lets programs that an ordinary user runs have these capabilities, as far as this process has
+/// them: what its file gave it is not theirs. Of the calling thread.
+///
+/// # Errors
+/// [`PrivilegeError::Capabilities`].
+pub fn lend(capabilities: &[Capability]) -> Result<(), PrivilegeError> {
+    let has = caps::read(None, CapSet::Permitted).map_err(refused("permitted"))?;
+    for capability in capabilities.iter().filter(|it| has.contains(it)) {
+        for (set, name) in [
+            (CapSet::Inheritable, "inheritable"),
+            (CapSet::Ambient, "ambient"),
+        ] {
+            caps::raise(None, set, *capability).map_err(refused(name))?;
+        }
+    }
+    Ok(())
+}
+
 /// Leaves this process, and every program that it runs, at most these capabilities for good. Call
 /// it while there is one thread, before the first other one starts; a process that has fewer
 /// keeps what it has, whoever its user is.

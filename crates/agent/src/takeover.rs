@@ -35,7 +35,7 @@ use sluice_netlink::nftables::{CommitError, Connection};
 use sluice_netlink::{RequestError, SocketError};
 use tracing::{info, warn};
 
-pub(crate) use names::{DEVICE as IPVS_DEVICE, is_chain};
+pub(crate) use names::DEVICE as IPVS_DEVICE;
 pub(crate) use nft::TABLES as IPTABLES_TABLES;
 pub(crate) use teardown::BUILTIN as BUILTIN_CHAINS;
 
@@ -75,7 +75,7 @@ impl Default for Ours {
 impl Ours {
     /// Whether a chain goes: it is kube-proxy's or of a mode of ours, and not of the present one.
     fn gives_up(&self, place: Chains, table: &str, chain: &str) -> bool {
-        is_chain(chain) && !(self.chains == Some(place) && (self.has)(table, chain))
+        names::is_chain(chain) && !(self.chains == Some(place) && (self.has)(table, chain))
     }
 }
 
@@ -159,25 +159,38 @@ impl Removal {
     }
 }
 
+/// Removes what our own iptables and ipvs modes left, at once; a kube-proxy in nftables mode is
+/// none of our business then.
+#[must_use]
+pub fn remove_own() -> Removal {
+    let mut removal = Removal::default();
+    remove_chains_and_servers(Ours::default(), &mut removal);
+    removal
+}
+
 /// Removes everything that kube-proxy left, in all of its modes and both families, at once, but
 /// for what is ours. Connections through IPVS end; all others go on. Needs nothing but the kernel.
 #[must_use]
 pub fn remove_kube_proxy(ours: Ours) -> Removal {
     let mut removal = Removal::default();
     nft::remove_tables(&mut removal);
+    remove_chains_and_servers(ours, &mut removal);
+    removal
+}
+
+fn remove_chains_and_servers(ours: Ours, removal: &mut Removal) {
     // Packets to addresses of kube-ipvs0 are this machine's own, and a chain keeps them away from
     // what listens here: so the chains go last, and the sets that they mention after them.
     let flows = match ours.ipvs {
         true => Vec::new(),
-        false => ipvs::remove_servers(&mut removal),
+        false => ipvs::remove_servers(removal),
     };
-    nft::remove_chains(ours, &mut removal);
-    legacy::remove_chains(ours, &mut removal);
+    nft::remove_chains(ours, removal);
+    legacy::remove_chains(ours, removal);
     if !ours.ipvs {
-        ipvs::remove_sets(&mut removal);
-        ipvs::forget(&flows, &mut removal);
+        ipvs::remove_sets(removal);
+        ipvs::forget(&flows, removal);
     }
-    removal
 }
 
 /// Whether our own iptables or ipvs mode has left its chains, which have kube-proxy's names but for

@@ -60,7 +60,8 @@ fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
 fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let is_ours = |to: &ChainName| {
         let kind = kind(place.table, to.as_str());
-        matches!(kind, Some(Kind::Whole | Kind::Common))
+        // Others ask for the mark from here; we never do.
+        matches!(kind, Some(Kind::Whole | Kind::Common)) && to.as_str() != name::MARK_MASQ
     };
     let own = rules.iter().filter(|it| it.jump().is_some_and(is_ours));
     let own: Vec<Rule> = own.cloned().collect();

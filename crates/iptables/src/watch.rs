@@ -37,6 +37,8 @@ pub(crate) enum Watch {
         /// How long the last look took.
         cost: Duration,
         generation: Arc<AtomicU32>,
+        /// Somebody else wrote before we did.
+        crossed: bool,
     },
 }
 
@@ -114,6 +116,7 @@ impl Watch {
                 sizes: Vec::new(),
                 began: Instant::now(),
                 cost: Duration::ZERO,
+                crossed: false,
                 generation: Arc::default(),
             },
         })
@@ -160,18 +163,23 @@ impl Watch {
 
     /// This is about to be written.
     pub(crate) fn expect(&mut self, script: &Finished) -> Result<(), BackendError> {
-        if let Self::Nft {
-            connection,
-            generation,
-            own,
-            ..
-        } = self
-        {
-            let before = current(connection)?;
-            let commits = script.text().lines().filter(|it| *it == "COMMIT").count();
-            let after = own.begin(before, u32::try_from(commits).unwrap_or(u32::MAX));
-            let is_known = generation.load(Ordering::Acquire) == before;
-            generation.store(if is_known { after } else { 0 }, Ordering::Release);
+        match self {
+            Self::Nft {
+                connection,
+                generation,
+                own,
+                ..
+            } => {
+                let before = current(connection)?;
+                let commits = script.text().lines().filter(|it| *it == "COMMIT").count();
+                let after = own.begin(before, u32::try_from(commits).unwrap_or(u32::MAX));
+                let is_known = generation.load(Ordering::Acquire) == before;
+                generation.store(if is_known { after } else { 0 }, Ordering::Release);
+            }
+            // What we write hides what they did.
+            Self::Legacy { sizes, crossed, .. } => {
+                *crossed |= !sizes.is_empty() && *sizes != all_sizes();
+            }
         }
         Ok(())
     }
@@ -214,8 +222,13 @@ impl Watch {
 
     /// Legacy tables cannot tell of changes, so they are asked.
     pub(crate) fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
-        let (sizes, cost) = match self {
-            Self::Legacy { sizes, cost, .. } => (sizes, cost),
+        let (sizes, cost, crossed) = match self {
+            Self::Legacy {
+                sizes,
+                cost,
+                crossed,
+                ..
+            } => (sizes, cost, crossed),
             Self::Nft { crossed, .. } => {
                 return match std::mem::take(crossed) {
                     true => Err(disturbed("somebody else changed rules while we did")),
@@ -225,7 +238,7 @@ impl Watch {
         };
         let now = all_sizes();
         // Before the first look there is nothing to compare with.
-        if !sizes.is_empty() && *sizes != now {
+        if std::mem::take(crossed) || !sizes.is_empty() && *sizes != now {
             *sizes = Vec::new();
             return Err(disturbed("somebody else changed legacy tables"));
         }

@@ -12,7 +12,7 @@ use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_core::plan::{NodePlan, Plan, PortKey, PortPlan};
 use sluice_core::settings::DEFAULT_MASQUERADE_MARK;
-use sluice_netlink::ipvs::Timeouts;
+use sluice_netlink::ipvs::{SCHEDULERS, Timeouts};
 use sluice_xtables::programs::Programs;
 
 use crate::counters::RealServerCounters;
@@ -70,6 +70,8 @@ pub struct Ipvs {
     marks: Mutex<Marks>,
     /// Schedulers that the kernel is known to have.
     schedulers: BTreeSet<Arc<str>>,
+    /// All of them in words; empty until somebody asked for one that is not there.
+    offered: String,
     pace: Pace,
     rules: RuleCounts,
 }
@@ -94,6 +96,7 @@ impl Ipvs {
             marks: Mutex::default(),
             held: Held::default(),
             schedulers: BTreeSet::new(),
+            offered: String::new(),
             pace: Pace::default(),
             rules: RuleCounts::default(),
             scheduler,
@@ -143,19 +146,20 @@ impl Ipvs {
         if self.schedulers.contains(name) {
             return Ok(None);
         }
-        if self
-            .kernel
-            .ipvs
-            .has_scheduler(name)
-            .map_err(kernel::asked)?
-        {
+        // Whoever may write a Service must not make the kernel load a module of any name.
+        let is_one = SCHEDULERS.contains(&&**name);
+        let ipvs = &mut self.kernel.ipvs;
+        if is_one && ipvs.has_scheduler(name).map_err(kernel::asked)? {
             self.schedulers.insert(name.clone());
             return Ok(None);
         }
-        let known = self.kernel.ipvs.schedulers().map_err(kernel::asked)?;
-        let known = known.join(", ");
+        if self.offered.is_empty() {
+            let known = ipvs.schedulers().map_err(kernel::asked)?;
+            self.offered = known.join(", ");
+        }
+        let offered = &self.offered;
         Ok(Some(format!(
-            "the kernel has no scheduler {name:?} (module ip_vs_{name}); it has {known}"
+            "the kernel has no scheduler {name:?} (module ip_vs_{name}); it has {offered}"
         )))
     }
 

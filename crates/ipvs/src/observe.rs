@@ -42,7 +42,17 @@ pub(crate) fn everything(
         rules(kernel, held, *family, &mut objects)?;
     }
     servers(kernel, held, scope, &mut objects)?;
-    for (key, object) in &held.hidden {
+    // What waits behind a virtual IP does so only as long as that is there.
+    let Held {
+        hidden, addresses, ..
+    } = held;
+    hidden.retain(|key, _| match key {
+        Key::Server(server) | Key::Real(server, _) => {
+            server.triple().is_some_and(|it| addresses.contains(&it))
+        }
+        _ => false,
+    });
+    for (key, object) in &*hidden {
         objects.insert(key.clone(), object.clone());
     }
     Ok(objects)

@@ -7,6 +7,7 @@ use sluice_core::model::{IpFamily, Protocol};
 use sluice_core::plan::{Frontend, PortPlan};
 
 use crate::object::{Key, Object};
+use crate::render;
 use crate::set::{Entry, SetName};
 
 /// What rendering remembers of a service port.
@@ -18,6 +19,9 @@ pub struct Placement {
 
 /// The mark that the kernel's set has for a frontend of this port.
 pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
+    if !render::splits_clients(port) {
+        return Placement::default();
+    }
     let family = port.key.family;
     let first = Entry::AddressPort(unspecified(family), Protocol::Tcp, 0);
     let first = Key::Member(family, SetName::NearClients, first);

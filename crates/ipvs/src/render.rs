@@ -240,7 +240,9 @@ impl Port<'_> {
         };
         Balancing {
             hashing: Hashing {
-                fallback: false,
+                // Without it, clients whose bucket is a real server that drains are refused
+                // (`ip_vs_sh_get`, ip_vs_sh.c).
+                fallback: matches!(&*scheduler, "sh" | "mh"),
                 // kube-proxy's choice: without it `mh` has no chance against clients behind NAT.
                 port: &*scheduler == "mh",
             },

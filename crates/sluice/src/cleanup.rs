@@ -20,9 +20,10 @@ pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     for table in ours.iter().flatten() {
         print(&format!("removed table {table}\n"))?;
     }
-    // The iptables and ipvs modes have kube-proxy's names.
-    let theirs = match kube_proxy || takeover::left_chains() {
+    let theirs = match kube_proxy {
         true => takeover::remove_kube_proxy(Ours::default()),
+        // The iptables and ipvs modes have kube-proxy's names.
+        false if takeover::left_chains() => takeover::remove_own(),
         false => Removal::default(),
     };
     for what in &theirs.removed {

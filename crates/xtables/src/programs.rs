@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use sluice_core::model::IpFamily;
 
 use crate::parse::{self, Ruleset};
+use crate::rule::Table;
 use crate::script::Finished;
 
 pub use error::{FindError, RestoreError, RunError, SaveError};
@@ -135,6 +136,11 @@ impl Programs {
     /// As [`Programs::save`].
     pub fn save_text(&self, family: IpFamily) -> Result<String, SaveError> {
         self.list(family, &["-c"])
+    }
+
+    /// The text of one table, without counters.
+    fn save_table(&self, family: IpFamily, table: Table) -> Result<String, SaveError> {
+        self.list(family, &["-t", table.as_str()])
     }
 
     fn list(&self, family: IpFamily, arguments: &[&str]) -> Result<String, SaveError> {

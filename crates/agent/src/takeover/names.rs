@@ -87,7 +87,7 @@ pub(super) enum Members {
 }
 
 /// Whether a chain of iptables is kube-proxy's, or of our own iptables and ipvs modes.
-pub(crate) fn is_chain(name: &str) -> bool {
+pub(super) fn is_chain(name: &str) -> bool {
     let is_hash =
         |it: &str| it.len() == HASH && it.bytes().all(|it| matches!(it, b'A'..=b'Z' | b'2'..=b'7'));
     let is_hashed = |prefix: &&str| name.strip_prefix(prefix).is_some_and(is_hash);

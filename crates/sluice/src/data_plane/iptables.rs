@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
-use sluice_agent::Input;
 use sluice_agent::drift::{Drift, Watched};
 use sluice_agent::metrics::Metrics;
 use sluice_agent::takeover::{Chains, Ours};
+use sluice_agent::{Input, privileges};
 use sluice_core::model::IpFamily;
 use sluice_core::plan::NodePlan;
 use sluice_core::settings::Settings;
@@ -51,7 +52,7 @@ impl DataPlane for IptablesPlane {
     fn ours(&self) -> Ours {
         Ours {
             chains: Some(chains(self.backend.programs())),
-            has: |table, chain| table_of(table).is_some_and(|it| concerns(it, chain)),
+            has,
             ipvs: false,
         }
     }
@@ -62,10 +63,11 @@ impl DataPlane for IptablesPlane {
     fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send> {
         let variant = self.backend.programs().variant();
         let own = self.backend.own_writes();
+        let generation = self.backend.generation();
         let localhost = self.localhost_node_ports;
         Box::new(move || {
             if variant == Variant::Nft {
-                watch_for_drift(own, inputs);
+                watch_for_drift(own, &generation, inputs);
             }
             if localhost {
                 route_loopback();
@@ -80,11 +82,20 @@ impl DataPlane for IptablesPlane {
 }
 
 /// The programs of the host, and a line about which they are.
-pub(super) fn programs() -> anyhow::Result<Programs> {
+fn programs() -> anyhow::Result<Programs> {
+    lend_privileges();
     let programs = Programs::detect().context("find out which iptables this host uses")?;
     let (variant, version) = (programs.variant(), programs.version());
     info!(%variant, %version, "iptables");
     Ok(programs)
+}
+
+/// What iptables' programs take, before they are run for the first time.
+pub(super) fn lend_privileges() {
+    if let Err(error) = privileges::lend(privileges::IPTABLES) {
+        let error = format!("{:#}", anyhow::Error::new(error));
+        warn!(error, "the programs of iptables get no privileges");
+    }
 }
 
 /// Where these programs keep chains.
@@ -93,6 +104,11 @@ pub(super) fn chains(programs: &Programs) -> Chains {
         Variant::Nft => Chains::Nft,
         Variant::Legacy => Chains::Legacy,
     }
+}
+
+/// Whether a chain, by its table and name, is ours or leads to ours.
+fn has(table: &str, chain: &str) -> bool {
+    table_of(table).is_some_and(|it| concerns(it, chain))
 }
 
 /// The table of this name, of those in which we have chains.
@@ -133,13 +149,17 @@ fn route_loopback() {
     }
 }
 
-/// Begins to hear of foreign changes.
-pub(super) fn watch_for_drift(own: OwnWrites, inputs: Sender<Input>) {
+/// Begins to hear of foreign changes, those since the first look included.
+fn watch_for_drift(own: OwnWrites, generation: &AtomicU32, inputs: Sender<Input>) {
     let watched = Watched::Chains {
+        has,
         is_ours: Box::new(move |generation| own.made(generation)),
     };
     let listening = Drift::listen(&[]).map_err(anyhow::Error::new);
-    let listening = listening.and_then(|it| it.report(watched, inputs).context("start a thread"));
+    let listening = listening.and_then(|drift| {
+        drift.check(generation.load(Ordering::Acquire), &inputs);
+        drift.report(watched, inputs).context("start a thread")
+    });
     if let Err(error) = listening {
         let error = format!("{error:#}");
         warn!(

@@ -13,7 +13,7 @@ use sluice_core::model::IpFamily;
 use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, prepare};
 
 use super::DataPlane;
-use super::iptables::{chains, table_of};
+use super::iptables::{chains, lend_privileges, table_of};
 use super::nftables::remove_tables;
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
@@ -33,6 +33,7 @@ impl DataPlane for IpvsPlane {
             masquerade_mark: config.node.settings.masquerade_mark,
             families: IpFamily::ALL.to_vec(),
         };
+        lend_privileges();
         let backend = Ipvs::open(options).context("open the ipvs data plane")?;
         prepare_machine(settings)?;
         Ok(Self(backend))

@@ -3,6 +3,10 @@
 use sluice_core::model::IpFamily;
 
 use super::{FindError, Programs, SaveError, Variant};
+use crate::rule::Table;
+
+/// A chain of kube-proxy's, and ours: who was here before stays, unless kubelet says otherwise.
+const CANARY: &str = ":KUBE-PROXY-CANARY ";
 
 /// Chains by which kubelet says which variant it uses: the hint since 1.24, before it the canary.
 const HINTS: [&str; 2] = [":KUBE-IPTABLES-HINT ", ":KUBE-KUBELET-CANARY "];
@@ -13,6 +17,12 @@ pub(super) fn detect() -> Result<Programs, FindError> {
         Programs::find(Variant::Legacy),
     ) {
         (Ok(nft), Ok(legacy)) => {
+            // All rules of a large node take iptables-nft-save a minute to list; one table, none.
+            if has_in_mangle(&nft, &HINTS)
+                || has_in_mangle(&nft, &[CANARY]) && !Seen::by(&legacy).is_ok_and(|it| it.is_hinted)
+            {
+                return Ok(nft);
+            }
             let (in_nft, in_legacy) = (Seen::by(&nft), Seen::by(&legacy));
             Ok(match choose(in_nft, in_legacy)? {
                 Variant::Nft => nft,
@@ -25,6 +35,17 @@ pub(super) fn detect() -> Result<Programs, FindError> {
             legacy: Box::new(legacy),
         }),
     }
+}
+
+/// Whether either family has one of these chains.
+fn has_in_mangle(programs: &Programs, chains: &[&str]) -> bool {
+    IpFamily::ALL.into_iter().any(|family| {
+        let text = programs
+            .save_table(family, Table::Mangle)
+            .unwrap_or_default();
+        let mut lines = text.lines();
+        lines.any(|line| chains.iter().any(|it| line.starts_with(it)))
+    })
 }
 
 /// What a variant's tables show.

@@ -1,5 +1,7 @@
 //! What programs say when they refuse, across variants and versions.
 
+use crate::rule::Table;
+
 /// A line that was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Refused {
@@ -52,12 +54,13 @@ pub(super) fn is_locked(said: &str) -> bool {
 ///
 /// Comments like ``# Table `nat' contains incompatible base-chains, use 'nft' tool to list them.``
 /// and ``# Table `nat' is incompatible, use 'nft' tool.`` Chains that iptables does not know beside
-/// its own do no harm, so only the latter counts.
+/// its own do no harm, so only the latter counts, and only of tables that we have rules in.
 pub(super) fn incompatible(text: &str) -> Option<String> {
     let comments = text.lines().filter(|it| it.starts_with('#'));
     let mut tables = comments.filter_map(|it| {
         let (table, what) = it.strip_prefix("# Table `")?.split_once('\'')?;
-        what.starts_with(" is incompatible").then_some(table)
+        let is_ours = Table::ALL.iter().any(|it| it.as_str() == table);
+        (is_ours && what.starts_with(" is incompatible")).then_some(table)
     });
     tables.next().map(str::to_owned)
 }
