@@ -9,7 +9,8 @@
 //! 5. what goes, the other way: marks, addresses, real servers, virtual servers, members, chains,
 //!    ipsets, interface
 //!
-//! What the kernel refuses does not keep the rest from being written. A full sync follows any
+//! What the kernel refuses of Services does not keep the rest from being written; without the
+//! interface, a set or the rules nothing is. A full sync follows any
 //! refusal, so it is tried again, and nobody has to know what exactly is missing.
 
 use std::collections::{BTreeMap, BTreeSet};

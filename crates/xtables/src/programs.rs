@@ -119,7 +119,7 @@ impl Programs {
         self.version
     }
 
-    /// The rules of every table that exists, of which those that are no [`Table`](crate::rule::Table)
+    /// The rules of every table that exists, of which those that are no [`Table`]
     /// are left out. Takes no lock.
     ///
     /// # Errors
