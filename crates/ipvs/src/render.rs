@@ -242,7 +242,7 @@ impl Port<'_> {
             hashing: Hashing {
                 // Without it, clients whose bucket is a real server that drains are refused
                 // (`ip_vs_sh_get`, ip_vs_sh.c).
-                fallback: matches!(&*scheduler, "sh" | "mh"),
+                fallback: &*scheduler == "sh",
                 // kube-proxy's choice: without it `mh` has no chance against clients behind NAT.
                 port: &*scheduler == "mh",
             },
