@@ -279,7 +279,8 @@ macro_rules! for_each_scenario {
                 source_ranges_changed policies_changed local_endpoint_comes_and_goes
                 service_cidr_added node_address_changed connections_survive
                 everything_replaced_at_once
-                shared_endpoint slice_moves_to_another_service restart restart_with_affinity
+                shared_endpoint slice_moves_to_another_service restart restart_then_deleted
+                restart_with_affinity
             }
         }
     };

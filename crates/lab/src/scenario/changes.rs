@@ -377,6 +377,13 @@ pub(super) fn restart() -> Scenario {
             "node-a:30080/tcp",
             masqueraded("web-2 web-3 web-4"),
         )
+}
+
+pub(super) fn restart_then_deleted() -> Scenario {
+    let all = |it: ServiceYaml| it.load_balancer("VIP").node_port(30080);
+    Scenario::about("A proxy that starts anew takes away what it wrote before and nobody wants.")
+        .apply([all(web()).endpoints(ALL), service("api").tcp(80)])
+        .check("cli-a", "web:80/tcp", answers(ALL))
         .restart()
         .apply([service("api").tcp(80).endpoints("web-1")])
         .check("cli-a", "api:80/tcp", answers("web-1"))
