@@ -29,3 +29,4 @@ pub mod stale;
 pub mod state;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod trace;

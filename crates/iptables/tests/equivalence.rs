@@ -9,20 +9,17 @@ use sluice_core::lookup::{Fate, HostAddresses, Packet};
 use sluice_core::model::{Event, IpFamily, LocalAddresses};
 use sluice_core::plan::{Plan, Planner};
 use sluice_core::settings::Settings;
-use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host};
+use sluice_core::testing::{self, arbitrary_events, arbitrary_packet, arbitrary_settings, host};
 use sluice_iptables::{Conntrack, Iptables, Key, Object, render_plan, text};
 use sluice_xtables::parse::{Ruleset, play};
 use sluice_xtables::trace::{NO_SETS, Outcome, World, flaws, outcomes};
 
 fn planner(settings: Settings, events: Vec<Event>) -> Planner {
-    let mut planner = Planner::new(settings);
-    planner.absorb(Event::LocalAddresses(LocalAddresses {
+    let addresses = Event::LocalAddresses(LocalAddresses {
         all: host(),
         default_route: Vec::new(),
-    }));
-    events.into_iter().for_each(|it| planner.absorb(it));
-    planner.replan();
-    planner
+    });
+    testing::planner(settings, [addresses].into_iter().chain(events))
 }
 
 /// What the kernel would hold, of IPv4 and IPv6.
@@ -38,21 +35,10 @@ fn rulesets(plan: &Plan) -> BTreeMap<IpFamily, Ruleset> {
 }
 
 fn expected(plan: &Plan, packet: &Packet, host: &HostAddresses) -> BTreeSet<Outcome> {
-    let fate = plan.lookup(packet, host);
-    match &fate {
-        Fate::Balance { pool, .. } => {
-            let endpoints = pool.endpoints().iter();
-            let outcome = |it: &sluice_core::plan::PoolEndpoint| Outcome::Translated {
-                to: it.addr,
-                masqueraded: fate.masquerades(packet, it.addr.ip(), host),
-            };
-            endpoints.map(outcome).collect()
-        }
-        Fate::Drop(_) => [Outcome::Dropped].into(),
-        Fate::Reject(_) => [Outcome::Rejected].into(),
+    match plan.lookup(packet, host) {
         // The guard against packets to loopback, which the kernel calls martians.
         Fate::NotService if is_martian(packet) => [Outcome::Dropped].into(),
-        Fate::NotService => [Outcome::Untouched].into(),
+        _ => plan.outcomes(packet, host),
     }
 }
 

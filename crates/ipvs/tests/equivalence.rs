@@ -3,15 +3,15 @@
 //! clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use proptest::prelude::*;
 use sluice_core::backend::Backend;
 use sluice_core::lookup::{Fate, HostAddresses, Packet};
 use sluice_core::model::{Event, IpFamily, LocalAddresses};
-use sluice_core::plan::{Plan, Planner, PoolEndpoint};
+use sluice_core::plan::{Plan, Planner, Pool};
 use sluice_core::settings::Settings;
-use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host};
+use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
 use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::Side;
@@ -20,20 +20,21 @@ use sluice_xtables::trace::{Chance, Flow, Outcome, Tracer, World, every};
 type Objects = BTreeMap<Key, Object>;
 
 /// A kernel with these objects.
-struct Model<'a> {
-    objects: &'a Objects,
+struct Model {
+    objects: Objects,
     rules: [Ruleset; 2],
     /// The node's addresses with those of kube-ipvs0.
     local: HostAddresses,
     sets: BTreeMap<String, (IpFamily, SetName)>,
 }
 
-impl<'a> Model<'a> {
-    fn new(objects: &'a Objects, host: &HostAddresses) -> Self {
-        let mut local = host.clone();
+impl Model {
+    fn new(plan: &Plan) -> Self {
+        let objects = render_plan(plan, "rr");
+        let mut local = host();
         let mut rules = [Ruleset::new(), Ruleset::new()];
         let mut sets = BTreeMap::new();
-        for (key, object) in objects {
+        for (key, object) in &objects {
             match (key, object) {
                 (Key::Address(ip), _) => {
                     local.insert(*ip);
@@ -48,7 +49,7 @@ impl<'a> Model<'a> {
             }
         }
         // The text has the order in which packets meet the jumps.
-        let text = sluice_ipvs::text::data_plane(objects);
+        let text = sluice_ipvs::text::data_plane(&objects);
         for (family, heading) in [
             (IpFamily::V4, "# iptables-"),
             (IpFamily::V6, "# ip6tables-"),
@@ -63,6 +64,11 @@ impl<'a> Model<'a> {
             local,
             sets,
         }
+    }
+
+    /// Whether the address is one of kube-ipvs0's.
+    fn is_virtual(&self, ip: IpAddr) -> bool {
+        self.objects.contains_key(&Key::Address(ip))
     }
 
     fn outcomes(&self, packet: &Packet) -> BTreeSet<Outcome> {
@@ -202,54 +208,49 @@ fn index(family: IpFamily) -> usize {
     }
 }
 
-fn expected(plan: &Plan, packet: &Packet, model: &Model<'_>) -> BTreeSet<Outcome> {
-    let fate = plan.lookup(packet, &host());
-    let is_virtual = model
-        .objects
-        .contains_key(&Key::Address(packet.destination));
-    match &fate {
+fn expected(plan: &Plan, packet: &Packet, model: &Model) -> BTreeSet<Outcome> {
+    let mut outcomes = plan.outcomes(packet, &host());
+    match plan.lookup(packet, &host()) {
         Fate::Balance { pool, .. } => {
-            let usable = pool.endpoints().iter().filter(|it| it.weight > 0);
-            let outcome = |it: &PoolEndpoint| Outcome::Translated {
-                to: it.addr,
-                masqueraded: fate.masquerades(packet, it.addr.ip(), &host()),
-            };
-            let all: BTreeSet<_> = usable.map(outcome).collect();
-            if all.is_empty() {
+            let usable: BTreeSet<_> = usable(pool).collect();
+            outcomes
+                .retain(|it| matches!(it, Outcome::Translated { to, .. } if usable.contains(to)));
+            if outcomes.is_empty() {
                 return [Outcome::Rejected].into();
             }
-            all
         }
-        Fate::Drop(_) => [Outcome::Dropped].into(),
-        Fate::Reject(_) => [Outcome::Rejected].into(),
         // The node has the address now, and must not answer with its own sockets.
-        Fate::NotService if is_virtual => [Outcome::Rejected].into(),
-        Fate::NotService => [Outcome::Untouched].into(),
+        Fate::NotService if model.is_virtual(packet.destination) => {
+            return [Outcome::Rejected].into();
+        }
+        _ => {}
     }
+    outcomes
+}
+
+fn usable(pool: &Pool) -> impl Iterator<Item = SocketAddr> {
+    let endpoints = pool.endpoints().iter();
+    endpoints.filter(|it| it.weight > 0).map(|it| it.addr)
 }
 
 fn planned(mut settings: Settings, events: Vec<Event>) -> Planner {
     settings.localhost_node_ports = false;
-    let mut planner = Planner::new(settings);
-    events.into_iter().for_each(|it| planner.absorb(it));
-    planner.absorb(Event::LocalAddresses(LocalAddresses {
+    let addresses = Event::LocalAddresses(LocalAddresses {
         all: host(),
         default_route: Vec::new(),
-    }));
-    planner.replan();
-    planner
+    });
+    planner(settings, events.into_iter().chain([addresses]))
 }
 
 /// Whether a node with these addresses can meet the packet: it sends from its own addresses and
 /// nobody else does (`fib_validate_source`), and what is for other machines does not come here as
 /// for this one.
-fn is_possible(plan: &Plan, packet: &Packet, model: &Model<'_>) -> bool {
-    let is_virtual = |ip: IpAddr| model.objects.contains_key(&Key::Address(ip));
+fn is_possible(plan: &Plan, packet: &Packet, model: &Model) -> bool {
     let is_here = model.local.contains(&packet.destination);
     let is_balanced = matches!(plan.lookup(packet, &host()), Fate::Balance { .. });
     let arrives = packet.interface.is_some();
     let is_honest = arrives != model.local.contains(&packet.source);
-    is_honest && !is_virtual(packet.source) && (is_here || !is_balanced)
+    is_honest && !model.is_virtual(packet.source) && (is_here || !is_balanced)
 }
 
 proptest! {
@@ -263,8 +264,7 @@ proptest! {
     ) {
         let planner = planned(settings, events);
         let plan = planner.plan();
-        let objects = render_plan(plan, "rr");
-        let model = Model::new(&objects, &host());
+        let model = Model::new(plan);
         for packet in packets.iter().filter(|it| is_possible(plan, it, &model)) {
             let fate = plan.lookup(packet, &host());
             let wanted = expected(plan, packet, &model);
@@ -282,13 +282,12 @@ proptest! {
     ) {
         let planner = planned(settings, events);
         let plan = planner.plan();
-        let objects = render_plan(plan, "rr");
-        let model = Model::new(&objects, &host());
+        let model = Model::new(plan);
         for packet in packets {
             let family = IpFamily::of(&packet.destination);
             let own = plan.node.family(family).addresses.first();
             let Some(own) = own.copied() else { continue };
-            if !objects.contains_key(&Key::Address(packet.destination)) {
+            if !model.is_virtual(packet.destination) {
                 continue;
             }
             let as_itself = Packet { source: own, interface: None, ..packet.clone() };
@@ -297,11 +296,8 @@ proptest! {
             if ranges.is_some_and(|(_, it)| it.allowed_sources.is_some()) {
                 continue;
             }
-            let usable = pool.endpoints().iter().filter(|it| it.weight > 0);
-            let wanted: BTreeSet<_> = usable.map(|it| Outcome::Translated {
-                to: it.addr,
-                masqueraded: true,
-            }).collect();
+            let outcomes = usable(pool).map(|to| Outcome::Translated { to, masqueraded: true });
+            let wanted: BTreeSet<_> = outcomes.collect();
             let as_virtual = Packet { source: packet.destination, ..as_itself };
             prop_assume!(!wanted.is_empty());
             prop_assert_eq!(model.outcomes(&as_virtual), wanted, "{:?}", as_virtual);

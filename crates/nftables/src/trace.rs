@@ -8,29 +8,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use sluice_core::lookup::{HostAddresses, Packet};
 use sluice_core::model::IpFamily;
+use sluice_core::trace::{Chance, Outcome, every};
 
 use crate::name::ChainName;
 use crate::object::{Chain, HookPoint, Key, Object};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
 use crate::set::{ElementKey, ElementValue, KeyKind, SetName};
-
-/// Where a packet ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// Sent to this endpoint.
-    Translated {
-        /// The endpoint.
-        to: SocketAddr,
-        /// It sees an address of the node as its client.
-        masqueraded: bool,
-    },
-    /// Left as it is.
-    Untouched,
-    /// Vanished.
-    Dropped,
-    /// Refused.
-    Rejected,
-}
 
 /// Every outcome that chance allows for a packet that begins a connection, with no client
 /// remembered.
@@ -39,44 +22,7 @@ pub fn outcomes(
     packet: &Packet,
     host: &HostAddresses,
 ) -> BTreeSet<Outcome> {
-    let mut all = BTreeSet::new();
-    let mut chance = Chance::default();
-    loop {
-        chance.position = 0;
-        all.insert(Tracer::new(objects, packet, host, &mut chance).run());
-        if !chance.advance() {
-            return all;
-        }
-    }
-}
-
-/// Enumerates every combination of random choices.
-#[derive(Default)]
-struct Chance {
-    /// What was chosen, and out of how many.
-    choices: Vec<(u32, u32)>,
-    position: usize,
-}
-
-impl Chance {
-    fn choose(&mut self, out_of: u32) -> u32 {
-        if self.position == self.choices.len() {
-            self.choices.push((0, out_of));
-        }
-        self.position += 1;
-        self.choices[self.position - 1].0
-    }
-
-    /// Moves to the next combination; false when all have been seen.
-    fn advance(&mut self) -> bool {
-        while let Some((choice, out_of)) = self.choices.pop() {
-            if choice + 1 < out_of {
-                self.choices.push((choice + 1, out_of));
-                return true;
-            }
-        }
-        false
-    }
+    every(|chance| Tracer::new(objects, packet, host, chance).run())
 }
 
 enum Verdict {

@@ -5,28 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_core::backend::Backend;
-use sluice_core::lookup::{Fate, HostAddresses, Packet};
-use sluice_core::plan::{Plan, Planner};
-use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host};
-use sluice_nftables::trace::{Outcome, outcomes};
+use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
+use sluice_nftables::trace::outcomes;
 use sluice_nftables::{Counting, Key, Nftables, Object, render_plan};
-
-fn expected(plan: &Plan, packet: &Packet, host: &HostAddresses) -> BTreeSet<Outcome> {
-    let fate = plan.lookup(packet, host);
-    match &fate {
-        Fate::Balance { pool, .. } => {
-            let endpoints = pool.endpoints().iter();
-            let outcome = |it: &sluice_core::plan::PoolEndpoint| Outcome::Translated {
-                to: it.addr,
-                masqueraded: fate.masquerades(packet, it.addr.ip(), host),
-            };
-            endpoints.map(outcome).collect()
-        }
-        Fate::Drop(_) => [Outcome::Dropped].into(),
-        Fate::Reject(_) => [Outcome::Rejected].into(),
-        Fate::NotService => [Outcome::Untouched].into(),
-    }
-}
 
 /// Names in rules lead to objects that exist.
 fn references_hold(objects: &BTreeMap<Key, Object>) {
@@ -49,9 +30,7 @@ proptest! {
         events in arbitrary_events(),
         packets in prop::collection::vec(arbitrary_packet(), 1..40),
     ) {
-        let mut planner = Planner::new(settings);
-        events.into_iter().for_each(|it| planner.absorb(it));
-        planner.replan();
+        let planner = planner(settings, events);
         let plan = planner.plan();
         let objects = render_plan(plan, Counting::Nothing);
         references_hold(&objects);
@@ -59,7 +38,7 @@ proptest! {
         for packet in &packets {
             let seen = outcomes(&objects, packet, &host);
             let fate = plan.lookup(packet, &host);
-            prop_assert_eq!(seen, expected(plan, packet, &host), "{:?}\n{:?}", packet, fate);
+            prop_assert_eq!(seen, plan.outcomes(packet, &host), "{:?}\n{:?}", packet, fate);
         }
     }
 
@@ -69,9 +48,7 @@ proptest! {
         settings in arbitrary_settings(),
         events in arbitrary_events(),
     ) {
-        let mut planner = Planner::new(settings);
-        events.into_iter().for_each(|it| planner.absorb(it));
-        planner.replan();
+        let planner = planner(settings, events);
         let mut owners: BTreeMap<Key, Object> = BTreeMap::new();
         for port in planner.plan().ports.values() {
             let mut own = BTreeSet::new();

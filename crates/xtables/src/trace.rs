@@ -23,11 +23,10 @@ use sluice_core::model::Protocol;
 use crate::parse::Ruleset;
 use crate::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};
 
-mod chance;
 mod flaws;
 
-pub use chance::{Chance, every};
 pub use flaws::{Flaw, flaws};
+pub use sluice_core::trace::{Chance, Outcome, every};
 
 /// How deep chains may ask each other before the tracer gives up on the rule: more than
 /// `NFT_JUMP_STACK_SIZE` (`nf_tables.h`), so only rules that [`flaws`] finds get there.
@@ -35,24 +34,6 @@ const DEEPEST: usize = 32;
 
 /// Units of certainty in [`Match::Random`].
 const CERTAIN: u32 = 1 << 31;
-
-/// Where a packet ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// Sent to this endpoint.
-    Translated {
-        /// The endpoint.
-        to: SocketAddr,
-        /// It sees an address of the node as its client.
-        masqueraded: bool,
-    },
-    /// Left as it is.
-    Untouched,
-    /// Vanished.
-    Dropped,
-    /// Refused.
-    Rejected,
-}
 
 /// A packet on its way.
 #[derive(Clone, Debug, PartialEq, Eq)]

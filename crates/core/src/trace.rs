@@ -1,6 +1,51 @@
-//! Every way that chance may go.
+//! Where a packet may end, for those who follow it through rendered objects: the tracers of the
+//! data planes, held against the plan.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use crate::lookup::{Fate, HostAddresses, Packet};
+use crate::plan::Plan;
+
+/// Where a packet ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Sent to this endpoint.
+    Translated {
+        /// The endpoint.
+        to: SocketAddr,
+        /// It sees an address of the node as its client.
+        masqueraded: bool,
+    },
+    /// Left as it is.
+    Untouched,
+    /// Vanished.
+    Dropped,
+    /// Refused.
+    Rejected,
+}
+
+impl Plan {
+    /// Every outcome that the plan allows for a packet, with no client remembered and whatever the
+    /// weights of endpoints.
+    #[must_use]
+    pub fn outcomes(&self, packet: &Packet, host: &HostAddresses) -> BTreeSet<Outcome> {
+        let fate = self.lookup(packet, host);
+        match &fate {
+            Fate::Balance { pool, .. } => {
+                let endpoints = pool.endpoints().iter().map(|it| it.addr);
+                let outcomes = endpoints.map(|to| Outcome::Translated {
+                    to,
+                    masqueraded: fate.masquerades(packet, to.ip(), host),
+                });
+                outcomes.collect()
+            }
+            Fate::Drop(_) => [Outcome::Dropped].into(),
+            Fate::Reject(_) => [Outcome::Rejected].into(),
+            Fate::NotService => [Outcome::Untouched].into(),
+        }
+    }
+}
 
 /// Enumerates every combination of random choices.
 #[derive(Default)]
