@@ -39,6 +39,7 @@ mod cluster;
 mod drawing;
 mod error;
 mod flush;
+pub mod golden;
 mod hammer;
 mod machine;
 mod netns;

@@ -10,9 +10,8 @@ use sluice_core::backend::{Backend as _, Counter};
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::{Reconciler, Report};
-use sluice_core::settings::{LocalDetector, Settings};
 use sluice_core::testing::{endpoints, service};
-use sluice_lab::{Netns, require_netns};
+use sluice_lab::{Netns, golden, require_netns};
 use sluice_nftables::{Counting, Nftables, render_plan, text};
 
 fn root() -> PathBuf {
@@ -69,18 +68,11 @@ impl Node {
     }
 
     fn counting(counting: Counting) -> Self {
-        let loaded = sluice_source::load(root().join("examples")).unwrap();
-        assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-        let mut settings = Settings::for_node("node-a");
-        let cidrs = ["10.244.0.0/16", "fd00:10:244::/56"];
-        settings.local_detector =
-            LocalDetector::ClusterCidrs(cidrs.iter().map(|it| it.parse().unwrap()).collect());
         let mut node = Self {
-            planner: Planner::new(settings),
+            planner: Planner::new(golden::settings()),
             reconciler: Reconciler::new(Nftables::open().unwrap().counting(counting)),
         };
-        let events = loaded.objects.into_iter().map(Event::Set);
-        node.absorb(events.collect());
+        node.absorb(golden::events(&golden::folder()));
         node
     }
 

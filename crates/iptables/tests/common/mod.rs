@@ -9,9 +9,8 @@ use sluice_core::backend::BackendError;
 use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::{Reconciler, Report};
-use sluice_core::settings::{LocalDetector, NodePortAddresses, Settings};
 use sluice_iptables::{Conntrack, Iptables};
-use sluice_lab::Netns;
+use sluice_lab::{Netns, golden};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 /// The programs, with a lock that nobody else waits for.
@@ -119,22 +118,13 @@ impl Node {
 
     /// The same, with these programs.
     pub(crate) fn with_programs(programs: Programs) -> Self {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-        let loaded = sluice_source::load(root).unwrap();
-        assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
         let mut node = Self::empty(programs);
-        let events = loaded.objects.into_iter().map(Event::Set);
-        node.absorb(events.collect());
+        node.absorb(golden::events(&golden::folder()));
         node
     }
 
     fn empty(programs: Programs) -> Self {
-        let mut settings = Settings::for_node("node-a");
-        let cidrs = ["10.244.0.0/16", "fd00:10:244::/56"];
-        settings.local_detector =
-            LocalDetector::ClusterCidrs(cidrs.iter().map(|it| it.parse().unwrap()).collect());
-        settings.node_ports = NodePortAddresses::Within(Vec::new());
-        settings.localhost_node_ports = true;
+        let settings = golden::with_localhost_node_ports();
         let backend = Iptables::open(programs, Conntrack::Strict).unwrap();
         Self {
             planner: Planner::new(settings),
