@@ -216,7 +216,7 @@ pub fn render_ports<'a>(
     let layout = MarkLayout::beside(plan.node.masquerade_mark);
     let mut marks = Marks::default();
     plan.ports.iter().map(move |(key, port)| {
-        let mark = render::splits_clients(port).then(|| marks.claim(layout, key, None));
+        let mark = render::has_near_clients(port, false).then(|| marks.claim(layout, key, None));
         let objects = render::port(&plan.node, port, &Placement { mark }, &scheduler);
         (key, objects)
     })
@@ -279,7 +279,7 @@ impl Backend for Ipvs {
         let had = previous.and_then(|(_, placement)| placement.mark);
         let claim = || self.marks().claim(self.layout, &port.key, had);
         Placement {
-            mark: render::splits_clients(port).then(claim),
+            mark: render::has_near_clients(port, had.is_some()).then(claim),
         }
     }
 

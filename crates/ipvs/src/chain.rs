@@ -26,10 +26,13 @@ const IPVS_OUT_FILTER: &str = "KUBE-IPVS-OUT-FILTER";
 const CLUSTER_IP_GUARD: &str = "SLUICE-CLUSTER-IPS";
 /// Ours: marks packets of near clients.
 const NEAR_CLIENTS: &str = "SLUICE-NEAR-CLIENTS";
+/// Ours: drops what the node sends to a Local policy without an endpoint here.
+const NO_LOCAL_ENDPOINT: &str = "SLUICE-NO-LOCAL-ENDPOINT";
 
 /// Chains of ours, by table.
 pub(crate) const CHAINS: &[(Table, &str)] = &[
     (Table::Mangle, NEAR_CLIENTS),
+    (Table::Mangle, NO_LOCAL_ENDPOINT),
     (Table::Mangle, PROXY_FIREWALL),
     (Table::Mangle, SOURCE_RANGES),
     (Table::Filter, IPVS_FILTER),
@@ -65,6 +68,12 @@ pub(crate) const JUMPS: &[(Table, &str, &str, &str)] = &[
         "OUTPUT",
         PROXY_FIREWALL,
         "kube-proxy firewall rules",
+    ),
+    (
+        Table::Mangle,
+        "OUTPUT",
+        NO_LOCAL_ENDPOINT,
+        "Local policy without an endpoint here",
     ),
     (
         Table::Mangle,
@@ -158,6 +167,7 @@ impl Rules<'_> {
     fn of(&self, table: Table, chain: &str) -> Vec<Rule> {
         match (table, chain) {
             (Table::Mangle, NEAR_CLIENTS) => self.near_clients(),
+            (Table::Mangle, NO_LOCAL_ENDPOINT) => vec![self.no_local_endpoint()],
             (_, PROXY_FIREWALL) => vec![self.proxy_firewall()],
             (_, SOURCE_RANGES) => self.source_ranges(),
             (Table::Filter, IPVS_FILTER) => self.ipvs_filter(),
@@ -192,6 +202,12 @@ impl Rules<'_> {
         Rule::when([vec![NEW], set].concat(), jump(SOURCE_RANGES))
     }
 
+    /// New connections of everybody; those that were made before go on.
+    fn no_local_endpoint(&self) -> Rule {
+        let set = self.described(SetName::NoLocalEndpoint);
+        Rule::when([vec![NEW], set].concat(), Target::Drop)
+    }
+
     fn source_ranges(&self) -> Vec<Rule> {
         let allowed = [
             SetName::LoadBalancerSourceCidr,
@@ -210,7 +226,6 @@ impl Rules<'_> {
         far.extend(self.described(SetName::NoLocalEndpointFar));
         far.extend(self.is_pod(Sense::Not));
         far.push(Match::SourceIsLocal(Sense::Not));
-        let everybody = [vec![NEW], self.described(SetName::NoLocalEndpoint)].concat();
         let known = [
             SetName::LoadBalancer,
             SetName::ClusterIp,
@@ -218,10 +233,7 @@ impl Rules<'_> {
             SetName::ExternalIpLocal,
             SetName::HealthCheckNodePort,
         ];
-        let mut rules = vec![
-            Rule::when(everybody, Target::Drop),
-            Rule::when(far, Target::Drop),
-        ];
+        let mut rules = vec![self.no_local_endpoint(), Rule::when(far, Target::Drop)];
         rules.extend(known.map(|set| Rule::when([self.is_in(set)], Target::Return)));
         rules.push(Rule::when(
             [NEW, self.is_in(SetName::IpvsIps)],

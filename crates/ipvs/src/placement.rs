@@ -19,7 +19,7 @@ pub struct Placement {
 
 /// The mark that the kernel's set has for a frontend of this port.
 pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
-    if !render::splits_clients(port) {
+    if !render::has_near_clients(port, true) {
         return Placement::default();
     }
     let family = port.key.family;

@@ -35,16 +35,15 @@ pub(crate) fn port(
     port.objects
 }
 
-/// Whether near clients of this port get other endpoints than the rest of the world.
-pub(crate) fn splits_clients(port: &PortPlan) -> bool {
-    let mut frontends = port.frontends.iter();
-    let far_is_local = |it: &PlannedFrontend| {
-        it.route
-            == Route::ExternalLocal {
-                far: Verdict::Balance(Scope::Local),
-            }
-    };
-    frontends.any(far_is_local) && port.cluster.is_some() && port.cluster != port.local
+/// Whether near clients of this port have a virtual server of their own: under policy Local,
+/// wherever its endpoints are at the moment, since a virtual server that goes takes connections
+/// with it. Without any endpoint no policy is to be seen, and what they `had` stays.
+pub(crate) fn has_near_clients(port: &PortPlan, had: bool) -> bool {
+    port.frontends.iter().any(|it| match it.route {
+        Route::ExternalLocal { .. } => true,
+        Route::External(Verdict::Reject) => had,
+        Route::External(_) | Route::Internal(_) => false,
+    })
 }
 
 struct Port<'a> {
@@ -67,9 +66,9 @@ impl Port<'_> {
         if let Some(ip) = plan.guarded_cluster_ip {
             self.virtual_ip(ip);
         }
-        if let Some((mark, pool)) = self.mark.zip(plan.cluster.as_ref()) {
+        if let Some(mark) = self.mark {
             let server = Server::Mark(self.family, mark);
-            self.server(server, Some(pool));
+            self.server(server, plan.cluster.as_ref());
         }
         for endpoint in plan.reachable().iter().filter(|it| it.local) {
             let (ip, port) = (endpoint.addr.ip(), endpoint.addr.port());
@@ -87,32 +86,50 @@ impl Port<'_> {
         if let Frontend::Address { addr, .. } = planned.frontend {
             self.virtual_ip(addr);
         }
-        let cluster = self.plan.pool(Scope::Cluster);
         match planned.route {
-            Route::Internal(verdict) | Route::External(verdict) => match verdict {
-                Verdict::Balance(scope) => self.servers(planned, self.plan.pool(scope)),
-                Verdict::Reject => self.servers(planned, None),
-                Verdict::Drop => self.each(planned, |it, triple| {
-                    it.frontend_member(SetName::NoLocalEndpoint, triple, None);
-                }),
-            },
-            Route::ExternalLocal { far } => match far {
-                Verdict::Balance(scope) => {
-                    self.servers(planned, self.plan.pool(scope));
-                    if let Some(mark) = self.mark {
+            Route::Internal(verdict) => self.verdict(planned, verdict),
+            Route::External(verdict) => {
+                self.verdict(planned, verdict);
+                if verdict == Verdict::Reject {
+                    self.near_clients(planned);
+                }
+            }
+            Route::ExternalLocal { far } => {
+                match far {
+                    Verdict::Drop => {
+                        self.servers(planned, self.plan.pool(Scope::Cluster));
                         self.each(planned, |it, triple| {
-                            it.frontend_member(SetName::NearClients, triple, Some(mark));
+                            it.frontend_member(SetName::NoLocalEndpointFar, triple, None);
                         });
                     }
+                    far => self.verdict(planned, far),
                 }
-                Verdict::Drop => {
-                    self.servers(planned, cluster);
-                    self.each(planned, |it, triple| {
-                        it.frontend_member(SetName::NoLocalEndpointFar, triple, None);
-                    });
-                }
-                Verdict::Reject => self.servers(planned, None),
-            },
+                self.near_clients(planned);
+            }
+        }
+    }
+
+    /// What every client meets. The virtual server is there in any case: it has the connections
+    /// that were made before.
+    fn verdict(&mut self, planned: &PlannedFrontend, verdict: Verdict) {
+        match verdict {
+            Verdict::Balance(scope) => self.servers(planned, self.plan.pool(scope)),
+            Verdict::Reject => self.servers(planned, None),
+            Verdict::Drop => {
+                self.servers(planned, None);
+                self.each(planned, |it, triple| {
+                    it.frontend_member(SetName::NoLocalEndpoint, triple, None);
+                });
+            }
+        }
+    }
+
+    /// Where near clients have a virtual server of their own, its mark.
+    fn near_clients(&mut self, planned: &PlannedFrontend) {
+        if let Some(mark) = self.mark {
+            self.each(planned, |it, triple| {
+                it.frontend_member(SetName::NearClients, triple, Some(mark));
+            });
         }
     }
 

@@ -241,7 +241,7 @@ macro_rules! for_each_scenario {
                 stays_on_the_node dropped_when_all_are_elsewhere refused_when_there_are_none
                 dropped_while_the_local_one_starts refused_when_nobody_serves
                 external_traffic_goes_anywhere local_and_remote_fall_back_apart hairpin
-                undefined_port
+                undefined_port connections_survive
             }
             policy_external {
                 keeps_the_source keeps_the_source_through_a_bridge cluster_ip_goes_anywhere
@@ -250,7 +250,7 @@ macro_rules! for_each_scenario {
                 local_terminating_fallback terminating_beside_a_ready_local
                 only_terminating_elsewhere both_policies hairpin with_source_ranges
                 external_ip_of_a_cluster_ip_service
-                node_with_the_address
+                node_with_the_address connections_survive
             }
             affinity {
                 a_client_stays a_client_stays_with_one_of_twenty more_endpoints_move_nobody

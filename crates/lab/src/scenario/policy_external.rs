@@ -183,3 +183,31 @@ pub(super) fn node_with_the_address() -> Scenario {
     .check("node-a", "web.lb:80/tcp+udp", masqueraded("web-1 web-3"))
     .check("client", "web.lb:80/tcp+udp", answers("web-1"))
 }
+
+pub(super) fn connections_survive() -> Scenario {
+    Scenario::about(
+        "Whether or not this node has an endpoint is nothing that an open connection notices, near \
+         or far.",
+    )
+    .settings(pods_by_cidr)
+    .apply([local().endpoints("web-3")])
+    .hold("cli-a", "web.lb:80/tcp")
+    .hold("node-a", "node-a:30080/tcp")
+    .apply([local().endpoints("web-1 web-4")])
+    .hold("cli-a", "node-a:30080/tcp")
+    .hold("node-a", "web.ext:80/tcp")
+    .hold("client", "web.lb:80/tcp")
+    .apply([local().endpoints("web-1")])
+    .check("cli-a client", "web.lb:80/tcp", answers("web-1"))
+    .hold("cli-a", "web.ext:80/tcp")
+    .apply([local().endpoints("web-3 web-4")])
+    .check("client", "web.lb:80/tcp", Expect::Dropped)
+    .check("cli-a", "web.lb:80/tcp", answers("web-3 web-4"))
+    .restart()
+    .apply([local().endpoints("web-1:starting web-3:starting")])
+    .check("cli-a node-a client", "web.lb:80/tcp", Expect::Refused)
+    .restart()
+    .apply([local().endpoints("web-2 web-3")])
+    .check("client", "web.lb:80/tcp", answers("web-2"))
+    .check("cli-a", "node-a:30080/tcp+udp", answers("web-2 web-3"))
+}

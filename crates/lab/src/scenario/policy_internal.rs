@@ -86,3 +86,23 @@ pub(super) fn undefined_port() -> Scenario {
         .apply([local().endpoints("web-3")])
         .check("cli-a", "web:81/tcp", Expect::Refused)
 }
+
+pub(super) fn connections_survive() -> Scenario {
+    Scenario::about(
+        "When the endpoint here is no longer ready, new connections are dropped, and those that \
+         are open go on.",
+    )
+    .apply([local().endpoints("web-1 web-3")])
+    .hold("cli-a", "web:80/tcp")
+    .hold("node-a", "web:80/tcp")
+    .hold("client", "web:80/tcp")
+    .apply([local().endpoints("web-1:starting web-3")])
+    .check("cli-a node-a client", "web:80/tcp+udp", Expect::Dropped)
+    .restart()
+    .apply([local().endpoints("web-1:starting web-3:starting")])
+    .check("cli-a node-a", "web:80/tcp", Expect::Refused)
+    .apply([local().endpoints("web-1:starting web-3")])
+    .check("cli-a node-a", "web:80/tcp", Expect::Dropped)
+    .apply([local().endpoints("web-2 web-3")])
+    .check("cli-a node-a", "web:80/tcp", answers("web-2"))
+}
