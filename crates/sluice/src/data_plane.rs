@@ -8,13 +8,17 @@ mod ipvs;
 mod nftables;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 
+use anyhow::Context;
 use sluice_agent::Input;
+use sluice_agent::drift::{Drift, Watched};
 use sluice_agent::metrics::{self, Metrics};
 use sluice_agent::takeover::Ours;
 use sluice_config::Mode;
 use sluice_core::backend::Backend;
+use tracing::warn;
 
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
@@ -56,5 +60,26 @@ pub(crate) fn metrics_mode(mode: Mode) -> metrics::Mode {
         Mode::Nftables | Mode::Ebpf => metrics::Mode::Nftables,
         Mode::Iptables => metrics::Mode::Iptables,
         Mode::Ipvs => metrics::Mode::Ipvs,
+    }
+}
+
+/// Begins to hear of foreign changes, those since this generation included. `port_ids` are our own.
+fn watch_for_drift(
+    watched: Watched,
+    port_ids: &[u32],
+    generation: &AtomicU32,
+    inputs: Sender<Input>,
+) {
+    let listening = Drift::listen(port_ids).map_err(anyhow::Error::new);
+    let listening = listening.and_then(|drift| {
+        drift.check(generation.load(Ordering::Acquire), &inputs);
+        drift.report(watched, inputs).context("start a thread")
+    });
+    if let Err(error) = listening {
+        let error = format!("{error:#}");
+        warn!(
+            error,
+            "no watch for foreign changes: only the resync repairs them"
+        );
     }
 }

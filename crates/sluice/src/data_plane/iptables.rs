@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
-use sluice_agent::drift::{Drift, Watched};
+use sluice_agent::drift::Watched;
 use sluice_agent::metrics::Metrics;
 use sluice_agent::takeover::{Chains, Ours};
 use sluice_agent::{Input, privileges};
@@ -14,13 +13,13 @@ use sluice_core::model::IpFamily;
 use sluice_core::plan::NodePlan;
 use sluice_core::settings::Settings;
 use sluice_core::state::ClusterState;
-use sluice_iptables::{Conntrack, Iptables, OwnWrites, concerns};
+use sluice_iptables::{Conntrack, Iptables, concerns};
 use sluice_xtables::programs::{Programs, Variant};
 use sluice_xtables::rule::Table;
 use tracing::{info, warn};
 
-use super::DataPlane;
 use super::nftables::remove_tables;
+use super::{DataPlane, watch_for_drift};
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 
@@ -67,7 +66,11 @@ impl DataPlane for IptablesPlane {
         let localhost = self.localhost_node_ports;
         Box::new(move || {
             if variant == Variant::Nft {
-                watch_for_drift(own, &generation, inputs);
+                let watched = Watched::Chains {
+                    has,
+                    is_ours: Box::new(move |generation| own.made(generation)),
+                };
+                watch_for_drift(watched, &[], &generation, inputs);
             }
             if localhost {
                 route_loopback();
@@ -146,25 +149,5 @@ fn route_loopback() {
             "NodePorts do not answer on 127.0.0.1: set the sysctl to 1 on the machine, or turn them \
              off by --iptables-localhost-nodeports=false"
         ),
-    }
-}
-
-/// Begins to hear of foreign changes, those since the first look included.
-fn watch_for_drift(own: OwnWrites, generation: &AtomicU32, inputs: Sender<Input>) {
-    let watched = Watched::Chains {
-        has,
-        is_ours: Box::new(move |generation| own.made(generation)),
-    };
-    let listening = Drift::listen(&[]).map_err(anyhow::Error::new);
-    let listening = listening.and_then(|drift| {
-        drift.check(generation.load(Ordering::Acquire), &inputs);
-        drift.report(watched, inputs).context("start a thread")
-    });
-    if let Err(error) = listening {
-        let error = format!("{error:#}");
-        warn!(
-            error,
-            "no watch for foreign changes: only the resync repairs them"
-        );
     }
 }

@@ -1,18 +1,17 @@
 //! nftables: everything over one netlink socket.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
 use sluice_agent::Input;
-use sluice_agent::drift::{Drift, Watched};
+use sluice_agent::drift::Watched;
 use sluice_agent::metrics::Metrics;
 use sluice_agent::takeover::Ours;
 use sluice_nftables::{Nftables, TABLE};
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
-use super::DataPlane;
+use super::{DataPlane, watch_for_drift};
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 
@@ -43,7 +42,7 @@ impl DataPlane for NftablesPlane {
 
     fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send> {
         let (port_id, generation) = (self.0.port_id(), self.0.generation());
-        Box::new(move || watch_for_drift(port_id, &generation, inputs))
+        Box::new(move || watch_for_drift(Watched::Table(TABLE), &[port_id], &generation, inputs))
     }
 
     fn into_backend(self) -> Nftables {
@@ -62,23 +61,5 @@ pub(super) fn remove_tables() {
         }
         // Without nf_tables there are no tables.
         Err(error) => debug!(%error, "tables of the nftables mode"),
-    }
-}
-
-/// Begins to hear of foreign changes, those since the first sync included.
-fn watch_for_drift(port_id: u32, generation: &AtomicU32, inputs: Sender<Input>) {
-    let listening = Drift::listen(&[port_id]);
-    let listening = listening.map_err(anyhow::Error::new).and_then(|drift| {
-        drift.check(generation.load(Ordering::Acquire), &inputs);
-        drift
-            .report(Watched::Table(TABLE), inputs)
-            .context("start a thread")
-    });
-    if let Err(error) = listening {
-        let error = format!("{error:#}");
-        warn!(
-            error,
-            "no watch for foreign changes: only the resync repairs them"
-        );
     }
 }
