@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use sluice_core::backend::Backend;
 use sluice_core::model::Event;
 use sluice_core::plan::{Planner, PortKey};
@@ -91,6 +91,23 @@ impl<B: Backend> Node<B> {
         let report = self.reconciler.sync(self.planner.plan(), changed)?;
         ensure!(report.refused.is_empty(), "refused: {:?}", report.refused);
         Ok(!report.is_empty())
+    }
+
+    /// Writes a cluster for the first time.
+    pub(super) fn first_sync(&mut self, cluster: Vec<Event>) -> anyhow::Result<Cost> {
+        let changed = self.absorb(cluster);
+        let (synced, cost) = measure_all(|| self.sync(&changed));
+        synced.context("first sync")?;
+        Ok(cost)
+    }
+
+    /// Finds in the kernel what was written, and nothing else.
+    pub(super) fn resync(&mut self) -> anyhow::Result<Cost> {
+        self.reconciler.forget();
+        let (synced, cost) = measure_all(|| self.sync(&BTreeSet::new()));
+        let wrote = synced.context("resync")?;
+        ensure!(!wrote, "the kernel holds something else");
+        Ok(cost)
     }
 
     /// Repeats a change and measures it from the event on.

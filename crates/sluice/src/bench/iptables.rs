@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use sluice_core::backend::{Backend as _, Scale, Scene};
 use sluice_core::model::IpFamily;
 use sluice_core::plan::PortKey;
@@ -14,7 +14,7 @@ use sluice_lab::Netns;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 use super::changes::{Change, Limit, Node, Series};
-use super::measure::{Cost, count, measure_all, measure_children, seconds};
+use super::measure::{Cost, count, measure_children, seconds};
 use super::sync::feed;
 use super::synthetic::{self, ENDPOINTS};
 
@@ -82,15 +82,8 @@ impl Bench {
     fn one_size(&self) -> anyhow::Result<String> {
         let services = self.services;
         let mut node = Node::new(open(self.variant, &self.lock)?);
-        let changed = node.absorb(synthetic::cluster(services));
-        let (synced, first) = measure_all(|| node.sync(&changed));
-        synced.context("first sync")?;
-        node.reconciler.forget();
-        let (resynced, resync) = measure_all(|| node.sync(&BTreeSet::new()));
-        ensure!(
-            !resynced.context("resync")?,
-            "the kernel holds something else"
-        );
+        let first = node.first_sync(synthetic::cluster(services))?;
+        let resync = node.resync()?;
         let peer = self.in_one_input(&node)?;
         let [wall, cpu] = peer.map_or(["too slow".to_owned(), String::new()], |it| {
             [it.wall, it.cpu].map(seconds)

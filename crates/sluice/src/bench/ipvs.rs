@@ -1,14 +1,12 @@
 //! The IPVS data plane, on machines whose kernel has it.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
 use sluice_ipvs::{Ipvs, Options};
 use sluice_lab::Netns;
 
 use super::changes::{Change, Limit, Node};
-use super::measure::{count, measure_all, seconds};
+use super::measure::{count, seconds};
 use super::synthetic;
 
 /// For each kind of change.
@@ -41,15 +39,8 @@ fn open() -> anyhow::Result<Ipvs> {
 
 fn one_size(services: u32) -> anyhow::Result<String> {
     let mut node = Node::new(open()?);
-    let changed = node.absorb(synthetic::cluster(services));
-    let (synced, first) = measure_all(|| node.sync(&changed));
-    synced.context("first sync")?;
-    node.reconciler.forget();
-    let (resynced, resync) = measure_all(|| node.sync(&BTreeSet::new()));
-    ensure!(
-        !resynced.context("resync")?,
-        "the kernel holds something else"
-    );
+    let first = node.first_sync(synthetic::cluster(services))?;
+    let resync = node.resync()?;
     let services_text = count(services);
     println!(
         "| {services_text} | {} | {} | {} |",

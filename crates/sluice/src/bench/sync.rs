@@ -1,6 +1,5 @@
 //! From events in memory to rules that the kernel acknowledged.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -71,9 +70,7 @@ struct Measured {
 
 fn one_size(services: u32, counting: Counting) -> anyhow::Result<Measured> {
     let mut bench = Node::new(Nftables::open()?.counting(counting));
-    let changed = bench.absorb(synthetic::cluster(services));
-    let (synced, first) = measure(|| bench.sync(&changed));
-    synced.context("first sync")?;
+    let first = bench.first_sync(synthetic::cluster(services))?;
     let rules = text::ruleset(&render_plan(bench.planner.plan(), counting));
     let mut changes = format!("| {} |", count(services));
     for change in Change::ALL {
@@ -81,12 +78,7 @@ fn one_size(services: u32, counting: Counting) -> anyhow::Result<Measured> {
         changes += &format!(" {} |", series.wall());
     }
     changes.push('\n');
-    bench.reconciler.forget();
-    let (resynced, resync) = measure(|| bench.sync(&BTreeSet::new()));
-    ensure!(
-        !resynced.context("resync")?,
-        "the kernel holds something else"
-    );
+    let resync = bench.resync()?;
     let counters = bench.reconciler.backend().counters()?;
     let reading = counters.map(|mut it| measure(|| it.read()));
     let reading = reading.map(|(read, cost)| read.map(|_| cost)).transpose()?;
