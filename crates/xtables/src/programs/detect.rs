@@ -18,8 +18,9 @@ pub(super) fn detect() -> Result<Programs, FindError> {
     ) {
         (Ok(nft), Ok(legacy)) => {
             // All rules of a large node take iptables-nft-save a minute to list; one table, none.
-            if has_in_mangle(&nft, &HINTS)
-                || has_in_mangle(&nft, &[CANARY]) && !Seen::by(&legacy).is_ok_and(|it| it.is_hinted)
+            let mangle = mangle(&nft);
+            if has(&mangle, &HINTS)
+                || has(&mangle, &[CANARY]) && !Seen::by(&legacy).is_ok_and(|it| it.is_hinted)
             {
                 return Ok(nft);
             }
@@ -37,15 +38,16 @@ pub(super) fn detect() -> Result<Programs, FindError> {
     }
 }
 
-/// Whether either family has one of these chains.
-fn has_in_mangle(programs: &Programs, chains: &[&str]) -> bool {
-    IpFamily::ALL.into_iter().any(|family| {
-        let text = programs
-            .save_table(family, Table::Mangle)
-            .unwrap_or_default();
-        let mut lines = text.lines();
-        lines.any(|line| chains.iter().any(|it| line.starts_with(it)))
-    })
+/// The table of both families, of those that can be read.
+fn mangle(programs: &Programs) -> String {
+    let tables = IpFamily::ALL.map(|family| programs.save_table(family, Table::Mangle));
+    tables.into_iter().flatten().collect()
+}
+
+/// Whether a line declares one of these chains.
+fn has(text: &str, chains: &[&str]) -> bool {
+    let mut lines = text.lines();
+    lines.any(|line| chains.iter().any(|it| line.starts_with(it)))
 }
 
 /// What a variant's tables show.
@@ -77,7 +79,7 @@ impl Seen {
             match line.as_bytes().first() {
                 Some(b'*') => table = &line[1..],
                 Some(b':') if table == "mangle" => {
-                    self.is_hinted |= HINTS.iter().any(|it| line.starts_with(it));
+                    self.is_hinted |= has(line, &HINTS);
                 }
                 // With counters.
                 Some(b'[') => self.rules += 1,
