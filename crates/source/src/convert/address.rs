@@ -55,11 +55,10 @@ pub(super) fn parse_net(text: &str) -> Result<IpNet, String> {
 
 /// Refuses what no packet from elsewhere can be addressed to.
 pub(super) fn routable(ip: IpAddr) -> Result<IpAddr, String> {
-    let is_this_network = matches!(ip, IpAddr::V4(ip) if ip.octets()[0] == 0);
-    let what = if is_this_network && !ip.is_unspecified() {
-        "of the network 0.0.0.0/8"
-    } else if ip.is_unspecified() {
+    let what = if ip.is_unspecified() {
         "unspecified"
+    } else if matches!(ip, IpAddr::V4(ip) if ip.octets()[0] == 0) {
+        "of the network 0.0.0.0/8"
     } else if ip.is_loopback() {
         "a loopback address"
     } else if ip.is_multicast() {
