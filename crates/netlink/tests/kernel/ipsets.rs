@@ -310,18 +310,7 @@ fn sets_change_places_under_a_rule() {
             ..small
         };
         sets.create("used", &small).unwrap();
-        let rule = [
-            "-A",
-            "INPUT",
-            "-m",
-            "set",
-            "--match-set",
-            "used",
-            "src",
-            "-j",
-            "DROP",
-        ];
-        program("iptables-nft", &rule, "");
+        netns::use_set("used");
         sets.create("new", &marked).unwrap();
         let member = member(Fields::Ip, "10.0.0.1", "");
         add(&mut sets, "new", &[member]);

@@ -51,6 +51,14 @@ pub(crate) fn program(name: &str, args: &[&str], input: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Adds a rule that asks an ipset.
+#[track_caller]
+pub(crate) fn use_set(name: &str) {
+    let rule = format!("-A INPUT -m set --match-set {name} src -j DROP");
+    let rule: Vec<&str> = rule.split(' ').collect();
+    program("iptables-nft", &rule, "");
+}
+
 /// What `nft` prints; lists the ruleset with numbers for addresses and ports.
 #[track_caller]
 pub(crate) fn nft_list() -> String {

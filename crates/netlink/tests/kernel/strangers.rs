@@ -86,18 +86,7 @@ fn sets_are_listed_and_destroyed() {
 fn a_set_in_use_stays() {
     netns::run(|| {
         program("ipset", &["create", "used", "hash:ip"], "");
-        let rule = [
-            "-A",
-            "INPUT",
-            "-m",
-            "set",
-            "--match-set",
-            "used",
-            "src",
-            "-j",
-            "DROP",
-        ];
-        program("iptables-nft", &rule, "");
+        netns::use_set("used");
         let mut sets = Sets::open().unwrap();
         let error = sets.destroy("used").unwrap_err().to_string();
         assert_eq!(error, "destroy ipset used: the set is in use");
