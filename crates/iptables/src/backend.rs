@@ -11,14 +11,18 @@ use sluice_core::backend::{
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_core::plan::{Plan, PortPlan};
+use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::{Programs, RestoreError, SaveError};
 use sluice_xtables::rule::Table;
-use sluice_xtables::script::Script;
+use sluice_xtables::script::{Finished, Script};
+use sluice_xtables::trial::{self, Candidate, Findings};
 
 use crate::count::RuleCounts;
+use crate::lack::{Lacks, Sample};
 use crate::layout::Conntrack;
 use crate::name::{self, Kind};
 use crate::object::{Key, Object};
+use crate::refusal::{self, Refusals};
 use crate::script::{self, Lists};
 use crate::watch::{OwnWrites, Watch};
 use crate::{layout, observe, render};
@@ -35,6 +39,8 @@ pub struct Iptables {
     lists: Lists,
     counts: RuleCounts,
     trouble: Trouble,
+    lacks: Lacks,
+    refusals: Refusals,
     watch: Watch,
 }
 
@@ -74,6 +80,8 @@ impl Iptables {
             lists: Lists::new(),
             counts: RuleCounts::default(),
             trouble: Trouble::default(),
+            lacks: Lacks::default(),
+            refusals: Refusals::default(),
         })
     }
 
@@ -121,7 +129,7 @@ impl Iptables {
         Ok(removed)
     }
 
-    fn save(&self, family: IpFamily) -> Result<sluice_xtables::parse::Ruleset, BackendError> {
+    fn save(&self, family: IpFamily) -> Result<Ruleset, BackendError> {
         let ruleset = self.programs.save(family);
         ruleset.map_err(|error: SaveError| failed("list rules", error))
     }
@@ -140,12 +148,51 @@ impl Iptables {
         observed.retain(|key, object| !(stuck.contains(key) && is_empty(object)));
     }
 
+    /// Asks what the kernel can do, unless its rules show that it does it already.
+    fn ask(&mut self, family: IpFamily, ruleset: &Ruleset) {
+        self.lacks.see(family, ruleset);
+        let samples = self.lacks.samples(family);
+        let candidates: Vec<Candidate<'_>> =
+            samples.iter().enumerate().map(Sample::candidate).collect();
+        let findings = self.trial(family, &candidates);
+        self.lacks.learn(family, &samples, &findings);
+    }
+
+    /// What of a delta would be refused, as far as it is known before it is written.
+    fn foreseen(&mut self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
+        let mut refused = self.lacks.refused(delta);
+        refused.extend(self.refusals.certain(delta));
+        for family in self.families.clone() {
+            let suspects = self.refusals.suspects(delta, family);
+            let findings = self.trial(family, &suspects);
+            if findings.is_complete && findings.culprits.is_empty() {
+                self.refusals.acquit(delta, &suspects);
+            }
+            refused.extend(refusal::objects(delta, findings));
+        }
+        refused
+    }
+
+    /// Who of these is refused by itself.
+    fn trial(&mut self, family: IpFamily, candidates: &[Candidate<'_>]) -> Findings {
+        let (programs, watch) = (&self.programs, &mut self.watch);
+        trial::find(candidates, |script| {
+            // A number that cannot be asked for is unknown, and the kernel is read again sooner.
+            let is_expected = watch.expect(script);
+            let result = programs.restore(family, script);
+            if is_expected.is_ok() {
+                watch.written();
+            }
+            result
+        })
+    }
+
     /// Turns an error of the `part`th script into what it means for the delta.
     fn refused(
         &mut self,
         delta: &Delta<Key, Object>,
         error: RestoreError,
-        script: &sluice_xtables::script::Finished,
+        (family, script): (IpFamily, &Finished),
         part: usize,
     ) -> ApplyError<Key> {
         let RestoreError::Refused {
@@ -160,24 +207,39 @@ impl Iptables {
         };
         let key = owner.and_then(|it| script::key(delta, it));
         match (key, text.split(' ').next()) {
-            (Some(_), Some("-D")) => self.trouble.with_rules = true,
+            (Some(_), Some("-D")) => {
+                self.trouble.with_rules = true;
+                return failed("write rules", error).into();
+            }
             (Some(key), Some("-X")) => {
                 self.trouble.with_chains.insert(key.clone());
-            }
-            (Some(key), _) if part == 0 && is_in_first_table(script, *line) => {
-                return ApplyError::Refused(vec![RefusedObject {
-                    key: key.clone(),
-                    reason: reason.clone(),
-                }]);
+                return failed("write rules", error).into();
             }
             _ => {}
         }
-        failed("write rules", error).into()
+        let candidates = refusal::candidates(delta, family);
+        let findings = self.trial(family, &candidates);
+        let mut refused = refusal::objects(delta, findings);
+        self.refusals.alone(delta, &refused);
+        if let Some(key) = key.filter(|it| refused.iter().all(|other| other.key != **it)) {
+            let (key, reason) = (key.clone(), reason.clone());
+            let together = RefusedObject { key, reason };
+            self.refusals.together(delta, &together);
+            refused.push(together);
+        }
+        if refused.is_empty() {
+            return failed("write rules", error).into();
+        }
+        let refused = ApplyError::Refused(refused);
+        match part == 0 && is_in_first_table(script, *line) {
+            true => refused,
+            false => failed("write rules", refused).into(),
+        }
     }
 }
 
 /// Whether nothing is committed before this line.
-fn is_in_first_table(script: &sluice_xtables::script::Finished, line: usize) -> bool {
+fn is_in_first_table(script: &Finished, line: usize) -> bool {
     let before = script.text().lines().take(line.saturating_sub(1));
     !before.into_iter().any(|it| it == "COMMIT")
 }
@@ -264,11 +326,17 @@ impl Backend for Iptables {
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         // Before listing, so that a change in between shows.
         self.watch.begin()?;
-        let mut observed = BTreeMap::new();
+        let mut rulesets = Vec::new();
         for family in self.families.clone() {
-            observe::objects(family, self.save(family)?, &mut observed);
+            rulesets.push((family, self.save(family)?));
         }
         self.watch.listed();
+        let mut observed = BTreeMap::new();
+        for (family, ruleset) in rulesets {
+            self.ask(family, &ruleset);
+            observe::objects(family, ruleset, &mut observed);
+        }
+        self.refusals.observed();
         self.work_around(&mut observed);
         let lists = observed.iter().filter_map(|(key, object)| match object {
             Object::Rules(rules) if matches!(key, Key::Tail(_) | Key::Jumps(_)) => {
@@ -282,6 +350,10 @@ impl Backend for Iptables {
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
+        let foreseen = self.foreseen(delta);
+        if !foreseen.is_empty() {
+            return Err(ApplyError::Refused(foreseen));
+        }
         let scripts = script::scripts(
             delta,
             &self.lists,
@@ -292,8 +364,9 @@ impl Backend for Iptables {
             self.watch.expect(&script)?;
             let result = self.programs.restore(family, &script);
             self.watch.written();
-            result.map_err(|error| self.refused(delta, error, &script, part))?;
+            result.map_err(|error| self.refused(delta, error, (family, &script), part))?;
         }
+        self.refusals.applied();
         script::remember(delta, &mut self.lists);
         self.counts.written(delta);
         Ok(())

@@ -16,10 +16,12 @@
 mod backend;
 mod cleanup;
 mod count;
+mod lack;
 mod layout;
 mod name;
 mod object;
 mod observe;
+mod refusal;
 mod render;
 mod script;
 pub mod text;

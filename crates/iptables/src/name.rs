@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use sluice_core::model::{Protocol, ServicePortName};
 use sluice_xtables::rule::{ChainName, Table};
+use sluice_xtables::trial;
 
 pub(crate) const SERVICES: &str = "KUBE-SERVICES";
 pub(crate) const EXTERNAL_SERVICES: &str = "KUBE-EXTERNAL-SERVICES";
@@ -130,6 +131,8 @@ pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
     Some(match (table, name) {
         (_, CANARY) => Kind::Whole,
         (Table::Mangle, _) => return None,
+        // Of a trial that was interrupted.
+        (_, trial::CHAIN) => Kind::Whole,
         (_, SERVICES | NODE_PORTS) => Kind::Common,
         (Table::Nat, POSTROUTING_RULES | MARK_MASQ) => Kind::Whole,
         (Table::Nat, PREROUTING | OUTPUT | POSTROUTING) => Kind::Builtin,

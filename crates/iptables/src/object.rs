@@ -73,3 +73,12 @@ pub enum Object {
     /// These rules in this order: a chain, a tail, jumps.
     Rules(Vec<Rule>),
 }
+
+/// The rules that an object stands for.
+pub(crate) fn rules<'a>(key: &'a Key, object: &'a Object) -> &'a [Rule] {
+    match (key, object) {
+        (Key::Rule(_, rule), _) => std::slice::from_ref(rule),
+        (_, Object::Rules(rules)) => rules,
+        (_, Object::Present) => &[],
+    }
+}

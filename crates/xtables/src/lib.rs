@@ -14,6 +14,7 @@
 //! - No text in a rule can end its line, its quotation or its command.
 //! - Rules of others are read, kept and never changed.
 
+pub mod extension;
 pub mod parse;
 pub mod programs;
 pub mod random;
@@ -21,3 +22,4 @@ pub mod rule;
 pub mod script;
 pub mod text;
 pub mod trace;
+pub mod trial;

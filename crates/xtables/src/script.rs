@@ -58,6 +58,11 @@ impl Script {
         }
     }
 
+    /// What is above is written before what is below, also of the same table.
+    pub fn cut(&mut self) {
+        self.commit();
+    }
+
     /// Whose the following lines are: a number that the caller understands.
     pub fn about(&mut self, owner: Option<usize>) {
         self.owner = owner;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use sluice_core::backend::BackendError;
+use sluice_core::backend::{Backend, BackendError};
 use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::{Reconciler, Report};
@@ -100,15 +100,15 @@ pub(crate) fn in_namespace(test: impl FnOnce() + Send) {
 }
 
 /// An agent's planner and reconciler, without the agent.
-pub(crate) struct Node {
+pub(crate) struct Node<B: Backend = Iptables> {
     pub(crate) planner: Planner,
-    pub(crate) reconciler: Reconciler<Iptables>,
+    pub(crate) reconciler: Reconciler<B>,
 }
 
 impl Node {
     /// node-a without Services, in kube-proxy's defaults for this mode.
     pub(crate) fn new(variant: Variant) -> Self {
-        Self::empty(programs(variant))
+        Self::empty(open(programs(variant)))
     }
 
     /// node-a with all examples.
@@ -118,18 +118,28 @@ impl Node {
 
     /// The same, with these programs.
     pub(crate) fn with_programs(programs: Programs) -> Self {
-        let mut node = Self::empty(programs);
-        node.absorb(golden::events(&golden::folder()));
+        let mut node = Self::empty(open(programs));
+        node.add_examples();
         node
     }
+}
 
-    fn empty(programs: Programs) -> Self {
+fn open(programs: Programs) -> Iptables {
+    Iptables::open(programs, Conntrack::Strict).unwrap()
+}
+
+impl<B: Backend> Node<B> {
+    /// node-a without Services.
+    pub(crate) fn empty(backend: B) -> Self {
         let settings = golden::with_localhost_node_ports();
-        let backend = Iptables::open(programs, Conntrack::Strict).unwrap();
         Self {
             planner: Planner::new(settings),
             reconciler: Reconciler::new(backend),
         }
+    }
+
+    pub(crate) fn add_examples(&mut self) {
+        self.absorb(golden::events(&golden::folder()));
     }
 
     pub(crate) fn absorb(&mut self, events: Vec<Event>) -> BTreeSet<PortKey> {

@@ -1,0 +1,276 @@
+//! What the kernel lacks of what our rules need, and whom that hurts.
+
+use std::collections::BTreeSet;
+
+use sluice_core::backend::RefusedObject;
+use sluice_core::delta::Delta;
+use sluice_core::model::{IpFamily, Protocol};
+use sluice_xtables::extension::Extension;
+use sluice_xtables::parse::Ruleset;
+use sluice_xtables::rule::{Rule, Table};
+use sluice_xtables::trial::{CHAIN, Candidate, Findings};
+use tracing::{info, warn};
+
+use crate::object::{Key, Object, rules};
+
+/// Everything that our rules need.
+const NEEDED: [Extension; 13] = [
+    Extension::Comment,
+    Extension::Ports(Protocol::Tcp),
+    Extension::Ports(Protocol::Udp),
+    Extension::Ports(Protocol::Sctp),
+    Extension::Mark,
+    Extension::AddrType,
+    Extension::Conntrack,
+    Extension::Statistic,
+    Extension::Recent,
+    Extension::Reject,
+    Extension::SetMark,
+    Extension::Dnat,
+    Extension::Masquerade,
+];
+
+/// What a Service loses that cannot have this.
+fn cost(extension: Extension) -> &'static str {
+    match extension {
+        Extension::Ports(Protocol::Tcp) => "TCP Services",
+        Extension::Ports(Protocol::Udp) => "UDP Services",
+        Extension::Ports(Protocol::Sctp) => "SCTP Services",
+        Extension::Statistic => "Services with more than one endpoint",
+        Extension::Recent => "Services with session affinity",
+        Extension::Reject => "Services with a ClusterIP, which refuse other ports",
+        _ => "any Service",
+    }
+}
+
+/// A rule that tells whether the kernel has something.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    extension: Extension,
+    table: Table,
+    rule: Rule,
+}
+
+impl Sample {
+    /// A name that no Service has is the chain's.
+    fn of(extension: Extension, family: IpFamily) -> Option<Self> {
+        let (table, rule) = extension.sample(family, CHAIN)?;
+        Some(Self {
+            extension,
+            table,
+            rule,
+        })
+    }
+
+    /// To be tried, by its number among all samples.
+    pub(crate) fn candidate((number, sample): (usize, &Self)) -> Candidate<'_> {
+        Candidate {
+            owner: number,
+            table: sample.table,
+            rule: &sample.rule,
+        }
+    }
+}
+
+/// What is known of the kernel.
+#[derive(Debug, Default)]
+pub(crate) struct Lacks {
+    has: BTreeSet<(IpFamily, Extension)>,
+    lacks: BTreeSet<(IpFamily, Extension)>,
+}
+
+impl Lacks {
+    /// What is in use, the kernel has.
+    pub(crate) fn see(&mut self, family: IpFamily, ruleset: &Ruleset) {
+        if self.unknown(family).next().is_none() {
+            return;
+        }
+        let rules = ruleset.values().flatten();
+        let seen = rules.flat_map(Extension::of);
+        self.has.extend(seen.map(|it| (family, it)));
+    }
+
+    /// Of everything that the kernel is not known to have. What it lacks is asked for again: a
+    /// module may be loaded by now.
+    pub(crate) fn samples(&self, family: IpFamily) -> Vec<Sample> {
+        let samples = self.unknown(family).map(|it| Sample::of(it, family));
+        samples.flatten().collect()
+    }
+
+    fn unknown(&self, family: IpFamily) -> impl Iterator<Item = Extension> {
+        let needed = NEEDED.into_iter();
+        needed.filter(move |it| !self.has.contains(&(family, *it)))
+    }
+
+    /// What became of the samples.
+    pub(crate) fn learn(&mut self, family: IpFamily, samples: &[Sample], findings: &Findings) {
+        for (number, sample) in samples.iter().enumerate() {
+            let extension = sample.extension;
+            let key = (family, extension);
+            let module = extension.module();
+            let mut culprits = findings.culprits.iter();
+            if let Some(culprit) = culprits.find(|it| it.owner == number) {
+                let reason = &culprit.reason;
+                if self.lacks.insert(key) {
+                    let cost = cost(extension);
+                    warn!(%family, %extension, module, cost, reason, "the kernel lacks a part of iptables");
+                }
+            } else if findings.is_complete {
+                self.has.insert(key);
+                if self.lacks.remove(&key) {
+                    info!(%family, %extension, module, "the kernel has it now");
+                }
+            }
+        }
+    }
+
+    /// Objects of a delta that need what the kernel lacks.
+    pub(crate) fn refused(&self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
+        if self.lacks.is_empty() {
+            return Vec::new();
+        }
+        let written = delta.add.iter().chain(&delta.replace);
+        let refused = written.filter_map(|(key, object)| {
+            let family = key.place().family;
+            let mut needed = rules(key, object).iter().flat_map(Extension::of);
+            let missing = needed.find(|it| self.lacks.contains(&(family, *it)))?;
+            Some(RefusedObject {
+                key: key.clone(),
+                reason: format!(
+                    "the kernel lacks {missing} of {family} (module {}), which {} need",
+                    missing.module(),
+                    cost(missing)
+                ),
+            })
+        });
+        refused.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_core::backend::{Scale, Scene};
+    use sluice_core::plan::Planner;
+    use sluice_core::settings::Settings;
+    use sluice_core::testing::{endpoints, service};
+
+    use super::*;
+    use crate::backend::render_port;
+
+    /// Everything of these Services, as a first sync writes it.
+    fn delta() -> Delta<Key, Object> {
+        let mut planner = Planner::new(Settings::for_node("node-a"));
+        let services = [
+            ("default/plain 10.96.0.1 :80", "10.244.0.1:80@"),
+            ("default/affine 10.96.0.2 :80 affinity=60", "10.244.0.2:80@"),
+            ("default/stream 10.96.0.3 :80/sctp", "10.244.0.3:80@"),
+            ("default/two 10.96.0.4 :80", "10.244.0.4:80@ 10.244.0.5:80@"),
+        ];
+        for (text, pool) in services {
+            planner.absorb(service(text));
+            let name = text.split(' ').next().unwrap_or_default();
+            endpoints(name, pool)
+                .into_iter()
+                .for_each(|it| planner.absorb(it));
+        }
+        planner.replan();
+        let scene = Scene {
+            node: planner.plan().node.clone(),
+            scale: Scale::Small,
+        };
+        let ports = planner.plan().ports.values();
+        Delta {
+            add: ports.flat_map(|it| render_port(&scene, it)).collect(),
+            ..Delta::default()
+        }
+    }
+
+    /// Of IPv4, without these.
+    fn without(missing: &[Extension]) -> Lacks {
+        let mut lacks = Lacks::default();
+        let samples = lacks.samples(IpFamily::V4);
+        assert_eq!(samples.len(), NEEDED.len());
+        let refused = samples.iter().enumerate();
+        let refused = refused.filter(|(_, it)| missing.contains(&it.extension));
+        let refused: Vec<_> = refused
+            .map(|(owner, _)| sluice_xtables::trial::Culprit {
+                owner,
+                reason: "no".into(),
+            })
+            .collect();
+        let findings = Findings {
+            culprits: refused,
+            is_complete: true,
+        };
+        lacks.learn(IpFamily::V4, &samples, &findings);
+        lacks
+    }
+
+    #[test]
+    fn only_who_needs_what_is_missing_is_refused() {
+        let delta = delta();
+        let hurt = |lacks: &Lacks| -> BTreeSet<String> {
+            let refused = lacks.refused(&delta);
+            let objects = refused.iter().map(|it| {
+                let mut all = delta.add.iter();
+                let (key, object) = all.find(|(key, _)| *key == it.key).expect("it is refused");
+                rules(key, object).iter().map(Rule::to_string).collect()
+            });
+            let texts: Vec<String> = objects.collect();
+            let names = ["plain", "affine", "stream", "two"].into_iter();
+            let names = names.filter(|it| texts.iter().any(|text| text.contains(it)));
+            names.map(str::to_owned).collect()
+        };
+        let named = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
+        for (missing, names) in [
+            (&[][..], &[][..]),
+            (&[Extension::Recent], &["affine"]),
+            (&[Extension::Ports(Protocol::Sctp)], &["stream"]),
+            (&[Extension::Statistic], &["two"]),
+            (
+                &[Extension::Statistic, Extension::Recent],
+                &["affine", "two"],
+            ),
+            (&[Extension::Reject], &["plain", "affine", "stream", "two"]),
+        ] {
+            let expected: BTreeSet<String> = named(names);
+            assert_eq!(hurt(&without(missing)), expected, "{missing:?}");
+        }
+        let refused = without(&[Extension::Recent]).refused(&delta);
+        assert_eq!(
+            refused[0].reason,
+            "the kernel lacks match recent of IPv4 (module xt_recent), which Services with session \
+             affinity need"
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_for_again_and_nothing_else() {
+        let mut lacks = without(&[Extension::Recent]);
+        let asked = |lacks: &Lacks| -> Vec<Extension> {
+            let samples = lacks.samples(IpFamily::V4).into_iter();
+            samples.map(|it| it.extension).collect()
+        };
+        assert_eq!(asked(&lacks), [Extension::Recent]);
+        let samples = lacks.samples(IpFamily::V4);
+        lacks.learn(IpFamily::V4, &samples, &Findings::default());
+        assert_eq!(asked(&lacks), [Extension::Recent], "nobody knows");
+        let findings = Findings {
+            is_complete: true,
+            ..Findings::default()
+        };
+        lacks.learn(IpFamily::V4, &samples, &findings);
+        assert!(asked(&lacks).is_empty() && lacks.refused(&delta()).is_empty());
+        assert_eq!(lacks.samples(IpFamily::V6).len(), NEEDED.len());
+    }
+
+    #[test]
+    fn what_is_in_use_need_not_be_asked_for() {
+        let mut lacks = Lacks::default();
+        let text = "*nat\n-A X -m comment --comment x -m recent --set --name A --mask \
+                    255.255.255.255 --rsource -j RETURN\nCOMMIT\n";
+        lacks.see(IpFamily::V4, &sluice_xtables::parse::parse(text));
+        let samples = lacks.samples(IpFamily::V4);
+        assert_eq!(samples.len(), NEEDED.len() - 2);
+    }
+}

@@ -1,0 +1,154 @@
+//! Objects that were refused, by the program or by the kernel, as long as they are.
+//!
+//! Tables before the one that was refused are committed by then, so the sync fails. The next one asks
+//! for these objects alone, and leaves out those that are still refused before it writes anything.
+
+use std::collections::BTreeMap;
+
+use sluice_core::backend::RefusedObject;
+use sluice_core::delta::Delta;
+use sluice_core::model::IpFamily;
+use sluice_xtables::trial::{Candidate, Findings};
+
+use crate::object::{Key, Object, rules};
+use crate::script;
+
+/// What was refused.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    known: BTreeMap<Key, Refusal>,
+    /// What is wanted of it is known again with the next delta.
+    is_full: bool,
+}
+
+#[derive(Debug)]
+struct Refusal {
+    object: Object,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    /// Its own rules are refused wherever they are.
+    Alone,
+    /// Only with everything else there is, for this reason.
+    Together(String),
+}
+
+impl Refusals {
+    /// These are refused wherever they are.
+    pub(crate) fn alone(&mut self, delta: &Delta<Key, Object>, refused: &[RefusedObject<Key>]) {
+        for it in refused {
+            self.put(delta, &it.key, Why::Alone);
+        }
+    }
+
+    /// This one was refused where it belongs, and not by itself.
+    pub(crate) fn together(&mut self, delta: &Delta<Key, Object>, refused: &RefusedObject<Key>) {
+        self.put(delta, &refused.key, Why::Together(refused.reason.clone()));
+    }
+
+    fn put(&mut self, delta: &Delta<Key, Object>, key: &Key, why: Why) {
+        let mut written = written(delta);
+        if let Some((_, object)) = written.find(|(it, _)| *it == key) {
+            let object = object.clone();
+            self.known.insert(key.clone(), Refusal { object, why });
+        }
+    }
+
+    /// The kernel was read: the next delta has everything that is wanted and missing.
+    pub(crate) fn observed(&mut self) {
+        self.is_full = true;
+    }
+
+    /// Everything else was written: who is refused only among others may try again.
+    pub(crate) fn applied(&mut self) {
+        self.known.retain(|_, it| matches!(it.why, Why::Alone));
+    }
+
+    /// Objects of a delta that need no trial.
+    pub(crate) fn certain(&mut self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
+        if std::mem::take(&mut self.is_full) && !self.known.is_empty() {
+            let wanted: BTreeMap<&Key, &Object> = written(delta).collect();
+            self.known
+                .retain(|key, it| wanted.get(key) == Some(&&it.object));
+        }
+        let known = self.known_in(delta);
+        let certain = known.filter_map(|(_, (key, _), it)| match &it.why {
+            Why::Together(reason) => Some(RefusedObject {
+                key: key.clone(),
+                reason: reason.clone(),
+            }),
+            Why::Alone => None,
+        });
+        certain.collect()
+    }
+
+    /// Rules of a delta that were refused before and may be taken now.
+    pub(crate) fn suspects<'a>(
+        &self,
+        delta: &'a Delta<Key, Object>,
+        family: IpFamily,
+    ) -> Vec<Candidate<'a>> {
+        let known = self.known_in(delta);
+        let known = known.filter(|(_, (key, _), it)| {
+            matches!(it.why, Why::Alone) && key.place().family == family
+        });
+        let objects = known.map(|(number, (key, object), _)| (number, key, object));
+        objects.flat_map(candidates_of).collect()
+    }
+
+    /// The kernel takes them.
+    pub(crate) fn acquit(&mut self, delta: &Delta<Key, Object>, suspects: &[Candidate<'_>]) {
+        for it in suspects {
+            if let Some(key) = script::key(delta, it.owner) {
+                self.known.remove(key);
+            }
+        }
+    }
+
+    fn known_in<'a, 'd>(
+        &'a self,
+        delta: &'d Delta<Key, Object>,
+    ) -> impl Iterator<Item = (usize, (&'d Key, &'d Object), &'a Refusal)> {
+        let written = written(delta).enumerate();
+        let written = written.filter(|_| !self.known.is_empty());
+        written.filter_map(|(number, (key, object))| {
+            let refusal = self.known.get(key)?;
+            (refusal.object == *object).then_some((number, (key, object), refusal))
+        })
+    }
+}
+
+/// Every rule of one family that a delta writes.
+pub(crate) fn candidates(delta: &Delta<Key, Object>, family: IpFamily) -> Vec<Candidate<'_>> {
+    let written = written(delta).enumerate();
+    let of_family = written.filter(|(_, (key, _))| key.place().family == family);
+    let objects = of_family.map(|(number, (key, object))| (number, key, object));
+    objects.flat_map(candidates_of).collect()
+}
+
+/// The objects that are to blame.
+pub(crate) fn objects(delta: &Delta<Key, Object>, findings: Findings) -> Vec<RefusedObject<Key>> {
+    let objects = findings.culprits.into_iter().filter_map(|it| {
+        Some(RefusedObject {
+            key: script::key(delta, it.owner)?.clone(),
+            reason: it.reason,
+        })
+    });
+    objects.collect()
+}
+
+/// What a delta writes, in the order of [`script::key`].
+fn written(delta: &Delta<Key, Object>) -> impl Iterator<Item = (&Key, &Object)> {
+    let written = delta.add.iter().chain(&delta.replace);
+    written.map(|(key, object)| (key, object))
+}
+
+fn candidates_of<'a>(
+    (owner, key, object): (usize, &'a Key, &'a Object),
+) -> impl Iterator<Item = Candidate<'a>> {
+    let table = key.place().table;
+    let rules = rules(key, object).iter();
+    rules.map(move |rule| Candidate { owner, table, rule })
+}

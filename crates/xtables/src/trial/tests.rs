@@ -1,0 +1,159 @@
+use sluice_core::model::IpFamily;
+
+use super::*;
+use crate::parse::parse_rule;
+
+/// Who takes a script.
+#[derive(Clone, Copy)]
+enum Kernel {
+    /// Names the first line that it refuses.
+    Nft,
+    /// Refuses all.
+    Legacy,
+    /// Has room for so many rules.
+    Full(usize),
+}
+
+impl Kernel {
+    fn take(self, script: &Finished) -> Result<(), RestoreError> {
+        let lines: Vec<&str> = script.text().lines().collect();
+        assert!(lines.contains(&"-X SLUICE-TRIAL"), "{lines:?}");
+        let bad = lines.iter().position(|it| it.contains("bad"));
+        let rules = lines.iter().filter(|it| it.starts_with("-A")).count();
+        let line = match (self, bad) {
+            (Self::Nft, Some(at)) => at + 1,
+            (Self::Legacy, Some(_)) => lines.len(),
+            (Self::Full(most), _) if rules > most => lines.len(),
+            _ => return Ok(()),
+        };
+        Err(RestoreError::Refused {
+            family: IpFamily::V4,
+            line,
+            owner: script.owner(line),
+            text: String::new(),
+            reason: "no".into(),
+        })
+    }
+}
+
+/// Owners of two rules each, half of them in filter; who is found, and by how many calls.
+fn search(kernel: Kernel, owners: usize, bad: &[usize]) -> (Vec<usize>, usize) {
+    let rules: Vec<Rule> = (0..2 * owners)
+        .map(|it| match bad.contains(&(it / 2)) && it % 2 == 1 {
+            true => parse_rule("-m recent --set --name bad --mask 255.255.255.255 --rsource -j A"),
+            false => parse_rule("-m comment --comment good -j B"),
+        })
+        .collect();
+    let candidates = rules.iter().enumerate().map(|(number, rule)| Candidate {
+        owner: number / 2,
+        table: match number % 4 {
+            0 | 1 => Table::Filter,
+            _ => Table::Nat,
+        },
+        rule,
+    });
+    let mut calls = 0;
+    let found = find(&candidates.collect::<Vec<_>>(), |script| {
+        calls += 1;
+        kernel.take(script)
+    });
+    assert_eq!(found.is_complete, calls < TRIALS);
+    let found = found.culprits;
+    for it in &found {
+        assert!(it.reason.starts_with("`-m recent "), "{}", it.reason);
+        assert!(it.reason.ends_with("`: no"), "{}", it.reason);
+    }
+    let mut found: Vec<usize> = found.into_iter().map(|it| it.owner).collect();
+    found.sort_unstable();
+    (found, calls)
+}
+
+#[test]
+fn all_culprits_are_found_and_nobody_else() {
+    for kernel in [Kernel::Nft, Kernel::Legacy] {
+        for bad in [
+            &[][..],
+            &[0],
+            &[6],
+            &[0, 1],
+            &[2, 5],
+            &[1, 3, 6],
+            &[0, 1, 2, 3, 4, 5, 6],
+        ] {
+            let (found, _) = search(kernel, 7, bad);
+            assert_eq!(found, bad);
+        }
+        assert_eq!(search(kernel, 0, &[]), (Vec::new(), 0));
+    }
+}
+
+#[test]
+fn one_among_many_takes_few_calls() {
+    for at in [0, 777, 3_999] {
+        let (found, calls) = search(Kernel::Legacy, 4_000, &[at]);
+        assert_eq!(found, [at]);
+        assert!(calls <= 2 * 13 + 2, "{calls} calls");
+        assert_eq!(search(Kernel::Nft, 4_000, &[at]), (vec![at], 2));
+    }
+}
+
+#[test]
+fn many_among_many_are_not_looked_for_for_ever() {
+    let all: Vec<usize> = (0..300).collect();
+    for kernel in [Kernel::Nft, Kernel::Legacy] {
+        let (found, calls) = search(kernel, 300, &all);
+        assert!(calls <= TRIALS && found.len() > 10, "{found:?}");
+    }
+}
+
+/// Too many rules are nobody's fault.
+#[test]
+fn nobody_is_blamed_for_what_all_did() {
+    for most in [1, 3, 50, 99] {
+        let (found, calls) = search(Kernel::Full(most), 50, &[]);
+        assert_eq!((found, calls <= TRIALS), (vec![], true));
+    }
+}
+
+#[test]
+fn other_failures_end_the_search() {
+    let rule = parse_rule("-j A");
+    let candidate = Candidate {
+        owner: 0,
+        table: Table::Nat,
+        rule: &rule,
+    };
+    let mut calls = 0;
+    let found = find(&[candidate; 8], |_| {
+        calls += 1;
+        let locked = RestoreError::Locked {
+            file: "lock".into(),
+            seconds: 5,
+            holder: None,
+        };
+        Err(locked)
+    });
+    assert_eq!((found, calls), (Findings::default(), 1));
+}
+
+#[test]
+fn a_trial_leaves_nothing_behind() {
+    let jump = parse_rule("-m mark --mark 0x1/0x1 -j KUBE-SEP-A");
+    let reject = parse_rule("-j REJECT --reject-with icmp-port-unreachable");
+    let candidate = |table, rule| Candidate {
+        owner: 0,
+        table,
+        rule,
+    };
+    let group = [
+        candidate(Table::Nat, &jump),
+        candidate(Table::Filter, &reject),
+    ];
+    let script = script(&group);
+    let text = "*filter\n:SLUICE-TRIAL - [0:0]\n-A SLUICE-TRIAL -j REJECT\nCOMMIT\n\
+                *filter\n:SLUICE-TRIAL - [0:0]\n-X SLUICE-TRIAL\nCOMMIT\n\
+                *nat\n:SLUICE-TRIAL - [0:0]\n-A SLUICE-TRIAL -m mark --mark 0x1/0x1 -j RETURN\nCOMMIT\n\
+                *nat\n:SLUICE-TRIAL - [0:0]\n-X SLUICE-TRIAL\nCOMMIT\n";
+    assert_eq!(script.text(), text);
+    assert_eq!((script.owner(3), script.owner(11)), (Some(1), Some(0)));
+}
