@@ -28,7 +28,7 @@ WITHIN = 30.0
 
 # linux/prctl.h, linux/capability.h, linux/sched.h, linux/mount.h
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 8, 24, 38
-CAP_NET_ADMIN, CAP_LAST = 12, 40
+CAP_NET_ADMIN, CAP_NET_RAW, CAP_LAST = 12, 13, 40
 CAPABILITY_VERSION_3 = 0x20080522
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
@@ -153,12 +153,16 @@ class Agent:
             raise AssertionError(f"{error}\n{self.said()}") from None
 
 
-def container(root, netns, privileged=False):
-    """What a container runtime does before it starts the program of an ordinary user with NET_ADMIN:
-    a network namespace, a root that cannot be written, /proc with settings that cannot be written, a
+# What the second image has of Debian, as the machine has it, and the devices of any container.
+PROGRAMS = ["/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib64", "/etc/alternatives", "/dev"]
+
+
+def container(root, netns, privileged=False, user=NONROOT, capabilities=(CAP_NET_ADMIN,)):
+    """What a container runtime does before it starts the program of a user with capabilities: a
+    network namespace, a root that cannot be written, /proc with settings that cannot be written, a
     bounding set, no inheritable capability, no new privileges. If privileged, only the namespace, the
     root and /proc. Pass it as `preexec_fn`."""
-    bits, user = 1 << CAP_NET_ADMIN, NONROOT
+    bits = sum(1 << it for it in capabilities)
 
     def check(result):
         if result != 0:
@@ -176,6 +180,13 @@ def container(root, netns, privileged=False):
         mount(None, "/", None, MS_REC | MS_PRIVATE)
         mount(root, root, None, MS_BIND | MS_REC)
         mount("proc", root / "proc", "proc", 0)
+        for folder in PROGRAMS:
+            inner = root / folder[1:]
+            if inner.exists():
+                mount(folder, inner, None, MS_BIND | MS_REC)
+        lock = root / "run/xtables.lock"
+        if lock.exists():
+            mount(lock, lock, None, MS_BIND)
         if privileged:
             os.chroot(root)
             os.chdir("/")
@@ -187,7 +198,7 @@ def container(root, netns, privileged=False):
         os.chroot(root)
         os.chdir("/")
         for capability in range(CAP_LAST + 1):
-            if capability != CAP_NET_ADMIN:
+            if capability not in capabilities:
                 check(LIBC.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0))
         check(LIBC.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0))
         os.setgroups([])
@@ -215,6 +226,20 @@ def image(root, tmp_path):
     for example in EXAMPLES.glob("*.yaml"):
         (manifests / example.name).write_text(example.read_text())
     return folder
+
+
+@pytest.fixture
+def iptables_image(image):
+    """The image with the programs of iptables, and the machine's lock mounted into it."""
+    for folder in PROGRAMS:
+        if os.path.isdir(folder):
+            (image / folder[1:]).mkdir(parents=True)
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (image / name).symlink_to(f"usr/{name}")
+    lock = image / "run/xtables.lock"
+    lock.touch()
+    lock.chmod(0o600)
+    return image
 
 
 def start(image, netns, *args, program="/usr/local/bin/sluice", **kwargs):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from conftest import (
-    CAP_NET_ADMIN, DEPLOY, EXAMPLES, KEEP_SIZE, NONROOT, REPO, SLUICE, TOOLS, by_kind, documents, http,
+    CAP_NET_ADMIN, CAP_NET_RAW, DEPLOY, EXAMPLES, KEEP_SIZE, NONROOT, REPO, SLUICE, TOOLS, by_kind, documents, http,
     inside, ruleset, run, start,
 )
 
@@ -75,6 +75,33 @@ def test_root_with_everything_writes_rules(image, netns):
     with start(image, netns, *flags, program=program, privileged=True) as agent:
         agent.until(lambda: "default/web" in ruleset(netns), "rules")
         assert agent.stop() == 0, agent.said()
+
+
+@pytest.mark.parametrize("variant", ["nft", "legacy"])
+def test_root_with_two_capabilities_writes_iptables_rules(iptables_image, netns, variant):
+    """As the chart does in this mode, in the variant that the machine's kubelet uses."""
+    run(*inside(netns, f"iptables-{variant}", "-t", "mangle", "-N", "KUBE-IPTABLES-HINT"))
+    flags = ["--proxy-mode=iptables", "--manifests=/manifests", "--hostname-override=node-a", KEEP_SIZE]
+    program = "/usr/local/bin/kube-proxy"
+    arguments = (iptables_image, netns, *flags)
+    with start(*arguments, "--init-only", program=program, privileged=True) as init:
+        assert init.process.wait(30) == 0, init.said()
+    localnet = "/proc/sys/net/ipv4/conf/all/route_localnet"
+    assert run(*inside(netns, "cat", localnet)).strip() == "1"
+    saved = lambda table: run(*inside(netns, f"iptables-{variant}-save", "-t", table))
+    assert "-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8" in saved("filter")
+    bounds = {"user": 0, "capabilities": (CAP_NET_ADMIN, CAP_NET_RAW)}
+    with start(*arguments, program=program, **bounds) as agent:
+        agent.until(lambda: http(netns, "http://127.0.0.1:10256/livez"), "health server")
+        agent.until(lambda: "default/web" in saved("nat"), "rules")
+        status = pathlib.Path(f"/proc/{agent.process.pid}/status").read_text()
+        words = {it.split(":")[0]: it.split()[1:] for it in status.splitlines()}
+        both = f"{1 << CAP_NET_ADMIN | 1 << CAP_NET_RAW:016x}"
+        assert [words[it] for it in ("CapEff", "CapPrm", "CapBnd")] == [[both]] * 3
+        assert words["NoNewPrivs"] == ["1"]
+        assert agent.stop() == 0, agent.said()
+        # Of the namespace, not of the rules.
+        assert agent.said().count("WARN") == agent.said().count("ip_forward is 0"), agent.said()
 
 
 def test_without_the_file_capability_the_one_of_the_container_is_lost(image, netns):

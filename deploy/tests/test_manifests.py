@@ -54,6 +54,8 @@ def test_kustomize_is_valid():
         ["--set", "image.digest=sha256:" + "0" * 64, "--set", "imagePullSecrets[0].name=pull"],
         ["--set", "podLabels.a=b", "--set", "podAnnotations.a=b", "--set", "maxUnavailable=1"],
         ["--set", "resources=null", "--set", "tolerations=null", "--set", "priorityClassName="],
+        ["--set", "config.mode=iptables"],
+        ["--set", "config.mode=ipvs", "--set", "sysctls=false"],
     ],
 )
 def test_helm_is_valid(options):
@@ -115,7 +117,7 @@ def test_probes_follow_the_health_address(address, port):
     [
         ("colour=red", "colour"),
         ("image.digest=latest", "digest"),
-        ("image.repository=", "repository"),
+        ("config.mode=ip-tables", "mode"),
         ("apiServer.port=0", "port"),
         ("apiServer.host=https://10.0.0.1", "host"),
         ("maxUnavailable=some", "maxUnavailable"),
@@ -153,3 +155,21 @@ def test_the_agent_is_not_privileged():
     [container] = pod["containers"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
     assert [it["name"] for it in pod["initContainers"]] == ["sysctls"]
+
+
+@pytest.mark.parametrize("mode", ["iptables", "ipvs"])
+def test_modes_that_run_iptables_get_what_it_takes(mode):
+    pod = by_kind(helm("--set", f"config.mode={mode}"), "DaemonSet")["spec"]["template"]["spec"]
+    [agent], [init] = pod["containers"], pod["initContainers"]
+    security = agent["securityContext"]
+    assert security["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW"]}
+    assert security["runAsUser"] == 0 and "runAsNonRoot" not in security
+    assert security["privileged"] is False and security["allowPrivilegeEscalation"] is False
+    [lock] = [it for it in pod["volumes"] if it["name"] == "xtables-lock"]
+    assert lock["hostPath"] == {"path": "/run/xtables.lock", "type": "FileOrCreate"}
+    for container in (agent, init):
+        assert container["image"].startswith("sluice-iptables:")
+        mounts = {it["name"]: it["mountPath"] for it in container["volumeMounts"]}
+        assert mounts["xtables-lock"] == "/run/xtables.lock"
+    named = by_kind(helm("--set", f"config.mode={mode},image.repository=mine"), "DaemonSet")
+    assert named["spec"]["template"]["spec"]["containers"][0]["image"].startswith("mine:")

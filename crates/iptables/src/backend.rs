@@ -129,6 +129,23 @@ impl Iptables {
         Ok(removed)
     }
 
+    /// Writes what keeps other hosts from this one's loopback address (CVE-2020-8558) where it is
+    /// not there, and nothing else: before `route_localnet` is set by somebody who may, for an
+    /// agent that may not.
+    ///
+    /// # Errors
+    ///
+    /// The rules could not be listed, or the kernel refused.
+    pub fn guard_loopback(&mut self) -> Result<(), ApplyError<Key>> {
+        let observed = self.observe()?;
+        let mut missing = layout::loopback_guard();
+        missing.retain(|(key, _)| !observed.contains_key(key));
+        self.apply(&Delta {
+            add: missing,
+            ..Delta::default()
+        })
+    }
+
     fn save(&self, family: IpFamily) -> Result<Ruleset, BackendError> {
         let ruleset = self.programs.save(family);
         ruleset.map_err(|error: SaveError| failed("list rules", error))

@@ -147,6 +147,22 @@ pub(crate) fn to_firewall() -> Rule {
     Rule::always(Target::Jump(chain(name::FIREWALL)))
 }
 
+/// The rule and what leads there. Always there, because the sysctl outlives the process that set it.
+pub(crate) fn loopback_guard() -> Vec<(Key, Object)> {
+    let place = |name| Place {
+        family: IpFamily::V4,
+        table: Table::Filter,
+        chain: chain(name),
+    };
+    let rule = |name, rule| (Key::Rule(place(name), rule), Object::Present);
+    vec![
+        (Key::Common(place(name::FIREWALL)), Object::Present),
+        rule(name::FIREWALL, martian_guard()),
+        rule(name::INPUT, to_firewall()),
+        rule(name::OUTPUT, to_firewall()),
+    ]
+}
+
 struct Standing<'a> {
     family: IpFamily,
     node: &'a NodePlan,
@@ -165,7 +181,9 @@ impl Standing<'_> {
             name::CLUSTER_IPS,
         ];
         objects.extend(common.map(|it| self.common(Filter, it)));
-        objects.extend(self.martian_guard());
+        if self.family == IpFamily::V4 {
+            objects.extend(loopback_guard());
+        }
         objects.push(self.whole(Filter, name::FORWARD_RULES, self.forwarding(conntrack)));
         objects.extend(self.unallocated());
         objects.push(self.whole(Filter, name::CANARY, Vec::new()));
@@ -202,21 +220,6 @@ impl Standing<'_> {
     fn jumps(&self, table: Table, name: &'static str) -> (Key, Object) {
         let rules = Object::Rules(jumps(table, name));
         (Key::Jumps(self.place(table, name)), rules)
-    }
-
-    /// Always there, because the sysctl outlives the process that set it.
-    fn martian_guard(&self) -> Vec<(Key, Object)> {
-        if self.family != IpFamily::V4 {
-            return Vec::new();
-        }
-        let place = |name| self.place(Table::Filter, name);
-        let rule = |name, rule| (Key::Rule(place(name), rule), Object::Present);
-        vec![
-            (Key::Common(place(name::FIREWALL)), Object::Present),
-            rule(name::FIREWALL, martian_guard()),
-            rule(name::INPUT, to_firewall()),
-            rule(name::OUTPUT, to_firewall()),
-        ]
     }
 
     fn forwarding(&self, conntrack: Conntrack) -> Vec<Rule> {

@@ -403,3 +403,48 @@ fn localhost_node_ports_are_guarded_against_other_hosts() {
         "without the rule: {outcome}"
     );
 }
+
+/// What an agent in a container that cannot write sysctls needs before it starts.
+#[test]
+fn init_only_guards_loopback_before_it_lets_it_out() {
+    require_netns!();
+    let netns = lone_node();
+    let kubelet = ["-t", "filter", "-N", "KUBE-FIREWALL"];
+    run(&netns, "iptables", &kubelet);
+    run(
+        &netns,
+        "iptables",
+        &["-A", "KUBE-FIREWALL", "-j", "RETURN"],
+    );
+    let route_localnet = || {
+        let path = "/proc/sys/net/ipv4/conf/all/route_localnet";
+        netns.run(|| fs::read_to_string(path).unwrap().trim() == "1")
+    };
+    let init = |more: &[&str]| {
+        let flags = "proxy --init-only --conntrack-max-per-core=0 --proxy-mode=iptables";
+        let flags: Vec<&str> = flags.split(' ').chain(more.iter().copied()).collect();
+        run(&netns, SLUICE, &flags);
+    };
+    let saved = || {
+        let output = run(&netns, "iptables-save", &[]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let rules = text.lines().filter(|it| it.starts_with("-A"));
+        rules.map(str::to_owned).collect::<Vec<_>>()
+    };
+    init(&["--iptables-localhost-nodeports=false"]);
+    assert!(!route_localnet());
+    let before = saved();
+    init(&[]);
+    assert!(route_localnet());
+    let guard = "-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment \"block \
+                 incoming localnet connections\" -m conntrack ! --ctstate \
+                 RELATED,ESTABLISHED,DNAT -j DROP";
+    let jumps = ["INPUT", "OUTPUT"].map(|it| format!("-A {it} -j KUBE-FIREWALL"));
+    let added: BTreeSet<String> = jumps.into_iter().chain([guard.to_owned()]).collect();
+    let after = saved();
+    let kept: Vec<&String> = after.iter().filter(|it| !added.contains(*it)).collect();
+    assert_eq!(kept, before.iter().collect::<Vec<_>>());
+    assert_eq!(after.len(), before.len() + added.len(), "{after:#?}");
+    init(&[]);
+    assert_eq!(saved(), after);
+}

@@ -119,6 +119,20 @@ pub(super) fn table_of(name: &str) -> Option<Table> {
     Table::ALL.into_iter().find(|it| it.as_str() == name)
 }
 
+/// Sets what NodePorts on loopback need of the machine, for an agent in a container that may not:
+/// the rules that guard it, then the sysctl.
+pub(crate) fn prepare_machine(settings: &Settings) -> anyhow::Result<()> {
+    if !has_localhost_node_ports(settings) || routes_loopback() {
+        return Ok(());
+    }
+    let backend = Iptables::open(programs()?, conntrack());
+    let mut backend = backend.context("open the iptables data plane")?;
+    let guarded = backend.guard_loopback();
+    guarded.context("guard the loopback address against other hosts")?;
+    route_loopback();
+    Ok(())
+}
+
 /// Whether the operator wants NodePorts on loopback: that does not depend on any object.
 fn has_localhost_node_ports(settings: &Settings) -> bool {
     let node = NodePlan::new(settings, &ClusterState::default());
@@ -134,11 +148,14 @@ fn conntrack() -> Conntrack {
     }
 }
 
+fn routes_loopback() -> bool {
+    fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|it| it.trim() == "1")
+}
+
 /// Lets packets from 127.0.0.1 leave for a pod. The rules that keep other hosts from the loopback
 /// address are in force by now (CVE-2020-8558).
 fn route_loopback() {
-    let is_set = fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|it| it.trim() == "1");
-    if is_set {
+    if routes_loopback() {
         return;
     }
     match fs::write(ROUTE_LOCALNET, "1") {

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
-use crate::data_plane::prepare_for_ipvs;
+use crate::data_plane::{prepare_for_iptables, prepare_for_ipvs};
 
 /// Sets what the operator wants of the machine.
 pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<()> {
@@ -20,8 +20,12 @@ pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<
         oom::adjust(effective.oom_score_adj);
     }
     // The agent does it as well; in a container only the init container may.
-    if args.init_only && effective.mode == Mode::Ipvs {
-        prepare_for_ipvs(&effective.ipvs)?;
+    if args.init_only {
+        match effective.mode {
+            Mode::Iptables => prepare_for_iptables(&config.node.settings)?,
+            Mode::Ipvs => prepare_for_ipvs(&effective.ipvs)?,
+            Mode::Nftables | Mode::Ebpf => {}
+        }
     }
     if args.init_only || args.node.asks_for_conntrack() {
         limit_conntrack(&effective.conntrack)?;

@@ -14,11 +14,18 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
+{{- /* Not empty in the modes whose rules the programs of iptables write. */ -}}
+{{- define "sluice.iptables" -}}
+{{- if has .Values.config.mode (list "iptables" "ipvs") -}}true{{- end -}}
+{{- end -}}
+
 {{- define "sluice.image" -}}
+{{- $ours := ternary "sluice-iptables" "sluice" (eq (include "sluice.iptables" .) "true") -}}
+{{- $repository := .Values.image.repository | default $ours -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
 
@@ -51,4 +58,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 httpGet:
   path: /livez
   port: healthz
+{{- end -}}
+
+{{- define "sluice.lockMount" -}}
+{{- if include "sluice.iptables" . -}}
+- name: xtables-lock
+  mountPath: /run/xtables.lock
+{{- end -}}
 {{- end -}}
