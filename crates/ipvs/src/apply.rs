@@ -53,16 +53,16 @@ pub(crate) fn write(
     };
     let written: Vec<(&Key, &Object)> = pairs(&delta.add).chain(pairs(&delta.replace)).collect();
     writer.foundations(&written, &delta.delete)?;
-    writer.add_members(&written, |set| set != SetName::NearClients)?;
+    writer.add_members(&written, |set| !set.leads())?;
     let freed = writer.servers(delta)?;
-    writer.add_members(&written, |set| set == SetName::NearClients)?;
+    writer.add_members(&written, SetName::leads)?;
     writer.addresses(&written, AddressChange::Add)?;
-    writer.delete_members(&delta.delete, |set| set == SetName::NearClients)?;
+    writer.delete_members(&delta.delete, SetName::leads)?;
     let gone: Vec<(&Key, &Object)> = delta.delete.iter().map(|key| (key, &GONE)).collect();
     writer.addresses(&gone, AddressChange::Delete)?;
     writer.delete_servers(&delta.delete)?;
     writer.show(freed)?;
-    writer.delete_members(&delta.delete, |set| set != SetName::NearClients)?;
+    writer.delete_members(&delta.delete, |set| !set.leads())?;
     writer.remove_foundations(&delta.delete)?;
     writer
         .problems

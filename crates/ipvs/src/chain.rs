@@ -187,14 +187,21 @@ impl Rules<'_> {
     /// The node itself and its pods get the mark of the virtual server that is for them. A packet
     /// that is for no member keeps the mark it has (`set_target_v3`, `xt_set.c`).
     fn near_clients(&self) -> Vec<Rule> {
-        let mark = || Target::MapMark {
-            set: SetName::NearClients.name(self.family).into(),
-            fields: SetName::NearClients.fields(),
+        let node = Match::SourceIsLocal(Sense::Is);
+        let near: Vec<Match> = self.is_pod(Sense::Is).into_iter().chain([node]).collect();
+        let marks = |set: SetName| {
+            let mark = Target::MapMark {
+                set: set.name(self.family).into(),
+                fields: set.fields(),
+            };
+            let near = near.iter().cloned();
+            near.map(move |who| Rule::when([NEW, who], mark.clone()))
         };
-        let pods = self.is_pod(Sense::Is);
-        let pods = pods.map(|pod| Rule::when([NEW, pod], mark()));
-        let node = Rule::when([NEW, Match::SourceIsLocal(Sense::Is)], mark());
-        pods.into_iter().chain([node]).collect()
+        // They come before NodePorts of the same numbers.
+        let virtual_ips = SetName::VIRTUAL_IPS.into_iter();
+        let virtual_ips = virtual_ips.map(|set| Rule::when([NEW, self.is_in(set)], Target::Return));
+        let rules = marks(SetName::NearClients).chain(virtual_ips);
+        rules.chain(marks(SetName::NearNodePorts)).collect()
     }
 
     fn proxy_firewall(&self) -> Rule {
@@ -222,19 +229,18 @@ impl Rules<'_> {
 
     /// What comes here is for an address of the node and was not translated yet.
     fn ipvs_filter(&self) -> Vec<Rule> {
-        let mut far = vec![NEW];
-        far.extend(self.described(SetName::NoLocalEndpointFar));
-        far.extend(self.is_pod(Sense::Not));
-        far.push(Match::SourceIsLocal(Sense::Not));
-        let known = [
-            SetName::LoadBalancer,
-            SetName::ClusterIp,
-            SetName::ExternalIp,
-            SetName::ExternalIpLocal,
-            SetName::HealthCheckNodePort,
-        ];
-        let mut rules = vec![self.no_local_endpoint(), Rule::when(far, Target::Drop)];
-        rules.extend(known.map(|set| Rule::when([self.is_in(set)], Target::Return)));
+        let far = |set| {
+            let mut far = vec![NEW];
+            far.extend(self.described(set));
+            far.extend(self.is_pod(Sense::Not));
+            far.push(Match::SourceIsLocal(Sense::Not));
+            Rule::when(far, Target::Drop)
+        };
+        let known = |set| Rule::when([self.is_in(set)], Target::Return);
+        let mut rules = vec![self.no_local_endpoint(), far(SetName::NoLocalEndpointFar)];
+        rules.extend(SetName::VIRTUAL_IPS.map(known));
+        rules.push(far(SetName::NoLocalNodePortFar));
+        rules.push(known(SetName::HealthCheckNodePort));
         rules.push(Rule::when(
             [NEW, self.is_in(SetName::IpvsIps)],
             Target::Reject,

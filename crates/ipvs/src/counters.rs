@@ -17,14 +17,6 @@ use crate::object::Triple;
 use crate::set::{Entry, SetName};
 use crate::status::{RealServerStatus, RealServers, VirtualServerStatus};
 
-/// Sets whose members are virtual IPs with their ports.
-const VIRTUAL_IPS: [SetName; 4] = [
-    SetName::ClusterIp,
-    SetName::ExternalIp,
-    SetName::ExternalIpLocal,
-    SetName::LoadBalancer,
-];
-
 /// Connections of its own that list and never write.
 #[derive(Debug)]
 pub(crate) struct RealServerCounters {
@@ -45,13 +37,15 @@ impl RealServerCounters {
     fn dialled(&mut self) -> Result<DialledFrontends, BackendError> {
         let mut dialled = DialledFrontends::default();
         for family in self.families.clone() {
-            for set in VIRTUAL_IPS.into_iter().chain([SetName::IpvsIps]) {
+            for set in SetName::VIRTUAL_IPS.into_iter().chain([SetName::IpvsIps]) {
                 for (entry, _) in self.members(family, set)? {
                     dialled.add_virtual_ip(&entry);
                 }
             }
-            for (entry, mark) in self.members(family, SetName::NearClients)? {
-                dialled.add_mark(&entry, mark);
+            for set in [SetName::NearClients, SetName::NearNodePorts] {
+                for (entry, mark) in self.members(family, set)? {
+                    dialled.add_mark(set, &entry, mark);
+                }
             }
         }
         Ok(dialled)
@@ -93,8 +87,8 @@ struct DialledFrontends {
     addresses: BTreeSet<IpAddr>,
     /// Virtual IPs that the node has itself, so that they are not on kube-ipvs0.
     triples: BTreeSet<Triple>,
-    /// Of each mark the first address and port whose clients have it.
-    marked: BTreeMap<(IpFamily, u32), Triple>,
+    /// Of each mark the first address and port whose clients have it, virtual IPs before NodePorts.
+    marked: BTreeMap<(IpFamily, u32), (SetName, Triple)>,
 }
 
 impl DialledFrontends {
@@ -105,29 +99,45 @@ impl DialledFrontends {
         self.triples.extend(triple(entry));
     }
 
-    fn add_mark(&mut self, entry: &Entry, mark: Option<u32>) {
+    fn add_mark(&mut self, set: SetName, entry: &Entry, mark: Option<u32>) {
         if let Some((triple, mark)) = triple(entry).zip(mark) {
             let key = (IpFamily::of(&triple.ip), mark);
-            let first = self.marked.entry(key).or_insert(triple);
-            *first = triple.min(*first);
+            let first = self.marked.entry(key).or_insert((set, triple));
+            *first = (set, triple).min(*first);
         }
     }
 
     /// What is dialled here. What is no virtual IP is an address of the node.
     fn frontend(&self, triple: Triple) -> Frontend {
-        let Triple { ip, port, protocol } = triple;
-        match self.addresses.contains(&ip) || self.triples.contains(&triple) {
-            true => Frontend::Address {
-                addr: ip,
-                port,
-                protocol,
-            },
-            false => Frontend::NodePort {
-                family: IpFamily::of(&ip),
-                port,
-                protocol,
-            },
+        match self.addresses.contains(&triple.ip) || self.triples.contains(&triple) {
+            true => virtual_ip(triple),
+            false => node_port(triple),
         }
+    }
+
+    /// What those dialled who have this mark.
+    fn marked(&self, family: IpFamily, mark: u32) -> Option<Frontend> {
+        let (set, triple) = *self.marked.get(&(family, mark))?;
+        Some(match set {
+            SetName::NearNodePorts => node_port(triple),
+            _ => virtual_ip(triple),
+        })
+    }
+}
+
+fn virtual_ip(Triple { ip, port, protocol }: Triple) -> Frontend {
+    Frontend::Address {
+        addr: ip,
+        port,
+        protocol,
+    }
+}
+
+fn node_port(Triple { ip, port, protocol }: Triple) -> Frontend {
+    Frontend::NodePort {
+        family: IpFamily::of(&ip),
+        port,
+        protocol,
     }
 }
 
@@ -148,20 +158,20 @@ fn reading(listed: &[VirtualServerStatus], dialled: &DialledFrontends) -> Readin
     let mut counts = Vec::new();
     for server in listed {
         for real in &server.real_servers {
-            let (triple, counter) = match server.frontend {
+            let (frontend, counter) = match server.frontend {
                 Some(it) => {
                     let virtual_ip = SocketAddr::new(it.ip, it.port);
                     let counter = Counter::RealServer(it.protocol, virtual_ip, real.address);
-                    (Some(it), counter)
+                    (Some(dialled.frontend(it)), counter)
                 }
                 None => {
-                    let key = (IpFamily::of(&real.address.ip()), server.mark);
+                    let family = IpFamily::of(&real.address.ip());
                     let counter = Counter::MarkedRealServer(server.mark, real.address);
-                    (dialled.marked.get(&key).copied(), counter)
+                    (dialled.marked(family, server.mark), counter)
                 }
             };
             // A mark that nobody gets is a stranger's, or of a Service that is gone.
-            counts.extend(triple.map(|it| count(dialled.frontend(it), counter, real)));
+            counts.extend(frontend.map(|it| count(it, counter, real)));
         }
     }
     Reading {
@@ -229,10 +239,15 @@ mod tests {
         let mut dialled = DialledFrontends::default();
         dialled.add_virtual_ip(&Entry::Address("10.96.0.10".parse().unwrap()));
         dialled.add_virtual_ip(&entry("192.168.0.2:80"));
-        for address in ["192.168.0.2:80", "192.168.0.1:30080"] {
-            dialled.add_mark(&entry(address), Some(0x5800_0001));
+        for (set, address, mark) in [
+            (SetName::NearClients, "192.168.0.2:80", 0x5800_0001),
+            (SetName::NearNodePorts, "192.168.0.1:30080", 0x5800_0001),
+            (SetName::NearNodePorts, "[fd00::1]:30081", 0x5800_0001),
+            // Behind a virtual IP with its numbers.
+            (SetName::NearNodePorts, "192.168.0.2:80", 0x5800_0002),
+        ] {
+            dialled.add_mark(set, &entry(address), Some(mark));
         }
-        dialled.add_mark(&entry("[fd00::1]:30081"), Some(0x5800_0001));
         dialled
     }
 
@@ -280,8 +295,9 @@ mod tests {
         check("192.168.0.2:30080", 0, V4, &["node:30080"]);
         check("[fd00::1]:30080", 0, V6, &["node:30080"]);
         // Marks are of one family each.
-        check("", 0x5800_0001, V4, &["node:30080"]);
+        check("", 0x5800_0001, V4, &["192.168.0.2:80"]);
         check("", 0x5800_0001, V6, &["node:30081"]);
+        check("", 0x5800_0002, V4, &["node:80"]);
         check("", 77, V4, &[]);
     }
 

@@ -25,13 +25,15 @@ pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Plac
     let family = port.key.family;
     let first = Entry::AddressPort(unspecified(family), Protocol::Tcp, 0);
     let first = Key::Member(family, SetName::NearClients, first);
-    let marked = observed.range(first..).map_while(|(key, object)| {
-        let Key::Member(of, SetName::NearClients, entry) = key else {
-            return None;
-        };
-        (*of == family).then_some((entry, object))
-    });
-    let is_ours = |entry: &Entry| {
+    let marked = observed
+        .range(first..)
+        .map_while(|(key, object)| match key {
+            Key::Member(of, set, entry) if *of == family && set.leads() => {
+                Some((*set, entry, object))
+            }
+            _ => None,
+        });
+    let is_ours = |set: SetName, entry: &Entry| {
         let mut frontends = port.frontends.iter().map(|it| it.frontend);
         let Entry::AddressPort(ip, protocol, number) = entry else {
             return false;
@@ -39,13 +41,13 @@ pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Plac
         frontends.any(|it| {
             let same = it.port() == *number && it.protocol() == *protocol;
             same && match it {
-                Frontend::Address { addr, .. } => addr == *ip,
-                Frontend::NodePort { .. } => true,
+                Frontend::Address { addr, .. } => set == SetName::NearClients && addr == *ip,
+                Frontend::NodePort { .. } => set == SetName::NearNodePorts,
             }
         })
     };
-    let mut ours = marked.filter(|(entry, _)| is_ours(entry));
-    let mark = ours.find_map(|(_, object)| match object {
+    let mut ours = marked.filter(|(set, entry, _)| is_ours(*set, entry));
+    let mark = ours.find_map(|(_, _, object)| match object {
         Object::Member(mark) => *mark,
         _ => None,
     });

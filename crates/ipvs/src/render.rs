@@ -98,9 +98,13 @@ impl Port<'_> {
                 match far {
                     Verdict::Drop => {
                         self.servers(planned, self.plan.pool(Scope::Cluster));
-                        self.each(planned, |it, triple| {
-                            it.frontend_member(SetName::NoLocalEndpointFar, triple, None);
-                        });
+                        self.address_member(
+                            planned,
+                            match planned.role {
+                                Role::NodePort => SetName::NoLocalNodePortFar,
+                                _ => SetName::NoLocalEndpointFar,
+                            },
+                        );
                     }
                     far => self.verdict(planned, far),
                 }
@@ -117,18 +121,20 @@ impl Port<'_> {
             Verdict::Reject => self.servers(planned, None),
             Verdict::Drop => {
                 self.servers(planned, None);
-                self.each(planned, |it, triple| {
-                    it.frontend_member(SetName::NoLocalEndpoint, triple, None);
-                });
+                self.address_member(planned, SetName::NoLocalEndpoint);
             }
         }
     }
 
     /// Where near clients have a virtual server of their own, its mark.
     fn near_clients(&mut self, planned: &PlannedFrontend) {
+        let set = match planned.role {
+            Role::NodePort => SetName::NearNodePorts,
+            _ => SetName::NearClients,
+        };
         if let Some(mark) = self.mark {
             self.each(planned, |it, triple| {
-                it.frontend_member(SetName::NearClients, triple, Some(mark));
+                it.frontend_member(set, triple, Some(mark));
             });
         }
     }

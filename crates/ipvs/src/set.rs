@@ -1,4 +1,4 @@
-//! The ipsets: names and types of kube-proxy, and three of our own.
+//! The ipsets: names and types of kube-proxy, and a few of our own.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -46,10 +46,16 @@ pub enum SetName {
     IpvsIps,
     /// Ours: frontends that drop everybody, since no endpoint is on this node.
     NoLocalEndpoint,
-    /// Ours: frontends that drop everybody who is not near, for the same reason.
+    /// Ours: virtual IPs and ports that drop everybody who is not near, for the same reason.
     NoLocalEndpointFar,
-    /// Ours: frontends where clients on this node have a virtual server of their own, with its mark.
+    /// Ours: NodePorts, on each address that answers, that do so.
+    NoLocalNodePortFar,
+    /// Ours: virtual IPs and ports where clients on this node have a virtual server of their own,
+    /// with its mark.
     NearClients,
+    /// Ours: NodePorts, on each address that answers, where they have. A virtual IP may have the
+    /// same numbers, and comes first.
+    NearNodePorts,
 }
 
 /// Type of an ipset.
@@ -84,7 +90,7 @@ impl SetKind {
 
 impl SetName {
     /// All of them, in the order in which they are made.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::LoopBack,
         Self::ClusterIp,
         Self::ExternalIp,
@@ -104,7 +110,17 @@ impl SetName {
         Self::IpvsIps,
         Self::NoLocalEndpoint,
         Self::NoLocalEndpointFar,
+        Self::NoLocalNodePortFar,
         Self::NearClients,
+        Self::NearNodePorts,
+    ];
+
+    /// Those that have every virtual IP and port between them.
+    pub(crate) const VIRTUAL_IPS: [Self; 4] = [
+        Self::LoadBalancer,
+        Self::ClusterIp,
+        Self::ExternalIp,
+        Self::ExternalIpLocal,
     ];
 
     /// What follows the prefix: `KUBE-` or `KUBE-6-`; `SLUICE-` for what kube-proxy does not have.
@@ -129,7 +145,9 @@ impl SetName {
             Self::IpvsIps => "IPVS-IPS",
             Self::NoLocalEndpoint => "NO-LOCAL-ENDPOINT",
             Self::NoLocalEndpointFar => "NO-LOCAL-ENDPOINT-FAR",
+            Self::NoLocalNodePortFar => "NO-LOCAL-NODE-PORT-FAR",
             Self::NearClients => "NEAR-CLIENTS",
+            Self::NearNodePorts => "NEAR-NODE-PORTS",
         }
     }
 
@@ -138,7 +156,11 @@ impl SetName {
         const LONGEST: usize = 31;
         let is_ours = matches!(
             self,
-            Self::NoLocalEndpoint | Self::NoLocalEndpointFar | Self::NearClients
+            Self::NoLocalEndpoint
+                | Self::NoLocalEndpointFar
+                | Self::NoLocalNodePortFar
+                | Self::NearClients
+                | Self::NearNodePorts
         );
         let prefix = match (is_ours, family) {
             (false, IpFamily::V4) => "KUBE-",
@@ -164,7 +186,8 @@ impl SetName {
             | Self::NodePortSctp
             | Self::NodePortLocalSctp
             | Self::NoLocalEndpoint
-            | Self::NoLocalEndpointFar => SetKind::AddressPort,
+            | Self::NoLocalEndpointFar
+            | Self::NoLocalNodePortFar => SetKind::AddressPort,
             Self::LoadBalancerSourceCidr => SetKind::AddressPortNet,
             Self::NodePortTcp
             | Self::NodePortLocalTcp
@@ -172,8 +195,13 @@ impl SetName {
             | Self::NodePortLocalUdp
             | Self::HealthCheckNodePort => SetKind::Port,
             Self::IpvsIps => SetKind::Address,
-            Self::NearClients => SetKind::MarkedAddressPort,
+            Self::NearClients | Self::NearNodePorts => SetKind::MarkedAddressPort,
         }
+    }
+
+    /// Whether its members lead packets to virtual servers, by their marks.
+    pub const fn leads(self) -> bool {
+        matches!(self.kind(), SetKind::MarkedAddressPort)
     }
 
     /// Which ends of a packet are looked up in it.
@@ -230,10 +258,12 @@ impl SetName {
             Self::HealthCheckNodePort => "Kubernetes health check node port",
             Self::IpvsIps => "addresses of kube-ipvs0",
             Self::NoLocalEndpoint => "Local policy and no endpoint on this node",
-            Self::NoLocalEndpointFar => {
+            Self::NoLocalEndpointFar | Self::NoLocalNodePortFar => {
                 "external Local policy and no endpoint on this node: only near clients"
             }
-            Self::NearClients => "external Local policy: near clients use endpoints anywhere",
+            Self::NearClients | Self::NearNodePorts => {
+                "external Local policy: near clients use endpoints anywhere"
+            }
         }
     }
 }

@@ -270,6 +270,7 @@ macro_rules! for_each_scenario {
                 the_older_wins else_the_first_by_name a_date_beats_none the_loser_takes_over
                 the_later_arrival_may_be_senior external_ip external_ip_cannot_take_a_cluster_ip
                 shared_cluster_ip virtual_ip_before_node_port
+                virtual_ip_before_local_node_port
             }
             changes {
                 pool_grows_and_shrinks every_member_leaves_once endpoint_replaced

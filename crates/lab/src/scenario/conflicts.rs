@@ -3,6 +3,7 @@
 use super::Scenario;
 use super::check::{Expect, answers, masqueraded};
 use super::manifest::{ServiceYaml, service};
+use super::masquerade::pods_by_cidr;
 
 const EARLIER: &str = "2024-01-01T00:00:00Z";
 const LATER: &str = "2025-01-01T00:00:00Z";
@@ -127,4 +128,39 @@ pub(super) fn virtual_ip_before_node_port() -> Scenario {
             "node-a:30080/tcp",
             masqueraded("web-2"),
         )
+}
+
+pub(super) fn virtual_ip_before_local_node_port() -> Scenario {
+    let node_port = || {
+        service("old")
+            .spec("externalTrafficPolicy: Local")
+            .tcp(80)
+            .node_port(30080)
+    };
+    let external_ip = || {
+        service("new")
+            .spec("externalIPs: [192.168.100.10, \"fd00:100::a\"]")
+            .tcp(30080)
+    };
+    let local = || external_ip().spec("externalTrafficPolicy: Local");
+    Scenario::about("What the NodePort's policy says is nothing that the external IP heeds.")
+        .settings(pods_by_cidr)
+        .apply([
+            node_port().endpoints("web-3"),
+            external_ip().endpoints("web-2"),
+        ])
+        .check(
+            "client cli-a node-a",
+            "node-a:30080/tcp",
+            masqueraded("web-2"),
+        )
+        .apply([
+            node_port().endpoints("web-1 web-3"),
+            local().endpoints("web-2 web-4"),
+        ])
+        .check("client", "node-a:30080/tcp", answers("web-2"))
+        .check("cli-a", "node-a:30080/tcp", answers("web-2 web-4"))
+        .apply([node_port().endpoints("web-1 web-3")])
+        .check("client", "node-a:30080/tcp", answers("web-1"))
+        .check("cli-a", "node-a:30080/tcp", answers("web-1 web-3"))
 }
