@@ -14,7 +14,7 @@ use sluice_core::plan::{Plan, PortPlan};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::{Programs, RestoreError, SaveError};
 use sluice_xtables::rule::Table;
-use sluice_xtables::script::{Finished, Script};
+use sluice_xtables::script::Finished;
 use sluice_xtables::trial::{self, Candidate, Findings};
 
 use crate::count::RuleCounts;
@@ -62,9 +62,10 @@ impl Iptables {
     /// The kernel has no iptables for IPv4, or does not let us use it.
     pub fn open(programs: Programs, conntrack: Conntrack) -> Result<Self, BackendError> {
         let mut families = vec![IpFamily::V4];
-        probe(&programs, IpFamily::V4).map_err(|error| failed("ask for iptables", error))?;
+        let probe = |family| programs.probe(family, &[Table::Filter, Table::Nat]);
+        probe(IpFamily::V4).map_err(|error| failed("ask for iptables", error))?;
         let mut missing = None;
-        match probe(&programs, IpFamily::V6) {
+        match probe(IpFamily::V6) {
             Ok(()) => families.push(IpFamily::V6),
             Err(error @ RestoreError::Locked { .. }) => {
                 return Err(failed("ask for ip6tables", error));
@@ -259,15 +260,6 @@ impl Iptables {
 fn is_in_first_table(script: &Finished, line: usize) -> bool {
     let before = script.text().lines().take(line.saturating_sub(1));
     !before.into_iter().any(|it| it == "COMMIT")
-}
-
-/// Asks for the tables of a family without changing them.
-fn probe(programs: &Programs, family: IpFamily) -> Result<(), RestoreError> {
-    let mut script = Script::new();
-    for table in [Table::Filter, Table::Nat] {
-        script.table(table);
-    }
-    programs.restore(family, &script.finish())
 }
 
 fn failed(operation: &str, error: impl std::error::Error + Send + Sync + 'static) -> BackendError {

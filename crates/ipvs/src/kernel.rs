@@ -9,7 +9,8 @@ use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{self, Ipvs};
 use sluice_netlink::rtnetlink::Addresses;
 use sluice_netlink::{Failure, RequestError};
-use sluice_xtables::programs::Programs;
+use sluice_xtables::programs::{Programs, RestoreError};
+use sluice_xtables::rule::Table;
 use tracing::warn;
 
 /// Whether the operator switched IPv6 off.
@@ -37,14 +38,14 @@ impl Kernel {
     pub(crate) fn families(&self, wanted: &[IpFamily]) -> Result<Vec<IpFamily>, BackendError> {
         let mut families = Vec::new();
         for family in wanted {
-            match (self.lacks(*family), family) {
+            match (self.lacks(*family)?, family) {
                 (None, _) => families.push(*family),
                 (Some(reason), IpFamily::V6) => {
                     warn!(%reason, "IPv6 is not available: only IPv4 Services are served");
                 }
                 (Some(reason), IpFamily::V4) => {
                     return Err(BackendError {
-                        operation: "read the IPv4 rules".into(),
+                        operation: "ask for iptables".into(),
                         reason,
                         source: None,
                     });
@@ -54,16 +55,21 @@ impl Kernel {
         Ok(families)
     }
 
-    fn lacks(&self, family: IpFamily) -> Option<String> {
+    /// Why a family cannot be served; `None` when it can.
+    fn lacks(&self, family: IpFamily) -> Result<Option<String>, BackendError> {
         if family == IpFamily::V6 {
             match fs::read_to_string(NO_IPV6) {
                 Ok(text) if text.trim() == "0" => {}
-                Ok(_) => return Some(format!("{NO_IPV6} is set")),
-                Err(error) => return Some(format!("{NO_IPV6}: {error}")),
+                Ok(_) => return Ok(Some(format!("{NO_IPV6} is set"))),
+                Err(error) => return Ok(Some(format!("{NO_IPV6}: {error}"))),
             }
         }
-        let saved = self.programs.save(family);
-        saved.err().map(|error| error.to_string())
+        match self.programs.probe(family, &Table::ALL) {
+            Ok(()) => Ok(None),
+            // Says nothing about what the machine can do.
+            Err(error @ RestoreError::Locked { .. }) => Err(failed("ask for iptables", error)),
+            Err(error) => Ok(Some(error.to_string())),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use sluice_core::model::IpFamily;
 
 use crate::parse::{self, Ruleset};
 use crate::rule::Table;
-use crate::script::Finished;
+use crate::script::{Finished, Script};
 
 pub use error::{FindError, RestoreError, RunError, SaveError};
 pub use find::Version;
@@ -192,6 +192,17 @@ impl Programs {
             }),
             None => Err(RestoreError::Failed(output.failure(program))),
         }
+    }
+
+    /// Asks for tables of a family, without changing them and however many rules they have.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no such table, or does not let us use it: [`RestoreError`].
+    pub fn probe(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
+        let mut script = Script::new();
+        tables.iter().for_each(|it| script.table(*it));
+        self.restore(family, &script.finish())
     }
 
     fn pair(&self, family: IpFamily) -> &Pair {
