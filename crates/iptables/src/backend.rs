@@ -108,28 +108,6 @@ impl Iptables {
         self.watch.own_writes()
     }
 
-    /// Removes every rule and chain of ours of both families; returns the tables that had any. The
-    /// rule against packets to loopback stays while a kubelet is here, who has the same.
-    ///
-    /// # Errors
-    ///
-    /// The kernel could not be asked or refused.
-    pub fn cleanup(&mut self) -> Result<Vec<String>, BackendError> {
-        let mut removed = Vec::new();
-        for family in self.families.clone() {
-            let ruleset = self.programs.save(family);
-            let ruleset = ruleset.map_err(|error| failed("list rules", error))?;
-            let script = crate::cleanup::script(family, &ruleset);
-            if script.is_empty() {
-                continue;
-            }
-            removed.extend(crate::cleanup::tables(family, &ruleset));
-            let result = self.programs.restore(family, &script.finish());
-            result.map_err(|error| failed("delete rules", error))?;
-        }
-        Ok(removed)
-    }
-
     /// Writes what keeps other hosts from this one's loopback address (CVE-2020-8558) where it is
     /// not there, and nothing else: before `route_localnet` is set by somebody who may, for an
     /// agent that may not.

@@ -14,7 +14,6 @@
 //! - Chains begin with `KUBE-` where kube-proxy has them and with `SLUICE-` where it does not.
 
 mod backend;
-mod cleanup;
 mod count;
 mod lack;
 mod layout;

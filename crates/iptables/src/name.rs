@@ -21,8 +21,6 @@ pub(crate) const MARK_MASQ: &str = "KUBE-MARK-MASQ";
 pub(crate) const CANARY: &str = "KUBE-PROXY-CANARY";
 /// Shared with the kubelet, which writes the same rule into it.
 pub(crate) const FIREWALL: &str = "KUBE-FIREWALL";
-/// The kubelet's sign of life.
-pub(crate) const KUBELET_CANARY: &str = "KUBE-KUBELET-CANARY";
 /// Ours: ClusterIPs without such a port, and addresses of ServiceCIDRs that no Service has.
 pub(crate) const CLUSTER_IPS: &str = "SLUICE-CLUSTER-IPS";
 

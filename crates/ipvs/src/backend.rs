@@ -128,19 +128,6 @@ impl Ipvs {
         &self.families
     }
 
-    /// Removes everything of ours; returns what was there, as a person would name it.
-    ///
-    /// # Errors
-    ///
-    /// The kernel could not be asked, or something could not be removed.
-    pub fn cleanup(&mut self) -> Result<Vec<String>, BackendError> {
-        let observed = self.observe()?;
-        let removed = summary(&observed);
-        let delta = Delta::between(&observed, Vec::new());
-        apply::write(&mut self.kernel, &mut self.held, &delta)?;
-        Ok(removed)
-    }
-
     /// Why a scheduler cannot be used; `None` when it can.
     fn lacks_scheduler(&mut self, name: &Arc<str>) -> Result<Option<String>, BackendError> {
         if self.schedulers.contains(name) {
@@ -231,25 +218,6 @@ fn standing(node: &NodePlan, families: &[IpFamily]) -> Vec<(Key, Object)> {
         objects.extend(chain::objects(node, *family));
     }
     objects
-}
-
-/// How many of what.
-fn summary(observed: &BTreeMap<Key, Object>) -> Vec<String> {
-    let count = |is_meant: fn(&Key) -> bool| observed.keys().filter(|key| is_meant(key)).count();
-    let counted: [(usize, &str); 5] = [
-        (count(|it| matches!(it, Key::Server(_))), "virtual servers"),
-        (count(|it| matches!(it, Key::Address(_))), "addresses"),
-        (
-            count(|it| matches!(it, Key::Device)),
-            "interface kube-ipvs0",
-        ),
-        (count(|it| matches!(it, Key::Chain(..))), "chains"),
-        (count(|it| matches!(it, Key::Set(..))), "ipsets"),
-    ];
-    let found = counted.into_iter().filter(|(count, _)| *count > 0);
-    found
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect()
 }
 
 impl Backend for Ipvs {

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use sluice_agent::takeover::remove_own;
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::plan::Planner;
 use sluice_core::reconcile::{Reconciler, Report};
@@ -339,9 +340,13 @@ fn text_is_loaded(plan: &sluice_core::plan::Plan) {
 }
 
 fn cleanup() {
-    let removed = Ipvs::open(options()).unwrap().cleanup().unwrap();
-    assert!(!removed.is_empty());
-    let nothing = Ipvs::open(options()).unwrap().cleanup().unwrap();
+    let removal = remove_own();
+    assert!(
+        removal.errors.is_empty() && removal.notes.is_empty(),
+        "{removal:?}"
+    );
+    assert!(!removal.removed.is_empty());
+    let nothing = remove_own().removed;
     assert!(nothing.is_empty(), "{nothing:?}");
     shows("ipvsadm", "-Ln", "TCP 192.0.2.9:80 rr");
     shows("ipvsadm", "-Ln", "FWM 77 rr");

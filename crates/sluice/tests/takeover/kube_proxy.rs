@@ -312,6 +312,7 @@ impl Services {
              -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -m mark --mark 0x8000 -j DROP\n\
              COMMIT\n\
              *nat\n:CNI-HOSTPORT-DNAT - [0:0]\n:HOSTPORTS - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n\
+             :KUBE-MARK-DROP - [0:0]\n-A KUBE-MARK-DROP -j MARK --set-xmark 0x8000/0x8000\n\
              -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT\n\
              -A PREROUTING -p tcp -m tcp --dport 2222 -m comment --comment \"mine: -j KUBE-SERVICES\" \
              -j REDIRECT --to-ports 22\n\

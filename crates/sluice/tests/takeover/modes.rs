@@ -96,3 +96,27 @@ fn cleanup_removes_what_the_iptables_mode_wrote() {
         assert_eq!(again.stdout, b"", "nothing is left");
     }
 }
+
+/// The kubelet has the guard against packets to loopback as well, in a chain that both use.
+#[test]
+fn cleanup_leaves_a_kubelet_its_rule() {
+    require_netns!();
+    for flavour in ["nft", "legacy"] {
+        let mut world = World::new();
+        world.install_neighbours(flavour);
+        let guard = "*filter\n-A KUBE-FIREWALL ! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment \
+                     \"block incoming localnet connections\" -m conntrack ! --ctstate \
+                     RELATED,ESTABLISHED,DNAT -j DROP\nCOMMIT\n";
+        let restore = format!("iptables-{flavour}-restore");
+        world.run(&restore, &["--noflush"], guard);
+        let neighbours = world.saved(flavour);
+        assert_ne!(without_guard(&neighbours), neighbours);
+        world.start_in("iptables");
+        world.until_logged("synced");
+        world.stop();
+        assert!(world.saved(flavour).contains("KUBE-SVC-"));
+        let output = world.sluice(&["cleanup"], None);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(world.saved(flavour), neighbours, "rules of others");
+    }
+}
