@@ -20,6 +20,7 @@ pub mod delta;
 pub mod endpoints;
 pub mod explain;
 pub mod issue;
+pub mod kube_proxy;
 pub mod lookup;
 pub mod model;
 pub mod plan;

@@ -6,23 +6,17 @@ use std::sync::Arc;
 use data_encoding::BASE32;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
+pub(crate) use sluice_core::kube_proxy::{
+    CANARY, CLUSTER_IPS, EXTERNAL_SERVICES, FORWARD as FORWARD_RULES, MARK_MASQ, NODE_PORTS,
+    POSTROUTING as POSTROUTING_RULES, PROXY_FIREWALL, SERVICES,
+};
+use sluice_core::kube_proxy::{EXT, FW, HASH, HASHED, SEP, SVC, SVL, is_hashed};
 use sluice_core::model::{Protocol, ServicePortName};
 use sluice_xtables::rule::{ChainName, Table};
 use sluice_xtables::trial;
 
-pub(crate) const SERVICES: &str = "KUBE-SERVICES";
-pub(crate) const EXTERNAL_SERVICES: &str = "KUBE-EXTERNAL-SERVICES";
-pub(crate) const NODE_PORTS: &str = "KUBE-NODEPORTS";
-pub(crate) const PROXY_FIREWALL: &str = "KUBE-PROXY-FIREWALL";
-pub(crate) const FORWARD_RULES: &str = "KUBE-FORWARD";
-pub(crate) const POSTROUTING_RULES: &str = "KUBE-POSTROUTING";
-pub(crate) const MARK_MASQ: &str = "KUBE-MARK-MASQ";
-/// Empty: gone as soon as somebody flushes a table of iptables-legacy.
-pub(crate) const CANARY: &str = "KUBE-PROXY-CANARY";
 /// Shared with the kubelet, which writes the same rule into it.
 pub(crate) const FIREWALL: &str = "KUBE-FIREWALL";
-/// Ours: ClusterIPs without such a port, and addresses of ServiceCIDRs that no Service has.
-pub(crate) const CLUSTER_IPS: &str = "SLUICE-CLUSTER-IPS";
 
 pub(crate) const INPUT: &str = "INPUT";
 pub(crate) const FORWARD: &str = "FORWARD";
@@ -30,19 +24,8 @@ pub(crate) const OUTPUT: &str = "OUTPUT";
 pub(crate) const PREROUTING: &str = "PREROUTING";
 pub(crate) const POSTROUTING: &str = "POSTROUTING";
 
-/// Characters of a hash that a name keeps.
-const HASH: usize = 16;
-
-/// Chains of one service port.
-const OF_PORTS: [&str; 5] = [
-    "KUBE-SVC-",
-    "KUBE-SVL-",
-    "KUBE-EXT-",
-    "KUBE-FW-",
-    "KUBE-SEP-",
-];
-/// Of each of these; see [`level`].
-const LEVELS: [u8; OF_PORTS.len()] = [2, 2, 3, 4, 1];
+/// Of each of [`HASHED`]; see [`level`].
+const LEVELS: [u8; HASHED.len()] = [2, 2, 3, 4, 1];
 /// Chains of the ClusterIPs of one prefix.
 const OF_PREFIXES: &str = "SLUICE-CIP-";
 
@@ -63,28 +46,28 @@ impl PortChains {
 
     /// Clients that go to any endpoint.
     pub(crate) fn cluster(&self) -> ChainName {
-        self.named("KUBE-SVC-")
+        self.named(SVC)
     }
 
     /// Clients that stay on this node.
     pub(crate) fn local(&self) -> ChainName {
-        self.named("KUBE-SVL-")
+        self.named(SVL)
     }
 
     /// Clients of external addresses and NodePorts.
     pub(crate) fn external(&self) -> ChainName {
-        self.named("KUBE-EXT-")
+        self.named(EXT)
     }
 
     /// Who may connect to a load balancer's address.
     pub(crate) fn firewall(&self) -> ChainName {
-        self.named("KUBE-FW-")
+        self.named(FW)
     }
 
     /// One endpoint.
     pub(crate) fn endpoint(&self, endpoint: SocketAddr) -> ChainName {
         let hash = hash(&format!("{}{endpoint}", self.text));
-        ChainName::new(format!("KUBE-SEP-{hash}"))
+        ChainName::new(format!("{SEP}{hash}"))
     }
 
     fn named(&self, prefix: &str) -> ChainName {
@@ -100,9 +83,7 @@ pub(crate) fn of_prefix(prefix: IpNet) -> ChainName {
 
 /// Chains lead only to chains of lower levels; common ones apart, which lead to any.
 pub(crate) fn level(chain: &ChainName) -> u8 {
-    let of_port = OF_PORTS
-        .iter()
-        .position(|it| chain.as_str().starts_with(it));
+    let of_port = HASHED.iter().position(|it| chain.as_str().starts_with(it));
     of_port.map_or(0, |it| LEVELS[it])
 }
 
@@ -125,7 +106,7 @@ pub(crate) enum Kind {
 
 /// What a chain is to us; `None` when it is nobody's business of ours.
 pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
-    let is_of_port = || OF_PORTS.iter().any(|it| is_hashed(name, it));
+    let is_of_port = || HASHED.iter().any(|it| is_hashed(name, it));
     Some(match (table, name) {
         (_, CANARY) => Kind::Whole,
         (Table::Mangle, _) => return None,
@@ -140,7 +121,7 @@ pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
         (Table::Filter, FIREWALL) => Kind::Firewall,
         (Table::Filter, INPUT | FORWARD | OUTPUT) => Kind::Builtin,
         (Table::Filter, _) if is_hashed(name, OF_PREFIXES) => Kind::Common,
-        (Table::Filter, _) if is_hashed(name, "KUBE-FW-") => Kind::Whole,
+        (Table::Filter, _) if is_hashed(name, FW) => Kind::Whole,
         _ => return None,
     })
 }
@@ -148,12 +129,6 @@ pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
 /// Whether this is the chain of a prefix, which several service ports need.
 pub(crate) fn is_of_prefix(name: &ChainName) -> bool {
     is_hashed(name.as_str(), OF_PREFIXES)
-}
-
-fn is_hashed(name: &str, prefix: &str) -> bool {
-    let is_base32 = |it: u8| it.is_ascii_uppercase() || (b'2'..=b'7').contains(&it);
-    let rest = name.strip_prefix(prefix);
-    rest.is_some_and(|it| it.len() == HASH && it.bytes().all(is_base32))
 }
 
 fn hashed_text(name: &ServicePortName, protocol: Protocol) -> String {

@@ -4,6 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use sluice_core::kube_proxy::{
+    CLUSTER_IPS as CLUSTER_IP_GUARD, FORWARD, IPVS_FILTER, IPVS_OUT_FILTER, LOAD_BALANCER,
+    MARK_MASQ, NODE_PORT, POSTROUTING, PROXY_FIREWALL, SERVICES,
+    SOURCE_RANGES_FIREWALL as SOURCE_RANGES,
+};
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_core::plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};
@@ -12,18 +17,6 @@ use crate::mark::MarkLayout;
 use crate::object::{Key, Object};
 use crate::set::SetName;
 
-const SERVICES: &str = "KUBE-SERVICES";
-const NODE_PORT: &str = "KUBE-NODE-PORT";
-const LOAD_BALANCER: &str = "KUBE-LOAD-BALANCER";
-const MARK_MASQ: &str = "KUBE-MARK-MASQ";
-const POSTROUTING: &str = "KUBE-POSTROUTING";
-const FORWARD: &str = "KUBE-FORWARD";
-const PROXY_FIREWALL: &str = "KUBE-PROXY-FIREWALL";
-const SOURCE_RANGES: &str = "KUBE-SOURCE-RANGES-FIREWALL";
-const IPVS_FILTER: &str = "KUBE-IPVS-FILTER";
-const IPVS_OUT_FILTER: &str = "KUBE-IPVS-OUT-FILTER";
-/// Ours: drops what is for ClusterIPs that nobody has.
-const CLUSTER_IP_GUARD: &str = "SLUICE-CLUSTER-IPS";
 /// Ours: marks packets of near clients.
 const NEAR_CLIENTS: &str = "SLUICE-NEAR-CLIENTS";
 /// Ours: drops what the node sends to a Local policy without an endpoint here.

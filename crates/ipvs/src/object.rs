@@ -4,13 +4,11 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+pub use sluice_core::kube_proxy::DEVICE;
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_xtables::rule::{ChainName, Rule, Table};
 
 use crate::set::{Entry, SetName};
-
-/// The interface that has the virtual IPs.
-pub const DEVICE: &str = "kube-ipvs0";
 
 /// Identity of an object in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,52 +1,10 @@
 //! What kube-proxy 1.36 calls its things, by its iptables, ipvs and nftables proxiers.
 
+use sluice_core::kube_proxy::{CHAINS, HASHED, OURS, is_hashed};
+pub(crate) use sluice_core::kube_proxy::{DEVICE, FORWARD, MARK_MASQ, SERVICES};
+
 /// Its tables in nftables mode.
 pub(super) const TABLE: &str = "kube-proxy";
-
-/// The dummy interface of its ipvs mode.
-pub(crate) const DEVICE: &str = "kube-ipvs0";
-
-/// The chain that every mode with iptables has.
-pub(super) const SERVICES: &str = "KUBE-SERVICES";
-
-/// The chain that marks packets for masquerading: rules of other programs may lead to it.
-pub(super) const MARK_MASQ: &str = "KUBE-MARK-MASQ";
-
-/// The chain that accepts forwarded packets of Services.
-pub(super) const FORWARD: &str = "KUBE-FORWARD";
-
-/// Chains of its iptables and ipvs modes. Not in here: `KUBE-FIREWALL`, `KUBE-IPTABLES-HINT` and
-/// `KUBE-KUBELET-CANARY`, which are the kubelet's.
-const CHAINS: [&str; 13] = [
-    SERVICES,
-    MARK_MASQ,
-    FORWARD,
-    "KUBE-EXTERNAL-SERVICES",
-    "KUBE-IPVS-FILTER",
-    "KUBE-IPVS-OUT-FILTER",
-    "KUBE-LOAD-BALANCER",
-    "KUBE-NODE-PORT",
-    "KUBE-NODEPORTS",
-    "KUBE-POSTROUTING",
-    "KUBE-PROXY-CANARY",
-    "KUBE-PROXY-FIREWALL",
-    "KUBE-SOURCE-RANGES-FIREWALL",
-];
-
-/// How the chains of Services and endpoints begin; [`HASH`] characters follow.
-const HASHED: [&str; 5] = [
-    "KUBE-SVC-",
-    "KUBE-SVL-",
-    "KUBE-FW-",
-    "KUBE-EXT-",
-    "KUBE-SEP-",
-];
-
-/// How chains and sets begin that our own iptables and ipvs modes have beside kube-proxy's.
-pub(super) const OURS: &str = "SLUICE-";
-
-/// Characters of base32 in such a name. Other programs have chains that begin alike.
-const HASH: usize = 16;
 
 /// Sets of its ipvs mode; what IPv6 has begins with `KUBE-6-`.
 const SETS: [&str; 17] = [
@@ -88,10 +46,8 @@ pub(super) enum Members {
 
 /// Whether a chain of iptables is kube-proxy's, or of our own iptables and ipvs modes.
 pub(super) fn is_chain(name: &str) -> bool {
-    let is_hash =
-        |it: &str| it.len() == HASH && it.bytes().all(|it| matches!(it, b'A'..=b'Z' | b'2'..=b'7'));
-    let is_hashed = |prefix: &&str| name.strip_prefix(prefix).is_some_and(is_hash);
-    is_our_chain(name) || CHAINS.contains(&name) || HASHED.iter().any(is_hashed)
+    let is_of_service = |beginning: &&str| is_hashed(name, beginning);
+    is_our_chain(name) || CHAINS.contains(&name) || HASHED.iter().any(is_of_service)
 }
 
 /// Whether a chain is of the kind that only our own iptables and ipvs modes have.

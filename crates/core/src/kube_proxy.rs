@@ -1,0 +1,82 @@
+//! What kube-proxy 1.36 calls its things: our iptables and ipvs modes keep the names, so that
+//! runbooks hold, and whoever follows a kube-proxy looks for them.
+
+/// The dummy interface of its ipvs mode.
+pub const DEVICE: &str = "kube-ipvs0";
+
+/// The chain that every mode with iptables has.
+pub const SERVICES: &str = "KUBE-SERVICES";
+/// What is for addresses from outside the cluster.
+pub const EXTERNAL_SERVICES: &str = "KUBE-EXTERNAL-SERVICES";
+/// NodePorts of the iptables mode.
+pub const NODE_PORTS: &str = "KUBE-NODEPORTS";
+/// NodePorts of the ipvs mode.
+pub const NODE_PORT: &str = "KUBE-NODE-PORT";
+/// Load balancers of the ipvs mode.
+pub const LOAD_BALANCER: &str = "KUBE-LOAD-BALANCER";
+/// The chain that marks packets for masquerading: rules of other programs may lead to it.
+pub const MARK_MASQ: &str = "KUBE-MARK-MASQ";
+/// The chain that masquerades what is marked.
+pub const POSTROUTING: &str = "KUBE-POSTROUTING";
+/// The chain that accepts forwarded packets of Services.
+pub const FORWARD: &str = "KUBE-FORWARD";
+/// What `loadBalancerSourceRanges` do not admit.
+pub const PROXY_FIREWALL: &str = "KUBE-PROXY-FIREWALL";
+/// The same in the ipvs mode.
+pub const SOURCE_RANGES_FIREWALL: &str = "KUBE-SOURCE-RANGES-FIREWALL";
+/// What arrives for a virtual IP in the ipvs mode.
+pub const IPVS_FILTER: &str = "KUBE-IPVS-FILTER";
+/// What the node sends to one.
+pub const IPVS_OUT_FILTER: &str = "KUBE-IPVS-OUT-FILTER";
+/// Empty: gone as soon as somebody flushes a table.
+pub const CANARY: &str = "KUBE-PROXY-CANARY";
+
+/// Chains of its iptables and ipvs modes. Not in here: `KUBE-FIREWALL`, `KUBE-IPTABLES-HINT` and
+/// `KUBE-KUBELET-CANARY`, which are the kubelet's.
+pub const CHAINS: [&str; 13] = [
+    SERVICES,
+    EXTERNAL_SERVICES,
+    NODE_PORTS,
+    NODE_PORT,
+    LOAD_BALANCER,
+    MARK_MASQ,
+    POSTROUTING,
+    FORWARD,
+    PROXY_FIREWALL,
+    SOURCE_RANGES_FIREWALL,
+    IPVS_FILTER,
+    IPVS_OUT_FILTER,
+    CANARY,
+];
+
+/// Of a service port: clients that go to any endpoint.
+pub const SVC: &str = "KUBE-SVC-";
+/// Clients that stay on this node.
+pub const SVL: &str = "KUBE-SVL-";
+/// Clients of external addresses and NodePorts.
+pub const EXT: &str = "KUBE-EXT-";
+/// Who may connect to a load balancer's address.
+pub const FW: &str = "KUBE-FW-";
+/// One endpoint.
+pub const SEP: &str = "KUBE-SEP-";
+
+/// How the chains of Services and endpoints begin; [`HASH`] characters follow.
+pub const HASHED: [&str; 5] = [SVC, SVL, EXT, FW, SEP];
+
+/// Characters of base32 in such a name. Other programs have chains that begin alike.
+pub const HASH: usize = 16;
+
+/// How chains and sets begin that our own iptables and ipvs modes have beside kube-proxy's.
+pub const OURS: &str = "SLUICE-";
+
+/// Ours in both modes: ClusterIPs without such a port, and addresses of ServiceCIDRs that no
+/// Service has.
+pub const CLUSTER_IPS: &str = "SLUICE-CLUSTER-IPS";
+
+/// Whether a name is this beginning and a hash.
+#[must_use]
+pub fn is_hashed(name: &str, beginning: &str) -> bool {
+    let is_base32 = |it: u8| matches!(it, b'A'..=b'Z' | b'2'..=b'7');
+    let rest = name.strip_prefix(beginning);
+    rest.is_some_and(|it| it.len() == HASH && it.bytes().all(is_base32))
+}
