@@ -11,13 +11,16 @@ mod lock;
 mod refusal;
 mod run;
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use sluice_core::model::IpFamily;
 
 use crate::parse::{self, Ruleset};
 use crate::rule::Table;
 use crate::script::{Finished, Script};
+use run::Run;
 
 pub use error::{FindError, RestoreError, RunError, SaveError};
 pub use find::Version;
@@ -63,6 +66,9 @@ impl std::fmt::Display for Variant {
     }
 }
 
+/// How long one run may take, if nothing else is said.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 /// One variant's programs for both families.
 #[derive(Clone, Debug)]
 pub struct Programs {
@@ -71,6 +77,7 @@ pub struct Programs {
     ipv4: Pair,
     ipv6: Pair,
     lock: Lock,
+    patience: Duration,
 }
 
 /// What writes and what reads one family's rules.
@@ -99,13 +106,30 @@ impl Programs {
     ///
     /// One is missing, does not run or is too old: [`FindError`].
     pub fn find(variant: Variant) -> Result<Self, FindError> {
-        find::find(variant, &find::search_path())
+        Self::find_in(variant, &find::search_path())
+    }
+
+    /// Those of this variant in these folders, which are listed as in PATH.
+    ///
+    /// # Errors
+    ///
+    /// As [`Programs::find`].
+    pub fn find_in(variant: Variant, path: &OsStr) -> Result<Self, FindError> {
+        find::find(variant, path)
     }
 
     /// The same, waiting for this lock.
     #[must_use]
     pub fn with_lock(mut self, lock: Lock) -> Self {
         self.lock = lock;
+        self
+    }
+
+    /// The same, with so much time for one run. It is meant for what hangs: a slow machine may list
+    /// or write a large ruleset for minutes. Waiting for the lock, and a large input, may take more.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -146,7 +170,7 @@ impl Programs {
     fn list(&self, family: IpFamily, arguments: &[&str]) -> Result<String, SaveError> {
         let program = &self.pair(family).save;
         let failed = |source| SaveError::Failed { family, source };
-        let output = run::run(program, arguments, &self.lock, "").map_err(failed)?;
+        let output = self.run(program, arguments).with("").map_err(failed)?;
         if !output.status.success() {
             return Err(failed(output.failure(program)));
         }
@@ -170,7 +194,7 @@ impl Programs {
         let program = &self.pair(family).restore;
         let seconds = self.lock.seconds.to_string();
         let arguments = ["--noflush", "--counters", "-w", &seconds];
-        let output = run::run(program, &arguments, &self.lock, script.text())?;
+        let output = self.run(program, &arguments).with(script.text())?;
         if output.status.success() {
             return Ok(());
         }
@@ -203,6 +227,15 @@ impl Programs {
         let mut script = Script::new();
         tables.iter().for_each(|it| script.table(*it));
         self.restore(family, &script.finish())
+    }
+
+    fn run<'a>(&'a self, program: &'a Path, arguments: &'a [&'a str]) -> Run<'a> {
+        Run {
+            program,
+            arguments,
+            lock: &self.lock,
+            patience: self.patience,
+        }
     }
 
     fn pair(&self, family: IpFamily) -> &Pair {

@@ -25,6 +25,16 @@ pub enum RunError {
         /// Its first words, or how it ended.
         problem: String,
     },
+    /// It did not end in its time: what it was to do may have been done or not.
+    #[error("{} {arguments}: killed, it did not end within {seconds} s", program.display())]
+    TimedOut {
+        /// Its path.
+        program: PathBuf,
+        /// Its arguments.
+        arguments: String,
+        /// How long it had.
+        seconds: u64,
+    },
 }
 
 /// No programs to work with.

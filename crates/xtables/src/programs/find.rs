@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use sluice_core::model::IpFamily;
 
-use super::{FindError, Lock, Pair, Programs, RunError, Variant, run};
+use super::run::Run;
+use super::{FindError, Lock, PATIENCE, Pair, Programs, RunError, Variant};
 
 /// Where programs of the system are when PATH does not say so.
 const USUAL: [&str; 6] = [
@@ -61,6 +62,7 @@ pub(super) fn find(variant: Variant, path: &OsStr) -> Result<Programs, FindError
         ipv4,
         ipv6,
         lock: Lock::default(),
+        patience: PATIENCE,
     })
 }
 
@@ -91,7 +93,13 @@ fn program(
         let Some(program) = found.into_iter().find(|it| it.is_file()) else {
             continue;
         };
-        let output = run::run(&program, &["--version"], &Lock::default(), "")?;
+        let run = Run {
+            program: &program,
+            arguments: &["--version"],
+            lock: &Lock::default(),
+            patience: PATIENCE,
+        };
+        let output = run.with("")?;
         if !output.status.success() {
             return Err(output.failure(&program).into());
         }

@@ -1,12 +1,28 @@
 //! One run of a program.
 
 use std::env;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use super::{Lock, RunError, find};
+
+/// For one MiB of input, beside what every run may take: a fast machine takes a second and a half.
+const EACH_MEBIBYTE: Duration = Duration::from_secs(30);
+/// How long a program that was killed may take to end. One that hangs in the kernel does not.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+/// What a pipe holds.
+const PIECE: usize = 1 << 16;
 
 /// What a program said, and how it ended.
 pub(super) struct Finished {
@@ -30,61 +46,198 @@ impl Finished {
     }
 }
 
-/// Runs `program` to its end with `input` on stdin. It sees nothing of our environment but PATH,
-/// the lock and where its extensions are.
-pub(super) fn run(
-    program: &Path,
-    arguments: &[&str],
-    lock: &Lock,
-    input: &str,
-) -> Result<Finished, RunError> {
-    let mut command = Command::new(program);
-    command.args(arguments).env_clear();
-    command.env("PATH", find::search_path());
-    command.env("LC_ALL", "C");
-    command.env("XTABLES_LOCKFILE", &lock.file);
-    if let Some(folder) = env::var_os("XTABLES_LIBDIR") {
-        command.env("XTABLES_LIBDIR", folder);
-    }
-    command.stdin(Stdio::piped());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let output = command.spawn().and_then(|child| feed(child, input));
-    match output {
-        Ok(Output {
-            status,
-            stdout,
-            stderr,
-        }) => Ok(Finished {
-            status,
-            stdout,
-            stderr,
-        }),
-        Err(source) => Err(RunError::Start {
-            program: program.to_owned(),
+/// A program with its arguments, and how it is run.
+pub(super) struct Run<'a> {
+    pub(super) program: &'a Path,
+    pub(super) arguments: &'a [&'a str],
+    pub(super) lock: &'a Lock,
+    /// How long it may take with little input, apart from waiting for the lock.
+    pub(super) patience: Duration,
+}
+
+impl Run<'_> {
+    /// Runs the program to its end with `input` on stdin. It sees nothing of our environment but
+    /// PATH, the lock and where its extensions are. After its time it is killed, with every process
+    /// that it started.
+    pub(super) fn with(&self, input: &str) -> Result<Finished, RunError> {
+        let mut command = Command::new(self.program);
+        command.args(self.arguments).env_clear();
+        command.env("PATH", find::search_path());
+        command.env("LC_ALL", "C");
+        command.env("XTABLES_LOCKFILE", &self.lock.file);
+        if let Some(folder) = env::var_os("XTABLES_LIBDIR") {
+            command.env("XTABLES_LIBDIR", folder);
+        }
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        // What it starts can be killed with it.
+        command.process_group(0);
+        let broken = |source| RunError::Start {
+            program: self.program.to_owned(),
             source,
-        }),
+        };
+        let time = self.time_for(input);
+        let deadline = Instant::now() + time;
+        let mut child = command.spawn().map_err(broken)?;
+        let result = talk(&mut child, input, deadline);
+        let result = result.and_then(|talk| Ok((end(&mut child, deadline)?, talk)));
+        match result {
+            Ok((status, Talk { stdout, stderr, .. })) => Ok(Finished {
+                status,
+                stdout,
+                stderr,
+            }),
+            Err(error) => {
+                kill(&mut child);
+                Err(match error.kind() {
+                    ErrorKind::TimedOut => RunError::TimedOut {
+                        program: self.program.to_owned(),
+                        arguments: self.arguments.join(" "),
+                        seconds: time.as_secs(),
+                    },
+                    _ => broken(error),
+                })
+            }
+        }
+    }
+
+    fn time_for(&self, input: &str) -> Duration {
+        let mebibytes = u32::try_from(input.len() >> 20).unwrap_or(u32::MAX);
+        let waiting = Duration::from_secs(self.lock.seconds.into());
+        let working = EACH_MEBIBYTE.saturating_mul(mebibytes);
+        self.patience
+            .saturating_add(waiting)
+            .saturating_add(working)
     }
 }
 
-/// Writes in a thread of its own, so that a program that talks before it has read everything does
-/// not wait for us while we wait for it.
-fn feed(mut child: Child, input: &str) -> io::Result<Output> {
-    let stdin = child.stdin.take();
-    thread::scope(|scope| {
-        let writer =
-            scope.spawn(
-                move || match stdin.map(|mut it| it.write_all(input.as_bytes())) {
-                    // It ended early, and has said why on stderr.
-                    Some(Err(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-                    Some(result) => result,
-                    None => Ok(()),
-                },
-            );
-        let output = child.wait_with_output();
-        let written = writer
-            .join()
-            .unwrap_or_else(|_| Err(ErrorKind::Other.into()));
-        let output = output?;
-        written.map(|()| output)
-    })
+/// The pipes of a program; `None` what is closed.
+struct Talk<'a> {
+    input: &'a [u8],
+    to: Option<ChildStdin>,
+    from: (Option<ChildStdout>, Option<ChildStderr>),
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
 }
+
+/// Writes and reads whatever can be, so that a program that talks before it has read everything
+/// does not wait for us while we wait for it; until it says no more.
+fn talk<'a>(child: &mut Child, input: &'a str, deadline: Instant) -> io::Result<Talk<'a>> {
+    let mut talk = Talk {
+        input: input.as_bytes(),
+        to: child.stdin.take(),
+        from: (child.stdout.take(), child.stderr.take()),
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+    };
+    for fd in talk.open() {
+        let flags = OFlag::from_bits_retain(fcntl(fd.0, FcntlArg::F_GETFL)?);
+        fcntl(fd.0, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    }
+    loop {
+        talk.write()?;
+        talk.read()?;
+        if let (None, None) = talk.from {
+            return Ok(talk);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let mut fds: Vec<PollFd<'_>> = talk
+            .open()
+            .map(|(fd, events)| PollFd::new(fd, events))
+            .collect();
+        let timeout = PollTimeout::try_from(left + Duration::from_millis(1));
+        match poll(&mut fds, timeout.unwrap_or(PollTimeout::MAX)) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl Talk<'_> {
+    fn open(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let to = self.to.as_ref().map(|it| (it.as_fd(), PollFlags::POLLOUT));
+        let (stdout, stderr) = &self.from;
+        let from = [
+            stdout.as_ref().map(AsFd::as_fd),
+            stderr.as_ref().map(AsFd::as_fd),
+        ];
+        let from = from.into_iter().flatten();
+        to.into_iter().chain(from.map(|it| (it, PollFlags::POLLIN)))
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        while let Some(to) = &mut self.to {
+            if self.input.is_empty() {
+                self.to = None;
+                break;
+            }
+            match to.write(self.input) {
+                Ok(count) => self.input = &self.input[count..],
+                // It ended early, and has said why on stderr.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => self.to = None,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> io::Result<()> {
+        if take(self.from.0.as_mut(), &mut self.stdout)? {
+            self.from.0 = None;
+        }
+        if take(self.from.1.as_mut(), &mut self.stderr)? {
+            self.from.1 = None;
+        }
+        Ok(())
+    }
+}
+
+/// Whether that was the end.
+fn take(from: Option<&mut impl Read>, said: &mut Vec<u8>) -> io::Result<bool> {
+    let Some(from) = from else {
+        return Ok(false);
+    };
+    let mut piece = [0; PIECE];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(true),
+            Ok(count) => said.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Its end, which comes soon after its last word.
+fn end(child: &mut Child, deadline: Instant) -> io::Result<ExitStatus> {
+    let mut pause = Duration::from_micros(50);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if Instant::now() >= deadline {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// Ends a program that we started, and what it started: they are a process group of their own.
+fn kill(child: &mut Child) {
+    if let Ok(group) = i32::try_from(child.id()) {
+        // Whoever is gone already need not be killed.
+        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+    }
+    // One that hangs in the kernel is left alone: nobody can end it.
+    let _ = end(child, Instant::now() + LAST_WORDS);
+}
+
+#[cfg(test)]
+mod tests;

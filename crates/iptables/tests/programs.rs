@@ -1,0 +1,91 @@
+//! Programs that do not do what they are for, for a while.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#[expect(dead_code, reason = "shared with the other tests")]
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{Node, in_namespace, save};
+use sluice_core::testing::{endpoints, service};
+use sluice_lab::require_netns;
+use sluice_xtables::programs::{Lock, Programs, Variant};
+
+/// The host's programs, one of which does this first.
+struct Wrapped {
+    folder: tempfile::TempDir,
+    variant: Variant,
+}
+
+impl Wrapped {
+    fn new(variant: Variant, which: &str, first: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for plain in ["iptables", "ip6tables"] {
+            for verb in ["restore", "save"] {
+                let name = format!("{plain}-{variant}-{verb}");
+                let own = if *which == name { first } else { "" };
+                let file = folder.path().join(&name);
+                fs::write(&file, format!("#!/bin/sh\n{own}\nexec {name} \"$@\"\n")).unwrap();
+                fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+        }
+        Self { folder, variant }
+    }
+
+    fn programs(&self) -> Programs {
+        let lock = Lock {
+            file: Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock"),
+            seconds: 60,
+        };
+        let found = Programs::find_in(self.variant, self.folder.path().as_os_str());
+        found.unwrap().with_lock(lock)
+    }
+}
+
+/// A file that a program looks for.
+fn switch(folder: &tempfile::TempDir) -> String {
+    folder.path().join("switch").display().to_string()
+}
+
+fn a_program_that_hangs_fails_the_sync(variant: Variant) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = switch(&folder);
+    let hang = format!("test -e {file} && sleep 1000");
+    let wrapped = Wrapped::new(variant, &format!("iptables-{variant}-restore"), &hang);
+    // It does not wait for the lock, so it has no time for that.
+    let lock = Lock {
+        file: folder.path().join("lock"),
+        seconds: 0,
+    };
+    let patience = Duration::from_secs(10);
+    let programs = wrapped.programs().with_lock(lock).with_patience(patience);
+    let mut node = Node::with_programs(programs);
+    node.sync(&BTreeSet::new());
+    let mut events = vec![service("default/new 10.99.60.1 :80")];
+    events.extend(endpoints("default/new", "10.244.0.5:80@"));
+    let changed = node.absorb(events);
+    fs::write(&file, "").unwrap();
+    let error = node.try_sync(&changed).unwrap_err().to_string();
+    let named = format!("iptables-{variant}-restore --noflush --counters -w 0: killed");
+    assert!(error.contains(&named), "{error}");
+    fs::remove_file(&file).unwrap();
+    node.sync(&BTreeSet::new());
+    assert!(save(variant, "iptables", &[]).contains("default/new cluster IP"));
+    assert!(node.resync().is_empty());
+}
+
+#[test]
+fn a_program_that_hangs_fails_the_sync_nft() {
+    require_netns!();
+    in_namespace(|| a_program_that_hangs_fails_the_sync(Variant::Nft));
+}
+
+#[test]
+fn a_program_that_hangs_fails_the_sync_legacy() {
+    require_netns!();
+    in_namespace(|| a_program_that_hangs_fails_the_sync(Variant::Legacy));
+}
