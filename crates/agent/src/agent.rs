@@ -321,7 +321,7 @@ impl<B: Backend> Agent<B> {
     fn log_drift(&self) {
         let by = &self.drift;
         match self.pace.is_fight() {
-            false => warn!(by, "rules were changed by another program: repairing"),
+            false => warn!(by, "rules are not as we wrote them: repairing"),
             true => warn!(
                 by,
                 "another program keeps changing our rules: repairing once a second"

@@ -12,12 +12,13 @@ use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_core::plan::{Plan, PortPlan};
 use sluice_xtables::parse::Ruleset;
-use sluice_xtables::programs::{Programs, RestoreError, SaveError};
+use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Finished;
 use sluice_xtables::trial::{self, Candidate, Findings};
 
 use crate::count::RuleCounts;
+use crate::family::{Families, Ipv6};
 use crate::lack::{Lacks, Sample};
 use crate::layout::Conntrack;
 use crate::name::{self, Kind};
@@ -32,10 +33,7 @@ use crate::{layout, observe, render};
 pub struct Iptables {
     programs: Programs,
     conntrack: Conntrack,
-    /// Those that the machine has.
-    families: Vec<IpFamily>,
-    /// Why there is no IPv6.
-    missing: Option<String>,
+    families: Families,
     lists: Lists,
     counts: RuleCounts,
     trouble: Trouble,
@@ -61,23 +59,13 @@ impl Iptables {
     ///
     /// The kernel has no iptables for IPv4, or does not let us use it.
     pub fn open(programs: Programs, conntrack: Conntrack) -> Result<Self, BackendError> {
-        let mut families = vec![IpFamily::V4];
-        let probe = |family| programs.probe(family, &[Table::Filter, Table::Nat]);
-        probe(IpFamily::V4).map_err(|error| failed("ask for iptables", error))?;
-        let mut missing = None;
-        match probe(IpFamily::V6) {
-            Ok(()) => families.push(IpFamily::V6),
-            Err(error @ RestoreError::Locked { .. }) => {
-                return Err(failed("ask for ip6tables", error));
-            }
-            Err(error) => missing = Some(error.to_string()),
-        }
+        let families = Families::ask(&programs);
+        let families = families.map_err(|error| failed("ask for iptables", error))?;
         Ok(Self {
             watch: Watch::of(programs.variant())?,
             programs,
             conntrack,
             families,
-            missing,
             lists: Lists::new(),
             counts: RuleCounts::default(),
             trouble: Trouble::default(),
@@ -86,9 +74,9 @@ impl Iptables {
         })
     }
 
-    /// Why IPv6 is not served; `None` when it is.
-    pub fn without_ipv6(&self) -> Option<&str> {
-        self.missing.as_deref()
+    /// Whether IPv6 is served, and why not.
+    pub fn ipv6(&self) -> &Ipv6 {
+        self.families.ipv6()
     }
 
     /// The programs in use.
@@ -116,7 +104,10 @@ impl Iptables {
     ///
     /// The rules could not be listed, or the kernel refused.
     pub fn guard_loopback(&mut self) -> Result<(), ApplyError<Key>> {
-        let observed = self.observe()?;
+        let mut observed = BTreeMap::new();
+        for (family, ruleset) in self.list()? {
+            observe::objects(family, ruleset, &mut observed);
+        }
         let mut missing = layout::loopback_guard();
         missing.retain(|(key, _)| !observed.contains_key(key));
         self.apply(&Delta {
@@ -125,9 +116,17 @@ impl Iptables {
         })
     }
 
-    fn save(&self, family: IpFamily) -> Result<Ruleset, BackendError> {
-        let ruleset = self.programs.save(family);
-        ruleset.map_err(|error: SaveError| failed("list rules", error))
+    fn list(&mut self) -> Result<Vec<(IpFamily, Ruleset)>, BackendError> {
+        // Before listing, so that a change in between shows.
+        self.watch.begin()?;
+        let served = self.families.served().iter();
+        let rulesets = served.map(|family| {
+            let ruleset = self.programs.save(*family);
+            Ok((*family, ruleset.map_err(|it| failed("list rules", it))?))
+        });
+        let rulesets = rulesets.collect();
+        self.watch.listed();
+        rulesets
     }
 
     /// Repairs what the last apply could not do in its usual way.
@@ -158,7 +157,7 @@ impl Iptables {
     fn foreseen(&mut self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
         let mut refused = self.lacks.refused(delta);
         refused.extend(self.refusals.certain(delta));
-        for family in self.families.clone() {
+        for &family in self.families.served() {
             let suspects = self.refusals.suspects(delta, family);
             let findings = self.trial(family, &suspects);
             if findings.is_complete && findings.culprits.is_empty() {
@@ -292,7 +291,7 @@ impl Backend for Iptables {
     }
 
     fn standing(&self, scene: &Scene) -> Objects<Self> {
-        layout::standing(&scene.node, &self.families, self.conntrack)
+        layout::standing(&scene.node, self.families.served(), self.conntrack)
     }
 
     fn place(&self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
@@ -300,26 +299,21 @@ impl Backend for Iptables {
     fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<Key, Object>) {}
 
     fn render(&self, scene: &Scene, port: &PortPlan, _placement: &()) -> Objects<Self> {
-        match self.families.contains(&port.key.family) {
+        match self.families.served().contains(&port.key.family) {
             true => render::port(scene, port),
             false => Vec::new(),
         }
     }
 
     fn is_undisturbed(&mut self) -> bool {
-        self.watch.is_undisturbed()
+        // A look is when a family that did not work is tried again.
+        !matches!(self.ipv6(), Ipv6::Awaited(_)) && self.watch.is_undisturbed()
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
-        // Before listing, so that a change in between shows.
-        self.watch.begin()?;
-        let mut rulesets = Vec::new();
-        for family in self.families.clone() {
-            rulesets.push((family, self.save(family)?));
-        }
-        self.watch.listed();
+        self.families.ask_again(&self.programs);
         let mut observed = BTreeMap::new();
-        for (family, ruleset) in rulesets {
+        for (family, ruleset) in self.list()? {
             self.ask(family, &ruleset);
             observe::objects(family, ruleset, &mut observed);
         }
@@ -364,7 +358,14 @@ impl Backend for Iptables {
     }
 
     fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
-        self.watch.upkeep()
+        let watched = self.watch.upkeep()?;
+        let awaited = self.families.due(&self.programs);
+        let awaited = awaited.map_err(|reason| BackendError {
+            operation: "wait for IPv6".into(),
+            reason: reason.into(),
+            source: None,
+        })?;
+        Ok(watched.into_iter().chain(awaited).min())
     }
 }
 

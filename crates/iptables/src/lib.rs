@@ -15,6 +15,7 @@
 
 mod backend;
 mod count;
+mod family;
 mod lack;
 mod layout;
 mod name;
@@ -27,6 +28,7 @@ pub mod text;
 mod watch;
 
 pub use backend::{Iptables, concerns, render_plan, render_port};
+pub use family::Ipv6;
 pub use layout::Conntrack;
 pub use object::{Key, Object, Place};
 pub use watch::OwnWrites;

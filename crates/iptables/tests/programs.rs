@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use common::{Node, in_namespace, save};
 use sluice_core::testing::{endpoints, service};
+use sluice_iptables::Ipv6;
 use sluice_lab::require_netns;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
@@ -88,4 +89,47 @@ fn a_program_that_hangs_fails_the_sync_nft() {
 fn a_program_that_hangs_fails_the_sync_legacy() {
     require_netns!();
     in_namespace(|| a_program_that_hangs_fails_the_sync(Variant::Legacy));
+}
+
+fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = switch(&folder);
+    let fail = format!("test -e {file} && {{ echo no memory >&2; exit 4; }}");
+    let wrapped = Wrapped::new(variant, &format!("ip6tables-{variant}-restore"), &fail);
+    let programs = wrapped.programs();
+    fs::write(&file, "").unwrap();
+    let mut node = Node::with_programs(programs);
+    let reason = |node: &Node| match node.reconciler.backend().ipv6() {
+        Ipv6::Awaited(reason) => Some(reason.clone()),
+        Ipv6::Served => None,
+        Ipv6::Impossible(reason) => panic!("{reason}"),
+    };
+    node.sync(&BTreeSet::new());
+    assert!(node.resync().is_empty());
+    assert!(reason(&node).unwrap().contains("no memory"));
+    assert!(
+        !node.reconciler.is_undisturbed(),
+        "the next look is not spared"
+    );
+    let due = node.reconciler.upkeep().unwrap();
+    assert!(due.is_some_and(|it| it.as_secs() <= 30), "{due:?}");
+    assert!(!save(variant, "ip6tables", &[]).contains("KUBE"));
+    fs::remove_file(&file).unwrap();
+    let report = node.resync();
+    assert!(report.added > 20, "{report:?}");
+    assert_eq!(reason(&node), None);
+    assert!(save(variant, "ip6tables", &[]).contains("-j KUBE-SVC-"));
+    assert!(node.resync().is_empty());
+}
+
+#[test]
+fn ipv6_is_served_as_soon_as_it_can_be_nft() {
+    require_netns!();
+    in_namespace(|| ipv6_is_served_as_soon_as_it_can_be(Variant::Nft));
+}
+
+#[test]
+fn ipv6_is_served_as_soon_as_it_can_be_legacy() {
+    require_netns!();
+    in_namespace(|| ipv6_is_served_as_soon_as_it_can_be(Variant::Legacy));
 }

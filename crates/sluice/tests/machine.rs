@@ -411,11 +411,7 @@ fn init_only_guards_loopback_before_it_lets_it_out() {
     let netns = lone_node();
     let kubelet = ["-t", "filter", "-N", "KUBE-FIREWALL"];
     run(&netns, "iptables", &kubelet);
-    run(
-        &netns,
-        "iptables",
-        &["-A", "KUBE-FIREWALL", "-j", "RETURN"],
-    );
+    run(&netns, "iptables", &["-A", "KUBE-FIREWALL", "-j", "RETURN"]);
     let route_localnet = || {
         let path = "/proc/sys/net/ipv4/conf/all/route_localnet";
         netns.run(|| fs::read_to_string(path).unwrap().trim() == "1")

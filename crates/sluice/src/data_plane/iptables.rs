@@ -13,7 +13,7 @@ use sluice_core::model::IpFamily;
 use sluice_core::plan::NodePlan;
 use sluice_core::settings::Settings;
 use sluice_core::state::ClusterState;
-use sluice_iptables::{Conntrack, Iptables, concerns};
+use sluice_iptables::{Conntrack, Iptables, Ipv6, concerns};
 use sluice_xtables::programs::{Programs, Variant};
 use sluice_xtables::rule::Table;
 use tracing::{info, warn};
@@ -39,8 +39,17 @@ impl DataPlane for IptablesPlane {
         let programs = programs()?;
         let need = "this kernel does not let us use iptables";
         let backend = Iptables::open(programs, conntrack()).context(need)?;
-        if let Some(reason) = backend.without_ipv6() {
-            warn!(reason, "no iptables for IPv6: only IPv4 is served");
+        match backend.ipv6() {
+            Ipv6::Served => {}
+            Ipv6::Impossible(reason) => {
+                warn!(reason, "no iptables for IPv6: only IPv4 is served");
+            }
+            Ipv6::Awaited(reason) => {
+                warn!(
+                    reason,
+                    "ip6tables does not work: only IPv4 is served until it does"
+                );
+            }
         }
         Ok(Self {
             backend,
