@@ -76,6 +76,17 @@ fn the_chains_of_a_kube_proxy_are_adopted() {
     }
 }
 
+/// The iptables mode writes its rules, and is cleaned up.
+#[track_caller]
+fn come_and_go(world: &mut World, flavour: &str) {
+    world.start_in("iptables");
+    world.until_logged("synced");
+    world.stop();
+    assert!(world.saved(flavour).contains("KUBE-SVC-"));
+    let output = world.sluice(&["cleanup"], None);
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// Chains of the iptables mode have kube-proxy's names, and go with it all the same.
 #[test]
 fn cleanup_removes_what_the_iptables_mode_wrote() {
@@ -84,12 +95,7 @@ fn cleanup_removes_what_the_iptables_mode_wrote() {
         let mut world = World::new();
         world.install_neighbours(flavour);
         let neighbours = world.saved(flavour);
-        world.start_in("iptables");
-        world.until_logged("synced");
-        world.stop();
-        assert!(world.saved(flavour).contains("KUBE-SVC-"));
-        let output = world.sluice(&["cleanup"], None);
-        assert!(output.status.success(), "{output:?}");
+        come_and_go(&mut world, flavour);
         let rules = without_guard(&world.saved(flavour));
         assert_eq!(rules, without_guard(&neighbours), "rules of others");
         let again = world.sluice(&["cleanup"], None);
@@ -111,12 +117,7 @@ fn cleanup_leaves_a_kubelet_its_rule() {
         world.run(&restore, &["--noflush"], guard);
         let neighbours = world.saved(flavour);
         assert_ne!(without_guard(&neighbours), neighbours);
-        world.start_in("iptables");
-        world.until_logged("synced");
-        world.stop();
-        assert!(world.saved(flavour).contains("KUBE-SVC-"));
-        let output = world.sluice(&["cleanup"], None);
-        assert!(output.status.success(), "{output:?}");
+        come_and_go(&mut world, flavour);
         assert_eq!(world.saved(flavour), neighbours, "rules of others");
     }
 }
