@@ -190,10 +190,20 @@ impl Rules<'_> {
             let near = near.iter().cloned();
             near.map(move |who| Rule::when([NEW, who], mark.clone()))
         };
+        // What a tunnel sends has the mark of the packet that it carries, and IPVS would take it for
+        // one of a near client. Such a mark has no bits but ours.
+        let carried = Rule::when(
+            [self.is_near_marked()],
+            Target::Mark {
+                clear: u32::MAX,
+                flip: 0,
+            },
+        );
         // They come before NodePorts of the same numbers.
         let virtual_ips = SetName::VIRTUAL_IPS.into_iter();
         let virtual_ips = virtual_ips.map(|set| Rule::when([NEW, self.is_in(set)], Target::Return));
-        let rules = marks(SetName::NearClients).chain(virtual_ips);
+        let rules = std::iter::once(carried).chain(marks(SetName::NearClients));
+        let rules = rules.chain(virtual_ips);
         rules.chain(marks(SetName::NearNodePorts)).collect()
     }
 

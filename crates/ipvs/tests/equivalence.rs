@@ -72,13 +72,22 @@ impl Model {
         self.objects.contains_key(&Key::Address(ip))
     }
 
-    fn outcomes(&self, packet: &Packet) -> BTreeSet<Outcome> {
-        every(|chance| match self.pass(packet, chance) {
+    /// What becomes of a packet that comes with this mark.
+    fn outcomes(&self, packet: &Packet, mark: u32) -> BTreeSet<Outcome> {
+        every(|chance| match self.pass(packet, mark, chance) {
             Ok(outcome) | Err(outcome) => outcome,
         })
     }
 
-    fn pass(&self, packet: &Packet, chance: &mut Chance) -> Result<Outcome, Outcome> {
+    /// A mark of near clients.
+    fn mark(&self) -> Option<u32> {
+        self.objects.keys().find_map(|key| match key {
+            Key::Server(Server::Mark(_, mark)) => Some(*mark),
+            _ => None,
+        })
+    }
+
+    fn pass(&self, packet: &Packet, mark: u32, chance: &mut Chance) -> Result<Outcome, Outcome> {
         let family = IpFamily::of(&packet.destination);
         let members = |name: &str, fields: &[Side], flow: &Flow| self.member(name, fields, flow);
         let world = World {
@@ -88,6 +97,7 @@ impl Model {
         };
         let mut tracer = Tracer { world, chance };
         let mut flow = Flow::new(packet);
+        flow.mark = mark;
         let arrives = flow.interface.is_some();
         if arrives {
             tracer.prerouting(&mut flow)?;
@@ -286,7 +296,11 @@ proptest! {
         for packet in packets.iter().filter(|it| is_possible(plan, it, &model)) {
             let fate = plan.lookup(packet, &host());
             let wanted = expected(plan, packet, &model);
-            prop_assert_eq!(model.outcomes(packet), wanted, "{:?}\n{:?}", packet, fate);
+            prop_assert_eq!(&model.outcomes(packet, 0), &wanted, "{:?}\n{:?}", packet, fate);
+            // What a tunnel sends has the mark of what it carries.
+            if let Some(mark) = model.mark() {
+                prop_assert_eq!(&model.outcomes(packet, mark), &wanted, "{:?} {}", packet, mark);
+            }
         }
     }
 
@@ -318,7 +332,7 @@ proptest! {
             let wanted: BTreeSet<_> = outcomes.collect();
             let as_virtual = Packet { source: packet.destination, ..as_itself };
             prop_assume!(!wanted.is_empty());
-            prop_assert_eq!(model.outcomes(&as_virtual), wanted, "{:?}", as_virtual);
+            prop_assert_eq!(model.outcomes(&as_virtual, 0), wanted, "{:?}", as_virtual);
         }
     }
 
