@@ -461,10 +461,8 @@ impl Writer<'_> {
 /// Whether a real server is still needed. Datagrams have no end to wait for, and SCTP clients find
 /// another path (as kube-proxy has it).
 pub(crate) fn has_connections(server: &Server, real: &RealState) -> bool {
-    match server.triple().map(|it| it.protocol) {
-        Some(Protocol::Tcp) => real.active + real.inactive > 0,
-        Some(Protocol::Udp | Protocol::Sctp) => false,
-        // Of a mark's protocol nothing is known; flows of UDP are never active.
-        None => real.active > 0,
+    match server.protocol() {
+        Protocol::Tcp => real.active + real.inactive > 0,
+        Protocol::Udp | Protocol::Sctp => false,
     }
 }

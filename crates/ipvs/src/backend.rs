@@ -294,7 +294,7 @@ impl Backend for Ipvs {
         apply::write(&mut self.kernel, &mut self.held, delta)?;
         self.rules.applied(delta);
         for key in &delta.delete {
-            if let Key::Server(Server::Mark(_, mark)) = key {
+            if let Key::Server(Server::Mark(_, _, mark)) = key {
                 self.marks().release(*mark);
             }
         }

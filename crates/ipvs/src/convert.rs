@@ -48,7 +48,7 @@ pub(crate) fn key(server: &Server) -> ipvs::Key {
             protocol: number(triple.protocol),
             port: triple.port,
         }),
-        Server::Mark(family, mark) => ipvs::Key::Mark {
+        Server::Mark(family, _, mark) => ipvs::Key::Mark {
             family: self::family(*family),
             mark: *mark,
         },

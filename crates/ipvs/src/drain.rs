@@ -72,7 +72,43 @@ pub(crate) fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<usize, Backe
 
 #[cfg(test)]
 mod tests {
+    use sluice_core::model::{IpFamily, Protocol};
+    use sluice_netlink::ipvs::{RealState, Statistics};
+
     use super::*;
+    use crate::object::{Server, Triple};
+
+    #[test]
+    fn only_tcp_waits_whatever_its_clients_dialled() {
+        let address = "10.244.0.5:8080".parse().unwrap();
+        let real = |active, inactive| RealState {
+            server: convert::real_server(address, 0),
+            active,
+            inactive,
+            persistent: 0,
+            statistics: Statistics::default(),
+        };
+        for (protocol, counts) in [
+            (Protocol::Tcp, [false, true, true]),
+            (Protocol::Udp, [false; 3]),
+            (Protocol::Sctp, [false; 3]),
+        ] {
+            let triple = Triple {
+                ip: "10.96.0.10".parse().unwrap(),
+                port: 80,
+                protocol,
+            };
+            for server in [
+                Server::Address(triple),
+                Server::NodePort(triple),
+                Server::Mark(IpFamily::V4, protocol, 0x5800_0001),
+            ] {
+                let waits = [real(0, 0), real(1, 0), real(0, 1)];
+                let waits = waits.map(|it| has_connections(&server, &it));
+                assert_eq!(waits, counts, "{server}");
+            }
+        }
+    }
 
     #[test]
     fn looks_become_rare_while_nothing_changes() {

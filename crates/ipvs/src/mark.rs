@@ -6,27 +6,35 @@
 //! compares the whole mark.
 //!
 //! ```text
-//! bit   31     26 25                     16 15 14 13                        0
-//!       [ tag    ][ number, upper part     ] 0  0 [ number, lower part       ]
-//!                                            │  └ masquerade (or where the operator put it)
-//!                                            └ "drop" of older kubelets
+//! bit   31     26 25    24 23            16 15 14 13                        0
+//!       [ tag    ][protocol][ number, upper ] 0  0 [ number, lower part       ]
+//!                                             │  └ masquerade (or where the operator put it)
+//!                                             └ "drop" of older kubelets
 //! ```
 //!
-//! The number comes from the name of the service port, so it is the same after a restart; where two
+//! The protocol is there for whoever finds the virtual server in the kernel, which does not know it:
+//! real servers of TCP lose their connections before they go, others do not. The number comes from the name of the service port, so it is the same after a restart; where two
 //! names meet, the later one takes the next free number, and what the kernel holds wins over both.
 
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
+use sluice_core::model::Protocol;
 use sluice_core::plan::PortKey;
 
 /// The bit by which kubelet used to mark what is to be dropped (`--iptables-drop-bit`).
 const DROP_BIT: u32 = 0x8000;
 
 /// Bits of the number.
-const NUMBER_BITS: u32 = 24;
+const NUMBER_BITS: u32 = 22;
 
-/// What every mark of ours says in the bits above the number.
+/// Bits above it that say which protocol.
+const PROTOCOL_BITS: u32 = 2;
+
+/// What they say: the place in this list.
+const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+
+/// What every mark of ours says in the bits above both.
 const TAG: u32 = 0b01_0110;
 
 /// Which marks are ours.
@@ -46,19 +54,25 @@ impl MarkLayout {
 
     /// The bits that say whether a mark is ours, and what they are then.
     pub fn tag(self) -> (u32, u32) {
-        let number = self.spread(u64::from((1_u32 << NUMBER_BITS) - 1));
-        let mask = !number;
-        (self.mark(0) & mask, mask)
+        let below = self.spread(u64::from((1_u32 << (NUMBER_BITS + PROTOCOL_BITS)) - 1));
+        (
+            self.spread(u64::from(TAG) << (NUMBER_BITS + PROTOCOL_BITS)),
+            !below,
+        )
     }
 
-    /// Whether a virtual server of this mark is ours.
-    pub fn owns(self, mark: u32) -> bool {
+    /// The protocol of packets with this mark; `None` when it is not ours.
+    pub fn protocol(self, mark: u32) -> Option<Protocol> {
+        let bits = self.spread(u64::from((1_u32 << PROTOCOL_BITS) - 1) << NUMBER_BITS);
         let (value, mask) = self.tag();
-        mark & mask == value
+        let mut all = PROTOCOLS.into_iter();
+        all.find(|it| mark & (mask | bits) == value | self.mark(*it, 0) & bits)
     }
 
-    fn mark(self, number: u32) -> u32 {
-        self.spread(u64::from(TAG) << NUMBER_BITS | u64::from(number))
+    fn mark(self, protocol: Protocol, number: u32) -> u32 {
+        let place = PROTOCOLS.iter().position(|it| *it == protocol);
+        let upper = u64::from(TAG) << PROTOCOL_BITS | place.unwrap_or_default() as u64;
+        self.spread(upper << NUMBER_BITS | u64::from(number))
     }
 
     /// Puts bits, lowest first, where no reserved one is.
@@ -87,11 +101,12 @@ impl Marks {
     pub(crate) fn claim(&mut self, layout: MarkLayout, port: &PortKey, had: Option<u32>) -> u32 {
         let numbers = 1_u32 << NUMBER_BITS;
         let start = number(port);
-        let numbered = (0..numbers).map(|step| layout.mark((start + step) % numbers));
-        let had = had.filter(|mark| layout.owns(*mark));
+        let protocol = port.name.protocol;
+        let numbered = (0..numbers).map(|step| layout.mark(protocol, (start + step) % numbers));
+        let had = had.filter(|mark| layout.protocol(*mark) == Some(protocol));
         let is_free = |mark: &u32| self.owners.get(mark).is_none_or(|owner| owner == port);
         let mark = had.into_iter().chain(numbered).find(is_free);
-        let mark = mark.unwrap_or_else(|| layout.mark(start));
+        let mark = mark.unwrap_or_else(|| layout.mark(protocol, start));
         self.owners.insert(mark, port.clone());
         mark
     }
@@ -109,7 +124,7 @@ fn number(port: &PortKey) -> u32 {
     let text = format!("{name}/{}/{family}", name.protocol);
     let digest = Sha256::digest(text.as_bytes());
     let [a, b, c, ..] = digest[..] else { return 0 };
-    u32::from_be_bytes([0, a, b, c])
+    u32::from_be_bytes([0, a, b, c]) % (1 << NUMBER_BITS)
 }
 
 #[cfg(test)]
@@ -132,20 +147,29 @@ mod tests {
     fn marks_keep_clear_of_bits_that_mean_something() {
         for masquerade in [0x4000, 0x1, 0x8000, 0x8000_0000, 0x100_0000] {
             let layout = MarkLayout::beside(masquerade);
-            for number in [0, 1, 0x3fff, 0x4000, 0xff_ffff] {
-                let mark = layout.mark(number);
-                assert_eq!(
-                    mark & (masquerade | DROP_BIT),
-                    0,
-                    "{masquerade:#x} {mark:#x}"
-                );
-                assert!(layout.owns(mark), "{masquerade:#x} {mark:#x}");
+            let (value, mask) = layout.tag();
+            for number in [0, 1, 0x3fff, 0x4000, 0x3f_ffff] {
+                for protocol in PROTOCOLS {
+                    let mark = layout.mark(protocol, number);
+                    assert_eq!(
+                        mark & (masquerade | DROP_BIT),
+                        0,
+                        "{masquerade:#x} {mark:#x}"
+                    );
+                    assert_eq!(mark & mask, value, "{masquerade:#x} {mark:#x}");
+                    let said = layout.protocol(mark);
+                    assert_eq!(said, Some(protocol), "{masquerade:#x} {mark:#x}");
+                }
             }
-            for other in [0, masquerade, DROP_BIT, masquerade | DROP_BIT] {
-                assert!(!layout.owns(other), "{masquerade:#x} {other:#x}");
+            let mark = layout.mark(Protocol::Udp, 1);
+            for other in [0, masquerade, DROP_BIT, mark | masquerade, mark | DROP_BIT] {
+                assert_eq!(layout.protocol(other), None, "{masquerade:#x} {other:#x}");
             }
         }
-        assert_eq!(MarkLayout::beside(0x4000).mark(0), 0x5800_0000);
+        let marks = PROTOCOLS.map(|it| MarkLayout::beside(0x4000).mark(it, 1));
+        assert_eq!(marks, [0x5800_0001, 0x5900_0001, 0x5a00_0001]);
+        let no_protocol = MarkLayout::beside(0x4000).protocol(0x5b00_0001);
+        assert_eq!(no_protocol, None);
     }
 
     #[test]

@@ -73,8 +73,9 @@ pub enum Server {
     /// A NodePort on one address of the node. Where a virtual IP of the same numbers exists, that
     /// comes first and this one waits.
     NodePort(Triple),
-    /// The mark of packets of near clients.
-    Mark(IpFamily, u32),
+    /// The mark of packets of near clients, all of this protocol, which the mark says, too
+    /// ([`MarkLayout`](crate::MarkLayout)).
+    Mark(IpFamily, Protocol, u32),
 }
 
 /// What a client dials.
@@ -93,7 +94,15 @@ impl Server {
     pub fn family(&self) -> IpFamily {
         match self {
             Self::Address(it) | Self::NodePort(it) => IpFamily::of(&it.ip),
-            Self::Mark(family, _) => *family,
+            Self::Mark(family, ..) => *family,
+        }
+    }
+
+    /// The protocol that its clients speak.
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Self::Address(it) | Self::NodePort(it) => it.protocol,
+            Self::Mark(_, protocol, _) => *protocol,
         }
     }
 
@@ -118,7 +127,7 @@ impl fmt::Display for Server {
         match self {
             Self::Address(it) => write!(f, "{it}"),
             Self::NodePort(it) => write!(f, "{it} (NodePort)"),
-            Self::Mark(family, mark) => write!(f, "of {family} mark {mark:#x}"),
+            Self::Mark(family, _, mark) => write!(f, "of {family} mark {mark:#x}"),
         }
     }
 }

@@ -204,8 +204,9 @@ fn classify(
 ) -> Option<Server> {
     match convert::dialled(key)? {
         Dialled::Mark(family, mark) => {
-            let is_ours = scope.families.contains(&family) && scope.marks.owns(mark);
-            is_ours.then_some(Server::Mark(family, mark))
+            let protocol = scope.marks.protocol(mark)?;
+            let is_ours = scope.families.contains(&family);
+            is_ours.then_some(Server::Mark(family, protocol, mark))
         }
         Dialled::Address(triple) => {
             if !scope.families.contains(&IpFamily::of(&triple.ip)) {

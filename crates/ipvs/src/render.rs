@@ -67,7 +67,7 @@ impl Port<'_> {
             self.virtual_ip(ip);
         }
         if let Some(mark) = self.mark {
-            let server = Server::Mark(self.family, mark);
+            let server = Server::Mark(self.family, self.protocol(), mark);
             self.server(server, plan.cluster.as_ref());
         }
         for endpoint in plan.reachable().iter().filter(|it| it.local) {

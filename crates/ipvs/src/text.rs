@@ -134,7 +134,7 @@ fn is_hidden(server: &Server, objects: &BTreeMap<Key, Object>) -> bool {
 /// A virtual server as ipvsadm names it.
 fn name(server: &Server) -> String {
     let Some(triple) = server.triple() else {
-        let Server::Mark(family, mark) = server else {
+        let Server::Mark(family, _, mark) = server else {
             return String::new();
         };
         let family = match family {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use sluice_core::backend::Backend;
 use sluice_core::lookup::{Fate, HostAddresses, Packet};
-use sluice_core::model::{Event, IpFamily, LocalAddresses, Object as ClusterObject};
+use sluice_core::model::{Event, IpFamily, LocalAddresses, Object as ClusterObject, Protocol};
 use sluice_core::plan::{Plan, Planner, Pool};
 use sluice_core::settings::Settings;
 use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
@@ -82,7 +82,7 @@ impl Model {
     /// A mark of near clients.
     fn mark(&self) -> Option<u32> {
         self.objects.keys().find_map(|key| match key {
-            Key::Server(Server::Mark(_, mark)) => Some(*mark),
+            Key::Server(Server::Mark(_, _, mark)) => Some(*mark),
             _ => None,
         })
     }
@@ -141,12 +141,11 @@ impl Model {
             port: flow.destination.port(),
             protocol: flow.protocol,
         };
-        let candidates = [
-            Server::Mark(IpFamily::of(&triple.ip), flow.mark),
-            Server::Address(triple),
-            Server::NodePort(triple),
-        ];
-        let mut candidates = candidates.into_iter();
+        // The kernel looks at the mark alone.
+        let marked = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+        let marked = marked.map(|it| Server::Mark(IpFamily::of(&triple.ip), it, flow.mark));
+        let addressed = [Server::Address(triple), Server::NodePort(triple)];
+        let mut candidates = marked.into_iter().chain(addressed);
         let Some(server) =
             candidates.find(|server| self.objects.contains_key(&Key::Server(*server)))
         else {
