@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_core::backend::BackendError;
-use sluice_core::model::IpFamily;
+use sluice_core::model::{IpFamily, Protocol};
 use sluice_netlink::rtnetlink::{addresses_of, link};
 use sluice_xtables::rule::{ChainName, Rule};
 
@@ -216,7 +216,8 @@ fn classify(
             if known.is_some() {
                 return known;
             }
-            if scope.exclude.iter().any(|net| net.contains(&triple.ip)) {
+            let is_excluded = scope.exclude.iter().any(|net| net.contains(&triple.ip));
+            if is_excluded && !is_listed(&triple, objects) {
                 return None;
             }
             Some(match is_virtual_ip(&triple, objects) {
@@ -229,16 +230,90 @@ fn classify(
 
 /// Whether the sets and the interface say that this is a virtual IP.
 fn is_virtual_ip(triple: &Triple, objects: &Objects) -> bool {
-    let Triple { ip, port, protocol } = *triple;
-    let family = IpFamily::of(&ip);
-    let sets = [
-        SetName::ExternalIp,
-        SetName::ExternalIpLocal,
-        SetName::LoadBalancer,
-    ];
-    let is_in = |set| {
-        let entry = Entry::AddressPort(ip, protocol, port);
-        objects.contains_key(&Key::Member(family, set, entry))
+    let listed = SetName::VIRTUAL_IPS.into_iter();
+    let mut listed = listed.map(|set| has_frontend(triple, set, objects));
+    objects.contains_key(&Key::Address(triple.ip)) || listed.any(|it| it)
+}
+
+/// Whether the sets say that this was written for a Service: members are written before virtual
+/// servers, and go after them.
+fn is_listed(triple: &Triple, objects: &Objects) -> bool {
+    let has_port = |set| {
+        let entry = Entry::Port(triple.port);
+        objects.contains_key(&Key::Member(IpFamily::of(&triple.ip), set, entry))
     };
-    objects.contains_key(&Key::Address(ip)) || sets.into_iter().any(is_in)
+    let is_node_port = match triple.protocol {
+        Protocol::Tcp => has_port(SetName::NodePortTcp),
+        Protocol::Udp => has_port(SetName::NodePortUdp),
+        Protocol::Sctp => has_frontend(triple, SetName::NodePortSctp, objects),
+    };
+    let mut sets = SetName::VIRTUAL_IPS.into_iter();
+    is_node_port || sets.any(|set| has_frontend(triple, set, objects))
+}
+
+fn has_frontend(triple: &Triple, set: SetName, objects: &Objects) -> bool {
+    let Triple { ip, port, protocol } = *triple;
+    let entry = Entry::AddressPort(ip, protocol, port);
+    objects.contains_key(&Key::Member(IpFamily::of(&ip), set, entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn triple(address: &str, protocol: Protocol) -> Triple {
+        let address: SocketAddr = address.parse().unwrap();
+        Triple {
+            ip: address.ip(),
+            port: address.port(),
+            protocol,
+        }
+    }
+
+    /// What a process that knows nothing makes of a virtual server, with `192.0.2.0/24` excluded.
+    #[track_caller]
+    fn check(address: &str, protocol: Protocol, expected: Option<fn(Triple) -> Server>) {
+        let member = |set, entry| (Key::Member(IpFamily::V4, set, entry), Object::Member(None));
+        let frontend = |set, address| {
+            let Triple { ip, port, protocol } = triple(address, Protocol::Tcp);
+            member(set, Entry::AddressPort(ip, protocol, port))
+        };
+        let objects = [
+            (Key::Address("192.0.2.20".parse().unwrap()), Object::Address),
+            frontend(SetName::ClusterIp, "192.0.2.10:80"),
+            frontend(SetName::ExternalIp, "192.0.2.20:80"),
+            frontend(SetName::LoadBalancer, "192.0.2.30:80"),
+            member(SetName::NodePortTcp, Entry::Port(30080)),
+        ];
+        let triple = triple(address, protocol);
+        let key = convert::key(&Server::Address(triple));
+        let scope = Scope {
+            families: &IpFamily::ALL,
+            exclude: &["192.0.2.0/24".parse().unwrap()],
+            marks: MarkLayout::beside(0x4000),
+        };
+        let found = classify(&key, &Held::default(), &scope, &objects.into());
+        assert_eq!(found, expected.map(|it| it(triple)), "{triple}");
+    }
+
+    #[test]
+    fn in_excluded_networks_ours_is_what_the_sets_list() {
+        use Protocol::{Tcp, Udp};
+        for virtual_ip in ["192.0.2.10:80", "192.0.2.20:80", "192.0.2.30:80"] {
+            check(virtual_ip, Tcp, Some(Server::Address));
+            check(virtual_ip, Udp, None);
+        }
+        check("192.0.2.9:80", Tcp, None);
+        check("192.0.2.20:81", Tcp, None);
+        check("192.0.2.1:30080", Tcp, Some(Server::NodePort));
+        check("192.0.2.1:30080", Udp, None);
+        check("192.0.2.1:30081", Tcp, None);
+    }
+
+    #[test]
+    fn elsewhere_every_virtual_server_is_ours() {
+        check("198.51.100.1:80", Protocol::Tcp, Some(Server::NodePort));
+        check("198.51.100.1:30080", Protocol::Udp, Some(Server::NodePort));
+    }
 }

@@ -177,6 +177,7 @@ mod vm_kernel {
             listings();
             let again = proxy.resync();
             assert!(again.is_empty(), "a look finds {again:?}");
+            excluded();
             let mut restarted = Proxy::start(web(BOTH));
             let again = restarted.resync();
             assert!(again.is_empty(), "a restart finds {again:?}");
@@ -209,6 +210,28 @@ fn listings() {
     shows("iptables-save", "-t nat", "-A PREROUTING -m comment");
     shows("sysctl", "net.ipv4.vs.conntrack", "= 1");
     shows("sysctl", "net.ipv4.conf.all.arp_ignore", "= 1");
+}
+
+/// What a Service has in an excluded network is known to the next process, and what others have
+/// there stays.
+fn excluded() {
+    let outside = |text| {
+        let mut events = web(BOTH);
+        events.push(service("default/out 10.96.0.14 http:80 ext=192.0.2.20"));
+        events.extend(endpoints("default/out:http", text));
+        events
+    };
+    Proxy::start(outside(BOTH)).resync();
+    let server = "-Ln -t 192.0.2.20:80";
+    shows("ipvsadm", server, "-> 10.244.0.6:8080 Masq 1");
+    let again = Proxy::start(outside(BOTH)).resync();
+    assert!(again.is_empty(), "a restart finds {again:?}");
+    Proxy::start(outside("10.244.0.5:8080@")).resync();
+    shows("ipvsadm", server, "-> 10.244.0.5:8080 Masq 1");
+    shows_no("ipvsadm", server, "-> 10.244.0.6:8080");
+    Proxy::start(web(BOTH)).resync();
+    shows_no("ipvsadm", "-Ln", "TCP 192.0.2.20:80 rr");
+    shows("ipvsadm", "-Ln", "TCP 192.0.2.9:80 rr");
 }
 
 fn drift(proxy: &mut Proxy) {
