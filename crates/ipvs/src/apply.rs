@@ -204,7 +204,7 @@ impl Writer<'_> {
                     added.push(Change::AddVirtual(convert::virtual_server(
                         server, balancing,
                     )));
-                    self.held.add_server(*server);
+                    self.held.add_server(*server, &balancing.scheduler);
                 }
                 (Key::Real(server, address), Object::Real(weight)) => {
                     self.held.drained(server, address);
@@ -299,7 +299,7 @@ impl Writer<'_> {
                     (Key::Server(_), Object::Server(balancing)) => {
                         let virtual_server = convert::virtual_server(&server, &balancing);
                         changes.push(Change::AddVirtual(virtual_server));
-                        self.held.add_server(server);
+                        self.held.add_server(server, &balancing.scheduler);
                     }
                     (Key::Real(_, address), Object::Real(weight)) => {
                         let real = convert::real_server(address, weight);
@@ -385,7 +385,7 @@ impl Writer<'_> {
             if !addresses.contains(&address) {
                 continue;
             }
-            changes.push(if has_connections(&server, &real) {
+            changes.push(if self.held.waits(&server, &real) {
                 let draining = self.held.draining.entry(server).or_default();
                 draining.insert(address);
                 Change::SetReal(key, convert::real_server(address, 0))

@@ -4,9 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use sluice_netlink::ipvs::RealState;
 use sluice_xtables::rule::Rule;
 
+use crate::apply::has_connections;
 use crate::object::{Key, Object, Server, Triple};
+
+/// The scheduler that hashes what clients dialled: all of them have one real server, and when that
+/// has weight 0 they have none (`ip_vs_dh_schedule`, ip_vs_dh.c; no option changes it).
+const DESTINATION_HASHING: &str = "dh";
 
 /// Memory of one process; all of it can be found again.
 #[derive(Debug, Default)]
@@ -19,6 +25,8 @@ pub(crate) struct Held {
     pub(crate) hidden: BTreeMap<Key, Object>,
     /// Real servers with weight 0 that nobody wants: they go with their last connection.
     pub(crate) draining: BTreeMap<Server, BTreeSet<SocketAddr>>,
+    /// Virtual servers whose scheduler has no other real server for a client of one with weight 0.
+    pub(crate) rigid: BTreeSet<Server>,
     /// The kernel was looked at before, so what drains is known.
     pub(crate) is_settled: bool,
     /// The rules of built-in chains that lead to ours, as they were found.
@@ -37,8 +45,12 @@ impl Held {
         }
     }
 
-    /// The kernel has this virtual server.
-    pub(crate) fn add_server(&mut self, server: Server) {
+    /// The kernel has this virtual server, with this scheduler.
+    pub(crate) fn add_server(&mut self, server: Server, scheduler: &str) {
+        match scheduler == DESTINATION_HASHING {
+            true => self.rigid.insert(server),
+            false => self.rigid.remove(&server),
+        };
         match server {
             Server::Address(triple) => {
                 self.addresses.insert(triple);
@@ -53,6 +65,7 @@ impl Held {
     /// The kernel does not have this virtual server any more.
     pub(crate) fn remove_server(&mut self, server: Server) {
         self.draining.remove(&server);
+        self.rigid.remove(&server);
         match server {
             Server::Address(triple) => {
                 self.addresses.remove(&triple);
@@ -62,6 +75,12 @@ impl Held {
             }
             Server::Mark(..) => {}
         }
+    }
+
+    /// Whether a real server that nobody wants has to wait for its last connection: not where new
+    /// clients would be refused until then.
+    pub(crate) fn waits(&self, server: &Server, real: &RealState) -> bool {
+        !self.rigid.contains(server) && has_connections(server, real)
     }
 
     /// Whether a real server is on its way out.

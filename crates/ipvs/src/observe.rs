@@ -10,7 +10,6 @@ use sluice_core::model::{IpFamily, Protocol};
 use sluice_netlink::rtnetlink::{addresses_of, link};
 use sluice_xtables::rule::{ChainName, Rule};
 
-use crate::apply::has_connections;
 use crate::chain::{CHAINS, JUMPS};
 use crate::convert::{self, Dialled};
 use crate::held::Held;
@@ -160,6 +159,7 @@ fn servers(
             continue;
         };
         found.insert(server);
+        held.add_server(server, &state.server.scheduler);
         let object = match convert::balancing(&state.server) {
             Some(balancing) => Object::Server(balancing),
             None => Object::Foreign,
@@ -172,7 +172,7 @@ fn servers(
             // What an earlier process of ours let drain goes on doing so.
             let drains = match held.is_settled {
                 true => held.is_draining(&server, &address),
-                false => has_connections(&server, &real),
+                false => held.waits(&server, &real),
             };
             if weight == Some(0) && drains {
                 still.insert(address);
@@ -191,7 +191,7 @@ fn servers(
     let has = |server: Server| found.contains(&server);
     held.addresses.retain(|it| has(Server::Address(*it)));
     held.node_ports.retain(|it| has(Server::NodePort(*it)));
-    found.into_iter().for_each(|it| held.add_server(it));
+    held.rigid.retain(|it| has(*it));
     Ok(())
 }
 

@@ -264,8 +264,9 @@ impl Port<'_> {
         Balancing {
             hashing: Hashing {
                 // Without it, clients whose bucket is a real server that drains are refused
-                // (`ip_vs_sh_get`, ip_vs_sh.c).
-                fallback: &*scheduler == "sh",
+                // (`ip_vs_sh_get`, ip_vs_sh.c; `ip_vs_mh_get`, ip_vs_mh.c, whose buckets follow the
+                // last weight that was not 0).
+                fallback: matches!(&*scheduler, "sh" | "mh"),
                 // kube-proxy's choice: without it `mh` has no chance against clients behind NAT.
                 port: &*scheduler == "mh",
             },

@@ -184,6 +184,9 @@ mod vm_kernel {
             drift(&mut restarted);
             schedulers(&mut restarted);
             draining(&mut restarted);
+            for scheduler in ["sh", "mh", "dh"] {
+                draining_by(&mut restarted, scheduler);
+            }
             text_is_loaded(restarted.planner.plan());
             cleanup();
         });
@@ -287,7 +290,11 @@ fn schedulers(proxy: &mut Proxy) {
     let reasons: Vec<_> = report.refused.iter().map(|(_, reason)| reason).collect();
     assert_eq!(reasons.len(), 1, "{reasons:?}");
     assert!(reasons[0].contains("it has rr, wrr"), "{reasons:?}");
-    shows("ipvsadm", "-Ln", "TCP 10.96.0.12:80 mh (mh-port)");
+    shows(
+        "ipvsadm",
+        "-Ln",
+        "TCP 10.96.0.12:80 mh (mh-fallback,mh-port)",
+    );
     shows_no("ipvsadm", "-Ln", "TCP 10.96.0.11:80");
     let keys = ["odd", "good"]
         .map(|it| Event::Delete(ObjectKey::Service(NamespacedName::new("default", it))));
@@ -344,6 +351,36 @@ fn draining(proxy: &mut Proxy) {
     assert!(gone.is_some(), "{}", run("ipvsadm", "-Ln"));
     let listing = run("ipvsadm", "-Ln -t 10.96.0.10:80");
     assert!(!has(&listing, &format!("-> {chosen}")), "{listing}");
+}
+
+/// While a real server drains, new clients are served by the other, whatever chooses.
+fn draining_by(proxy: &mut Proxy, scheduler: &str) {
+    let name = format!("default/by-{scheduler}:http");
+    let address = "10.96.0.16:80";
+    let mut events = vec![service(&format!(
+        "default/by-{scheduler} 10.96.0.16 http:80 scheduler={scheduler}"
+    ))];
+    events.extend(endpoints(&name, BOTH));
+    proxy.change(events);
+    let mut stream = TcpStream::connect(address).unwrap();
+    let chosen = ask(&mut stream);
+    let other = match &*chosen {
+        "10.244.0.5:8080" => "10.244.0.6:8080",
+        _ => "10.244.0.5:8080",
+    };
+    proxy.change(endpoints(&name, &format!("{other}@")));
+    for _ in 0..8 {
+        let another = TcpStream::connect(address);
+        let mut another = another.unwrap_or_else(|error| panic!("{scheduler}: {error}"));
+        assert_eq!(ask(&mut another), other, "{scheduler}");
+    }
+    let look = proxy.resync();
+    assert!(
+        look.is_empty(),
+        "{scheduler}: draining is no drift: {look:?}"
+    );
+    let service = NamespacedName::new("default", &*format!("by-{scheduler}"));
+    proxy.change(vec![Event::Delete(ObjectKey::Service(service))]);
 }
 
 /// What `sluice render` prints is what the programs read.
