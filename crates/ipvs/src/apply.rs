@@ -9,9 +9,9 @@
 //! 5. what goes, the other way: marks, addresses, real servers, virtual servers, members, chains,
 //!    ipsets, interface
 //!
-//! What the kernel refuses of Services does not keep the rest from being written; without the
-//! interface, a set or the rules nothing is. A full sync follows any
-//! refusal, so it is tried again, and nobody has to know what exactly is missing.
+//! What the kernel refuses of Services does not keep the rest from being written. Without a set or
+//! the rules of a family nothing of that family is, without the interface nothing at all. A full
+//! sync follows any refusal, so it is tried again, and nobody has to know what exactly is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -51,8 +51,15 @@ pub(crate) fn write(
         held,
         problems: Problems::default(),
     };
-    let written: Vec<(&Key, &Object)> = pairs(&delta.add).chain(pairs(&delta.replace)).collect();
-    writer.foundations(&written, &delta.delete)?;
+    let rest;
+    let delta = match writer.foundations(delta)? {
+        lost if lost.is_empty() => delta,
+        lost => {
+            rest = without(delta, &lost);
+            &rest
+        }
+    };
+    let written = written(delta);
     writer.add_members(&written, |set| !set.leads())?;
     let freed = writer.servers(delta)?;
     writer.add_members(&written, SetName::leads)?;
@@ -72,6 +79,24 @@ pub(crate) fn write(
 /// In place of what is not there any more.
 const GONE: Object = Object::Foreign;
 
+fn written(delta: &Delta<Key, Object>) -> Vec<(&Key, &Object)> {
+    pairs(&delta.add).chain(pairs(&delta.replace)).collect()
+}
+
+/// The part of a delta that no family of these has.
+fn without(delta: &Delta<Key, Object>, lost: &[IpFamily]) -> Delta<Key, Object> {
+    let stays = |key: &&Key| key.family().is_none_or(|it| !lost.contains(&it));
+    let objects = |all: &[(Key, Object)]| {
+        let stay = all.iter().filter(|(key, _)| stays(&key));
+        stay.cloned().collect()
+    };
+    Delta {
+        add: objects(&delta.add),
+        replace: objects(&delta.replace),
+        delete: delta.delete.iter().filter(stays).cloned().collect(),
+    }
+}
+
 fn pairs(objects: &[(Key, Object)]) -> impl Iterator<Item = (&Key, &Object)> {
     objects.iter().map(|(key, object)| (key, object))
 }
@@ -83,42 +108,68 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The interface, the sets, the chains and what leads to them.
-    fn foundations(
+    /// The interface, and of each family the sets, the chains and what leads to them. Returns the
+    /// families that could not be given all of theirs.
+    fn foundations(&mut self, delta: &Delta<Key, Object>) -> Result<Vec<IpFamily>, BackendError> {
+        let written = written(delta);
+        if written.iter().any(|(key, _)| **key == Key::Device) {
+            create_dummy(DEVICE).map_err(kernel::asked)?;
+        }
+        let mut lost = Vec::new();
+        for family in IpFamily::ALL {
+            if let Err(error) = self.foundation(family, &written, &delta.delete) {
+                let problem = format!("nothing of {family} was written: {error}");
+                self.problems.add(&problem);
+                lost.push(family);
+            }
+        }
+        Ok(lost)
+    }
+
+    fn foundation(
         &mut self,
+        family: IpFamily,
         written: &[(&Key, &Object)],
         deleted: &[Key],
     ) -> Result<(), BackendError> {
         for (key, _) in written {
-            match key {
-                Key::Device => {
-                    create_dummy(DEVICE).map_err(kernel::asked)?;
-                }
-                Key::Set(family, set) => {
-                    let wanted = convert::set(*family, *set);
-                    let created = self.kernel.sets.create(&set.name(*family), &wanted);
-                    created.map_err(kernel::asked)?;
-                }
-                _ => {}
+            if let Key::Set(of, set) = key
+                && *of == family
+            {
+                self.create_set(family, *set)?;
             }
         }
-        for family in IpFamily::ALL {
-            let mut rules = Script::new();
-            let changed = written.iter().map(|(key, _)| *key);
-            for key in changed.chain(deleted) {
-                self.unlink(&mut rules, family, key);
-            }
-            script::write(&mut rules, family, written.iter().copied());
-            self.restore(family, rules)?;
-            for (key, object) in written {
-                if let Object::Jump(rule) = object
-                    && key.family() == Some(family)
-                {
-                    self.held.jumps.insert((*key).clone(), vec![rule.clone()]);
-                }
+        let mut rules = Script::new();
+        let changed = written.iter().map(|(key, _)| *key);
+        for key in changed.chain(deleted) {
+            self.unlink(&mut rules, family, key);
+        }
+        script::write(&mut rules, family, written.iter().copied());
+        self.restore(family, rules)?;
+        for (key, object) in written {
+            if let Object::Jump(rule) = object
+                && key.family() == Some(family)
+            {
+                self.held.jumps.insert((*key).clone(), vec![rule.clone()]);
             }
         }
         Ok(())
+    }
+
+    fn create_set(&mut self, family: IpFamily, set: SetName) -> Result<(), BackendError> {
+        let name = set.name(family);
+        let created = self.kernel.sets.create(&name, &convert::set(family, set));
+        created.map_err(|error| match error.errno() {
+            Some(Errno::EEXIST) => BackendError {
+                operation: format!("use ipset {name}"),
+                reason: format!(
+                    "it is not a {}: remove it with `ipset destroy {name}`",
+                    set.kind().as_str()
+                ),
+                source: Some(Box::new(error)),
+            },
+            _ => kernel::asked(error),
+        })
     }
 
     /// Deletes the rules that lead from one chain to another.

@@ -94,14 +94,8 @@ fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result
             let header = again(|| kernel.sets.header(&name))?;
             let found = header.and_then(|it| it.set);
             if !found.is_some_and(|it| convert::serves(&it, &wanted)) {
-                return Err(BackendError {
-                    operation: format!("use ipset {name}"),
-                    reason: format!(
-                        "it is not a {}: remove it with `ipset destroy {name}`",
-                        set.kind().as_str()
-                    ),
-                    source: None,
-                });
+                objects.insert(Key::Set(*family, set), Object::Foreign);
+                continue;
             }
             objects.insert(Key::Set(*family, set), Object::Set);
             for member in again(|| kernel.sets.members(&name))? {

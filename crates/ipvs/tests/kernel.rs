@@ -178,6 +178,7 @@ mod vm_kernel {
             let again = proxy.resync();
             assert!(again.is_empty(), "a look finds {again:?}");
             excluded();
+            a_family_in_trouble();
             let mut restarted = Proxy::start(web(BOTH));
             let again = restarted.resync();
             assert!(again.is_empty(), "a restart finds {again:?}");
@@ -235,6 +236,35 @@ fn excluded() {
     Proxy::start(web(BOTH)).resync();
     shows_no("ipvsadm", "-Ln", "TCP 192.0.2.20:80 rr");
     shows("ipvsadm", "-Ln", "TCP 192.0.2.9:80 rr");
+}
+
+/// Where one family cannot be served, the other is, and the sync says what is to be done.
+fn a_family_in_trouble() {
+    run("ip6tables", "-F INPUT");
+    run("ip6tables", "-F KUBE-IPVS-FILTER");
+    run("ip6tables", "-t nat -F");
+    run("ip6tables", "-t mangle -F");
+    let set = "KUBE-6-EXTERNAL-IP";
+    // Rules that are gone let go of it a moment later.
+    let gone = eventually(Duration::from_secs(10), || {
+        let destroyed = Command::new("ipset").args(["destroy", set]).status();
+        destroyed.unwrap().success().then_some(())
+    });
+    assert!(gone.is_some(), "{set} is in use");
+    run("ipset", &format!("create {set} hash:net family inet6"));
+    run("ipvsadm", "-D -t 10.96.0.10:80");
+    let mut proxy = Proxy::start(web(BOTH));
+    let nothing = BTreeSet::new();
+    let synced = proxy.reconciler.sync(proxy.planner.plan(), &nothing);
+    let error = synced.unwrap_err().to_string();
+    let hint = "nothing of IPv6 was written: use ipset KUBE-6-EXTERNAL-IP: it is not a hash:ip,port: \
+                remove it with `ipset destroy KUBE-6-EXTERNAL-IP`";
+    assert!(error.contains(hint), "{error}");
+    shows("ipvsadm", "-Ln", "TCP 10.96.0.10:80 rr");
+    run("ipset", &format!("destroy {set}"));
+    assert!(!proxy.resync().is_empty());
+    let again = proxy.resync();
+    assert!(again.is_empty(), "not repaired: {again:?}");
 }
 
 fn drift(proxy: &mut Proxy) {
