@@ -6,13 +6,15 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use common::{Node, facts, in_namespace, iptables, programs, restore, save};
 use sluice_core::backend::Backend;
-use sluice_core::model::{Event, NamespacedName, ObjectKey};
+use sluice_core::model::{Event, LocalAddresses, NamespacedName, ObjectKey};
+use sluice_core::settings::{NodePortAddresses, Settings};
 use sluice_core::testing::{endpoints, service};
 use sluice_iptables::{Conntrack, Iptables, render_plan, text};
-use sluice_lab::require_netns;
+use sluice_lab::{golden, require_netns};
 use sluice_xtables::programs::{Lock, Variant};
 
 /// Runs a test for each variant, in a namespace of its own.
@@ -48,6 +50,7 @@ for_each_variant! {
     a_service_comes_and_goes_without_a_trace
     the_longest_names_read_back_as_they_were_written
     a_changed_node_changes_what_it_must
+    a_changed_address_writes_what_names_it
     rules_are_counted_as_they_come_and_go
     a_large_cluster_comes_and_goes
 }
@@ -434,6 +437,50 @@ fn a_changed_node_changes_what_it_must(variant: Variant) {
         "{filter:#?}"
     );
     assert_ne!(facts(variant), before);
+}
+
+/// All ports are rendered again for it: what comes out equal must not be written.
+fn a_changed_address_writes_what_names_it(variant: Variant) {
+    let mut node = Node::with_examples(variant);
+    let address = |last: u8| IpAddr::from([203, 0, 113, last]);
+    let addresses = |last: u8| {
+        vec![Event::LocalAddresses(LocalAddresses {
+            all: [address(last)].into(),
+            default_route: vec![address(last)],
+        })]
+    };
+    node.absorb(vec![service(
+        "default/nobody 10.99.60.1 :80@30998 NodePort",
+    )]);
+    node.absorb(addresses(7));
+    node.sync(&BTreeSet::new());
+    // NodePorts answer on whatever the node has.
+    let report = node.change(addresses(8));
+    assert!(report.is_empty() && !report.full, "{report:?}");
+
+    let within = NodePortAddresses::Within(vec!["203.0.113.0/24".parse().unwrap()]);
+    node.planner.configure(Settings {
+        node_ports: within,
+        ..golden::with_localhost_node_ports()
+    });
+    node.change(addresses(7));
+    let text = save(variant, "iptables", &["-c"]);
+    assert!(text.contains("-d 203.0.113.7/32"), "{text}");
+    restore(variant, sluice_core::model::IpFamily::V4, &counting(&text));
+    let report = node.change(addresses(8));
+    assert!(!report.is_empty() && !report.full, "{report:?}");
+    let after = save(variant, "iptables", &["-c"]);
+    assert!(!after.contains("-d 203.0.113.7/32"), "{after}");
+    // A tail is written as a whole: the rule for loopback stands behind it.
+    for line in after.lines().filter(|it| it.starts_with("[0:0] -A KUBE")) {
+        let is_of_address = line.contains("-d 203.0.113.8/32");
+        assert!(
+            is_of_address || line.ends_with("-j KUBE-NODEPORTS"),
+            "{line}"
+        );
+    }
+    assert!(after.contains("[9:540] -A KUBE-SVC-"), "{after}");
+    assert!(node.resync().is_empty());
 }
 
 fn rules_are_counted_as_they_come_and_go(variant: Variant) {
