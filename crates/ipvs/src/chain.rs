@@ -191,9 +191,10 @@ impl Rules<'_> {
             near.map(move |who| Rule::when([NEW, who], mark.clone()))
         };
         // What a tunnel sends has the mark of the packet that it carries, and IPVS would take it for
-        // one of a near client. Such a mark has no bits but ours.
+        // one of a near client. Such a mark has no bits but ours. What IPVS sends on comes through
+        // OUTPUT, too, and needs its mark until it is masqueraded.
         let carried = Rule::when(
-            [self.is_near_marked()],
+            [self.is_near_marked(), Match::Ipvs(Sense::Not)],
             Target::Mark {
                 clear: u32::MAX,
                 flip: 0,

@@ -118,6 +118,10 @@ impl Model {
             _ => {}
         }
         flow.interface = None;
+        if scheduled {
+            // `ip_vs_nat_send_or_cont` sends it through LOCAL_OUT (again).
+            tracer.mangle_output(&mut flow)?;
+        }
         tracer.filter_output(&mut flow)?;
         tracer.postrouting(&mut flow)?;
         if delivered {

@@ -167,8 +167,17 @@ impl Tracer<'_, '_> {
     ///
     /// How the packet ended.
     pub fn output(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
-        self.base(Table::Mangle, "OUTPUT", flow)?;
+        self.mangle_output(flow)?;
         self.base(Table::Nat, "OUTPUT", flow)
+    }
+
+    /// `OUTPUT` of mangle alone: nat has decided already about what IPVS sends on.
+    ///
+    /// # Errors
+    ///
+    /// How the packet ended.
+    pub fn mangle_output(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        self.base(Table::Mangle, "OUTPUT", flow)
     }
 
     /// `OUTPUT` of filter, behind [`Tracer::output`].
