@@ -54,6 +54,7 @@ pub fn find(
     let mut search = Search {
         restore,
         left: TRIALS,
+        is_sound: false,
         found: Vec::new(),
         guilty: BTreeSet::new(),
     };
@@ -86,6 +87,8 @@ enum Answer {
 struct Search<R> {
     restore: R,
     left: usize,
+    /// A trial without rules is taken, so rules are what a refusal is about.
+    is_sound: bool,
     found: Vec<Culprit>,
     guilty: BTreeSet<usize>,
 }
@@ -129,14 +132,22 @@ impl<R: FnMut(&Finished) -> Result<(), RestoreError>> Search<R> {
             return Answer::Nothing;
         }
         self.left -= 1;
-        match (self.restore)(&script(group)) {
+        let tables = group.iter().map(|it| it.table).collect();
+        match (self.restore)(&script(&tables, group)) {
             Ok(()) => Answer::Fine,
             Err(RestoreError::Refused {
                 owner: Some(at),
                 reason,
                 ..
             }) if at < group.len() => Answer::One(at, reason),
-            Err(RestoreError::Refused { reason, .. }) => Answer::Some(reason),
+            Err(RestoreError::Refused { reason, .. }) => {
+                self.is_sound = self.is_sound || (self.restore)(&script(&tables, &[])).is_ok();
+                if self.is_sound {
+                    return Answer::Some(reason);
+                }
+                self.left = 0;
+                Answer::Nothing
+            }
             Err(RestoreError::Locked { .. } | RestoreError::Failed(_)) => {
                 self.left = 0;
                 Answer::Nothing
@@ -154,23 +165,18 @@ impl<R: FnMut(&Finished) -> Result<(), RestoreError>> Search<R> {
     }
 }
 
-/// Writes the rules of each table into a chain, and takes it away again. Lines are of who stands
-/// there in the group.
-fn script(group: &[Candidate<'_>]) -> Finished {
+/// Writes the rules of each of these tables into a chain, and takes it away again. Lines are of who
+/// stands there in the group.
+fn script(tables: &BTreeSet<Table>, group: &[Candidate<'_>]) -> Finished {
     let chain = ChainName::new(CHAIN);
     let mut script = Script::new();
-    for table in Table::ALL {
-        let of_table = || {
-            let all = group.iter().enumerate();
-            all.filter(|(_, it)| it.table == table)
-        };
-        if of_table().next().is_none() {
-            continue;
-        }
+    for &table in tables {
+        let group = group.iter().enumerate();
+        let of_table = group.filter(|(_, it)| it.table == table);
         script.about(None);
         script.table(table);
         script.declare(&chain);
-        for (at, candidate) in of_table() {
+        for (at, candidate) in of_table {
             script.about(Some(at));
             script.append(&chain, &without_jump(candidate.rule));
         }

@@ -12,6 +12,8 @@ enum Kernel {
     Legacy,
     /// Has room for so many rules.
     Full(usize),
+    /// Refuses whatever it is.
+    Shut,
 }
 
 impl Kernel {
@@ -24,6 +26,7 @@ impl Kernel {
             (Self::Nft, Some(at)) => at + 1,
             (Self::Legacy, Some(_)) => lines.len(),
             (Self::Full(most), _) if rules > most => lines.len(),
+            (Self::Shut, _) => 1,
             _ => return Ok(()),
         };
         Err(RestoreError::Refused {
@@ -57,7 +60,7 @@ fn search(kernel: Kernel, owners: usize, bad: &[usize]) -> (Vec<usize>, usize) {
         calls += 1;
         kernel.take(script)
     });
-    assert_eq!(found.is_complete, calls < TRIALS);
+    assert!(found.is_complete || calls >= TRIALS, "{calls} calls");
     let found = found.culprits;
     for it in &found {
         assert!(it.reason.starts_with("`-m recent "), "{}", it.reason);
@@ -92,7 +95,7 @@ fn one_among_many_takes_few_calls() {
     for at in [0, 777, 3_999] {
         let (found, calls) = search(Kernel::Legacy, 4_000, &[at]);
         assert_eq!(found, [at]);
-        assert!(calls <= 2 * 13 + 2, "{calls} calls");
+        assert!(calls <= 2 * 13 + 3, "{calls} calls");
         assert_eq!(search(Kernel::Nft, 4_000, &[at]), (vec![at], 2));
     }
 }
@@ -102,7 +105,7 @@ fn many_among_many_are_not_looked_for_for_ever() {
     let all: Vec<usize> = (0..300).collect();
     for kernel in [Kernel::Nft, Kernel::Legacy] {
         let (found, calls) = search(kernel, 300, &all);
-        assert!(calls <= TRIALS && found.len() > 10, "{found:?}");
+        assert!(calls <= TRIALS + 1 && found.len() > 10, "{found:?}");
     }
 }
 
@@ -111,8 +114,24 @@ fn many_among_many_are_not_looked_for_for_ever() {
 fn nobody_is_blamed_for_what_all_did() {
     for most in [1, 3, 50, 99] {
         let (found, calls) = search(Kernel::Full(most), 50, &[]);
-        assert_eq!((found, calls <= TRIALS), (vec![], true));
+        assert_eq!((found, calls <= TRIALS + 1), (vec![], true));
     }
+}
+
+#[test]
+fn nobody_is_blamed_where_nothing_works() {
+    let rule = parse_rule("-j A");
+    let candidate = |owner| Candidate {
+        owner,
+        table: Table::Nat,
+        rule: &rule,
+    };
+    let mut calls = 0;
+    let found = find(&[0, 1, 2].map(candidate), |script| {
+        calls += 1;
+        Kernel::Shut.take(script)
+    });
+    assert_eq!((found, calls), (Findings::default(), 2));
 }
 
 #[test]
@@ -149,7 +168,7 @@ fn a_trial_leaves_nothing_behind() {
         candidate(Table::Nat, &jump),
         candidate(Table::Filter, &reject),
     ];
-    let script = script(&group);
+    let script = script(&[Table::Nat, Table::Filter].into(), &group);
     let text = "*filter\n:SLUICE-TRIAL - [0:0]\n-A SLUICE-TRIAL -j REJECT\nCOMMIT\n\
                 *filter\n:SLUICE-TRIAL - [0:0]\n-X SLUICE-TRIAL\nCOMMIT\n\
                 *nat\n:SLUICE-TRIAL - [0:0]\n-A SLUICE-TRIAL -m mark --mark 0x1/0x1 -j RETURN\nCOMMIT\n\
