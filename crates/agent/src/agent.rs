@@ -18,7 +18,7 @@ use sluice_core::backend::{Backend, BackendError};
 use sluice_core::issue::Issue;
 use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
-use sluice_core::reconcile::{Reconciler, Report};
+use sluice_core::reconcile::{Holds, Reconciler, Report};
 use sluice_core::settings::Settings;
 use sluice_core::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
 use tracing::{debug, error, info, warn};
@@ -315,7 +315,8 @@ impl<B: Backend> Agent<B> {
         ours.refused.set(to_gauge(refused.len()));
         self.tally.show(&self.outputs.metrics);
         let issues: Vec<IssueStatus> = issues.iter().map(IssueStatus::from).collect();
-        self.reports.update(&issues, &problems, &refused);
+        let left = self.reconciler.left();
+        self.reports.update(&issues, &problems, &refused, left);
     }
 
     fn log_drift(&self) {
@@ -340,7 +341,8 @@ impl<B: Backend> Agent<B> {
     }
 
     fn succeeded(&mut self, report: &Report, reason: Option<Resync>, start: Instant, end: Instant) {
-        let any_refused = !self.reconciler.refused().is_empty();
+        let reconciler = &self.reconciler;
+        let any_refused = !(reconciler.refused().is_empty() && reconciler.left().is_empty());
         self.pace.succeed(end, report.full, any_refused);
         self.syncs += 1;
         self.changed.clear();
@@ -458,13 +460,13 @@ impl<B: Backend> Agent<B> {
         });
     }
 
-    /// Flows are stale only once the kernel holds the new plan. Ports that it refused keep what
-    /// they had, and so do their flows.
+    /// Flows are stale only once the kernel holds the new plan. Ports that keep what they had keep
+    /// their flows, too.
     fn hand_over_stale_flows(&mut self, were_away: bool) {
         let refused = self.reconciler.refused();
         let (waiting, written): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.held)
             .into_iter()
-            .partition(|(key, _)| refused.contains_key(key));
+            .partition(|(key, _)| refused.get(key).is_some_and(|it| it.holds == Holds::Older));
         self.held = waiting;
         let plan = self.planner.plan();
         let stale = written.into_iter().flat_map(|(key, old)| {

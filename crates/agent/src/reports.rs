@@ -16,6 +16,7 @@ pub(crate) struct Reports {
     issues: BTreeSet<String>,
     problems: BTreeSet<String>,
     refused: BTreeSet<String>,
+    left: BTreeSet<String>,
 }
 
 impl Reports {
@@ -25,10 +26,12 @@ impl Reports {
         issues: &[IssueStatus],
         problems: &[ProblemStatus],
         refused: &[RefusedStatus],
+        left: &[String],
     ) {
         renew("object", &mut self.issues, issues);
         renew("source", &mut self.problems, problems);
         renew("kernel", &mut self.refused, refused);
+        renew("kernel", &mut self.left, left);
     }
 }
 

@@ -53,8 +53,11 @@ pub struct Status {
     pub issues: Vec<IssueStatus>,
     /// What the source could not read.
     pub problems: Vec<ProblemStatus>,
-    /// Service ports that the kernel refuses.
+    /// Service ports that the kernel refuses, or something of them.
     pub refused: Vec<RefusedStatus>,
+    /// Objects that nobody wants and that the kernel does not let go.
+    #[serde(default)]
+    pub left: Vec<String>,
 }
 
 /// The rules in one table.

@@ -104,7 +104,8 @@ pub trait Backend {
     /// # Errors
     ///
     /// [`ApplyError::Refused`] when nothing was changed and the guilty objects are known,
-    /// [`ApplyError::Failed`] when it is unknown what the kernel holds now.
+    /// [`ApplyError::Partly`] when all others were written, [`ApplyError::Failed`] when it is
+    /// unknown what the kernel holds now.
     fn apply(
         &mut self,
         delta: &Delta<Self::Key, Self::Object>,
@@ -233,24 +234,32 @@ pub struct RefusedObject<K> {
     pub reason: String,
 }
 
-/// A delta was not applied.
+/// A delta was not applied, or not all of it.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError<K: fmt::Debug + fmt::Display> {
     /// Nothing was changed, because of these objects.
     #[error("{}", describe(.0))]
     Refused(Vec<RefusedObject<K>>),
+    /// All of the delta was written but these objects, which are what they were before. Such a
+    /// data plane takes it as well when it shall add what is there already.
+    #[error("{}", describe(.0))]
+    Partly(Vec<RefusedObject<K>>),
     /// What the kernel holds now is unknown.
     #[error(transparent)]
     Failed(#[from] BackendError),
 }
 
+impl<K: fmt::Display> fmt::Display for RefusedObject<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: kernel said: {}", self.key, self.reason)
+    }
+}
+
 /// The first refusals in one line; a person needs no thousand of them.
-fn describe<K: fmt::Display>(refused: &[RefusedObject<K>]) -> String {
+pub(crate) fn describe<K: fmt::Display>(refused: &[RefusedObject<K>]) -> String {
     const SHOWN: usize = 3;
     let shown = refused.iter().take(SHOWN);
-    let mut lines: Vec<String> = shown
-        .map(|it| format!("{}: kernel said: {}", it.key, it.reason))
-        .collect();
+    let mut lines: Vec<String> = shown.map(ToString::to_string).collect();
     if refused.len() > SHOWN {
         lines.push(format!("and {} more", refused.len() - SHOWN));
     }

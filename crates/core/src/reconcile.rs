@@ -4,6 +4,8 @@
 //! to [`Reconciler::forget`], the next one reads the kernel first and compares everything.
 
 mod kept;
+mod partial;
+mod report;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -13,10 +15,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{ApplyError, Backend, BackendError, Objects, Scale, Scene};
+use crate::backend::{
+    self, ApplyError, Backend, BackendError, Objects, RefusedObject, Scale, Scene,
+};
 use crate::delta::Delta;
 use crate::plan::{Plan, PortKey, PortPlan};
 use kept::Kept;
+use partial::Partial;
+pub use report::{Holds, Refusal, Report};
 use stage::{Had, Round, SharedCounts, Step};
 
 /// A backend and the belief about what its kernel holds.
@@ -32,7 +38,8 @@ pub struct Reconciler<B: Backend> {
     remembered: Option<Belief<B>>,
     attempted: BTreeMap<PortKey, Vec<Held<B>>>,
     scale: Scale,
-    refused: BTreeMap<PortKey, String>,
+    refused: BTreeMap<PortKey, Refusal>,
+    left: Vec<String>,
 }
 
 /// What the kernel holds for one service port.
@@ -97,38 +104,6 @@ impl<B: Backend> Belief<B> {
     }
 }
 
-/// What a sync did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
-    /// The kernel was read first.
-    pub full: bool,
-    /// Objects added.
-    pub added: usize,
-    /// Objects replaced.
-    pub replaced: usize,
-    /// Objects deleted.
-    pub deleted: usize,
-    /// Service ports that the kernel refused in this sync, with its explanation.
-    pub refused: Vec<(PortKey, String)>,
-}
-
-impl Report {
-    /// Nothing was written.
-    pub fn is_empty(&self) -> bool {
-        self.added + self.replaced + self.deleted == 0
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "added {}, replaced {}, deleted {}",
-            self.added, self.replaced, self.deleted
-        )
-    }
-}
-
 impl<B: Backend> Reconciler<B> {
     /// Nothing is known about the kernel yet: the first sync observes.
     pub fn new(backend: B) -> Self {
@@ -139,6 +114,7 @@ impl<B: Backend> Reconciler<B> {
             attempted: BTreeMap::new(),
             scale: Scale::Small,
             refused: BTreeMap::new(),
+            left: Vec::new(),
         }
     }
 
@@ -181,16 +157,23 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// Service ports that the kernel holds in an older form or not at all, and why.
-    pub fn refused(&self) -> &BTreeMap<PortKey, String> {
+    /// Service ports that the kernel holds in part, in an older form or not at all, and why.
+    pub fn refused(&self) -> &BTreeMap<PortKey, Refusal> {
         &self.refused
+    }
+
+    /// Objects that nobody wants and that the kernel did not let go, and why. Each full sync tries
+    /// again.
+    pub fn left(&self) -> &[String] {
+        &self.left
     }
 
     /// Makes the kernel hold `plan`. `changed` are the service ports that differ from the plan of
     /// the last sync, whether or not that one succeeded.
     ///
-    /// A service port that the kernel refuses keeps what it had, is reported, and is tried again
-    /// by the next full sync; all others are programmed.
+    /// A service port that the kernel refuses keeps what it had, or gets what was not refused of
+    /// it, where there are no transactions. It is reported, and tried again when it changes and by
+    /// the next full sync; all others are programmed.
     ///
     /// # Errors
     ///
@@ -218,6 +201,7 @@ impl<B: Backend> Reconciler<B> {
     fn sync_full(&mut self, plan: &Plan) -> Result<Report, BackendError> {
         let observed = self.backend.observe()?;
         self.refused.clear();
+        self.left.clear();
         let endpoints = plan.ports.values().map(|it| weight(it)).sum();
         self.grow(endpoints);
         let scene = Arc::new(self.scene(plan));
@@ -244,6 +228,7 @@ impl<B: Backend> Reconciler<B> {
         let mut round = Round {
             steps,
             refused: Vec::new(),
+            partial: Vec::new(),
         };
         let mut belief = Belief {
             standing_for: Some(scene),
@@ -254,7 +239,7 @@ impl<B: Backend> Reconciler<B> {
             ..Report::default()
         };
         loop {
-            let staged = stage::stage(&self.backend, &round, &belief.shared, &belief.kept);
+            let mut staged = stage::stage(&self.backend, &round, &belief.shared, &belief.kept);
             let refused = round.refused.iter();
             let kept = refused.flat_map(|step| step.before(&self.backend));
             let kept: Vec<_> = kept.map(|(key, _)| key).collect();
@@ -264,10 +249,16 @@ impl<B: Backend> Reconciler<B> {
                     spared.remove(key);
                 }
             }
-            let mut delta = Delta::between(&observed, staged.desired);
+            let desired = std::mem::take(&mut staged.desired);
+            let mut delta = Delta::between(&observed, desired);
             delta.spare(&spared);
             let already = round.refused.len();
-            if self.apply(&delta, &mut round, &mut report)? {
+            let write = Write {
+                delta,
+                observed: &observed,
+                shared: &mut staged.shared,
+            };
+            if self.apply(write, &mut round, &mut report)? {
                 let shared = kept.into_iter().filter(B::is_shared);
                 shared.for_each(|key| belief.shared.count(key));
                 self.believe(&mut belief, round, staged.shared);
@@ -353,12 +344,18 @@ impl<B: Backend> Reconciler<B> {
         let mut round = Round {
             steps,
             refused: Vec::new(),
+            partial: Vec::new(),
         };
         let mut report = Report::default();
         loop {
-            let staged = stage::stage(&self.backend, &round, &belief.shared, &belief.kept);
-            let delta = Delta::between(&staged.observed, staged.desired);
-            if self.apply(&delta, &mut round, &mut report)? {
+            let mut staged = stage::stage(&self.backend, &round, &belief.shared, &belief.kept);
+            let desired = std::mem::take(&mut staged.desired);
+            let write = Write {
+                delta: Delta::between(&staged.observed, desired),
+                observed: &staged.observed,
+                shared: &mut staged.shared,
+            };
+            if self.apply(write, &mut round, &mut report)? {
                 belief.standing_for = Some(scene);
                 self.believe(belief, round, staged.shared);
                 return Ok(report);
@@ -392,51 +389,89 @@ impl<B: Backend> Reconciler<B> {
     /// now, and the others have to be staged again.
     fn apply(
         &mut self,
-        delta: &Delta<B::Key, B::Object>,
+        write: Write<'_, B>,
         round: &mut Round<B>,
         report: &mut Report,
     ) -> Result<bool, BackendError> {
-        let result = match delta.is_empty() {
+        let result = match write.delta.is_empty() {
             true => Ok(()),
-            false => self.backend.apply(delta),
+            false => self.backend.apply(&write.delta),
         };
-        let refused = match result {
+        match result {
             Ok(()) => {
-                report.added = delta.add.len();
-                report.replaced = delta.replace.len();
-                report.deleted = delta.delete.len();
-                return Ok(true);
+                report.count(&write.delta);
+                Ok(true)
             }
             Err(ApplyError::Failed(error)) => {
                 self.attempt(&round.steps);
-                return Err(error);
+                Err(error)
             }
-            Err(ApplyError::Refused(refused)) => refused,
-        };
-        let reasons: BTreeMap<_, _> = refused.iter().map(|it| (&it.key, &it.reason)).collect();
-        let guilty = stage::guilty(&self.backend, &round.steps, &reasons);
-        let no_port = |(step, reason): (&Step<B>, &Option<String>)| {
-            reason.is_some() && step.owner().is_none()
-        };
-        let nobody = guilty.iter().all(Option::is_none);
-        if nobody || round.steps.iter().zip(&guilty).any(no_port) {
-            return Err(BackendError {
-                operation: "apply".into(),
-                reason: ApplyError::Refused(refused).to_string(),
-                source: None,
-            });
+            Err(ApplyError::Refused(refused)) => {
+                self.hold_back(&refused, round, report)?;
+                Ok(false)
+            }
+            Err(ApplyError::Partly(refused)) => {
+                self.take_rest(&refused, write, round, report)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Nothing was written: the steps to blame keep what they had.
+    fn hold_back(
+        &mut self,
+        refused: &[RefusedObject<B::Key>],
+        round: &mut Round<B>,
+        report: &mut Report,
+    ) -> Result<(), BackendError> {
+        let guilty = stage::guilty(&self.backend, &round.steps, refused);
+        if is_for_all(&round.steps, &guilty) || guilty.iter().all(Option::is_none) {
+            return Err(refusal(refused));
         }
         let steps = std::mem::take(&mut round.steps);
         for (step, reason) in steps.into_iter().zip(guilty) {
             if let (Some(key), Some(reason)) = (step.owner(), reason) {
-                self.refused.insert(key.clone(), reason.clone());
+                let holds = Holds::Older;
+                let refusal = Refusal {
+                    reason: reason.clone(),
+                    holds,
+                };
+                self.refused.insert(key.clone(), refusal);
                 report.refused.push((key.clone(), reason));
                 round.refused.push(step);
             } else {
                 round.steps.push(step);
             }
         }
-        Ok(false)
+        Ok(())
+    }
+
+    /// All was written but these objects: the steps to blame have the rest.
+    fn take_rest(
+        &mut self,
+        refused: &[RefusedObject<B::Key>],
+        mut write: Write<'_, B>,
+        round: &mut Round<B>,
+        report: &mut Report,
+    ) -> Result<(), BackendError> {
+        let guilty = stage::guilty(&self.backend, &round.steps, refused);
+        if is_for_all(&round.steps, &guilty) {
+            self.attempt(&round.steps);
+            return Err(refusal(refused));
+        }
+        let keys = refused.iter().map(|it| it.key.clone()).collect();
+        write.delta.spare(&keys);
+        report.count(&write.delta);
+        let all = partial::of(&self.backend, &round.steps, guilty, &keys, write.observed);
+        for partial in &all.ports {
+            let of_port = (partial.owner.clone(), partial.reason.clone());
+            report.refused.push(of_port);
+        }
+        round.partial = all.ports;
+        all.uncounted.iter().for_each(|it| write.shared.forget(it));
+        let left = refused.iter().filter(|it| all.left.contains(&it.key));
+        self.left.extend(left.map(ToString::to_string));
+        Ok(())
     }
 
     /// The kernel may hold what the steps say.
@@ -457,7 +492,7 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// The kernel holds what the steps say, and what the refused ones had.
+    /// The kernel holds what the steps say, but for what it refused, and what the refused ones had.
     fn believe(&mut self, belief: &mut Belief<B>, round: Round<B>, shared: SharedCounts<B::Key>) {
         belief.shared.add(shared);
         for step in &round.refused {
@@ -491,6 +526,17 @@ impl<B: Backend> Reconciler<B> {
                 }
             }
         }
+        for partial in round.partial {
+            let Partial {
+                owner,
+                reason,
+                objects,
+            } = partial;
+            let holds = Holds::Rest;
+            self.refused
+                .insert(owner.clone(), Refusal { reason, holds });
+            belief.kept.put(owner, objects);
+        }
     }
 
     fn scene(&self, plan: &Plan) -> Scene {
@@ -506,6 +552,28 @@ impl<B: Backend> Reconciler<B> {
         if endpoints >= B::LARGE {
             self.scale = Scale::Large;
         }
+    }
+}
+
+/// A delta, and what it was made from.
+struct Write<'a, B: Backend> {
+    delta: Delta<B::Key, B::Object>,
+    /// What the kernel holds of it now.
+    observed: &'a BTreeMap<B::Key, B::Object>,
+    shared: &'a mut SharedCounts<B::Key>,
+}
+
+/// Whether what every Service needs is to blame.
+fn is_for_all<B: Backend>(steps: &[Step<B>], guilty: &[Option<String>]) -> bool {
+    let mut steps = steps.iter().zip(guilty);
+    steps.any(|(step, reason)| reason.is_some() && step.owner().is_none())
+}
+
+fn refusal<K: fmt::Display>(refused: &[RefusedObject<K>]) -> BackendError {
+    BackendError {
+        operation: "apply".into(),
+        reason: backend::describe(refused),
+        source: None,
     }
 }
 

@@ -106,7 +106,7 @@ fn both(name: &str, number: usize) -> Vec<Event> {
 fn refused(node: &Node<Poisoned>) -> BTreeSet<String> {
     let refused = node.reconciler.refused().iter();
     let named = refused.map(|(key, why)| {
-        assert!(why.contains("--name no/file"), "{why}");
+        assert!(why.reason.contains("--name no/file"), "{why:?}");
         format!("{} {}", key.family, key.name)
     });
     named.collect()

@@ -7,6 +7,7 @@ use sluice_core::announcement::Announcement;
 use sluice_core::issue::Issue;
 use sluice_core::model::{NamespacedName, ObjectKey};
 use sluice_core::plan::{PortKey, Role};
+use sluice_core::reconcile::Refusal;
 
 use crate::status::ProblemStatus;
 
@@ -23,7 +24,7 @@ impl Announced {
     pub(super) fn update(
         &mut self,
         issues: &[Issue],
-        refused: &BTreeMap<PortKey, String>,
+        refused: &BTreeMap<PortKey, Refusal>,
         problems: &[ProblemStatus],
         announce: &Sender<Announcement>,
     ) {
@@ -31,7 +32,7 @@ impl Announced {
             let key = (issue.service()?.clone(), reason(issue)?);
             Some((key, issue.to_string()))
         });
-        let refused = refused.iter().map(|(port, reason)| {
+        let refused = refused.iter().map(|(port, Refusal { reason, .. })| {
             let PortKey { name, family } = port;
             let protocol = name.protocol;
             let note = format!("Service {name} ({family}, {protocol}): kernel said: {reason}");

@@ -34,6 +34,7 @@ impl<B: Backend> Agent<B> {
             issues: self.issues(),
             problems: self.problems(),
             refused: self.refused(),
+            left: self.reconciler.left().to_vec(),
         }
     }
 
@@ -88,11 +89,11 @@ impl<B: Backend> Agent<B> {
 
     pub(super) fn refused(&self) -> Vec<RefusedStatus> {
         let all = self.reconciler.refused().iter();
-        all.map(|(key, reason)| RefusedStatus {
+        all.map(|(key, refusal)| RefusedStatus {
             service_port: key.name.to_string(),
             family: key.family.to_string(),
             protocol: key.name.protocol.to_string(),
-            reason: reason.clone(),
+            reason: refusal.reason.clone(),
         })
         .collect()
     }

@@ -33,6 +33,8 @@ struct Kernel {
     failures: usize,
     /// Objects whose key contains this are refused.
     refuses: Option<&'static str>,
+    /// The others are written even so.
+    is_partial: bool,
     upkeeps: usize,
     /// How long the data plane waits until it has something to do.
     waits: Option<Duration>,
@@ -104,24 +106,28 @@ impl Backend for Fake {
                 source: None,
             }));
         }
-        let written = || delta.add.iter().chain(&delta.replace);
-        if let Some(part) = kernel.refuses {
-            let refused = written().filter(|(key, _)| key.contains(part));
-            let refused: Vec<_> = refused
-                .map(|(key, _)| RefusedObject {
-                    key: key.clone(),
-                    reason: "not here".to_owned(),
-                })
-                .collect();
-            if !refused.is_empty() {
-                return Err(ApplyError::Refused(refused));
-            }
+        let is_refused = |key: &str| kernel.refuses.is_some_and(|part| key.contains(part));
+        let written = delta.add.iter().chain(&delta.replace);
+        let (refused, written): (Vec<_>, Vec<_>) =
+            written.cloned().partition(|(key, _)| is_refused(key));
+        let refused: Vec<_> = refused
+            .into_iter()
+            .map(|(key, _)| RefusedObject {
+                key,
+                reason: "not here".to_owned(),
+            })
+            .collect();
+        if !refused.is_empty() && !kernel.is_partial {
+            return Err(ApplyError::Refused(refused));
         }
-        kernel.objects.extend(written().cloned());
+        kernel.objects.extend(written);
         for key in &delta.delete {
             kernel.objects.remove(key);
         }
-        Ok(())
+        match refused.is_empty() {
+            true => Ok(()),
+            false => Err(ApplyError::Partly(refused)),
+        }
     }
 }
 
@@ -380,6 +386,44 @@ fn a_refused_port_is_reported_and_tried_again() {
     world.kernel.0.borrow_mut().refuses = None;
     world.step_after(2 * SECOND);
     assert_eq!(world.objects(), [WEB, "10.96.0.2:53/tcp -> "]);
+    assert!(world.agent.status().refused.is_empty());
+}
+
+#[test]
+fn a_port_refused_in_part_holds_up_nothing() {
+    let mut world = World::new();
+    world.kernel.0.borrow_mut().refuses = Some("10.96.0.1");
+    world.kernel.0.borrow_mut().is_partial = true;
+    world.say([sluice_core::testing::service(
+        "default/web 10.96.0.1 dns:53/udp ext=192.0.2.1",
+    )]);
+    let endpoints = |it| sluice_core::testing::endpoints("default/web:dns/udp", it);
+    world.say(endpoints("10.0.0.1:53"));
+    world.say([Event::Synced]);
+    world.step();
+    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1, "taken over");
+    assert_eq!(world.kernel.0.borrow().upkeeps, 1, "draining goes on");
+    assert_eq!(world.objects(), ["192.0.2.1:53/udp -> 10.0.0.1:53"]);
+    let status = world.agent.status();
+    assert!(status.synced && status.refused.len() == 1, "{status:?}");
+
+    // What the kernel took leaves flows behind when it goes.
+    while world.stale.try_recv().is_ok() {}
+    world.say(endpoints("10.0.0.2:53"));
+    world.step();
+    assert_eq!(world.objects(), ["192.0.2.1:53/udp -> 10.0.0.2:53"]);
+    assert!(
+        world.stale.try_recv().is_ok(),
+        "flows to the endpoint that went"
+    );
+
+    let observed = world.observed();
+    world.step_after(SECOND / 2);
+    assert_eq!(world.observed(), observed, "it has its time");
+    world.kernel.0.borrow_mut().refuses = None;
+    world.step_after(SECOND);
+    assert_eq!(world.observed(), observed + 1);
+    assert_eq!(world.objects().len(), 2);
     assert!(world.agent.status().refused.is_empty());
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::backend::{Backend, Objects};
+use crate::backend::{Backend, Objects, RefusedObject};
 use crate::plan::PortKey;
 use crate::reconcile::Held;
 use crate::reconcile::kept::Kept;
+use crate::reconcile::partial::Partial;
 
 /// What one owner's objects were and shall be. Objects are rendered when they are needed and not
 /// kept: a first sync has a step for every service port.
@@ -68,8 +69,9 @@ impl<B: Backend> Step<B> {
 pub(super) fn guilty<B: Backend>(
     backend: &B,
     steps: &[Step<B>],
-    reasons: &BTreeMap<&B::Key, &String>,
+    refused: &[RefusedObject<B::Key>],
 ) -> Vec<Option<String>> {
+    let reasons: BTreeMap<_, _> = refused.iter().map(|it| (&it.key, &it.reason)).collect();
     let refused_of = |objects: Objects<B>| -> Vec<B::Key> {
         let keys = objects.into_iter().map(|(key, _)| key);
         keys.filter(|key| reasons.contains_key(key)).collect()
@@ -104,6 +106,11 @@ impl<K: Ord> SharedCounts<K> {
         *self.0.entry(key).or_default() += 1;
     }
 
+    /// The change of an object's count is off.
+    pub(super) fn forget(&mut self, key: &K) {
+        self.0.remove(key);
+    }
+
     fn get(&self, key: &K) -> i64 {
         self.0.get(key).copied().unwrap_or(0)
     }
@@ -126,6 +133,8 @@ pub(super) struct Round<B: Backend> {
     pub(super) steps: Vec<Step<B>>,
     /// Steps that the kernel refused: it holds what they had before.
     pub(super) refused: Vec<Step<B>>,
+    /// What the kernel holds of those among `steps` of which it refused some objects.
+    pub(super) partial: Vec<Partial<B>>,
 }
 
 /// What is to be compared, and how the counts of shared objects change when it is written.

@@ -22,7 +22,12 @@ enum Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
+        match self {
+            Self::Node => f.write_str("Node"),
+            Self::Frontend(frontend) => write!(f, "{frontend}"),
+            Self::Slot(frontend, slot) => write!(f, "slot {slot} of {frontend}"),
+            Self::Size(size) => write!(f, "size {size}"),
+        }
     }
 }
 
@@ -49,12 +54,39 @@ enum Failure {
     AfterWriting,
 }
 
+/// What a refused object means for the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Transactions {
+    /// Nothing is written.
+    #[default]
+    Whole,
+    /// They are written.
+    None,
+}
+
 #[derive(Debug, Default)]
 struct Kernel {
     objects: BTreeMap<Key, Object>,
+    transactions_are: Transactions,
+    /// Frontends with these ports are not taken.
     refuses: BTreeSet<u16>,
+    /// Slots with these numbers are not taken.
+    refused_slots: BTreeSet<usize>,
+    /// Sizes are not taken.
+    refuses_sizes: bool,
+    /// Nothing is let go.
+    clings: bool,
     failure: Option<Failure>,
     transactions: usize,
+}
+
+impl Kernel {
+    fn forgive(&mut self) {
+        self.refuses.clear();
+        self.refused_slots.clear();
+        self.refuses_sizes = false;
+        self.clings = false;
+    }
 }
 
 impl Backend for Kernel {
@@ -145,20 +177,26 @@ impl Backend for Kernel {
         if let Some(Failure::BeforeWriting) = failure {
             return Err(failed().into());
         }
-        let written = delta.add.iter().chain(&delta.replace);
-        let refused = written.filter(|(key, _)| match key {
+        let written = delta.add.iter().chain(&delta.replace).map(|(key, _)| key);
+        let written = written.filter(|key| match key {
             Key::Frontend(it) => self.refuses.contains(&it.port()),
-            _ => false,
+            Key::Slot(_, slot) => self.refused_slots.contains(slot),
+            Key::Size(_) => self.refuses_sizes,
+            Key::Node => false,
         });
-        let refused: Vec<_> = refused
-            .map(|(key, _)| RefusedObject {
+        let deleted = delta.delete.iter().filter(|_| self.clings);
+        let refused: Vec<_> = written
+            .chain(deleted)
+            .map(|key| RefusedObject {
                 key: key.clone(),
                 reason: "no such module".into(),
             })
             .collect();
-        if !refused.is_empty() {
+        if !refused.is_empty() && self.transactions_are == Transactions::Whole {
             return Err(ApplyError::Refused(refused));
         }
+        let mut delta = delta.clone();
+        delta.spare(&refused.iter().map(|it| it.key.clone()).collect());
         for key in &delta.delete {
             assert!(self.objects.remove(key).is_some(), "{key} is not there");
         }
@@ -168,17 +206,21 @@ impl Backend for Kernel {
         }
         for (key, object) in &delta.add {
             let old = self.objects.insert(key.clone(), object.clone());
-            assert!(old.is_none(), "{key} exists");
+            let may_exist = self.transactions_are == Transactions::None;
+            assert!(old.is_none() || may_exist, "{key} exists");
         }
         for object in self.objects.values() {
-            if let Object::Frontend(_, _, size, _) = object {
+            if let Object::Frontend(_, _, size, _) = object
+                && self.transactions_are == Transactions::Whole
+            {
                 let needed = Key::Size(*size);
                 assert!(self.objects.contains_key(&needed), "{needed} is missing");
             }
         }
         match failure {
             Some(_) => Err(failed().into()),
-            None => Ok(()),
+            None if refused.is_empty() => Ok(()),
+            None => Err(ApplyError::Partly(refused)),
         }
     }
 }
@@ -238,7 +280,10 @@ impl Proxy {
         assert!(report.full || !self.failed, "after a failure it observes");
         self.failed = false;
         self.changed.clear();
-        self.check_refused(&before);
+        match self.kernel().transactions_are {
+            Transactions::Whole => self.check_refused(&before),
+            Transactions::None => self.check_belief(),
+        }
         self.check_others();
         self.known = self.planner.plan().ports.keys().cloned().collect();
         let transactions = self.kernel().transactions;
@@ -255,7 +300,9 @@ impl Proxy {
     fn check_refused(&self, before: &BTreeMap<Key, Object>) {
         let after = &self.reconciler.backend.objects;
         for (key, old) in before {
-            let Some(owner) = old.owner() else { continue };
+            let Some(owner) = old.owner().filter(|_| *key != Key::Slot(rogue(), 3)) else {
+                continue;
+            };
             // A port that was gone in between had nothing of its own.
             if !self.reconciler.refused().contains_key(owner) || !self.known.contains(owner) {
                 continue;
@@ -265,6 +312,41 @@ impl Proxy {
                 new => panic!("{key}: {old:?} of {owner:?} became {new:?}"),
             }
         }
+    }
+
+    /// What the reconciler believes is what the kernel holds.
+    fn check_belief(&self) {
+        let belief = self.reconciler.believed.as_ref().expect("it synced");
+        let mut objects: BTreeMap<Key, Object> = belief.standing.iter().cloned().collect();
+        let ports = self.known.iter().chain(self.planner.plan().ports.keys());
+        for key in ports.chain(self.reconciler.refused().keys()) {
+            for (key, object) in self.believed(key) {
+                let other = objects.insert(key.clone(), object.clone());
+                assert!(other.is_none_or(|it| it == object), "{key} twice");
+            }
+        }
+        let mut held = self.reconciler.backend.objects.clone();
+        held.retain(|key, _| objects.contains_key(key) || !self.is_left(key));
+        assert_eq!(held, objects);
+    }
+
+    /// What the kernel holds for a service port, as the reconciler believes.
+    fn believed(&self, port: &PortKey) -> Objects<Kernel> {
+        let Reconciler {
+            backend, believed, ..
+        } = &self.reconciler;
+        let belief = believed.as_ref().expect("it synced");
+        let step = Step::Port {
+            key: port.clone(),
+            old: belief.had(port),
+            new: None,
+        };
+        step.before(backend)
+    }
+
+    fn is_left(&self, key: &Key) -> bool {
+        let line = format!("{key}: kernel said: no such module");
+        self.reconciler.left().contains(&line)
     }
 
     /// All that was not refused is as if it had been rendered just now.
@@ -284,7 +366,16 @@ impl Proxy {
                 fresh.extend(kernel.render(&scene, port, &kernel.place(port, None)));
             }
         }
+        // Be it what another one made.
+        let kept = refused.keys().flat_map(|port| self.believed(port));
+        let kept: BTreeSet<Key> = kept.map(|(key, _)| key).collect();
         let of_others = kernel.objects.iter().filter(|(key, object)| {
+            if kept.contains(*key) && !fresh.contains_key(*key) {
+                return false;
+            }
+            if self.is_left(key) && !fresh.contains_key(*key) {
+                return false;
+            }
             let owner_is_fine = object.owner().is_none_or(|it| !refused.contains_key(it));
             match key {
                 Key::Frontend(it) | Key::Slot(it, _) => owner_is_fine && !contested.contains(it),
@@ -304,7 +395,8 @@ impl Proxy {
             {
                 let slots: Vec<_> = slots(*frontend).map(|(key, _)| key.clone()).collect();
                 let dense: Vec<_> = (0..*size).map(|it| Key::Slot(*frontend, it)).collect();
-                assert!(!refused.is_empty() || slots == dense, "{slots:?}");
+                let any_left = !(refused.is_empty() && self.reconciler.left().is_empty());
+                assert!(any_left || slots == dense, "{slots:?}");
             }
         }
     }
@@ -314,6 +406,10 @@ impl Proxy {
 enum Move {
     Hear(Vec<Event>),
     Refuse(BTreeSet<u16>),
+    RefuseSlots(BTreeSet<usize>),
+    RefuseSizes,
+    Cling,
+    Forgive,
     Fail(Failure),
     /// Someone removes, changes and adds objects, and we are told.
     Tamper(usize),
@@ -332,6 +428,18 @@ fn step() -> impl Strategy<Value = Move> {
     ]
 }
 
+/// Moves that a kernel without transactions has beside these.
+fn partial_step() -> impl Strategy<Value = Move> {
+    let slots = prop::sample::subsequence(vec![0usize, 1, 2], 0..=2);
+    prop_oneof![
+        10 => step(),
+        3 => slots.prop_map(|it| Move::RefuseSlots(it.into_iter().collect())),
+        1 => Just(Move::RefuseSizes),
+        1 => Just(Move::Cling),
+        2 => Just(Move::Forgive),
+    ]
+}
+
 fn tamper(kernel: &mut Kernel, at: usize) {
     let keys: Vec<Key> = kernel.objects.keys().cloned().collect();
     let pick = |offset: usize| keys.get((at + offset) % keys.len().max(1)).cloned();
@@ -346,15 +454,19 @@ fn tamper(kernel: &mut Kernel, at: usize) {
     {
         *addr = "1.2.3.4:5".parse().unwrap();
     }
-    let rogue = Frontend::Address {
-        addr: "8.8.8.8".parse().unwrap(),
-        port: 53,
-        protocol: Protocol::Udp,
-    };
     let owner = kernel.objects.values().find_map(|it| it.owner().cloned());
     if let Some(owner) = owner {
         let rogue_slot = Object::Slot(owner, "1.2.3.4:5".parse().unwrap());
-        kernel.objects.insert(Key::Slot(rogue, 3), rogue_slot);
+        kernel.objects.insert(Key::Slot(rogue(), 3), rogue_slot);
+    }
+}
+
+/// Of no Service.
+fn rogue() -> Frontend {
+    Frontend::Address {
+        addr: "8.8.8.8".parse().unwrap(),
+        port: 53,
+        protocol: Protocol::Udp,
     }
 }
 
@@ -363,28 +475,46 @@ proptest! {
 
     #[test]
     fn the_kernel_follows_the_plan(steps in prop::collection::vec(step(), 1..12)) {
-        let mut proxy = Proxy::new();
-        for step in steps {
-            match step {
-                Move::Hear(events) => proxy.hear(events),
-                Move::Refuse(ports) => proxy.kernel().refuses = ports,
-                Move::Fail(failure) => proxy.kernel().failure = Some(failure),
-                Move::Tamper(at) if proxy.kernel().refuses.is_empty() => {
-                    tamper(proxy.kernel(), at);
-                    proxy.reconciler.forget();
-                }
-                Move::Tamper(_) | Move::Forget => proxy.reconciler.forget(),
-            }
-            let _ = proxy.sync();
-        }
-        // All is forgiven: one full sync repairs everything.
-        proxy.kernel().refuses.clear();
-        proxy.kernel().failure = None;
-        proxy.reconciler.forget();
-        let report = proxy.sync().expect("nothing fails any more");
-        prop_assert!(report.full && report.refused.is_empty());
-        prop_assert!(proxy.reconciler.refused().is_empty());
+        follow(Transactions::Whole, steps)?;
     }
+
+    #[test]
+    fn the_kernel_follows_as_far_as_it_likes(
+        steps in prop::collection::vec(partial_step(), 1..12),
+    ) {
+        follow(Transactions::None, steps)?;
+    }
+}
+
+fn follow(transactions: Transactions, steps: Vec<Move>) -> Result<(), TestCaseError> {
+    let mut proxy = Proxy::new();
+    proxy.kernel().transactions_are = transactions;
+    for step in steps {
+        match step {
+            Move::Hear(events) => proxy.hear(events),
+            Move::Refuse(ports) => proxy.kernel().refuses = ports,
+            Move::RefuseSlots(slots) => proxy.kernel().refused_slots = slots,
+            Move::RefuseSizes => proxy.kernel().refuses_sizes = true,
+            Move::Cling => proxy.kernel().clings = true,
+            Move::Forgive => proxy.kernel().forgive(),
+            Move::Fail(failure) => proxy.kernel().failure = Some(failure),
+            Move::Tamper(at) if proxy.kernel().refuses.is_empty() => {
+                tamper(proxy.kernel(), at);
+                proxy.reconciler.forget();
+            }
+            Move::Tamper(_) | Move::Forget => proxy.reconciler.forget(),
+        }
+        let _ = proxy.sync();
+    }
+    // All is forgiven: one full sync repairs everything.
+    proxy.kernel().forgive();
+    proxy.kernel().failure = None;
+    proxy.reconciler.forget();
+    let report = proxy.sync().expect("nothing fails any more");
+    prop_assert!(report.full && report.refused.is_empty());
+    prop_assert!(proxy.reconciler.refused().is_empty());
+    prop_assert!(proxy.reconciler.left().is_empty());
+    Ok(())
 }
 
 /// A Service with this name, ClusterIP port and endpoints.
@@ -501,4 +631,133 @@ fn what_every_service_needs_must_not_be_refused() {
         refusal(Key::Node).to_string(),
         "Node: kernel said: read-only"
     );
+}
+
+/// What is left in a kernel without transactions that refuses something, and what is said of it.
+struct Case {
+    what: &'static str,
+    before: &'static str,
+    refuse: fn(&mut Kernel),
+    after: &'static str,
+    /// Slots of the Service that the kernel holds, as endpoints.
+    holds: &'static str,
+    refused: &'static str,
+}
+
+#[test]
+fn what_a_kernel_without_transactions_takes_stays() {
+    let slot_1: fn(&mut Kernel) = |it| it.refused_slots = BTreeSet::from([1]);
+    let everything_stays: fn(&mut Kernel) = |it| it.clings = true;
+    for Case {
+        what,
+        before,
+        refuse,
+        after,
+        holds,
+        refused,
+    } in [
+        Case {
+            what: "one of three new ones",
+            before: "",
+            refuse: slot_1,
+            after: "10.0.0.1:1 10.0.0.2:1 10.0.0.3:1",
+            holds: "10.0.0.1:1 10.0.0.3:1",
+            refused: "slot 1 of 10.96.0.1:80/tcp",
+        },
+        Case {
+            what: "one that replaces another",
+            before: "10.0.0.1:1 10.0.0.2:1",
+            refuse: slot_1,
+            after: "10.0.0.1:1 10.0.0.3:1",
+            holds: "10.0.0.1:1 10.0.0.2:1",
+            refused: "slot 1 of 10.96.0.1:80/tcp",
+        },
+        Case {
+            what: "one that goes",
+            before: "10.0.0.1:1 10.0.0.2:1",
+            refuse: everything_stays,
+            after: "10.0.0.1:1",
+            holds: "10.0.0.1:1 10.0.0.2:1",
+            refused: "slot 1 of 10.96.0.1:80/tcp",
+        },
+        Case {
+            what: "what several need",
+            before: "",
+            refuse: |it| it.refuses_sizes = true,
+            after: "10.0.0.1:1",
+            holds: "10.0.0.1:1",
+            refused: "size 1",
+        },
+    ] {
+        let mut proxy = Proxy::new();
+        proxy.kernel().transactions_are = Transactions::None;
+        proxy.hear([service("a 10.96.0.1 :80")]);
+        proxy.hear(endpoints("a", before));
+        proxy.hear(web("b", "10.96.0.2 :80", ""));
+        proxy.sync().unwrap();
+        refuse(proxy.kernel());
+        proxy.hear(endpoints("a", after));
+        // Its own neighbour takes part in the same sync and is not touched by it.
+        proxy.hear([service("b 10.96.0.2 :80 ext=192.0.2.1")]);
+        let report = proxy.sync().unwrap();
+        let reasons: Vec<_> = report.refused.iter().map(|(_, reason)| reason).collect();
+        assert_eq!(reasons, [&format!("{refused}: no such module")], "{what}");
+        let refusals = proxy.reconciler.refused().values();
+        assert!(refusals.eq([&Refusal {
+            reason: reasons[0].clone(),
+            holds: Holds::Rest,
+        }]));
+        let slots = |proxy: &mut Proxy| -> Vec<String> {
+            let slots = proxy.kernel().objects.values().filter_map(|it| match it {
+                Object::Slot(_, addr) => Some(addr.to_string()),
+                _ => None,
+            });
+            slots.collect()
+        };
+        assert_eq!(slots(&mut proxy).join(" "), holds, "{what}");
+
+        // Nobody tries again until it changes, or the kernel is looked at.
+        let transactions = proxy.kernel().transactions;
+        proxy.hear([service("b 10.96.0.2 :80 ext=192.0.2.1,192.0.2.2")]);
+        proxy.sync().unwrap();
+        assert_eq!(proxy.kernel().transactions, transactions + 1);
+        assert_eq!(proxy.reconciler.refused().len(), 1, "{what}");
+        proxy.reconciler.forget();
+        proxy.sync().unwrap();
+        assert_eq!(slots(&mut proxy).join(" "), holds, "{what}");
+        proxy.kernel().forgive();
+        proxy.hear(endpoints("a", "10.0.0.9:1"));
+        proxy.sync().unwrap();
+        assert!(proxy.reconciler.refused().is_empty(), "{what}");
+        proxy.reconciler.forget();
+        proxy.sync().unwrap();
+        assert_eq!(slots(&mut proxy), ["10.0.0.9:1"], "{what}");
+    }
+}
+
+#[test]
+fn what_the_kernel_does_not_let_go_hurts_nobody() {
+    let mut proxy = Proxy::new();
+    proxy.kernel().transactions_are = Transactions::None;
+    proxy.hear(web("a", "10.96.0.1 :80", "10.0.0.1:1"));
+    proxy.sync().unwrap();
+    proxy.kernel().clings = true;
+    proxy.hear([Event::Delete(crate::model::ObjectKey::Service(
+        crate::model::NamespacedName::new("default", "a"),
+    ))]);
+    assert_eq!(proxy.sync().unwrap().refused.len(), 1, "it was its own");
+    proxy.reconciler.forget();
+    proxy.hear(web("b", "10.96.0.2 :80", "10.0.0.1:1 10.0.0.2:1"));
+    let report = proxy.sync().unwrap();
+    assert!(report.full && report.refused.is_empty(), "{report:?}");
+    let left = [
+        "10.96.0.1:80/tcp: kernel said: no such module",
+        "slot 0 of 10.96.0.1:80/tcp: kernel said: no such module",
+        "size 1: kernel said: no such module",
+    ];
+    assert_eq!(proxy.reconciler.left(), left);
+    proxy.kernel().forgive();
+    proxy.reconciler.forget();
+    assert_eq!(proxy.sync().unwrap().deleted, left.len());
+    assert!(proxy.reconciler.left().is_empty());
 }

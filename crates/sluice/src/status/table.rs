@@ -44,6 +44,7 @@ pub(super) fn of(status: &Status) -> String {
     list(&mut text, "issues", &status.issues);
     list(&mut text, "problems of the source", &status.problems);
     list(&mut text, "refused by the kernel", &status.refused);
+    list(&mut text, "not let go by the kernel", &status.left);
     text
 }
 
@@ -174,6 +175,7 @@ mod tests {
                 protocol: "tcp".to_owned(),
                 reason: "no memory".to_owned(),
             }],
+            left: vec!["ipset web: kernel said: in use".to_owned()],
         };
         let expected = "\
 node                    node-a
@@ -202,6 +204,9 @@ problems of the source (1)
 
 refused by the kernel (1)
   Service default/web (IPv4, tcp): no memory
+
+not let go by the kernel (1)
+  ipset web: kernel said: in use
 ";
         assert_eq!(of(&status), expected);
     }
