@@ -9,47 +9,54 @@
 //! 5. what goes, the other way: marks, addresses, real servers, virtual servers, members, chains,
 //!    ipsets, interface
 //!
-//! What the kernel refuses of Services does not keep the rest from being written. Without a set or
-//! the rules of a family nothing of that family is, without the interface nothing at all. A full
-//! sync follows any refusal, so it is tried again, and nobody has to know what exactly is missing.
+//! What the kernel refuses of Services does not keep the rest from being written (`refusal.rs`).
+//! Without a set or the rules of a family nothing of that family is, without the interface nothing at
+//! all. A frontend whose virtual server is refused leaves the sets again: what they let pass would
+//! come to whatever listens on the node.
+
+mod changes;
+mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sluice_core::backend::BackendError;
+use sluice_core::backend::{BackendError, RefusedObject};
 use sluice_core::delta::Delta;
 use sluice_core::model::{IpFamily, Protocol};
-use sluice_netlink::Errno;
 use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::{Change, RealState};
 use sluice_netlink::rtnetlink::{AddressChange, create_dummy, delete_link, link};
+use sluice_netlink::{Errno, Failure};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
 
 use crate::convert;
 use crate::held::Held;
-use crate::kernel::{self, Kernel, Problems};
-use crate::object::{DEVICE, Key, Object, Server};
+use crate::kernel::{self, Kernel};
+use crate::object::{DEVICE, Key, Object, Server, Triple};
 use crate::script;
-use crate::set::SetName;
+use crate::set::{Entry, SetName};
+use changes::Changes;
+use refusal::Refusals;
 
-/// One set's changes.
-type Members = BTreeMap<(IpFamily, SetName), Vec<SetChange>>;
+/// Each set's changes.
+type Members = BTreeMap<(IpFamily, SetName), Changes<SetChange>>;
 
-/// Writes the delta.
+/// Writes the delta. Returns the objects that the kernel refused, while it took all others.
 ///
 /// # Errors
 ///
-/// What could not be written, after everything else was.
+/// What the kernel holds now is unknown: it could not be reached, somebody else was at work, or it
+/// refused what everything needs.
 pub(crate) fn write(
     kernel: &mut Kernel,
     held: &mut Held,
     delta: &Delta<Key, Object>,
-) -> Result<(), BackendError> {
+) -> Result<Vec<RefusedObject<Key>>, BackendError> {
     let mut writer = Writer {
         kernel,
         held,
-        problems: Problems::default(),
+        refusals: Refusals::default(),
     };
     let rest;
     let delta = match writer.foundations(delta)? {
@@ -62,6 +69,7 @@ pub(crate) fn write(
     let written = written(delta);
     writer.add_members(&written, |set| !set.leads())?;
     let freed = writer.servers(delta)?;
+    writer.take_back_members(&delta.add)?;
     writer.add_members(&written, SetName::leads)?;
     writer.addresses(&written, AddressChange::Add)?;
     writer.delete_members(&delta.delete, SetName::leads)?;
@@ -71,9 +79,7 @@ pub(crate) fn write(
     writer.show(freed)?;
     writer.delete_members(&delta.delete, |set| !set.leads())?;
     writer.remove_foundations(&delta.delete)?;
-    writer
-        .problems
-        .into_result("write virtual servers, ipsets and rules")
+    writer.refusals.into_objects(delta)
 }
 
 /// In place of what is not there any more.
@@ -104,7 +110,7 @@ fn pairs(objects: &[(Key, Object)]) -> impl Iterator<Item = (&Key, &Object)> {
 struct Writer<'a> {
     kernel: &'a mut Kernel,
     held: &'a mut Held,
-    problems: Problems,
+    refusals: Refusals,
 }
 
 impl Writer<'_> {
@@ -119,7 +125,7 @@ impl Writer<'_> {
         for family in IpFamily::ALL {
             if let Err(error) = self.foundation(family, &written, &delta.delete) {
                 let problem = format!("nothing of {family} was written: {error}");
-                self.problems.add(&problem);
+                self.refusals.lose(problem);
                 lost.push(family);
             }
         }
@@ -200,13 +206,50 @@ impl Writer<'_> {
         for (key, object) in written {
             if let (Key::Member(family, set, entry), Object::Member(mark)) = (key, object)
                 && is_meant(*set)
-                && let Some(member) = convert::member(entry, *mark)
+                && self.refusals.of(key).is_none()
             {
+                let change = SetChange::Add(convert::member(entry, *mark));
                 let changes = members.entry((*family, *set)).or_default();
-                changes.push(SetChange::Add(member));
+                changes.push((*key).clone(), change);
             }
         }
-        self.change_members(&members)
+        self.change_members(members)
+    }
+
+    /// New frontends whose virtual server the kernel refused leave the sets again.
+    fn take_back_members(&mut self, added: &[(Key, Object)]) -> Result<(), BackendError> {
+        let without: BTreeMap<Triple, String> = added
+            .iter()
+            .filter_map(|(key, _)| match key {
+                Key::Server(Server::Address(triple)) => {
+                    Some((*triple, self.refusals.of(key)?.to_owned()))
+                }
+                _ => None,
+            })
+            .collect();
+        if without.is_empty() {
+            return Ok(());
+        }
+        let keys = added.iter().map(|(key, _)| key);
+        let bare: Vec<(&Key, &String)> = keys
+            .filter_map(|key| match key {
+                Key::Member(_, set, Entry::AddressPort(ip, protocol, port))
+                    if SetName::VIRTUAL_IPS.contains(set) =>
+                {
+                    let (ip, protocol, port) = (*ip, *protocol, *port);
+                    let reason = without.get(&Triple { ip, port, protocol })?;
+                    Some((key, reason))
+                }
+                _ => None,
+            })
+            .collect();
+        let keys: Vec<Key> = bare.iter().map(|(key, _)| (*key).clone()).collect();
+        self.delete_members(&keys, |_| true)?;
+        for (key, reason) in bare {
+            let reason = format!("there is no virtual server for it: {reason}");
+            self.refusals.add(key.clone(), reason);
+        }
+        Ok(())
     }
 
     fn delete_members(
@@ -219,21 +262,19 @@ impl Writer<'_> {
             if let Key::Member(family, set, entry) = key
                 && is_meant(*set)
             {
-                let Some(member) = convert::member(entry, None) else {
-                    self.problems.add(&format!("{key}: cannot be deleted"));
-                    continue;
-                };
+                let change = SetChange::Delete(convert::member(entry, None));
                 let changes = members.entry((*family, *set)).or_default();
-                changes.push(SetChange::Delete(member));
+                changes.push(key.clone(), change);
             }
         }
-        self.change_members(&members)
+        self.change_members(members)
     }
 
-    fn change_members(&mut self, members: &Members) -> Result<(), BackendError> {
+    fn change_members(&mut self, members: Members) -> Result<(), BackendError> {
         for ((family, set), changes) in members {
-            let applied = self.kernel.sets.apply(&set.name(*family), changes);
-            self.problems.refused(applied.map_err(kernel::asked)?);
+            let Changes { keys, changes } = changes;
+            let applied = self.kernel.sets.apply(&set.name(family), &changes);
+            self.refusals.take(&keys, applied.map_err(kernel::asked)?)?;
         }
         Ok(())
     }
@@ -241,9 +282,9 @@ impl Writer<'_> {
     /// Adds and replaces virtual and real servers. Returns the NodePorts that come out from behind
     /// a virtual IP when that is gone.
     fn servers(&mut self, delta: &Delta<Key, Object>) -> Result<Vec<Server>, BackendError> {
-        let mut changes = Vec::new();
+        let mut changes = Changes::default();
         let taken = self.hide(delta, &mut changes)?;
-        let (mut added, mut reals) = (Vec::new(), Vec::new());
+        let (mut added, mut reals) = (Changes::default(), Changes::default());
         for (key, object) in pairs(&delta.add).chain(pairs(&delta.replace)) {
             match (key, object) {
                 (Key::Server(server), _) | (Key::Real(server, _), _)
@@ -252,28 +293,29 @@ impl Writer<'_> {
                     self.held.hidden.insert(key.clone(), object.clone());
                 }
                 (Key::Server(server), Object::Server(balancing)) => {
-                    added.push(Change::AddVirtual(convert::virtual_server(
-                        server, balancing,
-                    )));
-                    self.held.add_server(*server, &balancing.scheduler);
+                    let server = convert::virtual_server(server, balancing);
+                    added.push(key.clone(), Change::AddVirtual(server));
                 }
                 (Key::Real(server, address), Object::Real(weight)) => {
-                    self.held.drained(server, address);
                     let real = convert::real_server(*address, *weight);
-                    reals.push(Change::AddReal(convert::key(server), real));
+                    let change = Change::AddReal(convert::key(server), real);
+                    reals.push(key.clone(), change);
                 }
                 _ => {}
             }
         }
         // The order of rendering: a virtual server's real ones follow it.
-        changes.extend(added);
-        changes.extend(reals);
-        self.change_servers(&changes)?;
-        let deleted = delta.delete.iter().filter_map(|key| match key {
+        changes.append(added);
+        changes.append(reals);
+        self.change_servers(changes)?;
+        let refused = delta.add.iter().map(|(key, _)| key);
+        let refused = refused.filter(|key| self.refusals.of(key).is_some());
+        let deleted = delta.delete.iter().chain(refused);
+        let freed = deleted.filter_map(|key| match key {
             Key::Server(Server::Address(triple)) => Some(Server::NodePort(*triple)),
             _ => None,
         });
-        Ok(deleted.collect())
+        Ok(freed.collect())
     }
 
     /// Makes room for virtual IPs with the numbers of NodePorts that are in the kernel: they wait
@@ -281,7 +323,7 @@ impl Writer<'_> {
     fn hide(
         &mut self,
         delta: &Delta<Key, Object>,
-        changes: &mut Vec<Change>,
+        changes: &mut Changes<Change>,
     ) -> Result<BTreeSet<Server>, BackendError> {
         let mut taken = BTreeSet::new();
         for (key, _) in &delta.add {
@@ -293,11 +335,12 @@ impl Writer<'_> {
             if !self.held.node_ports.contains(triple) {
                 continue;
             }
-            let kernel_key = convert::key(&node_port);
-            if !delta.delete.contains(&Key::Server(node_port)) {
+            let change = Change::DeleteVirtual(convert::key(&node_port));
+            let key = Key::Server(node_port);
+            if !delta.delete.contains(&key) {
                 self.keep_hidden(node_port)?;
             }
-            changes.push(Change::DeleteVirtual(kernel_key));
+            changes.push(key, change);
             self.held.remove_server(node_port);
         }
         Ok(taken)
@@ -338,7 +381,7 @@ impl Writer<'_> {
 
     /// NodePorts whose virtual IP is gone come into the kernel.
     fn show(&mut self, servers: Vec<Server>) -> Result<(), BackendError> {
-        let mut changes = Vec::new();
+        let mut changes = Changes::default();
         for server in servers {
             let of = |key: &Key| match key {
                 Key::Server(it) | Key::Real(it, _) => *it == server,
@@ -346,44 +389,66 @@ impl Writer<'_> {
             };
             let shown: Vec<_> = self.held.hidden.extract_if(.., |key, _| of(key)).collect();
             for (key, object) in shown {
-                match (key, object) {
+                let change = match (&key, object) {
                     (Key::Server(_), Object::Server(balancing)) => {
-                        let virtual_server = convert::virtual_server(&server, &balancing);
-                        changes.push(Change::AddVirtual(virtual_server));
-                        self.held.add_server(server, &balancing.scheduler);
+                        Change::AddVirtual(convert::virtual_server(&server, &balancing))
                     }
                     (Key::Real(_, address), Object::Real(weight)) => {
-                        let real = convert::real_server(address, weight);
-                        changes.push(Change::AddReal(convert::key(&server), real));
+                        let real = convert::real_server(*address, weight);
+                        Change::AddReal(convert::key(&server), real)
                     }
-                    _ => {}
-                }
+                    _ => continue,
+                };
+                changes.push(key, change);
             }
         }
-        self.change_servers(&changes)
+        self.change_servers(changes)
     }
 
     /// What is to be added and is there already is changed instead: it was draining, or it is
     /// replaced.
-    fn change_servers(&mut self, changes: &[Change]) -> Result<(), BackendError> {
-        let failures = self.kernel.ipvs.apply(changes).map_err(kernel::asked)?;
+    fn change_servers(&mut self, changes: Changes<Change>) -> Result<(), BackendError> {
+        let Changes { keys, changes } = changes;
+        let failures = self.kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
         let (there, refused): (Vec<_>, Vec<_>) = failures
             .into_iter()
             .partition(|it| it.error.errno() == Some(Errno::EEXIST));
-        self.problems.refused(refused);
-        let again: Vec<Change> = there
+        self.refused_servers(&keys, refused)?;
+        let (again, repeated): (Vec<Key>, Vec<Change>) = there
             .iter()
-            .filter_map(|it| match changes.get(it.index)? {
-                Change::AddVirtual(it) => Some(Change::SetVirtual(it.clone())),
-                Change::AddReal(key, real) => Some(Change::SetReal(*key, *real)),
-                _ => None,
+            .filter_map(|it| {
+                let change = match changes.get(it.index)? {
+                    Change::AddVirtual(it) => Change::SetVirtual(it.clone()),
+                    Change::AddReal(key, real) => Change::SetReal(*key, *real),
+                    _ => return None,
+                };
+                Some((keys.get(it.index)?.clone(), change))
             })
-            .collect();
+            .unzip();
         if !again.is_empty() {
-            let refused = self.kernel.ipvs.apply(&again).map_err(kernel::asked)?;
-            self.problems.refused(refused);
+            let refused = self.kernel.ipvs.apply(&repeated).map_err(kernel::asked)?;
+            self.refused_servers(&again, refused)?;
+        }
+        for (key, change) in keys.iter().zip(&changes) {
+            match (key, change) {
+                _ if self.refusals.of(key).is_some() => {}
+                (Key::Server(server), Change::AddVirtual(it)) => {
+                    self.held.add_server(*server, &it.scheduler);
+                }
+                (Key::Real(server, address), _) => self.held.drained(server, address),
+                _ => {}
+            }
         }
         Ok(())
+    }
+
+    fn refused_servers(&mut self, keys: &[Key], refused: Vec<Failure>) -> Result<(), BackendError> {
+        // The kernel knows no such scheduler, or has no IPVS any more.
+        let nothing_there = |it: &Failure| it.error.errno() == Some(Errno::ENOENT);
+        if refused.iter().any(nothing_there) {
+            self.kernel.ipvs.version().map_err(kernel::asked)?;
+        }
+        self.refusals.take(keys, refused)
     }
 
     fn delete_servers(&mut self, deleted: &[Key]) -> Result<(), BackendError> {
@@ -404,9 +469,9 @@ impl Writer<'_> {
                 leaving.entry(*server).or_default().push(*address);
             }
         }
-        let mut changes = Vec::new();
+        let mut changes = Changes::default();
         for (server, addresses) in leaving {
-            changes.extend(self.leave(server, &addresses)?);
+            changes.append(self.leave(server, &addresses)?);
         }
         for server in gone {
             let is_hidden = match server {
@@ -414,13 +479,14 @@ impl Writer<'_> {
                 Server::Address(_) | Server::Mark(..) => false,
             };
             if !is_hidden {
-                changes.push(Change::DeleteVirtual(convert::key(&server)));
+                let change = Change::DeleteVirtual(convert::key(&server));
+                changes.push(Key::Server(server), change);
                 self.held.remove_server(server);
             }
         }
+        let Changes { keys, changes } = changes;
         let refused = self.kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
-        self.problems.refused(refused);
-        Ok(())
+        self.refusals.take(&keys, refused)
     }
 
     /// Real servers go at once, or get no more connections until they have none left.
@@ -428,21 +494,22 @@ impl Writer<'_> {
         &mut self,
         server: Server,
         addresses: &[SocketAddr],
-    ) -> Result<Vec<Change>, BackendError> {
+    ) -> Result<Changes<Change>, BackendError> {
         let key = convert::key(&server);
-        let mut changes = Vec::new();
+        let mut changes = Changes::default();
         for real in kernel::real_servers(&mut self.kernel.ipvs, &key)? {
             let address = real.server.address;
             if !addresses.contains(&address) {
                 continue;
             }
-            changes.push(if self.held.waits(&server, &real) {
+            let change = if self.held.waits(&server, &real) {
                 let draining = self.held.draining.entry(server).or_default();
                 draining.insert(address);
                 Change::SetReal(key, convert::real_server(address, 0))
             } else {
                 Change::DeleteReal(key, address)
-            });
+            };
+            changes.push(Key::Real(server, address), change);
         }
         Ok(changes)
     }
@@ -452,23 +519,21 @@ impl Writer<'_> {
         objects: &[(&Key, &Object)],
         change: impl Fn(IpAddr) -> AddressChange,
     ) -> Result<(), BackendError> {
-        let changes: Vec<AddressChange> = objects
+        let (keys, changes): (Vec<Key>, Vec<AddressChange>) = objects
             .iter()
             .filter_map(|(key, _)| match key {
-                Key::Address(ip) => Some(change(*ip)),
+                Key::Address(ip) => Some(((*key).clone(), change(*ip))),
                 _ => None,
             })
-            .collect();
+            .unzip();
         if changes.is_empty() {
             return Ok(());
         }
         let Some(link) = link(DEVICE).map_err(kernel::asked)? else {
-            self.problems.add(&format!("interface {DEVICE} is gone"));
-            return Ok(());
+            return Err(refusal::gone(&Key::Device, "it is not there any more"));
         };
         let refused = self.kernel.addresses.apply(link.index, &changes);
-        self.problems.refused(refused.map_err(kernel::asked)?);
-        Ok(())
+        self.refusals.take(&keys, refused.map_err(kernel::asked)?)
     }
 
     fn remove_foundations(&mut self, deleted: &[Key]) -> Result<(), BackendError> {
@@ -496,7 +561,7 @@ impl Writer<'_> {
             match key {
                 Key::Set(family, set) => {
                     if let Err(error) = self.kernel.sets.destroy(&set.name(*family)) {
-                        self.problems.add(&error);
+                        self.refusals.add(key.clone(), error.reason());
                     }
                 }
                 Key::Device => {

@@ -291,13 +291,17 @@ impl Backend for Ipvs {
         if !refused.is_empty() {
             return Err(ApplyError::Refused(refused));
         }
-        apply::write(&mut self.kernel, &mut self.held, delta)?;
+        let refused = apply::write(&mut self.kernel, &mut self.held, delta)?;
         self.rules.applied(delta);
-        for key in &delta.delete {
+        let is_gone = |key: &&Key| refused.iter().all(|it| it.key != **key);
+        for key in delta.delete.iter().filter(is_gone) {
             if let Key::Server(Server::Mark(_, _, mark)) = key {
                 self.marks().release(*mark);
             }
         }
-        Ok(())
+        match refused.is_empty() {
+            true => Ok(()),
+            false => Err(ApplyError::Partly(refused)),
+        }
     }
 }

@@ -168,8 +168,8 @@ pub(crate) fn serves(found: &Set, wanted: &Set) -> bool {
     found.has_marks == wanted.has_marks && bare(found.kind) == bare(wanted.kind)
 }
 
-/// A member as we write it; `None` for one that we did not write.
-pub(crate) fn member(entry: &Entry, mark: Option<u32>) -> Option<Member> {
+/// A member in the words of netlink.
+pub(crate) fn member(entry: &Entry, mark: Option<u32>) -> Member {
     let mark = mark.map(|value| Mark {
         value,
         mask: WHOLE_MARK,
@@ -178,7 +178,7 @@ pub(crate) fn member(entry: &Entry, mark: Option<u32>) -> Option<Member> {
         mark,
         ..Member::default()
     };
-    Some(match entry {
+    match entry {
         Entry::Address(ip) => Member {
             ip: Some(*ip),
             ..member
@@ -208,14 +208,14 @@ pub(crate) fn member(entry: &Entry, mark: Option<u32>) -> Option<Member> {
             port: Some(*port),
             ..member
         },
-        Entry::Foreign(_) => return None,
-    })
+        Entry::Foreign(member) => *member,
+    }
 }
 
 /// A member as the kernel shows it, with its mark.
 pub(crate) fn entry(kind: SetKind, member: &Member) -> (Entry, Option<u32>) {
     let found = known_entry(kind, member);
-    let entry = found.unwrap_or_else(|| Entry::Foreign(format!("{member:?}")));
+    let entry = found.unwrap_or(Entry::Foreign(*member));
     let mark = member.mark.map(|it| match it.mask {
         WHOLE_MARK => it.value,
         // No mark of ours: differs from whatever is wanted.

@@ -8,7 +8,7 @@ use sluice_netlink::ipvs::Change;
 use crate::apply::has_connections;
 use crate::convert;
 use crate::held::Held;
-use crate::kernel::{self, Kernel, Problems};
+use crate::kernel::{self, Kernel};
 
 /// Between two looks at real servers, at first.
 const SOON: Duration = Duration::from_secs(1);
@@ -60,9 +60,10 @@ pub(crate) fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<usize, Backe
             }
         }
     }
-    let mut problems = Problems::default();
-    problems.refused(kernel.ipvs.apply(&changes).map_err(kernel::asked)?);
-    problems.into_result("delete real servers without connections")?;
+    let refused = kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
+    if let Some(first) = refused.into_iter().next() {
+        return Err(kernel::asked(first.error));
+    }
     Ok(held
         .draining
         .values()

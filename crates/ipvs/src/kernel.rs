@@ -5,10 +5,10 @@ use std::fs;
 
 use sluice_core::backend::BackendError;
 use sluice_core::model::IpFamily;
+use sluice_netlink::RequestError;
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{self, Ipvs};
 use sluice_netlink::rtnetlink::Addresses;
-use sluice_netlink::{Failure, RequestError};
 use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
 use tracing::warn;
@@ -131,37 +131,5 @@ pub(crate) fn failed(
         operation: operation.into(),
         reason: error.to_string(),
         source: Some(Box::new(error)),
-    }
-}
-
-/// What did not work, while everything else was done.
-#[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<String>);
-
-impl Problems {
-    pub(crate) fn refused(&mut self, failures: Vec<Failure>) {
-        let texts = failures.into_iter().map(|it| it.error.to_string());
-        self.0.extend(texts);
-    }
-
-    pub(crate) fn add(&mut self, problem: &impl ToString) {
-        self.0.push(problem.to_string());
-    }
-
-    /// The first few in one line; `Ok` when there are none.
-    pub(crate) fn into_result(self, operation: &str) -> Result<(), BackendError> {
-        const SHOWN: usize = 3;
-        if self.0.is_empty() {
-            return Ok(());
-        }
-        let mut reason = self.0[..self.0.len().min(SHOWN)].join("; ");
-        if self.0.len() > SHOWN {
-            reason += &format!("; and {} more", self.0.len() - SHOWN);
-        }
-        Err(BackendError {
-            operation: operation.into(),
-            reason,
-            source: None,
-        })
     }
 }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use sluice_core::model::{IpFamily, Protocol};
+use sluice_netlink::ipset::Member;
 use sluice_xtables::rule::Side;
 
 /// An ipset that is always there, once per family.
@@ -281,8 +282,8 @@ pub enum Entry {
     AddressPortNet(IpAddr, Protocol, u16, IpNet),
     /// Of `bitmap:port`.
     Port(u16),
-    /// Something that we would not write, in the kernel's words.
-    Foreign(String),
+    /// Something that we would not write, as the kernel has it.
+    Foreign(Member),
 }
 
 impl fmt::Display for Entry {
@@ -298,7 +299,7 @@ impl fmt::Display for Entry {
                 write!(f, "{ip},{protocol}:{port},{source}")
             }
             Self::Port(port) => write!(f, "{port}"),
-            Self::Foreign(text) => f.write_str(text),
+            Self::Foreign(member) => write!(f, "{member}"),
         }
     }
 }

@@ -184,10 +184,15 @@ mod vm_kernel {
             assert!(again.is_empty(), "a restart finds {again:?}");
             drift(&mut restarted);
             schedulers(&mut restarted);
+            a_refused_endpoint(&mut restarted);
             draining(&mut restarted);
             for scheduler in ["sh", "mh", "dh"] {
                 draining_by(&mut restarted, scheduler);
             }
+            it_recovers(&mut restarted);
+            refused_objects(&mut restarted);
+            a_refused_virtual_server(&mut restarted);
+            what_somebody_took_away(&mut restarted);
             text_is_loaded(restarted.planner.plan());
             cleanup();
         });
@@ -200,6 +205,8 @@ fn strangers() {
     run("ipvsadm", "-A -f 77 -s rr");
     run("ipvsadm", "-A -t 192.168.100.10:31999 -s rr");
     run("ipset", "create OTHER hash:ip");
+    // Ours, and of little room.
+    run("ipset", "create KUBE-EXTERNAL-IP hash:ip,port maxelem 1");
     run("iptables", "-N OTHER");
 }
 
@@ -278,6 +285,14 @@ fn drift(proxy: &mut Proxy) {
         ),
         ("ipset", "del KUBE-CLUSTER-IP 10.96.0.10,tcp:80".to_owned()),
         ("ipset", "add KUBE-IPVS-IPS 10.96.0.77".to_owned()),
+        (
+            "ipset",
+            "add KUBE-CLUSTER-IP 10.96.0.10,icmp:8/0".to_owned(),
+        ),
+        (
+            "ipset",
+            "add KUBE-LOOP-BACK 10.244.0.5,udplite:80,10.244.0.5".to_owned(),
+        ),
         ("ip", "address del 10.96.0.10/32 dev kube-ipvs0".to_owned()),
         ("ip", "address add 10.96.0.78/32 dev kube-ipvs0".to_owned()),
         ("iptables", "-t nat -F KUBE-SERVICES".to_owned()),
@@ -293,6 +308,12 @@ fn drift(proxy: &mut Proxy) {
     shows_no("ipvsadm", "-Ln", "Masq 7");
     shows("ipset", "list KUBE-CLUSTER-IP", "10.96.0.10,tcp:80");
     shows_no("ip", "address show kube-ipvs0", "inet 10.96.0.78/32");
+    shows_no("ipset", "list KUBE-CLUSTER-IP", "10.96.0.10,icmp:8/0");
+    shows_no(
+        "ipset",
+        "list KUBE-LOOP-BACK",
+        "10.244.0.5,udplite:80,10.244.0.5",
+    );
     run("ip", "link delete kube-ipvs0");
     run("ipvsadm", "-D -t 10.96.0.10:80");
     proxy.resync();
@@ -326,9 +347,7 @@ fn schedulers(proxy: &mut Proxy) {
         "TCP 10.96.0.12:80 mh (mh-fallback,mh-port)",
     );
     shows_no("ipvsadm", "-Ln", "TCP 10.96.0.11:80");
-    let keys = ["odd", "good"]
-        .map(|it| Event::Delete(ObjectKey::Service(NamespacedName::new("default", it))));
-    proxy.change(keys.into());
+    proxy.change(["odd", "good"].map(delete).into());
     shows_no("ipvsadm", "-Ln", "TCP 10.96.0.12:80");
     // Affinity, and its end.
     let sticky = "default/sticky 10.96.0.13 http:80 affinity=7200";
@@ -336,6 +355,153 @@ fn schedulers(proxy: &mut Proxy) {
     events.extend(endpoints("default/sticky:http", BOTH));
     proxy.change(events);
     shows("ipvsadm", "-Ln", "TCP 10.96.0.13:80 rr persistent 7200");
+}
+
+/// A Service of one port, with these endpoints.
+fn http(name: &str, about: &str, endpoints_text: &str) -> Vec<Event> {
+    let mut events = vec![service(&format!("default/{name} {about}"))];
+    events.extend(endpoints(&format!("default/{name}:http"), endpoints_text));
+    events
+}
+
+/// The service ports that a sync could not write whole, and why.
+fn refused(report: &Report) -> Vec<String> {
+    let refused = report.refused.iter();
+    refused
+        .map(|(port, reason)| format!("{}: {reason}", port.name))
+        .collect()
+}
+
+/// No packet can be sent to a broadcast address, so the kernel takes no real server there.
+const BROADCAST: &str = "192.168.100.255:8080";
+
+fn a_refused_endpoint(proxy: &mut Proxy) {
+    let mut events = web("10.244.0.6:8080@");
+    let members = format!("{BROADCAST} 10.244.0.5:8080@");
+    events.extend(http("broken", "10.96.0.20 http:80", &members));
+    let report = proxy.change(events);
+    let named = [format!(
+        "default/broken:http: real server {BROADCAST} of 10.96.0.20:80/tcp: Invalid argument"
+    )];
+    assert_eq!(refused(&report), named);
+    assert!(!report.full);
+    let broken = "-Ln -t 10.96.0.20:80";
+    shows("ipvsadm", broken, "-> 10.244.0.5:8080 Masq 1");
+    shows_no("ipvsadm", broken, &format!("-> {BROADCAST}"));
+    let web_lists = "-Ln -t 10.96.0.10:80";
+    shows_no("ipvsadm", web_lists, "-> 10.244.0.5:8080");
+    // Others change; it is not tried again until it changes or the kernel is looked at.
+    let report = proxy.change(web(BOTH));
+    assert!(report.refused.is_empty() && !report.full, "{report:?}");
+    shows("ipvsadm", web_lists, "-> 10.244.0.5:8080 Masq 1");
+    assert_eq!(proxy.reconciler.refused().len(), 1);
+    let report = proxy.resync();
+    assert!(report.is_empty(), "{report:?}");
+    assert_eq!(refused(&report), named);
+}
+
+fn it_recovers(proxy: &mut Proxy) {
+    assert_eq!(proxy.reconciler.refused().len(), 1, "all along");
+    let report = proxy.change(endpoints("default/broken:http", BOTH));
+    assert!(report.refused.is_empty() && !report.full, "{report:?}");
+    assert!(proxy.reconciler.refused().is_empty());
+    shows(
+        "ipvsadm",
+        "-Ln -t 10.96.0.20:80",
+        "-> 10.244.0.6:8080 Masq 1",
+    );
+    let again = proxy.resync();
+    assert!(again.is_empty(), "{again:?}");
+}
+
+fn delete(name: &str) -> Event {
+    Event::Delete(ObjectKey::Service(NamespacedName::new("default", name)))
+}
+
+/// A member for which there is no room, an address for which there is no protocol.
+fn refused_objects(proxy: &mut Proxy) {
+    let first = "10.96.0.21 http:80 ext=198.51.100.1";
+    assert_eq!(refused(&proxy.change(http("first", first, BOTH))), [""; 0]);
+    let second = "10.96.0.22 http:80 ext=198.51.100.2";
+    let report = proxy.change(http("second", second, BOTH));
+    let named = "default/second:http: member 198.51.100.2,tcp:80 of ipset KUBE-EXTERNAL-IP: the \
+                 set is full, or the member out of its range";
+    assert_eq!(refused(&report), [named]);
+    shows("ipvsadm", "-Ln", "TCP 198.51.100.2:80 rr");
+    proxy.change(vec![delete("first")]);
+    let report = proxy.resync();
+    assert_eq!((report.added, refused(&report)), (1, vec![]));
+    shows("ipset", "list KUBE-EXTERNAL-IP", "198.51.100.2,tcp:80");
+
+    run("sysctl", "-qw net.ipv6.conf.kube-ipvs0.disable_ipv6=1");
+    let mut events = vec![service("default/six fd00:96::1 http:80 more:81")];
+    events.extend(http("four", "10.96.0.24 http:80", BOTH));
+    let report = proxy.change(events);
+    let named = refused(&report);
+    assert_eq!(named.len(), 2, "{named:?}");
+    for (named, port) in named.iter().zip(["http", "more"]) {
+        // Newer kernels add words of their own.
+        let expected =
+            format!("default/six:{port}: address fd00:96::1 of kube-ipvs0: Permission denied");
+        assert!(named.starts_with(&expected), "{named}");
+    }
+    shows("ip", "address show kube-ipvs0", "inet 10.96.0.24/32");
+    run("sysctl", "-qw net.ipv6.conf.kube-ipvs0.disable_ipv6=0");
+    let report = proxy.resync();
+    assert_eq!((report.added, refused(&report)), (1, vec![]));
+    shows("ip", "address show kube-ipvs0", "inet6 fd00:96::1/128");
+    proxy.change(vec![delete("six"), delete("four"), delete("second")]);
+}
+
+/// The scheduler was there when it was asked for.
+fn a_refused_virtual_server(proxy: &mut Proxy) {
+    let loader = run("sysctl", "-n kernel.modprobe");
+    run("sysctl", "-qw kernel.modprobe=/bin/false");
+    run("rmmod", "ip_vs_mh");
+    let report = proxy.change(http("hashed", "10.96.0.23 http:80 scheduler=mh", BOTH));
+    let named = "default/hashed:http: member 10.96.0.23,tcp:80 of ipset KUBE-CLUSTER-IP: there is \
+                 no virtual server for it: No such file or directory";
+    assert_eq!(refused(&report), [named]);
+    // Else a packet would come to whatever listens on the node.
+    shows_no("ipset", "list KUBE-CLUSTER-IP", "10.96.0.23,tcp:80");
+    shows("ipset", "list KUBE-IPVS-IPS", "10.96.0.23");
+    run("sysctl", &format!("-qw kernel.modprobe={}", loader.trim()));
+    let report = proxy.resync();
+    assert_eq!(refused(&report), [""; 0]);
+    shows(
+        "ipvsadm",
+        "-Ln",
+        "TCP 10.96.0.23:80 mh (mh-fallback,mh-port)",
+    );
+    shows("ipset", "list KUBE-CLUSTER-IP", "10.96.0.23,tcp:80");
+    let again = proxy.resync();
+    assert!(again.is_empty(), "{again:?}");
+}
+
+/// That is nobody's fault: the kernel has to be read again.
+fn what_somebody_took_away(proxy: &mut Proxy) {
+    for (program, arguments) in [
+        ("ipvsadm", "-D -t 10.96.0.10:80"),
+        ("ip", "link delete kube-ipvs0"),
+    ] {
+        run(program, arguments);
+        let mut events = web(BOTH);
+        events.extend(http("late", "10.96.0.25 http:80", BOTH));
+        events.into_iter().for_each(|it| proxy.planner.absorb(it));
+        let changed = proxy.planner.replan().ports.into_keys().collect();
+        let plan = proxy.planner.plan();
+        assert!(proxy.reconciler.sync(plan, &changed).is_err(), "{program}");
+        assert!(proxy.reconciler.is_full_due());
+        let report = proxy.change(vec![]);
+        assert!(report.full && report.refused.is_empty(), "{report:?}");
+        let gone = [delete("late")].into_iter();
+        proxy.change(
+            gone.chain(endpoints("default/web:http", "10.244.0.6:8080@"))
+                .collect(),
+        );
+    }
+    let again = proxy.resync();
+    assert!(again.is_empty(), "{again:?}");
 }
 
 fn draining(proxy: &mut Proxy) {
@@ -349,7 +515,8 @@ fn draining(proxy: &mut Proxy) {
     assert_eq!(idle, None, "nobody drains yet");
     let leave = |proxy: &mut Proxy| {
         let all = endpoints("default/web:http", &format!("{other}@"));
-        assert!(proxy.change(all).refused.is_empty());
+        let report = proxy.change(all);
+        assert!(report.refused.is_empty() && !report.full, "{report:?}");
     };
     leave(proxy);
     shows("ipvsadm", "-Ln", &format!("-> {chosen} Masq 0"));

@@ -50,6 +50,15 @@ fn reason(errno: Errno, message: Option<&str>) -> String {
 }
 
 impl RequestError {
+    /// Why, without saying of what.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Refused { errno, message, .. } => reason(*errno, message.as_deref()),
+            Self::Interrupted { .. } | Self::Socket { .. } => self.to_string(),
+        }
+    }
+
     /// The kernel's reason as a number, when it refused.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
