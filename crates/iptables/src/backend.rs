@@ -25,7 +25,7 @@ use crate::name::{self, Kind};
 use crate::object::{Key, Object};
 use crate::refusal::{self, Refusals};
 use crate::script::{self, Lists};
-use crate::watch::{OwnWrites, Watch};
+use crate::watch::{OwnWrites, Watch, commits_before};
 use crate::{layout, observe, render};
 
 /// The iptables data plane of one network namespace.
@@ -176,7 +176,7 @@ impl Iptables {
             let is_expected = watch.expect(script);
             let result = programs.restore(family, script);
             if is_expected.is_ok() {
-                watch.written();
+                watch.written(script, &result);
             }
             result
         })
@@ -226,17 +226,11 @@ impl Iptables {
             return failed("write rules", error).into();
         }
         let refused = ApplyError::Refused(refused);
-        match part == 0 && is_in_first_table(script, *line) {
+        match part == 0 && commits_before(script, *line) == 0 {
             true => refused,
             false => failed("write rules", refused).into(),
         }
     }
-}
-
-/// Whether nothing is committed before this line.
-fn is_in_first_table(script: &Finished, line: usize) -> bool {
-    let before = script.text().lines().take(line.saturating_sub(1));
-    !before.into_iter().any(|it| it == "COMMIT")
 }
 
 fn failed(operation: &str, error: impl std::error::Error + Send + Sync + 'static) -> BackendError {
@@ -306,8 +300,7 @@ impl Backend for Iptables {
     }
 
     fn is_undisturbed(&mut self) -> bool {
-        // A look is when a family that did not work is tried again.
-        !matches!(self.ipv6(), Ipv6::Awaited(_)) && self.watch.is_undisturbed()
+        self.watch.is_undisturbed()
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
@@ -335,6 +328,7 @@ impl Backend for Iptables {
         if !foreseen.is_empty() {
             return Err(ApplyError::Refused(foreseen));
         }
+        self.refusals.writing();
         let scripts = script::scripts(
             delta,
             &self.lists,
@@ -344,7 +338,7 @@ impl Backend for Iptables {
         for (part, (family, script)) in scripts.into_iter().enumerate() {
             self.watch.expect(&script)?;
             let result = self.programs.restore(family, &script);
-            self.watch.written();
+            self.watch.written(&script, &result);
             result.map_err(|error| self.refused(delta, error, (family, &script), part))?;
         }
         self.refusals.applied();

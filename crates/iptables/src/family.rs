@@ -1,15 +1,12 @@
 //! Whether IPv6 can be served beside IPv4.
 
-use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use sluice_core::model::IpFamily;
-use sluice_netlink::legacy_tables::{self, Family, Size};
-use sluice_xtables::programs::{Programs, RestoreError, Variant};
+use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 /// How often a program that did not work is tried again while nothing else happens.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -21,7 +18,7 @@ const ADDRESSES: &str = "/proc/thread-self/net/if_inet6";
 pub enum Ipv6 {
     /// Its rules are written as those of IPv4.
     Served,
-    /// This kernel has none, or no tables for it.
+    /// This kernel has none.
     Impossible(String),
     /// The program failed for this reason, which may pass: it is tried again.
     Awaited(String),
@@ -62,13 +59,12 @@ impl Families {
         if !matches!(self.ipv6, Ipv6::Awaited(_)) {
             return;
         }
-        self.tried = Instant::now();
         self.ipv6 = ask(programs);
+        self.tried = Instant::now();
         match &self.ipv6 {
             Ipv6::Served => info!("ip6tables works now: IPv6 is served as well"),
-            Ipv6::Awaited(reason) | Ipv6::Impossible(reason) => {
-                debug!(reason, "still no ip6tables");
-            }
+            Ipv6::Awaited(reason) => debug!(reason, "still no ip6tables"),
+            Ipv6::Impossible(reason) => warn!(reason, "this kernel has no IPv6 any more"),
         }
     }
 
@@ -78,8 +74,9 @@ impl Families {
             return Ok(None);
         }
         if self.tried.elapsed() >= PERIOD {
+            let works = probe(programs, IpFamily::V6).is_ok();
             self.tried = Instant::now();
-            if probe(programs, IpFamily::V6).is_ok() {
+            if works {
                 return Err("ip6tables works now");
             }
         }
@@ -87,69 +84,15 @@ impl Families {
     }
 }
 
+/// What the kernel lacks beside IPv6 itself may be a module that somebody loads later.
 fn ask(programs: &Programs) -> Ipv6 {
     match probe(programs, IpFamily::V6) {
         Ok(()) => Ipv6::Served,
-        Err(error) => {
-            let table = (programs.variant() == Variant::Legacy)
-                .then(|| legacy_tables::size(Family::Ipv6, Table::Filter.as_str()));
-            failed(error.to_string(), Path::new(ADDRESSES).exists(), table)
-        }
-    }
-}
-
-/// What a failure means in a kernel that has IPv6 or not, and has the table or not.
-fn failed(reason: String, has_ipv6: bool, table: Option<io::Result<Size>>) -> Ipv6 {
-    let lacking = [
-        // The table, its protocol's tables, its protocol.
-        Errno::ENOENT,
-        Errno::ENOPROTOOPT,
-        Errno::EAFNOSUPPORT,
-    ];
-    let number = match table {
-        Some(Err(error)) => error.raw_os_error(),
-        Some(Ok(_)) | None => None,
-    };
-    let lacks_table = number.is_some_and(|it| lacking.contains(&Errno::from_raw(it)));
-    match !has_ipv6 || lacks_table {
-        true => Ipv6::Impossible(reason),
-        false => Ipv6::Awaited(reason),
+        Err(error) if Path::new(ADDRESSES).exists() => Ipv6::Awaited(error.to_string()),
+        Err(error) => Ipv6::Impossible(error.to_string()),
     }
 }
 
 fn probe(programs: &Programs, family: IpFamily) -> Result<(), RestoreError> {
     programs.probe(family, &[Table::Filter, Table::Nat])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_the_kernel_lacks_is_given_up() {
-        let error = |number: Errno| Some(Err(io::Error::from(number)));
-        let size = || {
-            Some(Ok(Size {
-                entries: 4,
-                bytes: 640,
-            }))
-        };
-        let is_awaited = |has_ipv6: bool, table: Option<io::Result<Size>>| {
-            matches!(failed("no".into(), has_ipv6, table), Ipv6::Awaited(_))
-        };
-        for (has_ipv6, table, expected) in [
-            (true, None, true),
-            (false, None, false),
-            (true, size(), true),
-            (false, size(), false),
-            (true, error(Errno::ENOENT), false),
-            (true, error(Errno::ENOPROTOOPT), false),
-            (true, error(Errno::EAFNOSUPPORT), false),
-            (true, error(Errno::EPERM), true),
-            (true, error(Errno::ENOMEM), true),
-        ] {
-            let said = format!("{has_ipv6} {table:?}");
-            assert_eq!(is_awaited(has_ipv6, table), expected, "{said}");
-        }
-    }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Refusals {
     known: BTreeMap<Key, Refusal>,
     /// What is wanted of it is known again with the next delta.
     is_full: bool,
+    /// Somebody was left out without a trial, and nothing has been written since.
+    is_stuck: bool,
 }
 
 #[derive(Debug)]
@@ -56,13 +58,24 @@ impl Refusals {
         }
     }
 
-    /// The kernel was read: the next delta has everything that is wanted and missing.
+    /// The kernel was read: the next delta has everything that is wanted and missing. If nothing can
+    /// be written without somebody who was refused only among others, everything is tried again:
+    /// whatever stood in the way may be gone.
     pub(crate) fn observed(&mut self) {
         self.is_full = true;
+        if self.is_stuck {
+            self.applied();
+        }
+    }
+
+    /// Something is about to be written.
+    pub(crate) fn writing(&mut self) {
+        self.is_stuck = false;
     }
 
     /// Everything else was written: who is refused only among others may try again.
     pub(crate) fn applied(&mut self) {
+        self.is_stuck = false;
         self.known.retain(|_, it| matches!(it.why, Why::Alone));
     }
 
@@ -81,7 +94,9 @@ impl Refusals {
             }),
             Why::Alone => None,
         });
-        certain.collect()
+        let certain: Vec<_> = certain.collect();
+        self.is_stuck |= !certain.is_empty();
+        certain
     }
 
     /// Rules of a delta that were refused before and may be taken now.

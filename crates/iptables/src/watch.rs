@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sluice_core::backend::BackendError;
 use sluice_netlink::legacy_tables::{self, Family, Size};
 use sluice_netlink::nftables::Connection;
-use sluice_xtables::programs::Variant;
+use sluice_xtables::programs::{RestoreError, Variant};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Finished;
 
@@ -88,9 +88,12 @@ impl OwnWrites {
         after
     }
 
-    fn end(&self, now: u32) -> Expected {
+    /// So many of the commits were not made.
+    fn end(&self, now: u32, unmade: u32) -> Expected {
         let (before, after) = self.window();
+        let after = after.wrapping_sub(unmade);
         if now == after {
+            self.set(before, after);
             return Expected::Exactly;
         }
         if now.wrapping_sub(before) > after.wrapping_sub(before) {
@@ -171,8 +174,7 @@ impl Watch {
                 ..
             } => {
                 let before = current(connection)?;
-                let commits = script.text().lines().filter(|it| *it == "COMMIT").count();
-                let after = own.begin(before, u32::try_from(commits).unwrap_or(u32::MAX));
+                let after = own.begin(before, commits_before(script, usize::MAX));
                 let is_known = generation.load(Ordering::Acquire) == before;
                 generation.store(if is_known { after } else { 0 }, Ordering::Release);
             }
@@ -184,8 +186,8 @@ impl Watch {
         Ok(())
     }
 
-    /// It was written, or not.
-    pub(crate) fn written(&mut self) {
+    /// It was written, or not, or up to a line that was refused.
+    pub(crate) fn written(&mut self, script: &Finished, result: &Result<(), RestoreError>) {
         match self {
             Self::Nft {
                 connection,
@@ -194,10 +196,16 @@ impl Watch {
                 crossed,
             } => {
                 let now = current(connection).unwrap_or_default();
-                let is_as_expected = own.end(now);
-                if is_as_expected != Expected::Exactly {
-                    generation.store(0, Ordering::Release);
-                }
+                let unmade = match result {
+                    Err(RestoreError::Refused { line, .. }) => {
+                        commits_before(script, usize::MAX) - commits_before(script, *line)
+                    }
+                    _ => 0,
+                };
+                let is_as_expected = own.end(now, unmade);
+                let is_known = generation.load(Ordering::Acquire) != 0;
+                let is_known = is_known && is_as_expected == Expected::Exactly;
+                generation.store(if is_known { now } else { 0 }, Ordering::Release);
                 *crossed |= is_as_expected == Expected::Less;
             }
             Self::Legacy { sizes, .. } => *sizes = all_sizes(),
@@ -246,6 +254,13 @@ impl Watch {
     }
 }
 
+/// How many tables a script commits before it comes to this line, counted from 1.
+pub(crate) fn commits_before(script: &Finished, line: usize) -> u32 {
+    let before = script.text().lines().take(line.saturating_sub(1));
+    let commits = before.filter(|it| *it == "COMMIT").count();
+    u32::try_from(commits).unwrap_or(u32::MAX)
+}
+
 fn disturbed(what: &str) -> BackendError {
     BackendError {
         operation: "watch rules".into(),
@@ -287,15 +302,26 @@ mod tests {
         assert_eq!(own.begin(7, 2), 9);
         let made = |own: &OwnWrites| (6..13).filter(|it| own.made(*it)).collect::<Vec<_>>();
         assert_eq!(made(&own), [8, 9]);
-        assert_eq!(own.end(9), Expected::Exactly);
+        assert_eq!(own.end(9, 0), Expected::Exactly);
         // The other family.
         assert_eq!(own.begin(9, 3), 12);
-        assert_eq!(own.end(11), Expected::More, "one commit had nothing to do");
+        assert_eq!(
+            own.end(11, 0),
+            Expected::More,
+            "one commit had nothing to do"
+        );
         assert_eq!(made(&own), [8, 9, 10, 11]);
         assert_eq!(own.begin(12, 0), 12);
         assert_eq!(made(&own), [0; 0]);
         own.begin(u32::MAX, 2);
         assert!(own.made(0) && own.made(1) && !own.made(2));
-        assert_eq!(own.end(2), Expected::Less);
+        assert_eq!(own.end(2, 0), Expected::Less);
+        // The second of three commits was refused.
+        own.begin(20, 3);
+        assert_eq!(own.end(21, 2), Expected::Exactly);
+        assert!(own.made(21) && !own.made(22));
+        // The first was, and somebody else wrote.
+        own.begin(30, 2);
+        assert_eq!(own.end(31, 2), Expected::Less);
     }
 }

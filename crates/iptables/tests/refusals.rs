@@ -29,6 +29,8 @@ use sluice_xtables::trial::{self, Candidate};
 struct Poisoned {
     backend: Iptables,
     is_on: Rc<Cell<bool>>,
+    /// What somebody else does between our look and our next write.
+    meanwhile: Rc<Cell<Option<&'static str>>>,
 }
 
 impl Backend for Poisoned {
@@ -78,6 +80,9 @@ impl Backend for Poisoned {
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
+        if let Some(arguments) = self.meanwhile.take() {
+            iptables(self.backend.programs().variant(), arguments);
+        }
         self.backend.apply(delta)
     }
 }
@@ -87,10 +92,26 @@ fn poisoned(variant: Variant) -> (Node<Poisoned>, Rc<Cell<bool>>) {
     let poisoned = Poisoned {
         backend: Iptables::open(programs(variant), Conntrack::Strict).unwrap(),
         is_on: is_on.clone(),
+        meanwhile: Rc::default(),
     };
     let mut node = Node::empty(poisoned);
     node.add_examples();
     (node, is_on)
+}
+
+/// A line is refused where it belongs and not by itself: what it needs went while we wrote.
+fn chains_that_go_meanwhile_come_back(variant: Variant) {
+    let (mut node, _) = poisoned(variant);
+    node.sync(&BTreeSet::new());
+    let before = facts(variant);
+    iptables(variant, "-t filter -F");
+    node.reconciler.forget();
+    let meanwhile = node.reconciler.backend().meanwhile.clone();
+    meanwhile.set(Some("-t filter -X"));
+    node.try_sync(&BTreeSet::new()).unwrap_err();
+    assert!(settle(&mut node) <= 1);
+    assert_eq!(facts(variant), before);
+    assert!(node.reconciler.refused().is_empty());
 }
 
 /// Of both families.
@@ -207,6 +228,18 @@ fn a_first_sync_leaves_them_out_nft() {
 fn a_first_sync_leaves_them_out_legacy() {
     require_netns!();
     in_namespace(|| a_first_sync_leaves_them_out(Variant::Legacy));
+}
+
+#[test]
+fn chains_that_go_meanwhile_come_back_nft() {
+    require_netns!();
+    in_namespace(|| chains_that_go_meanwhile_come_back(Variant::Nft));
+}
+
+#[test]
+fn chains_that_go_meanwhile_come_back_legacy() {
+    require_netns!();
+    in_namespace(|| chains_that_go_meanwhile_come_back(Variant::Legacy));
 }
 
 /// The samples against what the program says when a person asks it for the same.

@@ -70,6 +70,9 @@ impl std::fmt::Display for Variant {
 /// Services with 10 endpoints in four minutes of a fast processor.
 const PATIENCE: Duration = Duration::from_secs(30 * 60);
 
+/// How long an answer may take that does not depend on the rules there are.
+const QUICK: Duration = Duration::from_secs(60);
+
 /// One variant's programs for both families.
 #[derive(Clone, Debug)]
 pub struct Programs {
@@ -228,7 +231,8 @@ impl Programs {
     pub fn probe(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
         let mut script = Script::new();
         tables.iter().for_each(|it| script.table(*it));
-        self.restore(family, &script.finish())
+        let hurried = self.clone().with_patience(self.patience.min(QUICK));
+        hurried.restore(family, &script.finish())
     }
 
     fn run<'a>(&'a self, program: &'a Path, arguments: &'a [&'a str]) -> Run<'a> {

@@ -9,7 +9,7 @@ use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 use sluice_core::model::IpFamily;
 
 use super::run::Run;
-use super::{FindError, Lock, PATIENCE, Pair, Programs, RunError, Variant};
+use super::{FindError, Lock, PATIENCE, Pair, Programs, QUICK, RunError, Variant};
 
 /// Where programs of the system are when PATH does not say so.
 const USUAL: [&str; 6] = [
@@ -112,7 +112,7 @@ fn program(
             program: &program,
             arguments: &["--version"],
             lock: &Lock::default(),
-            patience: PATIENCE,
+            patience: QUICK,
         };
         let output = run.with("")?;
         if !output.status.success() {
