@@ -164,6 +164,7 @@ def test_modes_that_run_iptables_get_what_it_takes(mode):
     security = agent["securityContext"]
     assert security["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW"]}
     assert security["runAsUser"] == 0 and "runAsNonRoot" not in security
+    assert agent["livenessProbe"]["failureThreshold"] == 180
     assert security["privileged"] is False and security["allowPrivilegeEscalation"] is False
     [lock] = [it for it in pod["volumes"] if it["name"] == "xtables-lock"]
     assert lock["hostPath"] == {"path": "/run/xtables.lock", "type": "FileOrCreate"}
