@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_core::backend::BackendError;
 use sluice_core::model::{IpFamily, Protocol};
-use sluice_netlink::rtnetlink::{addresses_of, link};
+use sluice_netlink::rtnetlink::{self, link};
 use sluice_xtables::rule::{ChainName, Rule};
 
 use crate::chain::{CHAINS, JUMPS};
@@ -35,12 +35,12 @@ pub(crate) fn everything(
     scope: &Scope<'_>,
 ) -> Result<Objects, BackendError> {
     let mut objects = Objects::new();
-    device(scope, &mut objects)?;
+    let own = addresses(scope, &mut objects)?;
     sets(kernel, scope, &mut objects)?;
     for family in scope.families {
         rules(kernel, held, *family, &mut objects)?;
     }
-    servers(kernel, held, scope, &mut objects)?;
+    servers(kernel, held, scope, &own, &mut objects)?;
     // What waits behind a virtual IP does so only as long as that is there.
     let Held {
         hidden, addresses, ..
@@ -57,29 +57,36 @@ pub(crate) fn everything(
     Ok(objects)
 }
 
-fn device(scope: &Scope<'_>, objects: &mut Objects) -> Result<(), BackendError> {
-    let Some(link) = link(DEVICE).map_err(kernel::asked)? else {
-        return Ok(());
-    };
-    if link.kind.as_deref() != Some("dummy") {
-        return Err(BackendError {
-            operation: format!("use interface {DEVICE}"),
-            reason: format!(
-                "it is of kind {}, not dummy: remove it with `ip link delete {DEVICE}`",
-                link.kind.as_deref().unwrap_or("hardware")
-            ),
-            source: None,
-        });
+/// The interface and its addresses. Returns those of the node's other interfaces.
+fn addresses(scope: &Scope<'_>, objects: &mut Objects) -> Result<BTreeSet<IpAddr>, BackendError> {
+    let device = link(DEVICE).map_err(kernel::asked)?;
+    if let Some(link) = &device {
+        if link.kind.as_deref() != Some("dummy") {
+            return Err(BackendError {
+                operation: format!("use interface {DEVICE}"),
+                reason: format!(
+                    "it is of kind {}, not dummy: remove it with `ip link delete {DEVICE}`",
+                    link.kind.as_deref().unwrap_or("hardware")
+                ),
+                source: None,
+            });
+        }
+        objects.insert(Key::Device, Object::Device);
     }
-    objects.insert(Key::Device, Object::Device);
-    for address in again(|| addresses_of(link.index))? {
+    let index = device.map(|it| it.index);
+    let mut own = BTreeSet::new();
+    for address in again(rtnetlink::addresses)? {
+        if Some(address.interface) != index {
+            own.insert(address.ip);
+            continue;
+        }
         // The kernel gives one to whatever is switched on.
         let is_link_local = matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         if scope.families.contains(&IpFamily::of(&address.ip)) && !is_link_local {
             objects.insert(Key::Address(address.ip), Object::Address);
         }
     }
-    Ok(())
+    Ok(own)
 }
 
 fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result<(), BackendError> {
@@ -144,12 +151,13 @@ fn servers(
     kernel: &mut Kernel,
     held: &mut Held,
     scope: &Scope<'_>,
+    own: &BTreeSet<IpAddr>,
     objects: &mut Objects,
 ) -> Result<(), BackendError> {
     let listed = again(|| kernel.ipvs.virtual_servers())?;
     let mut found = BTreeSet::new();
     for state in listed {
-        let Some(server) = classify(&state.server.key, held, scope, objects) else {
+        let Some(server) = classify(&state.server.key, held, scope, own, objects) else {
             continue;
         };
         found.insert(server);
@@ -194,6 +202,7 @@ fn classify(
     key: &sluice_netlink::ipvs::Key,
     held: &Held,
     scope: &Scope<'_>,
+    own: &BTreeSet<IpAddr>,
     objects: &Objects,
 ) -> Option<Server> {
     match convert::dialled(key)? {
@@ -211,7 +220,7 @@ fn classify(
                 return known;
             }
             let is_excluded = scope.exclude.iter().any(|net| net.contains(&triple.ip));
-            if is_excluded && !is_listed(&triple, objects) {
+            if is_excluded && !is_listed(&triple, own, objects) {
                 return None;
             }
             Some(match is_virtual_ip(&triple, objects) {
@@ -230,11 +239,12 @@ fn is_virtual_ip(triple: &Triple, objects: &Objects) -> bool {
 }
 
 /// Whether the sets say that this was written for a Service: members are written before virtual
-/// servers, and go after them.
-fn is_listed(triple: &Triple, objects: &Objects) -> bool {
+/// servers, and go after them. Sets of NodePorts do not say on which addresses: on the node's `own`.
+fn is_listed(triple: &Triple, own: &BTreeSet<IpAddr>, objects: &Objects) -> bool {
     let has_port = |set| {
         let entry = Entry::Port(triple.port);
-        objects.contains_key(&Key::Member(IpFamily::of(&triple.ip), set, entry))
+        let key = Key::Member(IpFamily::of(&triple.ip), set, entry);
+        own.contains(&triple.ip) && objects.contains_key(&key)
     };
     let is_node_port = match triple.protocol {
         Protocol::Tcp => has_port(SetName::NodePortTcp),
@@ -265,7 +275,8 @@ mod tests {
         }
     }
 
-    /// What a process that knows nothing makes of a virtual server, with `192.0.2.0/24` excluded.
+    /// What a process that knows nothing makes of a virtual server, with `192.0.2.0/24` excluded, on
+    /// the node `192.0.2.1`.
     #[track_caller]
     fn check(address: &str, protocol: Protocol, expected: Option<fn(Triple) -> Server>) {
         let member = |set, entry| (Key::Member(IpFamily::V4, set, entry), Object::Member(None));
@@ -280,6 +291,7 @@ mod tests {
             frontend(SetName::LoadBalancer, "192.0.2.30:80"),
             member(SetName::NodePortTcp, Entry::Port(30080)),
         ];
+        let own = ["192.0.2.1".parse().unwrap()].into();
         let triple = triple(address, protocol);
         let key = convert::key(&Server::Address(triple));
         let scope = Scope {
@@ -287,7 +299,7 @@ mod tests {
             exclude: &["192.0.2.0/24".parse().unwrap()],
             marks: MarkLayout::beside(0x4000),
         };
-        let found = classify(&key, &Held::default(), &scope, &objects.into());
+        let found = classify(&key, &Held::default(), &scope, &own, &objects.into());
         assert_eq!(found, expected.map(|it| it(triple)), "{triple}");
     }
 
@@ -303,6 +315,7 @@ mod tests {
         check("192.0.2.1:30080", Tcp, Some(Server::NodePort));
         check("192.0.2.1:30080", Udp, None);
         check("192.0.2.1:30081", Tcp, None);
+        check("192.0.2.50:30080", Tcp, None);
     }
 
     #[test]
