@@ -1,14 +1,15 @@
 //! Real servers that lose their last connections.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_core::backend::BackendError;
-use sluice_netlink::ipvs::Change;
+use sluice_netlink::ipvs::{Change, RealState};
 
-use crate::apply::has_connections;
 use crate::convert;
 use crate::held::Held;
 use crate::kernel::{self, Kernel};
+use crate::object::Server;
 
 /// Between two looks at real servers, at first.
 const SOON: Duration = Duration::from_secs(1);
@@ -48,17 +49,8 @@ pub(crate) fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<usize, Backe
     for server in servers {
         let key = convert::key(&server);
         let listed = kernel::real_servers(&mut kernel.ipvs, &key)?;
-        let draining = held.draining.get(&server).cloned().unwrap_or_default();
-        for address in draining {
-            let real = listed.iter().find(|it| it.server.address == address);
-            if real.is_some_and(|it| has_connections(&server, it)) {
-                continue;
-            }
-            held.drained(&server, &address);
-            if real.is_some() {
-                changes.push(Change::DeleteReal(key, address));
-            }
-        }
+        let gone = drained(held, &server, &listed).into_iter();
+        changes.extend(gone.map(|it| Change::DeleteReal(key, it)));
     }
     let refused = kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
     if let Some(first) = refused.into_iter().next() {
@@ -71,24 +63,42 @@ pub(crate) fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<usize, Backe
         .sum())
 }
 
+/// Ends the draining of what need not wait any more. Returns those of them that the kernel has.
+fn drained(held: &mut Held, server: &Server, listed: &[RealState]) -> Vec<SocketAddr> {
+    let draining = held.draining.get(server).cloned().unwrap_or_default();
+    let mut there = Vec::new();
+    for address in draining {
+        let real = listed.iter().find(|it| it.server.address == address);
+        if real.is_some_and(|it| held.waits(server, it)) {
+            continue;
+        }
+        held.drained(server, &address);
+        there.extend(real.map(|_| address));
+    }
+    there
+}
+
 #[cfg(test)]
 mod tests {
     use sluice_core::model::{IpFamily, Protocol};
-    use sluice_netlink::ipvs::{RealState, Statistics};
+    use sluice_netlink::ipvs::Statistics;
 
     use super::*;
-    use crate::object::{Server, Triple};
+    use crate::apply::has_connections;
+    use crate::object::Triple;
 
-    #[test]
-    fn only_tcp_waits_whatever_its_clients_dialled() {
-        let address = "10.244.0.5:8080".parse().unwrap();
-        let real = |active, inactive| RealState {
-            server: convert::real_server(address, 0),
+    fn real(active: u32, inactive: u32) -> RealState {
+        RealState {
+            server: convert::real_server("10.244.0.5:8080".parse().unwrap(), 0),
             active,
             inactive,
             persistent: 0,
             statistics: Statistics::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn only_tcp_waits_whatever_its_clients_dialled() {
         for (protocol, counts) in [
             (Protocol::Tcp, [false, true, true]),
             (Protocol::Udp, [false; 3]),
@@ -108,6 +118,31 @@ mod tests {
                 let waits = waits.map(|it| has_connections(&server, &it));
                 assert_eq!(waits, counts, "{server}");
             }
+        }
+    }
+
+    #[test]
+    fn what_drains_goes_when_the_scheduler_has_nobody_else_for_its_clients() {
+        let server = Server::Address(Triple {
+            ip: "10.96.0.10".parse().unwrap(),
+            port: 80,
+            protocol: Protocol::Tcp,
+        });
+        let address = real(0, 0).server.address;
+        let cases = [
+            ("rr", Some(real(1, 0)), true, false),
+            ("rr", Some(real(0, 0)), false, true),
+            ("rr", None, false, false),
+            ("dh", Some(real(1, 0)), false, true),
+        ];
+        for (scheduler, listed, waits, is_deleted) in cases {
+            let mut held = Held::default();
+            held.add_server(server, "rr");
+            held.draining.insert(server, [address].into());
+            held.add_server(server, scheduler);
+            let deleted = drained(&mut held, &server, &Vec::from_iter(listed));
+            assert_eq!(deleted, Vec::from_iter(is_deleted.then_some(address)));
+            assert_eq!(held.is_draining(&server, &address), waits, "{scheduler}");
         }
     }
 
