@@ -299,12 +299,19 @@ impl Rules<'_> {
             SetName::ClusterIp,
             SetName::IpvsIps,
         ];
+        // One that changes from the one set to the other is in both for a moment.
+        let mut external = self.described(SetName::ExternalIp);
+        external.push(Match::Set {
+            sense: Sense::Not,
+            set: SetName::ExternalIpLocal.name(self.family).into(),
+            fields: SetName::ExternalIpLocal.fields(),
+        });
         let mut rules = vec![
             Rule::when([Match::Destination(Sense::Is, loopback)], Target::Return),
             Rule::when([self.is_near_marked()], Target::Accept),
             Rule::when(self.described(SetName::LoadBalancer), jump(LOAD_BALANCER)),
             self.cluster_ips(),
-            Rule::when(self.described(SetName::ExternalIp), jump(MARK_MASQ)),
+            Rule::when(external, jump(MARK_MASQ)),
             self.only_the_node(self.described(SetName::ExternalIpLocal)),
         ];
         rules.extend(accepted.map(|set| Rule::when([self.is_in(set)], Target::Accept)));

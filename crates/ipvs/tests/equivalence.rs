@@ -12,7 +12,10 @@ use sluice_core::lookup::{Fate, HostAddresses, Packet};
 use sluice_core::model::{Event, IpFamily, LocalAddresses, Object as ClusterObject, Protocol};
 use sluice_core::plan::{Plan, Planner, Pool};
 use sluice_core::settings::Settings;
-use sluice_core::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
+use sluice_core::testing::{
+    NODE, arbitrary_events, arbitrary_packet, arbitrary_settings, endpoints, host, packet, planner,
+    service,
+};
 use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::Side;
@@ -282,6 +285,30 @@ fn is_possible(plan: &Plan, packet: &Packet, model: &Model) -> bool {
     let arrives = packet.interface.is_some();
     let is_honest = arrives != model.local.contains(&packet.source);
     is_honest && !model.is_virtual(packet.source) && (is_here || !is_balanced)
+}
+
+/// Endpoints of a Local policy come back: its external IP is in the sets of both policies until it
+/// leaves that of the other one.
+#[test]
+fn an_external_ip_on_its_way_to_policy_local_is_local() {
+    let mut events = vec![service("web 10.96.0.1 :80 ext=192.0.2.1 etp=local")];
+    events.extend(endpoints("web", "10.0.1.5:80@ 10.0.1.6:80"));
+    let planner = planned(Settings::for_node(NODE), events);
+    let mut model = Model::new(planner.plan());
+    let external = |set| {
+        let frontend = Entry::AddressPort("192.0.2.1".parse().unwrap(), Protocol::Tcp, 80);
+        Key::Member(IpFamily::V4, set, frontend)
+    };
+    let local = external(SetName::ExternalIpLocal);
+    assert!(model.objects.contains_key(&local));
+    let both = external(SetName::ExternalIp);
+    model.objects.insert(both, Object::Member(None));
+    let far = packet("198.51.100.9 > 192.0.2.1:80 via eth0");
+    let unchanged = Outcome::Translated {
+        to: "10.0.1.5:80".parse().unwrap(),
+        masqueraded: false,
+    };
+    assert_eq!(model.outcomes(&far, 0), [unchanged].into());
 }
 
 proptest! {
