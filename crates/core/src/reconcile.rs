@@ -200,8 +200,22 @@ impl<B: Backend> Reconciler<B> {
 
     fn sync_full(&mut self, plan: &Plan) -> Result<Report, BackendError> {
         let observed = self.backend.observe()?;
-        self.refused.clear();
-        self.left.clear();
+        // Until all is written, nothing of what was refused is known to be solved.
+        let refused = std::mem::take(&mut self.refused);
+        let left = std::mem::take(&mut self.left);
+        let result = self.repair(plan, &observed);
+        if result.is_err() {
+            (self.refused, self.left) = (refused, left);
+        }
+        result
+    }
+
+    /// Writes everything in which the plan differs from the kernel.
+    fn repair(
+        &mut self,
+        plan: &Plan,
+        observed: &BTreeMap<B::Key, B::Object>,
+    ) -> Result<Report, BackendError> {
         let endpoints = plan.ports.values().map(|it| weight(it)).sum();
         self.grow(endpoints);
         let scene = Arc::new(self.scene(plan));
@@ -211,7 +225,7 @@ impl<B: Backend> Reconciler<B> {
             new: standing,
         }];
         for (key, port) in &plan.ports {
-            let seen = (!observed.is_empty()).then(|| self.backend.recover(port, &observed));
+            let seen = (!observed.is_empty()).then(|| self.backend.recover(port, observed));
             let previous = seen.as_ref().map(|placement| (&**port, placement));
             let placement = self.backend.place(port, previous);
             let new = Some(Held {
@@ -250,12 +264,12 @@ impl<B: Backend> Reconciler<B> {
                 }
             }
             let desired = std::mem::take(&mut staged.desired);
-            let mut delta = Delta::between(&observed, desired);
+            let mut delta = Delta::between(observed, desired);
             delta.spare(&spared);
             let already = round.refused.len();
             let write = Write {
                 delta,
-                observed: &observed,
+                observed,
                 shared: &mut staged.shared,
             };
             if self.apply(write, &mut round, &mut report)? {
@@ -270,7 +284,7 @@ impl<B: Backend> Reconciler<B> {
             let shared = observed.iter().filter(|(key, _)| B::is_shared(key));
             let shared: Vec<_> = shared.map(|(key, it)| (key.clone(), it.clone())).collect();
             for step in &mut round.refused[already..] {
-                let mut found = self.found(step, &observed);
+                let mut found = self.found(step, observed);
                 // What it needs of these cannot be known if others wrote what is kept.
                 found.extend(shared.iter().cloned());
                 if let Step::Port { old, .. } = step {

@@ -293,9 +293,10 @@ impl Backend for Ipvs {
         }
         let refused = apply::write(&mut self.kernel, &mut self.held, delta)?;
         self.rules.applied(delta);
-        let is_gone = |key: &&Key| refused.iter().all(|it| it.key != **key);
-        for key in delta.delete.iter().filter(is_gone) {
-            if let Key::Server(Server::Mark(_, _, mark)) = key {
+        for key in &delta.delete {
+            if let Key::Server(Server::Mark(_, _, mark)) = key
+                && refused.iter().all(|it| it.key != *key)
+            {
                 self.marks().release(*mark);
             }
         }

@@ -180,8 +180,9 @@ pub(super) fn stage<B: Backend>(
     let refused = round.refused.iter().flat_map(|step| step.before(backend));
     let refused: BTreeMap<B::Key, B::Object> = refused.collect();
     for (key, _) in &staged.desired {
-        if let Some(object) = refused.get(key).or_else(|| kept.object(key))
-            && !staged.observed.contains_key(key)
+        // First what is cheap: a step that was refused in part has all it keeps in here already.
+        if !staged.observed.contains_key(key)
+            && let Some(object) = refused.get(key).or_else(|| kept.object(key))
         {
             staged.observed.insert(key.clone(), object.clone());
         }

@@ -600,6 +600,35 @@ fn a_failed_write_is_followed_by_a_look() {
 }
 
 #[test]
+fn what_is_refused_is_not_solved_by_a_failure() {
+    let mut proxy = Proxy::new();
+    proxy.kernel().transactions_are = Transactions::None;
+    proxy.hear(web("a", "10.96.0.1 :80", "10.0.0.1:1 10.0.0.2:1"));
+    proxy.hear(web("b", "10.96.0.2 :80", "10.0.0.1:1"));
+    proxy.sync().unwrap();
+    proxy.kernel().refused_slots = BTreeSet::from([1]);
+    proxy.hear(endpoints("a", "10.0.0.1:1 10.0.0.3:1"));
+    proxy.sync().unwrap();
+    proxy.kernel().clings = true;
+    proxy.kernel().objects.insert(Key::Size(9), Object::Size);
+    proxy.reconciler.forget();
+    proxy.sync().unwrap();
+    let known = |proxy: &Proxy| {
+        let refused: Vec<_> = proxy.reconciler.refused().keys().cloned().collect();
+        (refused, proxy.reconciler.left().to_vec())
+    };
+    let before = known(&proxy);
+    assert_eq!((before.0.len(), before.1.len()), (1, 1));
+    proxy.reconciler.forget();
+    proxy.kernel().failure = Some(Failure::AfterWriting);
+    assert!(proxy.sync().is_err());
+    assert_eq!(known(&proxy), before);
+    proxy.kernel().forgive();
+    proxy.sync().unwrap();
+    assert_eq!(known(&proxy), (Vec::new(), Vec::new()));
+}
+
+#[test]
 fn a_restart_moves_nothing() {
     let mut proxy = Proxy::new();
     proxy.hear(web(
