@@ -3,16 +3,18 @@
 //! The kernel has no transaction for this, so the order is such that nothing that works breaks:
 //!
 //! 1. interface, ipsets, chains
-//! 2. members of ipsets: how a packet is treated is known before it is sent anywhere
-//! 3. virtual servers, each with its real servers at once
-//! 4. members that lead to virtual servers (marks of near clients), addresses
-//! 5. what goes, the other way: marks, addresses, real servers, virtual servers, members, chains,
+//! 2. members of ipsets that say who may dial a frontend
+//! 3. virtual servers, that refuse everybody while they have no real servers
+//! 4. members that let packets pass to virtual servers
+//! 5. real servers: how a packet is treated is known before it is sent anywhere
+//! 6. members that lead to virtual servers (marks of near clients), addresses
+//! 7. what goes, the other way: marks, addresses, real servers, virtual servers, members, chains,
 //!    ipsets, interface
 //!
 //! What the kernel refuses of Services does not keep the rest from being written (`refusal.rs`).
 //! Without a set or the rules of a family nothing of that family is, without the interface nothing at
-//! all. A frontend whose virtual server is refused leaves the sets again: what they let pass would
-//! come to whatever listens on the node.
+//! all. A frontend whose virtual server is refused is in no set: what they let pass would come to
+//! whatever listens on the node. One that would serve those who must not use it is not served.
 
 mod changes;
 mod refusal;
@@ -67,9 +69,12 @@ pub(crate) fn write(
         }
     };
     let written = written(delta);
-    writer.add_members(&written, |set| !set.leads())?;
-    let freed = writer.servers(delta)?;
-    writer.take_back_members(&delta.add)?;
+    writer.add_members(&written, |set| !set.leads() && !set.lets_pass())?;
+    writer.refusals.refuse_unguarded(&delta.add);
+    let (freed, reals) = writer.virtual_servers(delta)?;
+    writer.leave_out_members(&delta.add)?;
+    writer.add_members(&written, SetName::lets_pass)?;
+    writer.change_servers(reals)?;
     writer.add_members(&written, SetName::leads)?;
     writer.addresses(&written, AddressChange::Add)?;
     writer.delete_members(&delta.delete, SetName::leads)?;
@@ -216,38 +221,14 @@ impl Writer<'_> {
         self.change_members(members)
     }
 
-    /// New frontends whose virtual server the kernel refused leave the sets again.
-    fn take_back_members(&mut self, added: &[(Key, Object)]) -> Result<(), BackendError> {
-        let without: BTreeMap<Triple, String> = added
-            .iter()
-            .filter_map(|(key, _)| match key {
-                Key::Server(Server::Address(triple)) => {
-                    Some((*triple, self.refusals.of(key)?.to_owned()))
-                }
-                _ => None,
-            })
-            .collect();
-        if without.is_empty() {
-            return Ok(());
-        }
-        let keys = added.iter().map(|(key, _)| key);
-        let bare: Vec<(&Key, &String)> = keys
-            .filter_map(|key| match key {
-                Key::Member(_, set, Entry::AddressPort(ip, protocol, port))
-                    if SetName::VIRTUAL_IPS.contains(set) =>
-                {
-                    let (ip, protocol, port) = (*ip, *protocol, *port);
-                    let reason = without.get(&Triple { ip, port, protocol })?;
-                    Some((key, reason))
-                }
-                _ => None,
-            })
-            .collect();
-        let keys: Vec<Key> = bare.iter().map(|(key, _)| (*key).clone()).collect();
-        self.delete_members(&keys, |_| true)?;
-        for (key, reason) in bare {
-            let reason = format!("there is no virtual server for it: {reason}");
-            self.refusals.add(key.clone(), reason);
+    /// New frontends whose virtual server the kernel refused are not in the sets. Those of which
+    /// somebody took the virtual server away leave them.
+    fn leave_out_members(&mut self, added: &[(Key, Object)]) -> Result<(), BackendError> {
+        for Triple { ip, port, protocol } in self.refusals.refuse_members(added) {
+            let entry = Entry::AddressPort(ip, protocol, port);
+            let family = IpFamily::of(&ip);
+            let members = SetName::VIRTUAL_IPS.map(|set| Key::Member(family, set, entry.clone()));
+            self.delete_members(&members, |_| true)?;
         }
         Ok(())
     }
@@ -279,14 +260,18 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Adds and replaces virtual and real servers. Returns the NodePorts that come out from behind
-    /// a virtual IP when that is gone.
-    fn servers(&mut self, delta: &Delta<Key, Object>) -> Result<Vec<Server>, BackendError> {
+    /// Adds and replaces virtual servers. Returns the NodePorts that come out from behind a virtual
+    /// IP when that is gone, and the real servers to write.
+    fn virtual_servers(
+        &mut self,
+        delta: &Delta<Key, Object>,
+    ) -> Result<(Vec<Server>, Changes<Change>), BackendError> {
         let mut changes = Changes::default();
         let taken = self.hide(delta, &mut changes)?;
-        let (mut added, mut reals) = (Changes::default(), Changes::default());
+        let mut reals = Changes::default();
         for (key, object) in pairs(&delta.add).chain(pairs(&delta.replace)) {
             match (key, object) {
+                _ if self.refusals.of(key).is_some() => {}
                 (Key::Server(server), _) | (Key::Real(server, _), _)
                     if self.is_behind(server, &taken) =>
                 {
@@ -294,7 +279,7 @@ impl Writer<'_> {
                 }
                 (Key::Server(server), Object::Server(balancing)) => {
                     let server = convert::virtual_server(server, balancing);
-                    added.push(key.clone(), Change::AddVirtual(server));
+                    changes.push(key.clone(), Change::AddVirtual(server));
                 }
                 (Key::Real(server, address), Object::Real(weight)) => {
                     let real = convert::real_server(*address, *weight);
@@ -304,9 +289,6 @@ impl Writer<'_> {
                 _ => {}
             }
         }
-        // The order of rendering: a virtual server's real ones follow it.
-        changes.append(added);
-        changes.append(reals);
         self.change_servers(changes)?;
         let refused = delta.add.iter().map(|(key, _)| key);
         let refused = refused.filter(|key| self.refusals.of(key).is_some());
@@ -315,7 +297,7 @@ impl Writer<'_> {
             Key::Server(Server::Address(triple)) => Some(Server::NodePort(*triple)),
             _ => None,
         });
-        Ok(freed.collect())
+        Ok((freed.collect(), reals))
     }
 
     /// Makes room for virtual IPs with the numbers of NodePorts that are in the kernel: they wait
@@ -330,6 +312,9 @@ impl Writer<'_> {
             let Key::Server(Server::Address(triple)) = key else {
                 continue;
             };
+            if self.refusals.of(key).is_some() {
+                continue;
+            }
             let node_port = Server::NodePort(*triple);
             taken.insert(node_port);
             if !self.held.node_ports.contains(triple) {

@@ -200,6 +200,11 @@ impl SetName {
         }
     }
 
+    /// Whether packets for its members, virtual IPs and ports, pass to what serves them.
+    pub(crate) fn lets_pass(self) -> bool {
+        Self::VIRTUAL_IPS.contains(&self)
+    }
+
     /// Whether its members lead packets to virtual servers, by their marks.
     pub const fn leads(self) -> bool {
         matches!(self.kind(), SetKind::MarkedAddressPort)

@@ -191,6 +191,7 @@ mod vm_kernel {
             }
             it_recovers(&mut restarted);
             refused_objects(&mut restarted);
+            refused_source_ranges(&mut restarted);
             a_refused_virtual_server(&mut restarted);
             what_somebody_took_away(&mut restarted);
             text_is_loaded(restarted.planner.plan());
@@ -206,7 +207,9 @@ fn strangers() {
     run("ipvsadm", "-A -t 192.168.100.10:31999 -s rr");
     run("ipset", "create OTHER hash:ip");
     // Ours, and of little room.
-    run("ipset", "create KUBE-EXTERNAL-IP hash:ip,port maxelem 1");
+    for set in ["KUBE-EXTERNAL-IP", "KUBE-LOAD-BALANCER-FW"] {
+        run("ipset", &format!("create {set} hash:ip,port maxelem 1"));
+    }
     run("iptables", "-N OTHER");
 }
 
@@ -453,6 +456,31 @@ fn refused_objects(proxy: &mut Proxy) {
     proxy.change(vec![delete("six"), delete("four"), delete("second")]);
 }
 
+/// Who shall not get in does not, even where the kernel has no room to keep them out.
+fn refused_source_ranges(proxy: &mut Proxy) {
+    let balanced = |addresses: &str| {
+        let about = format!("10.96.0.26 http:80 LoadBalancer lb={addresses} ranges=10.0.0.0/8");
+        http("balanced", &about, BOTH)
+    };
+    proxy.change(balanced("203.0.113.1"));
+    shows("ipvsadm", "-Ln", "TCP 203.0.113.1:80 rr");
+    for report in [
+        proxy.change(balanced("203.0.113.1,203.0.113.2")),
+        proxy.resync(),
+    ] {
+        assert_eq!(refused(&report).len(), 1, "{report:?}");
+        shows_no("ipvsadm", "-Ln", "TCP 203.0.113.2:80 rr");
+        shows_no("ipset", "list KUBE-LOAD-BALANCER", "203.0.113.2,tcp:80");
+        shows("ipvsadm", "-Ln", "TCP 203.0.113.1:80 rr");
+    }
+    proxy.change(balanced("203.0.113.2"));
+    let report = proxy.resync();
+    assert_eq!(refused(&report), [""; 0]);
+    shows("ipvsadm", "-Ln", "TCP 203.0.113.2:80 rr");
+    shows("ipset", "list KUBE-LOAD-BALANCER-FW", "203.0.113.2,tcp:80");
+    proxy.change(vec![delete("balanced")]);
+}
+
 /// The scheduler was there when it was asked for.
 fn a_refused_virtual_server(proxy: &mut Proxy) {
     let loader = run("sysctl", "-n kernel.modprobe");
@@ -465,6 +493,7 @@ fn a_refused_virtual_server(proxy: &mut Proxy) {
     // Else a packet would come to whatever listens on the node.
     shows_no("ipset", "list KUBE-CLUSTER-IP", "10.96.0.23,tcp:80");
     shows("ipset", "list KUBE-IPVS-IPS", "10.96.0.23");
+    lost_virtual_server(proxy);
     run("sysctl", &format!("-qw kernel.modprobe={}", loader.trim()));
     let report = proxy.resync();
     assert_eq!(refused(&report), [""; 0]);
@@ -476,6 +505,18 @@ fn a_refused_virtual_server(proxy: &mut Proxy) {
     shows("ipset", "list KUBE-CLUSTER-IP", "10.96.0.23,tcp:80");
     let again = proxy.resync();
     assert!(again.is_empty(), "{again:?}");
+}
+
+/// What lets packets pass to a virtual server goes when that was taken away and cannot come back.
+fn lost_virtual_server(proxy: &mut Proxy) {
+    run("ipset", "add KUBE-CLUSTER-IP 10.96.0.23,tcp:80");
+    proxy.reconciler.forget();
+    let plan = proxy.planner.plan();
+    let error = proxy.reconciler.sync(plan, &BTreeSet::new()).unwrap_err();
+    let words = "virtual server 10.96.0.23:80/tcp is gone: No such file or directory";
+    assert!(error.to_string().contains(words), "{error}");
+    shows_no("ipset", "list KUBE-CLUSTER-IP", "10.96.0.23,tcp:80");
+    assert_eq!(refused(&proxy.resync()).len(), 1);
 }
 
 /// That is nobody's fault: the kernel has to be read again.

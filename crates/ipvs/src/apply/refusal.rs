@@ -6,13 +6,14 @@ use sluice_core::backend::{BackendError, RefusedObject};
 use sluice_core::delta::Delta;
 use sluice_netlink::{Errno, Failure};
 
-use crate::object::{Key, Object};
+use crate::object::{Key, Object, Server, Triple};
+use crate::set::{Entry, SetName};
 
 /// Objects that the kernel refused, while the others were written.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     objects: BTreeMap<Key, String>,
-    /// What kept whole families from being written.
+    /// What makes the sync fail, while the rest is written.
     lost: Vec<String>,
 }
 
@@ -29,6 +30,52 @@ impl Refusals {
     /// A family was not written.
     pub(super) fn lose(&mut self, reason: String) {
         self.lost.push(reason);
+    }
+
+    /// A virtual server without a member that keeps somebody out would let everybody in: nothing
+    /// new of it shall be written.
+    pub(super) fn refuse_unguarded(&mut self, added: &[(Key, Object)]) {
+        let open: BTreeMap<Server, String> = self
+            .objects
+            .iter()
+            .filter_map(|(key, reason)| {
+                let (server, what) = guards(key)?;
+                Some((server, format!("{what} could not be written: {reason}")))
+            })
+            .collect();
+        for (key, _) in added {
+            if let Some(reason) = serves(key).and_then(|server| open.get(&server)) {
+                self.add(key.clone(), reason.as_str());
+            }
+        }
+    }
+
+    /// Refuses the members that let packets pass to virtual servers that were refused. Returns
+    /// those virtual servers whose members are in the kernel: the sync will have failed.
+    pub(super) fn refuse_members(&mut self, added: &[(Key, Object)]) -> Vec<Triple> {
+        let keys = added.iter().map(|(key, _)| key);
+        let without: BTreeMap<Triple, String> = keys
+            .filter_map(|key| match key {
+                Key::Server(Server::Address(triple)) => Some((*triple, self.of(key)?.to_owned())),
+                _ => None,
+            })
+            .collect();
+        let mut there = without.clone();
+        for (key, _) in added {
+            if let Key::Member(_, set, entry) = key
+                && set.lets_pass()
+                && let Some(triple) = triple(entry)
+                && let Some(reason) = without.get(&triple)
+            {
+                there.remove(&triple);
+                let reason = format!("there is no virtual server for it: {reason}");
+                self.add(key.clone(), reason);
+            }
+        }
+        for (triple, reason) in &there {
+            self.lose(format!("virtual server {triple} is gone: {reason}"));
+        }
+        there.into_keys().collect()
     }
 
     /// Takes note of the failures of changes that were made for `keys`, in their order.
@@ -100,6 +147,37 @@ impl Refusals {
     }
 }
 
+/// The virtual server that lets too many in without this member, and what the member is of it.
+fn guards(key: &Key) -> Option<(Server, &'static str)> {
+    let Key::Member(_, set, entry) = key else {
+        return None;
+    };
+    let triple = triple(entry)?;
+    match set {
+        SetName::LoadBalancerFw => Some((Server::Address(triple), "its source ranges")),
+        SetName::NoLocalEndpointFar => Some((Server::Address(triple), "its Local policy")),
+        SetName::NoLocalNodePortFar => Some((Server::NodePort(triple), "its Local policy")),
+        _ => None,
+    }
+}
+
+/// The virtual server that clients dial when they get what this object is there for.
+fn serves(key: &Key) -> Option<Server> {
+    match key {
+        Key::Server(server) | Key::Real(server, _) => Some(*server),
+        Key::Member(_, SetName::NearClients, entry) => triple(entry).map(Server::Address),
+        Key::Member(_, SetName::NearNodePorts, entry) => triple(entry).map(Server::NodePort),
+        _ => None,
+    }
+}
+
+fn triple(entry: &Entry) -> Option<Triple> {
+    match *entry {
+        Entry::AddressPort(ip, protocol, port) => Some(Triple { ip, port, protocol }),
+        _ => None,
+    }
+}
+
 /// What the kernel holds is not what was believed.
 pub(super) fn gone(key: &Key, reason: impl Into<String>) -> BackendError {
     BackendError {
@@ -117,8 +195,6 @@ mod tests {
     use sluice_netlink::RequestError;
 
     use super::*;
-    use crate::object::{Server, Triple};
-    use crate::set::{Entry, SetName};
 
     fn failure(index: usize, errno: Errno) -> Failure {
         let error = RequestError::Refused {
@@ -182,6 +258,113 @@ mod tests {
         assert!(
             refusals.into_objects(&delta).is_err(),
             "nobody asked for it"
+        );
+    }
+
+    fn triple(ip: &str) -> Triple {
+        Triple {
+            ip: ip.parse().unwrap(),
+            port: 80,
+            protocol: Protocol::Tcp,
+        }
+    }
+
+    fn member(set: SetName, ip: &str) -> Key {
+        let Triple { ip, port, protocol } = triple(ip);
+        Key::Member(
+            IpFamily::of(&ip),
+            set,
+            Entry::AddressPort(ip, protocol, port),
+        )
+    }
+
+    fn added(keys: &[Key]) -> Vec<(Key, Object)> {
+        let object = |key: &Key| match key {
+            Key::Real(..) => Object::Real(1),
+            _ => Object::Member(None),
+        };
+        keys.iter().map(|key| (key.clone(), object(key))).collect()
+    }
+
+    #[test]
+    fn nobody_is_served_whom_a_refused_member_would_have_kept_out() {
+        let ip = "198.51.100.1";
+        let (by_ip, by_port) = (Server::Address(triple(ip)), Server::NodePort(triple(ip)));
+        let other = Server::Address(triple("198.51.100.2"));
+        for (set, closed, open, near) in [
+            (
+                SetName::LoadBalancerFw,
+                by_ip,
+                by_port,
+                SetName::NearClients,
+            ),
+            (
+                SetName::NoLocalEndpointFar,
+                by_ip,
+                by_port,
+                SetName::NearClients,
+            ),
+            (
+                SetName::NoLocalNodePortFar,
+                by_port,
+                by_ip,
+                SetName::NearNodePorts,
+            ),
+        ] {
+            let real = |server| Key::Real(server, "10.0.0.1:80".parse().unwrap());
+            let refused = [Key::Server(closed), real(closed), member(near, ip)];
+            let written = [
+                Key::Server(open),
+                real(open),
+                Key::Server(other),
+                real(other),
+                member(near, "198.51.100.2"),
+                member(SetName::LoadBalancerLocal, ip),
+            ];
+            let added = added(&[&refused[..], &written].concat());
+            let mut refusals = Refusals::default();
+            refusals.refuse_unguarded(&added);
+            assert!(refusals.objects.is_empty());
+            refusals.add(member(set, ip), "full");
+            refusals.refuse_unguarded(&added);
+            for key in &refused {
+                let reason = refusals.of(key).unwrap();
+                assert!(reason.ends_with(" could not be written: full"), "{reason}");
+            }
+            for key in &written {
+                assert_eq!(refusals.of(key), None, "{set:?} {key}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_virtual_server_no_set_lets_packets_pass() {
+        let server = Key::Server(Server::Address(triple("10.96.0.1")));
+        let lets_pass = member(SetName::ClusterIp, "10.96.0.1");
+        let others = [
+            member(SetName::ClusterIp, "10.96.0.2"),
+            member(SetName::LoadBalancerFw, "10.96.0.1"),
+        ];
+        let all = [&[server.clone(), lets_pass.clone()], &others[..]].concat();
+        let mut refusals = Refusals::default();
+        assert!(refusals.refuse_members(&added(&all)).is_empty());
+        assert!(refusals.objects.is_empty());
+        refusals.add(server.clone(), "no scheduler");
+        assert!(refusals.refuse_members(&added(&all)).is_empty());
+        assert!(refusals.of(&lets_pass).unwrap().ends_with(": no scheduler"));
+        assert!(others.iter().all(|key| refusals.of(key).is_none()));
+
+        // The kernel has the member from before.
+        let mut refusals = Refusals::default();
+        refusals.add(server.clone(), "no scheduler");
+        let delta = Delta {
+            add: added(&[server]),
+            ..Delta::default()
+        };
+        assert_eq!(refusals.refuse_members(&delta.add), [triple("10.96.0.1")]);
+        assert!(
+            refusals.into_objects(&delta).is_err(),
+            "it has to be read again"
         );
     }
 }
