@@ -68,9 +68,7 @@ impl<'a> Asker<'a> {
             Expect::Refreshes { among, timeout } => {
                 one_by_one(&|it| self.refreshes(it, among, *timeout))
             }
-            Expect::Refused | Expect::Untouched(Then::Refused) => {
-                self.each(flows, AT_ONCE, is_refusal)
-            }
+            Expect::Refused | Expect::Untouched(Then::Refused) => self.refused(flows),
             Expect::Dropped => self.each(flows, SILENCE, is_silence),
         }
     }
@@ -233,6 +231,17 @@ impl<'a> Asker<'a> {
         }
         let known = |it: &Outcome| it.name().is_some_and(|name| among.contains(name));
         agree(outcomes.iter().all(known), outcomes)
+    }
+
+    /// Silence is asked once more: a refusal that arrives while its socket is still busy with the
+    /// SYN is not heard (`sock_owned_by_user` in the kernel's `tcp_v4_err`).
+    fn refused<'f>(&self, flows: &'f [Flow]) -> Result<(), Refuted<'f>> {
+        match self.each(flows, AT_ONCE, is_refusal) {
+            Err((flow, outcomes)) if outcomes.iter().all(|it| is_silence(flow, it)) => {
+                self.each(flows, AT_ONCE, is_refusal)
+            }
+            done => done,
+        }
     }
 
     fn each<'f>(
