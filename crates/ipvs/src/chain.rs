@@ -402,6 +402,12 @@ impl Rules<'_> {
 
     fn postrouting(&self) -> Vec<Rule> {
         let masquerade = || Target::Masquerade { random_fully: true };
+        let mark_only = |flip| Target::Mark {
+            clear: u32::MAX,
+            flip,
+        };
+        // A mark that stays is that of the tunnel's packet, too (`skb_scrub_packet`, skbuff.c): so
+        // near clients lose theirs here, and the node gets the one that is taken off below.
         let mut near = vec![self.is_near_marked(), Match::SourceIsLocal(Sense::Is)];
         // What the node sends has come from no interface, and there is none to ask for here.
         if let Some(LocalTraffic::From(_)) = &self.node.local_traffic {
@@ -417,7 +423,8 @@ impl Rules<'_> {
                 .concat(),
                 masquerade(),
             ),
-            Rule::when(near, masquerade()),
+            Rule::when(near, mark_only(self.mark)),
+            Rule::when([self.is_near_marked()], mark_only(0)),
             Rule::when([self.is_marked(Sense::Not)], Target::Return),
             Rule::always(Target::Mark {
                 clear: 0,

@@ -11,7 +11,7 @@ use sluice_core::backend::Backend;
 use sluice_core::lookup::{Fate, HostAddresses, Packet};
 use sluice_core::model::{Event, IpFamily, LocalAddresses, Object as ClusterObject, Protocol};
 use sluice_core::plan::{Plan, Planner, Pool};
-use sluice_core::settings::Settings;
+use sluice_core::settings::{LocalDetector, Settings};
 use sluice_core::testing::{
     NODE, arbitrary_events, arbitrary_packet, arbitrary_settings, endpoints, host, packet, planner,
     service,
@@ -127,6 +127,10 @@ impl Model {
         }
         tracer.filter_output(&mut flow)?;
         tracer.postrouting(&mut flow)?;
+        // A tunnel's packet has the mark of what it carries. Hairpin stays on the node.
+        if flow.source != flow.destination.ip() {
+            assert_eq!(flow.mark, 0, "{packet:?} leaves with a mark");
+        }
         if delivered {
             flow.interface = Some("lo".into());
             tracer.filter_input(&mut flow)?;
@@ -309,6 +313,31 @@ fn an_external_ip_on_its_way_to_policy_local_is_local() {
         masqueraded: false,
     };
     assert_eq!(model.outcomes(&far, 0), [unchanged].into());
+}
+
+/// Near clients of a Local policy get endpoints anywhere. That their packets leave without a mark
+/// is seen to by `Model::pass`.
+#[test]
+fn near_clients_are_told_by_a_mark_that_does_not_leave() {
+    let mut events = vec![service("web 10.96.0.1 :80 ext=192.0.2.1 etp=local")];
+    events.extend(endpoints("web", "10.0.1.6:80"));
+    let settings = Settings {
+        local_detector: LocalDetector::ClusterCidrs(vec!["10.244.0.0/16".parse().unwrap()]),
+        ..Settings::for_node(NODE)
+    };
+    let planner = planned(settings, events);
+    let model = Model::new(planner.plan());
+    for (client, masqueraded) in [
+        ("192.168.0.1 > 192.0.2.1:80", true),
+        ("10.244.0.9 > 192.0.2.1:80 via cni0", false),
+    ] {
+        let expected = Outcome::Translated {
+            to: "10.0.1.6:80".parse().unwrap(),
+            masqueraded,
+        };
+        let outcomes = model.outcomes(&packet(client), 0);
+        assert_eq!(outcomes, [expected].into(), "{client}");
+    }
 }
 
 proptest! {
