@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[macro_use]
 mod common;
 
 use std::collections::BTreeSet;
@@ -16,26 +17,6 @@ use sluice_core::testing::{endpoints, service};
 use sluice_iptables::{Conntrack, Iptables, render_plan, text};
 use sluice_lab::{golden, require_netns};
 use sluice_xtables::programs::{Lock, Variant};
-
-/// Runs a test for each variant, in a namespace of its own.
-macro_rules! for_each_variant {
-    ($($name:ident)*) => {
-        mod nft {
-            $(#[test]
-            fn $name() {
-                sluice_lab::require_netns!();
-                super::in_namespace(|| super::$name(sluice_xtables::programs::Variant::Nft));
-            })*
-        }
-        mod legacy {
-            $(#[test]
-            fn $name() {
-                sluice_lab::require_netns!();
-                super::in_namespace(|| super::$name(sluice_xtables::programs::Variant::Legacy));
-            })*
-        }
-    };
-}
 
 for_each_variant! {
     a_restart_finds_everything_as_it_was

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #[expect(dead_code, reason = "shared with the other tests")]
+#[macro_use]
 mod common;
 
 use std::collections::BTreeSet;
@@ -13,8 +14,12 @@ use std::time::Duration;
 use common::{Node, in_namespace, save};
 use sluice_core::testing::{endpoints, service};
 use sluice_iptables::Ipv6;
-use sluice_lab::require_netns;
 use sluice_xtables::programs::{Lock, Programs, Variant};
+
+for_each_variant! {
+    a_program_that_hangs_fails_the_sync
+    ipv6_is_served_as_soon_as_it_can_be
+}
 
 /// The host's programs, one of which does this first.
 struct Wrapped {
@@ -79,18 +84,6 @@ fn a_program_that_hangs_fails_the_sync(variant: Variant) {
     assert!(node.resync().is_empty());
 }
 
-#[test]
-fn a_program_that_hangs_fails_the_sync_nft() {
-    require_netns!();
-    in_namespace(|| a_program_that_hangs_fails_the_sync(Variant::Nft));
-}
-
-#[test]
-fn a_program_that_hangs_fails_the_sync_legacy() {
-    require_netns!();
-    in_namespace(|| a_program_that_hangs_fails_the_sync(Variant::Legacy));
-}
-
 fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
@@ -116,16 +109,4 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     assert_eq!(reason(&node), None);
     assert!(save(variant, "ip6tables", &[]).contains("-j KUBE-SVC-"));
     assert!(node.resync().is_empty());
-}
-
-#[test]
-fn ipv6_is_served_as_soon_as_it_can_be_nft() {
-    require_netns!();
-    in_namespace(|| ipv6_is_served_as_soon_as_it_can_be(Variant::Nft));
-}
-
-#[test]
-fn ipv6_is_served_as_soon_as_it_can_be_legacy() {
-    require_netns!();
-    in_namespace(|| ipv6_is_served_as_soon_as_it_can_be(Variant::Legacy));
 }

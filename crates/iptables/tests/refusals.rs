@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 // Each test file needs a part of it.
 #[expect(dead_code, reason = "shared with the other tests")]
+#[macro_use]
 mod common;
 
 use std::cell::Cell;
@@ -22,6 +23,12 @@ use sluice_xtables::extension::Extension;
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::{Match, Rule};
 use sluice_xtables::trial::{self, Candidate};
+
+for_each_variant! {
+    one_object_hurts_only_its_service
+    a_first_sync_leaves_them_out
+    chains_that_go_meanwhile_come_back
+}
 
 /// The backend, with a rule for endpoints of some Services that no kernel takes: a list of `recent`
 /// is a file, whose name has no slash.
@@ -204,42 +211,6 @@ fn a_first_sync_leaves_them_out(variant: Variant) {
     iptables(variant, "-t nat -A SLUICE-TRIAL -j RETURN");
     node.resync();
     is_complete(variant);
-}
-
-#[test]
-fn one_object_hurts_only_its_service_nft() {
-    require_netns!();
-    in_namespace(|| one_object_hurts_only_its_service(Variant::Nft));
-}
-
-#[test]
-fn one_object_hurts_only_its_service_legacy() {
-    require_netns!();
-    in_namespace(|| one_object_hurts_only_its_service(Variant::Legacy));
-}
-
-#[test]
-fn a_first_sync_leaves_them_out_nft() {
-    require_netns!();
-    in_namespace(|| a_first_sync_leaves_them_out(Variant::Nft));
-}
-
-#[test]
-fn a_first_sync_leaves_them_out_legacy() {
-    require_netns!();
-    in_namespace(|| a_first_sync_leaves_them_out(Variant::Legacy));
-}
-
-#[test]
-fn chains_that_go_meanwhile_come_back_nft() {
-    require_netns!();
-    in_namespace(|| chains_that_go_meanwhile_come_back(Variant::Nft));
-}
-
-#[test]
-fn chains_that_go_meanwhile_come_back_legacy() {
-    require_netns!();
-    in_namespace(|| chains_that_go_meanwhile_come_back(Variant::Legacy));
 }
 
 /// The samples against what the program says when a person asks it for the same.

@@ -13,6 +13,26 @@ use sluice_iptables::{Conntrack, Iptables};
 use sluice_lab::{Netns, golden};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
+/// Runs a test for each variant, in a namespace of its own.
+macro_rules! for_each_variant {
+    ($($name:ident)*) => {
+        mod nft {
+            $(#[test]
+            fn $name() {
+                sluice_lab::require_netns!();
+                super::in_namespace(|| super::$name(sluice_xtables::programs::Variant::Nft));
+            })*
+        }
+        mod legacy {
+            $(#[test]
+            fn $name() {
+                sluice_lab::require_netns!();
+                super::in_namespace(|| super::$name(sluice_xtables::programs::Variant::Legacy));
+            })*
+        }
+    };
+}
+
 /// The programs, with a lock that nobody else waits for.
 pub(crate) fn programs(variant: Variant) -> Programs {
     let lock = Lock {
