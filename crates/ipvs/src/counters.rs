@@ -96,11 +96,11 @@ impl DialledFrontends {
         if let Entry::Address(ip) = entry {
             self.addresses.insert(*ip);
         }
-        self.triples.extend(triple(entry));
+        self.triples.extend(entry.triple());
     }
 
     fn add_mark(&mut self, set: SetName, entry: &Entry, mark: Option<u32>) {
-        if let Some((triple, mark)) = triple(entry).zip(mark) {
+        if let Some((triple, mark)) = entry.triple().zip(mark) {
             let key = (IpFamily::of(&triple.ip), mark);
             let first = self.marked.entry(key).or_insert((set, triple));
             *first = (set, triple).min(*first);
@@ -138,17 +138,6 @@ fn node_port(Triple { ip, port, protocol }: Triple) -> Frontend {
         family: IpFamily::of(&ip),
         port,
         protocol,
-    }
-}
-
-fn triple(entry: &Entry) -> Option<Triple> {
-    match entry {
-        Entry::AddressPort(ip, protocol, port) => Some(Triple {
-            ip: *ip,
-            port: *port,
-            protocol: *protocol,
-        }),
-        _ => None,
     }
 }
 

@@ -8,6 +8,8 @@ use sluice_core::model::{IpFamily, Protocol};
 use sluice_netlink::ipset::Member;
 use sluice_xtables::rule::Side;
 
+use crate::object::Triple;
+
 /// An ipset that is always there, once per family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SetName {
@@ -289,6 +291,16 @@ pub enum Entry {
     Port(u16),
     /// Something that we would not write, as the kernel has it.
     Foreign(Member),
+}
+
+impl Entry {
+    /// The address and port of a `hash:ip,port`.
+    pub(crate) fn triple(&self) -> Option<Triple> {
+        match *self {
+            Self::AddressPort(ip, protocol, port) => Some(Triple { ip, port, protocol }),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Entry {

@@ -7,7 +7,7 @@ use sluice_core::delta::Delta;
 use sluice_netlink::{Errno, Failure};
 
 use crate::object::{Key, Object, Server, Triple};
-use crate::set::{Entry, SetName};
+use crate::set::SetName;
 
 /// Objects that the kernel refused, while the others were written.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl Refusals {
         for (key, _) in added {
             if let Key::Member(_, set, entry) = key
                 && set.lets_pass()
-                && let Some(triple) = triple(entry)
+                && let Some(triple) = entry.triple()
                 && let Some(reason) = without.get(&triple)
             {
                 there.remove(&triple);
@@ -152,7 +152,7 @@ fn guards(key: &Key) -> Option<(Server, &'static str)> {
     let Key::Member(_, set, entry) = key else {
         return None;
     };
-    let triple = triple(entry)?;
+    let triple = entry.triple()?;
     match set {
         SetName::LoadBalancerFw => Some((Server::Address(triple), "its source ranges")),
         SetName::NoLocalEndpointFar => Some((Server::Address(triple), "its Local policy")),
@@ -165,15 +165,8 @@ fn guards(key: &Key) -> Option<(Server, &'static str)> {
 fn serves(key: &Key) -> Option<Server> {
     match key {
         Key::Server(server) | Key::Real(server, _) => Some(*server),
-        Key::Member(_, SetName::NearClients, entry) => triple(entry).map(Server::Address),
-        Key::Member(_, SetName::NearNodePorts, entry) => triple(entry).map(Server::NodePort),
-        _ => None,
-    }
-}
-
-fn triple(entry: &Entry) -> Option<Triple> {
-    match *entry {
-        Entry::AddressPort(ip, protocol, port) => Some(Triple { ip, port, protocol }),
+        Key::Member(_, SetName::NearClients, entry) => entry.triple().map(Server::Address),
+        Key::Member(_, SetName::NearNodePorts, entry) => entry.triple().map(Server::NodePort),
         _ => None,
     }
 }
@@ -195,6 +188,7 @@ mod tests {
     use sluice_netlink::RequestError;
 
     use super::*;
+    use crate::set::Entry;
 
     fn failure(index: usize, errno: Errno) -> Failure {
         let error = RequestError::Refused {
