@@ -104,10 +104,10 @@ impl Iptables {
     ///
     /// The rules could not be listed, or the kernel refused.
     pub fn guard_loopback(&mut self) -> Result<(), ApplyError<Key>> {
+        let ruleset = self.programs.save(IpFamily::V4);
+        let ruleset = ruleset.map_err(|error| failed("list rules", error))?;
         let mut observed = BTreeMap::new();
-        for (family, ruleset) in self.list()? {
-            observe::objects(family, ruleset, &mut observed);
-        }
+        observe::objects(IpFamily::V4, ruleset, &mut observed);
         let mut missing = layout::loopback_guard();
         missing.retain(|(key, _)| !observed.contains_key(key));
         self.apply(&Delta {
