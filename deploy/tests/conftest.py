@@ -128,6 +128,11 @@ class Agent:
         self.log.seek(0)
         return self.log.read()
 
+    def proc_status(self):
+        """The words of each line of /proc/PID/status, by its name."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return {it.split(":")[0]: it.split()[1:] for it in status.splitlines()}
+
     def stop(self):
         """SIGTERM; the exit code."""
         self.process.terminate()

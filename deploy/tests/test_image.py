@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import stat
 
 import pytest
@@ -53,8 +52,7 @@ def test_an_ordinary_user_with_one_capability_writes_rules(image, netns, program
     with start(image, netns, *flags, program=program) as agent:
         agent.until(lambda: http(netns, "http://127.0.0.1:10256/livez"), "health server")
         agent.until(lambda: "default/web" in ruleset(netns), "rules")
-        status = pathlib.Path(f"/proc/{agent.process.pid}/status").read_text()
-        words = {it.split(":")[0]: it.split()[1:] for it in status.splitlines()}
+        words = agent.proc_status()
         assert set(words["Uid"]) == {str(NONROOT)}
         only = f"{1 << CAP_NET_ADMIN:016x}"
         assert [words[it] for it in ("CapEff", "CapPrm", "CapBnd")] == [[only]] * 3
@@ -94,8 +92,7 @@ def test_root_with_two_capabilities_writes_iptables_rules(iptables_image, netns,
     with start(*arguments, program=program, **bounds) as agent:
         agent.until(lambda: http(netns, "http://127.0.0.1:10256/livez"), "health server")
         agent.until(lambda: "default/web" in saved("nat"), "rules")
-        status = pathlib.Path(f"/proc/{agent.process.pid}/status").read_text()
-        words = {it.split(":")[0]: it.split()[1:] for it in status.splitlines()}
+        words = agent.proc_status()
         both = f"{1 << CAP_NET_ADMIN | 1 << CAP_NET_RAW:016x}"
         assert [words[it] for it in ("CapEff", "CapPrm", "CapBnd")] == [[both]] * 3
         assert words["NoNewPrivs"] == ["1"]
