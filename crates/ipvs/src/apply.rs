@@ -35,9 +35,9 @@ use sluice_xtables::script::Script;
 use crate::convert;
 use crate::held::Held;
 use crate::kernel::{self, Kernel};
-use crate::object::{DEVICE, Key, Object, Server, Triple};
+use crate::object::{DEVICE, Key, Object, Server};
 use crate::script;
-use crate::set::{Entry, SetName};
+use crate::set::SetName;
 use changes::Changes;
 use refusal::Refusals;
 
@@ -224,10 +224,9 @@ impl Writer<'_> {
     /// New frontends whose virtual server the kernel refused are not in the sets. Those of which
     /// somebody took the virtual server away leave them.
     fn leave_out_members(&mut self, added: &[(Key, Object)]) -> Result<(), BackendError> {
-        for Triple { ip, port, protocol } in self.refusals.refuse_members(added) {
-            let entry = Entry::AddressPort(ip, protocol, port);
-            let family = IpFamily::of(&ip);
-            let members = SetName::VIRTUAL_IPS.map(|set| Key::Member(family, set, entry.clone()));
+        for triple in self.refusals.refuse_members(added) {
+            let family = IpFamily::of(&triple.ip);
+            let members = SetName::VIRTUAL_IPS.map(|set| Key::Member(family, set, triple.into()));
             self.delete_members(&members, |_| true)?;
         }
         Ok(())

@@ -218,8 +218,7 @@ mod tests {
     }
 
     fn entry(address: &str) -> Entry {
-        let Triple { ip, port, protocol } = of(address.parse().unwrap());
-        Entry::AddressPort(ip, protocol, port)
+        of(address.parse().unwrap()).into()
     }
 
     /// A ClusterIP on kube-ipvs0, a load balancer address that the node has, and what near clients

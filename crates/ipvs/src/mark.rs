@@ -13,8 +13,9 @@
 //! ```
 //!
 //! The protocol is there for whoever finds the virtual server in the kernel, which does not know it:
-//! real servers of TCP lose their connections before they go, others do not. The number comes from the name of the service port, so it is the same after a restart; where two
-//! names meet, the later one takes the next free number, and what the kernel holds wins over both.
+//! real servers of TCP lose their connections before they go, others do not. The number comes from
+//! the name of the service port, so it is the same after a restart; where two names meet, the later
+//! one takes the next free number, and what the kernel holds wins over both.
 
 use std::collections::BTreeMap;
 

@@ -256,9 +256,8 @@ fn is_listed(triple: &Triple, own: &BTreeSet<IpAddr>, objects: &Objects) -> bool
 }
 
 fn has_frontend(triple: &Triple, set: SetName, objects: &Objects) -> bool {
-    let Triple { ip, port, protocol } = *triple;
-    let entry = Entry::AddressPort(ip, protocol, port);
-    objects.contains_key(&Key::Member(IpFamily::of(&ip), set, entry))
+    let family = IpFamily::of(&triple.ip);
+    objects.contains_key(&Key::Member(family, set, (*triple).into()))
 }
 
 #[cfg(test)]
@@ -280,10 +279,7 @@ mod tests {
     #[track_caller]
     fn check(address: &str, protocol: Protocol, expected: Option<fn(Triple) -> Server>) {
         let member = |set, entry| (Key::Member(IpFamily::V4, set, entry), Object::Member(None));
-        let frontend = |set, address| {
-            let Triple { ip, port, protocol } = triple(address, Protocol::Tcp);
-            member(set, Entry::AddressPort(ip, protocol, port))
-        };
+        let frontend = |set, address| member(set, triple(address, Protocol::Tcp).into());
         let objects = [
             (Key::Address("192.0.2.20".parse().unwrap()), Object::Address),
             frontend(SetName::ClusterIp, "192.0.2.10:80"),

@@ -284,8 +284,7 @@ impl Port<'_> {
     }
 
     fn frontend_member(&mut self, set: SetName, triple: Triple, mark: Option<u32>) {
-        let Triple { ip, port, protocol } = triple;
-        self.member(set, Entry::AddressPort(ip, protocol, port), mark);
+        self.member(set, triple.into(), mark);
     }
 
     fn member(&mut self, set: SetName, entry: Entry, mark: Option<u32>) {

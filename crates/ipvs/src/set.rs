@@ -303,6 +303,13 @@ impl Entry {
     }
 }
 
+/// A frontend in a `hash:ip,port`.
+impl From<Triple> for Entry {
+    fn from(Triple { ip, port, protocol }: Triple) -> Self {
+        Self::AddressPort(ip, protocol, port)
+    }
+}
+
 impl fmt::Display for Entry {
     /// As ipset reads it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

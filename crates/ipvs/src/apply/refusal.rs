@@ -264,12 +264,8 @@ mod tests {
     }
 
     fn member(set: SetName, ip: &str) -> Key {
-        let Triple { ip, port, protocol } = triple(ip);
-        Key::Member(
-            IpFamily::of(&ip),
-            set,
-            Entry::AddressPort(ip, protocol, port),
-        )
+        let triple = triple(ip);
+        Key::Member(IpFamily::of(&triple.ip), set, triple.into())
     }
 
     fn added(keys: &[Key]) -> Vec<(Key, Object)> {
