@@ -1,5 +1,5 @@
-//! Netlink for a service proxy: nf_tables transactions, conntrack entries, IPVS, ipset, interfaces
-//! and the machine's addresses, spoken by hand.
+//! Netlink for a service proxy: nf_tables transactions, conntrack entries, IPVS, ipset, nfacct,
+//! interfaces and the machine's addresses, spoken by hand.
 //!
 //! This crate knows no Kubernetes. It encodes nfnetlink messages into one buffer, sends the
 //! buffer with one system call, and says which of the caller's objects the kernel refused. It
@@ -14,6 +14,7 @@
 //! Flow ◀──flows── Conntrack ──delete──▶ kernel
 //! Address ◀──addresses── kernel;  Wake ◀── rtnetlink::Monitor ◀── multicast groups of rtnetlink
 //! names, members ◀── ipset::Sets ──destroy──▶ kernel
+//! packets ◀── nfacct::Accounts ──ensure, delete──▶ kernel
 //! VirtualState, RealState ◀── ipvs::Ipvs ◀──apply── Change;  Failure ◀── what was refused
 //! Link ◀──link, create_dummy── kernel ◀──apply── rtnetlink::Addresses ◀── AddressChange
 //! ```
@@ -35,6 +36,7 @@ pub mod ipset;
 pub mod ipvs;
 pub mod legacy_tables;
 pub mod message;
+pub mod nfacct;
 pub mod nftables;
 mod request;
 pub mod rtnetlink;

@@ -10,6 +10,7 @@ mod ipsets;
 mod links;
 mod monitor;
 mod netns;
+mod nfacct;
 mod nft;
 mod objects;
 mod rtnetlink;

@@ -1,0 +1,113 @@
+//! Counters of packets that rules of iptables mention by their names: the objects of `nfacct`.
+//!
+//! Numbers and layouts are those of `linux/netfilter/nfnetlink_acct.h`.
+
+use nix::errno::Errno;
+
+use crate::attr::AttrWriter;
+use crate::message;
+use crate::request::{Request, RequestError};
+use crate::socket::{Socket, SocketError};
+
+/// `NFNL_SUBSYS_ACCT`.
+const SUBSYSTEM: u16 = 7;
+
+const NFNL_MSG_ACCT_NEW: u16 = 0;
+const NFNL_MSG_ACCT_GET: u16 = 1;
+const NFNL_MSG_ACCT_DEL: u16 = 3;
+
+const NFACCT_NAME: u16 = 1;
+const NFACCT_PKTS: u16 = 2;
+
+/// The counters of one network namespace. IPv4 and IPv6 have the same ones.
+#[derive(Debug)]
+pub struct Accounts {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl Accounts {
+    /// Connects to the counters of the calling thread's network namespace. The first question
+    /// makes a kernel that has them as a module load it.
+    ///
+    /// # Errors
+    /// [`SocketError::Io`].
+    pub fn open() -> Result<Self, SocketError> {
+        Ok(Self {
+            socket: Socket::open()?,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Makes a counter, which begins at zero. One that is there goes on.
+    ///
+    /// # Errors
+    /// Any [`RequestError`]; [`RequestError::Refused`] with `EINVAL` when the kernel has no
+    /// counters, or the name more than 31 bytes.
+    pub fn ensure(&mut self, name: &str) -> Result<(), RequestError> {
+        let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
+        let create = request("create nfacct object", name, NFNL_MSG_ACCT_NEW, &attrs);
+        // Without `NLM_F_REPLACE`, which would make it begin anew.
+        let flags = message::ACK | message::CREATE;
+        match create.exchange(&mut self.socket, &mut self.buffer, flags, &mut |_| {}) {
+            Err(RequestError::Refused {
+                errno: Errno::EBUSY,
+                ..
+            }) => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Packets that it has counted; `None` when there is none of this name.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn packets(&mut self, name: &str) -> Result<Option<u64>, RequestError> {
+        let mut packets = None;
+        let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
+        let ask = request("read nfacct object", name, NFNL_MSG_ACCT_GET, &attrs);
+        let result = ask.ask(&mut self.socket, &mut self.buffer, &mut |message| {
+            let attr = message.attrs().find(NFACCT_PKTS);
+            packets = attr.and_then(|it| it.u64_be());
+        });
+        match result {
+            Err(RequestError::Refused {
+                errno: Errno::ENOENT,
+                ..
+            }) => Ok(None),
+            result => result.map(|()| packets),
+        }
+    }
+
+    /// Removes a counter and tells whether there was one.
+    ///
+    /// # Errors
+    /// Any [`RequestError`]; [`RequestError::Refused`] with `EBUSY` when a rule mentions it.
+    pub fn delete(&mut self, name: &str) -> Result<bool, RequestError> {
+        let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
+        let delete = request("delete nfacct object", name, NFNL_MSG_ACCT_DEL, &attrs);
+        match delete.ask(&mut self.socket, &mut self.buffer, &mut |_| {}) {
+            Err(RequestError::Refused {
+                errno: Errno::ENOENT,
+                ..
+            }) => Ok(false),
+            result => result.map(|()| true),
+        }
+    }
+}
+
+/// `NFNL_MSG_ACCT_*` requests carry the family of nobody.
+fn request<'a>(
+    operation: &'static str,
+    object: &'a str,
+    command: u16,
+    attrs: &'a dyn Fn(&mut AttrWriter),
+) -> Request<'a> {
+    Request {
+        operation,
+        object,
+        kind: (SUBSYSTEM << 8) | command,
+        family: 0,
+        attrs,
+    }
+}
