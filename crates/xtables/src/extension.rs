@@ -30,6 +30,8 @@ pub enum Extension {
     Set,
     /// `-m ipvs`.
     Ipvs,
+    /// `-m nfacct`.
+    Nfacct,
     /// `-j REJECT`.
     Reject,
     /// `-j MARK`.
@@ -69,6 +71,7 @@ impl Extension {
             Match::SeenWithin { .. } | Match::Remember { .. } => Self::Recent,
             Match::Set { .. } => Self::Set,
             Match::Ipvs(_) => Self::Ipvs,
+            Match::Nfacct(_) => Self::Nfacct,
             Match::Protocol(_)
             | Match::Source(..)
             | Match::Destination(..)
@@ -88,8 +91,8 @@ impl Extension {
         })
     }
 
-    /// A rule that needs it, and the table that takes it; `None` where that takes an ipset. `list`
-    /// is a name that nobody uses.
+    /// A rule that needs it, and the table that takes it; `None` where that takes an ipset or
+    /// an object of nfacct. `list` is a name that nobody uses.
     pub fn sample(self, family: IpFamily, list: &str) -> Option<(Table, Rule)> {
         let counted = |condition: Match| (Table::Filter, Rule::count([condition]));
         let done = |table: Table, target: Target| (table, Rule::always(target));
@@ -109,7 +112,7 @@ impl Extension {
             Self::Statistic => counted(Match::one_in(2)),
             Self::Recent => counted(Match::Remember { list: list.into() }),
             Self::Ipvs => counted(Match::Ipvs(Sense::Is)),
-            Self::Set | Self::MapSet => return None,
+            Self::Set | Self::MapSet | Self::Nfacct => return None,
             Self::Reject => done(Table::Filter, Target::Reject),
             Self::SetMark => done(Table::Filter, Target::Mark { clear: 1, flip: 1 }),
             Self::Dnat => {
@@ -134,6 +137,7 @@ impl Extension {
             Self::Recent => "xt_recent",
             Self::Set | Self::MapSet => "xt_set",
             Self::Ipvs => "xt_ipvs",
+            Self::Nfacct => "xt_nfacct",
             Self::Reject => "ipt_REJECT, ip6t_REJECT",
             Self::Dnat => "xt_nat",
             Self::Masquerade => "xt_MASQUERADE",
@@ -153,6 +157,7 @@ impl fmt::Display for Extension {
             Self::Recent => f.write_str("match recent"),
             Self::Set => f.write_str("match set"),
             Self::Ipvs => f.write_str("match ipvs"),
+            Self::Nfacct => f.write_str("match nfacct"),
             Self::Reject => f.write_str("target REJECT"),
             Self::SetMark => f.write_str("target MARK"),
             Self::Dnat => f.write_str("target DNAT"),
@@ -197,7 +202,7 @@ mod tests {
 
     #[test]
     fn what_rules_need() {
-        use Extension::{Comment, Dnat, Ports, Set, Statistic};
+        use Extension::{Comment, Dnat, Nfacct, Ports, Set, Statistic};
         let sctp = Ports(Protocol::Sctp);
         for (rule, expected) in [
             ("-p sctp -j A", &[][..]),
@@ -212,6 +217,7 @@ mod tests {
                 &[Comment, Statistic],
             ),
             ("-m set --match-set A dst -j B", &[Set]),
+            ("-m nfacct --nfacct-name a -j B", &[Nfacct]),
             ("-m somebody --elses -j B", &[]),
         ] {
             let needed = Extension::of(&parse_rule(rule));

@@ -236,6 +236,9 @@ pub enum Match {
     },
     /// `-m ipvs --ipvs`: belongs to a connection of IPVS.
     Ipvs(Sense),
+    /// `-m nfacct --nfacct-name`: always holds, and counts the packet. What stands behind it does
+    /// not keep it from counting.
+    Nfacct(Arc<str>),
 }
 
 impl Match {

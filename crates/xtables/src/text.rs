@@ -127,6 +127,7 @@ impl Words<'_, '_> {
                 Fields(fields)
             )),
             Match::Ipvs(sense) => self.add(format_args!("-m ipvs {}--ipvs", Not(*sense))),
+            Match::Nfacct(name) => self.add(format_args!("-m nfacct --nfacct-name {}", Word(name))),
         }
     }
 

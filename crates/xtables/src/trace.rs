@@ -261,7 +261,7 @@ impl Tracer<'_, '_> {
         let is = |sense: &Sense, it: bool| it == (*sense == Sense::Is);
         let destination = flow.destination.ip();
         match condition {
-            Match::Comment(_) | Match::Remember { .. } => true,
+            Match::Comment(_) | Match::Remember { .. } | Match::Nfacct(_) => true,
             // Nobody is remembered.
             Match::SeenWithin { .. } => false,
             Match::Protocol(protocol) => flow.protocol == *protocol,

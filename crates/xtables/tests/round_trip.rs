@@ -8,12 +8,13 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use sluice_core::model::IpFamily;
 use sluice_lab::{Netns, require_netns};
+use sluice_netlink::nfacct::Accounts;
 use sluice_xtables::parse::{Ruleset, parse, parse_rule, play};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 use sluice_xtables::rule::{ChainName, Table};
 use sluice_xtables::script::Script;
 
-use common::{any_rule, arbitrary_rule, chains};
+use common::{ACCOUNT, any_rule, arbitrary_rule, chains};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
@@ -79,6 +80,7 @@ fn through_kernel(variant: Variant, family: IpFamily, count: usize) {
     }
     let script = script.finish();
     let seen = Netns::new("xtables").unwrap().run(|| {
+        Accounts::open().unwrap().ensure(ACCOUNT).unwrap();
         programs.restore(family, &script).unwrap();
         programs.save(family).unwrap()
     });

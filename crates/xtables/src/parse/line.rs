@@ -149,6 +149,7 @@ impl<'a> Reader<'a, '_> {
                 let states = states(&self.words.next()?)?;
                 return self.push(Match::State(sense, states));
             }
+            "--nfacct-name" => Match::Nfacct(self.words.next()?.into()),
             "--probability" => Match::Random(random::parse(&self.words.next()?)?),
             "--match-set" => {
                 let set = self.words.next()?.into();
@@ -180,7 +181,8 @@ impl<'a> Reader<'a, '_> {
         match &*self.words.next()? {
             "recent" => self.recent = Some(Recent::default()),
             "tcp" | "udp" | "sctp" => self.move_protocol(),
-            "comment" | "mark" | "addrtype" | "conntrack" | "statistic" | "set" | "ipvs" => {}
+            "comment" | "mark" | "addrtype" | "conntrack" | "statistic" | "set" | "ipvs"
+            | "nfacct" => {}
             _ => return None,
         }
         Some(())

@@ -33,6 +33,9 @@ fn kube_proxys_rules_are_read_and_written_alike() {
         "-m set --match-set KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ",
         "-p tcp -m set ! --match-set KUBE-LOOP-BACK dst,dst,src -m ipvs --ipvs -j MASQUERADE",
         "-j SET --map-set NAME dst,dst --map-mark",
+        "-m conntrack --ctstate INVALID -m nfacct --nfacct-name ct_state_invalid_dropped_pkts -j DROP",
+        "-m comment --comment ns1/svc1:p80 -m tcp -p tcp -d 127.0.0.0/8 --dport 3001 -m nfacct \
+         --nfacct-name localhost_nps_accepted_pkts -j KUBE-EXT-XPGD46QRK7WJZT7O",
         "-i cali+ -j ACCEPT",
         "",
     ] {
@@ -91,6 +94,12 @@ fn what_the_kernel_cannot_tell_apart_is_equal() {
             "-m conntrack ! --ctstate INVALID,NEW",
         ),
         ("-m mark --mark 0x1", "-m mark --mark 0x1/0xffffffff"),
+        (
+            "-m comment --comment a/b -m tcp -p tcp -d 127.0.0.0/8 --dport 9 -m nfacct \
+             --nfacct-name c -j X",
+            "-d 127.0.0.0/8 -p tcp -m comment --comment \"a/b\" -m tcp --dport 9 -m nfacct \
+             --nfacct-name  c -j X",
+        ),
     ] {
         assert_eq!(parse_rule(ours), parse_rule(saved), "{ours}");
         assert!(!is_foreign(ours) && !is_foreign(saved), "{ours}");

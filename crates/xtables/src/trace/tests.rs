@@ -17,7 +17,7 @@ const RULES: &str = "
 -A OUTPUT -m conntrack --ctstate NEW -j KUBE-SERVICES
 -A KUBE-SERVICES -m comment --comment \"ns/empty has no endpoints\" -m tcp -p tcp -d 172.30.0.9 --dport 80 -j REJECT
 -A KUBE-PROXY-FIREWALL -m tcp -p tcp -d 192.168.0.1 --dport 99 -j DROP
--A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
+-A KUBE-FORWARD -m conntrack --ctstate INVALID -m nfacct --nfacct-name invalid -j DROP
 -A KUBE-FORWARD -m mark --mark 0x4000/0x4000 -j ACCEPT
 -A FORWARD -m conntrack ! --ctstate DNAT -d 203.0.113.0/24 -j DROP
 COMMIT
@@ -30,7 +30,8 @@ COMMIT
 -A POSTROUTING -j KUBE-POSTROUTING
 -A KUBE-SERVICES -m tcp -p tcp -d 172.30.0.1 --dport 80 -j KUBE-SVC-A
 -A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
--A KUBE-NODEPORTS -m udp -p udp --dport 30000 -j KUBE-EXT-B
+-A KUBE-NODEPORTS -m udp -p udp -d 127.0.0.0/8 --dport 30000 -m nfacct --nfacct-name local -j KUBE-EXT-B
+-A KUBE-NODEPORTS -m udp -p udp -d 192.168.0.0/16 --dport 30000 -j KUBE-EXT-B
 -A KUBE-EXT-B -j KUBE-MARK-MASQ
 -A KUBE-EXT-B -j KUBE-SEP-B1
 -A KUBE-SVC-A -m tcp -p tcp -d 172.30.0.1 --dport 80 ! -s 10.0.0.0/8 -j KUBE-MARK-MASQ

@@ -17,7 +17,11 @@ pub(crate) fn chains() -> Vec<ChainName> {
     .into()
 }
 
-/// Rules that the kernel of a test takes in table nat, without ipsets and IPVS.
+/// The object of nfacct that rules mention.
+pub(crate) const ACCOUNT: &str = "some_packets";
+
+/// Rules that the kernel of a test takes in table nat if it has [`ACCOUNT`], without ipsets and
+/// IPVS.
 pub(crate) fn arbitrary_rule(family: IpFamily) -> impl Strategy<Value = Rule> {
     let target = prop::option::of(target(family));
     (protocol_and_target(), conditions(family), target).prop_flat_map(
@@ -99,6 +103,7 @@ fn conditions(family: IpFamily) -> impl Strategy<Value = Vec<Match>> {
         "[A-Z-]{1,20}"
             .prop_map(|list| Match::Remember { list: list.into() })
             .boxed(),
+        Just(Match::Nfacct(ACCOUNT.into())).boxed(),
     ];
     let count = all.len();
     (all, subsequence((0..count).collect::<Vec<_>>(), 0..5)).prop_map(|(all, chosen)| {
