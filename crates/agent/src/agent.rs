@@ -316,7 +316,9 @@ impl<B: Backend> Agent<B> {
         self.tally.show(&self.outputs.metrics);
         let issues: Vec<IssueStatus> = issues.iter().map(IssueStatus::from).collect();
         let left = self.reconciler.left();
-        self.reports.update(&issues, &problems, &refused, left);
+        let unserved = self.reconciler.backend().unserved();
+        self.reports
+            .update(&issues, &problems, unserved.as_slice(), &refused, left);
     }
 
     fn log_drift(&self) {

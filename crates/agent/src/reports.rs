@@ -15,6 +15,7 @@ const SHOWN: usize = 50;
 pub(crate) struct Reports {
     issues: BTreeSet<String>,
     problems: BTreeSet<String>,
+    unserved: BTreeSet<String>,
     refused: BTreeSet<String>,
     left: BTreeSet<String>,
 }
@@ -25,11 +26,13 @@ impl Reports {
         &mut self,
         issues: &[IssueStatus],
         problems: &[ProblemStatus],
+        unserved: &[String],
         refused: &[RefusedStatus],
         left: &[String],
     ) {
         renew("object", &mut self.issues, issues);
         renew("source", &mut self.problems, problems);
+        renew("kernel", &mut self.unserved, unserved);
         renew("kernel", &mut self.refused, refused);
         renew("kernel", &mut self.left, left);
     }

@@ -53,6 +53,9 @@ pub struct Status {
     pub issues: Vec<IssueStatus>,
     /// What the source could not read.
     pub problems: Vec<ProblemStatus>,
+    /// What is served of no Service for the moment, and why; `None` when there is no such thing.
+    #[serde(default)]
+    pub unserved: Option<String>,
     /// Service ports that the kernel refuses, or something of them.
     pub refused: Vec<RefusedStatus>,
     /// Objects that nobody wants and that the kernel does not let go.

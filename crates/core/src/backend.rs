@@ -84,6 +84,13 @@ pub trait Backend {
         Ok(None)
     }
 
+    /// What is served of no Service for the moment, and why, for a person; `None` when there is no
+    /// such thing. [`render`](Self::render) leaves it out, and [`upkeep`](Self::upkeep) fails as
+    /// soon as it can be served.
+    fn unserved(&self) -> Option<String> {
+        None
+    }
+
     /// How many rules there are in each table, in data planes that have rules. Cheap.
     fn rule_counts(&self) -> Vec<RuleCount> {
         Vec::new()
@@ -99,7 +106,8 @@ pub trait Backend {
     }
 
     /// Writes a delta: all of it or nothing where the kernel has transactions, else in an order
-    /// that never breaks what works.
+    /// that never breaks what works. What cannot be written and is [`unserved`](Self::unserved) from
+    /// now on is no error.
     ///
     /// # Errors
     ///

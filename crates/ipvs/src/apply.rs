@@ -12,11 +12,12 @@
 //!    ipsets, interface
 //!
 //! What the kernel refuses of Services does not keep the rest from being written (`refusal.rs`).
-//! Without a set or the rules of a family nothing of that family is, without the interface nothing at
-//! all. A frontend whose virtual server is refused is in no set: what they let pass would come to
+//! Without a set or the rules of a family nothing of that family is (`foundation.rs`), without the
+//! interface nothing at all. A frontend whose virtual server is refused is in no set: what they let pass would come to
 //! whatever listens on the node. One that would serve those who must not use it is not served.
 
 mod changes;
+mod foundation;
 mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ use sluice_core::delta::Delta;
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::{Change, RealState};
-use sluice_netlink::rtnetlink::{AddressChange, create_dummy, delete_link, link};
+use sluice_netlink::rtnetlink::{AddressChange, delete_link, link};
 use sluice_netlink::{Errno, Failure};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
@@ -36,15 +37,16 @@ use crate::convert;
 use crate::held::Held;
 use crate::kernel::{self, Kernel};
 use crate::object::{DEVICE, Key, Object, Server};
-use crate::script;
 use crate::set::SetName;
 use changes::Changes;
+pub(crate) use foundation::{foundations, try_foundation};
 use refusal::Refusals;
 
 /// Each set's changes.
 type Members = BTreeMap<(IpFamily, SetName), Changes<SetChange>>;
 
-/// Writes the delta. Returns the objects that the kernel refused, while it took all others.
+/// Writes all of a delta but its [`foundations`]. Returns the objects that the kernel refused, while
+/// it took all others.
 ///
 /// # Errors
 ///
@@ -59,14 +61,6 @@ pub(crate) fn write(
         kernel,
         held,
         refusals: Refusals::default(),
-    };
-    let rest;
-    let delta = match writer.foundations(delta)? {
-        lost if lost.is_empty() => delta,
-        lost => {
-            rest = without(delta, &lost);
-            &rest
-        }
     };
     let written = written(delta);
     writer.add_members(&written, |set| !set.leads() && !set.lets_pass())?;
@@ -94,9 +88,9 @@ fn written(delta: &Delta<Key, Object>) -> Vec<(&Key, &Object)> {
     pairs(&delta.add).chain(pairs(&delta.replace)).collect()
 }
 
-/// The part of a delta that no family of these has.
-fn without(delta: &Delta<Key, Object>, lost: &[IpFamily]) -> Delta<Key, Object> {
-    let stays = |key: &&Key| key.family().is_none_or(|it| !lost.contains(&it));
+/// The part of a delta that belongs to these families, or to none.
+pub(crate) fn of_families(delta: &Delta<Key, Object>, families: &[IpFamily]) -> Delta<Key, Object> {
+    let stays = |key: &&Key| key.family().is_none_or(|it| families.contains(&it));
     let objects = |all: &[(Key, Object)]| {
         let stay = all.iter().filter(|(key, _)| stays(&key));
         stay.cloned().collect()
@@ -119,89 +113,6 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The interface, and of each family the sets, the chains and what leads to them. Returns the
-    /// families that could not be given all of theirs.
-    fn foundations(&mut self, delta: &Delta<Key, Object>) -> Result<Vec<IpFamily>, BackendError> {
-        let written = written(delta);
-        if written.iter().any(|(key, _)| **key == Key::Device) {
-            create_dummy(DEVICE).map_err(kernel::asked)?;
-        }
-        let mut lost = Vec::new();
-        for family in IpFamily::ALL {
-            if let Err(error) = self.foundation(family, &written, &delta.delete) {
-                let problem = format!("nothing of {family} was written: {error}");
-                self.refusals.lose(problem);
-                lost.push(family);
-            }
-        }
-        Ok(lost)
-    }
-
-    fn foundation(
-        &mut self,
-        family: IpFamily,
-        written: &[(&Key, &Object)],
-        deleted: &[Key],
-    ) -> Result<(), BackendError> {
-        for (key, _) in written {
-            if let Key::Set(of, set) = key
-                && *of == family
-            {
-                self.create_set(family, *set)?;
-            }
-        }
-        let mut rules = Script::new();
-        let changed = written.iter().map(|(key, _)| *key);
-        for key in changed.chain(deleted) {
-            self.unlink(&mut rules, family, key);
-        }
-        script::write(&mut rules, family, written.iter().copied());
-        self.restore(family, rules)?;
-        for (key, object) in written {
-            if let Object::Jump(rule) = object
-                && key.family() == Some(family)
-            {
-                self.held.jumps.insert((*key).clone(), vec![rule.clone()]);
-            }
-        }
-        Ok(())
-    }
-
-    fn create_set(&mut self, family: IpFamily, set: SetName) -> Result<(), BackendError> {
-        let name = set.name(family);
-        let created = self.kernel.sets.create(&name, &convert::set(family, set));
-        created.map_err(|error| match error.errno() {
-            Some(Errno::EEXIST) => BackendError {
-                operation: format!("use ipset {name}"),
-                reason: format!(
-                    "it is not a {}: remove it with `ipset destroy {name}`",
-                    set.kind().as_str()
-                ),
-                source: Some(Box::new(error)),
-            },
-            _ => kernel::asked(error),
-        })
-    }
-
-    /// Deletes the rules that lead from one chain to another.
-    fn unlink(&mut self, script: &mut Script, family: IpFamily, key: &Key) {
-        if let Key::Jump(of, table, from, _) = key
-            && *of == family
-            && let Some(rules) = self.held.jumps.remove(key)
-        {
-            script.table(*table);
-            rules.iter().for_each(|rule| script.delete(from, rule));
-        }
-    }
-
-    fn restore(&mut self, family: IpFamily, script: Script) -> Result<(), BackendError> {
-        if script.is_empty() {
-            return Ok(());
-        }
-        let restored = self.kernel.programs.restore(family, &script.finish());
-        restored.map_err(|error| kernel::failed("write rules", error))
-    }
-
     fn add_members(
         &mut self,
         written: &[(&Key, &Object)],
@@ -539,7 +450,7 @@ impl Writer<'_> {
                     chains.iter().for_each(|chain| rules.remove(chain));
                 }
             }
-            self.restore(family, rules)?;
+            foundation::restore(self.kernel, family, rules)?;
         }
         for key in deleted {
             match key {

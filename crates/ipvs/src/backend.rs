@@ -17,6 +17,7 @@ use sluice_xtables::programs::Programs;
 
 use crate::counters::RealServerCounters;
 use crate::drain::{self, Pace};
+use crate::family::{Families, Loss};
 use crate::held::Held;
 use crate::kernel::{self, Kernel};
 use crate::mark::{MarkLayout, Marks};
@@ -41,7 +42,7 @@ pub struct Options {
     pub timeouts: Timeouts,
     /// The mark bit that says "masquerade": marks of our own keep clear of it.
     pub masquerade_mark: u32,
-    /// Families to serve. Without IPv6 on the machine, IPv4 goes on.
+    /// Families to serve. Where IPv6 cannot be, IPv4 goes on.
     pub families: Vec<IpFamily>,
 }
 
@@ -62,7 +63,7 @@ impl Default for Options {
 pub struct Ipvs {
     kernel: Kernel,
     held: Held,
-    families: Vec<IpFamily>,
+    families: Families,
     scheduler: Arc<str>,
     exclude: Vec<IpNet>,
     layout: MarkLayout,
@@ -85,7 +86,7 @@ impl Ipvs {
     /// Something of it is missing, or the kernel lacks the scheduler: the error lists those it has.
     pub fn open(options: Options) -> Result<Self, BackendError> {
         let mut kernel = Kernel::open()?;
-        let families = kernel.families(&options.families)?;
+        let families = Families::ask(&kernel, &options.families)?;
         let scheduler = match &*options.scheduler {
             "" => DEFAULT_SCHEDULER.into(),
             _ => options.scheduler,
@@ -121,11 +122,6 @@ impl Ipvs {
     /// The iptables programs in use.
     pub fn programs(&self) -> &Programs {
         &self.kernel.programs
-    }
-
-    /// Which families are served.
-    pub fn families(&self) -> &[IpFamily] {
-        &self.families
     }
 
     /// Why a scheduler cannot be used; `None` when it can.
@@ -240,7 +236,7 @@ impl Backend for Ipvs {
     }
 
     fn standing(&self, scene: &Scene) -> Objects<Self> {
-        standing(&scene.node, &self.families)
+        standing(&scene.node, &self.families.served())
     }
 
     fn place(&self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
@@ -256,15 +252,16 @@ impl Backend for Ipvs {
     }
 
     fn render(&self, scene: &Scene, port: &PortPlan, placement: &Placement) -> Objects<Self> {
-        if !self.families.contains(&port.key.family) {
+        if !self.families.serves(port.key.family) {
             return Vec::new();
         }
         render::port(&scene.node, port, placement, &self.scheduler)
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
+        self.families.ask_again(&mut self.kernel, &mut self.held);
         let scope = Scope {
-            families: &self.families,
+            families: &self.families.served(),
             exclude: &self.exclude,
             marks: self.layout,
         };
@@ -273,17 +270,26 @@ impl Backend for Ipvs {
         Ok(objects)
     }
 
+    fn unserved(&self) -> Option<String> {
+        let Loss { family, reason, .. } = self.families.lost()?;
+        Some(format!("{family} is not served until this works: {reason}"))
+    }
+
     fn rule_counts(&self) -> Vec<RuleCount> {
         self.rules.counts()
     }
 
     fn counters(&self) -> Result<Option<Box<dyn Counters>>, BackendError> {
-        Ok(Some(Box::new(RealServerCounters::open(&self.families)?)))
+        Ok(Some(Box::new(RealServerCounters::open(
+            self.families.all(),
+        )?)))
     }
 
     fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
-        let waiting = drain::drain(&mut self.kernel, &mut self.held)?;
-        Ok(self.pace.next(waiting))
+        let (kernel, held) = (&mut self.kernel, &mut self.held);
+        let waiting = drain::drain(kernel, held)?;
+        let lost = self.families.wait_for_lost(kernel, held)?;
+        Ok(self.pace.next(waiting).into_iter().chain(lost).min())
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
@@ -291,7 +297,22 @@ impl Backend for Ipvs {
         if !refused.is_empty() {
             return Err(ApplyError::Refused(refused));
         }
-        let refused = apply::write(&mut self.kernel, &mut self.held, delta)?;
+        let (kernel, held) = (&mut self.kernel, &mut self.held);
+        let mut served = self.families.served();
+        if let Some(loss) = apply::foundations(kernel, held, delta, &served)? {
+            self.families.lose(loss);
+            served = self.families.served();
+        }
+        self.families.written();
+        let rest;
+        let delta = match self.families.lost() {
+            None => delta,
+            Some(_) => {
+                rest = apply::of_families(delta, &served);
+                &rest
+            }
+        };
+        let refused = apply::write(kernel, held, delta)?;
         self.rules.applied(delta);
         for key in &delta.delete {
             if let Key::Server(Server::Mark(_, _, mark)) = key

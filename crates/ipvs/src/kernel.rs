@@ -1,20 +1,12 @@
 //! Connections to everything that is written, and what the kernel is known to hold beyond what the
 //! plan says.
 
-use std::fs;
-
 use sluice_core::backend::BackendError;
-use sluice_core::model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{self, Ipvs};
 use sluice_netlink::rtnetlink::Addresses;
-use sluice_xtables::programs::{Programs, RestoreError};
-use sluice_xtables::rule::Table;
-use tracing::warn;
-
-/// Whether the operator switched IPv6 off.
-const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+use sluice_xtables::programs::Programs;
 
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -32,44 +24,6 @@ impl Kernel {
             addresses: Addresses::open().map_err(|error| failed("open rtnetlink", error))?,
             programs: Programs::detect().map_err(|error| failed("find iptables", error))?,
         })
-    }
-
-    /// Those of `wanted` that this machine can serve. Without IPv6, IPv4 goes on.
-    pub(crate) fn families(&self, wanted: &[IpFamily]) -> Result<Vec<IpFamily>, BackendError> {
-        let mut families = Vec::new();
-        for family in wanted {
-            match (self.lacks(*family)?, family) {
-                (None, _) => families.push(*family),
-                (Some(reason), IpFamily::V6) => {
-                    warn!(%reason, "IPv6 is not available: only IPv4 Services are served");
-                }
-                (Some(reason), IpFamily::V4) => {
-                    return Err(BackendError {
-                        operation: "ask for iptables".into(),
-                        reason,
-                        source: None,
-                    });
-                }
-            }
-        }
-        Ok(families)
-    }
-
-    /// Why a family cannot be served; `None` when it can.
-    fn lacks(&self, family: IpFamily) -> Result<Option<String>, BackendError> {
-        if family == IpFamily::V6 {
-            match fs::read_to_string(NO_IPV6) {
-                Ok(text) if text.trim() == "0" => {}
-                Ok(_) => return Ok(Some(format!("{NO_IPV6} is set"))),
-                Err(error) => return Ok(Some(format!("{NO_IPV6}: {error}"))),
-            }
-        }
-        match self.programs.probe(family, &Table::ALL) {
-            Ok(()) => Ok(None),
-            // Says nothing about what the machine can do.
-            Err(error @ RestoreError::Locked { .. }) => Err(failed("ask for iptables", error)),
-            Err(error) => Ok(Some(error.to_string())),
-        }
     }
 }
 

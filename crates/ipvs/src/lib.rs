@@ -23,6 +23,7 @@ mod chain;
 mod convert;
 mod counters;
 mod drain;
+mod family;
 mod held;
 mod kernel;
 mod mark;

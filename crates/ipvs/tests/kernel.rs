@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_agent::takeover::remove_own;
+use sluice_core::backend::Backend;
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::plan::Planner;
 use sluice_core::reconcile::{Reconciler, Report};
@@ -178,7 +179,8 @@ mod vm_kernel {
             let again = proxy.resync();
             assert!(again.is_empty(), "a look finds {again:?}");
             excluded();
-            a_family_in_trouble();
+            a_family_in_trouble(&IPV6, &IPV4);
+            a_family_in_trouble(&IPV4, &IPV6);
             let mut restarted = Proxy::start(web(BOTH));
             let again = restarted.resync();
             assert!(again.is_empty(), "a restart finds {again:?}");
@@ -248,33 +250,81 @@ fn excluded() {
     shows("ipvsadm", "-Ln", "TCP 192.0.2.9:80 rr");
 }
 
-/// Where one family cannot be served, the other is, and the sync says what is to be done.
-fn a_family_in_trouble() {
-    run("ip6tables", "-F INPUT");
-    run("ip6tables", "-F KUBE-IPVS-FILTER");
-    run("ip6tables", "-t nat -F");
-    run("ip6tables", "-t mangle -F");
-    let set = "KUBE-6-EXTERNAL-IP";
+/// Where one family cannot be served, the other is, the status says what is to be done, and as soon
+/// as it is done both are.
+fn a_family_in_trouble(broken: &Family, healthy: &Family) {
+    broken.iptables("-F INPUT");
+    broken.iptables("-F KUBE-IPVS-FILTER");
+    broken.iptables("-t nat -F");
+    broken.iptables("-t mangle -F");
+    let set = broken.local_balancers;
     // Rules that are gone let go of it a moment later.
     let gone = eventually(Duration::from_secs(10), || {
         let destroyed = Command::new("ipset").args(["destroy", set]).status();
         destroyed.unwrap().success().then_some(())
     });
     assert!(gone.is_some(), "{set} is in use");
-    run("ipset", &format!("create {set} hash:net family inet6"));
-    run("ipvsadm", "-D -t 10.96.0.10:80");
+    run(
+        "ipset",
+        &format!("create {set} hash:net family {}", broken.inet),
+    );
+    healthy.iptables("-F KUBE-IPVS-FILTER");
     let mut proxy = Proxy::start(web(BOTH));
-    let nothing = BTreeSet::new();
-    let synced = proxy.reconciler.sync(proxy.planner.plan(), &nothing);
-    let error = synced.unwrap_err().to_string();
-    let hint = "nothing of IPv6 was written: use ipset KUBE-6-EXTERNAL-IP: it is not a hash:ip,port: \
-                remove it with `ipset destroy KUBE-6-EXTERNAL-IP`";
-    assert!(error.contains(hint), "{error}");
-    shows("ipvsadm", "-Ln", "TCP 10.96.0.10:80 rr");
+    assert_eq!(refused(&proxy.resync()), [""; 0]);
+    let named = format!(
+        "{} is not served until this works: use ipset {set}: it is not a hash:ip,port: remove it \
+         with `ipset destroy {set}`",
+        broken.name
+    );
+    let unserved = |proxy: &Proxy| proxy.reconciler.backend().unserved();
+    assert_eq!(unserved(&proxy).as_ref(), Some(&named));
+    assert!(!healthy.filter().is_empty() && broken.filter().is_empty());
+    assert!(proxy.resync().is_empty(), "what can be written is");
+    let due = proxy.reconciler.upkeep().unwrap();
+    assert!(due.is_some_and(|it| it.as_secs() <= 30), "{due:?}");
     run("ipset", &format!("destroy {set}"));
+    let tried = eventually(Duration::from_secs(60), || proxy.reconciler.upkeep().err());
+    let reason = format!("wait for {}: it can be served now", broken.name);
+    assert_eq!(tried.map(|it| it.to_string()), Some(reason));
     assert!(!proxy.resync().is_empty());
+    assert_eq!(unserved(&proxy), None);
+    assert!(!broken.filter().is_empty());
     let again = proxy.resync();
     assert!(again.is_empty(), "not repaired: {again:?}");
+}
+
+struct Family {
+    name: &'static str,
+    inet: &'static str,
+    program: &'static str,
+    local_balancers: &'static str,
+}
+
+const IPV4: Family = Family {
+    name: "IPv4",
+    inet: "inet",
+    program: "iptables",
+    local_balancers: "KUBE-LOAD-BALANCER-LOCAL",
+};
+
+const IPV6: Family = Family {
+    name: "IPv6",
+    inet: "inet6",
+    program: "ip6tables",
+    local_balancers: "KUBE-6-LOAD-BALANCER-LOCAL",
+};
+
+impl Family {
+    fn iptables(&self, arguments: &str) -> String {
+        run(self.program, arguments)
+    }
+
+    /// The rules of one of our chains.
+    fn filter(&self) -> Vec<String> {
+        let listing = self.iptables("-S KUBE-IPVS-FILTER");
+        let rules = listing.lines().filter(|it| it.starts_with("-A"));
+        rules.map(str::to_owned).collect()
+    }
 }
 
 fn drift(proxy: &mut Proxy) {

@@ -35,6 +35,8 @@ struct Kernel {
     refuses: Option<&'static str>,
     /// The others are written even so.
     is_partial: bool,
+    /// What is served of no Service.
+    unserved: Option<String>,
     upkeeps: usize,
     /// How long the data plane waits until it has something to do.
     waits: Option<Duration>,
@@ -64,6 +66,10 @@ impl Backend for Fake {
                 source: None,
             }),
         }
+    }
+
+    fn unserved(&self) -> Option<String> {
+        self.0.borrow().unserved.clone()
     }
 
     fn is_shared(_: &String) -> bool {
@@ -574,6 +580,17 @@ fn status_counts_and_names() {
     assert_eq!(status.problems[0].origin, "web.yaml");
     let last = status.last_sync.expect("there was one");
     assert_eq!((last.added, last.full, last.error), (2, false, None));
+}
+
+#[test]
+fn what_is_not_served_is_named_and_holds_up_nothing() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().unserved = Some("IPv6: no room".to_owned());
+    world.say(web());
+    world.step();
+    let status = world.agent.status();
+    assert_eq!(status.unserved.as_deref(), Some("IPv6: no room"));
+    assert!(status.synced, "{status:?}");
 }
 
 #[test]

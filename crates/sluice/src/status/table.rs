@@ -43,6 +43,7 @@ pub(super) fn of(status: &Status) -> String {
     list(&mut text, "protections that are off", &status.unprotected);
     list(&mut text, "issues", &status.issues);
     list(&mut text, "problems of the source", &status.problems);
+    list(&mut text, "not served", status.unserved.as_slice());
     list(&mut text, "refused by the kernel", &status.refused);
     list(&mut text, "not let go by the kernel", &status.left);
     text
@@ -52,7 +53,7 @@ fn state(status: &Status) -> &'static str {
     match (
         status.source_synced,
         status.synced,
-        status.refused.is_empty(),
+        status.refused.is_empty() && status.unserved.is_none(),
     ) {
         (false, ..) => "not written: waiting for the first complete list",
         (true, false, _) => "behind: a sync is pending",
@@ -169,6 +170,7 @@ mod tests {
                 origin: "web.yaml".to_owned(),
                 message: "line 3: no".to_owned(),
             }],
+            unserved: Some("IPv6: no room".to_owned()),
             refused: vec![RefusedStatus {
                 service_port: "default/web".to_owned(),
                 family: "IPv4".to_owned(),
@@ -201,6 +203,9 @@ issues (1)
 
 problems of the source (1)
   web.yaml: line 3: no
+
+not served (1)
+  IPv6: no room
 
 refused by the kernel (1)
   Service default/web (IPv4, tcp): no memory

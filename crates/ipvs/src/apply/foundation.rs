@@ -1,0 +1,153 @@
+//! What every Service needs: the interface, and of each family the sets and the rules.
+
+use sluice_core::backend::BackendError;
+use sluice_core::delta::Delta;
+use sluice_core::model::IpFamily;
+use sluice_netlink::Errno;
+use sluice_netlink::rtnetlink::create_dummy;
+use sluice_xtables::script::Script;
+
+use super::written;
+use crate::convert;
+use crate::family::Loss;
+use crate::held::Held;
+use crate::kernel::{self, Kernel};
+use crate::object::{DEVICE, Key, Object};
+use crate::script;
+use crate::set::SetName;
+
+/// Writes what these families need. Returns the one that cannot be given all of it.
+///
+/// # Errors
+///
+/// There is no interface, or no family could be given what it needs.
+pub(crate) fn foundations(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    delta: &Delta<Key, Object>,
+    families: &[IpFamily],
+) -> Result<Option<Loss>, BackendError> {
+    let written = written(delta);
+    if written.iter().any(|(key, _)| **key == Key::Device) {
+        create_dummy(DEVICE).map_err(kernel::asked)?;
+    }
+    let mut losses = Vec::new();
+    for family in families {
+        let of_family = |key: &Key| key.family() == Some(*family);
+        let written: Vec<_> = written
+            .iter()
+            .copied()
+            .filter(|it| of_family(it.0))
+            .collect();
+        let deleted: Vec<_> = delta.delete.iter().filter(|key| of_family(key)).collect();
+        if let Err(error) = write(kernel, held, *family, &written, &deleted) {
+            let harmless = written.iter().filter(|(key, _)| is_harmless(key));
+            losses.push(Loss {
+                family: *family,
+                reason: error.to_string(),
+                missing: harmless
+                    .map(|(key, it)| ((*key).clone(), (*it).clone()))
+                    .collect(),
+            });
+        }
+    }
+    if losses.len() == families.len() && !losses.is_empty() {
+        let reasons = losses
+            .iter()
+            .map(|it| format!("{}: {}", it.family, it.reason));
+        return Err(BackendError {
+            operation: "write ipsets and rules".into(),
+            reason: reasons.collect::<Vec<_>>().join("; "),
+            source: None,
+        });
+    }
+    Ok(losses.pop())
+}
+
+/// Tries again what could not be written.
+///
+/// # Errors
+///
+/// It still cannot.
+pub(crate) fn try_foundation(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    loss: &Loss,
+) -> Result<(), BackendError> {
+    let missing = loss.missing.iter().map(|(key, object)| (key, object));
+    write(kernel, held, loss.family, &missing.collect::<Vec<_>>(), &[])
+}
+
+/// Whether it may be written again and again, and changes nothing for packets: who leads them to
+/// our chains must not become ever more.
+fn is_harmless(key: &Key) -> bool {
+    matches!(key, Key::Set(..) | Key::Chain(..))
+}
+
+fn write(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    family: IpFamily,
+    written: &[(&Key, &Object)],
+    deleted: &[&Key],
+) -> Result<(), BackendError> {
+    for (key, _) in written {
+        if let Key::Set(_, set) = key {
+            create_set(kernel, family, *set)?;
+        }
+    }
+    let mut rules = Script::new();
+    for key in written
+        .iter()
+        .map(|(key, _)| *key)
+        .chain(deleted.iter().copied())
+    {
+        unlink(held, &mut rules, key);
+    }
+    script::write(&mut rules, family, written.iter().copied());
+    restore(kernel, family, rules)?;
+    for (key, object) in written {
+        if let Object::Jump(rule) = object {
+            held.jumps.insert((*key).clone(), vec![rule.clone()]);
+        }
+    }
+    Ok(())
+}
+
+fn create_set(kernel: &mut Kernel, family: IpFamily, set: SetName) -> Result<(), BackendError> {
+    let name = set.name(family);
+    let created = kernel.sets.create(&name, &convert::set(family, set));
+    created.map_err(|error| match error.errno() {
+        Some(Errno::EEXIST) => BackendError {
+            operation: format!("use ipset {name}"),
+            reason: format!(
+                "it is not a {}: remove it with `ipset destroy {name}`",
+                set.kind().as_str()
+            ),
+            source: Some(Box::new(error)),
+        },
+        _ => kernel::asked(error),
+    })
+}
+
+/// Deletes the rules that lead from one chain to another.
+fn unlink(held: &mut Held, script: &mut Script, key: &Key) {
+    if let Key::Jump(_, table, from, _) = key
+        && let Some(rules) = held.jumps.remove(key)
+    {
+        script.table(*table);
+        rules.iter().for_each(|rule| script.delete(from, rule));
+    }
+}
+
+pub(super) fn restore(
+    kernel: &mut Kernel,
+    family: IpFamily,
+    script: Script,
+) -> Result<(), BackendError> {
+    if script.is_empty() {
+        return Ok(());
+    }
+    let restored = kernel.programs.restore(family, &script.finish());
+    restored.map_err(|error| kernel::failed("write rules", error))
+}
