@@ -351,6 +351,15 @@ impl Backend for Iptables {
         self.counts.all()
     }
 
+    fn unserved(&self) -> Option<String> {
+        match self.families.ipv6() {
+            Ipv6::Awaited(reason) => Some(format!(
+                "IPv6 is not served until ip6tables works: {reason}"
+            )),
+            Ipv6::Served | Ipv6::Impossible(_) => None,
+        }
+    }
+
     fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
         let watched = self.watch.upkeep()?;
         let awaited = self.families.due(&self.programs);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_core::model::IpFamily;
 use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
-use tracing::{debug, info, warn};
+use tracing::warn;
 
 /// How often a program that did not work is tried again while nothing else happens.
 const PERIOD: Duration = Duration::from_secs(30);
@@ -61,10 +61,8 @@ impl Families {
         }
         self.ipv6 = ask(programs);
         self.tried = Instant::now();
-        match &self.ipv6 {
-            Ipv6::Served => info!("ip6tables works now: IPv6 is served as well"),
-            Ipv6::Awaited(reason) => debug!(reason, "still no ip6tables"),
-            Ipv6::Impossible(reason) => warn!(reason, "this kernel has no IPv6 any more"),
+        if let Ipv6::Impossible(reason) = &self.ipv6 {
+            warn!(reason, "this kernel has no IPv6 any more");
         }
     }
 

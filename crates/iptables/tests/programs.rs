@@ -12,6 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use common::{Node, in_namespace, save};
+use sluice_core::backend::Backend;
 use sluice_core::testing::{endpoints, service};
 use sluice_iptables::Ipv6;
 use sluice_xtables::programs::{Lock, Programs, Variant};
@@ -100,6 +101,8 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     node.sync(&BTreeSet::new());
     assert!(node.resync().is_empty());
     assert!(reason(&node).unwrap().contains("no memory"));
+    let unserved = node.reconciler.backend().unserved().unwrap();
+    assert!(unserved.contains("IPv6") && unserved.contains("no memory"));
     let due = node.reconciler.upkeep().unwrap();
     assert!(due.is_some_and(|it| it.as_secs() <= 30), "{due:?}");
     assert!(!save(variant, "ip6tables", &[]).contains("KUBE"));
@@ -107,6 +110,7 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     let report = node.resync();
     assert!(report.added > 20, "{report:?}");
     assert_eq!(reason(&node), None);
+    assert_eq!(node.reconciler.backend().unserved(), None);
     assert!(save(variant, "ip6tables", &[]).contains("-j KUBE-SVC-"));
     assert!(node.resync().is_empty());
 }

@@ -39,17 +39,8 @@ impl DataPlane for IptablesPlane {
         let programs = programs()?;
         let need = "this kernel does not let us use iptables";
         let backend = Iptables::open(programs, conntrack()).context(need)?;
-        match backend.ipv6() {
-            Ipv6::Served => {}
-            Ipv6::Impossible(reason) => {
-                warn!(reason, "no iptables for IPv6: only IPv4 is served");
-            }
-            Ipv6::Awaited(reason) => {
-                warn!(
-                    reason,
-                    "ip6tables does not work: only IPv4 is served until it does"
-                );
-            }
+        if let Ipv6::Impossible(reason) = backend.ipv6() {
+            warn!(reason, "no iptables for IPv6: only IPv4 is served");
         }
         Ok(Self {
             backend,
