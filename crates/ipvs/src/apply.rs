@@ -18,6 +18,7 @@
 
 mod changes;
 mod foundation;
+mod node_port;
 mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -176,8 +177,8 @@ impl Writer<'_> {
         &mut self,
         delta: &Delta<Key, Object>,
     ) -> Result<(Vec<Server>, Changes<Change>), BackendError> {
+        let taken = self.taken(delta);
         let mut changes = Changes::default();
-        let taken = self.hide(delta, &mut changes)?;
         let mut reals = Changes::default();
         for (key, object) in pairs(&delta.add).chain(pairs(&delta.replace)) {
             match (key, object) {
@@ -199,7 +200,12 @@ impl Writer<'_> {
                 _ => {}
             }
         }
+        let found = self.found(&taken)?;
         self.change_servers(changes)?;
+        for node_port in found {
+            self.hide(node_port, delta, &reals)?;
+        }
+        let reals = self.leave_out_reals(reals, &taken);
         let refused = delta.add.iter().map(|(key, _)| key);
         let refused = refused.filter(|key| self.refusals.of(key).is_some());
         let deleted = delta.delete.iter().chain(refused);
@@ -208,96 +214,6 @@ impl Writer<'_> {
             _ => None,
         });
         Ok((freed.collect(), reals))
-    }
-
-    /// Makes room for virtual IPs with the numbers of NodePorts that are in the kernel: they wait
-    /// behind them. Returns the NodePorts that virtual IPs of this delta hide.
-    fn hide(
-        &mut self,
-        delta: &Delta<Key, Object>,
-        changes: &mut Changes<Change>,
-    ) -> Result<BTreeSet<Server>, BackendError> {
-        let mut taken = BTreeSet::new();
-        for (key, _) in &delta.add {
-            let Key::Server(Server::Address(triple)) = key else {
-                continue;
-            };
-            if self.refusals.of(key).is_some() {
-                continue;
-            }
-            let node_port = Server::NodePort(*triple);
-            taken.insert(node_port);
-            if !self.held.node_ports.contains(triple) {
-                continue;
-            }
-            let change = Change::DeleteVirtual(convert::key(&node_port));
-            let key = Key::Server(node_port);
-            if !delta.delete.contains(&key) {
-                self.keep_hidden(node_port)?;
-            }
-            changes.push(key, change);
-            self.held.remove_server(node_port);
-        }
-        Ok(taken)
-    }
-
-    /// Remembers a virtual server of a NodePort as it is in the kernel.
-    fn keep_hidden(&mut self, server: Server) -> Result<(), BackendError> {
-        let key = convert::key(&server);
-        let listed = kernel::again(|| self.kernel.ipvs.virtual_servers())?;
-        let Some(state) = listed.into_iter().find(|it| it.server.key == key) else {
-            return Ok(());
-        };
-        if let Some(balancing) = convert::balancing(&state.server) {
-            let object = Object::Server(balancing);
-            self.held.hidden.insert(Key::Server(server), object);
-        }
-        for real in kernel::real_servers(&mut self.kernel.ipvs, &key)? {
-            let address = real.server.address;
-            if !self.held.is_draining(&server, &address)
-                && let Some(weight) = convert::weight(&real.server)
-            {
-                let key = Key::Real(server, address);
-                self.held.hidden.insert(key, Object::Real(weight));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a virtual IP comes before this NodePort.
-    fn is_behind(&self, server: &Server, taken: &BTreeSet<Server>) -> bool {
-        match server {
-            Server::NodePort(triple) => {
-                taken.contains(server) || self.held.addresses.contains(triple)
-            }
-            Server::Address(_) | Server::Mark(..) => false,
-        }
-    }
-
-    /// NodePorts whose virtual IP is gone come into the kernel.
-    fn show(&mut self, servers: Vec<Server>) -> Result<(), BackendError> {
-        let mut changes = Changes::default();
-        for server in servers {
-            let of = |key: &Key| match key {
-                Key::Server(it) | Key::Real(it, _) => *it == server,
-                _ => false,
-            };
-            let shown: Vec<_> = self.held.hidden.extract_if(.., |key, _| of(key)).collect();
-            for (key, object) in shown {
-                let change = match (&key, object) {
-                    (Key::Server(_), Object::Server(balancing)) => {
-                        Change::AddVirtual(convert::virtual_server(&server, &balancing))
-                    }
-                    (Key::Real(_, address), Object::Real(weight)) => {
-                        let real = convert::real_server(*address, weight);
-                        Change::AddReal(convert::key(&server), real)
-                    }
-                    _ => continue,
-                };
-                changes.push(key, change);
-            }
-        }
-        self.change_servers(changes)
     }
 
     /// What is to be added and is there already is changed instead: it was draining, or it is

@@ -544,6 +544,7 @@ fn a_refused_virtual_server(proxy: &mut Proxy) {
     shows_no("ipset", "list KUBE-CLUSTER-IP", "10.96.0.23,tcp:80");
     shows("ipset", "list KUBE-IPVS-IPS", "10.96.0.23");
     lost_virtual_server(proxy);
+    behind_a_refused_virtual_ip(proxy);
     run("sysctl", &format!("-qw kernel.modprobe={}", loader.trim()));
     let report = proxy.resync();
     assert_eq!(refused(&report), [""; 0]);
@@ -555,6 +556,47 @@ fn a_refused_virtual_server(proxy: &mut Proxy) {
     shows("ipset", "list KUBE-CLUSTER-IP", "10.96.0.23,tcp:80");
     let again = proxy.resync();
     assert!(again.is_empty(), "{again:?}");
+    in_front_of_a_node_port(proxy);
+}
+
+/// One virtual server for a NodePort and a virtual IP of the same numbers.
+const BOTH_NUMBERS: &str = "192.168.100.10:31080";
+
+/// A NodePort keeps its virtual server and its connections as long as the virtual IP that comes
+/// before it is refused.
+fn behind_a_refused_virtual_ip(proxy: &mut Proxy) {
+    let behind = http(
+        "behind",
+        "10.96.0.27 NodePort http:80@31080",
+        "10.244.0.5:8080@",
+    );
+    proxy.change(behind);
+    let mut stream = TcpStream::connect(BOTH_NUMBERS).unwrap();
+    assert_eq!(ask(&mut stream), "10.244.0.5:8080");
+    let about = "10.96.0.28 http:31080 ext=192.168.100.10 scheduler=mh";
+    let report = proxy.change(http("front", about, "10.244.0.6:8080@"));
+    assert_eq!(refused(&report).len(), 1, "{report:?}");
+    for _ in 0..2 {
+        let listed = run("ipvsadm", &format!("-Ln -t {BOTH_NUMBERS}"));
+        assert!(has(&listed, "-> 10.244.0.5:8080 Masq 1 1 0"), "{listed}");
+        assert!(has(&listed, &format!("TCP {BOTH_NUMBERS} rr")), "{listed}");
+        assert_eq!(ask(&mut stream), "10.244.0.5:8080");
+        let report = proxy.resync();
+        assert!(report.is_empty(), "{report:?}");
+    }
+}
+
+fn in_front_of_a_node_port(proxy: &mut Proxy) {
+    let server = format!("-Ln -t {BOTH_NUMBERS}");
+    shows("ipvsadm", &server, "mh (mh-fallback,mh-port)");
+    shows("ipvsadm", &server, "-> 10.244.0.6:8080 Masq 1");
+    shows_no("ipvsadm", &server, "-> 10.244.0.5:8080");
+    proxy.change(vec![delete("front")]);
+    shows("ipvsadm", &server, "rr");
+    shows("ipvsadm", &server, "-> 10.244.0.5:8080 Masq 1");
+    shows_no("ipvsadm", &server, "-> 10.244.0.6:8080");
+    proxy.change(vec![delete("behind")]);
+    shows_no("ipvsadm", "-Ln", &format!("TCP {BOTH_NUMBERS}"));
 }
 
 /// What lets packets pass to a virtual server goes when that was taken away and cannot come back.
