@@ -14,7 +14,7 @@ use sluice_core::plan::{Plan, PortPlan};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
-use sluice_xtables::script::Finished;
+use sluice_xtables::script::Script;
 use sluice_xtables::trial::{self, Candidate, Findings};
 
 use crate::count::RuleCounts;
@@ -25,7 +25,7 @@ use crate::name::{self, Kind};
 use crate::object::{Key, Object};
 use crate::refusal::{self, Refusals};
 use crate::script::{self, Lists};
-use crate::watch::{OwnWrites, Watch, commits_before};
+use crate::watch::{OwnWrites, Watch};
 use crate::{layout, observe, render};
 
 /// The iptables data plane of one network namespace.
@@ -49,6 +49,14 @@ struct Trouble {
     with_rules: bool,
     /// Chains that cannot be deleted, because somebody else's rule leads there: they stay, empty.
     with_chains: BTreeSet<Key>,
+}
+
+/// Where writing came to an end.
+struct Stop {
+    family: IpFamily,
+    error: RestoreError,
+    /// Nothing was written before.
+    is_first: bool,
 }
 
 impl Iptables {
@@ -182,16 +190,14 @@ impl Iptables {
         })
     }
 
-    /// Turns an error of the `part`th script into what it means for the delta.
-    fn refused(
-        &mut self,
-        delta: &Delta<Key, Object>,
-        error: RestoreError,
-        (family, script): (IpFamily, &Finished),
-        part: usize,
-    ) -> ApplyError<Key> {
+    /// Turns an error into what it means for the delta.
+    fn refused(&mut self, delta: &Delta<Key, Object>, stop: Stop) -> ApplyError<Key> {
+        let Stop {
+            family,
+            error,
+            is_first,
+        } = stop;
         let RestoreError::Refused {
-            line,
             owner,
             text,
             reason,
@@ -226,10 +232,18 @@ impl Iptables {
             return failed("write rules", error).into();
         }
         let refused = ApplyError::Refused(refused);
-        match part == 0 && commits_before(script, *line) == 0 {
+        match is_first {
             true => refused,
             false => failed("write rules", refused).into(),
         }
+    }
+}
+
+/// Whether steps before the line that was refused are written.
+fn is_committed_before(script: &Script<'_>, error: &RestoreError) -> bool {
+    match error {
+        RestoreError::Refused { line, .. } => script.commits_before(*line) > 0,
+        RestoreError::Locked { .. } | RestoreError::Failed(_) => false,
     }
 }
 
@@ -329,17 +343,25 @@ impl Backend for Iptables {
             return Err(ApplyError::Refused(foreseen));
         }
         self.refusals.writing();
-        let scripts = script::scripts(
-            delta,
-            &self.lists,
-            &self.trouble.with_chains,
-            self.programs.variant(),
-        );
+        let stuck = &self.trouble.with_chains;
+        let scripts = script::scripts(delta, &self.lists, stuck, self.programs.variant());
+        let mut stop = None;
         for (part, (family, script)) in scripts.into_iter().enumerate() {
             self.watch.expect(&script)?;
             let result = self.programs.restore(family, &script);
             self.watch.written(&script, &result);
-            result.map_err(|error| self.refused(delta, error, (family, &script), part))?;
+            if let Err(error) = result {
+                let is_first = part == 0 && !is_committed_before(&script, &error);
+                stop = Some(Stop {
+                    family,
+                    error,
+                    is_first,
+                });
+                break;
+            }
+        }
+        if let Some(stop) = stop {
+            return Err(self.refused(delta, stop));
         }
         self.refusals.applied();
         script::remember(delta, &mut self.lists);

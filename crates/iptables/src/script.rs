@@ -17,7 +17,7 @@ use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::{ChainName, Rule, Table};
-use sluice_xtables::script::{Finished, Script};
+use sluice_xtables::script::{Lines, Script};
 
 use crate::name;
 use crate::object::{Key, Object, Place};
@@ -51,37 +51,39 @@ impl<'a> Step<'a> {
 /// The scripts of a delta, of those families that have something to do, IPv4 first.
 ///
 /// `stuck` are chains that go, but that somebody else's rule leads to: they are emptied.
-pub(crate) fn scripts(
-    delta: &Delta<Key, Object>,
-    lists: &Lists,
-    stuck: &BTreeSet<Key>,
+pub(crate) fn scripts<'a>(
+    delta: &'a Delta<Key, Object>,
+    lists: &'a Lists,
+    stuck: &'a BTreeSet<Key>,
     variant: Variant,
-) -> Vec<(IpFamily, Finished)> {
+) -> Vec<(IpFamily, Script<'a>)> {
     let writes = delta.add.iter().chain(&delta.replace);
     let writes = writes.map(|(key, object)| (key, Some(object)));
     let deletes = delta.delete.iter().map(|key| (key, None));
-    let mut steps: BTreeMap<(IpFamily, Table), Vec<Step<'_>>> = BTreeMap::new();
+    let mut families: BTreeMap<IpFamily, BTreeMap<Table, Vec<Step<'a>>>> = BTreeMap::new();
     for (number, (key, object)) in writes.chain(deletes).enumerate() {
         let place = key.place();
-        let steps = steps.entry((place.family, place.table)).or_default();
-        steps.push(match object {
+        let tables = families.entry(place.family).or_default();
+        tables.entry(place.table).or_default().push(match object {
             Some(object) => Step::Write(number, key, object),
             None => Step::Delete(number, key),
         });
     }
-    let mut scripts: BTreeMap<IpFamily, Script> = BTreeMap::new();
-    for ((family, table), steps) in steps {
-        let script = scripts.entry(family).or_default();
-        script.table(table);
-        let mut writer = Writer::new(script, &steps, lists, stuck);
-        let chains = steps.iter().filter(|it| matches!(it.key(), Key::Chain(_)));
-        match chains.count() > variant.largest_step() {
-            true => writer.write_in_steps(&steps, variant),
-            false => writer.write(&steps),
-        }
-    }
-    let scripts = scripts.into_iter();
-    scripts.map(|(family, it)| (family, it.finish())).collect()
+    let scripts = families.into_iter().map(|(family, tables)| {
+        let script = Script::new(move |lines| {
+            for (table, steps) in &tables {
+                lines.table(*table);
+                let mut writer = Writer::new(lines, steps, lists, stuck);
+                let chains = steps.iter().filter(|it| matches!(it.key(), Key::Chain(_)));
+                match chains.count() > variant.largest_step() {
+                    true => writer.write_in_steps(steps, variant),
+                    false => writer.write(steps),
+                }
+            }
+        });
+        (family, script)
+    });
+    scripts.collect()
 }
 
 /// The object of a delta that has this number in scripts.
@@ -102,17 +104,17 @@ pub(crate) fn remember(delta: &Delta<Key, Object>, lists: &mut Lists) {
     }
 }
 
-struct Writer<'a, 's> {
-    script: &'s mut Script,
+struct Writer<'a, 's, 'l> {
+    lines: &'s mut Lines<'l>,
     lists: &'a Lists,
     stuck: &'a BTreeSet<Key>,
     /// Common chains that come or go: empty once they are declared.
     emptied: BTreeSet<&'a Place>,
 }
 
-impl<'a, 's> Writer<'a, 's> {
+impl<'a, 's, 'l> Writer<'a, 's, 'l> {
     fn new(
-        script: &'s mut Script,
+        lines: &'s mut Lines<'l>,
         steps: &[Step<'a>],
         lists: &'a Lists,
         stuck: &'a BTreeSet<Key>,
@@ -122,7 +124,7 @@ impl<'a, 's> Writer<'a, 's> {
             _ => None,
         });
         Self {
-            script,
+            lines,
             lists,
             stuck,
             emptied: emptied.collect(),
@@ -137,13 +139,13 @@ impl<'a, 's> Writer<'a, 's> {
         come.sort_by_key(|it| (it.level(), it.chain()));
         go.sort_by_key(|it| (Reverse(it.level()), it.chain()));
         for step in come {
-            self.script.may_cut(variant);
+            self.lines.may_cut(variant);
             self.write(&[step]);
         }
-        self.script.may_cut(variant);
+        self.lines.may_cut(variant);
         self.write(&others);
         for step in go {
-            self.script.may_cut(variant);
+            self.lines.may_cut(variant);
             self.write(&[step]);
         }
     }
@@ -165,7 +167,7 @@ impl<'a, 's> Writer<'a, 's> {
         declared.sort_by_key(|it| it.chain());
         for step in declared {
             self.own(step);
-            self.script.declare(step.chain());
+            self.lines.declare(step.chain());
         }
     }
 
@@ -175,16 +177,16 @@ impl<'a, 's> Writer<'a, 's> {
             self.own(step);
             match step {
                 Step::Delete(_, Key::Rule(place, rule)) if !self.emptied.contains(place) => {
-                    self.script.delete(&place.chain, rule);
+                    self.lines.delete(&place.chain, rule);
                 }
                 Step::Write(_, key @ (Key::Tail(place) | Key::Jumps(place)), object) => {
                     for rule in &self.old(key)[..self.changed(key, object).0] {
-                        self.script.delete(&place.chain, rule);
+                        self.lines.delete(&place.chain, rule);
                     }
                 }
                 Step::Delete(_, key @ (Key::Tail(place) | Key::Jumps(place))) => {
                     for rule in self.old(key) {
-                        self.script.delete(&place.chain, rule);
+                        self.lines.delete(&place.chain, rule);
                     }
                 }
                 _ => {}
@@ -199,11 +201,11 @@ impl<'a, 's> Writer<'a, 's> {
             match step {
                 Step::Write(_, Key::Chain(place), Object::Rules(rules)) => {
                     for rule in rules {
-                        self.script.append(&place.chain, rule);
+                        self.lines.append(&place.chain, rule);
                     }
                 }
                 Step::Write(_, Key::Rule(place, rule), _) if self.emptied.contains(place) => {
-                    self.script.append(&place.chain, rule);
+                    self.lines.append(&place.chain, rule);
                 }
                 _ => {}
             }
@@ -217,7 +219,7 @@ impl<'a, 's> Writer<'a, 's> {
                 && !self.emptied.contains(place)
             {
                 self.own(step);
-                self.script.insert(&place.chain, rule);
+                self.lines.insert(&place.chain, rule);
             }
         }
     }
@@ -232,12 +234,12 @@ impl<'a, 's> Writer<'a, 's> {
             match key {
                 Key::Tail(place) => {
                     for rule in &rules[..new] {
-                        self.script.append(&place.chain, rule);
+                        self.lines.append(&place.chain, rule);
                     }
                 }
                 Key::Jumps(place) => {
                     for rule in rules[..new].iter().rev() {
-                        self.script.insert(&place.chain, rule);
+                        self.lines.insert(&place.chain, rule);
                     }
                 }
                 Key::Chain(_) | Key::Common(_) | Key::Rule(..) => {}
@@ -251,14 +253,14 @@ impl<'a, 's> Writer<'a, 's> {
                 && !self.stuck.contains(key)
             {
                 self.own(step);
-                self.script.remove(&place.chain);
+                self.lines.remove(&place.chain);
             }
         }
     }
 
     fn own(&mut self, step: &Step<'_>) {
         let (Step::Write(number, _, _) | Step::Delete(number, _)) = step;
-        self.script.about(Some(*number));
+        self.lines.about(Some(*number));
     }
 
     /// What there is of a tail or of jumps.

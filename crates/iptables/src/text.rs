@@ -18,12 +18,11 @@ const WHOLE: Variant = Variant::Legacy;
 /// The input of both programs, each part under a comment that says whose it is.
 pub fn ruleset(objects: &[(Key, Object)]) -> String {
     let mut text = String::new();
-    for (family, script) in script(objects) {
+    for (family, part) in script(objects) {
         let program = match family {
             IpFamily::V4 => "iptables-restore",
             IpFamily::V6 => "ip6tables-restore",
         };
-        let part = script.as_str();
         writeln!(text, "# {family}: {program} --noflush\n{part}").expect("a String takes all text");
     }
     text
@@ -35,8 +34,7 @@ pub fn script(objects: &[(Key, Object)]) -> Vec<(IpFamily, String)> {
         add: objects.to_vec(),
         ..Delta::default()
     };
-    let scripts = scripts(&delta, &Lists::new(), &BTreeSet::new(), WHOLE).into_iter();
-    scripts
-        .map(|(family, it)| (family, it.text().to_owned()))
-        .collect()
+    let (lists, stuck) = (Lists::new(), BTreeSet::new());
+    let scripts = scripts(&delta, &lists, &stuck, WHOLE).into_iter();
+    scripts.map(|(family, it)| (family, it.text())).collect()
 }

@@ -9,7 +9,7 @@ use sluice_netlink::legacy_tables::{self, Family, Size};
 use sluice_netlink::nftables::Connection;
 use sluice_xtables::programs::{RestoreError, Variant};
 use sluice_xtables::rule::Table;
-use sluice_xtables::script::Finished;
+use sluice_xtables::script::Script;
 
 /// How often legacy tables are asked for their size, at most.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -165,7 +165,7 @@ impl Watch {
     }
 
     /// This is about to be written.
-    pub(crate) fn expect(&mut self, script: &Finished) -> Result<(), BackendError> {
+    pub(crate) fn expect(&mut self, script: &Script<'_>) -> Result<(), BackendError> {
         match self {
             Self::Nft {
                 connection,
@@ -174,7 +174,7 @@ impl Watch {
                 ..
             } => {
                 let before = current(connection)?;
-                let after = own.begin(before, commits_before(script, usize::MAX));
+                let after = own.begin(before, script.commits_before(usize::MAX));
                 let is_known = generation.load(Ordering::Acquire) == before;
                 generation.store(if is_known { after } else { 0 }, Ordering::Release);
             }
@@ -187,7 +187,7 @@ impl Watch {
     }
 
     /// It was written, or not, or up to a line that was refused.
-    pub(crate) fn written(&mut self, script: &Finished, result: &Result<(), RestoreError>) {
+    pub(crate) fn written(&mut self, script: &Script<'_>, result: &Result<(), RestoreError>) {
         match self {
             Self::Nft {
                 connection,
@@ -198,7 +198,7 @@ impl Watch {
                 let now = current(connection).unwrap_or_default();
                 let unmade = match result {
                     Err(RestoreError::Refused { line, .. }) => {
-                        commits_before(script, usize::MAX) - commits_before(script, *line)
+                        script.commits_before(usize::MAX) - script.commits_before(*line)
                     }
                     _ => 0,
                 };
@@ -252,13 +252,6 @@ impl Watch {
         }
         Ok(Some((*cost * PARTS).clamp(SHORTEST, LONGEST)))
     }
-}
-
-/// How many tables a script commits before it comes to this line, counted from 1.
-pub(crate) fn commits_before(script: &Finished, line: usize) -> u32 {
-    let before = script.text().lines().take(line.saturating_sub(1));
-    let commits = before.filter(|it| *it == "COMMIT").count();
-    u32::try_from(commits).unwrap_or(u32::MAX)
 }
 
 fn disturbed(what: &str) -> BackendError {

@@ -31,7 +31,7 @@ use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::{Change, RealState};
 use sluice_netlink::rtnetlink::{AddressChange, delete_link, link};
 use sluice_netlink::{Errno, Failure};
-use sluice_xtables::rule::Table;
+use sluice_xtables::rule::{ChainName, Table};
 use sluice_xtables::script::Script;
 
 use crate::convert;
@@ -349,24 +349,26 @@ impl Writer<'_> {
 
     fn remove_foundations(&mut self, deleted: &[Key]) -> Result<(), BackendError> {
         for family in IpFamily::ALL {
-            let mut rules = Script::new();
-            for table in Table::ALL {
-                let chains: Vec<_> = deleted
-                    .iter()
-                    .filter_map(|key| match key {
-                        Key::Chain(of, in_table, chain) if *of == family && *in_table == table => {
-                            Some(chain)
-                        }
-                        _ => None,
-                    })
-                    .collect();
-                if !chains.is_empty() {
-                    rules.table(table);
-                    chains.iter().for_each(|chain| rules.declare(chain));
-                    chains.iter().for_each(|chain| rules.remove(chain));
+            let chains = |of_table: Table| -> Vec<&ChainName> {
+                let chains = deleted.iter().filter_map(|key| match key {
+                    Key::Chain(of, table, chain) if *of == family && *table == of_table => {
+                        Some(chain)
+                    }
+                    _ => None,
+                });
+                chains.collect()
+            };
+            let rules = Script::new(|lines| {
+                for table in Table::ALL {
+                    let chains = chains(table);
+                    if !chains.is_empty() {
+                        lines.table(table);
+                        chains.iter().for_each(|chain| lines.declare(chain));
+                        chains.iter().for_each(|chain| lines.remove(chain));
+                    }
                 }
-            }
-            foundation::restore(self.kernel, family, rules)?;
+            });
+            foundation::restore(self.kernel, family, &rules)?;
         }
         for key in deleted {
             match key {

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use sluice_core::model::IpFamily;
 use sluice_xtables::rule::{ChainName, Rule, Table};
-use sluice_xtables::script::Script;
+use sluice_xtables::script::Lines;
 
 use crate::chain::JUMPS;
 use crate::object::{Key, Object};
 
 /// Writes the chains and jumps of one family, table by table.
 pub(crate) fn write<'a>(
-    script: &mut Script,
+    lines: &mut Lines<'_>,
     family: IpFamily,
     objects: impl Iterator<Item = (&'a Key, &'a Object)>,
 ) {
@@ -38,13 +38,13 @@ pub(crate) fn write<'a>(
         if chains.is_empty() && jumps.is_empty() {
             continue;
         }
-        script.table(table);
-        chains.iter().for_each(|(chain, _)| script.declare(chain));
+        lines.table(table);
+        chains.iter().for_each(|(chain, _)| lines.declare(chain));
         for (chain, rules) in chains {
-            rules.iter().for_each(|rule| script.append(chain, rule));
+            rules.iter().for_each(|rule| lines.append(chain, rule));
         }
         for (from, rule) in jumps {
-            script.insert(&ChainName::new(from), rule);
+            lines.insert(&ChainName::new(from), rule);
         }
     }
 }

@@ -25,9 +25,8 @@ pub fn data_plane(objects: &BTreeMap<Key, Object>) -> String {
         (IpFamily::V4, "iptables-restore --noflush"),
         (IpFamily::V6, "ip6tables-restore --noflush"),
     ] {
-        let mut rules = Script::new();
-        script::write(&mut rules, family, objects.iter());
-        section(&mut text, program, rules.finish().text());
+        let rules = Script::new(|lines| script::write(lines, family, objects.iter()));
+        section(&mut text, program, &rules.text());
     }
     text
 }

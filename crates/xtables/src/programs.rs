@@ -19,7 +19,7 @@ use sluice_core::model::IpFamily;
 
 use crate::parse::{self, Ruleset};
 use crate::rule::Table;
-use crate::script::{Finished, Script};
+use crate::script::Script;
 use run::Run;
 
 pub use error::{FindError, RestoreError, RunError, SaveError};
@@ -175,7 +175,8 @@ impl Programs {
     fn list(&self, family: IpFamily, arguments: &[&str]) -> Result<String, SaveError> {
         let program = &self.pair(family).save;
         let failed = |source| SaveError::Failed { family, source };
-        let output = self.run(program, arguments).with("").map_err(failed)?;
+        let output = self.run(program, arguments).with(&Script::empty());
+        let output = output.map_err(failed)?;
         if !output.status.success() {
             return Err(failed(output.failure(program)));
         }
@@ -190,16 +191,16 @@ impl Programs {
 
     /// Carries out `script`, without touching chains that it does not name, and the counters of
     /// `[packets:bytes]` where it has them. Each table changes at once or not at all, if
-    /// [`Script::may_cut`](crate::script::Script::may_cut) has made no steps of it.
+    /// [`Lines::may_cut`](crate::script::Lines::may_cut) has made no steps of it.
     ///
     /// # Errors
     ///
     /// [`RestoreError`]: tables and steps before the one that was refused are written.
-    pub fn restore(&self, family: IpFamily, script: &Finished) -> Result<(), RestoreError> {
+    pub fn restore(&self, family: IpFamily, script: &Script<'_>) -> Result<(), RestoreError> {
         let program = &self.pair(family).restore;
         let seconds = self.lock.seconds.to_string();
         let arguments = ["--noflush", "--counters", "-w", &seconds];
-        let output = self.run(program, &arguments).with(script.text())?;
+        let output = self.run(program, &arguments).with(script)?;
         if output.status.success() {
             return Ok(());
         }
@@ -216,7 +217,7 @@ impl Programs {
                 family,
                 line: refused.line,
                 owner: script.owner(refused.line),
-                text: script.line(refused.line).unwrap_or_default().to_owned(),
+                text: script.line(refused.line).unwrap_or_default(),
                 reason: refused.reason,
             }),
             None => Err(RestoreError::Failed(output.failure(program))),
@@ -229,10 +230,9 @@ impl Programs {
     ///
     /// The kernel has no such table, or does not let us use it: [`RestoreError`].
     pub fn probe(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
-        let mut script = Script::new();
-        tables.iter().for_each(|it| script.table(*it));
+        let script = Script::new(|lines| tables.iter().for_each(|it| lines.table(*it)));
         let hurried = self.clone().with_patience(self.patience.min(QUICK));
-        hurried.restore(family, &script.finish())
+        hurried.restore(family, &script)
     }
 
     fn run<'a>(&'a self, program: &'a Path, arguments: &'a [&'a str]) -> Run<'a> {

@@ -1,49 +1,133 @@
 //! Input of `iptables-restore --noflush` that knows what each of its lines is for.
 
-use std::fmt::Write;
+use std::fmt;
 
 use crate::programs::Variant;
 use crate::rule::{ChainName, Rule, Table};
 use crate::text::Word;
 
-/// Builds the input. Lines belong to the table and the owner that were named last.
-#[derive(Clone, Debug, Default)]
-pub struct Script {
-    text: String,
-    /// Lines that were written.
-    lines: usize,
-    table: Option<Table>,
-    /// Chains that the open step declares.
-    declared: usize,
-    owner: Option<usize>,
-    /// From which line on, counted from 1, lines are whose. Ascending.
-    owners: Vec<(usize, Option<usize>)>,
+/// Lines of input, made anew whenever somebody wants them: the text of a large ruleset is larger
+/// than everything that it is made from, so nobody keeps it.
+pub struct Script<'a> {
+    write: Box<dyn Fn(&mut Lines<'_>) + Sync + 'a>,
 }
 
-impl Script {
-    /// One without lines.
-    pub fn new() -> Self {
-        Self::default()
+impl<'a> Script<'a> {
+    /// The lines that `write` writes, the same each time.
+    pub fn new(write: impl Fn(&mut Lines<'_>) + Sync + 'a) -> Self {
+        let write = Box::new(write);
+        Self { write }
+    }
+
+    /// No lines.
+    pub(crate) fn empty() -> Self {
+        Self::new(|_| {})
+    }
+
+    /// Shows every line, in order.
+    pub(crate) fn read(&self, mut to: impl FnMut(&Line<'_>)) {
+        let mut lines = Lines {
+            to: &mut to,
+            count: 0,
+            table: None,
+            declared: 0,
+            owner: None,
+        };
+        (self.write)(&mut lines);
+        lines.commit();
+    }
+
+    /// The whole input.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.read(|line| line.write(&mut text));
+        text
     }
 
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.text.is_empty()
+        self.len() == 0
     }
 
     /// How many lines there are.
     pub fn len(&self) -> usize {
-        self.lines
+        let mut count = 0;
+        self.read(|_| count += 1);
+        count
     }
 
+    /// Line `number`, counted from 1, without its end.
+    pub fn line(&self, number: usize) -> Option<String> {
+        let mut found = None;
+        self.read(|line| {
+            if line.number == number {
+                found = Some(line.text.to_string());
+            }
+        });
+        found
+    }
+
+    /// Whose line `number` is, counted from 1. Nobody's are `*table` and `COMMIT`.
+    pub fn owner(&self, number: usize) -> Option<usize> {
+        let mut found = None;
+        self.read(|line| {
+            if line.number == number {
+                found = line.owner;
+            }
+        });
+        found
+    }
+
+    /// How many steps are committed before line `number`, counted from 1.
+    pub fn commits_before(&self, number: usize) -> u32 {
+        let mut commits = 0;
+        self.read(|line| commits += u32::from(line.is_commit && line.number < number));
+        commits
+    }
+}
+
+impl fmt::Debug for Script<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Script").field(&self.text()).finish()
+    }
+}
+
+/// One line of a script.
+pub(crate) struct Line<'a> {
+    /// Counted from 1.
+    number: usize,
+    owner: Option<usize>,
+    is_commit: bool,
+    text: fmt::Arguments<'a>,
+}
+
+impl Line<'_> {
+    /// Adds it to a text, with its end.
+    pub(crate) fn write(&self, text: &mut String) {
+        fmt::Write::write_fmt(text, self.text).expect("a String takes all text");
+        text.push('\n');
+    }
+}
+
+/// Takes the lines of a script. Lines belong to the table and the owner that were named last.
+pub struct Lines<'a> {
+    to: &'a mut dyn FnMut(&Line<'_>),
+    /// Lines that were written.
+    count: usize,
+    table: Option<Table>,
+    /// Chains that the open step declares.
+    declared: usize,
+    owner: Option<usize>,
+}
+
+impl Lines<'_> {
     /// The following lines are about this table. Each table is written at once: what comes before
     /// is committed, and stays when a later table is refused.
     pub fn table(&mut self, table: Table) {
         if self.table != Some(table) {
             self.commit();
             self.table = Some(table);
-            self.own(None);
-            self.line(format_args!("*{table}"));
+            self.nobodys(false, format_args!("*{table}"));
         }
     }
 
@@ -70,7 +154,6 @@ impl Script {
 
     /// `:CHAIN - [0:0]`: the chain exists and is empty, its counters are zero.
     pub fn declare(&mut self, chain: &ChainName) {
-        self.own(self.owner);
         self.declared += 1;
         self.line(format_args!(":{} - [0:0]", Word(chain.as_str())));
     }
@@ -93,21 +176,10 @@ impl Script {
     /// `-X`: the chain goes; refused when it has rules or one leads to it. Declare it first, which
     /// empties it.
     pub fn remove(&mut self, chain: &ChainName) {
-        self.own(self.owner);
         self.line(format_args!("-X {}", Word(chain.as_str())));
     }
 
-    /// The whole input.
-    pub fn finish(mut self) -> Finished {
-        self.commit();
-        Finished {
-            text: self.text,
-            owners: self.owners,
-        }
-    }
-
     fn rule(&mut self, command: &str, chain: &ChainName, rule: &Rule) {
-        self.own(self.owner);
         let chain = Word(chain.as_str());
         match rule {
             Rule::Known { matches, target } if matches.is_empty() && target.is_none() => {
@@ -119,47 +191,27 @@ impl Script {
 
     fn commit(&mut self) {
         if self.table.take().is_some() {
-            self.own(None);
             self.declared = 0;
-            self.line(format_args!("COMMIT"));
+            self.nobodys(true, format_args!("COMMIT"));
         }
     }
 
-    /// The next line is of this owner.
-    fn own(&mut self, owner: Option<usize>) {
-        if self.owners.last().is_none_or(|(_, last)| *last != owner) {
-            self.owners.push((self.lines + 1, owner));
-        }
+    fn nobodys(&mut self, is_commit: bool, text: fmt::Arguments<'_>) {
+        self.put(None, is_commit, text);
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        self.lines += 1;
-        writeln!(self.text, "{line}").expect("a String takes all text");
-    }
-}
-
-/// The input of one call, complete.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finished {
-    text: String,
-    owners: Vec<(usize, Option<usize>)>,
-}
-
-impl Finished {
-    /// What the program reads.
-    pub fn text(&self) -> &str {
-        &self.text
+    fn line(&mut self, text: fmt::Arguments<'_>) {
+        self.put(self.owner, false, text);
     }
 
-    /// Line `number`, counted from 1.
-    pub fn line(&self, number: usize) -> Option<&str> {
-        self.text.lines().nth(number.checked_sub(1)?)
-    }
-
-    /// Whose line `number` is, counted from 1. Nobody's are `*table` and `COMMIT`.
-    pub fn owner(&self, number: usize) -> Option<usize> {
-        let after = self.owners.partition_point(|(from, _)| *from <= number);
-        self.owners[..after].last().and_then(|(_, owner)| *owner)
+    fn put(&mut self, owner: Option<usize>, is_commit: bool, text: fmt::Arguments<'_>) {
+        self.count += 1;
+        (self.to)(&Line {
+            number: self.count,
+            owner,
+            is_commit,
+            text,
+        });
     }
 }
 
@@ -172,46 +224,51 @@ mod tests {
     fn lines_know_their_owners() {
         let (a, b) = (ChainName::new("A"), ChainName::new("B"));
         let rule = Rule::when([Match::comment("c d")], Target::Jump(b.clone()));
-        let mut script = Script::new();
-        assert!(script.is_empty());
-        script.table(Table::Filter);
-        script.about(Some(7));
-        script.declare(&a);
-        script.declare(&b);
-        script.append(&a, &rule);
-        script.table(Table::Nat);
-        script.about(None);
-        script.insert(&a, &Rule::count([]));
-        script.about(Some(9));
-        script.delete(&a, &rule);
-        script.remove(&b);
-        assert_eq!(script.len(), 9);
-        let finished = script.finish();
+        assert!(Script::new(|_| {}).is_empty());
+        let script = Script::new(|lines| {
+            lines.table(Table::Filter);
+            lines.about(Some(7));
+            lines.declare(&a);
+            lines.declare(&b);
+            lines.append(&a, &rule);
+            lines.table(Table::Nat);
+            lines.about(None);
+            lines.insert(&a, &Rule::count([]));
+            lines.about(Some(9));
+            lines.delete(&a, &rule);
+            lines.remove(&b);
+        });
+        assert_eq!(script.len(), 10);
         let text = "*filter\n:A - [0:0]\n:B - [0:0]\n-A A -m comment --comment \"c d\" -j B\nCOMMIT\n\
                     *nat\n-I A\n-D A -m comment --comment \"c d\" -j B\n-X B\nCOMMIT\n";
-        assert_eq!(finished.text(), text);
-        let owners: Vec<_> = (0..=12).map(|it| finished.owner(it)).collect();
+        assert_eq!(script.text(), text);
+        let owners: Vec<_> = (0..=11).map(|it| script.owner(it)).collect();
         let (none, seven, nine) = (None, Some(7), Some(9));
         let expected = [
-            none, none, seven, seven, seven, none, none, none, nine, nine, none, none, none,
+            none, none, seven, seven, seven, none, none, none, nine, nine, none, none,
         ];
         assert_eq!(owners, expected);
-        assert_eq!(finished.line(9), Some("-X B"));
-        assert_eq!(finished.line(0), None);
+        assert_eq!(script.line(9).as_deref(), Some("-X B"));
+        assert_eq!(script.line(0), None);
+        assert_eq!(
+            [5, 6, 10, 11].map(|it| script.commits_before(it)),
+            [0, 1, 1, 2]
+        );
     }
 
     #[test]
     fn large_steps_are_cut_where_the_variant_gains() {
         let steps = |variant: Variant| {
-            let mut script = Script::new();
-            script.may_cut(variant);
-            script.table(Table::Nat);
-            for number in 0..2 * Variant::Nft.largest_step() {
-                script.declare(&ChainName::new(format!("C{number}")));
-                script.may_cut(variant);
-            }
-            let finished = script.finish();
-            let count = |word: &str| finished.text().lines().filter(|it| *it == word).count();
+            let script = Script::new(|lines| {
+                lines.may_cut(variant);
+                lines.table(Table::Nat);
+                for number in 0..2 * Variant::Nft.largest_step() {
+                    lines.declare(&ChainName::new(format!("C{number}")));
+                    lines.may_cut(variant);
+                }
+            });
+            let text = script.text();
+            let count = |word: &str| text.lines().filter(|it| *it == word).count();
             assert_eq!(count("*nat"), count("COMMIT"));
             count("COMMIT")
         };

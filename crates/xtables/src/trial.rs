@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::programs::RestoreError;
 use crate::rule::{ChainName, Rule, Table, Target};
-use crate::script::{Finished, Script};
+use crate::script::{Lines, Script};
 
 /// The chain in which rules are tried. It is gone when a trial is over.
 pub const CHAIN: &str = "SLUICE-TRIAL";
@@ -49,7 +49,7 @@ pub struct Findings {
 /// Whose rules are refused, whatever they lead to. `restore` runs the program.
 pub fn find(
     candidates: &[Candidate<'_>],
-    restore: impl FnMut(&Finished) -> Result<(), RestoreError>,
+    restore: impl FnMut(&Script<'_>) -> Result<(), RestoreError>,
 ) -> Findings {
     let mut search = Search {
         restore,
@@ -93,7 +93,7 @@ struct Search<R> {
     guilty: BTreeSet<usize>,
 }
 
-impl<R: FnMut(&Finished) -> Result<(), RestoreError>> Search<R> {
+impl<R: FnMut(&Script<'_>) -> Result<(), RestoreError>> Search<R> {
     fn look(&mut self, group: &[Candidate<'_>], mut suspicion: Suspicion) {
         let mut group = group.to_vec();
         loop {
@@ -167,26 +167,24 @@ impl<R: FnMut(&Finished) -> Result<(), RestoreError>> Search<R> {
 
 /// Writes the rules of each of these tables into a chain, and takes it away again. Lines are of who
 /// stands there in the group.
-fn script(tables: &BTreeSet<Table>, group: &[Candidate<'_>]) -> Finished {
+fn script<'a>(tables: &'a BTreeSet<Table>, group: &'a [Candidate<'_>]) -> Script<'a> {
     let chain = ChainName::new(CHAIN);
-    let mut script = Script::new();
-    for &table in tables {
+    let of_table = move |lines: &mut Lines<'_>, table: Table| {
         let group = group.iter().enumerate();
-        let of_table = group.filter(|(_, it)| it.table == table);
-        script.about(None);
-        script.table(table);
-        script.declare(&chain);
-        for (at, candidate) in of_table {
-            script.about(Some(at));
-            script.append(&chain, &without_jump(candidate.rule));
+        lines.about(None);
+        lines.table(table);
+        lines.declare(&chain);
+        for (at, candidate) in group.filter(|(_, it)| it.table == table) {
+            lines.about(Some(at));
+            lines.append(&chain, &without_jump(candidate.rule));
         }
-        script.cut();
-        script.about(None);
-        script.table(table);
-        script.declare(&chain);
-        script.remove(&chain);
-    }
-    script.finish()
+        lines.cut();
+        lines.about(None);
+        lines.table(table);
+        lines.declare(&chain);
+        lines.remove(&chain);
+    };
+    Script::new(move |lines| tables.iter().for_each(|it| of_table(lines, *it)))
 }
 
 /// The chain that it leads to need not be there.

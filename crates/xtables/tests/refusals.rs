@@ -11,7 +11,7 @@ use sluice_lab::{Netns, require_netns};
 use sluice_xtables::parse::parse_rule;
 use sluice_xtables::programs::{Lock, Programs, RestoreError, RunError, SaveError, Variant};
 use sluice_xtables::rule::{ChainName, Rule, Table};
-use sluice_xtables::script::{Finished, Script};
+use sluice_xtables::script::{Lines, Script};
 
 fn programs(variant: Variant, folder: &Path) -> Programs {
     let file = folder.join("lock");
@@ -21,17 +21,17 @@ fn programs(variant: Variant, folder: &Path) -> Programs {
 }
 
 /// Two chains, and a line of owner 7 at line 4.
-fn script(change: impl FnOnce(&mut Script)) -> Finished {
-    let mut script = Script::new();
-    script.table(Table::Nat);
-    script.about(Some(3));
-    script.declare(&chain("A"));
-    script.declare(&chain("B"));
-    script.about(Some(7));
-    change(&mut script);
-    script.about(Some(8));
-    script.append(&chain("B"), &parse_rule("-j RETURN"));
-    script.finish()
+fn script<'a>(change: impl Fn(&mut Lines<'_>) + Sync + 'a) -> Script<'a> {
+    Script::new(move |lines| {
+        lines.table(Table::Nat);
+        lines.about(Some(3));
+        lines.declare(&chain("A"));
+        lines.declare(&chain("B"));
+        lines.about(Some(7));
+        change(lines);
+        lines.about(Some(8));
+        lines.append(&chain("B"), &parse_rule("-j RETURN"));
+    })
 }
 
 fn chain(name: &str) -> ChainName {
@@ -50,45 +50,39 @@ fn everywhere(check: impl Fn(&Programs, IpFamily) + Sync) {
     }
 }
 
+fn foreign(text: &str) -> Rule {
+    Rule::Foreign(text.into())
+}
+
 #[test]
 fn a_refused_line_is_named_with_its_owner() {
     require_netns!();
-    let foreign = |text: &str| Rule::Foreign(text.into());
-    let cases: [(&str, Finished); 7] = [
-        (
-            "unknown option",
-            script(|it| it.append(&chain("A"), &foreign("--bogus"))),
-        ),
-        (
-            "unknown match",
-            script(|it| it.append(&chain("A"), &foreign("-m nosuch"))),
-        ),
-        (
-            "missing set",
-            script(|it| {
-                it.append(&chain("A"), &foreign("-m set --match-set NOSUCH dst"));
-            }),
-        ),
-        (
-            "port without protocol",
-            script(|it| it.append(&chain("A"), &foreign("--dport 80"))),
-        ),
-        (
-            "missing rule",
-            script(|it| it.delete(&chain("A"), &parse_rule("-j ACCEPT"))),
-        ),
-        (
-            "missing chain",
-            script(|it| it.append(&chain("GONE"), &parse_rule("-j ACCEPT"))),
-        ),
-        (
-            "chain to remove is missing",
-            script(|it| it.remove(&chain("GONE"))),
-        ),
+    type Change = fn(&mut Lines<'_>);
+    let cases: [(&str, Change); 7] = [
+        ("unknown option", |it| {
+            it.append(&chain("A"), &foreign("--bogus"))
+        }),
+        ("unknown match", |it| {
+            it.append(&chain("A"), &foreign("-m nosuch"))
+        }),
+        ("missing set", |it| {
+            it.append(&chain("A"), &foreign("-m set --match-set NOSUCH dst"))
+        }),
+        ("port without protocol", |it| {
+            it.append(&chain("A"), &foreign("--dport 80"))
+        }),
+        ("missing rule", |it| {
+            it.delete(&chain("A"), &parse_rule("-j ACCEPT"))
+        }),
+        ("missing chain", |it| {
+            it.append(&chain("GONE"), &parse_rule("-j ACCEPT"))
+        }),
+        ("chain to remove is missing", |it| it.remove(&chain("GONE"))),
     ];
     everywhere(|programs, family| {
-        for (what, script) in &cases {
-            let error = programs.restore(family, script).unwrap_err();
+        for (what, change) in cases {
+            let script = script(change);
+            let error = programs.restore(family, &script).unwrap_err();
             let RestoreError::Refused {
                 line: 4,
                 owner: Some(7),
@@ -99,7 +93,7 @@ fn a_refused_line_is_named_with_its_owner() {
             else {
                 panic!("{what}: {error}");
             };
-            assert_eq!(script.line(4), Some(text.as_str()));
+            assert_eq!(script.line(4).as_ref(), Some(text));
             assert!(
                 !reason.is_empty() && !reason.contains("iptables"),
                 "{what}: {reason}"
@@ -142,18 +136,19 @@ fn counters_and_rules_of_others_stay() {
         programs
             .restore(
                 family,
-                &script(|it| it.append(&chain("A"), &Rule::Foreign(other.into()))),
+                &script(|it| it.append(&chain("A"), &foreign(other))),
             )
             .unwrap();
         let before = programs.save(family).unwrap();
-        let mut more = Script::new();
-        more.table(Table::Nat);
-        more.declare(&chain("C"));
-        more.insert(&chain("B"), &parse_rule("-j C"));
-        programs.restore(family, &more.finish()).unwrap();
+        let more = Script::new(|lines| {
+            lines.table(Table::Nat);
+            lines.declare(&chain("C"));
+            lines.insert(&chain("B"), &parse_rule("-j C"));
+        });
+        programs.restore(family, &more).unwrap();
         let after = programs.save(family).unwrap();
         let key = (Table::Nat, chain("A"));
-        assert_eq!(before[&key], [Rule::Foreign(other.into())]);
+        assert_eq!(before[&key], [foreign(other)]);
         assert_eq!(after[&key], before[&key]);
         let expected = [parse_rule("-j C"), parse_rule("-j RETURN")];
         assert_eq!(after[&(Table::Nat, chain("B"))], expected);
@@ -165,20 +160,25 @@ fn counters_and_rules_of_others_stay() {
 fn long_scripts_do_not_get_stuck() {
     require_netns!();
     everywhere(|programs, family| {
-        let mut long = Script::new();
-        long.table(Table::Nat);
-        for number in 0..20_000 {
-            long.declare(&chain(&format!("CHAIN-{number}")));
-            long.may_cut(programs.variant());
-        }
-        programs.restore(family, &long.clone().finish()).unwrap();
+        let number = |it: u32| chain(&format!("CHAIN-{it}"));
+        let declare = |lines: &mut Lines<'_>| {
+            lines.table(Table::Nat);
+            for it in 0..20_000 {
+                lines.declare(&number(it));
+                lines.may_cut(programs.variant());
+            }
+        };
+        programs.restore(family, &Script::new(declare)).unwrap();
         assert!(programs.save(family).unwrap().len() >= 20_000);
-        long.about(Some(1));
-        long.append(&chain("CHAIN-1"), &Rule::Foreign("--bogus".into()));
-        for number in 0..20_000 {
-            long.append(&chain(&format!("CHAIN-{number}")), &parse_rule("-j RETURN"));
-        }
-        let error = programs.restore(family, &long.finish()).unwrap_err();
+        let refused = Script::new(|lines| {
+            declare(lines);
+            lines.about(Some(1));
+            lines.append(&number(1), &foreign("--bogus"));
+            for it in 0..20_000 {
+                lines.append(&number(it), &parse_rule("-j RETURN"));
+            }
+        });
+        let error = programs.restore(family, &refused).unwrap_err();
         let is_named = matches!(error, RestoreError::Refused { owner: Some(1), .. });
         assert!(is_named, "{error}");
     });
@@ -287,10 +287,10 @@ fn a_table_that_only_nft_can_show_is_an_error() {
 fn the_variant_with_kubelets_hint_is_chosen() {
     require_netns!();
     let folder = tempfile::tempdir().unwrap();
-    let mut hint = Script::new();
-    hint.table(Table::Mangle);
-    hint.declare(&chain("KUBE-IPTABLES-HINT"));
-    let hint = hint.finish();
+    let hint = Script::new(|lines| {
+        lines.table(Table::Mangle);
+        lines.declare(&chain("KUBE-IPTABLES-HINT"));
+    });
     let detected = || Programs::detect().unwrap().variant();
     Netns::new("detect").unwrap().run(|| {
         assert_eq!(detected(), Variant::Nft);

@@ -66,31 +66,30 @@ fn through_kernel(variant: Variant, family: IpFamily, count: usize) {
     let mut runner = TestRunner::deterministic();
     let strategy = arbitrary_rule(family);
     let mut random = || strategy.new_tree(&mut runner).unwrap().current();
-    let mut script = Script::new();
-    script.table(Table::Nat);
-    chains().iter().for_each(|it| script.declare(it));
+    let wanted: Vec<_> = (0..count).map(|_| random()).collect();
     let chain = ChainName::new("RULES");
-    script.declare(&chain);
-    let mut wanted = Vec::new();
-    while wanted.len() < count {
-        let rule = random();
-        script.about(Some(wanted.len()));
-        script.append(&chain, &rule);
-        wanted.push(rule);
-    }
-    let script = script.finish();
+    let script = Script::new(|lines| {
+        lines.table(Table::Nat);
+        chains().iter().for_each(|it| lines.declare(it));
+        lines.declare(&chain);
+        for (number, rule) in wanted.iter().enumerate() {
+            lines.about(Some(number));
+            lines.append(&chain, rule);
+        }
+    });
     let seen = Netns::new("xtables").unwrap().run(|| {
         Accounts::open().unwrap().ensure(ACCOUNT).unwrap();
         programs.restore(family, &script).unwrap();
         programs.save(family).unwrap()
     });
-    let rules = &seen[&(Table::Nat, chain)];
+    let rules = &seen[&(Table::Nat, chain.clone())];
     assert_eq!(rules.len(), wanted.len());
     for (seen, wanted) in rules.iter().zip(&wanted) {
         assert_eq!(seen, wanted, "{seen}\n{wanted}");
     }
     let mut played = Ruleset::new();
-    play(&mut played, script.text());
+    let text = script.text();
+    play(&mut played, &text);
     played
         .into_iter()
         .for_each(|(key, rules)| assert_eq!(seen[&key], rules));
@@ -127,16 +126,16 @@ fn rules_of_other_tables_survive_the_kernel() {
         (Table::Filter, "-m conntrack --ctstate INVALID -j DROP"),
         (Table::Filter, "-m mark --mark 0x4000/0x4000 -j ACCEPT"),
     ];
-    let mut script = Script::new();
     let chain = ChainName::new("RULES");
-    for table in [Table::Mangle, Table::Filter] {
-        script.table(table);
-        script.declare(&chain);
-        for (_, line) in lines.iter().filter(|(of, _)| *of == table) {
-            script.append(&chain, &parse_rule(line));
+    let script = Script::new(|to| {
+        for table in [Table::Mangle, Table::Filter] {
+            to.table(table);
+            to.declare(&chain);
+            for (_, line) in lines.iter().filter(|(of, _)| *of == table) {
+                to.append(&chain, &parse_rule(line));
+            }
         }
-    }
-    let script = script.finish();
+    });
     let folder = tempfile::tempdir().unwrap();
     let lock = Lock {
         file: folder.path().join("lock"),
@@ -160,7 +159,7 @@ fn rules_of_other_tables_survive_the_kernel() {
                 programs.restore(family, &script).unwrap();
                 programs.save(family).unwrap()
             });
-            for (key, rules) in parse(script.text()) {
+            for (key, rules) in parse(&script.text()) {
                 assert_eq!(seen[&key], rules, "{variant} {family}");
             }
         }

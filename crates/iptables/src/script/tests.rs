@@ -19,9 +19,16 @@ type Objects = BTreeMap<Key, Object>;
 /// A kernel without kernel.
 type Kernel = BTreeMap<IpFamily, Ruleset>;
 
+/// The scripts of all families.
+fn text(delta: &Delta<Key, Object>, lists: &Lists) -> String {
+    let stuck = BTreeSet::new();
+    let scripts = scripts(delta, lists, &stuck, Variant::Nft);
+    scripts.iter().map(|(_, it)| it.text()).collect()
+}
+
 fn carry_out(kernel: &mut Kernel, delta: &Delta<Key, Object>, lists: &mut Lists) {
     for (family, script) in scripts(delta, lists, &BTreeSet::new(), Variant::Nft) {
-        play(kernel.entry(family).or_default(), script.text());
+        play(kernel.entry(family).or_default(), &script.text());
     }
     remember(delta, lists);
 }
@@ -102,11 +109,10 @@ fn what_is_cut_leaves_every_step_right() {
     for events in [Some(few), Some(many), None] {
         let desired = events.map_or(Vec::new(), |it| absorb(&mut planner, it));
         let delta = Delta::between(&believed, desired.clone());
-        let scripts = scripts(&delta, &lists, &BTreeSet::new(), Variant::Nft);
+        let stuck = BTreeSet::new();
+        let text = scripts(&delta, &lists, &stuck, Variant::Nft)[0].1.text();
         let (before, mut after) = (ruleset.clone(), ruleset.clone());
-        let (_, script) = &scripts[0];
-        let text = script.text();
-        play(&mut after, text);
+        play(&mut after, &text);
         for step in text.split_inclusive("COMMIT\n") {
             assert!(step.lines().count() > 2, "{step}");
             let chains = step.lines().filter(|it| it.starts_with(':')).count();
@@ -137,12 +143,6 @@ fn place(chain: &str) -> Place {
 
 fn jump(comment: &str, to: &str) -> Rule {
     Rule::when([Match::comment(comment)], Target::Jump(ChainName::new(to)))
-}
-
-fn text(delta: &Delta<Key, Object>, lists: &Lists) -> String {
-    let scripts = scripts(delta, lists, &BTreeSet::new(), Variant::Nft);
-    let texts = scripts.iter().map(|(_, it)| it.text().to_owned());
-    texts.collect()
 }
 
 #[test]

@@ -5,6 +5,7 @@ use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_netlink::Errno;
 use sluice_netlink::rtnetlink::create_dummy;
+use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Script;
 
 use super::written;
@@ -96,16 +97,17 @@ fn write(
             create_set(kernel, family, *set)?;
         }
     }
-    let mut rules = Script::new();
-    for key in written
-        .iter()
-        .map(|(key, _)| *key)
-        .chain(deleted.iter().copied())
-    {
-        unlink(held, &mut rules, key);
-    }
-    script::write(&mut rules, family, written.iter().copied());
-    restore(kernel, family, rules)?;
+    let changed = written.iter().map(|(key, _)| *key);
+    let keys = changed.chain(deleted.iter().copied());
+    let gone: Vec<_> = keys.flat_map(|key| unlinked(held, key)).collect();
+    let rules = Script::new(|lines| {
+        for (table, from, rule) in &gone {
+            lines.table(*table);
+            lines.delete(from, rule);
+        }
+        script::write(lines, family, written.iter().copied());
+    });
+    restore(kernel, family, &rules)?;
     for (key, object) in written {
         if let Object::Jump(rule) = object {
             held.jumps.insert((*key).clone(), vec![rule.clone()]);
@@ -130,24 +132,25 @@ fn create_set(kernel: &mut Kernel, family: IpFamily, set: SetName) -> Result<(),
     })
 }
 
-/// Deletes the rules that lead from one chain to another.
-fn unlink(held: &mut Held, script: &mut Script, key: &Key) {
-    if let Key::Jump(_, table, from, _) = key
-        && let Some(rules) = held.jumps.remove(key)
-    {
-        script.table(*table);
-        rules.iter().for_each(|rule| script.delete(from, rule));
+/// The rules that lead from one chain to another, which are to be deleted.
+fn unlinked(held: &mut Held, key: &Key) -> Vec<(Table, ChainName, Rule)> {
+    match key {
+        Key::Jump(_, table, from, _) => {
+            let rules = held.jumps.remove(key).into_iter().flatten();
+            rules.map(|it| (*table, from.clone(), it)).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
 pub(super) fn restore(
     kernel: &mut Kernel,
     family: IpFamily,
-    script: Script,
+    script: &Script<'_>,
 ) -> Result<(), BackendError> {
     if script.is_empty() {
         return Ok(());
     }
-    let restored = kernel.programs.restore(family, &script.finish());
+    let restored = kernel.programs.restore(family, script);
     restored.map_err(|error| kernel::failed("write rules", error))
 }

@@ -10,6 +10,7 @@ use sluice_core::model::IpFamily;
 
 use super::run::Run;
 use super::{FindError, Lock, PATIENCE, Pair, Programs, QUICK, RunError, Variant};
+use crate::script::Script;
 
 /// Where programs of the system are when PATH does not say so.
 const USUAL: [&str; 6] = [
@@ -114,7 +115,7 @@ fn program(
             lock: &Lock::default(),
             patience: QUICK,
         };
-        let output = run.with("")?;
+        let output = run.with(&Script::empty())?;
         if !output.status.success() {
             return Err(output.failure(&program).into());
         }

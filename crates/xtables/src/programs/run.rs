@@ -16,9 +16,12 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use super::{Lock, RunError, find};
+use crate::script::Script;
 
-/// For one MiB of input, beside what every run may take: a fast machine takes a second and a half.
-const EACH_MEBIBYTE: Duration = Duration::from_secs(30);
+/// For so many lines of input, beside what every run may take: a fast machine takes a second and a
+/// half.
+const LINES: usize = 10_000;
+const EACH_LINES: Duration = Duration::from_secs(30);
 /// How long a program that was killed may take to end. One that hangs in the kernel does not.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What a pipe holds.
@@ -59,7 +62,7 @@ impl Run<'_> {
     /// Runs the program to its end with `input` on stdin. It sees nothing of our environment but
     /// PATH, the lock and where its extensions are. After its time it is killed, with every process
     /// that it started.
-    pub(super) fn with(&self, input: &str) -> Result<Finished, RunError> {
+    pub(super) fn with(&self, input: &Script<'_>) -> Result<Finished, RunError> {
         let mut command = Command::new(self.program);
         command.args(self.arguments).env_clear();
         command.env("PATH", find::search_path());
@@ -101,10 +104,10 @@ impl Run<'_> {
         }
     }
 
-    fn time_for(&self, input: &str) -> Duration {
-        let mebibytes = u32::try_from(input.len() >> 20).unwrap_or(u32::MAX);
+    fn time_for(&self, input: &Script<'_>) -> Duration {
+        let times = u32::try_from(input.len() / LINES).unwrap_or(u32::MAX);
         let waiting = Duration::from_secs(self.lock.seconds.into());
-        let working = EACH_MEBIBYTE.saturating_mul(mebibytes);
+        let working = EACH_LINES.saturating_mul(times);
         self.patience
             .saturating_add(waiting)
             .saturating_add(working)
@@ -112,51 +115,87 @@ impl Run<'_> {
 }
 
 /// The pipes of a program; `None` what is closed.
-struct Talk<'a> {
-    input: &'a [u8],
+struct Talk {
     to: Option<ChildStdin>,
     from: (Option<ChildStdout>, Option<ChildStderr>),
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    deadline: Instant,
 }
 
-/// Writes and reads whatever can be, so that a program that talks before it has read everything
-/// does not wait for us while we wait for it; until it says no more.
-fn talk<'a>(child: &mut Child, input: &'a str, deadline: Instant) -> io::Result<Talk<'a>> {
+/// Writes all lines and listens until the program says no more.
+fn talk(child: &mut Child, input: &Script<'_>, deadline: Instant) -> io::Result<Talk> {
     let mut talk = Talk {
-        input: input.as_bytes(),
         to: child.stdin.take(),
         from: (child.stdout.take(), child.stderr.take()),
         stdout: Vec::new(),
         stderr: Vec::new(),
+        deadline,
     };
     for fd in talk.open() {
         let flags = OFlag::from_bits_retain(fcntl(fd.0, FcntlArg::F_GETFL)?);
         fcntl(fd.0, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
     }
-    loop {
-        talk.write()?;
-        talk.read()?;
-        if let (None, None) = talk.from {
-            return Ok(talk);
+    let mut piece = String::with_capacity(PIECE);
+    let mut result = Ok(());
+    input.read(|line| {
+        line.write(&mut piece);
+        if piece.len() >= PIECE {
+            if result.is_ok() {
+                result = talk.say(piece.as_bytes());
+            }
+            piece.clear();
         }
-        let left = deadline.saturating_duration_since(Instant::now());
+    });
+    result?;
+    talk.say(piece.as_bytes())?;
+    talk.to = None;
+    talk.listen()?;
+    Ok(talk)
+}
+
+impl Talk {
+    /// Writes all of `input`, and reads meanwhile, so that a program that talks before it has read
+    /// everything does not wait for us while we wait for it.
+    fn say(&mut self, mut input: &[u8]) -> io::Result<()> {
+        loop {
+            self.write(&mut input)?;
+            self.read()?;
+            if input.is_empty() {
+                return Ok(());
+            }
+            self.wait()?;
+        }
+    }
+
+    /// Reads until the program says no more.
+    fn listen(&mut self) -> io::Result<()> {
+        loop {
+            self.read()?;
+            if let (None, None) = self.from {
+                return Ok(());
+            }
+            self.wait()?;
+        }
+    }
+
+    /// Until something can be written or read.
+    fn wait(&self) -> io::Result<()> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        let mut fds: Vec<PollFd<'_>> = talk
+        let mut fds: Vec<PollFd<'_>> = self
             .open()
             .map(|(fd, events)| PollFd::new(fd, events))
             .collect();
         let timeout = PollTimeout::try_from(left + Duration::from_millis(1));
         match poll(&mut fds, timeout.unwrap_or(PollTimeout::MAX)) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
-}
 
-impl Talk<'_> {
     fn open(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let to = self.to.as_ref().map(|it| (it.as_fd(), PollFlags::POLLOUT));
         let (stdout, stderr) = &self.from;
@@ -168,14 +207,15 @@ impl Talk<'_> {
         to.into_iter().chain(from.map(|it| (it, PollFlags::POLLIN)))
     }
 
-    fn write(&mut self) -> io::Result<()> {
-        while let Some(to) = &mut self.to {
-            if self.input.is_empty() {
-                self.to = None;
+    /// As much of `input` as there is room for; all of it when nobody reads any more.
+    fn write(&mut self, input: &mut &[u8]) -> io::Result<()> {
+        while !input.is_empty() {
+            let Some(to) = &mut self.to else {
+                *input = &[];
                 break;
-            }
-            match to.write(self.input) {
-                Ok(count) => self.input = &self.input[count..],
+            };
+            match to.write(input) {
+                Ok(count) => *input = &input[count..],
                 // It ended early, and has said why on stderr.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => self.to = None,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,

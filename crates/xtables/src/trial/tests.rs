@@ -17,8 +17,9 @@ enum Kernel {
 }
 
 impl Kernel {
-    fn take(self, script: &Finished) -> Result<(), RestoreError> {
-        let lines: Vec<&str> = script.text().lines().collect();
+    fn take(self, script: &Script<'_>) -> Result<(), RestoreError> {
+        let text = script.text();
+        let lines: Vec<&str> = text.lines().collect();
         assert!(lines.contains(&"-X SLUICE-TRIAL"), "{lines:?}");
         let bad = lines.iter().position(|it| it.contains("bad"));
         let rules = lines.iter().filter(|it| it.starts_with("-A")).count();
@@ -168,7 +169,8 @@ fn a_trial_leaves_nothing_behind() {
         candidate(Table::Nat, &jump),
         candidate(Table::Filter, &reject),
     ];
-    let script = script(&[Table::Nat, Table::Filter].into(), &group);
+    let tables = [Table::Nat, Table::Filter].into();
+    let script = script(&tables, &group);
     let text = "*filter\n:SLUICE-TRIAL - [0:0]\n-A SLUICE-TRIAL -j REJECT\nCOMMIT\n\
                 *filter\n:SLUICE-TRIAL - [0:0]\n-X SLUICE-TRIAL\nCOMMIT\n\
                 *nat\n:SLUICE-TRIAL - [0:0]\n-A SLUICE-TRIAL -m mark --mark 0x1/0x1 -j RETURN\nCOMMIT\n\

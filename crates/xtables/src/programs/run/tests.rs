@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::*;
+use crate::rule::ChainName;
 
 /// A program of this text.
 fn program(folder: &Path, text: &str) -> PathBuf {
@@ -12,7 +13,7 @@ fn program(folder: &Path, text: &str) -> PathBuf {
     path
 }
 
-fn run(text: &str, input: &str, patience: Duration) -> Result<Finished, RunError> {
+fn run(text: &str, input: &Script<'_>, patience: Duration) -> Result<Finished, RunError> {
     let folder = tempfile::tempdir().unwrap();
     let run = Run {
         program: &program(folder.path(), text),
@@ -26,16 +27,22 @@ fn run(text: &str, input: &str, patience: Duration) -> Result<Finished, RunError
     run.with(input)
 }
 
+/// So many lines.
+fn lines(count: usize) -> Script<'static> {
+    let chain = ChainName::new("CHAIN");
+    Script::new(move |lines| (0..count).for_each(|_| lines.remove(&chain)))
+}
+
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(200);
 
 #[test]
 fn what_is_said_is_heard_to_the_end() {
     // More than pipes hold, both ways at once, and on stderr.
-    let input = "a line of input\n".repeat(100_000);
+    let input = lines(100_000);
     let finished = run("cat; echo done >&2; exit 3", &input, LONG).unwrap();
     assert_eq!(finished.status.code(), Some(3));
-    assert!(finished.stdout == input.as_bytes() && finished.stderr == b"done\n");
+    assert!(finished.stdout == input.text().as_bytes() && finished.stderr == b"done\n");
     // It ends without reading, and talks after it closed its input.
     let finished = run("exec <&-; echo no; exit 1", &input, LONG).unwrap();
     assert_eq!(
@@ -64,7 +71,7 @@ fn who_hangs_is_killed_with_all_that_it_started() {
     ] {
         let text = format!("echo $$ > {}\n{hang}", pids.display());
         let started = Instant::now();
-        let error = run(&text, &"input\n".repeat(100_000), SHORT).err().unwrap();
+        let error = run(&text, &lines(LINES - 1), SHORT).err().unwrap();
         assert!(started.elapsed() < LONG);
         let RunError::TimedOut { arguments, .. } = &error else {
             panic!("{hang}: {error}");
@@ -92,7 +99,6 @@ fn much_input_may_take_longer() {
         lock: &lock,
         patience: Duration::from_secs(100),
     };
-    assert_eq!(run.time_for("").as_secs(), 107);
-    let large = " ".repeat(3 << 20);
-    assert_eq!(run.time_for(&large).as_secs(), 107 + 3 * 30);
+    assert_eq!(run.time_for(&Script::empty()).as_secs(), 107);
+    assert_eq!(run.time_for(&lines(3 * LINES)).as_secs(), 107 + 3 * 30);
 }
