@@ -270,8 +270,10 @@ impl<B: Backend> Agent<B> {
         let reason = self.pace.resync_reason(now);
         self.pace.begin(reason, now);
         let spared = reason == Some(Resync::Periodic) && self.reconciler.is_undisturbed();
-        if reason.is_some() && !spared {
-            self.reconciler.forget();
+        match reason {
+            Some(Resync::Refused) => self.reconciler.retry(),
+            Some(Resync::Drift | Resync::Periodic) if !spared => self.reconciler.forget(),
+            _ => {}
         }
         if reason == Some(Resync::Drift) {
             self.log_drift();

@@ -56,6 +56,11 @@ impl Backoff {
         self.due = Some(now + wait.min(LONGEST_RETRY));
     }
 
+    /// The next attempt is made.
+    pub(crate) fn begin(&mut self) {
+        self.due = None;
+    }
+
     /// It worked.
     pub(crate) fn succeed(&mut self) {
         *self = Self::default();
@@ -67,7 +72,7 @@ impl Backoff {
     }
 }
 
-/// Why the kernel has to be read again.
+/// Why a difference to what was written last will not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resync {
     /// Another program changed our rules.
@@ -151,16 +156,16 @@ impl Pace {
         candidates.into_iter().flatten().min()
     }
 
-    /// Why the sync at `now` has to read the kernel; `None` when a difference will do.
+    /// Why the sync at `now` has to do more than write a difference; `None` when that will do.
     pub(crate) fn resync_reason(&self, now: Instant) -> Option<Resync> {
         let is_due = |due: Option<Instant>| due.is_some_and(|it| it <= now);
         if is_due(self.repair_due(now)) {
             return Some(Resync::Drift);
         }
-        if is_due(self.refused.due) {
-            return Some(Resync::Refused);
+        if is_due(self.resync) {
+            return Some(Resync::Periodic);
         }
-        is_due(self.resync).then_some(Resync::Periodic)
+        is_due(self.refused.due).then_some(Resync::Refused)
     }
 
     /// A sync begins: what is wished for from here on is for the next one. A repair that is not
@@ -171,6 +176,9 @@ impl Pace {
         // failure the backoff decides.
         if self.resync.is_some_and(|due| due <= now) {
             self.resync = Some(now + self.periods.resync);
+        }
+        if reason == Some(Resync::Refused) {
+            self.refused.begin();
         }
         if reason == Some(Resync::Drift) {
             let close = self.last_repair.is_some_and(|it| now - it < PEACE);

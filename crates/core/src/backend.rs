@@ -59,6 +59,12 @@ pub trait Backend {
     /// The objects that carry out the plan of one service port.
     fn render(&self, scene: &Scene, port: &PortPlan, placement: &Self::Placement) -> Objects<Self>;
 
+    /// Whether what was refused can be tried again without [`observe`](Self::observe), which reads
+    /// the whole kernel.
+    fn retries_alone(&self) -> bool {
+        false
+    }
+
     /// Whether it is certain that nobody else changed anything since the last
     /// [`observe`](Self::observe), so that a periodic look can be saved.
     fn is_undisturbed(&mut self) -> bool {

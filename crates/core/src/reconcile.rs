@@ -40,6 +40,8 @@ pub struct Reconciler<B: Backend> {
     scale: Scale,
     refused: BTreeMap<PortKey, Refusal>,
     left: Vec<String>,
+    /// The next sync tries again what was refused.
+    retries: bool,
 }
 
 /// What the kernel holds for one service port.
@@ -115,6 +117,7 @@ impl<B: Backend> Reconciler<B> {
             scale: Scale::Small,
             refused: BTreeMap::new(),
             left: Vec::new(),
+            retries: false,
         }
     }
 
@@ -157,6 +160,15 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
+    /// Has the next sync try again what was refused or not let go, without reading the kernel where
+    /// the backend can do without.
+    pub fn retry(&mut self) {
+        match self.backend.retries_alone() && self.left.is_empty() {
+            true => self.retries = true,
+            false => self.forget(),
+        }
+    }
+
     /// Service ports that the kernel holds in part, in an older form or not at all, and why.
     pub fn refused(&self) -> &BTreeMap<PortKey, Refusal> {
         &self.refused
@@ -172,8 +184,8 @@ impl<B: Backend> Reconciler<B> {
     /// the last sync, whether or not that one succeeded.
     ///
     /// A service port that the kernel refuses keeps what it had, or gets what was not refused of
-    /// it, where there are no transactions. It is reported, and tried again when it changes and by
-    /// the next full sync; all others are programmed.
+    /// it, where there are no transactions. It is reported, and tried again when it changes, by the
+    /// next full sync and after [`retry`](Self::retry); all others are programmed.
     ///
     /// # Errors
     ///
@@ -183,8 +195,17 @@ impl<B: Backend> Reconciler<B> {
         plan: &Plan,
         changed: &BTreeSet<PortKey>,
     ) -> Result<Report, BackendError> {
+        let retries = std::mem::take(&mut self.retries);
         let Some(mut belief) = self.believed.take() else {
             return self.sync_full(plan);
+        };
+        let with_refused: BTreeSet<PortKey>;
+        let changed = match retries {
+            false => changed,
+            true => {
+                with_refused = self.refused.keys().chain(changed).cloned().collect();
+                &with_refused
+            }
         };
         match self.sync_changed(plan, changed, &mut belief) {
             Ok(report) => {

@@ -258,6 +258,11 @@ impl Backend for Ipvs {
         render::port(&scene.node, port, placement, &self.scheduler)
     }
 
+    /// What is added and is there already does no harm.
+    fn retries_alone(&self) -> bool {
+        true
+    }
+
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         self.families.ask_again(&mut self.kernel, &mut self.held);
         let scope = Scope {

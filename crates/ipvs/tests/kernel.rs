@@ -100,6 +100,16 @@ impl Proxy {
 
     fn resync(&mut self) -> Report {
         self.reconciler.forget();
+        self.sync()
+    }
+
+    /// Tries again what was refused.
+    fn retry(&mut self) -> Report {
+        self.reconciler.retry();
+        self.sync()
+    }
+
+    fn sync(&mut self) -> Report {
         let nothing = BTreeSet::new();
         self.reconciler.sync(self.planner.plan(), &nothing).unwrap()
     }
@@ -451,6 +461,9 @@ fn a_refused_endpoint(proxy: &mut Proxy) {
     let report = proxy.resync();
     assert!(report.is_empty(), "{report:?}");
     assert_eq!(refused(&report), named);
+    let report = proxy.retry();
+    assert!(report.is_empty() && !report.full, "{report:?}");
+    assert_eq!(refused(&report), named);
 }
 
 fn it_recovers(proxy: &mut Proxy) {
@@ -482,7 +495,7 @@ fn refused_objects(proxy: &mut Proxy) {
     assert_eq!(refused(&report), [named]);
     shows("ipvsadm", "-Ln", "TCP 198.51.100.2:80 rr");
     proxy.change(vec![delete("first")]);
-    let report = proxy.resync();
+    let report = proxy.retry();
     assert_eq!((report.added, refused(&report)), (1, vec![]));
     shows("ipset", "list KUBE-EXTERNAL-IP", "198.51.100.2,tcp:80");
 
@@ -500,7 +513,8 @@ fn refused_objects(proxy: &mut Proxy) {
     }
     shows("ip", "address show kube-ipvs0", "inet 10.96.0.24/32");
     run("sysctl", "-qw net.ipv6.conf.kube-ipvs0.disable_ipv6=0");
-    let report = proxy.resync();
+    let report = proxy.retry();
+    assert!(!report.full, "{report:?}");
     assert_eq!((report.added, refused(&report)), (1, vec![]));
     shows("ip", "address show kube-ipvs0", "inet6 fd00:96::1/128");
     proxy.change(vec![delete("six"), delete("four"), delete("second")]);
@@ -516,6 +530,7 @@ fn refused_source_ranges(proxy: &mut Proxy) {
     shows("ipvsadm", "-Ln", "TCP 203.0.113.1:80 rr");
     for report in [
         proxy.change(balanced("203.0.113.1,203.0.113.2")),
+        proxy.retry(),
         proxy.resync(),
     ] {
         assert_eq!(refused(&report).len(), 1, "{report:?}");
@@ -546,8 +561,8 @@ fn a_refused_virtual_server(proxy: &mut Proxy) {
     lost_virtual_server(proxy);
     behind_a_refused_virtual_ip(proxy);
     run("sysctl", &format!("-qw kernel.modprobe={}", loader.trim()));
-    let report = proxy.resync();
-    assert_eq!(refused(&report), [""; 0]);
+    let report = proxy.retry();
+    assert_eq!((report.full, refused(&report)), (false, vec![]));
     shows(
         "ipvsadm",
         "-Ln",
@@ -581,8 +596,9 @@ fn behind_a_refused_virtual_ip(proxy: &mut Proxy) {
         assert!(has(&listed, "-> 10.244.0.5:8080 Masq 1 1 0"), "{listed}");
         assert!(has(&listed, &format!("TCP {BOTH_NUMBERS} rr")), "{listed}");
         assert_eq!(ask(&mut stream), "10.244.0.5:8080");
-        let report = proxy.resync();
-        assert!(report.is_empty(), "{report:?}");
+        for report in [proxy.retry(), proxy.resync()] {
+            assert!(report.is_empty(), "{report:?}");
+        }
     }
 }
 

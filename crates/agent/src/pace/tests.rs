@@ -94,11 +94,27 @@ fn refused_ports_are_tried_again_however_many_other_syncs_succeed() {
     pace.succeed(now, false, true);
     assert_eq!(pace.due(now), Some(now + SECOND));
     pace.succeed(now, false, true);
-    assert_eq!(pace.resync_reason(now + SECOND), Some(Resync::Refused));
-    pace.succeed(now + SECOND, true, true);
-    assert_eq!(pace.due(now), Some(now + 3 * SECOND));
-    pace.succeed(now + 3 * SECOND, true, false);
-    assert_eq!(pace.due(now), Some(now + 3603 * SECOND));
+    // Whether or not the kernel is read for that.
+    let mut last = now;
+    for (seconds, full) in [(1, true), (3, false), (7, true), (15, false)] {
+        last = now + seconds * SECOND;
+        assert_eq!(pace.due(now), Some(last));
+        let reason = pace.resync_reason(last);
+        assert_eq!(reason, Some(Resync::Refused));
+        pace.begin(reason, last);
+        pace.succeed(last, full, true);
+    }
+    pace.succeed(last, true, false);
+    assert_eq!(pace.due(now), Some(last + 3600 * SECOND));
+}
+
+#[test]
+fn a_look_that_is_due_is_not_replaced_by_an_attempt_at_refused_ports() {
+    let now = Instant::now();
+    let mut pace = ready(now);
+    pace.succeed(now + 3599 * SECOND, false, true);
+    let reason = pace.resync_reason(now + 3600 * SECOND);
+    assert_eq!(reason, Some(Resync::Periodic));
 }
 
 #[test]
