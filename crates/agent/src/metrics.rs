@@ -8,6 +8,7 @@
 mod framework;
 mod kube_proxy;
 mod ours;
+mod packets;
 mod registrar;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
 use sluice_core::model::{IpFamily, Protocol};
+use sluice_netlink::nfacct::Accounts;
 
 pub use framework::{BuildInfo, Feature};
 use framework::{Framework, Slis};
@@ -97,6 +99,13 @@ impl Metrics {
             let collector = Box::new(ConnectionCollector::new(connections));
             let registered = self.registry.register(collector);
             registered.expect("no name is given twice");
+        }
+    }
+
+    /// Shows what rules count in these objects, in the iptables mode.
+    pub fn show_packets(&self, accounts: Accounts) {
+        if let Some(packets) = &self.kube_proxy.packets {
+            packets.read_from(accounts);
         }
     }
 

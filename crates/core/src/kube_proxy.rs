@@ -31,6 +31,12 @@ pub const IPVS_OUT_FILTER: &str = "KUBE-IPVS-OUT-FILTER";
 /// Empty: gone as soon as somebody flushes a table.
 pub const CANARY: &str = "KUBE-PROXY-CANARY";
 
+/// Object of nfacct in its iptables mode: packets that are dropped because conntrack finds them
+/// invalid.
+pub const CT_STATE_INVALID_DROPPED: &str = "ct_state_invalid_dropped_pkts";
+/// Another one: packets to NodePorts on loopback addresses, the first of each connection.
+pub const LOCALHOST_NODE_PORTS_ACCEPTED: &str = "localhost_nps_accepted_pkts";
+
 /// Chains of its iptables and ipvs modes. Not in here: `KUBE-FIREWALL`, `KUBE-IPTABLES-HINT` and
 /// `KUBE-KUBELET-CANARY`, which are the kubelet's.
 pub const CHAINS: [&str; 13] = [

@@ -17,6 +17,7 @@ use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
 use sluice_xtables::trial::{self, Candidate, Findings};
 
+use crate::accounts::{Accounting, Accounts};
 use crate::count::RuleCounts;
 use crate::family::{Families, Ipv6};
 use crate::lack::{Lacks, Sample};
@@ -38,6 +39,7 @@ pub struct Iptables {
     counts: RuleCounts,
     trouble: Trouble,
     lacks: Lacks,
+    accounts: Accounts,
     refusals: Refusals,
     watch: Watch,
 }
@@ -78,6 +80,7 @@ impl Iptables {
             counts: RuleCounts::default(),
             trouble: Trouble::default(),
             lacks: Lacks::default(),
+            accounts: Accounts::open(),
             refusals: Refusals::default(),
         })
     }
@@ -155,10 +158,20 @@ impl Iptables {
     fn ask(&mut self, family: IpFamily, ruleset: &Ruleset) {
         self.lacks.see(family, ruleset);
         let samples = self.lacks.samples(family);
-        let candidates: Vec<Candidate<'_>> =
+        let mut candidates: Vec<Candidate<'_>> =
             samples.iter().enumerate().map(Sample::candidate).collect();
+        let counting = self.accounts.sample(family, ruleset);
+        let owner = samples.len();
+        candidates.extend(counting.iter().map(|rule| Candidate {
+            owner,
+            table: Table::Filter,
+            rule,
+        }));
         let findings = self.trial(family, &candidates);
         self.lacks.learn(family, &samples, &findings);
+        if counting.is_some() {
+            self.accounts.learn(family, owner, &findings);
+        }
     }
 
     /// What of a delta would be refused, as far as it is known before it is written.
@@ -256,19 +269,23 @@ fn failed(operation: &str, error: impl std::error::Error + Send + Sync + 'static
 }
 
 /// The objects of one service port, as a first sync would write them. Pure.
-pub fn render_port(scene: &Scene, port: &PortPlan) -> Vec<(Key, Object)> {
-    render::port(scene, port)
+pub fn render_port(scene: &Scene, port: &PortPlan, accounting: Accounting) -> Vec<(Key, Object)> {
+    render::port(scene, port, accounting)
 }
 
 /// Every object of a plan, as a first sync would write it, in kube-proxy's order. Pure.
-pub fn render_plan(plan: &Plan, conntrack: Conntrack) -> Vec<(Key, Object)> {
-    let standing = layout::standing(&plan.node, &IpFamily::ALL, conntrack);
+pub fn render_plan(
+    plan: &Plan,
+    conntrack: Conntrack,
+    accounting: Accounting,
+) -> Vec<(Key, Object)> {
+    let standing = layout::standing(&plan.node, &IpFamily::ALL, conntrack, |_| accounting);
     let ports = plan.ports.values();
     let scene = Scene {
         node: plan.node.clone(),
         scale: Scale::Small,
     };
-    let ports = ports.flat_map(|it| render::port(&scene, it));
+    let ports = ports.flat_map(|it| render::port(&scene, it, accounting));
     let mut seen = BTreeSet::new();
     let all = standing.into_iter().chain(ports);
     all.filter(|(key, _)| !Iptables::is_shared(key) || seen.insert(key.clone()))
@@ -299,7 +316,9 @@ impl Backend for Iptables {
     }
 
     fn standing(&self, scene: &Scene) -> Objects<Self> {
-        layout::standing(&scene.node, self.families.served(), self.conntrack)
+        let served = self.families.served();
+        let accounting = |family| self.accounts.accounting(family);
+        layout::standing(&scene.node, served, self.conntrack, accounting)
     }
 
     fn place(&self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
@@ -308,7 +327,10 @@ impl Backend for Iptables {
 
     fn render(&self, scene: &Scene, port: &PortPlan, _placement: &()) -> Objects<Self> {
         match self.families.served().contains(&port.key.family) {
-            true => render::port(scene, port),
+            true => {
+                let accounting = self.accounts.accounting(port.key.family);
+                render::port(scene, port, accounting)
+            }
             false => Vec::new(),
         }
     }
@@ -319,6 +341,7 @@ impl Backend for Iptables {
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         self.families.ask_again(&self.programs);
+        self.accounts.ensure();
         let mut observed = BTreeMap::new();
         for (family, ruleset) in self.list()? {
             self.ask(family, &ruleset);

@@ -155,6 +155,7 @@ mod tests {
     use sluice_core::testing::{endpoints, service};
 
     use super::*;
+    use crate::accounts::Accounting;
     use crate::backend::render_port;
 
     /// Everything of these Services, as a first sync writes it.
@@ -180,7 +181,9 @@ mod tests {
         };
         let ports = planner.plan().ports.values();
         Delta {
-            add: ports.flat_map(|it| render_port(&scene, it)).collect(),
+            add: ports
+                .flat_map(|it| render_port(&scene, it, Accounting::Off))
+                .collect(),
             ..Delta::default()
         }
     }

@@ -15,6 +15,7 @@ use sluice_core::model::IpFamily;
 use sluice_core::plan::{FamilyPlan, NodePlan, NodePortMatch};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, States, Table, Target};
 
+use crate::accounts::{self, Accounting};
 use crate::name::{self, chain};
 use crate::object::{Key, Object, Place};
 
@@ -34,6 +35,7 @@ pub(crate) fn standing(
     node: &NodePlan,
     families: &[IpFamily],
     conntrack: Conntrack,
+    accounting: impl Fn(IpFamily) -> Accounting,
 ) -> Vec<(Key, Object)> {
     let mut objects = Vec::new();
     for family in families {
@@ -41,6 +43,7 @@ pub(crate) fn standing(
             family: *family,
             node,
             plan: node.family(*family),
+            accounting: accounting(*family),
         };
         objects.extend(standing.objects(conntrack));
     }
@@ -167,6 +170,7 @@ struct Standing<'a> {
     family: IpFamily,
     node: &'a NodePlan,
     plan: &'a FamilyPlan,
+    accounting: Accounting,
 }
 
 impl Standing<'_> {
@@ -226,8 +230,11 @@ impl Standing<'_> {
         let mark = self.node.masquerade_mark;
         let mut rules = Vec::new();
         if conntrack == Conntrack::Strict {
-            let invalid = Match::State(Sense::Is, States::INVALID);
-            rules.push(Rule::when([invalid], Target::Drop));
+            let mut invalid = vec![Match::State(Sense::Is, States::INVALID)];
+            if self.accounting == Accounting::On {
+                invalid.push(accounts::count_invalid());
+            }
+            rules.push(Rule::when(invalid, Target::Drop));
         }
         let marked = Match::Mark {
             sense: Sense::Is,

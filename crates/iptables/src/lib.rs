@@ -13,6 +13,7 @@
 //! - Rules and chains of others stay as they are, in the same tables and in the kernel's chains.
 //! - Chains begin with `KUBE-` where kube-proxy has them and with `SLUICE-` where it does not.
 
+mod accounts;
 mod backend;
 mod count;
 mod family;
@@ -27,6 +28,7 @@ mod script;
 pub mod text;
 mod watch;
 
+pub use accounts::Accounting;
 pub use backend::{Iptables, concerns, render_plan, render_port};
 pub use family::Ipv6;
 pub use layout::Conntrack;

@@ -33,7 +33,8 @@ pub enum Key {
     Chain(Place),
     /// A chain that many owners add rules to: that it is there.
     Common(Place),
-    /// A rule in a common chain. Two of them never contradict each other, so their order is free.
+    /// A rule in a common chain. Two of them never contradict each other, so their order is free,
+    /// except that one that counts packets stands before the one that it counts them for.
     Rule(Place, Rule),
     /// The rules with which a common chain ends.
     Tail(Place),

@@ -6,6 +6,7 @@ use sluice_core::model::IpFamily;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 
+use crate::accounts::counted;
 use crate::layout::{self, is_of_tail};
 use crate::name::{self, Kind, kind};
 use crate::object::{Key, Object, Place};
@@ -34,16 +35,19 @@ pub(crate) fn objects(family: IpFamily, ruleset: Ruleset, objects: &mut BTreeMap
     }
 }
 
-/// A common chain that can be repaired rule by rule: ours alone, each once, the tail at the end.
-/// Any other is not reported, so it is emptied and filled again, in one transaction.
+/// A common chain that can be repaired rule by rule: ours alone, each once, the tail at the end,
+/// and what counts packets for a rule before that. Any other is not reported, so it is emptied and filled again, in one transaction.
 fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let is_of_tail = |rule: &Rule| is_of_tail(place.table, &place.chain, rule);
     let tail = rules.iter().position(is_of_tail).unwrap_or(rules.len());
     let (own, tail) = rules.split_at(tail);
     let mut seen = BTreeSet::new();
     let is_known = |rule: &Rule| matches!(rule, Rule::Known { .. });
-    let in_shape =
-        tail.iter().all(is_of_tail) && rules.iter().all(|it| is_known(it) && seen.insert(it));
+    let is_in_place = |rule| {
+        let counts_in_vain = counted(rule).is_some_and(|it| !seen.contains(&it));
+        is_known(rule) && !counts_in_vain && seen.insert(rule)
+    };
+    let in_shape = tail.iter().all(is_of_tail) && rules.iter().rev().all(is_in_place);
     if !in_shape {
         return;
     }

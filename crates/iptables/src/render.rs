@@ -17,15 +17,17 @@ use sluice_core::plan::{
 };
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Table, Target};
 
-use crate::layout::node_port_destinations;
+use crate::accounts::{self, Accounting};
+use crate::layout::{loopback, node_port_destinations};
 use crate::name::{self, PortChains, chain};
 use crate::object::{Key, Object, Place};
 
 /// The objects that carry out the plan of one service port.
-pub(crate) fn port(scene: &Scene, port: &PortPlan) -> Vec<(Key, Object)> {
+pub(crate) fn port(scene: &Scene, port: &PortPlan, accounting: Accounting) -> Vec<(Key, Object)> {
     let mut render = Render {
         plan: scene.node.family(port.key.family),
         scale: scene.scale,
+        accounting,
         port,
         label: port.key.name.to_string(),
         chains: PortChains::of(&port.key.name),
@@ -59,6 +61,7 @@ struct Fate {
 struct Render<'a> {
     plan: &'a FamilyPlan,
     scale: Scale,
+    accounting: Accounting,
     port: &'a PortPlan,
     /// `namespace/name:port`: the comment of everything that belongs to the port.
     label: String,
@@ -112,6 +115,7 @@ impl Render<'_> {
             }
             Frontend::NodePort { port, protocol, .. } => {
                 if let Some(to) = to {
+                    self.count_localhost(protocol, port, &to);
                     let matches = to_port(Match::comment(&self.label), protocol, port);
                     self.rule(Table::Nat, name::NODE_PORTS, matches, Target::Jump(to));
                 }
@@ -125,6 +129,21 @@ impl Render<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// A rule before that of a NodePort, which leads where that does.
+    fn count_localhost(&mut self, protocol: Protocol, port: u16, to: &ChainName) {
+        if self.accounting == Accounting::On && self.plan.node_ports_on_loopback {
+            let matches = vec![
+                Match::comment(&self.label),
+                Match::Protocol(protocol),
+                Match::Destination(Sense::Is, loopback(self.family())),
+                Match::DestinationPort(port),
+                accounts::count_localhost(),
+            ];
+            let target = Target::Jump(to.clone());
+            self.rule(Table::Nat, name::NODE_PORTS, matches, target);
         }
     }
 

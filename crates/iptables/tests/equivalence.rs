@@ -10,7 +10,7 @@ use sluice_core::model::{Event, IpFamily, LocalAddresses};
 use sluice_core::plan::{Plan, Planner};
 use sluice_core::settings::Settings;
 use sluice_core::testing::{self, arbitrary_events, arbitrary_packet, arbitrary_settings, host};
-use sluice_iptables::{Conntrack, Iptables, Key, Object, render_plan, text};
+use sluice_iptables::{Accounting, Conntrack, Iptables, Key, Object, render_plan, text};
 use sluice_xtables::parse::{Ruleset, play};
 use sluice_xtables::trace::{NO_SETS, Outcome, World, flaws, outcomes};
 
@@ -23,8 +23,8 @@ fn planner(settings: Settings, events: Vec<Event>) -> Planner {
 }
 
 /// What the kernel would hold, of IPv4 and IPv6.
-fn rulesets(plan: &Plan) -> BTreeMap<IpFamily, Ruleset> {
-    let objects = render_plan(plan, Conntrack::Strict);
+fn rulesets(plan: &Plan, accounting: Accounting) -> BTreeMap<IpFamily, Ruleset> {
+    let objects = render_plan(plan, Conntrack::Strict, accounting);
     let scripts = text::script(&objects).into_iter();
     let rulesets = scripts.map(|(family, script)| {
         let mut ruleset = Ruleset::new();
@@ -69,13 +69,14 @@ proptest! {
     fn rules_agree_with_the_plan(
         settings in arbitrary_settings(),
         localhost_node_ports in any::<bool>(),
+        accounting in prop::sample::select(vec![Accounting::Off, Accounting::On]),
         events in arbitrary_events(),
         packets in prop::collection::vec(arbitrary_packet(), 1..40),
     ) {
         let settings = Settings { localhost_node_ports, ..settings };
         let planner = planner(settings, events);
         let plan = planner.plan();
-        let rulesets = rulesets(plan);
+        let rulesets = rulesets(plan, accounting);
         let host = host();
         for rules in rulesets.values() {
             prop_assert_eq!(flaws(rules), vec![]);
@@ -104,7 +105,7 @@ proptest! {
         let mut owners: BTreeMap<Key, Object> = BTreeMap::new();
         for port in planner.plan().ports.values() {
             let mut own = BTreeSet::new();
-            for (key, object) in sluice_iptables::render_port(&scene, port) {
+            for (key, object) in sluice_iptables::render_port(&scene, port, Accounting::On) {
                 prop_assert!(own.insert(key.clone()) || Iptables::is_shared(&key), "{} twice", key);
                 if let Some(other) = owners.insert(key.clone(), object.clone()) {
                     prop_assert!(Iptables::is_shared(&key), "{} of two ports", key);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use sluice_iptables::{Conntrack, render_plan, text};
+use sluice_iptables::{Accounting, Conntrack, render_plan, text};
 use sluice_lab::golden;
 
 /// The rules of node-a, with kube-proxy's defaults in this mode.
@@ -12,7 +12,7 @@ fn rulesets() -> impl Iterator<Item = (String, String)> {
     let settings = golden::with_localhost_node_ports();
     let planners = golden::planners(&settings).into_iter();
     planners.map(|(name, planner)| {
-        let objects = render_plan(planner.plan(), Conntrack::Strict);
+        let objects = render_plan(planner.plan(), Conntrack::Strict, Accounting::Off);
         (format!("{name}.iptables"), text::ruleset(&objects))
     })
 }

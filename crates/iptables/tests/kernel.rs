@@ -9,12 +9,12 @@ mod common;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use common::{Node, facts, in_namespace, iptables, programs, restore, save};
+use common::{Node, facts, in_namespace, iptables, make_accounts, programs, restore, save};
 use sluice_core::backend::Backend;
 use sluice_core::model::{Event, LocalAddresses, NamespacedName, ObjectKey};
 use sluice_core::settings::{NodePortAddresses, Settings};
 use sluice_core::testing::{endpoints, service};
-use sluice_iptables::{Conntrack, Iptables, render_plan, text};
+use sluice_iptables::{Accounting, Conntrack, Iptables, render_plan, text};
 use sluice_lab::{golden, require_netns};
 use sluice_xtables::programs::{Lock, Variant};
 
@@ -25,6 +25,7 @@ for_each_variant! {
     rules_of_others_are_left_alone
     a_kubelet_keeps_its_rule
     a_node_of_kube_proxy_is_adopted
+    a_node_of_a_kube_proxy_without_nfacct_is_adopted
     counters_survive_a_partial_sync
     a_refused_object_hurts_only_its_service
     a_chain_that_somebody_needs_stops_nothing
@@ -56,10 +57,11 @@ fn a_restart_finds_everything_as_it_was(variant: Variant) {
 
 fn rendered_text_is_what_a_sync_writes(variant: Variant) {
     let mut node = Node::with_examples(variant);
-    let objects = render_plan(node.planner.plan(), Conntrack::Strict);
+    let objects = render_plan(node.planner.plan(), Conntrack::Strict, Accounting::On);
     node.sync(&BTreeSet::new());
     let written = facts(variant);
     in_namespace(|| {
+        make_accounts();
         for (family, script) in text::script(&objects) {
             restore(variant, family, &script);
         }
@@ -180,27 +182,52 @@ fn a_kubelet_keeps_its_rule(variant: Variant) {
 
 /// What a kube-proxy of this node wrote for the same Services: its words in its order, and counters.
 fn a_node_of_kube_proxy_is_adopted(variant: Variant) {
+    make_accounts();
+    let after = adopted(variant, KUBE_PROXY);
+    // The jumps of FORWARD and OUTPUT, which get one more behind them, begin anew.
+    assert_eq!(counted(&after), counted(KUBE_PROXY) - 5, "{after}");
+}
+
+/// An older one, or one that was refused the objects.
+fn a_node_of_a_kube_proxy_without_nfacct_is_adopted(variant: Variant) {
+    let lines = KUBE_PROXY
+        .lines()
+        .filter(|it| !it.contains("localhost_nps"));
+    let without: String = lines.map(|it| format!("{it}\n")).collect();
+    let without = without.replace(" -m nfacct --nfacct-name ct_state_invalid_dropped_pkts", "");
+    let after = adopted(variant, &without);
+    // So does KUBE-FORWARD.
+    assert_eq!(counted(&after), counted(&without) - 5 - 3, "{after}");
+    let lines = after.lines().filter(|it| it.contains("-A KUBE-NODEPORTS"));
+    let lines: Vec<&str> = lines.collect();
+    assert!(
+        lines[0].contains("localhost_nps") && lines[1].starts_with("[7:420]"),
+        "{after}"
+    );
+}
+
+/// The rules with their counters after a first sync.
+fn adopted(variant: Variant, rules: &str) -> String {
     let mut node = Node::new(variant);
-    let mut events = vec![service("ns1/svc1 10.20.30.41 p80:80")];
+    let mut events = vec![service("ns1/svc1 10.20.30.41 p80:80@30080 NodePort")];
     events.extend(endpoints(
         "ns1/svc1:p80",
         "10.180.0.1:80@ 10.180.0.10:80 10.180.0.2:80",
     ));
     node.absorb(events);
-    restore(variant, sluice_core::model::IpFamily::V4, KUBE_PROXY);
-    let counted = |text: &str| {
-        let lines = text.lines().filter(|it| it.starts_with("[7:420]"));
-        lines.count()
-    };
-    assert_eq!(
-        counted(&save(variant, "iptables", &["-c"])),
-        counted(KUBE_PROXY)
-    );
+    restore(variant, sluice_core::model::IpFamily::V4, rules);
+    let before = save(variant, "iptables", &["-c"]);
+    assert_eq!(counted(&before), counted(rules));
     node.sync(&BTreeSet::new());
     let after = save(variant, "iptables", &["-c"]);
-    // The jumps of FORWARD and OUTPUT, which get one more behind them, begin anew.
-    assert_eq!(counted(&after), counted(KUBE_PROXY) - 5, "{after}");
     assert!(node.resync().is_empty());
+    after
+}
+
+/// How many rules have the counters of [`KUBE_PROXY`].
+fn counted(rules: &str) -> usize {
+    let lines = rules.lines().filter(|it| it.starts_with("[7:420]"));
+    lines.count()
 }
 
 const KUBE_PROXY: &str = r#"*mangle
@@ -213,7 +240,7 @@ COMMIT
 :KUBE-NODEPORTS - [0:0]
 :KUBE-PROXY-FIREWALL - [0:0]
 :KUBE-PROXY-CANARY - [0:0]
-[7:420] -A KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP
+[7:420] -A KUBE-FORWARD -m conntrack --ctstate INVALID -m nfacct --nfacct-name ct_state_invalid_dropped_pkts -j DROP
 [7:420] -A KUBE-FORWARD -m comment --comment "kubernetes forwarding rules" -m mark --mark 0x4000/0x4000 -j ACCEPT
 [7:420] -A KUBE-FORWARD -m comment --comment "kubernetes forwarding conntrack rule" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT
 [7:420] -A INPUT -m conntrack --ctstate NEW -m comment --comment "kubernetes load balancer firewall" -j KUBE-PROXY-FIREWALL
@@ -231,6 +258,7 @@ COMMIT
 :KUBE-POSTROUTING - [0:0]
 :KUBE-MARK-MASQ - [0:0]
 :KUBE-PROXY-CANARY - [0:0]
+:KUBE-EXT-XPGD46QRK7WJZT7O - [0:0]
 :KUBE-SVC-XPGD46QRK7WJZT7O - [0:0]
 :KUBE-SEP-SXIVWICOYRO3J4NJ - [0:0]
 :KUBE-SEP-A6IB6ZRNSXM7OKSA - [0:0]
@@ -241,6 +269,10 @@ COMMIT
 [7:420] -A KUBE-MARK-MASQ -j MARK --or-mark 0x4000
 [7:420] -A KUBE-SERVICES -m comment --comment "ns1/svc1:p80 cluster IP" -m tcp -p tcp -d 10.20.30.41 --dport 80 -j KUBE-SVC-XPGD46QRK7WJZT7O
 [7:420] -A KUBE-SERVICES -m comment --comment "kubernetes service nodeports; NOTE: this must be the last rule in this chain" -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS
+[7:420] -A KUBE-NODEPORTS -m comment --comment ns1/svc1:p80 -m tcp -p tcp -d 127.0.0.0/8 --dport 30080 -m nfacct --nfacct-name localhost_nps_accepted_pkts -j KUBE-EXT-XPGD46QRK7WJZT7O
+[7:420] -A KUBE-NODEPORTS -m comment --comment ns1/svc1:p80 -m tcp -p tcp --dport 30080 -j KUBE-EXT-XPGD46QRK7WJZT7O
+[7:420] -A KUBE-EXT-XPGD46QRK7WJZT7O -m comment --comment "masquerade traffic for ns1/svc1:p80 external destinations" -j KUBE-MARK-MASQ
+[7:420] -A KUBE-EXT-XPGD46QRK7WJZT7O -j KUBE-SVC-XPGD46QRK7WJZT7O
 [7:420] -A KUBE-SVC-XPGD46QRK7WJZT7O -m comment --comment "ns1/svc1:p80 cluster IP" -m tcp -p tcp -d 10.20.30.41 --dport 80 ! -s 10.244.0.0/16 -j KUBE-MARK-MASQ
 [7:420] -A KUBE-SVC-XPGD46QRK7WJZT7O -m comment --comment "ns1/svc1:p80 -> 10.180.0.10:80" -m statistic --mode random --probability 0.3333333333 -j KUBE-SEP-A6IB6ZRNSXM7OKSA
 [7:420] -A KUBE-SVC-XPGD46QRK7WJZT7O -m comment --comment "ns1/svc1:p80 -> 10.180.0.1:80" -m statistic --mode random --probability 0.5000000000 -j KUBE-SEP-SXIVWICOYRO3J4NJ
@@ -467,33 +499,33 @@ fn a_changed_address_writes_what_names_it(variant: Variant) {
 fn rules_are_counted_as_they_come_and_go(variant: Variant) {
     let mut node = Node::with_examples(variant);
     node.sync(&BTreeSet::new());
-    assert_eq!(counted(&node), listed(variant));
+    assert_eq!(rule_counts(&node), listed(variant));
     let last = |node: &Node| -> usize {
         let counts = node.reconciler.backend().rule_counts().into_iter();
         counts.map(|it| it.last).sum()
     };
     assert_eq!(last(&node), listed(variant).values().sum::<usize>());
-    let before = counted(&node);
+    let before = rule_counts(&node);
     // Two rules of each endpoint and one for each that chooses it.
     node.change(vec![service("default/new 10.99.60.1 :80")]);
     let new = "10.244.0.5:80@ 10.244.0.6:80@ 10.244.0.7:80";
     node.change(endpoints("default/new", new));
-    assert_eq!(counted(&node), listed(variant));
+    assert_eq!(rule_counts(&node), listed(variant));
     node.change(endpoints("default/new", "10.244.0.5:80@ 10.244.0.7:80"));
-    assert_eq!(counted(&node), listed(variant));
+    assert_eq!(rule_counts(&node), listed(variant));
     assert_eq!(last(&node), 3, "KUBE-SVC-x alone");
     let name = NamespacedName::new("default", "new");
     node.change(vec![Event::Delete(ObjectKey::Service(name))]);
-    assert_eq!(counted(&node), before);
+    assert_eq!(rule_counts(&node), before);
     iptables(variant, "-t nat -F");
     node.resync();
-    assert_eq!(counted(&node), before);
+    assert_eq!(rule_counts(&node), before);
 }
 
 type Counts = std::collections::BTreeMap<String, usize>;
 
 /// Rules as the backend counts them.
-fn counted(node: &Node) -> Counts {
+fn rule_counts(node: &Node) -> Counts {
     let counts = node.reconciler.backend().rule_counts().into_iter();
     let counts = counts.filter(|it| it.total > 0);
     counts
@@ -538,7 +570,7 @@ fn a_large_cluster_comes_and_goes(variant: Variant) {
     }
     assert!(node.change(events).added > 1_100);
     assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
-    assert_eq!(counted(&node), listed(variant));
+    assert_eq!(rule_counts(&node), listed(variant));
     let report = node.resync();
     assert!(report.is_empty(), "{report:?}");
     let names = names().map(|it| NamespacedName::new("default", it.trim_start_matches("default/")));

@@ -20,6 +20,7 @@ use sluice_xtables::programs::{Lock, Programs, Variant};
 for_each_variant! {
     a_program_that_hangs_fails_the_sync
     ipv6_is_served_as_soon_as_it_can_be
+    without_the_match_nothing_is_counted
 }
 
 /// The host's programs, one of which does this first.
@@ -112,5 +113,25 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     assert_eq!(reason(&node), None);
     assert_eq!(node.reconciler.backend().unserved(), None);
     assert!(save(variant, "ip6tables", &[]).contains("-j KUBE-SVC-"));
+    assert!(node.resync().is_empty());
+}
+
+/// The kernel has the objects and iptables has no way to mention them.
+fn without_the_match_nothing_is_counted(variant: Variant) {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("input").display().to_string();
+    let refuse = format!(
+        "cat >{input}\nif line=$(grep -n nfacct {input}); then\n\
+         echo \"Couldn't load match \\`nfacct':No such file or directory\" >&2\n\
+         echo >&2; echo \"Error occurred at line: ${{line%%:*}}\" >&2; exit 2\nfi\nexec <{input}"
+    );
+    let wrapped = Wrapped::new(variant, &format!("iptables-{variant}-restore"), &refuse);
+    let mut node = Node::with_programs(wrapped.programs());
+    assert!(node.sync(&BTreeSet::new()).refused.is_empty());
+    for program in ["iptables", "ip6tables"] {
+        let rules = save(variant, program, &[]);
+        assert!(rules.contains("--ctstate INVALID -j DROP"), "{rules}");
+        assert!(!rules.contains("nfacct"), "{rules}");
+    }
     assert!(node.resync().is_empty());
 }

@@ -43,7 +43,7 @@ pub(crate) trait DataPlane: Sized {
     /// What must stay when what a kube-proxy left is removed.
     fn ours(&self) -> Ours;
 
-    /// Counts what is sent to the kernel from now on.
+    /// Counts what is sent to the kernel from now on, and shows what that counts.
     fn meter(&mut self, metrics: &Arc<Metrics>);
 
     /// What begins once our rules do the work: the watch for foreign changes, and the removal of

@@ -8,6 +8,7 @@ use sluice_core::backend::RuleCount;
 use sluice_core::model::IpFamily;
 
 use super::Mode;
+use super::packets::Packets;
 use super::registrar::{PerFamily, Registrar, word};
 
 /// What kube-proxy counts.
@@ -35,6 +36,8 @@ pub(crate) struct KubeProxy {
     pub(crate) partial_restore_failures: Option<PerFamily<IntCounter>>,
     /// By table and family, in the iptables mode.
     pub(crate) rules: Option<Rules>,
+    /// What rules count, in the iptables mode.
+    pub(crate) packets: Option<Packets>,
     pub(crate) conntrack_duration: PerFamily<Histogram>,
     pub(crate) conntrack_deleted: PerFamily<IntCounter>,
     pub(crate) healthz: Answers,
@@ -168,6 +171,7 @@ impl KubeProxy {
                 )
             }),
             rules: (mode == Mode::Iptables).then(|| Rules::new(to)),
+            packets: (mode == Mode::Iptables).then(|| to.register(Ok(Packets::new()))),
             conntrack_duration: durations(
                 "conntrack_reconciler_sync_duration_seconds",
                 "How long walks through the conntrack table took.",
@@ -191,16 +195,6 @@ fn of_other_modes(to: Registrar<'_>, mode: Mode) {
         failures(
             "sync_proxy_rules_nftables_cleanup_failures_total",
             "Deletions that had to wait and failed; here nothing has to wait.",
-        );
-    }
-    if mode == Mode::Iptables {
-        to.counter(
-            &name("iptables_ct_state_invalid_dropped_packets_total"),
-            "Packets dropped because conntrack found them invalid.",
-        );
-        to.counter(
-            &name("iptables_localhost_nodeports_accepted_packets_total"),
-            "Packets to NodePorts on loopback addresses.",
         );
     }
 }

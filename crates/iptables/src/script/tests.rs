@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use sluice_xtables::rule::{ChainName, Match, Sense, Target};
 
 use super::*;
+use crate::accounts::Accounting;
 use crate::layout::Conntrack;
 use crate::{observe, render_plan};
 
@@ -44,7 +45,7 @@ fn observed(kernel: &Kernel) -> Objects {
 fn absorb(planner: &mut Planner, events: Vec<Event>) -> Vec<(Key, Object)> {
     events.into_iter().for_each(|it| planner.absorb(it));
     planner.replan();
-    render_plan(planner.plan(), Conntrack::Strict)
+    render_plan(planner.plan(), Conntrack::Strict, Accounting::On)
 }
 
 proptest! {

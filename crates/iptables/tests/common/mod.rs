@@ -6,11 +6,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use sluice_core::backend::{Backend, BackendError};
+use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::{Reconciler, Report};
 use sluice_iptables::{Conntrack, Iptables};
 use sluice_lab::{Netns, golden};
+use sluice_netlink::nfacct::Accounts;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 /// Runs a test for each variant, in a namespace of its own.
@@ -111,6 +113,14 @@ pub(crate) fn facts(variant: Variant) -> BTreeSet<String> {
         }
     }
     facts
+}
+
+/// Makes what rules count packets in, in the calling thread's namespace.
+pub(crate) fn make_accounts() {
+    let mut accounts = Accounts::open().unwrap();
+    for name in [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED] {
+        accounts.ensure(name).unwrap();
+    }
 }
 
 /// Runs a test in a network namespace of its own.

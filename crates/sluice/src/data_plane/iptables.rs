@@ -14,9 +14,10 @@ use sluice_core::plan::NodePlan;
 use sluice_core::settings::Settings;
 use sluice_core::state::ClusterState;
 use sluice_iptables::{Conntrack, Iptables, Ipv6, concerns};
+use sluice_netlink::nfacct::Accounts;
 use sluice_xtables::programs::{Programs, Variant};
 use sluice_xtables::rule::Table;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::nftables::remove_tables;
 use super::{DataPlane, watch_for_drift};
@@ -56,8 +57,13 @@ impl DataPlane for IptablesPlane {
         }
     }
 
-    /// iptables-restore has no figures.
-    fn meter(&mut self, _: &Arc<Metrics>) {}
+    /// iptables-restore has no figures; rules count some packets.
+    fn meter(&mut self, metrics: &Arc<Metrics>) {
+        match Accounts::open() {
+            Ok(accounts) => metrics.show_packets(accounts),
+            Err(error) => debug!(%error, "packets that rules count are not shown"),
+        }
+    }
 
     fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send> {
         let variant = self.backend.programs().variant();

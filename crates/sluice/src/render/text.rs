@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sluice_config::Mode;
 use sluice_core::plan::Plan;
-use sluice_iptables::Conntrack;
+use sluice_iptables::{Accounting, Conntrack};
 use sluice_nftables::Counting;
 
 /// One object of the rules.
@@ -32,7 +32,8 @@ impl Rules {
         Some(match mode {
             Mode::Nftables => Self::Nftables(sluice_nftables::render_plan(plan, counting)),
             Mode::Iptables => {
-                Self::Iptables(sluice_iptables::render_plan(plan, Conntrack::default()))
+                let (conntrack, accounting) = (Conntrack::default(), Accounting::default());
+                Self::Iptables(sluice_iptables::render_plan(plan, conntrack, accounting))
             }
             Mode::Ipvs => Self::Ipvs(sluice_ipvs::render_plan(plan, scheduler)),
             Mode::Ebpf => return None,

@@ -5,6 +5,7 @@
 mod kube_proxy;
 mod modes;
 mod moves;
+mod packets;
 mod vm_connections;
 mod vm_ipvs;
 mod world;

@@ -1,8 +1,8 @@
 //! A node with two pods that serve, a client, perhaps an agent, perhaps what kube-proxy left.
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl World {
         self.cluster.node("node-a").netns()
     }
 
-    fn shell(&self) -> &Netns {
+    pub(crate) fn shell(&self) -> &Netns {
         self.cluster.pod("shell").netns()
     }
 
@@ -283,6 +283,22 @@ impl World {
             let outcome = probe.from(self.shell());
             assert!(outcome.name().is_some(), "{outcome}: {}", self.log());
         }
+    }
+
+    /// A counter without labels, as the agent shows it.
+    #[track_caller]
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let page = self.node().run(|| {
+            let mut stream = TcpStream::connect("127.0.0.1:10249").unwrap();
+            stream.set_read_timeout(Some(SOON)).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+            let mut page = String::new();
+            stream.read_to_string(&mut page).unwrap();
+            page
+        });
+        let mut lines = page.lines().filter_map(|it| it.split_once(' '));
+        let found = lines.find(|(it, _)| *it == name);
+        found.unwrap_or_else(|| panic!("{page}")).1.parse().unwrap()
     }
 
     /// `sluice` with arguments on the node, run by somebody with this `PATH`.

@@ -1,0 +1,78 @@
+//! Packets that rules of the iptables mode count in objects of nfacct, which have kube-proxy's names.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus::IntCounter;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_netlink::nfacct::Accounts;
+use tracing::debug;
+
+/// Shows what the kernel says when somebody asks, as kube-proxy does: an object goes on when the
+/// agent starts again. Zero where nobody counts; what is gone keeps its last number.
+#[derive(Clone, Debug)]
+pub(crate) struct Packets {
+    /// Names of objects, and what they showed last.
+    shown: [(&'static str, IntCounter); 2],
+    /// `None` before there is something to read, and where the kernel has no objects.
+    kernel: Arc<Mutex<Option<Accounts>>>,
+}
+
+impl Packets {
+    pub(super) fn new() -> Self {
+        let counter = |name: &str, help: &str| {
+            IntCounter::new(name, help).expect("names are constants and well formed")
+        };
+        let invalid = counter(
+            "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
+            "Packets dropped because conntrack found them invalid.",
+        );
+        let localhost = counter(
+            "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
+            "Packets to NodePorts on loopback addresses, the first of each connection.",
+        );
+        Self {
+            shown: [
+                (CT_STATE_INVALID_DROPPED, invalid),
+                (LOCALHOST_NODE_PORTS_ACCEPTED, localhost),
+            ],
+            kernel: Arc::default(),
+        }
+    }
+
+    /// Reads these from now on.
+    pub(super) fn read_from(&self, accounts: Accounts) {
+        *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(accounts);
+    }
+
+    fn refresh(&self, kernel: &mut Option<Accounts>) {
+        for (name, shown) in &self.shown {
+            match kernel.as_mut().map(|it| it.packets(name)) {
+                Some(Ok(Some(packets))) => {
+                    shown.reset();
+                    shown.inc_by(packets);
+                }
+                Some(Ok(None)) | None => {}
+                // To ask again would make a kernel without objects look for the module again.
+                Some(Err(error)) => {
+                    debug!(%error, "packets are not counted");
+                    *kernel = None;
+                }
+            }
+        }
+    }
+}
+
+impl Collector for Packets {
+    fn desc(&self) -> Vec<&Desc> {
+        self.shown.iter().flat_map(|(_, it)| it.desc()).collect()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        // To the end, so that nobody sees a number that is about to be replaced.
+        let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
+        self.refresh(&mut kernel);
+        self.shown.iter().flat_map(|(_, it)| it.collect()).collect()
+    }
+}

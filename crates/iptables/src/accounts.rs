@@ -1,0 +1,199 @@
+//! Packets that rules count for kube-proxy's two metrics, in objects of nfacct.
+//!
+//! Nobody needs them to be served: where the kernel has no such objects, or takes no rule that
+//! mentions one, rules are written without, and nobody asks again until a restart.
+
+use std::collections::BTreeSet;
+
+use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_core::model::IpFamily;
+use sluice_netlink::nfacct;
+use sluice_xtables::parse::Ruleset;
+use sluice_xtables::rule::{Match, Rule};
+use sluice_xtables::trial::Findings;
+use tracing::info;
+
+/// Whether rules count packets for kube-proxy's metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accounting {
+    /// They mention no object.
+    #[default]
+    Off,
+    /// They mention kube-proxy's objects, which are there.
+    On,
+}
+
+/// What is known of the kernel's objects.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    /// `None` once it is known that rules cannot mention them.
+    kernel: Option<nfacct::Accounts>,
+    /// Families whose rules can.
+    taken: BTreeSet<IpFamily>,
+}
+
+impl Accounts {
+    /// Of the calling thread's network namespace. Nothing is made yet.
+    pub(crate) fn open() -> Self {
+        let mut accounts = Self {
+            kernel: None,
+            taken: BTreeSet::new(),
+        };
+        match nfacct::Accounts::open() {
+            Ok(kernel) => accounts.kernel = Some(kernel),
+            Err(error) => accounts.give_up(&error.to_string()),
+        }
+        accounts
+    }
+
+    /// Makes what is missing of the objects: a rule that mentions one that is not there is refused.
+    pub(crate) fn ensure(&mut self) {
+        let Some(kernel) = &mut self.kernel else {
+            return;
+        };
+        let names = [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED];
+        let made = names.into_iter().try_for_each(|it| kernel.ensure(it));
+        if let Err(error) = made {
+            self.give_up(&error.to_string());
+        }
+    }
+
+    /// A rule of filter that tells whether rules of a family can mention them; `None` when that is
+    /// known. What is in use works.
+    pub(crate) fn sample(&mut self, family: IpFamily, ruleset: &Ruleset) -> Option<Rule> {
+        if self.kernel.is_none() || self.taken.contains(&family) {
+            return None;
+        }
+        if ruleset.values().flatten().any(counts) {
+            self.taken.insert(family);
+            return None;
+        }
+        Some(Rule::count([count_invalid()]))
+    }
+
+    /// What became of the sample with this number.
+    pub(crate) fn learn(&mut self, family: IpFamily, owner: usize, findings: &Findings) {
+        let mut culprits = findings.culprits.iter();
+        match culprits.find(|it| it.owner == owner) {
+            Some(culprit) => self.give_up(&culprit.reason),
+            None if findings.is_complete => {
+                self.taken.insert(family);
+            }
+            None => {}
+        }
+    }
+
+    /// For the rules of a family.
+    pub(crate) fn accounting(&self, family: IpFamily) -> Accounting {
+        match self.kernel.is_some() && self.taken.contains(&family) {
+            true => Accounting::On,
+            false => Accounting::Off,
+        }
+    }
+
+    fn give_up(&mut self, reason: &str) {
+        self.kernel = None;
+        info!(
+            reason,
+            "no nfacct: the metrics of packets dropped as invalid and of packets to localhost \
+             NodePorts stay as they are"
+        );
+    }
+}
+
+/// Counts what conntrack finds invalid. The last condition of a rule, as the other one.
+pub(crate) fn count_invalid() -> Match {
+    Match::Nfacct(CT_STATE_INVALID_DROPPED.into())
+}
+
+/// Counts packets to NodePorts on loopback.
+pub(crate) fn count_localhost() -> Match {
+    Match::Nfacct(LOCALHOST_NODE_PORTS_ACCEPTED.into())
+}
+
+/// Whether a rule counts packets in an object.
+fn counts(rule: &Rule) -> bool {
+    let is_account = |it: &Match| matches!(it, Match::Nfacct(_));
+    matches!(rule, Rule::Known { matches, .. } if matches.iter().any(is_account))
+}
+
+/// The rule that a rule counts packets for, and that stands behind it; `None` when it counts none.
+pub(crate) fn counted(rule: &Rule) -> Option<Rule> {
+    match rule {
+        Rule::Known {
+            matches,
+            target: Some(target),
+        } if counts(rule) => {
+            let narrows = |it: &&Match| matches!(it, Match::Destination(..) | Match::Nfacct(_));
+            let wider = matches.iter().filter(|it| !narrows(it)).cloned();
+            Some(Rule::when(wider.collect::<Vec<_>>(), target.clone()))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_xtables::parse::parse;
+    use sluice_xtables::trial::Culprit;
+
+    use super::*;
+
+    const V4: IpFamily = IpFamily::V4;
+
+    /// As when the objects are there.
+    fn accounts() -> Accounts {
+        let accounts = Accounts::open();
+        assert!(accounts.kernel.is_some() && accounts.accounting(V4) == Accounting::Off);
+        accounts
+    }
+
+    fn sample(accounts: &mut Accounts, family: IpFamily) -> Option<Rule> {
+        accounts.sample(family, &Ruleset::new())
+    }
+
+    #[test]
+    fn a_refusal_is_for_good_and_for_both_families() {
+        let mut accounts = accounts();
+        accounts.taken.insert(IpFamily::V6);
+        assert!(sample(&mut accounts, V4).is_some());
+        let findings = |owner| Findings {
+            culprits: vec![Culprit {
+                owner,
+                reason: "no such match".into(),
+            }],
+            is_complete: true,
+        };
+        accounts.learn(V4, 7, &findings(7));
+        for family in IpFamily::ALL {
+            assert_eq!(sample(&mut accounts, family), None);
+            assert_eq!(accounts.accounting(family), Accounting::Off);
+        }
+        // Nothing is asked of the kernel any more.
+        accounts.ensure();
+        assert!(accounts.kernel.is_none());
+    }
+
+    #[test]
+    fn what_is_not_known_is_asked_again() {
+        let mut accounts = accounts();
+        accounts.learn(V4, 7, &Findings::default());
+        assert!(sample(&mut accounts, V4).is_some());
+        let findings = Findings {
+            is_complete: true,
+            ..Findings::default()
+        };
+        accounts.learn(V4, 7, &findings);
+        assert_eq!(sample(&mut accounts, V4), None);
+        assert_eq!(accounts.accounting(V4), Accounting::On);
+        assert_eq!(accounts.accounting(IpFamily::V6), Accounting::Off);
+    }
+
+    #[test]
+    fn what_is_in_use_works() {
+        let mut accounts = accounts();
+        let rules = parse("*filter\n-A X -m nfacct --nfacct-name  theirs -j DROP\nCOMMIT\n");
+        assert_eq!(accounts.sample(V4, &rules), None);
+        assert_eq!(accounts.accounting(V4), Accounting::On);
+    }
+}

@@ -1,0 +1,110 @@
+//! Rules that count packets for kube-proxy's metrics, whatever somebody does to them.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+#[expect(dead_code, reason = "shared with the other tests")]
+#[macro_use]
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Node, facts, in_namespace, iptables, save};
+use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_core::model::{Event, NamespacedName, ObjectKey};
+use sluice_core::testing::{endpoints, service};
+use sluice_netlink::nfacct::Accounts;
+use sluice_xtables::programs::Variant;
+
+for_each_variant! {
+    what_counts_stands_before_what_it_counts_for
+    objects_that_somebody_deleted_come_back
+    rules_come_and_go_with_their_node_port
+}
+
+fn node(variant: Variant) -> Node {
+    let mut node = Node::with_examples(variant);
+    for (name, port) in [("first", 31_001), ("second", 31_002)] {
+        node.absorb(vec![service(&format!(
+            "ns/{name} 10.96.60.1 :80@{port} NodePort"
+        ))]);
+        node.absorb(endpoints(&format!("ns/{name}"), "10.244.0.5:80@"));
+    }
+    node.sync(&BTreeSet::new());
+    node
+}
+
+/// Whether each rule of KUBE-NODEPORTS that is for loopback alone is met before the other one.
+#[track_caller]
+fn assert_order(variant: Variant) {
+    let text = save(variant, "iptables", &["-t", "nat"]);
+    for name in ["ns/first", "ns/second"] {
+        let rules = text
+            .lines()
+            .filter(|it| it.starts_with("-A KUBE-NODEPORTS "));
+        let rules = rules.filter(|it| it.contains(&format!("\"{name}\"")));
+        let counts: Vec<bool> = rules
+            .map(|it| it.contains(LOCALHOST_NODE_PORTS_ACCEPTED))
+            .collect();
+        assert_eq!(counts, [true, false], "{text}");
+    }
+}
+
+fn what_counts_stands_before_what_it_counts_for(variant: Variant) {
+    let mut node = node(variant);
+    assert_order(variant);
+    let before = facts(variant);
+    let text = save(variant, "iptables", &["-t", "nat"]);
+    let chain = text.lines().filter(|it| it.contains("\"ns/first\""));
+    let mut rules = chain.filter_map(|it| it.strip_prefix("-A KUBE-NODEPORTS "));
+    let rules = [rules.next().unwrap(), rules.next().unwrap()];
+    let [counting, plain] = rules.map(|it| it.replace(['"'], "").replace("  ", " "));
+    for deeds in [
+        vec![format!("-D KUBE-NODEPORTS {counting}")],
+        vec![format!("-D KUBE-NODEPORTS {plain}")],
+        vec![
+            format!("-D KUBE-NODEPORTS {counting}"),
+            format!("-A KUBE-NODEPORTS {counting}"),
+        ],
+    ] {
+        for deed in &deeds {
+            iptables(variant, &format!("-t nat {deed}"));
+        }
+        assert!(!node.resync().is_empty(), "{deeds:?}");
+        assert_order(variant);
+        assert_eq!(facts(variant), before, "{deeds:?}");
+        assert!(node.resync().is_empty(), "{deeds:?}");
+    }
+}
+
+fn objects_that_somebody_deleted_come_back(variant: Variant) {
+    let mut node = node(variant);
+    let before = facts(variant);
+    iptables(variant, "-t nat -F KUBE-NODEPORTS");
+    iptables(variant, "-F KUBE-FORWARD");
+    common::run(variant, "ip6tables", &["-F", "KUBE-FORWARD"]);
+    let mut accounts = Accounts::open().unwrap();
+    for name in [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED] {
+        assert!(accounts.delete(name).unwrap(), "{name}");
+    }
+    node.resync();
+    assert_eq!(facts(variant), before);
+    assert!(node.resync().is_empty());
+}
+
+fn rules_come_and_go_with_their_node_port(variant: Variant) {
+    let mut node = node(variant);
+    let before = facts(variant);
+    let mut events = vec![service("ns/third 10.96.60.3 :80@31003 NodePort")];
+    events.extend(endpoints("ns/third", "10.244.0.5:80@"));
+    assert!(!node.change(events).full);
+    let rules = facts(variant);
+    let new = rules.difference(&before).filter(|it| it.contains("31003"));
+    let new: Vec<&String> = new.collect();
+    assert_eq!(new.len(), 2, "{new:?}");
+    assert!(
+        new[0].contains("-d 127.0.0.0/8") && new[0].contains("nfacct"),
+        "{new:?}"
+    );
+    let name = NamespacedName::new("ns", "third");
+    node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+    assert_eq!(facts(variant), before);
+}

@@ -1,0 +1,64 @@
+//! What rules count, as metrics: kube-proxy's two, from the kernel's own objects.
+
+use std::net::SocketAddr;
+
+use sluice_lab::{Probe, Session, require_netns};
+
+use crate::kube_proxy::{NODE_PORT, POD_PORT};
+use crate::world::World;
+
+const INVALID: &str = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total";
+const LOCALHOST: &str = "kubeproxy_iptables_localhost_nodeports_accepted_packets_total";
+
+/// From the agent's start, and through a restart.
+fn are_counted(flavour: &str) {
+    let mut world = World::new();
+    world.install_neighbours(flavour);
+    world.start_in("iptables");
+    world.until_logged("synced");
+    assert_eq!((world.metric(INVALID), world.metric(LOCALHOST)), (0, 0));
+
+    let probe = |ip: [u8; 4]| Probe::tcp(SocketAddr::from((ip, NODE_PORT)));
+    let localhost = probe([127, 0, 0, 1]);
+    world.until_logged("sysctl set");
+    for _ in 0..3 {
+        let outcome = localhost.from(world.node());
+        assert!(outcome.name().is_some(), "{outcome}: {}", world.log());
+    }
+    let elsewhere = probe(world.cluster.node("node-a").ipv4().octets());
+    assert!(elsewhere.from(world.shell()).name().is_some());
+    assert_eq!(world.metric(LOCALHOST), 3, "the first packet of each");
+
+    assert_eq!(world.metric(INVALID), 0);
+    for services in world.families() {
+        let pod = SocketAddr::new(services.pods[0], POD_PORT);
+        let mut session = Session::connect(world.shell(), pod).unwrap();
+        session.ping().unwrap();
+        // As if it had been silent for too long.
+        let key = "net.netfilter.nf_conntrack_tcp_loose";
+        world.node().sysctl(key, "0").unwrap();
+        world.run("conntrack", &["-F"], "");
+        let before = world.metric(INVALID);
+        session.ping().unwrap_err();
+        assert!(world.metric(INVALID) > before, "{pod}");
+    }
+
+    let (invalid, localhost) = (world.metric(INVALID), world.metric(LOCALHOST));
+    world.stop();
+    world.start_in("iptables");
+    world.until_logged("started");
+    assert!(world.metric(INVALID) >= invalid, "the kernel went on");
+    assert_eq!(world.metric(LOCALHOST), localhost);
+}
+
+#[test]
+fn of_iptables_nft() {
+    require_netns!();
+    are_counted("nft");
+}
+
+#[test]
+fn of_iptables_legacy() {
+    require_netns!();
+    are_counted("legacy");
+}
