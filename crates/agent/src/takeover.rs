@@ -20,6 +20,7 @@
 //! - What cannot be removed stops nothing else from being removed.
 //! - No kernel module is loaded to look for something that then cannot be there.
 
+mod accounts;
 mod ipvs;
 mod legacy;
 mod names;
@@ -35,6 +36,7 @@ use sluice_netlink::nftables::{CommitError, Connection};
 use sluice_netlink::{RequestError, SocketError};
 use tracing::{info, warn};
 
+pub use accounts::remove_accounts;
 pub(crate) use names::DEVICE as IPVS_DEVICE;
 pub(crate) use nft::TABLES as IPTABLES_TABLES;
 pub(crate) use teardown::BUILTIN as BUILTIN_CHAINS;

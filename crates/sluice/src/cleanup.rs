@@ -20,12 +20,15 @@ pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     for table in ours.iter().flatten() {
         print(&format!("removed table {table}\n"))?;
     }
-    let theirs = match kube_proxy {
+    let mut theirs = match kube_proxy {
         true => takeover::remove_kube_proxy(Ours::default()),
         // The iptables and ipvs modes have kube-proxy's names.
         false if takeover::left_chains() => takeover::remove_own(),
         false => Removal::default(),
     };
+    if !theirs.removed.is_empty() {
+        takeover::remove_accounts(&mut theirs);
+    }
     for what in &theirs.removed {
         print(&format!("removed {what}\n"))?;
     }

@@ -10,7 +10,7 @@ use crate::world::World;
 const INVALID: &str = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total";
 const LOCALHOST: &str = "kubeproxy_iptables_localhost_nodeports_accepted_packets_total";
 
-/// From the agent's start, and through a restart.
+/// From the agent's start, through a restart, to the clean-up.
 fn are_counted(flavour: &str) {
     let mut world = World::new();
     world.install_neighbours(flavour);
@@ -49,6 +49,10 @@ fn are_counted(flavour: &str) {
     world.until_logged("started");
     assert!(world.metric(INVALID) >= invalid, "the kernel went on");
     assert_eq!(world.metric(LOCALHOST), localhost);
+    world.stop();
+    let output = world.sluice(&["cleanup"], None);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.ends_with("\nremoved 2 nfacct objects\n"), "{said}");
 }
 
 #[test]

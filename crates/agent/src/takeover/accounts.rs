@@ -1,0 +1,35 @@
+//! What rules of kube-proxy's iptables mode and of ours count packets in: objects of nfacct.
+
+use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_netlink::nfacct::Accounts;
+use sluice_netlink::{Errno, RequestError};
+
+use super::{Removal, TakeoverError};
+
+/// Removes the objects, once the rules are gone that mention them. For who cleans up, not for a
+/// takeover: the rules of a kube-proxy that goes on are refused until it makes them anew.
+pub fn remove_accounts(removal: &mut Removal) {
+    let mut accounts = match Accounts::open() {
+        Ok(it) => it,
+        Err(error) => return removal.errors.push(TakeoverError::Connect(error)),
+    };
+    let mut count = 0;
+    for name in [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED] {
+        match accounts.delete(name) {
+            Ok(was_there) => count += usize::from(was_there),
+            Err(RequestError::Refused {
+                errno: Errno::EBUSY,
+                ..
+            }) => {
+                let note = format!("nfacct object {name} of kube-proxy stays: a rule mentions it");
+                removal.notes.push(note);
+            }
+            // The kernel has no such objects.
+            Err(RequestError::Refused { .. }) => return,
+            Err(error) => removal.errors.push(TakeoverError::Request(error)),
+        }
+    }
+    if count > 0 {
+        removal.removed.push(format!("{count} nfacct objects"));
+    }
+}
