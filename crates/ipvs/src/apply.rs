@@ -11,14 +11,19 @@
 //! 7. what goes, the other way: marks, addresses, real servers, virtual servers, members, chains,
 //!    ipsets, interface
 //!
+//! Where the external policy changes, members that say who is not masqueraded go before 5 and come
+//! after the real servers of 7 (`policy.rs`).
+//!
 //! What the kernel refuses of Services does not keep the rest from being written (`refusal.rs`).
 //! Without a set or the rules of a family nothing of that family is (`foundation.rs`), without the
-//! interface nothing at all. A frontend whose virtual server is refused is in no set: what they let pass would come to
-//! whatever listens on the node. One that would serve those who must not use it is not served.
+//! interface nothing at all. A frontend whose virtual server is refused is in no set: what they let
+//! pass would come to whatever listens on the node. One that would serve those who must not use it
+//! is not served.
 
 mod changes;
 mod foundation;
 mod node_port;
+mod policy;
 mod refusal;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +46,7 @@ use crate::object::{DEVICE, Key, Object, Server};
 use crate::set::SetName;
 use changes::Changes;
 pub(crate) use foundation::{foundations, try_foundation};
+use policy::Passing;
 use refusal::Refusals;
 
 /// Each set's changes.
@@ -64,20 +70,29 @@ pub(crate) fn write(
         refusals: Refusals::default(),
     };
     let written = written(delta);
-    writer.add_members(&written, |set| !set.leads() && !set.lets_pass())?;
+    let passing = Passing::of(delta);
+    writer.add_members(&written, |key, set| {
+        !set.leads() && !set.lets_pass() && !passing.becomes_local(key)
+    })?;
     writer.refusals.refuse_unguarded(&delta.add);
     let (freed, reals) = writer.virtual_servers(delta)?;
     writer.leave_out_members(&delta.add)?;
-    writer.add_members(&written, SetName::lets_pass)?;
+    writer.add_members(&written, |key, set| {
+        set.lets_pass() && !passing.becomes_local(key)
+    })?;
+    writer.delete_members(&delta.delete, |key, _| passing.becomes_cluster(key))?;
     writer.change_servers(reals)?;
-    writer.add_members(&written, SetName::leads)?;
+    writer.add_members(&written, |_, set| set.leads())?;
     writer.addresses(&written, AddressChange::Add)?;
-    writer.delete_members(&delta.delete, SetName::leads)?;
+    writer.delete_members(&delta.delete, |_, set| set.leads())?;
     let gone: Vec<(&Key, &Object)> = delta.delete.iter().map(|key| (key, &GONE)).collect();
     writer.addresses(&gone, AddressChange::Delete)?;
     writer.delete_servers(&delta.delete)?;
     writer.show(freed)?;
-    writer.delete_members(&delta.delete, |set| !set.leads())?;
+    writer.add_members(&written, |key, _| passing.becomes_local(key))?;
+    writer.delete_members(&delta.delete, |key, set| {
+        !set.leads() && !passing.becomes_cluster(key)
+    })?;
     writer.remove_foundations(&delta.delete)?;
     writer.refusals.into_objects(delta)
 }
@@ -117,12 +132,12 @@ impl Writer<'_> {
     fn add_members(
         &mut self,
         written: &[(&Key, &Object)],
-        is_meant: impl Fn(SetName) -> bool,
+        is_meant: impl Fn(&Key, SetName) -> bool,
     ) -> Result<(), BackendError> {
         let mut members = Members::new();
         for (key, object) in written {
             if let (Key::Member(family, set, entry), Object::Member(mark)) = (key, object)
-                && is_meant(*set)
+                && is_meant(key, *set)
                 && self.refusals.of(key).is_none()
             {
                 let change = SetChange::Add(convert::member(entry, *mark));
@@ -139,7 +154,7 @@ impl Writer<'_> {
         for triple in self.refusals.refuse_members(added) {
             let family = IpFamily::of(&triple.ip);
             let members = SetName::VIRTUAL_IPS.map(|set| Key::Member(family, set, triple.into()));
-            self.delete_members(&members, |_| true)?;
+            self.delete_members(&members, |_, _| true)?;
         }
         Ok(())
     }
@@ -147,12 +162,12 @@ impl Writer<'_> {
     fn delete_members(
         &mut self,
         deleted: &[Key],
-        is_meant: impl Fn(SetName) -> bool,
+        is_meant: impl Fn(&Key, SetName) -> bool,
     ) -> Result<(), BackendError> {
         let mut members = Members::new();
         for key in deleted {
             if let Key::Member(family, set, entry) = key
-                && is_meant(*set)
+                && is_meant(key, *set)
             {
                 let change = SetChange::Delete(convert::member(entry, None));
                 let changes = members.entry((*family, *set)).or_default();

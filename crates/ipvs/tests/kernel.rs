@@ -206,6 +206,7 @@ mod vm_kernel {
             refused_source_ranges(&mut restarted);
             a_refused_virtual_server(&mut restarted);
             what_somebody_took_away(&mut restarted);
+            another_policy(&mut restarted);
             text_is_loaded(restarted.planner.plan());
             cleanup();
         });
@@ -651,6 +652,60 @@ fn what_somebody_took_away(proxy: &mut Proxy) {
     }
     let again = proxy.resync();
     assert!(again.is_empty(), "{again:?}");
+}
+
+/// Nobody is sent to an endpoint elsewhere without being masqueraded, not for a moment: who is not
+/// masqueraded goes from the sets before real servers come, and comes when they are gone.
+fn another_policy(proxy: &mut Proxy) {
+    let policy = |policy| {
+        let addresses = "ext=198.51.100.9 lb=203.0.113.9";
+        let about = format!("10.96.0.29 LoadBalancer http:80@31090 {addresses} etp={policy}");
+        http("turned", &about, "10.244.0.5:8080@ 10.244.7.7:8080")
+    };
+    let local = [
+        ("list KUBE-EXTERNAL-IP-LOCAL", "198.51.100.9,tcp:80"),
+        ("list KUBE-LOAD-BALANCER-LOCAL", "203.0.113.9,tcp:80"),
+        ("list KUBE-NODE-PORT-LOCAL-TCP", "31090"),
+    ];
+    let is_cluster = || {
+        for (list, member) in local {
+            shows_no("ipset", list, member);
+        }
+        shows("ipset", "list KUBE-EXTERNAL-IP", "198.51.100.9,tcp:80");
+    };
+    let is_local = || {
+        for (list, member) in local {
+            shows("ipset", list, member);
+        }
+        shows_no("ipset", "list KUBE-EXTERNAL-IP", "198.51.100.9,tcp:80");
+    };
+    let mut events = policy("local");
+    events.extend(http("leaving", "10.96.0.30 http:80", BOTH));
+    proxy.change(events);
+    is_local();
+    interrupted(proxy, "ipvsadm", "-D -t 198.51.100.9:80", policy("cluster"));
+    is_cluster();
+    proxy.resync();
+    is_cluster();
+    let mut events = policy("local");
+    events.push(delete("leaving"));
+    interrupted(proxy, "ip", "link delete kube-ipvs0", events);
+    is_cluster();
+    proxy.resync();
+    is_local();
+    proxy.change(vec![delete("turned")]);
+    let again = proxy.resync();
+    assert!(again.is_empty(), "{again:?}");
+}
+
+/// A change that does not get further than to what somebody took away: the virtual server before
+/// real ones are written to it, or the interface before anything goes.
+fn interrupted(proxy: &mut Proxy, program: &str, arguments: &str, events: Vec<Event>) {
+    run(program, arguments);
+    events.into_iter().for_each(|it| proxy.planner.absorb(it));
+    let changed = proxy.planner.replan().ports.into_keys().collect();
+    let plan = proxy.planner.plan();
+    assert!(proxy.reconciler.sync(plan, &changed).is_err());
 }
 
 fn draining(proxy: &mut Proxy) {
