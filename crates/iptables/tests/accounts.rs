@@ -108,3 +108,74 @@ fn rules_come_and_go_with_their_node_port(variant: Variant) {
     node.change(vec![Event::Delete(ObjectKey::Service(name))]);
     assert_eq!(facts(variant), before);
 }
+
+/// A kernel whose modules can be kept from being loaded.
+mod vm_modules {
+    use std::fs;
+    use std::process::Command;
+
+    use sluice_lab::require_vm;
+
+    use super::*;
+
+    /// Replaces what says how modules are loaded, which nobody but this machine sees.
+    fn forbid(modules: &[&str]) {
+        let lines = modules
+            .iter()
+            .map(|it| format!("install {it} /bin/false\n"));
+        let folder = "/etc/modprobe.d";
+        let mount = ["-t", "tmpfs", "none", folder];
+        assert!(
+            Command::new("mount")
+                .args(mount)
+                .status()
+                .unwrap()
+                .success()
+        );
+        fs::write(
+            format!("{folder}/forbidden.conf"),
+            lines.collect::<String>(),
+        )
+        .unwrap();
+    }
+
+    /// Everything but the counting is there, and nothing is written twice.
+    fn nothing_is_counted() {
+        for variant in Variant::ALL {
+            in_namespace(|| {
+                let mut node = node(variant);
+                assert!(node.resync().is_empty());
+                assert!(node.reconciler.refused().is_empty());
+                let rules = facts(variant);
+                assert!(!rules.iter().any(|it| it.contains("nfacct")), "{rules:#?}");
+                let has = |text: &str| rules.iter().any(|it| it.contains(text));
+                assert!(
+                    has("--ctstate INVALID -j DROP") && has("--dport 31001"),
+                    "{rules:#?}"
+                );
+            });
+        }
+    }
+
+    #[test]
+    fn without_them_rules_are_written_all_the_same() {
+        require_vm!(
+            "6.12",
+            "vm_modules::without_them_rules_are_written_all_the_same"
+        );
+        forbid(&["nfnetlink_acct", "xt_nfacct"]);
+        nothing_is_counted();
+        // The objects alone are of no use.
+        forbid(&["xt_nfacct"]);
+        nothing_is_counted();
+        let mut accounts = Accounts::open().unwrap();
+        accounts.ensure(CT_STATE_INVALID_DROPPED).unwrap();
+        forbid(&[]);
+        for variant in Variant::ALL {
+            in_namespace(|| {
+                node(variant);
+                assert_order(variant);
+            });
+        }
+    }
+}
