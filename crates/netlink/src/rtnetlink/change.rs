@@ -1,6 +1,8 @@
 //! Addresses that come and go.
 
 use std::net::IpAddr;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
@@ -12,7 +14,13 @@ use crate::request::RequestError;
 use crate::socket::Socket;
 
 use super::address::{IFA_ADDRESS, IFA_LOCAL, open};
+use super::route::is_local;
 use super::{RTM_DELADDR, RTM_NEWADDR};
+
+/// How long to wait at most for what the kernel has acknowledged and not yet done.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// IPv6: take the address for unique without asking the others on the link.
 const IFA_F_NODAD: u8 = 0x02;
@@ -119,6 +127,8 @@ impl Addresses {
     /// or `EOPNOTSUPP` where IPv6 is switched off. A refused one does not keep the others from
     /// being made.
     ///
+    /// When it returns, packets to the added addresses are taken in, unless the kernel is very busy.
+    ///
     /// # Errors
     /// [`RequestError::Socket`] when it is not known which were made.
     pub fn apply(
@@ -126,14 +136,43 @@ impl Addresses {
         interface: u32,
         changes: &[AddressChange],
     ) -> Result<Vec<Failure>, RequestError> {
-        Bulk {
+        let refused = Bulk {
             changes,
             name: &AddressChange::name,
             head: &AddressChange::head,
             attrs: &|change, writer| change.put(interface, writer),
             is_done: &|change, errno| change.is_done(errno),
         }
-        .apply(&mut self.socket, &mut self.buffer)
+        .apply(&mut self.socket, &mut self.buffer)?;
+        self.settle(changes, &refused)?;
+        Ok(refused)
+    }
+
+    /// Waits until the added addresses are the machine's own. The kernel acknowledges an IPv6
+    /// address before that: its route is the work of a queue, also where nobody has to be asked
+    /// whether it is unique (`addrconf_dad_start`, addrconf.c).
+    fn settle(
+        &mut self,
+        changes: &[AddressChange],
+        refused: &[Failure],
+    ) -> Result<(), RequestError> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut refused = refused.iter().map(|it| it.index).peekable();
+        for (index, change) in changes.iter().enumerate() {
+            if refused.next_if_eq(&index).is_some() {
+                continue;
+            }
+            let AddressChange::Add(IpAddr::V6(ip)) = *change else {
+                continue;
+            };
+            while !is_local(&mut self.socket, &mut self.buffer, ip)? {
+                if Instant::now() >= deadline {
+                    return Ok(());
+                }
+                thread::sleep(PAUSE);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ mod change;
 mod filter;
 mod link;
 mod monitor;
+mod route;
 
 pub use address::{Address, addresses, addresses_of};
 pub use change::{AddressChange, Addresses};
@@ -18,3 +19,4 @@ const RTM_DELADDR: u16 = 21;
 const RTM_GETADDR: u16 = 22;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
+const RTM_GETROUTE: u16 = 26;

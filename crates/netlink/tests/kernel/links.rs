@@ -1,7 +1,7 @@
 //! Interfaces and their addresses, as `ip` sees them.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use sluice_netlink::rtnetlink::{
     AddressChange, Addresses, Link, LinkState, addresses_of, create_dummy, link, set_link,
@@ -104,6 +104,32 @@ fn thousands_of_addresses_come_and_go() {
             .map(|it| it.ip)
             .collect();
         assert_eq!(listed, ips[..1]);
+    });
+}
+
+/// The kernel itself is not so far when it acknowledges an IPv6 address.
+#[test]
+fn an_address_is_reached_as_soon_as_it_is_added() {
+    netns::run(|| {
+        let index = bridge().index;
+        let mut addresses = Addresses::open().unwrap();
+        for last in 1..200_u16 {
+            let pair = [
+                IpAddr::from([10, 96, 0, last as u8]),
+                IpAddr::from([0xfd00, 0x10, 0x96, 0, 0, 0, 0, last]),
+            ];
+            let refused = addresses.apply(index, &all(&pair, AddressChange::Add));
+            assert!(refused.unwrap().is_empty());
+            for ip in pair {
+                let any: IpAddr = match ip {
+                    IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+                    IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+                };
+                let socket = UdpSocket::bind((any, 0)).unwrap();
+                let dialled = socket.connect((ip, 80));
+                dialled.unwrap_or_else(|error| panic!("{ip}: {error}"));
+            }
+        }
     });
 }
 
