@@ -40,10 +40,10 @@ pub trait Backend {
     /// The objects that do not depend on any Service.
     fn standing(&self, scene: &Scene) -> Objects<Self>;
 
-    /// Chooses the places of a service port's endpoints, near to where they were before. A pure
-    /// function of its arguments.
+    /// Chooses the places of a service port's endpoints, near to where they were before. What no
+    /// other service port may have is remembered as given away.
     fn place(
-        &self,
+        &mut self,
         port: &PortPlan,
         previous: Option<(&PortPlan, &Self::Placement)>,
     ) -> Self::Placement;

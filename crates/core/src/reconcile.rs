@@ -399,7 +399,7 @@ impl<B: Backend> Reconciler<B> {
     }
 
     fn port_step(
-        &self,
+        &mut self,
         key: &PortKey,
         belief: &Belief<B>,
         scene: &Arc<Scene>,

@@ -321,7 +321,7 @@ impl Backend for Iptables {
         layout::standing(&scene.node, served, self.conntrack, accounting)
     }
 
-    fn place(&self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
+    fn place(&mut self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
 
     fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<Key, Object>) {}
 

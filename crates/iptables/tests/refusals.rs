@@ -56,7 +56,7 @@ impl Backend for Poisoned {
         self.backend.standing(scene)
     }
 
-    fn place(&self, port: &PortPlan, _: Option<(&PortPlan, &())>) {
+    fn place(&mut self, port: &PortPlan, _: Option<(&PortPlan, &())>) {
         self.backend.place(port, None);
     }
 

@@ -1,7 +1,7 @@
 //! The backend: pure rendering on one side, netlink and iptables on the other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -67,8 +67,7 @@ pub struct Ipvs {
     scheduler: Arc<str>,
     exclude: Vec<IpNet>,
     layout: MarkLayout,
-    /// Behind a lock, since places are chosen without changing the data plane.
-    marks: Mutex<Marks>,
+    marks: Marks,
     /// Schedulers that the kernel is known to have.
     schedulers: BTreeSet<Arc<str>>,
     /// All of them in words; empty until somebody asked for one that is not there.
@@ -94,7 +93,7 @@ impl Ipvs {
         let mut ipvs = Self {
             layout: MarkLayout::beside(options.masquerade_mark),
             exclude: options.exclude_cidrs,
-            marks: Mutex::default(),
+            marks: Marks::default(),
             held: Held::default(),
             schedulers: BTreeSet::new(),
             offered: String::new(),
@@ -173,11 +172,6 @@ impl Ipvs {
         }
         Ok(refused)
     }
-
-    /// Nothing in there can be torn by a panic.
-    fn marks(&self) -> MutexGuard<'_, Marks> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Every object of a plan, as a first sync would write it. Pure.
@@ -239,9 +233,9 @@ impl Backend for Ipvs {
         standing(&scene.node, &self.families.served())
     }
 
-    fn place(&self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
+    fn place(&mut self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
         let had = previous.and_then(|(_, placement)| placement.mark);
-        let claim = || self.marks().claim(self.layout, &port.key, had);
+        let claim = || self.marks.claim(self.layout, &port.key, had);
         Placement {
             mark: render::has_near_clients(port, had.is_some()).then(claim),
         }
@@ -323,7 +317,7 @@ impl Backend for Ipvs {
             if let Key::Server(Server::Mark(_, _, mark)) = key
                 && refused.iter().all(|it| it.key != *key)
             {
-                self.marks().release(*mark);
+                self.marks.release(*mark);
             }
         }
         match refused.is_empty() {

@@ -143,7 +143,7 @@ impl Backend for Nftables {
         layout::standing(&scene.node, scene.scale, self.counting)
     }
 
-    fn place(&self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
+    fn place(&mut self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
         placement::place(port, previous)
     }
 

@@ -84,7 +84,7 @@ impl Backend for Fake {
         vec![("table".to_owned(), String::new())]
     }
 
-    fn place(&self, _: &PortPlan, _: Option<(&PortPlan, &())>) {}
+    fn place(&mut self, _: &PortPlan, _: Option<(&PortPlan, &())>) {}
 
     fn recover(&self, _: &PortPlan, _: &BTreeMap<String, String>) {}
 

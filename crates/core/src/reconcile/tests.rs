@@ -116,23 +116,12 @@ impl Backend for Kernel {
     }
 
     fn place(
-        &self,
+        &mut self,
         port: &PortPlan,
         previous: Option<(&PortPlan, &Vec<SocketAddr>)>,
     ) -> Vec<SocketAddr> {
-        let mut wanted: BTreeSet<_> = port.reachable().iter().map(|it| it.addr).collect();
-        let mut slots = previous.map(|(_, it)| it.clone()).unwrap_or_default();
-        let mut slot = 0;
-        while slot < slots.len() {
-            match wanted.remove(&slots[slot]) {
-                true => slot += 1,
-                false => {
-                    slots.swap_remove(slot);
-                }
-            }
-        }
-        slots.extend(wanted);
-        slots
+        let slots = previous.map(|(_, it)| it.clone());
+        place(port, slots.unwrap_or_default())
     }
 
     fn recover(&self, port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Vec<SocketAddr> {
@@ -227,6 +216,22 @@ impl Backend for Kernel {
             None => Err(ApplyError::Partly(refused)),
         }
     }
+}
+
+/// Those that stay keep their slots, as far as these are dense.
+fn place(port: &PortPlan, mut slots: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let mut wanted: BTreeSet<_> = port.reachable().iter().map(|it| it.addr).collect();
+    let mut slot = 0;
+    while slot < slots.len() {
+        match wanted.remove(&slots[slot]) {
+            true => slot += 1,
+            false => {
+                slots.swap_remove(slot);
+            }
+        }
+    }
+    slots.extend(wanted);
+    slots
 }
 
 /// Objects with their places forgotten: two kernels that do the same are equal.
@@ -367,7 +372,7 @@ impl Proxy {
             if refused.contains_key(key) {
                 contested.extend(port.frontends.iter().map(|it| it.frontend));
             } else {
-                fresh.extend(kernel.render(&scene, port, &kernel.place(port, None)));
+                fresh.extend(kernel.render(&scene, port, &place(port, Vec::new())));
             }
         }
         // Be it what another one made.

@@ -58,7 +58,7 @@ impl Backend for Idle {
         Vec::new()
     }
 
-    fn place(&self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
+    fn place(&mut self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
 
     fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<String, ()>) {}
 
