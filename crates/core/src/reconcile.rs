@@ -287,7 +287,6 @@ impl<B: Backend> Reconciler<B> {
             let desired = std::mem::take(&mut staged.desired);
             let mut delta = Delta::between(observed, desired);
             delta.spare(&spared);
-            let already = round.refused.len();
             let write = Write {
                 delta,
                 observed,
@@ -304,39 +303,66 @@ impl<B: Backend> Reconciler<B> {
             }
             let shared = observed.iter().filter(|(key, _)| B::is_shared(key));
             let shared: Vec<_> = shared.map(|(key, it)| (key.clone(), it.clone())).collect();
-            for step in &mut round.refused[already..] {
-                let mut found = self.found(step, observed);
-                // What it needs of these cannot be known if others wrote what is kept.
-                found.extend(shared.iter().cloned());
-                if let Step::Port { old, .. } = step {
-                    *old = Had::Found(found);
+            let mut found = self.found(&round.refused, observed);
+            for step in &mut round.refused {
+                if let Step::Port { key, old, .. } = step {
+                    let mut objects = found.remove(key).unwrap_or_default();
+                    // What it needs of these cannot be known if others wrote what is kept.
+                    objects.extend(shared.iter().cloned());
+                    *old = Had::Found(objects);
                 }
             }
         }
     }
 
-    /// What the kernel holds of a service port alone, as far as anyone can know. After a restart
-    /// that is no more than what its present plan has too.
-    fn found(&self, step: &Step<B>, observed: &BTreeMap<B::Key, B::Object>) -> Objects<B> {
-        let mut objects = step.after(&self.backend);
-        if let Some(owner) = step.owner() {
-            let attempted = self.attempted.get(owner).into_iter().flatten();
-            objects.extend(attempted.flat_map(|held| held.render(&self.backend)));
-            objects.extend(self.remembered.iter().flat_map(|belief| {
+    /// What the kernel holds of each refused service port alone, as far as anyone can know. An object
+    /// belongs to the one that had it, else to one that may have written it, else to the one that
+    /// wants it: after a restart no more is known.
+    fn found(
+        &self,
+        refused: &[Step<B>],
+        observed: &BTreeMap<B::Key, B::Object>,
+    ) -> BTreeMap<PortKey, Objects<B>> {
+        let had = |owner: &PortKey| {
+            let belief = self.remembered.iter();
+            let had = belief.flat_map(|belief| {
                 let step = Step::Port {
                     key: owner.clone(),
                     old: belief.had(owner),
                     new: None,
                 };
                 step.before(&self.backend)
-            }));
+            });
+            had.collect::<Objects<B>>()
+        };
+        let attempted = |owner: &PortKey| {
+            let attempted = self.attempted.get(owner).into_iter().flatten();
+            attempted
+                .flat_map(|held| held.render(&self.backend))
+                .collect::<Objects<B>>()
+        };
+        let owners = || {
+            refused
+                .iter()
+                .filter_map(|step| Some((step, step.owner()?)))
+        };
+        let all = owners().map(|(_, owner)| (owner, had(owner)));
+        let all = all.chain(owners().map(|(_, owner)| (owner, attempted(owner))));
+        let all = all.chain(owners().map(|(step, owner)| (owner, step.after(&self.backend))));
+        let mut given = BTreeSet::new();
+        let mut found: BTreeMap<PortKey, Objects<B>> = BTreeMap::new();
+        for (owner, objects) in all {
+            for (key, _) in objects {
+                if !B::is_shared(&key)
+                    && let Some(object) = observed.get(&key)
+                    && given.insert(key.clone())
+                {
+                    let objects = found.entry(owner.clone()).or_default();
+                    objects.push((key, object.clone()));
+                }
+            }
         }
-        let keys = objects.into_iter().map(|(key, _)| key);
-        let keys: BTreeSet<B::Key> = keys.filter(|key| !B::is_shared(key)).collect();
-        let found = keys.into_iter();
         found
-            .filter_map(|key| observed.get(&key).cloned().map(|object| (key, object)))
-            .collect()
     }
 
     fn sync_changed(

@@ -600,6 +600,26 @@ fn what_a_refused_port_keeps_can_be_taken_over() {
 }
 
 #[test]
+fn what_one_refused_port_has_does_not_go_with_another_that_wants_it() {
+    let mut proxy = Proxy::new();
+    let holder = |port| service(&format!("default/c 10.96.0.1 :{port} ext=192.0.2.2"));
+    proxy.hear([holder("80")]);
+    proxy.sync().unwrap();
+    proxy.kernel().refuses = [80, 81].into();
+    proxy.hear([holder("81"), service("default/b 10.96.0.1 p:80")]);
+    proxy.sync().unwrap();
+    assert_eq!(proxy.reconciler.refused().len(), 2);
+    proxy.reconciler.forget();
+    proxy.sync().unwrap();
+    proxy.hear([service("default/b")]);
+    proxy.sync().unwrap();
+    assert_eq!(proxy.reconciler.refused().len(), 1);
+    let objects = &proxy.kernel().objects;
+    let frontends = objects.keys().filter(|it| matches!(it, Key::Frontend(_)));
+    assert_eq!(frontends.count(), 2);
+}
+
+#[test]
 fn a_failed_write_is_followed_by_a_look() {
     for failure in [Failure::BeforeWriting, Failure::AfterWriting] {
         let mut proxy = Proxy::new();
