@@ -158,14 +158,14 @@ impl Iptables {
     fn ask(&mut self, family: IpFamily, ruleset: &Ruleset) {
         self.lacks.see(family, ruleset);
         let samples = self.lacks.samples(family);
-        let mut candidates: Vec<Candidate<'_>> =
+        let mut candidates: Vec<Candidate> =
             samples.iter().enumerate().map(Sample::candidate).collect();
         let counting = self.accounts.sample(family, ruleset);
         let owner = samples.len();
         candidates.extend(counting.iter().map(|rule| Candidate {
             owner,
             table: Table::Filter,
-            rule,
+            rule: rule.clone(),
         }));
         let findings = self.trial(family, &candidates);
         self.lacks.learn(family, &samples, &findings);
@@ -190,7 +190,7 @@ impl Iptables {
     }
 
     /// Who of these is refused by itself.
-    fn trial(&mut self, family: IpFamily, candidates: &[Candidate<'_>]) -> Findings {
+    fn trial(&mut self, family: IpFamily, candidates: &[Candidate]) -> Findings {
         let (programs, watch) = (&self.programs, &mut self.watch);
         trial::find(candidates, |script| {
             // A number that cannot be asked for is unknown, and the kernel is read again sooner.
@@ -351,7 +351,7 @@ impl Backend for Iptables {
         self.work_around(&mut observed);
         let lists = observed.iter().filter_map(|(key, object)| match object {
             Object::Rules(rules) if matches!(key, Key::Tail(_) | Key::Jumps(_)) => {
-                Some((key.clone(), rules.clone()))
+                Some((key.clone(), rules.iter().collect()))
             }
             _ => None,
         });

@@ -63,11 +63,11 @@ impl Sample {
     }
 
     /// To be tried, by its number among all samples.
-    pub(crate) fn candidate((number, sample): (usize, &Self)) -> Candidate<'_> {
+    pub(crate) fn candidate((number, sample): (usize, &Self)) -> Candidate {
         Candidate {
             owner: number,
             table: sample.table,
-            rule: &sample.rule,
+            rule: sample.rule.clone(),
         }
     }
 }
@@ -132,7 +132,9 @@ impl Lacks {
         let written = delta.add.iter().chain(&delta.replace);
         let refused = written.filter_map(|(key, object)| {
             let family = key.place().family;
-            let mut needed = rules(key, object).iter().flat_map(Extension::of);
+            let mut needed = rules(key, object)
+                .into_iter()
+                .flat_map(|it| Extension::of(&it));
             let missing = needed.find(|it| self.lacks.contains(&(family, *it)))?;
             Some(RefusedObject {
                 key: key.clone(),

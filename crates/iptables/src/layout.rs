@@ -214,7 +214,10 @@ impl Standing<'_> {
     }
 
     fn whole(&self, table: Table, name: &'static str, rules: Vec<Rule>) -> (Key, Object) {
-        (Key::Chain(self.place(table, name)), Object::Rules(rules))
+        (
+            Key::Chain(self.place(table, name)),
+            Object::Rules(rules.into()),
+        )
     }
 
     fn common(&self, table: Table, name: &'static str) -> (Key, Object) {
@@ -222,7 +225,7 @@ impl Standing<'_> {
     }
 
     fn jumps(&self, table: Table, name: &'static str) -> (Key, Object) {
-        let rules = Object::Rules(jumps(table, name));
+        let rules = Object::Rules(jumps(table, name).into());
         (Key::Jumps(self.place(table, name)), rules)
     }
 
@@ -312,7 +315,7 @@ impl Standing<'_> {
     ) -> Option<(Key, Object)> {
         let rules: Vec<Rule> = rules.collect();
         let key = Key::Tail(self.place(table, name));
-        (!rules.is_empty()).then_some((key, Object::Rules(rules)))
+        (!rules.is_empty()).then_some((key, Object::Rules(rules.into())))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Names of chains: kube-proxy's, and the few that it does not have.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use data_encoding::BASE32;
 use ipnet::IpNet;
@@ -67,18 +66,18 @@ impl PortChains {
     /// One endpoint.
     pub(crate) fn endpoint(&self, endpoint: SocketAddr) -> ChainName {
         let hash = hash(&format!("{}{endpoint}", self.text));
-        ChainName::new(format!("{SEP}{hash}"))
+        ChainName::new(&format!("{SEP}{hash}"))
     }
 
     fn named(&self, prefix: &str) -> ChainName {
-        ChainName::new(format!("{prefix}{}", self.hash))
+        ChainName::new(&format!("{prefix}{}", self.hash))
     }
 }
 
 /// The chain of the ClusterIPs inside a prefix.
 pub(crate) fn of_prefix(prefix: IpNet) -> ChainName {
     let hash = hash(&prefix.to_string());
-    ChainName::new(format!("{OF_PREFIXES}{hash}"))
+    ChainName::new(&format!("{OF_PREFIXES}{hash}"))
 }
 
 /// Chains lead only to chains of lower levels; common ones apart, which lead to any.
@@ -88,7 +87,7 @@ pub(crate) fn level(chain: &ChainName) -> u8 {
 }
 
 pub(crate) fn chain(name: &'static str) -> ChainName {
-    ChainName::new(Arc::<str>::from(name))
+    ChainName::new(name)
 }
 
 /// How a chain of iptables is written.

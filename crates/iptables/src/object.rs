@@ -8,9 +8,10 @@ use std::fmt;
 
 use sluice_core::model::IpFamily;
 use sluice_xtables::rule::{ChainName, Rule, Table};
+use sluice_xtables::rule_list::RuleList;
 
 /// A chain of one family's table.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// iptables or ip6tables.
     pub family: IpFamily,
@@ -72,14 +73,14 @@ pub enum Object {
     /// It is there: a common chain, a rule in one.
     Present,
     /// These rules in this order: a chain, a tail, jumps.
-    Rules(Vec<Rule>),
+    Rules(RuleList),
 }
 
 /// The rules that an object stands for.
-pub(crate) fn rules<'a>(key: &'a Key, object: &'a Object) -> &'a [Rule] {
+pub(crate) fn rules(key: &Key, object: &Object) -> Vec<Rule> {
     match (key, object) {
-        (Key::Rule(_, rule), _) => std::slice::from_ref(rule),
-        (_, Object::Rules(rules)) => rules,
-        (_, Object::Present) => &[],
+        (Key::Rule(_, rule), _) => vec![rule.clone()],
+        (_, Object::Rules(rules)) => rules.iter().collect(),
+        (_, Object::Present) => Vec::new(),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn objects(family: IpFamily, ruleset: Ruleset, objects: &mut BTreeMap
         };
         match kind {
             Kind::Whole => {
-                objects.insert(Key::Chain(place), Object::Rules(rules));
+                objects.insert(Key::Chain(place), Object::Rules(rules.into()));
             }
             Kind::Common => common(place, &rules, objects),
             Kind::Builtin => builtin(place, &rules, objects),
@@ -52,10 +52,10 @@ fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
         return;
     }
     if !tail.is_empty() {
-        objects.insert(Key::Tail(place.clone()), Object::Rules(tail.to_vec()));
+        objects.insert(Key::Tail(place), Object::Rules(tail.to_vec().into()));
     }
     for rule in own {
-        objects.insert(Key::Rule(place.clone(), rule.clone()), Object::Present);
+        objects.insert(Key::Rule(place, rule.clone()), Object::Present);
     }
     objects.insert(Key::Common(place), Object::Present);
 }
@@ -72,10 +72,10 @@ fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let jump = layout::to_firewall();
     let filters = (place.family, place.table) == (IpFamily::V4, Table::Filter);
     if filters && place.chain.as_str() != name::FORWARD && rules.contains(&jump) {
-        objects.insert(Key::Rule(place.clone(), jump), Object::Present);
+        objects.insert(Key::Rule(place, jump), Object::Present);
     }
     if !own.is_empty() {
-        objects.insert(Key::Jumps(place), Object::Rules(own));
+        objects.insert(Key::Jumps(place), Object::Rules(own.into()));
     }
 }
 
@@ -83,7 +83,7 @@ fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
 fn firewall(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let guard = layout::martian_guard();
     if rules.contains(&guard) {
-        objects.insert(Key::Rule(place.clone(), guard), Object::Present);
+        objects.insert(Key::Rule(place, guard), Object::Present);
     }
     objects.insert(Key::Common(place), Object::Present);
 }

@@ -100,11 +100,7 @@ impl Refusals {
     }
 
     /// Rules of a delta that were refused before and may be taken now.
-    pub(crate) fn suspects<'a>(
-        &self,
-        delta: &'a Delta<Key, Object>,
-        family: IpFamily,
-    ) -> Vec<Candidate<'a>> {
+    pub(crate) fn suspects(&self, delta: &Delta<Key, Object>, family: IpFamily) -> Vec<Candidate> {
         let known = self.known_in(delta);
         let known = known.filter(|(_, (key, _), it)| {
             matches!(it.why, Why::Alone) && key.place().family == family
@@ -114,7 +110,7 @@ impl Refusals {
     }
 
     /// The kernel takes them.
-    pub(crate) fn acquit(&mut self, delta: &Delta<Key, Object>, suspects: &[Candidate<'_>]) {
+    pub(crate) fn acquit(&mut self, delta: &Delta<Key, Object>, suspects: &[Candidate]) {
         for it in suspects {
             if let Some(key) = script::key(delta, it.owner) {
                 self.known.remove(key);
@@ -136,7 +132,7 @@ impl Refusals {
 }
 
 /// Every rule of one family that a delta writes.
-pub(crate) fn candidates(delta: &Delta<Key, Object>, family: IpFamily) -> Vec<Candidate<'_>> {
+pub(crate) fn candidates(delta: &Delta<Key, Object>, family: IpFamily) -> Vec<Candidate> {
     let written = written(delta).enumerate();
     let of_family = written.filter(|(_, (key, _))| key.place().family == family);
     let objects = of_family.map(|(number, (key, object))| (number, key, object));
@@ -160,10 +156,8 @@ fn written(delta: &Delta<Key, Object>) -> impl Iterator<Item = (&Key, &Object)> 
     written.map(|(key, object)| (key, object))
 }
 
-fn candidates_of<'a>(
-    (owner, key, object): (usize, &'a Key, &'a Object),
-) -> impl Iterator<Item = Candidate<'a>> {
+fn candidates_of((owner, key, object): (usize, &Key, &Object)) -> impl Iterator<Item = Candidate> {
     let table = key.place().table;
-    let rules = rules(key, object).iter();
+    let rules = rules(key, object).into_iter();
     rules.map(move |rule| Candidate { owner, table, rule })
 }

@@ -142,7 +142,7 @@ impl Render<'_> {
                 Match::DestinationPort(port),
                 accounts::count_localhost(),
             ];
-            let target = Target::Jump(to.clone());
+            let target = Target::Jump(*to);
             self.rule(Table::Nat, name::NODE_PORTS, matches, target);
         }
     }
@@ -194,9 +194,8 @@ impl Render<'_> {
         };
         let prefix = prefix_of(addr);
         let of_prefix = name::of_prefix(prefix);
-        let guard = self.place(Table::Filter, of_prefix.clone());
-        self.objects
-            .push((Key::Common(guard.clone()), Object::Present));
+        let guard = self.place(Table::Filter, of_prefix);
+        self.objects.push((Key::Common(guard), Object::Present));
         let comment = format!("{} has no such port", self.port.key.name.service);
         let to = Match::Destination(Sense::Is, addr.into());
         let refuse = Rule::when([Match::comment(&comment), to], Target::Reject);
@@ -400,7 +399,7 @@ impl Render<'_> {
 
     fn chain(&mut self, table: Table, chain: ChainName, rules: Vec<Rule>) {
         let key = Key::Chain(self.place(table, chain));
-        self.objects.push((key, Object::Rules(rules)));
+        self.objects.push((key, Object::Rules(rules.into())));
     }
 
     fn rule(&mut self, table: Table, to: &'static str, matches: Vec<Match>, target: Target) {

@@ -20,7 +20,7 @@ use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::{Lines, Script};
 
 use crate::name;
-use crate::object::{Key, Object, Place};
+use crate::object::{Key, Object, Place, rules};
 
 /// Tails and jumps that the kernel holds: replacing them takes knowing the old ones.
 pub(crate) type Lists = BTreeMap<Key, Vec<Rule>>;
@@ -96,7 +96,7 @@ pub(crate) fn key(delta: &Delta<Key, Object>, number: usize) -> Option<&Key> {
 pub(crate) fn remember(delta: &Delta<Key, Object>, lists: &mut Lists) {
     for (key, object) in delta.add.iter().chain(&delta.replace) {
         if let (Key::Tail(_) | Key::Jumps(_), Object::Rules(rules)) = (key, object) {
-            lists.insert(key.clone(), rules.clone());
+            lists.insert(key.clone(), rules.iter().collect());
         }
     }
     for key in &delta.delete {
@@ -180,7 +180,9 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
                     self.lines.delete(&place.chain, rule);
                 }
                 Step::Write(_, key @ (Key::Tail(place) | Key::Jumps(place)), object) => {
-                    for rule in &self.old(key)[..self.changed(key, object).0] {
+                    let same = self.same(key, &rules(key, object));
+                    let old = self.old(key);
+                    for rule in &old[..old.len() - same] {
                         self.lines.delete(&place.chain, rule);
                     }
                 }
@@ -200,9 +202,7 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
             self.own(step);
             match step {
                 Step::Write(_, Key::Chain(place), Object::Rules(rules)) => {
-                    for rule in rules {
-                        self.lines.append(&place.chain, rule);
-                    }
+                    self.lines.append_all(&place.chain, rules);
                 }
                 Step::Write(_, Key::Rule(place, rule), _) if self.emptied.contains(place) => {
                     self.lines.append(&place.chain, rule);
@@ -226,23 +226,20 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
 
     fn lists(&mut self, steps: &[Step<'a>]) {
         for step in steps {
-            let Step::Write(_, key, object @ Object::Rules(rules)) = step else {
+            let Step::Write(_, key @ (Key::Tail(place) | Key::Jumps(place)), object) = step else {
                 continue;
             };
             self.own(step);
-            let (_, new) = self.changed(key, object);
+            let rules = rules(key, object);
+            let new = &rules[..rules.len() - self.same(key, &rules)];
             match key {
-                Key::Tail(place) => {
-                    for rule in &rules[..new] {
-                        self.lines.append(&place.chain, rule);
-                    }
+                Key::Tail(_) => new
+                    .iter()
+                    .for_each(|it| self.lines.append(&place.chain, it)),
+                _ => {
+                    let backwards = new.iter().rev();
+                    backwards.for_each(|it| self.lines.insert(&place.chain, it));
                 }
-                Key::Jumps(place) => {
-                    for rule in rules[..new].iter().rev() {
-                        self.lines.insert(&place.chain, rule);
-                    }
-                }
-                Key::Chain(_) | Key::Common(_) | Key::Rule(..) => {}
             }
         }
     }
@@ -272,21 +269,16 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
         }
     }
 
-    /// How many of the old rules go and how many of the new ones come. Jumps come at the head of
-    /// their chain, so those at their end can stay; a tail is replaced.
-    fn changed(&self, key: &Key, object: &Object) -> (usize, usize) {
-        let Object::Rules(new) = object else {
-            return (0, 0);
-        };
-        let old = self.old(key);
-        let same = match key {
+    /// How many rules stay where they are, at the end. Jumps come at the head of their chain; a
+    /// tail is replaced.
+    fn same(&self, key: &Key, new: &[Rule]) -> usize {
+        match key {
             Key::Jumps(_) => {
-                let pairs = old.iter().rev().zip(new.iter().rev());
+                let pairs = self.old(key).iter().rev().zip(new.iter().rev());
                 pairs.take_while(|(a, b)| a == b).count()
             }
             _ => 0,
-        };
-        (old.len() - same, new.len() - same)
+        }
     }
 }
 

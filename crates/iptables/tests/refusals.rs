@@ -76,7 +76,9 @@ impl Backend for Poisoned {
                 && is_bad
                 && self.is_on.get()
             {
-                rules.insert(0, poison.clone());
+                *rules = std::iter::once(poison.clone())
+                    .chain(rules.iter())
+                    .collect();
             }
         }
         objects
@@ -234,7 +236,7 @@ fn trials_tell_what_the_kernel_has() {
                 let candidate = Candidate {
                     owner: 3,
                     table,
-                    rule: &rule,
+                    rule: rule.clone(),
                 };
                 let found = trial::find(&[candidate], |it| programs.restore(IpFamily::V4, it));
                 assert!(found.is_complete);

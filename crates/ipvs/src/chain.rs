@@ -1,7 +1,6 @@
 //! The constant rules of iptables: names and order of kube-proxy, which `README.md` explains.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_core::kube_proxy::{
@@ -139,12 +138,12 @@ pub(crate) fn objects(node: &NodePlan, family: IpFamily) -> Vec<(Key, Object)> {
         family,
     };
     let chains = CHAINS.iter().map(|(table, name)| {
-        let key = Key::Chain(family, *table, ChainName::new(*name));
+        let key = Key::Chain(family, *table, ChainName::new(name));
         (key, Object::Chain(rules.of(*table, name).into()))
     });
     let jumps = JUMPS.iter().map(|(table, from, to, comment)| {
-        let (from, to) = (ChainName::new(*from), ChainName::new(*to));
-        let rule = Rule::when([Match::comment(comment)], Target::Jump(to.clone()));
+        let (from, to) = (ChainName::new(from), ChainName::new(to));
+        let rule = Rule::when([Match::comment(comment)], Target::Jump(to));
         (Key::Jump(family, *table, from, to), Object::Jump(rule))
     });
     chains.chain(jumps).collect()
@@ -481,7 +480,7 @@ impl Rules<'_> {
 const NEW: Match = Match::State(Sense::Is, States::NEW);
 
 fn jump(chain: &str) -> Target {
-    Target::Jump(ChainName::new(Arc::from(chain)))
+    Target::Jump(ChainName::new(chain))
 }
 
 fn jump_when(matches: impl Into<Vec<Match>>, chain: &str) -> Rule {

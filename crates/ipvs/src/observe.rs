@@ -123,8 +123,8 @@ fn rules(
     let saved = kernel.programs.save(family);
     let mut saved = saved.map_err(|error| failed("read rules", error))?;
     for (table, from, to, _) in JUMPS {
-        let (from, to) = (ChainName::new(*from), ChainName::new(*to));
-        let rules = saved.get(&(*table, from.clone()));
+        let (from, to) = (ChainName::new(from), ChainName::new(to));
+        let rules = saved.get(&(*table, from));
         let rules = rules.into_iter().flatten();
         let leading: Vec<Rule> = rules.filter(|it| it.jump() == Some(&to)).cloned().collect();
         let key = Key::Jump(family, *table, from, to);
@@ -138,8 +138,8 @@ fn rules(
         objects.insert(key, object);
     }
     for (table, chain) in CHAINS {
-        let chain = ChainName::new(*chain);
-        if let Some(rules) = saved.remove(&(*table, chain.clone())) {
+        let chain = ChainName::new(chain);
+        if let Some(rules) = saved.remove(&(*table, chain)) {
             let rules: Arc<[Rule]> = rules.into();
             objects.insert(Key::Chain(family, *table, chain), Object::Chain(rules));
         }

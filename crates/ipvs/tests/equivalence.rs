@@ -44,7 +44,7 @@ impl Model {
                     local.insert(*ip);
                 }
                 (Key::Chain(family, table, chain), Object::Chain(body)) => {
-                    rules[index(*family)].insert((*table, chain.clone()), body.to_vec());
+                    rules[index(*family)].insert((*table, *chain), body.to_vec());
                 }
                 (Key::Set(family, set), _) => {
                     sets.insert(set.name(*family), (*family, *set));

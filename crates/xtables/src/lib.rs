@@ -19,6 +19,7 @@ pub mod parse;
 pub mod programs;
 pub mod random;
 pub mod rule;
+pub mod rule_list;
 pub mod script;
 pub mod text;
 pub mod trace;

@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Ruleset {
 pub fn play(ruleset: &mut Ruleset, script: &str) {
     let mut player = Player {
         ruleset,
-        names: Names::default(),
+        places: HashMap::new(),
         touched: Vec::new(),
         table: None,
         open: None,
@@ -40,37 +40,15 @@ pub fn play(ruleset: &mut Ruleset, script: &str) {
 
 /// One rule, as it stands after `-A CHAIN `.
 pub fn parse_rule(text: &str) -> Rule {
-    line::rule(text, &mut Names::default())
-}
-
-/// Chain names that were seen: most are written several times.
-#[derive(Default)]
-struct Names<'a>(HashMap<&'a str, Named>);
-
-struct Named {
-    name: ChainName,
-    /// Where [`Player::touched`] has the chain, in each table.
-    places: [Option<usize>; Table::ALL.len()],
-}
-
-impl<'a> Names<'a> {
-    fn get(&mut self, name: &'a str) -> ChainName {
-        self.named(name).name.clone()
-    }
-
-    fn named(&mut self, name: &'a str) -> &mut Named {
-        self.0.entry(name).or_insert_with(|| Named {
-            name: ChainName::new(name),
-            places: Default::default(),
-        })
-    }
+    line::rule(text)
 }
 
 /// Chains are changed in a list of their own and sorted in at the end: to look one up among
 /// hundred thousand costs more than to read its rule.
 struct Player<'a, 'r> {
     ruleset: &'r mut Ruleset,
-    names: Names<'a>,
+    /// Where `touched` has a chain, in each table.
+    places: HashMap<&'a str, [Option<usize>; Table::ALL.len()]>,
     /// Chains that a line was about; `None` for one that was removed.
     touched: Vec<(Key, Option<Vec<Rule>>)>,
     table: Option<Table>,
@@ -88,57 +66,54 @@ impl<'a> Player<'a, '_> {
         let Some(table) = self.table else { return };
         if let Some(declared) = line.strip_prefix(':') {
             let (name, _) = word(declared);
-            self.chain(table, name).clear();
+            if let Some(place) = self.place(table, name) {
+                self.chain(place).clear();
+            }
             return;
         }
         let Some((command, name, rest)) = command(line) else {
             return;
         };
+        let Some(place) = self.place(table, name) else {
+            return;
+        };
         match command {
-            "-A" => {
-                let rule = line::rule(rest, &mut self.names);
-                self.chain(table, name).push(rule);
-            }
-            "-I" => {
-                let rule = line::rule(rest, &mut self.names);
-                self.chain(table, name).insert(0, rule);
-            }
+            "-A" => self.chain(place).push(line::rule(rest)),
+            "-I" => self.chain(place).insert(0, line::rule(rest)),
             "-D" => {
-                let rule = line::rule(rest, &mut self.names);
-                let rules = self.chain(table, name);
+                let rule = line::rule(rest);
+                let rules = self.chain(place);
                 if let Some(index) = rules.iter().position(|it| *it == rule) {
                     rules.remove(index);
                 }
             }
-            "-N" | "-F" => self.chain(table, name).clear(),
-            "-X" => {
-                let place = self.place(table, name);
-                self.touched[place].1 = None;
-            }
+            "-N" | "-F" => self.chain(place).clear(),
+            "-X" => self.touched[place].1 = None,
             _ => {}
         }
     }
 
-    fn chain(&mut self, table: Table, name: &'a str) -> &mut Vec<Rule> {
-        let place = self.place(table, name);
+    fn chain(&mut self, place: usize) -> &mut Vec<Rule> {
         self.touched[place].1.get_or_insert_default()
     }
 
-    fn place(&mut self, table: Table, name: &'a str) -> usize {
+    /// `None`: no chain can have this name.
+    fn place(&mut self, table: Table, name: &'a str) -> Option<usize> {
         if let Some((open, place)) = self.open
             && open == name
         {
-            return place;
+            return Some(place);
         }
-        let named = self.names.named(name);
-        let place = *named.places[table as usize].get_or_insert_with(|| {
-            let key = (table, named.name.clone());
+        let chain = ChainName::read(name)?;
+        let places = self.places.entry(name).or_default();
+        let place = *places[table as usize].get_or_insert_with(|| {
+            let key = (table, chain);
             let rules = self.ruleset.get_mut(&key).map(mem::take);
             self.touched.push((key, rules));
             self.touched.len() - 1
         });
         self.open = Some((name, place));
-        place
+        Some(place)
     }
 
     fn end(self) {

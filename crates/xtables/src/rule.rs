@@ -41,25 +41,53 @@ impl fmt::Display for Table {
     }
 }
 
-/// Name of a chain, at most 28 characters (`XT_EXTENSION_MAXNAMELEN` - 1).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ChainName(Arc<str>);
+/// Name of a chain, at most [`ChainName::LONGEST`] bytes. A large ruleset has some hundred thousand
+/// of them, so none is on the heap.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainName(
+    /// The name, and zeros.
+    [u8; Self::LONGEST],
+);
 
 impl ChainName {
+    /// `XT_EXTENSION_MAXNAMELEN` (`x_tables.h`) less the final zero.
+    pub const LONGEST: usize = 28;
+
     /// A chain of this name.
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self(name.into())
+    ///
+    /// # Panics
+    ///
+    /// No chain can have the name. Ours are shorter.
+    pub fn new(name: &str) -> Self {
+        Self::read(name).expect("the name of a chain of ours is short")
+    }
+
+    /// A chain of this name; `None` when no chain can have it.
+    pub fn read(name: &str) -> Option<Self> {
+        let mut bytes = [0; Self::LONGEST];
+        bytes
+            .get_mut(..name.len())?
+            .copy_from_slice(name.as_bytes());
+        (!name.contains('\0')).then_some(Self(bytes))
     }
 
     /// The name.
     pub fn as_str(&self) -> &str {
-        &self.0
+        let end = self.0.iter().position(|it| *it == 0);
+        let name = &self.0[..end.unwrap_or(Self::LONGEST)];
+        str::from_utf8(name).expect("it was made from text")
     }
 }
 
 impl fmt::Display for ChainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
@@ -113,7 +141,7 @@ impl Rule {
 
 /// Conditions, equal whatever their order.
 #[derive(Clone, Debug)]
-pub struct Matches(Vec<Match>);
+pub struct Matches(Box<[Match]>);
 
 impl Matches {
     /// These conditions, written in this order; prefixes without their hosts' bits and comments as
@@ -126,7 +154,7 @@ impl Matches {
                 _ => {}
             }
         }
-        Self(matches)
+        Self(matches.into())
     }
 
     /// Whether every packet is meant.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::programs::Variant;
 use crate::rule::{ChainName, Rule, Table};
+use crate::rule_list::RuleList;
 use crate::text::Word;
 
 /// Lines of input, made anew whenever somebody wants them: the text of a large ruleset is larger
@@ -163,6 +164,15 @@ impl Lines<'_> {
         self.rule("-A", chain, rule);
     }
 
+    /// `-A` for each of these, in their order.
+    pub fn append_all(&mut self, chain: &ChainName, rules: &RuleList) {
+        let chain = Word(chain.as_str());
+        for rule in rules.texts() {
+            let blank = if rule.is_empty() { "" } else { " " };
+            self.line(format_args!("-A {chain}{blank}{rule}"));
+        }
+    }
+
     /// `-I`: the rule is the first of the chain.
     pub fn insert(&mut self, chain: &ChainName, rule: &Rule) {
         self.rule("-I", chain, rule);
@@ -223,7 +233,7 @@ mod tests {
     #[test]
     fn lines_know_their_owners() {
         let (a, b) = (ChainName::new("A"), ChainName::new("B"));
-        let rule = Rule::when([Match::comment("c d")], Target::Jump(b.clone()));
+        let rule = Rule::when([Match::comment("c d")], Target::Jump(b));
         assert!(Script::new(|_| {}).is_empty());
         let script = Script::new(|lines| {
             lines.table(Table::Filter);
@@ -263,7 +273,7 @@ mod tests {
                 lines.may_cut(variant);
                 lines.table(Table::Nat);
                 for number in 0..2 * Variant::Nft.largest_step() {
-                    lines.declare(&ChainName::new(format!("C{number}")));
+                    lines.declare(&ChainName::new(&format!("C{number}")));
                     lines.may_cut(variant);
                 }
             });

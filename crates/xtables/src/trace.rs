@@ -233,7 +233,7 @@ impl Tracer<'_, '_> {
 
     /// [`Step::Next`] when the chain has said nothing.
     fn chain(&mut self, table: Table, name: &ChainName, flow: &mut Flow, depth: usize) -> Step {
-        let rules: &[Rule] = match self.world.rules.get(&(table, name.clone())) {
+        let rules: &[Rule] = match self.world.rules.get(&(table, *name)) {
             Some(rules) if depth < DEEPEST => rules,
             _ => return Step::Next,
         };

@@ -17,14 +17,14 @@ pub const CHAIN: &str = "SLUICE-TRIAL";
 const TRIALS: usize = 64;
 
 /// A rule that may be refused.
-#[derive(Clone, Copy, Debug)]
-pub struct Candidate<'a> {
+#[derive(Clone, Debug)]
+pub struct Candidate {
     /// Whose it is: a number that the caller understands.
     pub owner: usize,
     /// Where it belongs.
     pub table: Table,
     /// The rule.
-    pub rule: &'a Rule,
+    pub rule: Rule,
 }
 
 /// Somebody whose rule is refused.
@@ -48,7 +48,7 @@ pub struct Findings {
 
 /// Whose rules are refused, whatever they lead to. `restore` runs the program.
 pub fn find(
-    candidates: &[Candidate<'_>],
+    candidates: &[Candidate],
     restore: impl FnMut(&Script<'_>) -> Result<(), RestoreError>,
 ) -> Findings {
     let mut search = Search {
@@ -58,7 +58,7 @@ pub fn find(
         found: Vec::new(),
         guilty: BTreeSet::new(),
     };
-    search.look(candidates, Suspicion::None);
+    search.look(&candidates.iter().collect::<Vec<_>>(), Suspicion::None);
     Findings {
         culprits: search.found,
         is_complete: search.left > 0,
@@ -94,7 +94,7 @@ struct Search<R> {
 }
 
 impl<R: FnMut(&Script<'_>) -> Result<(), RestoreError>> Search<R> {
-    fn look(&mut self, group: &[Candidate<'_>], mut suspicion: Suspicion) {
+    fn look(&mut self, group: &[&Candidate], mut suspicion: Suspicion) {
         let mut group = group.to_vec();
         loop {
             // One reason for each owner is enough.
@@ -127,7 +127,7 @@ impl<R: FnMut(&Script<'_>) -> Result<(), RestoreError>> Search<R> {
         }
     }
 
-    fn trial(&mut self, group: &[Candidate<'_>]) -> Answer {
+    fn trial(&mut self, group: &[&Candidate]) -> Answer {
         if group.is_empty() || self.left == 0 {
             return Answer::Nothing;
         }
@@ -155,7 +155,7 @@ impl<R: FnMut(&Script<'_>) -> Result<(), RestoreError>> Search<R> {
         }
     }
 
-    fn accuse(&mut self, candidate: Candidate<'_>, reason: &str) {
+    fn accuse(&mut self, candidate: &Candidate, reason: &str) {
         let reason = format!("`{}`: {reason}", candidate.rule);
         self.guilty.insert(candidate.owner);
         self.found.push(Culprit {
@@ -167,7 +167,7 @@ impl<R: FnMut(&Script<'_>) -> Result<(), RestoreError>> Search<R> {
 
 /// Writes the rules of each of these tables into a chain, and takes it away again. Lines are of who
 /// stands there in the group.
-fn script<'a>(tables: &'a BTreeSet<Table>, group: &'a [Candidate<'_>]) -> Script<'a> {
+fn script<'a>(tables: &'a BTreeSet<Table>, group: &'a [&Candidate]) -> Script<'a> {
     let chain = ChainName::new(CHAIN);
     let of_table = move |lines: &mut Lines<'_>, table: Table| {
         let group = group.iter().enumerate();
@@ -176,7 +176,7 @@ fn script<'a>(tables: &'a BTreeSet<Table>, group: &'a [Candidate<'_>]) -> Script
         lines.declare(&chain);
         for (at, candidate) in group.filter(|(_, it)| it.table == table) {
             lines.about(Some(at));
-            lines.append(&chain, &without_jump(candidate.rule));
+            lines.append(&chain, &without_jump(&candidate.rule));
         }
         lines.cut();
         lines.about(None);

@@ -82,7 +82,7 @@ fn through_kernel(variant: Variant, family: IpFamily, count: usize) {
         programs.restore(family, &script).unwrap();
         programs.save(family).unwrap()
     });
-    let rules = &seen[&(Table::Nat, chain.clone())];
+    let rules = &seen[&(Table::Nat, chain)];
     assert_eq!(rules.len(), wanted.len());
     for (seen, wanted) in rules.iter().zip(&wanted) {
         assert_eq!(seen, wanted, "{seen}\n{wanted}");

@@ -94,7 +94,7 @@ fn large_cluster(endpoints: u8) -> Vec<Event> {
 fn led_to(ruleset: &Ruleset) -> BTreeSet<(Table, ChainName)> {
     let rules = ruleset.iter().flat_map(|((table, _), rules)| {
         let jumps = rules.iter().filter_map(Rule::jump);
-        jumps.map(|to| (*table, to.clone()))
+        jumps.map(|to| (*table, *to))
     });
     rules.collect()
 }
@@ -152,7 +152,7 @@ fn of_jumps_what_is_at_the_end_stays() {
     let rules = |names: &[&str]| names.iter().map(|it| jump(it, "A")).collect::<Vec<_>>();
     let lists = Lists::from([(key.clone(), rules(&["x", "b", "c"]))]);
     let delta = Delta {
-        replace: vec![(key, Object::Rules(rules(&["a", "b", "c"])))],
+        replace: vec![(key, Object::Rules(rules(&["a", "b", "c"]).into()))],
         ..Delta::default()
     };
     let expected = "*filter\n-D FORWARD -m comment --comment x -j A\n\
@@ -188,7 +188,7 @@ fn a_chain_that_goes_is_emptied_first_and_removed_last() {
     let delta = Delta {
         replace: vec![(
             Key::Chain(place("KUBE-FORWARD")),
-            Object::Rules(vec![jump("new", "B")]),
+            Object::Rules(vec![jump("new", "B")].into()),
         )],
         delete: vec![Key::Chain(place("KUBE-FW-NPX46M4PTMTKRN6Y"))],
         ..Delta::default()

@@ -137,7 +137,7 @@ fn unlinked(held: &mut Held, key: &Key) -> Vec<(Table, ChainName, Rule)> {
     match key {
         Key::Jump(_, table, from, _) => {
             let rules = held.jumps.remove(key).into_iter().flatten();
-            rules.map(|it| (*table, from.clone(), it)).collect()
+            rules.map(|it| (*table, *from, it)).collect()
         }
         _ => Vec::new(),
     }

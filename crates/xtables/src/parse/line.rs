@@ -7,7 +7,6 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_core::model::Protocol;
 
-use super::Names;
 use crate::random;
 use crate::rule::{ChainName, Match, Matches, Rule, Sense, Side, States, Target};
 
@@ -18,10 +17,9 @@ const EXTENSIONS: [&str; 12] = [
 ];
 
 /// Reads what follows `-A CHAIN `.
-pub(super) fn rule<'a>(text: &'a str, names: &mut Names<'a>) -> Rule {
+pub(super) fn rule(text: &str) -> Rule {
     let mut reader = Reader {
         words: Words(text),
-        names,
         matches: Vec::with_capacity(4),
         target: None,
         recent: None,
@@ -87,15 +85,14 @@ struct Recent {
     reaps: bool,
 }
 
-struct Reader<'a, 'n> {
+struct Reader<'a> {
     words: Words<'a>,
-    names: &'n mut Names<'a>,
     matches: Vec<Match>,
     target: Option<Target>,
     recent: Option<Recent>,
 }
 
-impl<'a> Reader<'a, '_> {
+impl<'a> Reader<'a> {
     /// `None`: not a rule of ours.
     fn all(&mut self) -> Option<()> {
         let mut sense = Sense::Is;
@@ -259,10 +256,7 @@ impl<'a> Reader<'a, '_> {
                 Target::MapMark { set, fields }
             }
             extension if EXTENSIONS.contains(&extension) => return None,
-            _ => Target::Jump(match name {
-                Cow::Borrowed(name) => self.names.get(name),
-                Cow::Owned(name) => ChainName::new(name),
-            }),
+            name => Target::Jump(ChainName::read(name)?),
         });
         Some(())
     }

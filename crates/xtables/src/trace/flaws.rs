@@ -57,7 +57,7 @@ fn follow<'a>(
     found: &mut Vec<Flaw>,
 ) {
     let targets = |chain: &'a ChainName| {
-        let rules = rules.get(&(table, chain.clone()));
+        let rules = rules.get(&(table, *chain));
         rules.into_iter().flatten().filter_map(|it| it.jump())
     };
     if !done.insert((table, start)) {
@@ -73,10 +73,10 @@ fn follow<'a>(
             continue;
         };
         if open.contains(to) {
-            let chain = to.clone();
+            let chain = *to;
             found.push(Flaw::Loop { table, chain });
-        } else if !rules.contains_key(&(table, to.clone())) {
-            let (from, to) = (from.clone(), to.clone());
+        } else if !rules.contains_key(&(table, *to)) {
+            let (from, to) = (*from, *to);
             found.push(Flaw::Missing { table, from, to });
         } else if done.insert((table, to)) {
             open.insert(to);

@@ -54,7 +54,7 @@ fn search(kernel: Kernel, owners: usize, bad: &[usize]) -> (Vec<usize>, usize) {
             0 | 1 => Table::Filter,
             _ => Table::Nat,
         },
-        rule,
+        rule: rule.clone(),
     });
     let mut calls = 0;
     let found = find(&candidates.collect::<Vec<_>>(), |script| {
@@ -125,7 +125,7 @@ fn nobody_is_blamed_where_nothing_works() {
     let candidate = |owner| Candidate {
         owner,
         table: Table::Nat,
-        rule: &rule,
+        rule: rule.clone(),
     };
     let mut calls = 0;
     let found = find(&[0, 1, 2].map(candidate), |script| {
@@ -141,10 +141,10 @@ fn other_failures_end_the_search() {
     let candidate = Candidate {
         owner: 0,
         table: Table::Nat,
-        rule: &rule,
+        rule,
     };
     let mut calls = 0;
-    let found = find(&[candidate; 8], |_| {
+    let found = find(&vec![candidate; 8], |_| {
         calls += 1;
         let locked = RestoreError::Locked {
             file: "lock".into(),
@@ -166,10 +166,11 @@ fn a_trial_leaves_nothing_behind() {
         rule,
     };
     let group = [
-        candidate(Table::Nat, &jump),
-        candidate(Table::Filter, &reject),
+        candidate(Table::Nat, jump),
+        candidate(Table::Filter, reject),
     ];
     let tables = [Table::Nat, Table::Filter].into();
+    let group = group.each_ref();
     let script = script(&tables, &group);
     let text = "*filter\n:SLUICE-TRIAL - [0:0]\n-A SLUICE-TRIAL -j REJECT\nCOMMIT\n\
                 *filter\n:SLUICE-TRIAL - [0:0]\n-X SLUICE-TRIAL\nCOMMIT\n\
