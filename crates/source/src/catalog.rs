@@ -29,7 +29,7 @@ pub(crate) enum Change {
 pub(crate) struct Catalog {
     files: BTreeMap<Arc<str>, File>,
     /// Which files have an object: nearly always one.
-    claims: HashMap<ObjectKey, BTreeSet<Arc<str>>>,
+    claims: HashMap<ObjectKey, Vec<Arc<str>>>,
     delivered: HashMap<ObjectKey, Object>,
 }
 
@@ -68,7 +68,7 @@ impl Catalog {
         let old = self.files.remove(name);
         for key in old.iter().flat_map(|it| it.entries.keys()) {
             if let Some(claim) = self.claims.get_mut(key) {
-                claim.remove(name);
+                claim.retain(|it| it != name);
             }
             touched.insert(key.clone());
         }
@@ -89,7 +89,10 @@ impl Catalog {
         };
         for key in new.entries.keys() {
             let claim = self.claims.entry(key.clone()).or_default();
-            claim.insert(name.clone());
+            if !claim.contains(name) {
+                claim.reserve_exact(1);
+                claim.push(name.clone());
+            }
             touched.insert(key.clone());
         }
         self.files.insert(name.clone(), new);

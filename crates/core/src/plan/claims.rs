@@ -62,6 +62,8 @@ impl Claims {
         let Err(position) = claimants.binary_search(&claimant) else {
             return Vec::new();
         };
+        // Nearly always the only one.
+        claimants.reserve_exact(1);
         claimants.insert(position, claimant);
         let others = claimants.iter().skip(1).filter(|_| position == 0);
         others.map(|it| it.key.clone()).collect()

@@ -182,9 +182,11 @@ fn endpoints(
         AddressType::Ipv6 => IpFamily::V6,
         AddressType::Fqdn => return Vec::new(),
     };
-    (list.iter().enumerate())
-        .filter_map(|(i, it)| endpoint(it, family, at.index(i), names, faults))
-        .collect()
+    // Without spare room: a cluster has very many.
+    let mut endpoints = Vec::with_capacity(list.len());
+    let each = list.iter().enumerate();
+    endpoints.extend(each.filter_map(|(i, it)| endpoint(it, family, at.index(i), names, faults)));
+    endpoints
 }
 
 fn endpoint(
