@@ -4,8 +4,9 @@
 mod save;
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
+use std::thread;
 
 use super::teardown::{self, Cleared};
 use super::{Chains, Ours, Removal, TakeoverError};
@@ -76,8 +77,8 @@ pub(super) fn has_chain(table: &str, is_meant: fn(&str) -> bool) -> bool {
     FAMILIES.iter().any(|family| {
         let is_there = family.present().is_ok_and(|it| it.contains(&table));
         let program = is_there.then(|| family.program()).flatten();
-        let saved = program.and_then(|it| read(it, table).ok());
-        saved.is_some_and(|it| it.chains.iter().any(|it| is_meant(it)))
+        let saved = program.and_then(|it| read(it, table, is_meant).ok());
+        saved.is_some_and(|it| !it.chains.is_empty())
     })
 }
 
@@ -132,7 +133,7 @@ fn clear(program: &str, table: &str, ours: Ours) -> Result<Option<Cleared<String
             chains,
             links,
             forward_drops,
-        } = read(program, table)?;
+        } = read(program, table, goes)?;
         let Some(done) = teardown::plan(&chains, links, goes) else {
             return Ok(None);
         };
@@ -150,11 +151,43 @@ fn clear(program: &str, table: &str, ours: Ours) -> Result<Option<Cleared<String
     }
 }
 
-fn read(program: &str, table: &str) -> Result<Saved, TakeoverError> {
+/// What a table has of the chains that go.
+fn read(program: &str, table: &str, goes: impl Fn(&str) -> bool) -> Result<Saved, TakeoverError> {
     let program = format!("{program}-save");
-    let output = Command::new(&program).args(["-t", table]).output();
-    let output = finished(&program, output)?;
-    Ok(Saved::parse(&String::from_utf8_lossy(&output.stdout)))
+    let child = Command::new(&program)
+        .args(["-t", table])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let heard = child.and_then(|mut child| {
+        let stdout = child.stdout.take();
+        let stderr = child.stderr.take();
+        thread::scope(|scope| {
+            let stderr = scope.spawn(|| said(stderr));
+            let saved = stdout.map(|it| Saved::read(BufReader::new(it), goes));
+            let saved = saved.transpose()?.unwrap_or_default();
+            let output = Output {
+                status: child.wait()?,
+                stdout: Vec::new(),
+                stderr: stderr.join().unwrap_or_default(),
+            };
+            Ok((saved, output))
+        })
+    });
+    let (saved, output) = match heard {
+        Ok((saved, output)) => (saved, Ok(output)),
+        Err(error) => (Saved::default(), Err(error)),
+    };
+    finished(&program, output).map(|_| saved)
+}
+
+/// All of what a program complains about.
+fn said(stderr: Option<impl Read>) -> Vec<u8> {
+    let mut text = Vec::new();
+    // Half a complaint is better than none.
+    let _ = stderr.map(|mut it| it.read_to_end(&mut text));
+    text
 }
 
 fn restore(program: &str, text: &str) -> Result<(), TakeoverError> {
