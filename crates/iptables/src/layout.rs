@@ -9,6 +9,7 @@
 //! ```
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_core::model::IpFamily;
@@ -157,7 +158,7 @@ pub(crate) fn loopback_guard() -> Vec<(Key, Object)> {
         table: Table::Filter,
         chain: chain(name),
     };
-    let rule = |name, rule| (Key::Rule(place(name), rule), Object::Present);
+    let rule = |name, rule| (Key::Rule(place(name), Arc::new(rule)), Object::Present);
     vec![
         (Key::Common(place(name::FIREWALL)), Object::Present),
         rule(name::FIREWALL, martian_guard()),

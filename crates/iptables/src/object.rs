@@ -5,6 +5,7 @@
 //! what changed, and the counters of everything else go on.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sluice_core::model::IpFamily;
 use sluice_xtables::rule::{ChainName, Rule, Table};
@@ -36,7 +37,7 @@ pub enum Key {
     Common(Place),
     /// A rule in a common chain. Two of them never contradict each other, so their order is free,
     /// except that one that counts packets stands before the one that it counts them for.
-    Rule(Place, Rule),
+    Rule(Place, Arc<Rule>),
     /// The rules with which a common chain ends.
     Tail(Place),
     /// Our rules in a chain of the kernel, in their order, before or between those of others.
@@ -79,7 +80,7 @@ pub enum Object {
 /// The rules that an object stands for.
 pub(crate) fn rules(key: &Key, object: &Object) -> Vec<Rule> {
     match (key, object) {
-        (Key::Rule(_, rule), _) => vec![rule.clone()],
+        (Key::Rule(_, rule), _) => vec![Rule::clone(rule)],
         (_, Object::Rules(rules)) => rules.iter().collect(),
         (_, Object::Present) => Vec::new(),
     }

@@ -1,6 +1,7 @@
 //! What of the kernel's rules is ours, as objects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use sluice_core::model::IpFamily;
 use sluice_xtables::parse::Ruleset;
@@ -55,7 +56,7 @@ fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
         objects.insert(Key::Tail(place), Object::Rules(tail.to_vec().into()));
     }
     for rule in own {
-        objects.insert(Key::Rule(place, rule.clone()), Object::Present);
+        objects.insert(Key::Rule(place, Arc::new(rule.clone())), Object::Present);
     }
     objects.insert(Key::Common(place), Object::Present);
 }
@@ -72,7 +73,7 @@ fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let jump = layout::to_firewall();
     let filters = (place.family, place.table) == (IpFamily::V4, Table::Filter);
     if filters && place.chain.as_str() != name::FORWARD && rules.contains(&jump) {
-        objects.insert(Key::Rule(place, jump), Object::Present);
+        objects.insert(Key::Rule(place, Arc::new(jump)), Object::Present);
     }
     if !own.is_empty() {
         objects.insert(Key::Jumps(place), Object::Rules(own.into()));
@@ -83,7 +84,7 @@ fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
 fn firewall(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let guard = layout::martian_guard();
     if rules.contains(&guard) {
-        objects.insert(Key::Rule(place, guard), Object::Present);
+        objects.insert(Key::Rule(place, Arc::new(guard)), Object::Present);
     }
     objects.insert(Key::Common(place), Object::Present);
 }

@@ -7,6 +7,7 @@
 //! ```
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_core::backend::{Scale, Scene};
@@ -200,7 +201,7 @@ impl Render<'_> {
         let to = Match::Destination(Sense::Is, addr.into());
         let refuse = Rule::when([Match::comment(&comment), to], Target::Reject);
         self.objects
-            .push((Key::Rule(guard, refuse), Object::Present));
+            .push((Key::Rule(guard, Arc::new(refuse)), Object::Present));
         let to = Match::Destination(Sense::Is, prefix);
         self.rule(
             Table::Filter,
@@ -404,7 +405,7 @@ impl Render<'_> {
 
     fn rule(&mut self, table: Table, to: &'static str, matches: Vec<Match>, target: Target) {
         let rule = Rule::when(matches, target);
-        let key = Key::Rule(self.place(table, chain(to)), rule);
+        let key = Key::Rule(self.place(table, chain(to)), Arc::new(rule));
         self.objects.push((key, Object::Present));
     }
 }

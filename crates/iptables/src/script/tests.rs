@@ -168,7 +168,7 @@ fn rules_come_in_their_order_before_a_tail() {
     };
     let rule = |host| {
         (
-            Key::Rule(place("SLUICE-CLUSTER-IPS"), of(host)),
+            Key::Rule(place("SLUICE-CLUSTER-IPS"), of(host).into()),
             Object::Present,
         )
     };

@@ -24,8 +24,13 @@ const LINES: usize = 10_000;
 const EACH_LINES: Duration = Duration::from_secs(30);
 /// How long a program that was killed may take to end. One that hangs in the kernel does not.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What a pipe holds.
+/// What is written or read at once.
 const PIECE: usize = 1 << 16;
+/// What the pipe to a program may hold: the most that everybody may ask for
+/// (`/proc/sys/fs/pipe-max-size`).
+const ROOM: i32 = 1 << 20;
+/// Bytes that no program reads in a millisecond.
+const SWIFT: u32 = 50_000;
 
 /// What a program said, and how it ended.
 pub(super) struct Finished {
@@ -117,24 +122,37 @@ impl Run<'_> {
 /// The pipes of a program; `None` what is closed.
 struct Talk {
     to: Option<ChildStdin>,
+    /// How long a full pipe lasts.
+    lasts: Duration,
     from: (Option<ChildStdout>, Option<ChildStderr>),
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     deadline: Instant,
 }
 
+/// Makes room in a pipe. Returns how long it lasts when it is full.
+fn enlarge(pipe: &ChildStdin) -> Duration {
+    // Refused where the user has very many: the usual room does, too.
+    let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(ROOM));
+    let room = fcntl(pipe, FcntlArg::F_GETPIPE_SZ).unwrap_or_default();
+    Duration::from_millis(u64::from(room.unsigned_abs() / SWIFT))
+}
+
 /// Writes all lines and listens until the program says no more.
 fn talk(child: &mut Child, input: &Script<'_>, deadline: Instant) -> io::Result<Talk> {
+    let to = child.stdin.take();
     let mut talk = Talk {
-        to: child.stdin.take(),
+        lasts: to.as_ref().map_or(Duration::ZERO, enlarge),
+        to,
         from: (child.stdout.take(), child.stderr.take()),
         stdout: Vec::new(),
         stderr: Vec::new(),
         deadline,
     };
-    for fd in talk.open() {
-        let flags = OFlag::from_bits_retain(fcntl(fd.0, FcntlArg::F_GETFL)?);
-        fcntl(fd.0, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    let stdin = talk.to.as_ref().map(AsFd::as_fd);
+    for fd in talk.outputs().chain(stdin) {
+        let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
+        fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
     }
     let mut piece = String::with_capacity(PIECE);
     let mut result = Ok(());
@@ -164,7 +182,8 @@ impl Talk {
             if input.is_empty() {
                 return Ok(());
             }
-            self.wait()?;
+            // Who waits for room is woken for each page of it.
+            self.wait(self.lasts)?;
         }
     }
 
@@ -175,36 +194,34 @@ impl Talk {
             if let (None, None) = self.from {
                 return Ok(());
             }
-            self.wait()?;
+            self.wait(Duration::MAX)?;
         }
     }
 
-    /// Until something can be written or read.
-    fn wait(&self) -> io::Result<()> {
+    /// Until something can be read, or so long.
+    fn wait(&self, longest: Duration) -> io::Result<()> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
         let mut fds: Vec<PollFd<'_>> = self
-            .open()
-            .map(|(fd, events)| PollFd::new(fd, events))
+            .outputs()
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
             .collect();
-        let timeout = PollTimeout::try_from(left + Duration::from_millis(1));
+        let timeout = PollTimeout::try_from(left.min(longest) + Duration::from_millis(1));
         match poll(&mut fds, timeout.unwrap_or(PollTimeout::MAX)) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn open(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
-        let to = self.to.as_ref().map(|it| (it.as_fd(), PollFlags::POLLOUT));
+    fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let (stdout, stderr) = &self.from;
         let from = [
             stdout.as_ref().map(AsFd::as_fd),
             stderr.as_ref().map(AsFd::as_fd),
         ];
-        let from = from.into_iter().flatten();
-        to.into_iter().chain(from.map(|it| (it, PollFlags::POLLIN)))
+        from.into_iter().flatten()
     }
 
     /// As much of `input` as there is room for; all of it when nobody reads any more.
