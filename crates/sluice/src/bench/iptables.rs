@@ -126,10 +126,12 @@ impl Bench {
         let netns = Netns::new("bench-peer")?;
         let rules = self.rules(node);
         let (loaded, cost) = netns.run(|| {
+            // Makes the objects in which rules count packets.
+            open(self.variant, &self.lock)?.observe()?;
             let mut rules = rules.iter();
             let load = || rules.try_for_each(|(family, rules)| self.restore(*family, rules));
-            measure_children(load)
-        });
+            anyhow::Ok(measure_children(load))
+        })?;
         loaded.map(|()| Some(cost))
     }
 
