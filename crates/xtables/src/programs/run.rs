@@ -157,11 +157,12 @@ fn talk(child: &mut Child, input: &Script<'_>, deadline: Instant) -> io::Result<
     let mut piece = String::with_capacity(PIECE);
     let mut result = Ok(());
     input.read(|line| {
+        if result.is_err() || talk.to.is_none() {
+            return;
+        }
         line.write(&mut piece);
         if piece.len() >= PIECE {
-            if result.is_ok() {
-                result = talk.say(piece.as_bytes());
-            }
+            result = talk.say(piece.as_bytes());
             piece.clear();
         }
     });
@@ -254,21 +255,21 @@ impl Talk {
     }
 }
 
-/// Whether that was the end.
+/// Takes what there is, or some of it: who never stops talking has a deadline. Whether that was the
+/// end.
 fn take(from: Option<&mut impl Read>, said: &mut Vec<u8>) -> io::Result<bool> {
     let Some(from) = from else {
         return Ok(false);
     };
     let mut piece = [0; PIECE];
-    loop {
-        match from.read(&mut piece) {
-            Ok(0) => return Ok(true),
-            Ok(count) => said.extend_from_slice(&piece[..count]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    match from.read(&mut piece) {
+        Ok(0) => return Ok(true),
+        Ok(count) => said.extend_from_slice(&piece[..count]),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+        Err(error) => return Err(error),
     }
+    Ok(false)
 }
 
 /// Its end, which comes soon after its last word.

@@ -68,6 +68,8 @@ fn who_hangs_is_killed_with_all_that_it_started() {
         "sleep 1000 & wait",
         "cat > /dev/null; exec >&- 2>&-; sleep 1000",
         "trap '' TERM; while :; do sleep 1; done",
+        // Talks for ever.
+        "exec yes",
     ] {
         let text = format!("echo $$ > {}\n{hang}", pids.display());
         let started = Instant::now();
