@@ -37,7 +37,8 @@ pub(crate) fn objects(family: IpFamily, ruleset: Ruleset, objects: &mut BTreeMap
 }
 
 /// A common chain that can be repaired rule by rule: ours alone, each once, the tail at the end,
-/// and what counts packets for a rule before that. Any other is not reported, so it is emptied and filled again, in one transaction.
+/// and what counts packets for a rule before that. Any other is not reported, so it is emptied and
+/// filled again, in one transaction.
 fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let is_of_tail = |rule: &Rule| is_of_tail(place.table, &place.chain, rule);
     let tail = rules.iter().position(is_of_tail).unwrap_or(rules.len());

@@ -2,9 +2,9 @@
 //! a packet, and the programs that load them. Knows nothing of Services.
 //!
 //! ```text
-//! Rule ─▶ text ─▶ Script ─▶ `iptables-restore` ─▶ kernel
-//!   ▲                                               │
-//!   └── parse (Ruleset) ◀── `iptables-save` ◀───────┘
+//! Rule ─▶ RuleList (text) ─▶ Script ─▶ `iptables-restore` ─▶ kernel
+//!   ▲                                                          │
+//!   └── parse (Ruleset) ◀────── `iptables-save` ◀──────────────┘
 //!             └─▶ trace: packet in, outcome out
 //! ```
 //!
@@ -13,6 +13,7 @@
 //! - A rule is equal to what is read of its text, also after the kernel kept it.
 //! - No text in a rule can end its line, its quotation or its command.
 //! - Rules of others are read, kept and never changed.
+//! - A script is the same whenever it is read.
 
 pub mod extension;
 pub mod parse;

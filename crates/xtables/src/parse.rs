@@ -10,7 +10,8 @@ use std::mem;
 
 use crate::rule::{ChainName, Rule, Table};
 
-/// Chains and their rules, in order. A chain without rules is there, too.
+/// Chains and their rules, in order. A chain without rules is there, too; one that only `nft` can have
+/// made, by its long name, is not.
 pub type Ruleset = BTreeMap<Key, Vec<Rule>>;
 
 /// A chain among all tables.

@@ -213,13 +213,16 @@ impl Programs {
             });
         }
         match refusal::refused(&said) {
-            Some(refused) => Err(RestoreError::Refused {
-                family,
-                line: refused.line,
-                owner: script.owner(refused.line),
-                text: script.line(refused.line).unwrap_or_default(),
-                reason: refused.reason,
-            }),
+            Some(refused) => {
+                let (owner, text) = script.line(refused.line).unwrap_or_default();
+                Err(RestoreError::Refused {
+                    family,
+                    line: refused.line,
+                    owner,
+                    text,
+                    reason: refused.reason,
+                })
+            }
             None => Err(RestoreError::Failed(output.failure(program))),
         }
     }

@@ -1,4 +1,5 @@
-//! Rules as values. Two rules that the kernel cannot tell apart are equal.
+//! Rules as values. Two rules that the kernel cannot tell apart are equal, and so are those whose
+//! conditions differ in nothing but their order.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -57,12 +58,13 @@ impl ChainName {
     ///
     /// # Panics
     ///
-    /// No chain can have the name. Ours are shorter.
+    /// No chain of iptables can have the name. Ours are shorter.
     pub fn new(name: &str) -> Self {
         Self::read(name).expect("the name of a chain of ours is short")
     }
 
-    /// A chain of this name; `None` when no chain can have it.
+    /// A chain of this name; `None` when no chain of iptables can have it. Those that `nft` makes
+    /// beside them may be longer.
     pub fn read(name: &str) -> Option<Self> {
         let mut bytes = [0; Self::LONGEST];
         bytes

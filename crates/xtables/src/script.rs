@@ -57,23 +57,13 @@ impl<'a> Script<'a> {
         count
     }
 
-    /// Line `number`, counted from 1, without its end.
-    pub fn line(&self, number: usize) -> Option<String> {
+    /// Whose line `number` is, counted from 1, and the line without its end. Nobody's are `*table`
+    /// and `COMMIT`.
+    pub fn line(&self, number: usize) -> Option<(Option<usize>, String)> {
         let mut found = None;
         self.read(|line| {
             if line.number == number {
-                found = Some(line.text.to_string());
-            }
-        });
-        found
-    }
-
-    /// Whose line `number` is, counted from 1. Nobody's are `*table` and `COMMIT`.
-    pub fn owner(&self, number: usize) -> Option<usize> {
-        let mut found = None;
-        self.read(|line| {
-            if line.number == number {
-                found = line.owner;
+                found = Some((line.owner, line.text.to_string()));
             }
         });
         found
@@ -168,8 +158,10 @@ impl Lines<'_> {
     pub fn append_all(&mut self, chain: &ChainName, rules: &RuleList) {
         let chain = Word(chain.as_str());
         for rule in rules.texts() {
-            let blank = if rule.is_empty() { "" } else { " " };
-            self.line(format_args!("-A {chain}{blank}{rule}"));
+            match rule {
+                "" => self.line(format_args!("-A {chain}")),
+                rule => self.line(format_args!("-A {chain} {rule}")),
+            }
         }
     }
 
@@ -252,13 +244,14 @@ mod tests {
         let text = "*filter\n:A - [0:0]\n:B - [0:0]\n-A A -m comment --comment \"c d\" -j B\nCOMMIT\n\
                     *nat\n-I A\n-D A -m comment --comment \"c d\" -j B\n-X B\nCOMMIT\n";
         assert_eq!(script.text(), text);
-        let owners: Vec<_> = (0..=11).map(|it| script.owner(it)).collect();
+        let owner = |number| script.line(number).and_then(|(owner, _)| owner);
+        let owners: Vec<_> = (0..=11).map(owner).collect();
         let (none, seven, nine) = (None, Some(7), Some(9));
         let expected = [
             none, none, seven, seven, seven, none, none, none, nine, nine, none, none,
         ];
         assert_eq!(owners, expected);
-        assert_eq!(script.line(9).as_deref(), Some("-X B"));
+        assert_eq!(script.line(9), Some((nine, "-X B".to_owned())));
         assert_eq!(script.line(0), None);
         assert_eq!(
             [5, 6, 10, 11].map(|it| script.commits_before(it)),

@@ -93,7 +93,7 @@ fn a_refused_line_is_named_with_its_owner() {
             else {
                 panic!("{what}: {error}");
             };
-            assert_eq!(script.line(4).as_ref(), Some(text));
+            assert_eq!(script.line(4), Some((Some(7), text.clone())));
             assert!(
                 !reason.is_empty() && !reason.contains("iptables"),
                 "{what}: {reason}"

@@ -33,8 +33,8 @@ pub(super) struct Teardown<Rule> {
     pub(super) kept: Vec<String>,
 }
 
-/// Plans the removal of the chains that go, which are kube-proxy's, from a table with these chains and
-/// links; `None` when it has none.
+/// Plans the removal of the chains that go, which are kube-proxy's, from a table with these chains
+/// and links; `None` when it has none.
 ///
 /// A rule in a built-in chain that leads to one of its chains is its own work. Rules elsewhere are
 /// of somebody else, and so is one that leads from a built-in chain to the mark: kube-proxy never

@@ -178,6 +178,17 @@ COMMIT
     assert_eq!(*chain("B"), []);
 }
 
+/// `nft` makes them beside those of iptables, and `iptables-nft-save` lists them.
+#[test]
+fn chains_of_longer_names_are_passed_over() {
+    let name = "B".repeat(ChainName::LONGEST + 1);
+    let text =
+        format!("*nat\n:X - [0:0]\n:{name} - [0:0]\n-A X -j {name}\n-A {name} -j X\nCOMMIT\n");
+    let chain = (Table::Nat, ChainName::new("X"));
+    let rule = Rule::Foreign(format!("-j {name}").into());
+    assert_eq!(parse(&text), Ruleset::from([(chain, vec![rule])]));
+}
+
 #[test]
 fn scripts_change_what_they_name() {
     let mut rules = parse("*nat\n:A - [0:0]\n:B - [0:0]\n:C - [0:0]\n-A A -j B\n-A B -j ACCEPT\n");

@@ -108,7 +108,7 @@ pub enum RestoreError {
         family: IpFamily,
         /// Its number, counted from 1.
         line: usize,
-        /// Whose it is, by [`Script::about`](crate::script::Lines::about).
+        /// Whose it is, by [`Lines::about`](crate::script::Lines::about).
         owner: Option<usize>,
         /// The line itself.
         text: String,

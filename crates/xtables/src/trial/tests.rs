@@ -33,7 +33,7 @@ impl Kernel {
         Err(RestoreError::Refused {
             family: IpFamily::V4,
             line,
-            owner: script.owner(line),
+            owner: script.line(line).and_then(|(owner, _)| owner),
             text: String::new(),
             reason: "no".into(),
         })
@@ -177,5 +177,6 @@ fn a_trial_leaves_nothing_behind() {
                 *nat\n:SLUICE-TRIAL - [0:0]\n-A SLUICE-TRIAL -m mark --mark 0x1/0x1 -j RETURN\nCOMMIT\n\
                 *nat\n:SLUICE-TRIAL - [0:0]\n-X SLUICE-TRIAL\nCOMMIT\n";
     assert_eq!(script.text(), text);
-    assert_eq!((script.owner(3), script.owner(11)), (Some(1), Some(0)));
+    let owners = [3, 11].map(|it| script.line(it).and_then(|(owner, _)| owner));
+    assert_eq!(owners, [Some(1), Some(0)]);
 }
