@@ -18,7 +18,8 @@
 //!
 //! - Rules, chains, sets and virtual servers of others stay as they are, also in the same tables.
 //! - What cannot be removed stops nothing else from being removed.
-//! - No kernel module is loaded to look for something that then cannot be there.
+//! - A takeover loads no kernel module to look for something that then cannot be there. Who cleans
+//!   up may: nothing but the kernel's answer tells whether it has objects of nfacct.
 
 mod accounts;
 mod ipvs;

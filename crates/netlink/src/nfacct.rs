@@ -19,6 +19,12 @@ const NFNL_MSG_ACCT_DEL: u16 = 3;
 const NFACCT_NAME: u16 = 1;
 const NFACCT_PKTS: u16 = 2;
 
+/// Whether an error about a name that is short enough means that the kernel has no counters.
+#[must_use]
+pub fn is_absent(error: &RequestError) -> bool {
+    matches!(error.errno(), Some(Errno::EINVAL | Errno::EOPNOTSUPP))
+}
+
 /// The counters of one network namespace. IPv4 and IPv6 have the same ones.
 #[derive(Debug)]
 pub struct Accounts {
@@ -109,5 +115,35 @@ fn request<'a>(
         kind: (SUBSYSTEM << 8) | command,
         family: 0,
         attrs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(errno: Errno) -> RequestError {
+        RequestError::Refused {
+            operation: "read nfacct object",
+            object: "some".to_owned(),
+            errno,
+            message: None,
+        }
+    }
+
+    #[test]
+    fn a_kernel_without_counters_says_so() {
+        for errno in [Errno::EINVAL, Errno::EOPNOTSUPP] {
+            assert!(is_absent(&refused(errno)), "{errno}");
+        }
+        for errno in [Errno::EPERM, Errno::ENOMEM, Errno::EBUSY] {
+            assert!(!is_absent(&refused(errno)), "{errno}");
+        }
+        let failed = RequestError::Socket {
+            operation: "read nfacct object",
+            object: "some".to_owned(),
+            source: SocketError::Overrun,
+        };
+        assert!(!is_absent(&failed));
     }
 }

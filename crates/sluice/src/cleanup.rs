@@ -26,9 +26,8 @@ pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
         false if takeover::left_chains() => takeover::remove_own(),
         false => Removal::default(),
     };
-    if !theirs.removed.is_empty() {
-        takeover::remove_accounts(&mut theirs);
-    }
+    // Another mode of ours may have removed the rules that mentioned them, and left them.
+    takeover::remove_accounts(&mut theirs);
     for what in &theirs.removed {
         print(&format!("removed {what}\n"))?;
     }

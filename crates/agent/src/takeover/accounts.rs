@@ -1,13 +1,13 @@
 //! What rules of kube-proxy's iptables mode and of ours count packets in: objects of nfacct.
 
 use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
-use sluice_netlink::nfacct::Accounts;
-use sluice_netlink::{Errno, RequestError};
+use sluice_netlink::Errno;
+use sluice_netlink::nfacct::{self, Accounts};
 
 use super::{Removal, TakeoverError};
 
-/// Removes the objects, once the rules are gone that mention them. For who cleans up, not for a
-/// takeover: the rules of a kube-proxy that goes on are refused until it makes them anew.
+/// Removes the objects that no rule mentions, whoever made them. For who cleans up, not for a
+/// takeover: the rules of a kube-proxy that comes back are refused until it makes them anew.
 pub fn remove_accounts(removal: &mut Removal) {
     let mut accounts = match Accounts::open() {
         Ok(it) => it,
@@ -17,15 +17,11 @@ pub fn remove_accounts(removal: &mut Removal) {
     for name in [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED] {
         match accounts.delete(name) {
             Ok(was_there) => count += usize::from(was_there),
-            Err(RequestError::Refused {
-                errno: Errno::EBUSY,
-                ..
-            }) => {
+            Err(error) if error.errno() == Some(Errno::EBUSY) => {
                 let note = format!("nfacct object {name} of kube-proxy stays: a rule mentions it");
                 removal.notes.push(note);
             }
-            // The kernel has no such objects.
-            Err(RequestError::Refused { .. }) => return,
+            Err(error) if nfacct::is_absent(&error) => return,
             Err(error) => removal.errors.push(TakeoverError::Request(error)),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use sluice_core::kube_proxy::CT_STATE_INVALID_DROPPED;
 use sluice_lab::{Probe, Session, require_netns};
 
 use crate::kube_proxy::{NODE_PORT, POD_PORT};
@@ -53,6 +54,53 @@ fn are_counted(flavour: &str) {
     let output = world.sluice(&["cleanup"], None);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.ends_with("\nremoved 2 nfacct objects\n"), "{said}");
+}
+
+/// The nftables mode removes the rules and leaves the objects; whoever cleans up later, with or
+/// without something else to remove, removes those that no rule mentions.
+fn are_removed_after_another_mode(flavour: &str) {
+    let mut world = World::new();
+    world.install_neighbours(flavour);
+    world.start_in("iptables");
+    world.until_logged("synced");
+    world.stop();
+    world.start();
+    world.until_logged("removed what an earlier proxy left");
+    world.stop();
+    let iptables = format!("iptables-{flavour}");
+    let mention = |command| {
+        let object = CT_STATE_INVALID_DROPPED;
+        let rule = [command, "FORWARD", "-m", "nfacct", "--nfacct-name", object];
+        world.run(&iptables, &rule, "");
+    };
+    mention("-A");
+    let output = world.sluice(&["cleanup"], None);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        said,
+        "removed table ip sluice\nremoved table ip6 sluice\nremoved 1 nfacct objects\n"
+    );
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert!(notes.contains("stays: a rule mentions it"), "{notes}");
+    assert!(output.status.success(), "{notes}");
+    mention("-D");
+    for expected in ["removed 1 nfacct objects\n", ""] {
+        let output = world.sluice(&["cleanup"], None);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), expected);
+        assert_eq!(output.stderr, b"");
+    }
+}
+
+#[test]
+fn after_iptables_nft() {
+    require_netns!();
+    are_removed_after_another_mode("nft");
+}
+
+#[test]
+fn after_iptables_legacy() {
+    require_netns!();
+    are_removed_after_another_mode("legacy");
 }
 
 #[test]
