@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sluice_core::announcement::Announcement;
-use sluice_core::backend::{Backend, BackendError};
+use sluice_core::backend::{Backend, BackendError, Unserved};
 use sluice_core::issue::Issue;
 use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
@@ -60,6 +60,9 @@ pub enum Input {
     Stop,
 }
 
+/// Lets go what others left of families that are served.
+pub type TakeOver = Box<dyn FnMut(&[IpFamily]) + Send>;
+
 /// Where the agent reports to.
 pub struct Outputs {
     /// Told when a sync is wanted and when it is done.
@@ -74,6 +77,9 @@ pub struct Outputs {
     pub stale: Sender<Vec<StaleFlows>>,
     /// Runs once, after the first successful sync.
     pub after_first_sync: Box<dyn FnOnce() + Send>,
+    /// Told all families that are served, after the first successful sync and whenever one has
+    /// joined them: nobody needs the rules that others left of these.
+    pub take_over: TakeOver,
 }
 
 /// The planner, the kernel's keeper, and the loop that connects them to the world.
@@ -88,6 +94,7 @@ pub struct Agent<B: Backend> {
     held: BTreeMap<PortKey, Option<Arc<PortPlan>>>,
     outputs: Outputs,
     first: Option<Box<dyn FnOnce() + Send>>,
+    taken_over: Vec<IpFamily>,
     /// What another program did to our rules last.
     drift: String,
     reports: Reports,
@@ -126,6 +133,7 @@ impl<B: Backend> Agent<B> {
             held: BTreeMap::new(),
             outputs,
             first: Some(first),
+            taken_over: Vec::new(),
             drift: String::new(),
             reports: Reports::default(),
             announced: Announced::default(),
@@ -318,9 +326,13 @@ impl<B: Backend> Agent<B> {
         self.tally.show(&self.outputs.metrics);
         let issues: Vec<IssueStatus> = issues.iter().map(IssueStatus::from).collect();
         let left = self.reconciler.left();
-        let unserved = self.reconciler.backend().unserved();
+        let unserved = self.unserved().map(|it| it.to_string());
         self.reports
             .update(&issues, &problems, unserved.as_slice(), &refused, left);
+    }
+
+    fn unserved(&self) -> Option<Unserved> {
+        self.reconciler.backend().unserved()
     }
 
     fn log_drift(&self) {
@@ -390,6 +402,19 @@ impl<B: Backend> Agent<B> {
         });
         if let Some(first) = self.first.take() {
             first();
+        }
+        self.take_over();
+    }
+
+    /// Lets go what others left of families that are served. A family that we cannot serve yet is
+    /// better served by old rules than by nobody.
+    fn take_over(&mut self) {
+        let unserved = self.unserved().map(|it| it.family);
+        let mut served = IpFamily::ALL.to_vec();
+        served.retain(|it| Some(*it) != unserved || self.taken_over.contains(it));
+        if served != self.taken_over {
+            (self.outputs.take_over)(&served);
+            self.taken_over = served;
         }
     }
 

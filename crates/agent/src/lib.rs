@@ -52,7 +52,7 @@ pub mod status;
 pub mod sysctl;
 pub mod takeover;
 
-pub use agent::{Agent, Input, Outputs};
+pub use agent::{Agent, Input, Outputs, TakeOver};
 pub use connections::{Connections, EndpointConnections, ServiceConnections};
 pub use flock::{AlreadyRunning, Lock, NamespaceLock};
 pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Probe};

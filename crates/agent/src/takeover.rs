@@ -16,6 +16,8 @@
 //!
 //! # Invariants
 //!
+//! - A family that we do not serve keeps what serves it. What IPVS has is of both families and goes
+//!   last: our translation comes before it.
 //! - Rules, chains, sets and virtual servers of others stay as they are, also in the same tables.
 //! - What cannot be removed stops nothing else from being removed.
 //! - A takeover loads no kernel module to look for something that then cannot be there. Who cleans
@@ -33,6 +35,7 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sluice_core::model::IpFamily;
 use sluice_netlink::nftables::{CommitError, Connection};
 use sluice_netlink::{RequestError, SocketError};
 use tracing::{info, warn};
@@ -175,10 +178,27 @@ pub fn remove_own() -> Removal {
 /// for what is ours. Connections through IPVS end; all others go on. Needs nothing but the kernel.
 #[must_use]
 pub fn remove_kube_proxy(ours: Ours) -> Removal {
+    remove(ours, &IpFamily::ALL)
+}
+
+fn remove(ours: Ours, families: &[IpFamily]) -> Removal {
     let mut removal = Removal::default();
-    nft::remove_tables(&mut removal);
-    remove_chains_and_servers(ours, &mut removal);
+    nft::remove_tables(families, &mut removal);
+    if is_whole(families) {
+        remove_chains_and_servers(ours, &mut removal);
+    } else if ours.ipvs || !ipvs::has_device() {
+        remove_chains(ours, families, &mut removal);
+    }
     removal
+}
+
+fn is_whole(families: &[IpFamily]) -> bool {
+    IpFamily::ALL.iter().all(|it| families.contains(it))
+}
+
+fn remove_chains(ours: Ours, families: &[IpFamily], removal: &mut Removal) {
+    nft::remove_chains(ours, families, removal);
+    legacy::remove_chains(ours, families, removal);
 }
 
 fn remove_chains_and_servers(ours: Ours, removal: &mut Removal) {
@@ -188,8 +208,7 @@ fn remove_chains_and_servers(ours: Ours, removal: &mut Removal) {
         true => Vec::new(),
         false => ipvs::remove_servers(removal),
     };
-    nft::remove_chains(ours, removal);
-    legacy::remove_chains(ours, removal);
+    remove_chains(ours, &IpFamily::ALL, removal);
     if !ours.ipvs {
         ipvs::remove_sets(removal);
         ipvs::forget(&flows, removal);
@@ -201,11 +220,12 @@ fn remove_chains_and_servers(ours: Ours, removal: &mut Removal) {
 #[must_use]
 pub fn left_chains() -> bool {
     let in_nft = Connection::open().is_ok_and(|mut connection| {
-        let mut has = |family| {
+        let mut has = |it: &nft::Place| {
+            let family = it.family;
             let found = nft::has_chain(&mut connection, family, "filter", names::is_our_chain);
             found.unwrap_or_default()
         };
-        nft::FAMILIES.into_iter().any(|(family, _)| has(family))
+        nft::PLACES.iter().any(&mut has)
     });
     in_nft || legacy::has_chain("filter", names::is_our_chain)
 }
@@ -219,21 +239,22 @@ pub fn needed_privileges(ours: Ours) -> &'static [Capability] {
     }
 }
 
-/// Removes what kube-proxy left, from a thread of its own, now that our rules do the work; then
-/// looks whether it comes back, and says so once. What fails is logged: both sets of rules at once
-/// are a nuisance, no reason to stop.
-pub fn take_over(ours: Ours) {
+/// Removes what kube-proxy left of these families, from a thread of its own, now that our rules do
+/// the work; then looks whether it comes back, and says so once. What fails is logged: both sets of
+/// rules at once are a nuisance, no reason to stop.
+pub fn take_over(ours: Ours, families: &[IpFamily]) {
+    let families = families.to_vec();
     let thread = thread::Builder::new().name("takeover".into());
-    if let Err(error) = thread.spawn(move || run(ours)) {
+    if let Err(error) = thread.spawn(move || run(ours, &families)) {
         warn!(%error, "no thread to remove what kube-proxy left: it stays");
     }
 }
 
-fn run(ours: Ours) {
-    if !ours.ipvs {
+fn run(ours: Ours, families: &[IpFamily]) {
+    if !ours.ipvs && is_whole(families) {
         drain();
     }
-    let removal = remove_kube_proxy(ours);
+    let removal = remove(ours, families);
     if !removal.removed.is_empty() {
         let removed = removal.removed.join(", ");
         info!(removed, "removed what an earlier proxy left");
@@ -248,7 +269,8 @@ fn run(ours: Ours) {
             }
         }
     }
-    if removal.is_done() {
+    // What is left of a family looks like a kube-proxy at work.
+    if removal.is_done() && is_whole(families) {
         watch::run(ours);
     }
 }

@@ -90,10 +90,10 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// What is served of no Service for the moment, and why, for a person; `None` when there is no
-    /// such thing. [`render`](Self::render) leaves it out, and [`upkeep`](Self::upkeep) fails as
-    /// soon as it can be served.
-    fn unserved(&self) -> Option<String> {
+    /// What is served of no Service for the moment; `None` when there is no such thing.
+    /// [`render`](Self::render) leaves it out, and [`upkeep`](Self::upkeep) fails as soon as it can
+    /// be served.
+    fn unserved(&self) -> Option<Unserved> {
         None
     }
 
@@ -124,6 +124,22 @@ pub trait Backend {
         &mut self,
         delta: &Delta<Self::Key, Self::Object>,
     ) -> Result<(), ApplyError<Self::Key>>;
+}
+
+/// A family that the machine has and that cannot be served yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// Which.
+    pub family: IpFamily,
+    /// What is in the way, for a person.
+    pub reason: String,
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { family, reason } = self;
+        write!(f, "{family} is not served until this works: {reason}")
+    }
 }
 
 /// The rules of ours in one table.

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use sluice_core::backend::{
-    ApplyError, Backend, BackendError, Objects, RefusedObject, RuleCount, Scale, Scene,
+    ApplyError, Backend, BackendError, Objects, RefusedObject, RuleCount, Scale, Scene, Unserved,
 };
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
@@ -396,11 +396,12 @@ impl Backend for Iptables {
         self.counts.all()
     }
 
-    fn unserved(&self) -> Option<String> {
+    fn unserved(&self) -> Option<Unserved> {
         match self.families.ipv6() {
-            Ipv6::Awaited(reason) => Some(format!(
-                "IPv6 is not served until ip6tables works: {reason}"
-            )),
+            Ipv6::Awaited(reason) => Some(Unserved {
+                family: IpFamily::V6,
+                reason: reason.clone(),
+            }),
             Ipv6::Served | Ipv6::Impossible(_) => None,
         }
     }

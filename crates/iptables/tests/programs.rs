@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use common::{Node, in_namespace, save};
 use sluice_core::backend::Backend;
+use sluice_core::model::IpFamily;
 use sluice_core::testing::{endpoints, service};
 use sluice_iptables::Ipv6;
 use sluice_xtables::programs::{Lock, Programs, Variant};
@@ -103,7 +104,8 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     assert!(node.resync().is_empty());
     assert!(reason(&node).unwrap().contains("no memory"));
     let unserved = node.reconciler.backend().unserved().unwrap();
-    assert!(unserved.contains("IPv6") && unserved.contains("no memory"));
+    assert_eq!(unserved.family, IpFamily::V6);
+    assert!(unserved.reason.contains("no memory"), "{unserved}");
     let due = node.reconciler.upkeep().unwrap();
     assert!(due.is_some_and(|it| it.as_secs() <= 30), "{due:?}");
     assert!(!save(variant, "ip6tables", &[]).contains("KUBE"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_core::backend::{
-    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, RuleCount, Scene,
+    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, RuleCount, Scene, Unserved,
 };
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
@@ -269,9 +269,12 @@ impl Backend for Ipvs {
         Ok(objects)
     }
 
-    fn unserved(&self) -> Option<String> {
+    fn unserved(&self) -> Option<Unserved> {
         let Loss { family, reason, .. } = self.families.lost()?;
-        Some(format!("{family} is not served until this works: {reason}"))
+        Some(Unserved {
+            family: *family,
+            reason: reason.clone(),
+        })
     }
 
     fn rule_counts(&self) -> Vec<RuleCount> {

@@ -287,7 +287,10 @@ fn a_family_in_trouble(broken: &Family, healthy: &Family) {
          with `ipset destroy {set}`",
         broken.name
     );
-    let unserved = |proxy: &Proxy| proxy.reconciler.backend().unserved();
+    let unserved = |proxy: &Proxy| {
+        let unserved = proxy.reconciler.backend().unserved();
+        unserved.map(|it| it.to_string())
+    };
     assert_eq!(unserved(&proxy).as_ref(), Some(&named));
     assert!(!healthy.filter().is_empty() && broken.filter().is_empty());
     assert!(proxy.resync().is_empty(), "what can be written is");

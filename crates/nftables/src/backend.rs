@@ -66,15 +66,15 @@ impl Nftables {
         self.connection.on_exchange(observer);
     }
 
-    /// Removes our tables of both families; returns those that were there.
+    /// Removes our tables of these families; returns those that were there.
     ///
     /// # Errors
     ///
     /// The kernel could not be asked, refused, or a table of that name is not ours.
-    pub fn cleanup(&mut self) -> Result<Vec<String>, BackendError> {
+    pub fn cleanup(&mut self, families: &[IpFamily]) -> Result<Vec<String>, BackendError> {
         let mut batch = Batch::new();
         let mut removed = Vec::new();
-        for family in IpFamily::ALL {
+        for &family in families {
             if observe::owns_table(&mut self.connection, family)? {
                 batch.delete_table(0, apply::scope(family));
                 removed.push(format!("{} {TABLE}", family_word(family)));

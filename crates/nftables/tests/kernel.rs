@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sluice_core::backend::{Backend as _, Counter};
-use sluice_core::model::{Event, NamespacedName, ObjectKey};
+use sluice_core::model::{Event, IpFamily, NamespacedName, ObjectKey};
 use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::{Reconciler, Report};
 use sluice_core::testing::{endpoints, service};
@@ -286,8 +286,15 @@ fn tables_of_others_are_left_alone() {
         node.sync(&BTreeSet::new());
         node.resync();
         let mut backend = Nftables::open().unwrap();
-        assert_eq!(backend.cleanup().unwrap(), ["ip sluice", "ip6 sluice"]);
-        assert_eq!(backend.cleanup().unwrap(), [""; 0], "nothing is left");
+        assert_eq!(
+            backend.cleanup(&IpFamily::ALL).unwrap(),
+            ["ip sluice", "ip6 sluice"]
+        );
+        assert_eq!(
+            backend.cleanup(&IpFamily::ALL).unwrap(),
+            [""; 0],
+            "nothing is left"
+        );
         assert_eq!(nft(&["list", "ruleset"]), theirs);
     });
 }
@@ -308,7 +315,7 @@ fn a_foreign_table_of_our_name_stops_us() {
             error.to_string().contains("nft delete table ip sluice"),
             "{error}"
         );
-        assert!(Nftables::open().unwrap().cleanup().is_err());
+        assert!(Nftables::open().unwrap().cleanup(&IpFamily::ALL).is_err());
         assert_eq!(nft(&["list", "ruleset"]), before, "nothing was changed");
     });
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use sluice_agent::takeover::{self, Ours, Removal};
 use sluice_agent::{Lock, preflight};
+use sluice_core::model::IpFamily;
 use sluice_nftables::Nftables;
 
 use crate::error;
@@ -16,7 +17,7 @@ use crate::render::print;
 pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
     Lock::check(socket).context("stop the agent first, or it puts the rules back")?;
-    let ours = Nftables::open().and_then(|mut it| it.cleanup());
+    let ours = Nftables::open().and_then(|mut it| it.cleanup(&IpFamily::ALL));
     for table in ours.iter().flatten() {
         print(&format!("removed table {table}\n"))?;
     }

@@ -18,6 +18,7 @@ use sluice_agent::metrics::{self, Metrics};
 use sluice_agent::takeover::Ours;
 use sluice_config::Mode;
 use sluice_core::backend::Backend;
+use sluice_core::model::IpFamily;
 use tracing::warn;
 
 use crate::cli::ProxyArgs;
@@ -46,9 +47,11 @@ pub(crate) trait DataPlane: Sized {
     /// Counts what is sent to the kernel from now on, and shows what that counts.
     fn meter(&mut self, metrics: &Arc<Metrics>);
 
-    /// What begins once our rules do the work: the watch for foreign changes, and the removal of
-    /// what another mode left.
+    /// What begins once our rules do the work: the watch for foreign changes.
     fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send>;
+
+    /// Removes the tables that the nftables mode left of these families, once this mode serves them.
+    fn remove_tables(families: &[IpFamily]);
 
     /// What writes the rules.
     fn into_backend(self) -> Self::Backend;

@@ -94,9 +94,10 @@ fn serve<P: DataPlane>(
         health_checks,
         announce: announce.clone(),
         stale: conntrack::spawn(metrics.clone()).context("start conntrack cleanup")?,
-        after_first_sync: Box::new(move || {
-            after_first_sync();
-            takeover::take_over(ours);
+        after_first_sync,
+        take_over: Box::new(move |families| {
+            P::remove_tables(families);
+            takeover::take_over(ours, families);
         }),
     };
     let server = Server {

@@ -33,7 +33,7 @@ impl<B: Backend> Agent<B> {
             unprotected: self.unprotected(),
             issues: self.issues(),
             problems: self.problems(),
-            unserved: self.reconciler.backend().unserved(),
+            unserved: self.unserved().map(|it| it.to_string()),
             refused: self.refused(),
             left: self.reconciler.left().to_vec(),
         }

@@ -36,7 +36,7 @@ struct Kernel {
     /// The others are written even so, and these can be tried again alone.
     is_partial: bool,
     /// What is served of no Service.
-    unserved: Option<String>,
+    unserved: Option<Unserved>,
     upkeeps: usize,
     /// How long the data plane waits until it has something to do.
     waits: Option<Duration>,
@@ -68,7 +68,7 @@ impl Backend for Fake {
         }
     }
 
-    fn unserved(&self) -> Option<String> {
+    fn unserved(&self) -> Option<Unserved> {
         self.0.borrow().unserved.clone()
     }
 
@@ -149,6 +149,7 @@ struct World {
     announcements: Receiver<Announcement>,
     stale: Receiver<Vec<StaleFlows>>,
     first_syncs: Arc<AtomicU64>,
+    taken_over: Receiver<Vec<IpFamily>>,
     now: Instant,
 }
 
@@ -168,6 +169,7 @@ impl World {
         let (sender, stale) = mpsc::channel();
         let first_syncs = Arc::new(AtomicU64::new(0));
         let count = first_syncs.clone();
+        let (take_over, taken_over) = mpsc::channel();
         let outputs = Outputs {
             health: health.clone(),
             metrics: metrics.clone(),
@@ -177,6 +179,7 @@ impl World {
             after_first_sync: Box::new(move || {
                 count.fetch_add(1, Ordering::Relaxed);
             }),
+            take_over: Box::new(move |families| take_over.send(families.to_vec()).unwrap()),
         };
         let settings = Settings::for_node("node-a");
         Self {
@@ -187,6 +190,7 @@ impl World {
             announcements,
             stale,
             first_syncs,
+            taken_over,
             now,
         }
     }
@@ -594,12 +598,46 @@ fn status_counts_and_names() {
 #[test]
 fn what_is_not_served_is_named_and_holds_up_nothing() {
     let mut world = World::synced();
-    world.kernel.0.borrow_mut().unserved = Some("IPv6: no room".to_owned());
+    world.kernel.0.borrow_mut().unserved = Some(no_ipv6());
     world.say(web());
     world.step();
     let status = world.agent.status();
-    assert_eq!(status.unserved.as_deref(), Some("IPv6: no room"));
+    let named = "IPv6 is not served until this works: no room";
+    assert_eq!(status.unserved.as_deref(), Some(named));
     assert!(status.synced, "{status:?}");
+}
+
+fn no_ipv6() -> Unserved {
+    Unserved {
+        family: IpFamily::V6,
+        reason: "no room".to_owned(),
+    }
+}
+
+#[test]
+fn what_others_left_of_a_family_stays_until_it_is_served() {
+    let mut world = World::new();
+    let unserved = |world: &World, it| world.kernel.0.borrow_mut().unserved = it;
+    let taken_over = |world: &World| world.taken_over.try_iter().collect::<Vec<_>>();
+    world.kernel.0.borrow_mut().failures = 1;
+    unserved(&world, Some(no_ipv6()));
+    world.say([Event::Synced]);
+    world.step();
+    assert!(taken_over(&world).is_empty(), "the sync failed");
+    world.step_after(SECOND);
+    assert_eq!(taken_over(&world), [vec![IpFamily::V4]]);
+    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1);
+    world.say(web());
+    world.step();
+    assert!(taken_over(&world).is_empty(), "still the same");
+    for again in [None, Some(no_ipv6()), None] {
+        unserved(&world, again);
+        let drift = Input::KernelChanged("somebody".to_owned());
+        assert!(world.agent.hear(drift).is_continue());
+        world.step_after(SECOND);
+    }
+    assert_eq!(taken_over(&world), [IpFamily::ALL.to_vec()], "once");
+    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1);
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::io::{self, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
+use sluice_core::model::IpFamily;
+
 use super::teardown::{self, Cleared};
 use super::{Chains, Ours, Removal, TakeoverError};
 use save::Saved;
@@ -23,6 +25,8 @@ const ATTEMPTS: usize = 3;
 
 /// One family's tables and programs.
 struct Family {
+    /// Whose.
+    of: IpFamily,
     /// As in `ip nat`.
     word: &'static str,
     /// Lists the tables that exist. To ask for others would make them.
@@ -33,11 +37,13 @@ struct Family {
 
 const FAMILIES: [Family; 2] = [
     Family {
+        of: IpFamily::V4,
         word: "legacy ip",
         tables: "/proc/thread-self/net/ip_tables_names",
         programs: ["iptables-legacy", "iptables"],
     },
     Family {
+        of: IpFamily::V6,
         word: "legacy ip6",
         tables: "/proc/thread-self/net/ip6_tables_names",
         programs: ["ip6tables-legacy", "ip6tables"],
@@ -45,8 +51,8 @@ const FAMILIES: [Family; 2] = [
 ];
 
 /// Removes kube-proxy's chains from legacy tables, as far as there are tables and programs.
-pub(super) fn remove_chains(ours: Ours, removal: &mut Removal) {
-    for family in &FAMILIES {
+pub(super) fn remove_chains(ours: Ours, families: &[IpFamily], removal: &mut Removal) {
+    for family in FAMILIES.iter().filter(|it| families.contains(&it.of)) {
         let result = family.present();
         let tables = removal.keep(result);
         if tables.is_empty() {

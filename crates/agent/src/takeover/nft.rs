@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use sluice_core::model::IpFamily;
 use sluice_netlink::nftables::{
     Batch, CommitError, Connection, Failure, Family, Jump, Policy, Scope,
 };
@@ -17,14 +18,39 @@ use super::{Chains, Ours, Removal, TakeoverError};
 /// Tables of iptables in which kube-proxy has chains.
 pub(crate) const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
 
-pub(super) const FAMILIES: [(Family, &str); 2] = [(Family::Ipv4, "ip"), (Family::Ipv6, "ip6")];
+/// Where one family's tables are.
+pub(super) struct Place {
+    /// Whose.
+    of: IpFamily,
+    /// As the kernel knows it.
+    pub(super) family: Family,
+    /// As in `ip nat`.
+    pub(super) word: &'static str,
+}
+
+pub(super) const PLACES: [Place; 2] = [
+    Place {
+        of: IpFamily::V4,
+        family: Family::Ipv4,
+        word: "ip",
+    },
+    Place {
+        of: IpFamily::V6,
+        family: Family::Ipv6,
+        word: "ip6",
+    },
+];
+
+fn places(families: &[IpFamily]) -> impl Iterator<Item = &'static Place> {
+    PLACES.iter().filter(|it| families.contains(&it.of))
+}
 
 /// How often a table is read again because somebody changed it meanwhile.
 const ATTEMPTS: usize = 5;
 
-/// Removes the tables of kube-proxy's nftables mode, both or none.
-pub(super) fn remove_tables(removal: &mut Removal) {
-    let result = try_remove_tables();
+/// Removes the tables of kube-proxy's nftables mode, all of these families or none.
+pub(super) fn remove_tables(families: &[IpFamily], removal: &mut Removal) {
+    let result = try_remove_tables(families);
     let tables = removal.keep(result);
     let tables = tables
         .iter()
@@ -32,15 +58,16 @@ pub(super) fn remove_tables(removal: &mut Removal) {
     removal.removed.extend(tables);
 }
 
-fn try_remove_tables() -> Result<Vec<&'static str>, TakeoverError> {
+fn try_remove_tables(families: &[IpFamily]) -> Result<Vec<&'static str>, TakeoverError> {
     let mut connection = Connection::open().map_err(TakeoverError::Connect)?;
     let mut batch = Batch::new();
     let mut removed = Vec::new();
-    for (family, word) in FAMILIES {
+    for Place { family, word, .. } in places(families) {
+        let family = *family;
         if has_table(&mut connection, family)? {
             let table = names::TABLE;
             batch.delete_table(0, Scope { family, table });
-            removed.push(word);
+            removed.push(*word);
         }
     }
     let what = "the tables";
@@ -70,12 +97,13 @@ pub(super) fn has_chain(
 }
 
 /// Removes kube-proxy's chains from the tables of iptables-nft, each table in one transaction.
-pub(super) fn remove_chains(ours: Ours, removal: &mut Removal) {
+pub(super) fn remove_chains(ours: Ours, families: &[IpFamily], removal: &mut Removal) {
     let mut connection = match Connection::open() {
         Ok(it) => it,
         Err(error) => return removal.errors.push(TakeoverError::Connect(error)),
     };
-    for (family, word) in FAMILIES {
+    for Place { family, word, .. } in places(families) {
+        let family = *family;
         for table in TABLES {
             let result = clear(&mut connection, Scope { family, table }, ours);
             if let Some(cleared) = removal.keep(result) {

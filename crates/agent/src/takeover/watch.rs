@@ -9,6 +9,7 @@ use std::time::Duration;
 use sluice_netlink::nftables::Connection;
 use tracing::warn;
 
+use super::nft::Place;
 use super::{Chains, Ours, names};
 use super::{ipvs, legacy, nft};
 
@@ -42,7 +43,8 @@ fn sign(ours: Ours) -> Option<String> {
         return Some(format!("interface {}", names::DEVICE));
     }
     if let Ok(mut connection) = Connection::open() {
-        for (family, word) in nft::FAMILIES {
+        for Place { family, word, .. } in &nft::PLACES {
+            let family = *family;
             if nft::has_table(&mut connection, family).unwrap_or_default() {
                 return Some(format!("table {word} {}", names::TABLE));
             }

@@ -81,8 +81,11 @@ impl DataPlane for IptablesPlane {
             if localhost {
                 route_loopback();
             }
-            remove_tables();
         })
+    }
+
+    fn remove_tables(families: &[IpFamily]) {
+        remove_tables(families);
     }
 
     fn into_backend(self) -> Iptables {

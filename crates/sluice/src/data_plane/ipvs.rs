@@ -52,7 +52,11 @@ impl DataPlane for IpvsPlane {
 
     /// The kernel tells nobody of changes of virtual servers and sets: the resync repairs them.
     fn after_first_sync(&self, _: Sender<Input>) -> Box<dyn FnOnce() + Send> {
-        Box::new(remove_tables)
+        Box::new(|| {})
+    }
+
+    fn remove_tables(families: &[IpFamily]) {
+        remove_tables(families);
     }
 
     fn into_backend(self) -> Ipvs {

@@ -8,6 +8,7 @@ use sluice_agent::Input;
 use sluice_agent::drift::Watched;
 use sluice_agent::metrics::Metrics;
 use sluice_agent::takeover::Ours;
+use sluice_core::model::IpFamily;
 use sluice_nftables::{Nftables, TABLE};
 use tracing::{debug, info};
 
@@ -45,14 +46,17 @@ impl DataPlane for NftablesPlane {
         Box::new(move || watch_for_drift(Watched::Table(TABLE), &[port_id], &generation, inputs))
     }
 
+    /// They are in use.
+    fn remove_tables(_: &[IpFamily]) {}
+
     fn into_backend(self) -> Nftables {
         self.0
     }
 }
 
 /// Removes the tables that this mode left, when another one has taken over.
-pub(super) fn remove_tables() {
-    let removed = Nftables::open().and_then(|mut it| it.cleanup());
+pub(super) fn remove_tables(families: &[IpFamily]) {
+    let removed = Nftables::open().and_then(|mut it| it.cleanup(families));
     match removed {
         Ok(removed) if removed.is_empty() => {}
         Ok(removed) => {

@@ -56,6 +56,35 @@ fn nftables_and_iptables_legacy() {
     there_and_back("legacy");
 }
 
+/// A family that cannot be served yet keeps the rules of the old mode; the other one does not.
+#[test]
+fn a_family_that_waits_is_served_by_the_old_mode() {
+    require_netns!();
+    for flavour in ["nft", "legacy"] {
+        let mut world = World::new();
+        world.install_neighbours(flavour);
+        world.start_in("nftables");
+        world.until_logged("synced");
+        world.stop();
+        world.break_ip6tables(flavour);
+        let mut sessions: Vec<_> = world.sessions().into();
+        let hammers = world.hammers();
+        world.start_in("iptables");
+        world.until_logged("removed what the nftables mode left");
+        let tables = world.tables();
+        assert!(tables.contains("table ip6 sluice"), "{tables}");
+        assert!(!tables.contains("table ip sluice"), "{tables}");
+        more(&hammers, 30);
+        world.mend_ip6tables();
+        world.until_logged("removed=\"ip6 sluice\"");
+        assert!(!world.tables().contains("sluice"), "{}", world.log());
+        more(&hammers, 30);
+        sessions.extend(world.sessions());
+        sessions.iter_mut().for_each(|it| it.ping().unwrap());
+        unhurt(hammers);
+    }
+}
+
 /// A kube-proxy in iptables mode goes, and Sluice takes its chains as they are: nobody's rules are
 /// flushed in between.
 #[test]

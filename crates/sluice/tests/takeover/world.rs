@@ -1,8 +1,10 @@
 //! A node with two pods that serve, a client, perhaps an agent, perhaps what kube-proxy left.
 
+use std::env;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -238,8 +240,40 @@ impl World {
             "--manifests",
         ]);
         command.arg(manifests).arg("--socket").arg(socket);
+        let programs = [self.programs()].into_iter();
+        let path = env::var_os("PATH").unwrap_or_default();
+        let path = env::join_paths(programs.chain(env::split_paths(&path)));
+        command.env("PATH", path.unwrap());
         let child = command.stderr(log).stdout(Stdio::null()).spawn();
         self.agent = Some(child.unwrap());
+    }
+
+    /// Where the agent looks for programs first.
+    fn programs(&self) -> PathBuf {
+        self.scratch.path().join("programs")
+    }
+
+    /// From now on `ip6tables` says its version and does nothing else, until
+    /// [`mend_ip6tables`](Self::mend_ip6tables).
+    pub(crate) fn break_ip6tables(&self, flavour: &str) {
+        let name = format!("ip6tables-{flavour}-restore");
+        let (folder, program) = (self.programs(), self.programs().join(&name));
+        fs::create_dir_all(&folder).unwrap();
+        let broken = self.broken().display().to_string();
+        let check = format!("test -e {broken} && test \"$1\" != --version");
+        let rest = format!("PATH=${{PATH#*:}} exec {name} \"$@\"");
+        let script = format!("#!/bin/sh\n{check} && {{ echo no memory >&2; exit 4; }}\n{rest}\n");
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(self.broken(), "").unwrap();
+    }
+
+    pub(crate) fn mend_ip6tables(&self) {
+        fs::remove_file(self.broken()).unwrap();
+    }
+
+    fn broken(&self) -> PathBuf {
+        self.scratch.path().join("broken")
     }
 
     pub(crate) fn stop(&mut self) {
