@@ -1,17 +1,19 @@
 //! Packets that rules count for kube-proxy's two metrics, in objects of nfacct.
 //!
 //! Nobody needs them to be served: where the kernel has no such objects, or takes no rule that
-//! mentions one, rules are written without, and nobody asks again until a restart.
+//! mentions one, rules are written without, and nobody asks again until a restart. An error that
+//! may pass changes no rule, and the next look at the kernel asks again.
 
 use std::collections::BTreeSet;
 
 use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use sluice_core::model::IpFamily;
+use sluice_netlink::RequestError;
 use sluice_netlink::nfacct;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{Match, Rule};
 use sluice_xtables::trial::Findings;
-use tracing::info;
+use tracing::{debug, info};
 
 /// Whether rules count packets for kube-proxy's metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +30,8 @@ pub enum Accounting {
 pub(crate) struct Accounts {
     /// `None` once it is known that rules cannot mention them.
     kernel: Option<nfacct::Accounts>,
+    /// Whether the last look found or made all of them: without, no rule can be tried.
+    are_there: bool,
     /// Families whose rules can.
     taken: BTreeSet<IpFamily>,
 }
@@ -37,6 +41,7 @@ impl Accounts {
     pub(crate) fn open() -> Self {
         let mut accounts = Self {
             kernel: None,
+            are_there: false,
             taken: BTreeSet::new(),
         };
         match nfacct::Accounts::open() {
@@ -53,19 +58,29 @@ impl Accounts {
         };
         let names = [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED];
         let made = names.into_iter().try_for_each(|it| kernel.ensure(it));
-        if let Err(error) = made {
-            self.give_up(&error.to_string());
+        self.ensured(made);
+    }
+
+    fn ensured(&mut self, made: Result<(), RequestError>) {
+        self.are_there = made.is_ok();
+        match made {
+            Ok(()) => {}
+            Err(error) if nfacct::is_final(&error) => self.give_up(&error.to_string()),
+            Err(error) => debug!(%error, "nfacct objects may be missing until the next look"),
         }
     }
 
     /// A rule of filter that tells whether rules of a family can mention them; `None` when that is
-    /// known. What is in use works.
+    /// known, or they may be missing. What is in use works.
     pub(crate) fn sample(&mut self, family: IpFamily, ruleset: &Ruleset) -> Option<Rule> {
         if self.kernel.is_none() || self.taken.contains(&family) {
             return None;
         }
         if ruleset.values().flatten().any(counts) {
             self.taken.insert(family);
+            return None;
+        }
+        if !self.are_there {
             return None;
         }
         Some(Rule::count([count_invalid()]))
@@ -134,6 +149,7 @@ pub(crate) fn counted(rule: &Rule) -> Option<Rule> {
 
 #[cfg(test)]
 mod tests {
+    use sluice_netlink::Errno;
     use sluice_xtables::parse::parse;
     use sluice_xtables::trial::Culprit;
 
@@ -143,8 +159,9 @@ mod tests {
 
     /// As when the objects are there.
     fn accounts() -> Accounts {
-        let accounts = Accounts::open();
+        let mut accounts = Accounts::open();
         assert!(accounts.kernel.is_some() && accounts.accounting(V4) == Accounting::Off);
+        accounts.ensured(Ok(()));
         accounts
     }
 
@@ -187,6 +204,36 @@ mod tests {
         assert_eq!(sample(&mut accounts, V4), None);
         assert_eq!(accounts.accounting(V4), Accounting::On);
         assert_eq!(accounts.accounting(IpFamily::V6), Accounting::Off);
+    }
+
+    fn refused(errno: Errno) -> Result<(), RequestError> {
+        Err(RequestError::Refused {
+            operation: "create nfacct object",
+            object: CT_STATE_INVALID_DROPPED.to_owned(),
+            errno,
+            message: None,
+        })
+    }
+
+    /// A rule that mentions a missing object would be refused, which says nothing of the match.
+    #[test]
+    fn nothing_is_tried_while_objects_may_be_missing() {
+        let mut accounts = accounts();
+        accounts.ensured(refused(Errno::ENOMEM));
+        assert_eq!(sample(&mut accounts, V4), None);
+        assert_eq!(accounts.accounting(V4), Accounting::Off);
+        accounts.ensured(Ok(()));
+        assert!(sample(&mut accounts, V4).is_some());
+    }
+
+    #[test]
+    fn what_may_pass_changes_no_rule_and_what_is_final_does() {
+        let mut accounts = accounts();
+        accounts.taken.insert(V4);
+        accounts.ensured(refused(Errno::ENOMEM));
+        assert_eq!(accounts.accounting(V4), Accounting::On);
+        accounts.ensured(refused(Errno::EPERM));
+        assert_eq!(accounts.accounting(V4), Accounting::Off);
     }
 
     #[test]

@@ -25,6 +25,13 @@ pub fn is_absent(error: &RequestError) -> bool {
     matches!(error.errno(), Some(Errno::EINVAL | Errno::EOPNOTSUPP))
 }
 
+/// Whether asking again is of no use: the kernel has no counters, or we may not use them. Anything
+/// else may pass.
+#[must_use]
+pub fn is_final(error: &RequestError) -> bool {
+    is_absent(error) || error.errno() == Some(Errno::EPERM)
+}
+
 /// The counters of one network namespace. IPv4 and IPv6 have the same ones.
 #[derive(Debug)]
 pub struct Accounts {
@@ -132,18 +139,22 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_counters_says_so() {
+    fn what_may_pass_is_not_final() {
         for errno in [Errno::EINVAL, Errno::EOPNOTSUPP] {
-            assert!(is_absent(&refused(errno)), "{errno}");
+            let error = refused(errno);
+            assert!(is_absent(&error) && is_final(&error), "{errno}");
         }
-        for errno in [Errno::EPERM, Errno::ENOMEM, Errno::EBUSY] {
-            assert!(!is_absent(&refused(errno)), "{errno}");
+        let forbidden = refused(Errno::EPERM);
+        assert!(!is_absent(&forbidden) && is_final(&forbidden));
+        for errno in [Errno::ENOMEM, Errno::EBUSY] {
+            let error = refused(errno);
+            assert!(!is_absent(&error) && !is_final(&error), "{errno}");
         }
         let failed = RequestError::Socket {
             operation: "read nfacct object",
             object: "some".to_owned(),
             source: SocketError::Overrun,
         };
-        assert!(!is_absent(&failed));
+        assert!(!is_absent(&failed) && !is_final(&failed));
     }
 }

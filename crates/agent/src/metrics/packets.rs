@@ -6,7 +6,7 @@ use prometheus::IntCounter;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
-use sluice_netlink::nfacct::Accounts;
+use sluice_netlink::nfacct::{self, Accounts};
 use tracing::debug;
 
 /// Shows what the kernel says when somebody asks, as kube-proxy does: an object goes on when the
@@ -54,10 +54,12 @@ impl Packets {
                     shown.inc_by(packets);
                 }
                 Some(Ok(None)) | None => {}
-                // To ask again would make a kernel without objects look for the module again.
                 Some(Err(error)) => {
-                    debug!(%error, "packets are not counted");
-                    *kernel = None;
+                    debug!(%error, "the packets that rules count are not known");
+                    // To ask again would make a kernel without objects look for the module again.
+                    if nfacct::is_final(&error) {
+                        *kernel = None;
+                    }
                 }
             }
         }
