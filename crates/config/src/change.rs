@@ -1,6 +1,6 @@
 //! What a new configuration asks of a running program.
 
-use crate::effective::Effective;
+use crate::effective::{Effective, Mode};
 
 /// What is to be done about a new configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub enum Change {
 ///
 /// Safe at run time are those that only the plan, the agent's clock, the log and the kernel's
 /// settings know: masquerading, detection of local traffic, NodePort addresses, periods,
-/// verbosity, connection tracking. The rest is decided at start.
+/// verbosity, connection tracking. The rest is decided at start; in the ipvs mode also the mark bit
+/// that says "masquerade", because marks of near clients are laid out around it.
 pub fn change(old: &Effective, new: &Effective) -> Change {
     if old == new {
         return Change::Nothing;
@@ -28,7 +29,7 @@ pub fn change(old: &Effective, new: &Effective) -> Change {
         mode,
         mode_is_default: _,
         masquerade_all: _,
-        masquerade_mark: _,
+        masquerade_mark,
         local_detector: _,
         node_ports: _,
         node_ip,
@@ -72,6 +73,10 @@ pub fn change(old: &Effective, new: &Effective) -> Change {
         (
             "iptables.localhostNodePorts",
             *localhost_node_ports == old.localhost_node_ports,
+        ),
+        (
+            "iptables.masqueradeBit",
+            *mode != Mode::Ipvs || *masquerade_mark == old.masquerade_mark,
         ),
         ("ipvs", *ipvs == old.ipvs),
         ("logging.format", *log_format == old.log_format),

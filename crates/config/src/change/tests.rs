@@ -3,7 +3,13 @@ use crate::KubeProxyConfiguration;
 
 #[track_caller]
 fn check(edit: impl Fn(&mut KubeProxyConfiguration), expected: &Change) {
-    let old = KubeProxyConfiguration::defaulted();
+    check_in("", edit, expected);
+}
+
+#[track_caller]
+fn check_in(mode: &str, edit: impl Fn(&mut KubeProxyConfiguration), expected: &Change) {
+    let mut old = KubeProxyConfiguration::defaulted();
+    old.mode = mode.to_owned();
     let mut new = old.clone();
     edit(&mut new);
     let [old, new] = [old, new].map(|it| it.effective().expect("valid"));
@@ -33,6 +39,23 @@ fn what_is_safe_is_applied() {
     check(|it| it.iptables.sync_period.0 += 1, &Change::Apply);
     check(|it| it.logging.verbosity = 4, &Change::Apply);
     check(|it| it.conntrack.min = Some(7), &Change::Apply);
+}
+
+#[test]
+fn the_mark_bit_is_safe_but_in_the_ipvs_mode() {
+    let edit = |it: &mut KubeProxyConfiguration| {
+        it.iptables.masquerade_bit = Some(1);
+        it.nftables.masquerade_bit = Some(1);
+    };
+    check_in("iptables", edit, &Change::Apply);
+    check_in("nftables", edit, &Change::Apply);
+    let restart = Change::Restart(vec!["iptables.masqueradeBit"]);
+    check_in("ipvs", edit, &restart);
+    check_in(
+        "ipvs",
+        |it| it.iptables.masquerade_all = true,
+        &Change::Apply,
+    );
 }
 
 #[test]
