@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_agent::takeover::remove_own;
-use sluice_core::backend::Backend;
+use sluice_core::backend::{Backend, BackendError};
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::plan::Planner;
 use sluice_core::reconcile::{Reconciler, Report};
@@ -93,9 +93,13 @@ impl Proxy {
     }
 
     fn change(&mut self, events: Vec<Event>) -> Report {
+        self.try_change(events).unwrap()
+    }
+
+    fn try_change(&mut self, events: Vec<Event>) -> Result<Report, BackendError> {
         events.into_iter().for_each(|it| self.planner.absorb(it));
         let changed = self.planner.replan().ports.into_keys().collect();
-        self.reconciler.sync(self.planner.plan(), &changed).unwrap()
+        self.reconciler.sync(self.planner.plan(), &changed)
     }
 
     fn resync(&mut self) -> Report {
@@ -206,6 +210,7 @@ mod vm_kernel {
             refused_source_ranges(&mut restarted);
             a_refused_virtual_server(&mut restarted);
             what_somebody_took_away(&mut restarted);
+            a_node_port_that_somebody_took_away(&mut restarted);
             another_policy(&mut restarted);
             text_is_loaded(restarted.planner.plan());
             cleanup();
@@ -640,10 +645,7 @@ fn what_somebody_took_away(proxy: &mut Proxy) {
         run(program, arguments);
         let mut events = web(BOTH);
         events.extend(http("late", "10.96.0.25 http:80", BOTH));
-        events.into_iter().for_each(|it| proxy.planner.absorb(it));
-        let changed = proxy.planner.replan().ports.into_keys().collect();
-        let plan = proxy.planner.plan();
-        assert!(proxy.reconciler.sync(plan, &changed).is_err(), "{program}");
+        assert!(proxy.try_change(events).is_err(), "{program}");
         assert!(proxy.reconciler.is_full_due());
         let report = proxy.change(vec![]);
         assert!(report.full && report.refused.is_empty(), "{report:?}");
@@ -655,6 +657,26 @@ fn what_somebody_took_away(proxy: &mut Proxy) {
     }
     let again = proxy.resync();
     assert!(again.is_empty(), "{again:?}");
+}
+
+/// Its virtual server is not that of a virtual IP of the same numbers, which outlives it.
+fn a_node_port_that_somebody_took_away(proxy: &mut Proxy) {
+    let server = format!("TCP {BOTH_NUMBERS} rr");
+    let about = "10.96.0.27 NodePort http:80@31080";
+    proxy.change(http("behind", about, "10.244.0.5:8080@"));
+    run("ipvsadm", &format!("-D -t {BOTH_NUMBERS}"));
+    let about = "10.96.0.28 http:31080 ext=192.168.100.10";
+    let error = proxy.try_change(http("front", about, "10.244.0.6:8080@"));
+    let words = "it is not there any more";
+    assert!(error.unwrap_err().to_string().contains(words));
+    let report = proxy.change(vec![]);
+    assert!(report.full && report.refused.is_empty(), "{report:?}");
+    proxy.change(vec![delete("behind")]);
+    shows("ipvsadm", "-Ln", &server);
+    let again = proxy.resync();
+    assert!(again.is_empty(), "{again:?}");
+    proxy.change(vec![delete("front")]);
+    shows_no("ipvsadm", "-Ln", &server);
 }
 
 /// Nobody is sent to an endpoint elsewhere without being masqueraded, not for a moment: who is not

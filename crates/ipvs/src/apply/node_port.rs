@@ -10,6 +10,7 @@ use sluice_netlink::ipvs::Change;
 
 use super::Writer;
 use super::changes::Changes;
+use super::refusal;
 use crate::convert;
 use crate::kernel;
 use crate::object::{Key, Object, Server, Triple};
@@ -47,7 +48,8 @@ impl Writer<'_> {
             let server = Server::NodePort(triple);
             let key = convert::key(&server);
             let Some(state) = listed.iter().find(|it| it.server.key == key) else {
-                continue;
+                let reason = "it is not there any more";
+                return Err(refusal::gone(&Key::Server(server), reason));
             };
             let balancing = convert::balancing(&state.server).map(Object::Server);
             let mut found = Found {
