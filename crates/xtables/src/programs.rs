@@ -234,8 +234,13 @@ impl Programs {
     /// The kernel has no such table, or does not let us use it: [`RestoreError`].
     pub fn probe(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
         let script = Script::new(|lines| tables.iter().for_each(|it| lines.table(*it)));
-        let hurried = self.clone().with_patience(self.patience.min(QUICK));
-        hurried.restore(family, &script)
+        self.hurried().restore(family, &script)
+    }
+
+    /// The same, for what takes no time however many rules there are.
+    #[must_use]
+    pub fn hurried(&self) -> Self {
+        self.clone().with_patience(self.patience.min(QUICK))
     }
 
     fn run<'a>(&'a self, program: &'a Path, arguments: &'a [&'a str]) -> Run<'a> {

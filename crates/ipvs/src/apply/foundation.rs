@@ -151,6 +151,7 @@ pub(super) fn restore(
     if script.is_empty() {
         return Ok(());
     }
-    let restored = kernel.programs.restore(family, script);
+    // As few rules for any number of Services; nobody is served while a program hangs.
+    let restored = kernel.programs.hurried().restore(family, script);
     restored.map_err(|error| kernel::failed("write rules", error))
 }
