@@ -3,9 +3,10 @@
 
 mod save;
 
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, BufReader, Read, Write};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::thread;
 
 use sluice_core::model::IpFamily;
@@ -172,20 +173,14 @@ fn read(program: &str, table: &str, goes: impl Fn(&str) -> bool) -> Result<Saved
         thread::scope(|scope| {
             let stderr = scope.spawn(|| said(stderr));
             let saved = stdout.map(|it| Saved::read(BufReader::new(it), goes));
+            let status = child.wait()?;
             let saved = saved.transpose()?.unwrap_or_default();
-            let output = Output {
-                status: child.wait()?,
-                stdout: Vec::new(),
-                stderr: stderr.join().unwrap_or_default(),
-            };
-            Ok((saved, output))
+            Ok((saved, status, stderr.join().unwrap_or_default()))
         })
     });
-    let (saved, output) = match heard {
-        Ok((saved, output)) => (saved, Ok(output)),
-        Err(error) => (Saved::default(), Err(error)),
-    };
-    finished(&program, output).map(|_| saved)
+    let (saved, status, stderr) = heard.map_err(|error| failed(&program, &error))?;
+    finished(&program, status, &stderr)?;
+    Ok(saved)
 }
 
 /// All of what a program complains about.
@@ -206,32 +201,37 @@ fn restore(program: &str, text: &str) -> Result<(), TakeoverError> {
         .stderr(Stdio::piped())
         .spawn();
     let fed = child.and_then(|mut child| {
-        if let Some(mut stdin) = child.stdin.take() {
-            match stdin.write_all(text.as_bytes()) {
-                // It has said why on stderr.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                result => result?,
-            }
+        let written = child
+            .stdin
+            .take()
+            .map(|mut it| it.write_all(text.as_bytes()));
+        let output = child.wait_with_output()?;
+        match written {
+            // It has said why on stderr.
+            Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            Some(result) => result?,
+            None => {}
         }
-        child.wait_with_output()
+        Ok(output)
     });
-    finished(&program, fed).map(drop)
+    let Output { status, stderr, .. } = fed.map_err(|error| failed(&program, &error))?;
+    finished(&program, status, &stderr)
 }
 
-/// The output of a program that succeeded.
-fn finished(program: &str, output: io::Result<Output>) -> Result<Output, TakeoverError> {
-    let problem = match output {
-        Ok(output) if output.status.success() => return Ok(output),
-        Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let first = said.lines().find(|it| !it.trim().is_empty());
-            first.map_or_else(
-                || output.status.to_string(),
-                |it| it.escape_debug().to_string(),
-            )
-        }
-        Err(error) => error.to_string(),
-    };
-    let program = program.to_owned();
-    Err(TakeoverError::Program { program, problem })
+/// Whether a program succeeded, which said this to stderr.
+fn finished(program: &str, status: ExitStatus, stderr: &[u8]) -> Result<(), TakeoverError> {
+    if status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(stderr);
+    let first = said.lines().find(|it| !it.trim().is_empty());
+    Err(match first {
+        Some(line) => failed(program, &line.escape_debug()),
+        None => failed(program, &status),
+    })
+}
+
+fn failed(program: &str, problem: &dyn Display) -> TakeoverError {
+    let (program, problem) = (program.to_owned(), problem.to_string());
+    TakeoverError::Program { program, problem }
 }
