@@ -8,8 +8,9 @@
 //! 4. members that let packets pass to virtual servers
 //! 5. real servers: how a packet is treated is known before it is sent anywhere
 //! 6. members that lead to virtual servers (marks of near clients), addresses
-//! 7. what goes, the other way: marks, addresses, real servers, virtual servers, members, chains,
-//!    ipsets, interface
+//! 7. what goes, the other way: marks, addresses, real servers, virtual servers, members
+//!
+//! The interface, ipsets and chains are always wanted, so none of them goes.
 //!
 //! Where the external policy changes, members that say who is not masqueraded go before 5 and come
 //! after the real servers of 7 (`policy.rs`).
@@ -34,10 +35,8 @@ use sluice_core::delta::Delta;
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::{Change, RealState};
-use sluice_netlink::rtnetlink::{AddressChange, delete_link, link};
+use sluice_netlink::rtnetlink::{AddressChange, link};
 use sluice_netlink::{Errno, Failure};
-use sluice_xtables::rule::{ChainName, Table};
-use sluice_xtables::script::Script;
 
 use crate::convert;
 use crate::held::Held;
@@ -93,7 +92,6 @@ pub(crate) fn write(
     writer.delete_members(&delta.delete, |key, set| {
         !set.leads() && !passing.becomes_cluster(key)
     })?;
-    writer.remove_foundations(&delta.delete)?;
     writer.refusals.into_objects(delta)
 }
 
@@ -360,45 +358,6 @@ impl Writer<'_> {
         };
         let refused = self.kernel.addresses.apply(link.index, &changes);
         self.refusals.take(&keys, refused.map_err(kernel::asked)?)
-    }
-
-    fn remove_foundations(&mut self, deleted: &[Key]) -> Result<(), BackendError> {
-        for family in IpFamily::ALL {
-            let chains = |of_table: Table| -> Vec<&ChainName> {
-                let chains = deleted.iter().filter_map(|key| match key {
-                    Key::Chain(of, table, chain) if *of == family && *table == of_table => {
-                        Some(chain)
-                    }
-                    _ => None,
-                });
-                chains.collect()
-            };
-            let rules = Script::new(|lines| {
-                for table in Table::ALL {
-                    let chains = chains(table);
-                    if !chains.is_empty() {
-                        lines.table(table);
-                        chains.iter().for_each(|chain| lines.declare(chain));
-                        chains.iter().for_each(|chain| lines.remove(chain));
-                    }
-                }
-            });
-            foundation::restore(self.kernel, family, &rules)?;
-        }
-        for key in deleted {
-            match key {
-                Key::Set(family, set) => {
-                    if let Err(error) = self.kernel.sets.destroy(&set.name(*family)) {
-                        self.refusals.add(key.clone(), error.reason());
-                    }
-                }
-                Key::Device => {
-                    delete_link(DEVICE).map_err(kernel::asked)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
     }
 }
 

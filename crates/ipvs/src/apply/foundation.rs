@@ -40,8 +40,7 @@ pub(crate) fn foundations(
             .copied()
             .filter(|it| of_family(it.0))
             .collect();
-        let deleted: Vec<_> = delta.delete.iter().filter(|key| of_family(key)).collect();
-        if let Err(error) = write(kernel, held, *family, &written, &deleted) {
+        if let Err(error) = write(kernel, held, *family, &written) {
             let harmless = written.iter().filter(|(key, _)| is_harmless(key));
             losses.push(Loss {
                 family: *family,
@@ -76,11 +75,10 @@ pub(crate) fn try_foundation(
     loss: &Loss,
 ) -> Result<(), BackendError> {
     let missing = loss.missing.iter().map(|(key, object)| (key, object));
-    write(kernel, held, loss.family, &missing.collect::<Vec<_>>(), &[])
+    write(kernel, held, loss.family, &missing.collect::<Vec<_>>())
 }
 
-/// Whether it may be written again and again, and changes nothing for packets: who leads them to
-/// our chains must not become ever more.
+/// Whether it may be written again and again: rules in built-in chains would become ever more.
 fn is_harmless(key: &Key) -> bool {
     matches!(key, Key::Set(..) | Key::Chain(..))
 }
@@ -90,15 +88,13 @@ fn write(
     held: &mut Held,
     family: IpFamily,
     written: &[(&Key, &Object)],
-    deleted: &[&Key],
 ) -> Result<(), BackendError> {
     for (key, _) in written {
         if let Key::Set(_, set) = key {
             create_set(kernel, family, *set)?;
         }
     }
-    let changed = written.iter().map(|(key, _)| *key);
-    let keys = changed.chain(deleted.iter().copied());
+    let keys = written.iter().map(|(key, _)| key);
     let gone: Vec<_> = keys.flat_map(|key| unlinked(held, key)).collect();
     let rules = Script::new(|lines| {
         for (table, from, rule) in &gone {
@@ -132,7 +128,7 @@ fn create_set(kernel: &mut Kernel, family: IpFamily, set: SetName) -> Result<(),
     })
 }
 
-/// The rules that lead from one chain to another, which are to be deleted.
+/// The rules that lead from one chain to another, in whose place one is written.
 fn unlinked(held: &mut Held, key: &Key) -> Vec<(Table, ChainName, Rule)> {
     match key {
         Key::Jump(_, table, from, _) => {
@@ -143,11 +139,7 @@ fn unlinked(held: &mut Held, key: &Key) -> Vec<(Table, ChainName, Rule)> {
     }
 }
 
-pub(super) fn restore(
-    kernel: &mut Kernel,
-    family: IpFamily,
-    script: &Script<'_>,
-) -> Result<(), BackendError> {
+fn restore(kernel: &mut Kernel, family: IpFamily, script: &Script<'_>) -> Result<(), BackendError> {
     if script.is_empty() {
         return Ok(());
     }

@@ -27,7 +27,7 @@ impl Refusals {
         self.objects.entry(key).or_insert_with(|| reason.into());
     }
 
-    /// A family was not written.
+    /// The sync fails for this reason in the end.
     pub(super) fn lose(&mut self, reason: String) {
         self.lost.push(reason);
     }
@@ -119,7 +119,7 @@ impl Refusals {
     ///
     /// # Errors
     ///
-    /// A family was not written, or there is another object: a NodePort that was to come out from
+    /// A virtual server that was served is gone, or there is another object: a NodePort that was to come out from
     /// behind a virtual IP, or to go behind one.
     pub(super) fn into_objects(
         self,
