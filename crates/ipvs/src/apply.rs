@@ -35,8 +35,9 @@ use sluice_core::delta::Delta;
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::{Change, RealState};
-use sluice_netlink::rtnetlink::{AddressChange, link};
+use sluice_netlink::rtnetlink::{AddressChange, Applied, link};
 use sluice_netlink::{Errno, Failure};
+use tracing::warn;
 
 use crate::convert;
 use crate::held::Held;
@@ -356,8 +357,16 @@ impl Writer<'_> {
         let Some(link) = link(DEVICE).map_err(kernel::asked)? else {
             return Err(refusal::gone(&Key::Device, "it is not there any more"));
         };
-        let refused = self.kernel.addresses.apply(link.index, &changes);
-        self.refusals.take(&keys, refused.map_err(kernel::asked)?)
+        let applied = self.kernel.addresses.apply(link.index, &changes);
+        let Applied { refused, late } = applied.map_err(kernel::asked)?;
+        if let Some(late) = late {
+            let reason = late.to_string();
+            warn!(
+                reason,
+                "packets to new IPv6 addresses may not be taken in yet"
+            );
+        }
+        self.refusals.take(&keys, refused)
     }
 }
 

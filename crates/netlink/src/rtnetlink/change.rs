@@ -1,6 +1,7 @@
 //! Addresses that come and go.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -103,6 +104,34 @@ impl AddressChange {
     }
 }
 
+/// What became of changes.
+#[derive(Debug)]
+pub struct Applied {
+    /// Those that the kernel refused, in their order: `ENODEV` when there is no such interface,
+    /// `EACCES` or `EOPNOTSUPP` where IPv6 is switched off.
+    pub refused: Vec<Failure>,
+    /// From where on it is not known whether packets are taken in; `None` when they are.
+    pub late: Option<Late>,
+}
+
+/// An added address that may not be the machine's own yet, nor those behind it.
+#[derive(Debug)]
+pub struct Late {
+    /// Which.
+    pub ip: Ipv6Addr,
+    /// Why the kernel cannot say; `None` when its routes do not have it after a second.
+    pub error: Option<RequestError>,
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.error {
+            Some(error) => write!(f, "{error}"),
+            None => write!(f, "no local route to {} after {PATIENCE:?}", self.ip),
+        }
+    }
+}
+
 /// Changes the addresses of interfaces in one network namespace.
 #[derive(Debug)]
 pub struct Addresses {
@@ -122,12 +151,9 @@ impl Addresses {
         })
     }
 
-    /// Makes the changes in their order, hundreds with each system call, and returns those that
-    /// the kernel refused, in the same order: `ENODEV` when there is no such interface, `EACCES`
-    /// or `EOPNOTSUPP` where IPv6 is switched off. A refused one does not keep the others from
-    /// being made.
-    ///
-    /// When it returns, packets to the added addresses are taken in, unless the kernel is very busy.
+    /// Makes the changes in their order, hundreds with each system call. A refused one does not
+    /// keep the others from being made. When it returns, packets to the added addresses are taken
+    /// in, but for what is [`Late`].
     ///
     /// # Errors
     /// [`RequestError::Socket`] when it is not known which were made.
@@ -135,7 +161,7 @@ impl Addresses {
         &mut self,
         interface: u32,
         changes: &[AddressChange],
-    ) -> Result<Vec<Failure>, RequestError> {
+    ) -> Result<Applied, RequestError> {
         let refused = Bulk {
             changes,
             name: &AddressChange::name,
@@ -144,8 +170,8 @@ impl Addresses {
             is_done: &|change, errno| change.is_done(errno),
         }
         .apply(&mut self.socket, &mut self.buffer)?;
-        self.settle(changes, &refused)?;
-        Ok(refused)
+        let late = self.settle(changes, &refused)?;
+        Ok(Applied { refused, late })
     }
 
     /// Waits until the added addresses are the machine's own. The kernel acknowledges an IPv6
@@ -155,7 +181,7 @@ impl Addresses {
         &mut self,
         changes: &[AddressChange],
         refused: &[Failure],
-    ) -> Result<(), RequestError> {
+    ) -> Result<Option<Late>, RequestError> {
         let deadline = Instant::now() + PATIENCE;
         let mut refused = refused.iter().map(|it| it.index).peekable();
         for (index, change) in changes.iter().enumerate() {
@@ -165,14 +191,20 @@ impl Addresses {
             let AddressChange::Add(IpAddr::V6(ip)) = *change else {
                 continue;
             };
-            while !is_local(&mut self.socket, &mut self.buffer, ip)? {
-                if Instant::now() >= deadline {
-                    return Ok(());
+            let late = loop {
+                match is_local(&mut self.socket, &mut self.buffer, ip) {
+                    Ok(true) => break None,
+                    Ok(false) if Instant::now() < deadline => thread::sleep(PAUSE),
+                    Ok(false) => break Some(None),
+                    Err(error @ RequestError::Socket { .. }) => return Err(error),
+                    Err(error) => break Some(Some(error)),
                 }
-                thread::sleep(PAUSE);
+            };
+            if let Some(error) = late {
+                return Ok(Some(Late { ip, error }));
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -10,7 +10,7 @@ mod monitor;
 mod route;
 
 pub use address::{Address, addresses, addresses_of};
-pub use change::{AddressChange, Addresses};
+pub use change::{AddressChange, Addresses, Applied, Late};
 pub use link::{Link, LinkState, create_dummy, delete_link, link, set_link};
 pub use monitor::{Monitor, Wake};
 

@@ -2,6 +2,8 @@
 
 use std::net::Ipv6Addr;
 
+use nix::errno::Errno;
+
 use crate::family::IpFamily;
 use crate::message::Message;
 use crate::request::{Request, RequestError};
@@ -18,6 +20,9 @@ const RTA_DST: u16 = 1;
 const RTN_LOCAL: u8 = 2;
 
 /// Whether the machine takes in packets to this address.
+///
+/// # Errors
+/// The kernel could not or would not look.
 pub(super) fn is_local(
     socket: &mut Socket,
     buffer: &mut Vec<u8>,
@@ -37,10 +42,18 @@ pub(super) fn is_local(
     let mut found = false;
     let asked = request.ask(socket, buffer, &mut |message| found |= is_to_self(message));
     match asked {
-        // There is no route at all.
-        Err(RequestError::Refused { .. }) => Ok(false),
+        Err(error) if error.errno().is_some_and(is_route) => Ok(false),
         result => result.map(|()| found),
     }
+}
+
+/// Whether this is what the routes say: there is none, or one of the types unreachable, prohibit,
+/// blackhole (`fib6_prop`, route.c), as CNIs have them for networks of Services.
+fn is_route(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::ENOENT | Errno::EACCES | Errno::EINVAL
+    )
 }
 
 fn is_to_self(message: &Message<'_>) -> bool {

@@ -72,7 +72,8 @@ fn thousands_of_addresses_come_and_go() {
         for _ in 0..2 {
             let refused = addresses
                 .apply(index, &all(&ips, AddressChange::Add))
-                .unwrap();
+                .unwrap()
+                .refused;
             assert!(refused.is_empty(), "{refused:?}");
         }
         let listed: BTreeSet<IpAddr> = addresses_of(index)
@@ -95,7 +96,8 @@ fn thousands_of_addresses_come_and_go() {
         for _ in 0..2 {
             let refused = addresses
                 .apply(index, &all(&ips[1..], AddressChange::Delete))
-                .unwrap();
+                .unwrap()
+                .refused;
             assert!(refused.is_empty(), "{refused:?}");
         }
         let listed: Vec<IpAddr> = addresses_of(index)
@@ -113,13 +115,22 @@ fn an_address_is_reached_as_soon_as_it_is_added() {
     netns::run(|| {
         let index = bridge().index;
         let mut addresses = Addresses::open().unwrap();
-        for last in 1..200_u16 {
+        // Whatever else the routes say of them meanwhile.
+        for (route, net) in [("blackhole", 1), ("prohibit", 2), ("unreachable", 3)] {
+            let net = format!("fd00:10:96::{net}00/120");
+            program("ip", &["-6", "route", "add", route, &net], "");
+        }
+        for last in 1..1000_u16 {
             let pair = [
-                IpAddr::from([10, 96, 0, last as u8]),
+                IpAddr::from([10, 96, (last / 250) as u8, (last % 250) as u8]),
                 IpAddr::from([0xfd00, 0x10, 0x96, 0, 0, 0, 0, last]),
             ];
-            let refused = addresses.apply(index, &all(&pair, AddressChange::Add));
-            assert!(refused.unwrap().is_empty());
+            let applied = addresses.apply(index, &all(&pair, AddressChange::Add));
+            let applied = applied.unwrap();
+            assert!(
+                applied.refused.is_empty() && applied.late.is_none(),
+                "{applied:?}"
+            );
             for ip in pair {
                 let any: IpAddr = match ip {
                     IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
@@ -130,6 +141,26 @@ fn an_address_is_reached_as_soon_as_it_is_added() {
                 dialled.unwrap_or_else(|error| panic!("{ip}: {error}"));
             }
         }
+    });
+}
+
+/// Where routes never say that an address is the machine's own, nobody waits for ever.
+#[test]
+fn an_address_that_no_route_is_local_to_is_named() {
+    netns::run(|| {
+        let index = bridge().index;
+        // The kernel looks at rules at all once there is one of somebody else.
+        program(
+            "ip",
+            &["-6", "rule", "add", "pref", "9", "table", "main"],
+            "",
+        );
+        program("ip", &["-6", "rule", "del", "table", "local"], "");
+        let ips = ["fd00::1", "fd00::2"].map(|it| it.parse().unwrap());
+        let mut addresses = Addresses::open().unwrap();
+        let applied = addresses.apply(index, &all(&ips, AddressChange::Add));
+        let late = applied.unwrap().late.map(|it| it.to_string());
+        assert_eq!(late.as_deref(), Some("no local route to fd00::1 after 1s"));
     });
 }
 
@@ -144,7 +175,8 @@ fn each_refused_address_is_named() {
         let mut addresses = Addresses::open().unwrap();
         let refused = addresses
             .apply(index, &all(&ips, AddressChange::Add))
-            .unwrap();
+            .unwrap()
+            .refused;
         let at: Vec<usize> = refused.iter().map(|it| it.index).collect();
         assert_eq!(at, [1, 3]);
         let error = refused[0].error.to_string();
@@ -155,9 +187,10 @@ fn each_refused_address_is_named() {
         assert_eq!(addresses_of(index).unwrap().len(), 2);
         let gone = addresses
             .apply(999, &all(&ips[..1], AddressChange::Add))
-            .unwrap();
+            .unwrap()
+            .refused;
         let is_nodev = |error: &RequestError| error.errno() == Some(Errno::ENODEV);
         assert!(is_nodev(&gone[0].error), "{}", gone[0].error);
-        assert!(addresses.apply(index, &[]).unwrap().is_empty());
+        assert!(addresses.apply(index, &[]).unwrap().refused.is_empty());
     });
 }

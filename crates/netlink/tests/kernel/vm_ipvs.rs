@@ -355,7 +355,8 @@ fn addresses_of_a_dummy_are_local() {
         .to_vec();
     let add: Vec<AddressChange> = ips.iter().copied().map(AddressChange::Add).collect();
     let mut addresses = Addresses::open().unwrap();
-    assert!(addresses.apply(made.index, &add).unwrap().is_empty());
+    let applied = addresses.apply(made.index, &add).unwrap();
+    assert!(applied.refused.is_empty(), "{applied:?}");
     let mut found = addresses_of(made.index).unwrap();
     found.sort();
     assert_eq!(found.iter().map(|it| it.ip).collect::<Vec<_>>(), ips);
@@ -375,7 +376,8 @@ fn addresses_of_a_dummy_are_local() {
         assert!(route.starts_with(&format!("local {ip} ")), "{route}");
     }
     let delete = AddressChange::Delete(ips[0]);
-    assert!(addresses.apply(made.index, &[delete]).unwrap().is_empty());
+    let applied = addresses.apply(made.index, &[delete]).unwrap();
+    assert!(applied.refused.is_empty(), "{applied:?}");
     assert_eq!(addresses_of(made.index).unwrap().len(), 2);
     assert!(delete_link(name).unwrap());
     assert_eq!(link(name).unwrap(), None);
@@ -387,7 +389,8 @@ fn connections_are_counted() {
     let dummy = link("kube-ipvs0").unwrap().unwrap();
     let mut addresses = Addresses::open().unwrap();
     let add = AddressChange::Add("10.96.0.10".parse().unwrap());
-    assert!(addresses.apply(dummy.index, &[add]).unwrap().is_empty());
+    let applied = addresses.apply(dummy.index, &[add]).unwrap();
+    assert!(applied.refused.is_empty(), "{applied:?}");
     let endpoint = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = endpoint.local_addr().unwrap();
     let key = at("10.96.0.10", TCP, 80);
