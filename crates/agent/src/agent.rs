@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sluice_core::announcement::Announcement;
-use sluice_core::backend::{Backend, BackendError, Unserved};
+use sluice_core::backend::{Backend, BackendError, Unserved, Upkeep};
 use sluice_core::issue::Issue;
 use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
@@ -251,7 +251,13 @@ impl<B: Backend> Agent<B> {
     /// Lets the data plane do what had to wait.
     fn keep_up(&mut self, now: Instant) {
         self.upkeep = match self.reconciler.upkeep() {
-            Ok(wait) => wait.map(|it| now + it),
+            Ok(Upkeep::Nothing) => None,
+            Ok(Upkeep::After(wait)) => Some(now + wait),
+            Ok(Upkeep::Resync(reason)) => {
+                info!(reason, "reading the kernel again");
+                self.pace.wish();
+                None
+            }
             Err(error) => {
                 self.drift = chain(&error);
                 self.pace.drifted();

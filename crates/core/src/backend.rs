@@ -79,20 +79,20 @@ pub trait Backend {
     fn observe(&mut self) -> Result<BTreeMap<Self::Key, Self::Object>, BackendError>;
 
     /// Does what had to wait: real servers that have to lose their last connection, a look at a
-    /// kernel that cannot tell of changes. Returns when to be called again, `None` when nothing
-    /// waits. Called after each sync and whenever that time has passed.
+    /// kernel that cannot tell of changes, another try of what could not be served. Called after
+    /// each sync and whenever the time that it returned has passed.
     ///
     /// # Errors
     ///
     /// The kernel could not be asked or told, or holds something else than was written: the next
     /// sync observes.
-    fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
-        Ok(None)
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
+        Ok(Upkeep::Nothing)
     }
 
     /// What is served of no Service for the moment; `None` when there is no such thing.
-    /// [`render`](Self::render) leaves it out, and [`upkeep`](Self::upkeep) fails as soon as it can
-    /// be served.
+    /// [`render`](Self::render) leaves it out, and [`upkeep`](Self::upkeep) asks for a
+    /// resync as soon as it can be served.
     fn unserved(&self) -> Option<Unserved> {
         None
     }
@@ -124,6 +124,35 @@ pub trait Backend {
         &mut self,
         delta: &Delta<Self::Key, Self::Object>,
     ) -> Result<(), ApplyError<Self::Key>>;
+}
+
+/// What is left to do after [`Backend::upkeep`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Nothing waits.
+    Nothing,
+    /// Something waits: to be called again after this time.
+    After(Duration),
+    /// The next sync has to observe, for this reason, though nobody else changed anything.
+    Resync(String),
+}
+
+impl Upkeep {
+    /// Both: a resync comes before every wait, a short wait before a long one.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Resync(reason), _) | (_, Self::Resync(reason)) => Self::Resync(reason),
+            (Self::After(one), Self::After(another)) => Self::After(one.min(another)),
+            (Self::Nothing, it) | (it, Self::Nothing) => it,
+        }
+    }
+}
+
+impl From<Option<Duration>> for Upkeep {
+    fn from(wait: Option<Duration>) -> Self {
+        wait.map_or(Self::Nothing, Self::After)
+    }
 }
 
 /// A family that the machine has and that cannot be served yet.

@@ -13,10 +13,9 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::backend::{
-    self, ApplyError, Backend, BackendError, Objects, RefusedObject, Scale, Scene,
+    self, ApplyError, Backend, BackendError, Objects, RefusedObject, Scale, Scene, Upkeep,
 };
 use crate::delta::Delta;
 use crate::plan::{Plan, PortKey, PortPlan};
@@ -136,18 +135,18 @@ impl<B: Backend> Reconciler<B> {
         self.believed.is_some() && self.backend.is_undisturbed()
     }
 
-    /// Does what had to wait; see [`Backend::upkeep`]. After an error the next sync reads the
-    /// kernel.
+    /// Does what had to wait; see [`Backend::upkeep`]. After an error, and when it asks for it, the
+    /// next sync reads the kernel.
     ///
     /// # Errors
     ///
     /// As of [`Backend::upkeep`].
-    pub fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+    pub fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
         if self.believed.is_none() {
-            return Ok(None);
+            return Ok(Upkeep::Nothing);
         }
         let result = self.backend.upkeep();
-        if result.is_err() {
+        if matches!(result, Err(_) | Ok(Upkeep::Resync(_))) {
             self.forget();
         }
         result

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
 
 use sluice_core::backend::{
     ApplyError, Backend, BackendError, Objects, RefusedObject, RuleCount, Scale, Scene, Unserved,
+    Upkeep,
 };
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
@@ -406,15 +406,10 @@ impl Backend for Iptables {
         }
     }
 
-    fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
         let watched = self.watch.upkeep()?;
-        let awaited = self.families.due(&self.programs);
-        let awaited = awaited.map_err(|reason| BackendError {
-            operation: "wait for IPv6".into(),
-            reason: reason.into(),
-            source: None,
-        })?;
-        Ok(watched.into_iter().chain(awaited).min())
+        let awaited = self.families.upkeep(&self.programs);
+        Ok(awaited.and(watched.into()))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use sluice_core::backend::Upkeep;
 use sluice_core::model::IpFamily;
 use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
@@ -66,19 +67,19 @@ impl Families {
         }
     }
 
-    /// When to try again; `None` when there is nothing to wait for, an error as soon as it works.
-    pub(crate) fn due(&mut self, programs: &Programs) -> Result<Option<Duration>, &'static str> {
+    /// Tries again when it is time, and asks for a resync as soon as it works.
+    pub(crate) fn upkeep(&mut self, programs: &Programs) -> Upkeep {
         if !matches!(self.ipv6, Ipv6::Awaited(_)) {
-            return Ok(None);
+            return Upkeep::Nothing;
         }
         if self.tried.elapsed() >= PERIOD {
             let works = probe(programs, IpFamily::V6).is_ok();
             self.tried = Instant::now();
             if works {
-                return Err("ip6tables works now");
+                return Upkeep::Resync("IPv6 can be served now".into());
             }
         }
-        Ok(Some(PERIOD.saturating_sub(self.tried.elapsed())))
+        Upkeep::After(PERIOD.saturating_sub(self.tried.elapsed()))
     }
 }
 

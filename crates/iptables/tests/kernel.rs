@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use common::{Node, facts, in_namespace, iptables, make_accounts, programs, restore, save};
-use sluice_core::backend::Backend;
+use sluice_core::backend::{Backend, Upkeep};
 use sluice_core::model::{Event, LocalAddresses, NamespacedName, ObjectKey};
 use sluice_core::settings::{NodePortAddresses, Settings};
 use sluice_core::testing::{endpoints, service};
@@ -637,14 +637,17 @@ fn a_flush_of_legacy_tables_is_noticed() {
     in_namespace(|| {
         let mut backend = Iptables::open(programs(Variant::Legacy), Conntrack::Strict).unwrap();
         assert!(
-            backend.upkeep().unwrap().is_some(),
+            matches!(backend.upkeep(), Ok(Upkeep::After(_))),
             "nothing to compare with yet"
         );
         let mut node = Node::with_examples(Variant::Legacy);
         node.sync(&BTreeSet::new());
         assert!(!node.reconciler.is_undisturbed(), "nobody can be certain");
         let due = node.reconciler.upkeep().unwrap();
-        assert!(due.is_some_and(|it| it.as_secs() <= 1), "{due:?}");
+        assert!(
+            matches!(due, Upkeep::After(it) if it.as_secs() <= 1),
+            "{due:?}"
+        );
         node.change(endpoints("default/web", "10.244.0.99:8080@"));
         node.reconciler.upkeep().unwrap();
         iptables(Variant::Legacy, "-t nat -F KUBE-MARK-MASQ");

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_core::backend::{
-    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, RuleCount, Scene, Unserved,
+    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, RuleCount, Scene,
+    Unserved, Upkeep,
 };
 use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
@@ -287,11 +287,11 @@ impl Backend for Ipvs {
         )?)))
     }
 
-    fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
         let (kernel, held) = (&mut self.kernel, &mut self.held);
         let waiting = drain::drain(kernel, held)?;
-        let lost = self.families.wait_for_lost(kernel, held)?;
-        Ok(self.pace.next(waiting).into_iter().chain(lost).min())
+        let lost = self.families.wait_for_lost(kernel, held);
+        Ok(lost.and(self.pace.next(waiting).into()))
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use sluice_core::backend::BackendError;
+use sluice_core::backend::{BackendError, Upkeep};
 use sluice_core::model::IpFamily;
 use sluice_xtables::programs::RestoreError;
 use sluice_xtables::rule::Table;
@@ -127,25 +127,17 @@ impl Families {
         }
     }
 
-    /// When to try again; `None` when there is nothing to wait for, an error as soon as it works.
-    pub(crate) fn wait_for_lost(
-        &mut self,
-        kernel: &mut Kernel,
-        held: &mut Held,
-    ) -> Result<Option<Duration>, BackendError> {
+    /// Tries again when it is time, and asks for a resync as soon as it works.
+    pub(crate) fn wait_for_lost(&mut self, kernel: &mut Kernel, held: &mut Held) -> Upkeep {
         let Some(family) = self.lost().map(|it| it.family) else {
-            return Ok(None);
+            return Upkeep::Nothing;
         };
         if self.due <= Instant::now() {
             self.ask_again(kernel, held);
         }
         match self.lost() {
-            Some(_) => Ok(Some(self.due.saturating_duration_since(Instant::now()))),
-            None => Err(BackendError {
-                operation: format!("wait for {family}"),
-                reason: "it can be served now".into(),
-                source: None,
-            }),
+            Some(_) => Upkeep::After(self.due.saturating_duration_since(Instant::now())),
+            None => Upkeep::Resync(format!("{family} can be served now")),
         }
     }
 

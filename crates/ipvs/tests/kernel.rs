@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_agent::takeover::remove_own;
-use sluice_core::backend::{Backend, BackendError};
+use sluice_core::backend::{Backend, BackendError, Upkeep};
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::plan::Planner;
 use sluice_core::reconcile::{Reconciler, Report};
@@ -300,11 +300,18 @@ fn a_family_in_trouble(broken: &Family, healthy: &Family) {
     assert!(!healthy.filter().is_empty() && broken.filter().is_empty());
     assert!(proxy.resync().is_empty(), "what can be written is");
     let due = proxy.reconciler.upkeep().unwrap();
-    assert!(due.is_some_and(|it| it.as_secs() <= 30), "{due:?}");
+    assert!(
+        matches!(due, Upkeep::After(it) if it.as_secs() <= 30),
+        "{due:?}"
+    );
     run("ipset", &format!("destroy {set}"));
-    let tried = eventually(Duration::from_secs(60), || proxy.reconciler.upkeep().err());
-    let reason = format!("wait for {}: it can be served now", broken.name);
-    assert_eq!(tried.map(|it| it.to_string()), Some(reason));
+    let tried = eventually(Duration::from_secs(60), || {
+        match proxy.reconciler.upkeep().unwrap() {
+            Upkeep::Resync(reason) => Some(reason),
+            Upkeep::Nothing | Upkeep::After(_) => None,
+        }
+    });
+    assert_eq!(tried, Some(format!("{} can be served now", broken.name)));
     assert!(!proxy.resync().is_empty());
     assert_eq!(unserved(&proxy), None);
     assert!(!broken.filter().is_empty());
@@ -741,7 +748,7 @@ fn draining(proxy: &mut Proxy) {
         _ => "10.244.0.5:8080",
     };
     let idle = proxy.reconciler.upkeep().unwrap();
-    assert_eq!(idle, None, "nobody drains yet");
+    assert_eq!(idle, Upkeep::Nothing, "nobody drains yet");
     let leave = |proxy: &mut Proxy| {
         let all = endpoints("default/web:http", &format!("{other}@"));
         let report = proxy.change(all);
@@ -751,7 +758,7 @@ fn draining(proxy: &mut Proxy) {
     shows("ipvsadm", "-Ln", &format!("-> {chosen} Masq 0"));
     assert_eq!(
         proxy.reconciler.upkeep().unwrap(),
-        Some(Duration::from_secs(1))
+        Upkeep::After(Duration::from_secs(1))
     );
     assert_eq!(ask(&mut stream), chosen, "the connection lives");
     for _ in 0..4 {
@@ -772,7 +779,7 @@ fn draining(proxy: &mut Proxy) {
     assert!(came.is_some(), "no answer");
     drop(stream);
     let gone = eventually(Duration::from_secs(60), || {
-        proxy.reconciler.upkeep().unwrap().is_none().then_some(())
+        (proxy.reconciler.upkeep().unwrap() == Upkeep::Nothing).then_some(())
     });
     assert!(gone.is_some(), "{}", run("ipvsadm", "-Ln"));
     let listing = run("ipvsadm", "-Ln -t 10.96.0.10:80");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scene};
+use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scene, Upkeep};
 use sluice_core::delta::Delta;
 use sluice_core::model::{
     AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName, Object,
@@ -42,6 +42,8 @@ struct Kernel {
     waits: Option<Duration>,
     /// What it finds then.
     disturbed: Option<String>,
+    /// Why it has to be read again then, which is nobody's change.
+    recovered: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -55,11 +57,14 @@ impl Backend for Fake {
     const LARGE: usize = 1000;
     const SCENE_SHAPES_PORTS: bool = false;
 
-    fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
         let mut kernel = self.0.borrow_mut();
         kernel.upkeeps += 1;
+        if let Some(reason) = kernel.recovered.take() {
+            return Ok(Upkeep::Resync(reason));
+        }
         match kernel.disturbed.take() {
-            None => Ok(kernel.waits),
+            None => Ok(kernel.waits.into()),
             Some(reason) => Err(BackendError {
                 operation: "look".to_owned(),
                 reason,
@@ -365,6 +370,26 @@ fn what_had_to_wait_is_done_in_time_and_what_it_finds_is_repaired() {
     world.step_after(5 * SECOND);
     assert_eq!(world.objects(), [WEB]);
     assert_eq!(world.agent.status().repairs, 1);
+}
+
+/// Several times in a row, too: there is nobody to fight with.
+#[test]
+fn what_can_be_served_again_is_written_and_is_no_repair() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().waits = Some(SECOND);
+    world.say(web());
+    world.step();
+    for _ in 0..5 {
+        world.kernel.0.borrow_mut().objects.clear();
+        world.kernel.0.borrow_mut().recovered = Some("IPv6 can be served now".to_owned());
+        let observed = world.observed();
+        world.step_after(SECOND);
+        assert_eq!(world.observed(), observed + 1);
+        assert_eq!(world.objects(), [WEB]);
+    }
+    assert_eq!(world.agent.status().repairs, 0);
+    let metrics = &world.agent.outputs.metrics.ours;
+    assert_eq!(metrics.drift_repaired.get(), 0);
 }
 
 #[test]
