@@ -3,6 +3,7 @@
 //! A sync writes the difference for the service ports that changed. After a failure, or when told
 //! to [`Reconciler::forget`], the next one reads the kernel first and compares everything.
 
+mod belief;
 mod kept;
 mod partial;
 mod report;
@@ -19,7 +20,7 @@ use crate::backend::{
 };
 use crate::delta::Delta;
 use crate::plan::{Plan, PortKey, PortPlan};
-use kept::Kept;
+use belief::{Belief, Held, weight};
 use partial::Partial;
 pub use report::{Holds, Refusal, Report};
 use stage::{Had, Round, SharedCounts, Step};
@@ -41,68 +42,6 @@ pub struct Reconciler<B: Backend> {
     left: Vec<String>,
     /// The next sync tries again what was refused.
     retries: bool,
-}
-
-/// What the kernel holds for one service port.
-#[derive(Debug)]
-struct Held<B: Backend> {
-    /// As of when it was written; see [`Backend::SCENE_SHAPES_PORTS`].
-    scene: Arc<Scene>,
-    plan: Arc<PortPlan>,
-    placement: B::Placement,
-}
-
-impl<B: Backend> Clone for Held<B> {
-    fn clone(&self) -> Self {
-        Self {
-            scene: self.scene.clone(),
-            plan: self.plan.clone(),
-            placement: self.placement.clone(),
-        }
-    }
-}
-
-impl<B: Backend> Held<B> {
-    fn render(&self, backend: &B) -> Objects<B> {
-        backend.render(&self.scene, &self.plan, &self.placement)
-    }
-}
-
-/// What the kernel holds.
-#[derive(Debug)]
-struct Belief<B: Backend> {
-    ports: BTreeMap<PortKey, Held<B>>,
-    standing: Vec<(B::Key, B::Object)>,
-    /// What it was rendered for; `None` before the first sync.
-    standing_for: Option<Arc<Scene>>,
-    shared: SharedCounts<B::Key>,
-    /// What refused service ports have, in place of what `ports` says.
-    kept: Kept<B>,
-    /// Endpoints, once per frontend.
-    endpoints: usize,
-}
-
-impl<B: Backend> Default for Belief<B> {
-    fn default() -> Self {
-        Self {
-            ports: BTreeMap::new(),
-            standing: Vec::new(),
-            standing_for: None,
-            shared: SharedCounts::default(),
-            kept: Kept::default(),
-            endpoints: 0,
-        }
-    }
-}
-
-impl<B: Backend> Belief<B> {
-    fn had(&self, port: &PortKey) -> Had<B> {
-        match (self.kept.of(port), self.ports.get(port)) {
-            (Some(objects), _) => Had::Found(objects.clone()),
-            (None, Some(held)) => Had::Planned(held.clone()),
-            (None, None) => Had::Nothing,
-        }
-    }
 }
 
 impl<B: Backend> Reconciler<B> {
@@ -635,11 +574,4 @@ fn refusal<K: fmt::Display>(refused: &[RefusedObject<K>]) -> BackendError {
         reason: backend::describe(refused),
         source: None,
     }
-}
-
-/// Endpoints of a service port, once per frontend.
-fn weight(port: &PortPlan) -> usize {
-    let pools = [&port.cluster, &port.local].into_iter().flatten();
-    let endpoints: usize = pools.map(|it| it.endpoints().len()).sum();
-    endpoints * port.frontends.len()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::backend::{Backend, Objects, RefusedObject};
 use crate::plan::PortKey;
-use crate::reconcile::Held;
+use crate::reconcile::belief::Held;
 use crate::reconcile::kept::Kept;
 use crate::reconcile::partial::Partial;
 
