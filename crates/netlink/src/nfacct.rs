@@ -59,7 +59,12 @@ impl Accounts {
     /// counters, or the name more than 31 bytes.
     pub fn ensure(&mut self, name: &str) -> Result<(), RequestError> {
         let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
-        let create = request("create nfacct object", name, NFNL_MSG_ACCT_NEW, &attrs);
+        let create = Request::of_no_family(
+            "create nfacct object",
+            name,
+            kind(NFNL_MSG_ACCT_NEW),
+            &attrs,
+        );
         // Without `NLM_F_REPLACE`, which would make it begin anew.
         let flags = message::ACK | message::CREATE;
         match create.exchange(&mut self.socket, &mut self.buffer, flags, &mut |_| {}) {
@@ -78,7 +83,8 @@ impl Accounts {
     pub fn packets(&mut self, name: &str) -> Result<Option<u64>, RequestError> {
         let mut packets = None;
         let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
-        let ask = request("read nfacct object", name, NFNL_MSG_ACCT_GET, &attrs);
+        let ask =
+            Request::of_no_family("read nfacct object", name, kind(NFNL_MSG_ACCT_GET), &attrs);
         let result = ask.ask(&mut self.socket, &mut self.buffer, &mut |message| {
             let attr = message.attrs().find(NFACCT_PKTS);
             packets = attr.and_then(|it| it.u64_be());
@@ -98,7 +104,12 @@ impl Accounts {
     /// Any [`RequestError`]; [`RequestError::Refused`] with `EBUSY` when a rule mentions it.
     pub fn delete(&mut self, name: &str) -> Result<bool, RequestError> {
         let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
-        let delete = request("delete nfacct object", name, NFNL_MSG_ACCT_DEL, &attrs);
+        let delete = Request::of_no_family(
+            "delete nfacct object",
+            name,
+            kind(NFNL_MSG_ACCT_DEL),
+            &attrs,
+        );
         match delete.ask(&mut self.socket, &mut self.buffer, &mut |_| {}) {
             Err(RequestError::Refused {
                 errno: Errno::ENOENT,
@@ -109,20 +120,8 @@ impl Accounts {
     }
 }
 
-/// `NFNL_MSG_ACCT_*` requests carry the family of nobody.
-fn request<'a>(
-    operation: &'static str,
-    object: &'a str,
-    command: u16,
-    attrs: &'a dyn Fn(&mut AttrWriter),
-) -> Request<'a> {
-    Request {
-        operation,
-        object,
-        kind: (SUBSYSTEM << 8) | command,
-        family: 0,
-        attrs,
-    }
+fn kind(command: u16) -> u16 {
+    (SUBSYSTEM << 8) | command
 }
 
 #[cfg(test)]

@@ -80,7 +80,23 @@ pub(crate) struct Request<'a> {
     pub(crate) attrs: &'a dyn Fn(&mut AttrWriter),
 }
 
-impl Request<'_> {
+impl<'a> Request<'a> {
+    /// About an object of no family.
+    pub(crate) fn of_no_family(
+        operation: &'static str,
+        object: &'a str,
+        kind: u16,
+        attrs: &'a dyn Fn(&mut AttrWriter),
+    ) -> Self {
+        Self {
+            operation,
+            object,
+            kind,
+            family: 0,
+            attrs,
+        }
+    }
+
     /// Asks for a list and shows every message of it to `visit`.
     pub(crate) fn dump(
         &self,

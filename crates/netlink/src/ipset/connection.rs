@@ -49,7 +49,7 @@ impl Sets {
             writer.u8(IPSET_ATTR_PROTOCOL, PROTOCOL);
             writer.u32_be(IPSET_ATTR_FLAGS, LIST_NAMES);
         };
-        let list = request("list", "ipsets", IPSET_CMD_LIST, &attrs);
+        let list = Request::of_no_family("list", "ipsets", kind(IPSET_CMD_LIST), &attrs);
         list.dump(&mut self.socket, &mut self.buffer, &mut |message| {
             let name = message.attrs().find(IPSET_ATTR_SETNAME);
             names.extend(name.and_then(|it| it.str()).map(str::to_owned));
@@ -64,7 +64,7 @@ impl Sets {
     pub fn members(&mut self, set: &str) -> Result<Vec<Member>, RequestError> {
         let mut members = Vec::new();
         let attrs = |writer: &mut AttrWriter| named(writer, set);
-        let list = request("list ipset", set, IPSET_CMD_LIST, &attrs);
+        let list = Request::of_no_family("list ipset", set, kind(IPSET_CMD_LIST), &attrs);
         list.dump(&mut self.socket, &mut self.buffer, &mut |message| {
             if let Some(list) = message.attrs().find(IPSET_ATTR_ADT) {
                 members.extend(list.nested().map(|it| Member::decode(&it.nested())));
@@ -83,7 +83,7 @@ impl Sets {
             named(writer, set);
             writer.u32_be(IPSET_ATTR_FLAGS, LIST_HEADER);
         };
-        let list = request("look at ipset", set, IPSET_CMD_LIST, &attrs);
+        let list = Request::of_no_family("look at ipset", set, kind(IPSET_CMD_LIST), &attrs);
         let mut visit = |message: &Message<'_>| header = header.take().or(Header::decode(message));
         match list.dump(&mut self.socket, &mut self.buffer, &mut visit) {
             Err(RequestError::Refused {
@@ -106,7 +106,7 @@ impl Sets {
             named(writer, name);
             set.put(writer, revision);
         };
-        let create = request("create ipset", name, IPSET_CMD_CREATE, &attrs);
+        let create = Request::of_no_family("create ipset", name, kind(IPSET_CMD_CREATE), &attrs);
         // Without `NLM_F_EXCL`, which would refuse one that is the same.
         let flags = message::ACK | message::CREATE;
         create.exchange(&mut self.socket, &mut self.buffer, flags, &mut |_| {})
@@ -120,7 +120,7 @@ impl Sets {
             writer.string(IPSET_ATTR_TYPENAME, set.kind.type_name());
             writer.u8(IPSET_ATTR_FAMILY, set.kind.family_number());
         };
-        let ask = request("create ipset", name, IPSET_CMD_TYPE, &attrs);
+        let ask = Request::of_no_family("create ipset", name, kind(IPSET_CMD_TYPE), &attrs);
         ask.ask(&mut self.socket, &mut self.buffer, &mut |message| {
             let attrs = message.attrs();
             let byte = |kind| attrs.find(kind).and_then(|it| it.u8());
@@ -175,7 +175,7 @@ impl Sets {
     /// Any [`RequestError`]; [`RequestError::Refused`] with `ENOENT` when there is no such set.
     pub fn flush(&mut self, set: &str) -> Result<(), RequestError> {
         let attrs = |writer: &mut AttrWriter| named(writer, set);
-        let flush = request("flush ipset", set, IPSET_CMD_FLUSH, &attrs);
+        let flush = Request::of_no_family("flush ipset", set, kind(IPSET_CMD_FLUSH), &attrs);
         flush.ask(&mut self.socket, &mut self.buffer, &mut |_| {})
     }
 
@@ -191,7 +191,7 @@ impl Sets {
             writer.string(IPSET_ATTR_SETNAME2, second);
         };
         let object = format!("{first} and {second}");
-        let swap = request("swap ipsets", &object, IPSET_CMD_SWAP, &attrs);
+        let swap = Request::of_no_family("swap ipsets", &object, kind(IPSET_CMD_SWAP), &attrs);
         swap.ask(&mut self.socket, &mut self.buffer, &mut |_| {})
     }
 
@@ -202,7 +202,7 @@ impl Sets {
     /// (`IPSET_ERR_BUSY`), in words, when a rule uses it.
     pub fn destroy(&mut self, set: &str) -> Result<(), RequestError> {
         let attrs = |writer: &mut AttrWriter| named(writer, set);
-        let destroy = request("destroy ipset", set, IPSET_CMD_DESTROY, &attrs);
+        let destroy = Request::of_no_family("destroy ipset", set, kind(IPSET_CMD_DESTROY), &attrs);
         match destroy.ask(&mut self.socket, &mut self.buffer, &mut |_| {}) {
             // Older kernels complain where newer ones want `NLM_F_EXCL` for that.
             Err(RequestError::Refused {
@@ -211,22 +211,6 @@ impl Sets {
             }) => Ok(()),
             result => result,
         }
-    }
-}
-
-/// `IPSET_CMD_*` requests carry the family of nobody.
-fn request<'a>(
-    operation: &'static str,
-    object: &'a str,
-    command: u16,
-    attrs: &'a dyn Fn(&mut AttrWriter),
-) -> Request<'a> {
-    Request {
-        operation,
-        object,
-        kind: kind(command),
-        family: 0,
-        attrs,
     }
 }
 
