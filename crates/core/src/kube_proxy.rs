@@ -36,6 +36,8 @@ pub const CANARY: &str = "KUBE-PROXY-CANARY";
 pub const CT_STATE_INVALID_DROPPED: &str = "ct_state_invalid_dropped_pkts";
 /// Another one: packets to NodePorts on loopback addresses, the first of each connection.
 pub const LOCALHOST_NODE_PORTS_ACCEPTED: &str = "localhost_nps_accepted_pkts";
+/// Both.
+pub const ACCOUNTS: [&str; 2] = [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED];
 
 /// Chains of its iptables and ipvs modes. Not in here: `KUBE-FIREWALL`, `KUBE-IPTABLES-HINT` and
 /// `KUBE-KUBELET-CANARY`, which are the kubelet's.

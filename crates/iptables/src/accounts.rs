@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_core::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use sluice_core::model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_netlink::nfacct;
@@ -56,8 +56,7 @@ impl Accounts {
         let Some(kernel) = &mut self.kernel else {
             return;
         };
-        let names = [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED];
-        let made = names.into_iter().try_for_each(|it| kernel.ensure(it));
+        let made = ACCOUNTS.into_iter().try_for_each(|it| kernel.ensure(it));
         self.ensured(made);
     }
 

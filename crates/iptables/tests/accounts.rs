@@ -8,7 +8,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Node, facts, in_namespace, iptables, save};
-use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_core::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::testing::{endpoints, service};
 use sluice_netlink::nfacct::Accounts;
@@ -82,7 +82,7 @@ fn objects_that_somebody_deleted_come_back(variant: Variant) {
     iptables(variant, "-F KUBE-FORWARD");
     common::run(variant, "ip6tables", &["-F", "KUBE-FORWARD"]);
     let mut accounts = Accounts::open().unwrap();
-    for name in [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED] {
+    for name in ACCOUNTS {
         assert!(accounts.delete(name).unwrap(), "{name}");
     }
     node.resync();

@@ -1,6 +1,6 @@
 //! What rules of kube-proxy's iptables mode and of ours count packets in: objects of nfacct.
 
-use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_core::kube_proxy::ACCOUNTS;
 use sluice_netlink::Errno;
 use sluice_netlink::nfacct::{self, Accounts};
 
@@ -14,7 +14,7 @@ pub fn remove_accounts(removal: &mut Removal) {
         Err(error) => return removal.errors.push(TakeoverError::Connect(error)),
     };
     let mut count = 0;
-    for name in [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED] {
+    for name in ACCOUNTS {
         match accounts.delete(name) {
             Ok(was_there) => count += usize::from(was_there),
             Err(error) if error.errno() == Some(Errno::EBUSY) => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use sluice_core::backend::{Backend, BackendError};
-use sluice_core::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_core::kube_proxy::ACCOUNTS;
 use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Planner, PortKey};
 use sluice_core::reconcile::{Reconciler, Report};
@@ -118,7 +118,7 @@ pub(crate) fn facts(variant: Variant) -> BTreeSet<String> {
 /// Makes what rules count packets in, in the calling thread's namespace.
 pub(crate) fn make_accounts() {
     let mut accounts = Accounts::open().unwrap();
-    for name in [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED] {
+    for name in ACCOUNTS {
         accounts.ensure(name).unwrap();
     }
 }
