@@ -220,12 +220,11 @@ fn remove_chains_and_servers(ours: Ours, removal: &mut Removal) {
 #[must_use]
 pub fn left_chains() -> bool {
     let in_nft = Connection::open().is_ok_and(|mut connection| {
-        let mut has = |it: &nft::Place| {
-            let family = it.family;
+        let mut has = |family| {
             let found = nft::has_chain(&mut connection, family, "filter", names::is_our_chain);
             found.unwrap_or_default()
         };
-        nft::PLACES.iter().any(&mut has)
+        nft::PLACES.into_iter().any(|it| has(it.family))
     });
     in_nft || legacy::has_chain("filter", names::is_our_chain)
 }

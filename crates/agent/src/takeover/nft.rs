@@ -19,6 +19,7 @@ use super::{Chains, Ours, Removal, TakeoverError};
 pub(crate) const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
 
 /// Where one family's tables are.
+#[derive(Clone, Copy)]
 pub(super) struct Place {
     /// Whose.
     of: IpFamily,
@@ -41,8 +42,8 @@ pub(super) const PLACES: [Place; 2] = [
     },
 ];
 
-fn places(families: &[IpFamily]) -> impl Iterator<Item = &'static Place> {
-    PLACES.iter().filter(|it| families.contains(&it.of))
+fn places(families: &[IpFamily]) -> impl Iterator<Item = Place> {
+    PLACES.into_iter().filter(|it| families.contains(&it.of))
 }
 
 /// How often a table is read again because somebody changed it meanwhile.
@@ -63,11 +64,10 @@ fn try_remove_tables(families: &[IpFamily]) -> Result<Vec<&'static str>, Takeove
     let mut batch = Batch::new();
     let mut removed = Vec::new();
     for Place { family, word, .. } in places(families) {
-        let family = *family;
         if has_table(&mut connection, family)? {
             let table = names::TABLE;
             batch.delete_table(0, Scope { family, table });
-            removed.push(*word);
+            removed.push(word);
         }
     }
     let what = "the tables";
@@ -103,7 +103,6 @@ pub(super) fn remove_chains(ours: Ours, families: &[IpFamily], removal: &mut Rem
         Err(error) => return removal.errors.push(TakeoverError::Connect(error)),
     };
     for Place { family, word, .. } in places(families) {
-        let family = *family;
         for table in TABLES {
             let result = clear(&mut connection, Scope { family, table }, ours);
             if let Some(cleared) = removal.keep(result) {

@@ -43,8 +43,7 @@ fn sign(ours: Ours) -> Option<String> {
         return Some(format!("interface {}", names::DEVICE));
     }
     if let Ok(mut connection) = Connection::open() {
-        for Place { family, word, .. } in &nft::PLACES {
-            let family = *family;
+        for Place { family, word, .. } in nft::PLACES {
             if nft::has_table(&mut connection, family).unwrap_or_default() {
                 return Some(format!("table {word} {}", names::TABLE));
             }
