@@ -51,7 +51,9 @@ pub(crate) trait DataPlane: Sized {
     fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send>;
 
     /// Removes the tables that the nftables mode left of these families, once this mode serves them.
-    fn remove_tables(families: &[IpFamily]);
+    fn remove_tables(families: &[IpFamily]) {
+        nftables::remove_tables(families);
+    }
 
     /// What writes the rules.
     fn into_backend(self) -> Self::Backend;

@@ -19,7 +19,6 @@ use sluice_xtables::programs::{Programs, Variant};
 use sluice_xtables::rule::Table;
 use tracing::{debug, info, warn};
 
-use super::nftables::remove_tables;
 use super::{DataPlane, watch_for_drift};
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
@@ -82,10 +81,6 @@ impl DataPlane for IptablesPlane {
                 route_loopback();
             }
         })
-    }
-
-    fn remove_tables(families: &[IpFamily]) {
-        remove_tables(families);
     }
 
     fn into_backend(self) -> Iptables {

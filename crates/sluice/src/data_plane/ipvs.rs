@@ -14,7 +14,6 @@ use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, prepare};
 
 use super::DataPlane;
 use super::iptables::{chains, lend_privileges, table_of};
-use super::nftables::remove_tables;
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 
@@ -53,10 +52,6 @@ impl DataPlane for IpvsPlane {
     /// The kernel tells nobody of changes of virtual servers and sets: the resync repairs them.
     fn after_first_sync(&self, _: Sender<Input>) -> Box<dyn FnOnce() + Send> {
         Box::new(|| {})
-    }
-
-    fn remove_tables(families: &[IpFamily]) {
-        remove_tables(families);
     }
 
     fn into_backend(self) -> Ipvs {
