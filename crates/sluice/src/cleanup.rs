@@ -12,8 +12,8 @@ use sluice_nftables::Nftables;
 use crate::error;
 use crate::render::print;
 
-/// Removes what we wrote in any mode, and if asked what kube-proxy left in any of its modes; says what. Teardown
-/// goes on after an error, and every error is told.
+/// Removes what we wrote in any mode, and if asked what kube-proxy left in any of its modes; says
+/// what. Teardown goes on after an error, and every error is told.
 pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
     Lock::check(socket).context("stop the agent first, or it puts the rules back")?;

@@ -119,8 +119,8 @@ impl Refusals {
     ///
     /// # Errors
     ///
-    /// A virtual server that was served is gone, or there is another object: a NodePort that was to come out from
-    /// behind a virtual IP, or to go behind one.
+    /// A virtual server that was served is gone, or there is another object: a NodePort that was to
+    /// come out from behind a virtual IP, or to go behind one.
     pub(super) fn into_objects(
         self,
         delta: &Delta<Key, Object>,
