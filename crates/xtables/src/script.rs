@@ -1,6 +1,6 @@
 //! Input of `iptables-restore --noflush` that knows what each of its lines is for.
 
-use std::fmt;
+use std::fmt::{self, Display};
 
 use crate::programs::Variant;
 use crate::rule::{ChainName, Rule, Table};
@@ -118,7 +118,7 @@ impl Lines<'_> {
         if self.table != Some(table) {
             self.commit();
             self.table = Some(table);
-            self.nobodys(false, format_args!("*{table}"));
+            self.put(None, false, format_args!("*{table}"));
         }
     }
 
@@ -156,12 +156,8 @@ impl Lines<'_> {
 
     /// `-A` for each of these, in their order.
     pub fn append_all(&mut self, chain: &ChainName, rules: &RuleList) {
-        let chain = Word(chain.as_str());
         for rule in rules.texts() {
-            match rule {
-                "" => self.line(format_args!("-A {chain}")),
-                rule => self.line(format_args!("-A {chain} {rule}")),
-            }
+            self.on_chain("-A", chain, rule.is_empty(), rule);
         }
     }
 
@@ -182,24 +178,27 @@ impl Lines<'_> {
     }
 
     fn rule(&mut self, command: &str, chain: &ChainName, rule: &Rule) {
+        let is_empty = matches!(
+            rule,
+            Rule::Known { matches, target: None } if matches.is_empty()
+        );
+        self.on_chain(command, chain, is_empty, rule);
+    }
+
+    /// A rule without text has no blank before it either.
+    fn on_chain(&mut self, command: &str, chain: &ChainName, is_empty: bool, rule: impl Display) {
         let chain = Word(chain.as_str());
-        match rule {
-            Rule::Known { matches, target } if matches.is_empty() && target.is_none() => {
-                self.line(format_args!("{command} {chain}"));
-            }
-            rule => self.line(format_args!("{command} {chain} {rule}")),
+        match is_empty {
+            true => self.line(format_args!("{command} {chain}")),
+            false => self.line(format_args!("{command} {chain} {rule}")),
         }
     }
 
     fn commit(&mut self) {
         if self.table.take().is_some() {
             self.declared = 0;
-            self.nobodys(true, format_args!("COMMIT"));
+            self.put(None, true, format_args!("COMMIT"));
         }
-    }
-
-    fn nobodys(&mut self, is_commit: bool, text: fmt::Arguments<'_>) {
-        self.put(None, is_commit, text);
     }
 
     fn line(&mut self, text: fmt::Arguments<'_>) {
