@@ -16,6 +16,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sluice_core::backoff::Backoff;
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_core::plan::Frontend;
 use sluice_core::stale::{Keep, StaleFlows};
@@ -26,7 +27,6 @@ use tracing::{debug, info, warn};
 use crate::agent::chain;
 use crate::metrics::Metrics;
 use crate::node;
-use crate::pace::Backoff;
 
 /// Up to this many frontends are asked for one by one, so that the kernel filters. Beyond, one
 /// dump of all flows of a family and protocol is cheaper: the kernel walks its whole table either

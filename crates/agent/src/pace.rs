@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The first wait after a failure, and the shortest between a failure and the next attempt.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The longest wait after failures.
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+use sluice_core::backoff::Backoff;
+
 /// Foreign changes are repaired at once this many times in a row, then at [`FIGHT_PERIOD`].
 const PROMPT_REPAIRS: u32 = 3;
 /// At most one repair in this time while another program keeps changing our rules.
@@ -38,37 +36,6 @@ impl Default for Periods {
             min_sync: Duration::ZERO,
             resync: Duration::from_secs(3600),
         }
-    }
-}
-
-/// A wait that doubles from one failure to the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Backoff {
-    failures: u32,
-    due: Option<Instant>,
-}
-
-impl Backoff {
-    /// One more failure.
-    pub(crate) fn fail(&mut self, now: Instant) {
-        let wait = FIRST_RETRY.saturating_mul(1 << self.failures.min(5));
-        self.failures = self.failures.saturating_add(1);
-        self.due = Some(now + wait.min(LONGEST_RETRY));
-    }
-
-    /// The next attempt is made.
-    pub(crate) fn begin(&mut self) {
-        self.due = None;
-    }
-
-    /// It worked.
-    pub(crate) fn succeed(&mut self) {
-        *self = Self::default();
-    }
-
-    /// When to try again; `None` when nothing failed.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.due
     }
 }
 
@@ -135,7 +102,7 @@ impl Pace {
 
     /// Somebody waits for a sync.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.dirty || self.drift || self.failure.due.is_some()
+        self.dirty || self.drift || self.failure.due().is_some()
     }
 
     /// When to sync next; `None` before the first wish.
@@ -143,14 +110,14 @@ impl Pace {
         let rested = self
             .last_end
             .map_or(now, |end| now.max(end + self.periods.min_sync));
-        if let Some(retry) = self.failure.due {
+        if let Some(retry) = self.failure.due() {
             // News may be the cure, so it is not made to wait for the whole backoff.
             let news = self.last_end.filter(|_| self.dirty);
-            let soon = FIRST_RETRY.max(self.periods.min_sync);
+            let soon = Backoff::FIRST.max(self.periods.min_sync);
             return Some(news.map_or(retry, |end| retry.min(end + soon)));
         }
         let news = self.dirty.then_some(rested);
-        let refused = self.refused.due;
+        let refused = self.refused.due();
         let resync = self.resync;
         let candidates = [news, self.repair_due(rested), refused, resync];
         candidates.into_iter().flatten().min()
@@ -165,7 +132,7 @@ impl Pace {
         if is_due(self.resync) {
             return Some(Resync::Periodic);
         }
-        is_due(self.refused.due).then_some(Resync::Refused)
+        is_due(self.refused.due()).then_some(Resync::Refused)
     }
 
     /// A sync begins: what is wished for from here on is for the next one. A repair that is not
@@ -203,7 +170,7 @@ impl Pace {
         match (any_refused, full) {
             (false, _) => self.refused.succeed(),
             (true, true) => self.refused.fail(now),
-            (true, false) if self.refused.due.is_none() => self.refused.fail(now),
+            (true, false) if self.refused.due().is_none() => self.refused.fail(now),
             (true, false) => {}
         }
     }
@@ -212,9 +179,9 @@ impl Pace {
     /// wait: it compares everything, and what was in the way may have been that difference alone.
     pub(crate) fn fail(&mut self, now: Instant, full: bool) {
         self.last_end = Some(now);
-        match full || self.failure.due.is_some() {
+        match full || self.failure.due().is_some() {
             true => self.failure.fail(now),
-            false => self.failure.due = Some(now),
+            false => self.failure.hasten(now),
         }
     }
 

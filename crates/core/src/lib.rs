@@ -16,6 +16,7 @@
 
 pub mod announcement;
 pub mod backend;
+pub mod backoff;
 pub mod delta;
 pub mod endpoints;
 pub mod explain;

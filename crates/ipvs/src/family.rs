@@ -1,9 +1,10 @@
 //! Which families are served: one that cannot be does not hold up the other.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sluice_core::backend::{BackendError, Upkeep};
+use sluice_core::backoff::Backoff;
 use sluice_core::model::IpFamily;
 use sluice_xtables::programs::RestoreError;
 use sluice_xtables::rule::Table;
@@ -16,9 +17,6 @@ use crate::object::{Key, Object};
 
 /// Whether the operator switched IPv6 off.
 const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
-
-/// The first wait before a family is tried again, and the longest.
-const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
 /// A family that cannot be served.
 #[derive(Debug)]
@@ -35,9 +33,8 @@ pub(crate) struct Families {
     /// Those that the machine has.
     all: Vec<IpFamily>,
     lost: Option<Loss>,
-    /// When the lost one is tried again, and how long after the last time.
-    due: Instant,
-    wait: Duration,
+    /// When the lost one is tried again.
+    backoff: Backoff,
 }
 
 impl Families {
@@ -46,8 +43,7 @@ impl Families {
         let mut families = Self {
             all: Vec::new(),
             lost: None,
-            due: Instant::now(),
-            wait: Duration::ZERO,
+            backoff: Backoff::default(),
         };
         for family in wanted {
             if *family == IpFamily::V6
@@ -98,13 +94,13 @@ impl Families {
     /// A family is not served from now on.
     pub(crate) fn lose(&mut self, loss: Loss) {
         self.lost = Some(loss);
-        self.wait();
+        self.backoff.fail(Instant::now());
     }
 
     /// What all need was written.
     pub(crate) fn written(&mut self) {
         if self.lost.is_none() {
-            self.wait = Duration::ZERO;
+            self.backoff.succeed();
         }
     }
 
@@ -122,7 +118,7 @@ impl Families {
             Ok(()) => self.lost = None,
             Err(reason) => {
                 loss.reason = reason;
-                self.wait();
+                self.backoff.fail(Instant::now());
             }
         }
     }
@@ -132,19 +128,14 @@ impl Families {
         let Some(family) = self.lost().map(|it| it.family) else {
             return Upkeep::Nothing;
         };
-        if self.due <= Instant::now() {
+        if self.backoff.due().is_none_or(|due| due <= Instant::now()) {
             self.ask_again(kernel, held);
         }
-        match self.lost() {
-            Some(_) => Upkeep::After(self.due.saturating_duration_since(Instant::now())),
-            None => Upkeep::Resync(format!("{family} can be served now")),
+        if self.lost().is_none() {
+            return Upkeep::Resync(format!("{family} can be served now"));
         }
-    }
-
-    fn wait(&mut self) {
-        let [first, longest] = WAITS;
-        self.wait = (self.wait * 2).clamp(first, longest);
-        self.due = Instant::now() + self.wait;
+        let left = |due: Instant| due.saturating_duration_since(Instant::now());
+        self.backoff.due().map(left).into()
     }
 }
 

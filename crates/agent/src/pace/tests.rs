@@ -30,21 +30,6 @@ fn idle_means_until_the_next_resync() {
 }
 
 #[test]
-fn backoff_doubles_up_to_thirty_seconds() {
-    let now = Instant::now();
-    let mut backoff = Backoff::default();
-    let waits: Vec<u64> = (0..7)
-        .map(|_| {
-            backoff.fail(now);
-            backoff.due().map_or(0, |due| (due - now).as_secs())
-        })
-        .collect();
-    assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
-    backoff.succeed();
-    assert_eq!(backoff.due(), None);
-}
-
-#[test]
 fn news_after_a_failure_wait_one_second_and_not_the_whole_backoff() {
     let now = Instant::now();
     let mut pace = ready(now);

@@ -1,0 +1,64 @@
+//! When to try again what failed: a pure function of what happened and when.
+
+use std::time::{Duration, Instant};
+
+/// A wait that doubles from one failure to the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backoff {
+    failures: u32,
+    due: Option<Instant>,
+}
+
+impl Backoff {
+    /// The first wait after a failure.
+    pub const FIRST: Duration = Duration::from_secs(1);
+    /// The longest wait after failures.
+    pub const LONGEST: Duration = Duration::from_secs(30);
+
+    /// One more failure.
+    pub fn fail(&mut self, now: Instant) {
+        let wait = Self::FIRST.saturating_mul(1 << self.failures.min(5));
+        self.failures = self.failures.saturating_add(1);
+        self.due = Some(now + wait.min(Self::LONGEST));
+    }
+
+    /// The next attempt is due at once, without a failure.
+    pub fn hasten(&mut self, now: Instant) {
+        self.due = Some(now);
+    }
+
+    /// The next attempt is made.
+    pub fn begin(&mut self) {
+        self.due = None;
+    }
+
+    /// It worked.
+    pub fn succeed(&mut self) {
+        *self = Self::default();
+    }
+
+    /// When to try again; `None` when nothing failed.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backoff_doubles_up_to_thirty_seconds() {
+        let now = Instant::now();
+        let mut backoff = Backoff::default();
+        let waits: Vec<u64> = (0..7)
+            .map(|_| {
+                backoff.fail(now);
+                backoff.due().map_or(0, |due| (due - now).as_secs())
+            })
+            .collect();
+        assert_eq!(waits, [1, 2, 4, 8, 16, 30, 30]);
+        backoff.succeed();
+        assert_eq!(backoff.due(), None);
+    }
+}
