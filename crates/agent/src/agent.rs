@@ -329,6 +329,7 @@ impl<B: Backend> Agent<B> {
         ours.set_issues(&self.issues);
         ours.problems.set(to_gauge(problems.len()));
         ours.refused.set(to_gauge(refused.len()));
+        ours.set_served(&self.served());
         self.tally.show(&self.outputs.metrics);
         let issues: Vec<IssueStatus> = issues.iter().map(IssueStatus::from).collect();
         let left = self.reconciler.left();
@@ -339,6 +340,13 @@ impl<B: Backend> Agent<B> {
 
     fn unserved(&self) -> Option<Unserved> {
         self.reconciler.backend().unserved()
+    }
+
+    fn served(&self) -> Vec<IpFamily> {
+        let unserved = self.unserved().map(|it| it.family);
+        let mut served = IpFamily::ALL.to_vec();
+        served.retain(|it| Some(*it) != unserved);
+        served
     }
 
     fn log_drift(&self) {
@@ -380,11 +388,12 @@ impl<B: Backend> Agent<B> {
         let were_away = report.full && !report.is_empty();
         self.hand_over_stale_flows(were_away);
         let now = Timestamp::now();
-        self.outputs.health.updated(now);
+        let served = self.served();
+        self.outputs.health.updated(now, &served);
         let elapsed = end - start;
-        self.measure(report, elapsed);
+        self.measure(report, &served, elapsed);
         self.waiting
-            .done(now.as_millisecond(), &self.outputs.metrics);
+            .done(now.as_millisecond(), &served, &self.outputs.metrics);
         self.serve_health_checks();
         if !report.is_empty() {
             info!(
@@ -415,33 +424,33 @@ impl<B: Backend> Agent<B> {
     /// Lets go what others left of families that are served. A family that we cannot serve yet is
     /// better served by old rules than by nobody.
     fn take_over(&mut self) {
-        let unserved = self.unserved().map(|it| it.family);
-        let mut served = IpFamily::ALL.to_vec();
-        served.retain(|it| Some(*it) != unserved || self.taken_over.contains(it));
-        if served != self.taken_over {
-            (self.outputs.take_over)(&served);
-            self.taken_over = served;
+        let served = self.served();
+        let mut taken_over = IpFamily::ALL.to_vec();
+        taken_over.retain(|it| served.contains(it) || self.taken_over.contains(it));
+        if taken_over != self.taken_over {
+            (self.outputs.take_over)(&taken_over);
+            self.taken_over = taken_over;
         }
     }
 
-    /// Both families are written in one sync, so each took as long as it.
-    fn observe_duration(&self, full: bool, elapsed: Duration) {
+    /// The families that are served are written in one sync, so each took as long as it.
+    fn observe_duration(&self, full: bool, served: &[IpFamily], elapsed: Duration) {
         let theirs = &self.outputs.metrics.kube_proxy;
         let by_kind = match full {
             true => &theirs.full_sync_duration,
             false => &theirs.partial_sync_duration,
         };
         let durations = || by_kind.iter().chain([&theirs.sync_duration]);
-        for family in IpFamily::ALL {
-            durations().for_each(|it| it.of(family).observe(seconds(elapsed)));
+        for family in served {
+            durations().for_each(|it| it.of(*family).observe(seconds(elapsed)));
         }
     }
 
-    fn measure(&self, report: &Report, elapsed: Duration) {
-        self.observe_duration(report.full, elapsed);
+    fn measure(&self, report: &Report, served: &[IpFamily], elapsed: Duration) {
+        self.observe_duration(report.full, served, elapsed);
         let metrics = &self.outputs.metrics;
-        for family in IpFamily::ALL {
-            let last = metrics.kube_proxy.last_sync.of(family);
+        for family in served {
+            let last = metrics.kube_proxy.last_sync.of(*family);
             last.set(seconds_since_epoch());
         }
         if let Some(rules) = &metrics.kube_proxy.rules {
@@ -469,14 +478,15 @@ impl<B: Backend> Agent<B> {
         self.pace.fail(end, full);
         self.outputs.health.wanted(start);
         self.failures += 1;
-        self.observe_duration(full, end - start);
+        let served = self.served();
+        self.observe_duration(full, &served, end - start);
         let metrics = &self.outputs.metrics;
         let theirs = &metrics.kube_proxy;
         let of_kind = match full || theirs.partial_restore_failures.is_none() {
             true => &theirs.restore_failures,
             false => &theirs.partial_restore_failures,
         };
-        for family in IpFamily::ALL {
+        for family in served {
             let failures = theirs.nftables_failures.iter().chain(of_kind);
             failures.for_each(|it| it.of(family).inc());
         }

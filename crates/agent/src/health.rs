@@ -12,6 +12,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sluice_core::model::IpFamily;
 
+use crate::metrics::PerFamily;
+
 /// kube-proxy's default: twice its sync period.
 #[cfg(test)]
 pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
@@ -57,9 +59,10 @@ pub struct HealthReport {
     /// The node is to get connections; only for [`Probe::Healthz`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_eligible: Option<bool>,
-    /// The rules are up to date, or will be soon.
+    /// The rules are up to date, or will be soon; those of a family that cannot be served do not
+    /// count: the other one works, and a restart would help neither.
     pub healthy: bool,
-    /// The same by family: `IPv4`, `IPv6`. Both are written in one sync.
+    /// The same by family: `IPv4`, `IPv6`. Both are written in one sync, if they are served.
     pub status: BTreeMap<String, FamilyHealth>,
 }
 
@@ -69,7 +72,7 @@ pub struct HealthReport {
 pub struct FamilyHealth {
     /// When its rules were last written.
     pub last_updated: String,
-    /// Its rules are up to date, or will be soon.
+    /// Its rules are up to date, or will be soon: the last sync that succeeded had it.
     pub healthy: bool,
 }
 
@@ -87,12 +90,14 @@ pub struct Health {
     state: Mutex<State>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct State {
     /// How long a sync may be wanted.
     timeout: Duration,
     /// End of the last successful sync, or the start.
     updated: Timestamp,
+    /// The same of the last one that served a family.
+    families: PerFamily<Timestamp>,
     /// Since when a sync has been wanted.
     pending: Option<Instant>,
     node: NodeState,
@@ -105,6 +110,7 @@ impl Health {
         let state = State {
             timeout,
             updated: time,
+            families: PerFamily::new(|_| time),
             pending: Some(now),
             node: NodeState::Present,
         };
@@ -125,10 +131,13 @@ impl Health {
         state.pending = state.pending.or(Some(now));
     }
 
-    /// A sync succeeded.
-    pub fn updated(&self, at: Timestamp) {
+    /// A sync succeeded, which served these families.
+    pub fn updated(&self, at: Timestamp, served: &[IpFamily]) {
         let mut state = self.lock();
         state.updated = at;
+        for family in served {
+            *state.families.of_mut(*family) = at;
+        }
         state.pending = None;
     }
 
@@ -144,16 +153,17 @@ impl Health {
 
     /// The answer at this moment.
     pub fn report(&self, probe: Probe, now: Instant, time: Timestamp) -> HealthReport {
-        let state = *self.lock();
+        let state = self.lock().clone();
         let healthy = in_time(&state, now);
         let eligible = match (state.node, self.node) {
             (NodeState::Present, _) | (NodeState::Unknown, NodeObject::Optional) => true,
             (NodeState::Leaving, _) | (NodeState::Unknown, NodeObject::Required) => false,
         };
         let family = |family: IpFamily| {
+            let updated = *state.families.of(family);
             let health = FamilyHealth {
-                last_updated: state.updated.to_string(),
-                healthy,
+                last_updated: updated.to_string(),
+                healthy: healthy && updated == state.updated,
             };
             (family.to_string(), health)
         };

@@ -95,11 +95,13 @@ impl Waiting {
         metrics.endpoint_changes_pending.set(number(slices));
     }
 
-    /// All of it is in the kernel, at `now`, in milliseconds since the epoch.
-    pub(super) fn done(&mut self, now: i64, metrics: &Metrics) {
+    /// All of it is in the kernel, at `now`, in milliseconds since the epoch, but for what is not
+    /// of these families: that waits until they are served.
+    pub(super) fn done(&mut self, now: i64, served: &[IpFamily], metrics: &Metrics) {
         self.services.clear();
         self.slices.clear();
-        for (_, (family, changes)) in self.triggers.drain() {
+        let is_written = |_: &_, it: &mut (IpFamily, _)| served.contains(&it.0);
+        for (_, (family, changes)) in self.triggers.extract_if(is_written) {
             let duration = metrics.kube_proxy.network_programming.of(family);
             for triggered in changes {
                 // Clocks of other machines may be ahead.

@@ -5,10 +5,11 @@ use super::*;
 enum Step {
     Wanted(u64),
     Updated(u64),
+    Ipv4Updated(u64),
     Node(NodeState),
 }
 use NodeState::{Leaving, Present, Unknown};
-use Step::{Node, Updated, Wanted};
+use Step::{Ipv4Updated, Node, Updated, Wanted};
 
 struct World {
     health: Health,
@@ -22,7 +23,8 @@ impl World {
         for step in steps {
             match *step {
                 Wanted(at) => health.wanted(start + Duration::from_secs(at)),
-                Updated(at) => health.updated(time(at)),
+                Updated(at) => health.updated(time(at), &IpFamily::ALL),
+                Ipv4Updated(at) => health.updated(time(at), &[IpFamily::V4]),
                 Node(state) => health.node(state),
             }
         }
@@ -114,4 +116,26 @@ fn the_answer_in_json() {
     assert_eq!(json(Probe::Healthz), healthz);
     let livez = format!(r#"{{{times},"healthy":true,{status}}}"#);
     assert_eq!(json(Probe::Livez), livez);
+}
+
+#[test]
+fn a_family_that_is_not_served_is_not_up_to_date_and_holds_up_nothing() {
+    // What happened, and of each family lastUpdated in seconds and whether it is well.
+    let check = |steps: &[Step], ipv4: (u64, bool), ipv6: (u64, bool)| {
+        let world = World::new(NodeObject::Optional, steps);
+        let report = world.ask(Probe::Healthz, 100);
+        assert_eq!(report.is_ok(), ipv4.1);
+        for (name, (updated, healthy)) in [("IPv4", ipv4), ("IPv6", ipv6)] {
+            let expected = FamilyHealth {
+                last_updated: time(updated).to_string(),
+                healthy,
+            };
+            assert_eq!(report.status[name], expected, "{name}");
+        }
+    };
+    check(&[Ipv4Updated(5)], (5, true), (0, false));
+    let lost = [Updated(5), Ipv4Updated(8), Ipv4Updated(9)];
+    check(&lost, (9, true), (5, false));
+    check(&[Ipv4Updated(5), Updated(8)], (8, true), (8, true));
+    check(&[Ipv4Updated(5), Wanted(6)], (5, false), (0, false));
 }

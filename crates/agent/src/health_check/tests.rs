@@ -127,7 +127,7 @@ fn the_answer_is_kube_proxys() {
     world.update(&[("web", port, 1)]);
     until("one again", || answers(port, "HTTP/1.0 200"));
     let long_ago = Instant::now().checked_sub(HEALTH_TIMEOUT);
-    world.health.updated(Timestamp::now());
+    world.health.updated(Timestamp::now(), &IpFamily::ALL);
     world
         .health
         .wanted(long_ago.expect("this machine has been up for a minute"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::{Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, exponential_buckets};
-use sluice_core::model::Protocol;
+use sluice_core::model::{IpFamily, Protocol};
 
 use super::Identity;
 use super::registrar::{PerFamily, Registrar};
@@ -19,6 +19,7 @@ pub(crate) struct Ours {
     issues: IntGaugeVec,
     pub(crate) problems: IntGauge,
     pub(crate) refused: IntGauge,
+    unserved: PerFamily<IntGauge>,
     pub(crate) drift_repaired: IntCounter,
     conntrack_deleted: [IntCounter; 3],
     pub(crate) syncs_succeeded: IntCounter,
@@ -98,6 +99,10 @@ impl Ours {
                 "sluice_refused_service_ports",
                 "Service ports that the kernel refuses.",
             ),
+            unserved: to.family_gauges(
+                "sluice_unserved",
+                "1 while a family of this machine cannot be served.",
+            ),
             drift_repaired: to.counter(
                 "sluice_drift_repaired_total",
                 "Syncs that repaired what other programs had changed.",
@@ -138,6 +143,14 @@ impl Ours {
     pub(crate) fn set_issues(&self, counts: &BTreeMap<&'static str, i64>) {
         for (reason, count) in counts {
             self.issues.with_label_values(&[*reason]).set(*count);
+        }
+    }
+
+    /// Only these families can be served.
+    pub(crate) fn set_served(&self, served: &[IpFamily]) {
+        for family in IpFamily::ALL {
+            let is_unserved = !served.contains(&family);
+            self.unserved.of(family).set(is_unserved.into());
         }
     }
 

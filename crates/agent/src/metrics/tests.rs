@@ -66,7 +66,8 @@ sluice_service_ports gauge ip_family
 sluice_services gauge
 sluice_source_last_event_timestamp_seconds gauge
 sluice_source_synced gauge
-sluice_sync_total counter result";
+sluice_sync_total counter result
+sluice_unserved gauge ip_family";
 
 /// With an API server.
 const REQUESTS: &str = "\

@@ -35,9 +35,13 @@ fn node(leaving: bool) -> Event {
 fn triggered(service: &str, endpoint: &str, at: i64) -> Event {
     match slice(service, &[endpoint]) {
         Event::Set(Object::EndpointSlice(slice)) => {
-            let triggered = Some(at);
+            let address_type = match endpoint.contains(':') {
+                true => AddressType::Ipv6,
+                false => AddressType::Ipv4,
+            };
             let slice = EndpointSlice {
-                triggered,
+                address_type,
+                triggered: Some(at),
                 ..(*slice).clone()
             };
             Event::Set(Object::EndpointSlice(Arc::new(slice)))
@@ -154,6 +158,43 @@ fn the_time_from_a_change_to_its_rules_is_measured() {
     ]);
     world.step();
     check(&world, &[(v4, 2.0)]);
+}
+
+#[test]
+fn a_family_that_is_not_served_is_not_counted_as_synced() {
+    let mut world = World::new();
+    world.kernel.0.borrow_mut().unserved = Some(no_ipv6());
+    world.kernel.0.borrow_mut().failures = 1;
+    let now = Timestamp::now().as_millisecond();
+    world.say([triggered("web", "fd00::1", now + 1), Event::Synced]);
+    let shown = |world: &World, family: &str| {
+        let of = |name: &str| value(world, &format!("{name}{{ip_family=\"{family}\"}}"));
+        let last = of("kubeproxy_sync_proxy_rules_last_timestamp_seconds");
+        (
+            of("sluice_unserved"),
+            of("kubeproxy_sync_proxy_rules_duration_seconds_count"),
+            of("kubeproxy_sync_proxy_rules_nftables_sync_failures_total"),
+            of("kubeproxy_network_programming_duration_seconds_count"),
+            last > 0.0,
+        )
+    };
+    world.step();
+    assert_eq!(shown(&world, "IPv4"), (0.0, 1.0, 1.0, 0.0, false));
+    assert_eq!(shown(&world, "IPv6"), (1.0, 0.0, 0.0, 0.0, false));
+    world.step_after(SECOND);
+    assert_eq!(shown(&world, "IPv4"), (0.0, 2.0, 1.0, 0.0, true));
+    assert_eq!(shown(&world, "IPv6"), (1.0, 0.0, 0.0, 0.0, false));
+    let report = |world: &World| {
+        let health = &world.health;
+        health.report(Probe::Healthz, Instant::now(), Timestamp::now())
+    };
+    assert!(report(&world).healthy && report(&world).status["IPv4"].healthy);
+    assert!(!report(&world).status["IPv6"].healthy);
+    world.kernel.0.borrow_mut().unserved = None;
+    world.say(web());
+    world.step_after(SECOND);
+    assert_eq!(shown(&world, "IPv6"), (0.0, 1.0, 0.0, 1.0, true));
+    assert!(report(&world).status["IPv6"].healthy);
 }
 
 #[test]
