@@ -95,8 +95,8 @@ pub struct Agent<B: Backend> {
     outputs: Outputs,
     first: Option<Box<dyn FnOnce() + Send>>,
     taken_over: Vec<IpFamily>,
-    /// What another program did to our rules last.
-    drift: String,
+    /// What another program may have done to our rules last; `None` once we have looked.
+    drift: Option<String>,
     reports: Reports,
     announced: Announced,
     /// Issues by reason. A reason that was there once stays, at zero.
@@ -134,7 +134,7 @@ impl<B: Backend> Agent<B> {
             outputs,
             first: Some(first),
             taken_over: Vec::new(),
-            drift: String::new(),
+            drift: None,
             reports: Reports::default(),
             announced: Announced::default(),
             issues: BTreeMap::new(),
@@ -192,7 +192,7 @@ impl<B: Backend> Agent<B> {
             // The first sync reads the kernel anyway.
             Input::KernelChanged(_) if self.syncs == 0 => {}
             Input::KernelChanged(what) => {
-                self.drift = what;
+                self.drift = Some(what);
                 self.pace.drifted();
             }
             Input::Status(reply) => {
@@ -259,7 +259,7 @@ impl<B: Backend> Agent<B> {
                 None
             }
             Err(error) => {
-                self.drift = chain(&error);
+                self.drift = Some(chain(&error));
                 self.pace.drifted();
                 None
             }
@@ -288,9 +288,6 @@ impl<B: Backend> Agent<B> {
             Some(Resync::Refused) => self.reconciler.retry(),
             Some(Resync::Drift | Resync::Periodic) if !spared => self.reconciler.forget(),
             _ => {}
-        }
-        if reason == Some(Resync::Drift) {
-            self.log_drift();
         }
         let changes = self.planner.replan();
         debug!(
@@ -349,10 +346,11 @@ impl<B: Backend> Agent<B> {
         served
     }
 
-    fn log_drift(&self) {
-        let by = &self.drift;
+    /// What a look at all rules found.
+    fn log_drift(&self, by: &str, found: &Report) {
         match self.pace.is_fight() {
-            false => warn!(by, "rules are not as we wrote them: repairing"),
+            _ if found.is_empty() => info!(by, "looked at all rules: ours are as we wrote them"),
+            false => warn!(by, "rules were not as we wrote them: repaired"),
             true => warn!(
                 by,
                 "another program keeps changing our rules: repairing once a second"
@@ -378,6 +376,11 @@ impl<B: Backend> Agent<B> {
         self.changed.clear();
         if self.last_error.take().is_some() {
             info!("sync works again");
+        }
+        if report.full
+            && let Some(by) = self.drift.take()
+        {
+            self.log_drift(&by, report);
         }
         let repaired = matches!(reason, Some(Resync::Drift | Resync::Periodic));
         if repaired && !report.is_empty() {

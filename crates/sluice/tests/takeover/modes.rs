@@ -2,7 +2,7 @@
 
 use sluice_lab::require_netns;
 
-use crate::world::{World, more, unhurt};
+use crate::world::{DRIFT, World, more, unhurt};
 
 /// The rule that keeps other hosts from the loopback address stays, as the sysctl does that makes it
 /// necessary; a kubelet has the same rule in the same chain.
@@ -41,7 +41,7 @@ fn there_and_back(flavour: &str) {
         sessions.iter_mut().for_each(|it| it.ping().unwrap());
     }
     unhurt(hammers);
-    assert!(!world.log().contains("repairing"), "{}", world.log());
+    assert!(!world.log().contains(DRIFT), "{}", world.log());
 }
 
 #[test]
@@ -103,6 +103,23 @@ fn the_chains_of_a_kube_proxy_are_adopted() {
         unhurt(hammers);
         assert!(!world.log().contains("kube-proxy seems to be still running"));
     }
+}
+
+/// Legacy tables do not tell what changed: a look that finds all of ours is no repair.
+#[test]
+fn rules_of_others_in_legacy_tables_are_no_drift() {
+    require_netns!();
+    let mut world = World::new();
+    world.install_neighbours("legacy");
+    world.start_in("iptables");
+    world.until_logged("synced");
+    let theirs = ["-A", "INPUT", "-s", "192.0.2.1", "-j", "DROP"];
+    world.run("iptables-legacy", &theirs, "");
+    world.until_logged("ours are as we wrote them");
+    assert!(!world.log().contains(DRIFT), "{}", world.log());
+    world.run("iptables-legacy", &["-t", "nat", "-F", "KUBE-SERVICES"], "");
+    world.until_logged(DRIFT);
+    world.answers();
 }
 
 /// The iptables mode writes its rules, and is cleaned up.

@@ -4,7 +4,7 @@ use std::process::Output;
 
 use sluice_lab::require_netns;
 
-use crate::world::{Mode, World, more, unhurt};
+use crate::world::{DRIFT, Mode, World, more, unhurt};
 
 const NFT: Mode = Mode::Iptables("nft");
 const LEGACY: Mode = Mode::Iptables("legacy");
@@ -27,7 +27,7 @@ fn move_in(mode: Mode, flavour: &str) {
     sessions.iter_mut().for_each(|it| it.ping().unwrap());
     unhurt(hammers);
     assert_eq!(world.saved(flavour), neighbours, "rules of others");
-    assert!(!world.log().contains("repairing"), "{}", world.log());
+    assert!(!world.log().contains(DRIFT), "{}", world.log());
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_kube_proxy_that_goes_on_is_told_and_not_fought() {
     world.until_logged("kube-proxy seems to be still running");
     assert!(world.has_kube_proxy(NFT));
     let log = world.log();
-    assert!(!log.contains("repairing"), "{log}");
+    assert!(!log.contains(DRIFT), "{log}");
     assert!(
         log.contains("sign=\"chain KUBE-SERVICES of table ip nat\""),
         "{log}"

@@ -21,6 +21,9 @@ const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
 const PATIENT: Duration = Duration::from_secs(5);
 const PODS: [&str; 2] = ["web-1", "web-2"];
 
+/// What the log says when somebody else has changed our rules.
+pub(crate) const DRIFT: &str = "rules were not as we wrote them";
+
 /// How kube-proxy's rules got into the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
