@@ -149,7 +149,7 @@ pub enum Object {
     Server(Balancing),
     /// A real server and its share of new connections; 0 gets none.
     Real(u32),
-    /// An address.
+    /// An address; one of IPv6 is deprecated.
     Address,
     /// Something under one of our names that we would not have made.
     Foreign,

@@ -83,7 +83,11 @@ fn addresses(scope: &Scope<'_>, objects: &mut Objects) -> Result<BTreeSet<IpAddr
         // The kernel gives one to whatever is switched on.
         let is_link_local = matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         if scope.families.contains(&IpFamily::of(&address.ip)) && !is_link_local {
-            objects.insert(Key::Address(address.ip), Object::Address);
+            let object = match address.ip.is_ipv4() || address.is_deprecated {
+                true => Object::Address,
+                false => Object::Foreign,
+            };
+            objects.insert(Key::Address(address.ip), object);
         }
     }
     Ok(own)

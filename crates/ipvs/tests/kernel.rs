@@ -199,6 +199,7 @@ mod vm_kernel {
             let again = restarted.resync();
             assert!(again.is_empty(), "a restart finds {again:?}");
             drift(&mut restarted);
+            a_preferred_address(&mut restarted);
             schedulers(&mut restarted);
             a_refused_endpoint(&mut restarted);
             draining(&mut restarted);
@@ -398,6 +399,22 @@ fn drift(proxy: &mut Proxy) {
     proxy.resync();
     let again = proxy.resync();
     assert!(again.is_empty(), "not repaired: {again:?}");
+}
+
+/// As kube-proxy leaves them: masquerading may choose one as its source.
+fn a_preferred_address(proxy: &mut Proxy) {
+    let deprecated = "inet6 fd00:96::2/128 scope global nodad deprecated";
+    proxy.change(vec![service("default/preferred fd00:96::2 http:80")]);
+    run(
+        "ip",
+        "address change fd00:96::2/128 dev kube-ipvs0 preferred_lft forever",
+    );
+    shows_no("ip", "address show kube-ipvs0", deprecated);
+    proxy.resync();
+    shows("ip", "address show kube-ipvs0", deprecated);
+    let again = proxy.resync();
+    assert!(again.is_empty(), "not repaired: {again:?}");
+    proxy.change(vec![delete("preferred")]);
 }
 
 fn schedulers(proxy: &mut Proxy) {

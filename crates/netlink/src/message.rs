@@ -29,6 +29,8 @@ pub const ACK: u16 = 0x4;
 pub const DUMP_INTERRUPTED: u16 = 0x10;
 /// `NLM_F_DUMP`.
 pub const DUMP: u16 = 0x300;
+/// `NLM_F_REPLACE`: change the object when it exists.
+pub const REPLACE: u16 = 0x100;
 /// `NLM_F_EXCL`: refuse when the object exists.
 pub const EXCLUSIVE: u16 = 0x200;
 /// `NLM_F_CREATE`: create when the object does not exist.

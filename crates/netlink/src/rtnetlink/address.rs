@@ -21,6 +21,7 @@ const IFA_FLAGS: u16 = 8;
 const INDEX_OFFSET: usize = 4;
 const IFA_F_OPTIMISTIC: u32 = 0x04;
 const IFA_F_DADFAILED: u32 = 0x08;
+const IFA_F_DEPRECATED: u32 = 0x20;
 const IFA_F_TENTATIVE: u32 = 0x40;
 
 /// How often a list that changed while it was read is asked for again.
@@ -36,6 +37,8 @@ pub struct Address {
     /// Packets to it are taken in and it can be bound. Not so for an IPv6 address whose
     /// uniqueness is not established (RFC 4862: tentative) or refuted.
     pub is_usable: bool,
+    /// It is the source of packets only where there is no other (RFC 4862).
+    pub is_deprecated: bool,
 }
 
 impl Address {
@@ -60,6 +63,7 @@ impl Address {
             ip,
             interface: u32::from_ne_bytes(*interface),
             is_usable: !unproven && flags & IFA_F_DADFAILED == 0,
+            is_deprecated: flags & IFA_F_DEPRECATED != 0,
         })
     }
 }
@@ -134,12 +138,14 @@ mod tests {
     fn an_address_is_usable_when_it_is_proven_or_presumed_unique() {
         let cases = [
             (0x80, true),
+            (IFA_F_DEPRECATED, true),
             (IFA_F_TENTATIVE, false),
             (IFA_F_TENTATIVE | IFA_F_OPTIMISTIC, true),
             (IFA_F_TENTATIVE | IFA_F_DADFAILED, false),
             (IFA_F_DADFAILED, false),
         ];
         for (flags, expected) in cases {
+            let is_deprecated = flags == IFA_F_DEPRECATED;
             let short = u8::try_from(flags).expect("the old flags");
             let long = decode(libc::AF_INET6, 0, |it| {
                 it.bytes(IFA_ADDRESS, &[1; 16]);
@@ -149,7 +155,8 @@ mod tests {
                 it.bytes(IFA_ADDRESS, &[1; 16]);
             });
             for found in [long, old] {
-                assert_eq!(found.map(|it| it.is_usable), Some(expected), "{flags:#x}");
+                let found = found.map(|it| (it.is_usable, it.is_deprecated));
+                assert_eq!(found, Some((expected, is_deprecated)), "{flags:#x}");
             }
         }
     }

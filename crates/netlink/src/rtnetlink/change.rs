@@ -29,7 +29,7 @@ const IFA_F_NODAD: u8 = 0x02;
 /// `ifa_cacheinfo { u32 preferred, u32 valid, u32 created, u32 changed }`, the times in seconds.
 const IFA_CACHEINFO: u16 = 6;
 
-/// Deprecated from the beginning, valid for ever.
+/// Deprecated from now on, valid for ever.
 const NEVER_PREFERRED: [u32; 4] = [0, u32::MAX, 0, 0];
 
 /// `RT_SCOPE_UNIVERSE`, as `ip address add` gives to whatever is not on loopback.
@@ -38,9 +38,9 @@ const SCOPE_GLOBAL: u8 = 0;
 /// A change of the addresses of an interface. Each is a network of its own (/32, /128).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressChange {
-    /// Adds an address; one that the interface has is success. An IPv6 address is deprecated: the
-    /// kernel takes it as a source for packets to itself, and else only where there is no other
-    /// (RFC 6724, rules 1 and 3).
+    /// Adds an address; one that the interface has is success. An IPv6 address is deprecated, also
+    /// one that was not: the kernel takes it as a source for packets to itself, and else only where
+    /// there is no other (RFC 6724, rules 1 and 3).
     Add(IpAddr),
     /// Deletes an address; one that the interface does not have is success.
     Delete(IpAddr),
@@ -63,9 +63,10 @@ impl AddressChange {
 
     fn head(&self) -> Head {
         let family = IpFamily::of(self.ip());
-        let (kind, flags) = match self {
-            Self::Add(_) => (RTM_NEWADDR, message::CREATE | message::EXCLUSIVE),
-            Self::Delete(_) => (RTM_DELADDR, 0),
+        let (kind, flags) = match (self, family) {
+            (Self::Add(_), IpFamily::V4) => (RTM_NEWADDR, message::CREATE | message::EXCLUSIVE),
+            (Self::Add(_), IpFamily::V6) => (RTM_NEWADDR, message::CREATE | message::REPLACE),
+            (Self::Delete(_), _) => (RTM_DELADDR, 0),
         };
         let address_flags = match family {
             IpFamily::V4 => 0,

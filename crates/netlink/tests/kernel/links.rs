@@ -109,6 +109,34 @@ fn thousands_of_addresses_come_and_go() {
     });
 }
 
+/// As kube-proxy leaves it: the source of whatever goes out where no other address is better.
+#[test]
+fn a_preferred_address_is_deprecated_by_adding_it() {
+    netns::run(|| {
+        let index = bridge().index;
+        let ip: IpAddr = "fd00:10:96::1".parse().unwrap();
+        let add = ["address", "add", "fd00:10:96::1", "dev", "vips", "nodad"];
+        program("ip", &add, "");
+        let is_deprecated = || {
+            let found = addresses_of(index).unwrap();
+            found.iter().map(|it| it.is_deprecated).collect::<Vec<_>>()
+        };
+        assert_eq!(is_deprecated(), [false]);
+        let mut addresses = Addresses::open().unwrap();
+        let applied = addresses.apply(index, &[AddressChange::Add(ip)]).unwrap();
+        assert!(
+            applied.refused.is_empty() && applied.late.is_none(),
+            "{applied:?}"
+        );
+        assert_eq!(is_deprecated(), [true]);
+        let shown = program("ip", &["-o", "address", "show", "dev", "vips"], "");
+        assert!(
+            shown.contains("fd00:10:96::1/128 scope global nodad deprecated"),
+            "{shown}"
+        );
+    });
+}
+
 /// The kernel itself is not so far when it acknowledges an IPv6 address.
 #[test]
 fn an_address_is_reached_as_soon_as_it_is_added() {
