@@ -153,21 +153,6 @@ pub(crate) fn set(family: IpFamily, set: SetName) -> Set {
     }
 }
 
-/// Whether a set that is there serves as ours: how many members it may have is no difference that
-/// is worth to lose them.
-pub(crate) fn serves(found: &Set, wanted: &Set) -> bool {
-    let bare = |kind: Kind| match kind {
-        Kind::Hash { fields, family, .. } => Kind::Hash {
-            fields,
-            family,
-            size: 0,
-            max_elements: 0,
-        },
-        ports @ Kind::Ports { .. } => ports,
-    };
-    found.has_marks == wanted.has_marks && bare(found.kind) == bare(wanted.kind)
-}
-
 /// A member in the words of netlink.
 pub(crate) fn member(entry: &Entry, mark: Option<u32>) -> Member {
     let mark = mark.map(|value| Mark {

@@ -104,7 +104,7 @@ fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result
             let wanted = convert::set(*family, set);
             let header = again(|| kernel.sets.header(&name))?;
             let found = header.and_then(|it| it.set);
-            if !found.is_some_and(|it| convert::serves(&it, &wanted)) {
+            if !found.is_some_and(|it| it.is_like(&wanted)) {
                 objects.insert(Key::Set(*family, set), Object::Foreign);
                 continue;
             }

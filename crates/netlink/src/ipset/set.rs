@@ -105,6 +105,19 @@ impl Kind {
         }
     }
 
+    /// The same, whatever its size.
+    fn without_size(self) -> Self {
+        match self {
+            Self::Hash { fields, family, .. } => Self::Hash {
+                fields,
+                family,
+                size: 0,
+                max_elements: 0,
+            },
+            ports @ Self::Ports { .. } => ports,
+        }
+    }
+
     /// 0 for a set without addresses.
     pub(super) fn family_number(&self) -> u8 {
         match self {
@@ -124,6 +137,13 @@ pub struct Set {
 }
 
 impl Set {
+    /// Whether the members of one may be members of the other: all but how large they are is the
+    /// same.
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
+        self.has_marks == other.has_marks && self.kind.without_size() == other.kind.without_size()
+    }
+
     /// The oldest revision of the type that has what this set needs: the more versions of `ipset`
     /// can list it.
     pub(super) fn revision(&self) -> u8 {
@@ -203,28 +223,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Whether it could have been made as `wanted`: all but the size of its hash is the same.
-    #[must_use]
-    pub fn is_like(&self, wanted: &Set) -> bool {
-        let unsized_kind = |kind| match kind {
-            Kind::Hash {
-                fields,
-                family,
-                max_elements,
-                ..
-            } => Kind::Hash {
-                fields,
-                family,
-                max_elements,
-                size: 0,
-            },
-            ports @ Kind::Ports { .. } => ports,
-        };
-        self.set.is_some_and(|it| {
-            it.has_marks == wanted.has_marks && unsized_kind(it.kind) == unsized_kind(wanted.kind)
-        })
-    }
-
     /// Reads `IPSET_CMD_LIST`; only the first message about a set has all.
     pub(super) fn decode(message: &Message<'_>) -> Option<Self> {
         let attrs = message.attrs();
@@ -279,26 +277,30 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_that_grew_is_still_what_was_asked_for() {
+    fn sets_are_alike_however_large_they_are() {
         let set = |kind| Set {
             kind,
             has_marks: false,
         };
-        let header = Header {
-            type_name: "hash:ip".to_owned(),
-            revision: 0,
-            set: Some(set(hash(Fields::Ip, IpFamily::V4, 4096))),
-            references: 0,
-            elements: 0,
-            memory: 0,
+        let plain = set(hash(Fields::Ip, IpFamily::V4, 4096));
+        let larger = Kind::Hash {
+            fields: Fields::Ip,
+            family: IpFamily::V4,
+            size: HASH_SIZE,
+            max_elements: 2 * MAX_ELEMENTS,
         };
-        assert!(header.is_like(&set(hash(Fields::Ip, IpFamily::V4, HASH_SIZE))));
+        assert!(plain.is_like(&set(larger)));
         for other in [
             hash(Fields::Ip, IpFamily::V6, 4096),
             hash(Fields::Net, IpFamily::V4, 4096),
             Kind::Ports { first: 0, last: 9 },
         ] {
-            assert!(!header.is_like(&set(other)), "{other:?}");
+            assert!(!plain.is_like(&set(other)), "{other:?}");
         }
+        let marked = Set {
+            has_marks: true,
+            ..plain
+        };
+        assert!(!plain.is_like(&marked));
     }
 }
