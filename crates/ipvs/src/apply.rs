@@ -23,6 +23,7 @@
 
 mod changes;
 mod foundation;
+mod grow;
 mod node_port;
 mod policy;
 mod refusal;

@@ -104,11 +104,16 @@ fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result
             let wanted = convert::set(*family, set);
             let header = again(|| kernel.sets.header(&name))?;
             let found = header.and_then(|it| it.set);
-            if !found.is_some_and(|it| it.is_like(&wanted)) {
+            let Some(found) = found.filter(|it| it.is_like(&wanted)) else {
                 objects.insert(Key::Set(*family, set), Object::Foreign);
                 continue;
-            }
-            objects.insert(Key::Set(*family, set), Object::Set);
+            };
+            // The larger one that is put in its place has the same members.
+            let object = match found.max_elements() < wanted.max_elements() {
+                true => Object::Foreign,
+                false => Object::Set,
+            };
+            objects.insert(Key::Set(*family, set), object);
             for member in again(|| kernel.sets.members(&name))? {
                 let (entry, mark) = convert::entry(set.kind(), &member);
                 objects.insert(Key::Member(*family, set, entry), Object::Member(mark));

@@ -190,6 +190,7 @@ mod vm_kernel {
             let report = proxy.resync();
             assert!(report.added > 50 && report.refused.is_empty(), "{report:?}");
             listings();
+            a_set_has_grown();
             let again = proxy.resync();
             assert!(again.is_empty(), "a look finds {again:?}");
             excluded();
@@ -225,11 +226,38 @@ fn strangers() {
     run("ipvsadm", "-A -f 77 -s rr");
     run("ipvsadm", "-A -t 192.168.100.10:31999 -s rr");
     run("ipset", "create OTHER hash:ip");
-    // Ours, and of little room.
-    for set in ["KUBE-EXTERNAL-IP", "KUBE-LOAD-BALANCER-FW"] {
-        run("ipset", &format!("create {set} hash:ip,port maxelem 1"));
-    }
     run("iptables", "-N OTHER");
+    // As of kube-proxy, which knows no other size.
+    run("ipset", "create KUBE-CLUSTER-IP hash:ip,port maxelem 2");
+    for member in ["10.96.0.10,tcp:80", "10.96.0.99,icmp:8/0"] {
+        run("ipset", &format!("add KUBE-CLUSTER-IP {member}"));
+    }
+    run("iptables", &format!("-A OTHER {KUBE_PROXYS_RULE}"));
+    // Of one of ours that ended half-way.
+    run("ipset", "create SLUICE-SPARE hash:ip");
+}
+
+const KUBE_PROXYS_RULE: &str = "-m set --match-set KUBE-CLUSTER-IP dst,dst";
+
+/// The member that is wanted was there before, so that no sync adds it.
+fn a_set_has_grown() {
+    let cluster = "list KUBE-CLUSTER-IP";
+    shows("ipset", cluster, ROOM);
+    shows("ipset", cluster, "10.96.0.10,tcp:80");
+    shows_no("ipset", cluster, "10.96.0.99,icmp:8/0");
+    shows_no("ipset", "list -n", "SLUICE-SPARE");
+    shows("iptables", "-S OTHER", KUBE_PROXYS_RULE);
+    run("iptables", &format!("-D OTHER {KUBE_PROXYS_RULE}"));
+}
+
+/// What a set of ours may hold.
+const ROOM: &str = "maxelem 1048576";
+
+/// Puts a set for one member in the place of an empty one of ours.
+fn shrink(set: &str) {
+    run("ipset", "create OF-ONE hash:ip,port maxelem 1");
+    run("ipset", &format!("swap OF-ONE {set}"));
+    run("ipset", "destroy OF-ONE");
 }
 
 fn listings() {
@@ -275,12 +303,7 @@ fn a_family_in_trouble(broken: &Family, healthy: &Family) {
     broken.iptables("-t nat -F");
     broken.iptables("-t mangle -F");
     let set = broken.local_balancers;
-    // Rules that are gone let go of it a moment later.
-    let gone = eventually(Duration::from_secs(10), || {
-        let destroyed = Command::new("ipset").args(["destroy", set]).status();
-        destroyed.unwrap().success().then_some(())
-    });
-    assert!(gone.is_some(), "{set} is in use");
+    destroy(set);
     run(
         "ipset",
         &format!("create {set} hash:net family {}", broken.inet),
@@ -318,6 +341,15 @@ fn a_family_in_trouble(broken: &Family, healthy: &Family) {
     assert!(!broken.filter().is_empty());
     let again = proxy.resync();
     assert!(again.is_empty(), "not repaired: {again:?}");
+}
+
+/// Rules that are gone let go of a set a moment later.
+fn destroy(set: &str) {
+    let gone = eventually(Duration::from_secs(10), || {
+        let destroyed = Command::new("ipset").args(["destroy", set]).status();
+        destroyed.unwrap().success().then_some(())
+    });
+    assert!(gone.is_some(), "{set} is in use");
 }
 
 struct Family {
@@ -519,6 +551,7 @@ fn delete(name: &str) -> Event {
 
 /// A member for which there is no room, an address for which there is no protocol.
 fn refused_objects(proxy: &mut Proxy) {
+    shrink("KUBE-EXTERNAL-IP");
     let first = "10.96.0.21 http:80 ext=198.51.100.1";
     assert_eq!(refused(&proxy.change(http("first", first, BOTH))), [""; 0]);
     let second = "10.96.0.22 http:80 ext=198.51.100.2";
@@ -559,6 +592,10 @@ fn refused_source_ranges(proxy: &mut Proxy) {
         let about = format!("10.96.0.26 http:80 LoadBalancer lb={addresses} ranges=10.0.0.0/8");
         http("balanced", &about, BOTH)
     };
+    shrink("KUBE-LOAD-BALANCER-FW");
+    // Nor can it grow.
+    run("ipset", "create SLUICE-SPARE hash:ip");
+    run("iptables", "-A OTHER -m set --match-set SLUICE-SPARE src");
     proxy.change(balanced("203.0.113.1"));
     shows("ipvsadm", "-Ln", "TCP 203.0.113.1:80 rr");
     for report in [
@@ -571,11 +608,16 @@ fn refused_source_ranges(proxy: &mut Proxy) {
         shows_no("ipset", "list KUBE-LOAD-BALANCER", "203.0.113.2,tcp:80");
         shows("ipvsadm", "-Ln", "TCP 203.0.113.1:80 rr");
     }
-    proxy.change(balanced("203.0.113.2"));
+    run("iptables", "-F OTHER");
+    destroy("SLUICE-SPARE");
     let report = proxy.resync();
     assert_eq!(refused(&report), [""; 0]);
-    shows("ipvsadm", "-Ln", "TCP 203.0.113.2:80 rr");
-    shows("ipset", "list KUBE-LOAD-BALANCER-FW", "203.0.113.2,tcp:80");
+    shows("ipset", "list KUBE-LOAD-BALANCER-FW", ROOM);
+    for address in ["203.0.113.1", "203.0.113.2"] {
+        shows("ipvsadm", "-Ln", &format!("TCP {address}:80 rr"));
+        let member = format!("{address},tcp:80");
+        shows("ipset", "list KUBE-LOAD-BALANCER-FW", &member);
+    }
     proxy.change(vec![delete("balanced")]);
 }
 

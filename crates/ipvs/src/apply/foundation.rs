@@ -8,6 +8,7 @@ use sluice_netlink::rtnetlink::create_dummy;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Script;
 
+use super::grow::grow;
 use super::written;
 use crate::convert;
 use crate::family::Loss;
@@ -113,18 +114,26 @@ fn write(
 }
 
 fn create_set(kernel: &mut Kernel, family: IpFamily, set: SetName) -> Result<(), BackendError> {
-    let name = set.name(family);
-    let created = kernel.sets.create(&name, &convert::set(family, set));
-    created.map_err(|error| match error.errno() {
-        Some(Errno::EEXIST) => BackendError {
-            operation: format!("use ipset {name}"),
-            reason: format!(
-                "it is not a {}: remove it with `ipset destroy {name}`",
-                set.kind().as_str()
-            ),
-            source: Some(Box::new(error)),
-        },
-        _ => kernel::asked(error),
+    let (name, wanted) = (set.name(family), convert::set(family, set));
+    let error = match kernel.sets.create(&name, &wanted) {
+        Err(error) if error.errno() == Some(Errno::EEXIST) => error,
+        result => return result.map_err(kernel::asked),
+    };
+    let found = kernel::again(|| kernel.sets.header(&name))?;
+    if found
+        .and_then(|it| it.set)
+        .is_some_and(|it| it.is_like(&wanted))
+    {
+        grow(&mut kernel.sets, &name, &wanted);
+        return Ok(());
+    }
+    Err(BackendError {
+        operation: format!("use ipset {name}"),
+        reason: format!(
+            "it is not a {}: remove it with `ipset destroy {name}`",
+            set.kind().as_str()
+        ),
+        source: Some(Box::new(error)),
     })
 }
 

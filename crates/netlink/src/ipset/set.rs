@@ -144,6 +144,15 @@ impl Set {
         self.has_marks == other.has_marks && self.kind.without_size() == other.kind.without_size()
     }
 
+    /// How many members it takes at most.
+    #[must_use]
+    pub fn max_elements(&self) -> u32 {
+        match self.kind {
+            Kind::Hash { max_elements, .. } => max_elements,
+            Kind::Ports { first, last } => u32::from(last.saturating_sub(first)) + 1,
+        }
+    }
+
     /// The oldest revision of the type that has what this set needs: the more versions of `ipset`
     /// can list it.
     pub(super) fn revision(&self) -> u8 {

@@ -1,0 +1,42 @@
+//! A set that takes few members gives way to a larger one.
+
+use sluice_core::backend::BackendError;
+use sluice_netlink::ipset::{Change, Set, Sets};
+use tracing::warn;
+
+use crate::kernel;
+
+/// What the larger set is called until both change names, and the smaller one after that.
+const SPARE: &str = "SLUICE-SPARE";
+
+/// Puts a set like `wanted` in the place of a smaller one. Whoever looks a member up, as the rules
+/// that mention the set, finds it at any moment. One that cannot be replaced goes on as it is.
+pub(super) fn grow(sets: &mut Sets, name: &str, wanted: &Set) {
+    if let Err(error) = replace(sets, name, wanted) {
+        let reason = error.to_string();
+        warn!(
+            ipset = name,
+            reason, "this set takes few members and no larger one can be put in its place"
+        );
+    }
+}
+
+fn replace(sets: &mut Sets, name: &str, wanted: &Set) -> Result<(), BackendError> {
+    // A process that ended half-way may have left one.
+    sets.destroy(SPARE).map_err(kernel::asked)?;
+    sets.create(SPARE, wanted).map_err(kernel::asked)?;
+    let swapped = fill(sets, name).and_then(|()| sets.swap(name, SPARE).map_err(kernel::asked));
+    let destroyed = sets.destroy(SPARE).map_err(kernel::asked);
+    swapped.and(destroyed)
+}
+
+/// Gives the spare set all members of another.
+fn fill(sets: &mut Sets, name: &str) -> Result<(), BackendError> {
+    let members = kernel::again(|| sets.members(name))?;
+    let members: Vec<Change> = members.into_iter().map(Change::Add).collect();
+    let refused = sets.apply(SPARE, &members).map_err(kernel::asked)?;
+    match refused.into_iter().next() {
+        None => Ok(()),
+        Some(failure) => Err(kernel::asked(failure.error)),
+    }
+}
