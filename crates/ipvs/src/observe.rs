@@ -75,7 +75,7 @@ fn addresses(scope: &Scope<'_>, objects: &mut Objects) -> Result<BTreeSet<IpAddr
     }
     let index = device.map(|it| it.index);
     let mut own = BTreeSet::new();
-    for address in again(rtnetlink::addresses)? {
+    for address in rtnetlink::addresses().map_err(kernel::asked)? {
         if Some(address.interface) != index {
             own.insert(address.ip);
             continue;

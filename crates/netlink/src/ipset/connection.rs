@@ -15,8 +15,8 @@ use super::set::{Header, Set};
 use super::uapi::{
     IPSET_ATTR_ADT, IPSET_ATTR_FAMILY, IPSET_ATTR_FLAGS, IPSET_ATTR_PROTOCOL, IPSET_ATTR_REVISION,
     IPSET_ATTR_REVISION_MIN, IPSET_ATTR_SETNAME, IPSET_ATTR_SETNAME2, IPSET_ATTR_TYPENAME,
-    IPSET_CMD_ADD, IPSET_CMD_CREATE, IPSET_CMD_DEL, IPSET_CMD_DESTROY, IPSET_CMD_FLUSH,
-    IPSET_CMD_LIST, IPSET_CMD_SWAP, IPSET_CMD_TYPE, LIST_HEADER, LIST_NAMES, PROTOCOL, SUBSYSTEM,
+    IPSET_CMD_ADD, IPSET_CMD_CREATE, IPSET_CMD_DEL, IPSET_CMD_DESTROY, IPSET_CMD_LIST,
+    IPSET_CMD_SWAP, IPSET_CMD_TYPE, LIST_HEADER, LIST_NAMES, PROTOCOL, SUBSYSTEM,
 };
 
 /// The sets of one network namespace.
@@ -167,16 +167,6 @@ impl Sets {
             is_done: &|_, _| false,
         }
         .apply(&mut self.socket, &mut self.buffer)
-    }
-
-    /// Removes all members of a set.
-    ///
-    /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Refused`] with `ENOENT` when there is no such set.
-    pub fn flush(&mut self, set: &str) -> Result<(), RequestError> {
-        let attrs = |writer: &mut AttrWriter| named(writer, set);
-        let flush = Request::of_no_family("flush ipset", set, kind(IPSET_CMD_FLUSH), &attrs);
-        flush.ask(&mut self.socket, &mut self.buffer, &mut |_| {})
     }
 
     /// Gives each of two sets the name of the other: rules that mention one see the members of the

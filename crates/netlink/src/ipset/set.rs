@@ -5,17 +5,13 @@ use crate::family::IpFamily;
 use crate::message::Message;
 
 use super::uapi::{
-    IPSET_ATTR_CADT_FLAGS, IPSET_ATTR_DATA, IPSET_ATTR_ELEMENTS, IPSET_ATTR_FAMILY,
-    IPSET_ATTR_HASHSIZE, IPSET_ATTR_MAXELEM, IPSET_ATTR_MEMSIZE, IPSET_ATTR_PORT,
-    IPSET_ATTR_PORT_TO, IPSET_ATTR_REFERENCES, IPSET_ATTR_REVISION, IPSET_ATTR_TYPENAME, NET_ORDER,
-    WITH_SKBINFO,
+    IPSET_ATTR_CADT_FLAGS, IPSET_ATTR_DATA, IPSET_ATTR_FAMILY, IPSET_ATTR_HASHSIZE,
+    IPSET_ATTR_MAXELEM, IPSET_ATTR_PORT, IPSET_ATTR_PORT_TO, IPSET_ATTR_REFERENCES,
+    IPSET_ATTR_REVISION, IPSET_ATTR_TYPENAME, NET_ORDER, WITH_SKBINFO,
 };
 
 /// The buckets of a new hash when `ipset` is not told otherwise.
 pub const HASH_SIZE: u32 = 1024;
-
-/// The most members of a hash when `ipset` is not told otherwise.
-pub const MAX_ELEMENTS: u32 = 65536;
 
 /// `bitmap:port`.
 const BITMAP_PORT: &str = "bitmap:port";
@@ -83,7 +79,7 @@ pub enum Kind {
         family: IpFamily,
         /// Buckets to begin with, at least 64; it grows. [`HASH_SIZE`] is usual.
         size: u32,
-        /// A member more than this is refused. [`MAX_ELEMENTS`] is usual.
+        /// A member more than this is refused. `ipset` makes it 65,536 when it is not told otherwise.
         max_elements: u32,
     },
     /// `bitmap:port`: ports of any protocol between two.
@@ -225,10 +221,6 @@ pub struct Header {
     pub set: Option<Set>,
     /// How many rules and sets mention it; it cannot be destroyed while any does.
     pub references: u32,
-    /// How many members it has.
-    pub elements: u32,
-    /// Its size in bytes.
-    pub memory: u32,
 }
 
 impl Header {
@@ -243,9 +235,6 @@ impl Header {
             revision: attrs.find(IPSET_ATTR_REVISION)?.u8()?,
             set: Set::decode(name, &attrs, &data),
             references: number(IPSET_ATTR_REFERENCES)?,
-            // Kernels before 4.12 do not say.
-            elements: number(IPSET_ATTR_ELEMENTS).unwrap_or(0),
-            memory: number(IPSET_ATTR_MEMSIZE).unwrap_or(0),
         })
     }
 }
@@ -259,7 +248,7 @@ mod tests {
             fields,
             family,
             size,
-            max_elements: MAX_ELEMENTS,
+            max_elements: 65536,
         }
     }
 
@@ -296,7 +285,7 @@ mod tests {
             fields: Fields::Ip,
             family: IpFamily::V4,
             size: HASH_SIZE,
-            max_elements: 2 * MAX_ELEMENTS,
+            max_elements: 1 << 20,
         };
         assert!(plain.is_like(&set(larger)));
         for other in [

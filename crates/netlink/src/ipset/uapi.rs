@@ -8,7 +8,6 @@ pub(super) const PROTOCOL: u8 = 6;
 
 pub(super) const IPSET_CMD_CREATE: u16 = 2;
 pub(super) const IPSET_CMD_DESTROY: u16 = 3;
-pub(super) const IPSET_CMD_FLUSH: u16 = 4;
 pub(super) const IPSET_CMD_SWAP: u16 = 6;
 pub(super) const IPSET_CMD_LIST: u16 = 7;
 pub(super) const IPSET_CMD_ADD: u16 = 9;
@@ -38,9 +37,7 @@ pub(super) const IPSET_ATTR_CADT_FLAGS: u16 = 8;
 /// In the data of sets.
 pub(super) const IPSET_ATTR_HASHSIZE: u16 = 18;
 pub(super) const IPSET_ATTR_MAXELEM: u16 = 19;
-pub(super) const IPSET_ATTR_ELEMENTS: u16 = 24;
 pub(super) const IPSET_ATTR_REFERENCES: u16 = 25;
-pub(super) const IPSET_ATTR_MEMSIZE: u16 = 26;
 
 /// In the data of members.
 pub(super) const IPSET_ATTR_IP2: u16 = 20;

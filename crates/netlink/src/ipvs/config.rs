@@ -27,16 +27,6 @@ impl Timeouts {
         writer.u32_ne(IPVS_CMD_ATTR_TIMEOUT_TCP_FIN, self.tcp_fin);
         writer.u32_ne(IPVS_CMD_ATTR_TIMEOUT_UDP, self.udp);
     }
-
-    /// A protocol that the kernel was built without has 0.
-    pub(super) fn decode(attrs: &Attrs<'_>) -> Self {
-        let seconds = |kind| attrs.find(kind).and_then(|it| it.u32_ne()).unwrap_or(0);
-        Self {
-            tcp: seconds(IPVS_CMD_ATTR_TIMEOUT_TCP),
-            tcp_fin: seconds(IPVS_CMD_ATTR_TIMEOUT_TCP_FIN),
-            udp: seconds(IPVS_CMD_ATTR_TIMEOUT_UDP),
-        }
-    }
 }
 
 /// The kernel's IPVS.
@@ -68,18 +58,6 @@ impl fmt::Display for Version {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn timeouts_read_back() {
-        let timeouts = Timeouts {
-            tcp: 800,
-            tcp_fin: 100,
-            udp: 200,
-        };
-        let mut writer = AttrWriter::new();
-        timeouts.put(&mut writer);
-        assert_eq!(Timeouts::decode(&Attrs::new(writer.as_bytes())), timeouts);
-    }
 
     #[test]
     fn a_version_is_three_numbers() {

@@ -17,8 +17,8 @@ use super::real::RealState;
 use super::scheduler::SCHEDULERS;
 use super::uapi::{
     CONTROLLER, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, IPVS_CMD_ATTR_DEST,
-    IPVS_CMD_ATTR_SERVICE, IPVS_CMD_GET_CONFIG, IPVS_CMD_GET_DEST, IPVS_CMD_GET_INFO,
-    IPVS_CMD_GET_SERVICE, IPVS_CMD_SET_CONFIG, SCHEDULER_NAME,
+    IPVS_CMD_ATTR_SERVICE, IPVS_CMD_GET_DEST, IPVS_CMD_GET_INFO, IPVS_CMD_GET_SERVICE,
+    IPVS_CMD_SET_CONFIG, SCHEDULER_NAME,
 };
 use super::virtual_server::{Flags, Virtual, VirtualState};
 
@@ -147,21 +147,6 @@ impl Ipvs {
     pub fn change(&mut self, change: Change) -> Result<(), RequestError> {
         let mut failures = self.apply(&[change])?;
         failures.pop().map_or(Ok(()), |it| Err(it.error))
-    }
-
-    /// After how long connections are forgotten.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn timeouts(&mut self) -> Result<Timeouts, RequestError> {
-        let mut timeouts = Timeouts::default();
-        self.ask(
-            "read timeouts of",
-            IPVS_CMD_GET_CONFIG,
-            &|_| {},
-            &mut |it| timeouts = Timeouts::decode(&it.attrs()),
-        )?;
-        Ok(timeouts)
     }
 
     /// Changes after how long connections are forgotten; 0 leaves the one that is. Counts for

@@ -15,7 +15,6 @@ pub(super) const IPVS_CMD_SET_DEST: u8 = 6;
 pub(super) const IPVS_CMD_DEL_DEST: u8 = 7;
 pub(super) const IPVS_CMD_GET_DEST: u8 = 8;
 pub(super) const IPVS_CMD_SET_CONFIG: u8 = 12;
-pub(super) const IPVS_CMD_GET_CONFIG: u8 = 13;
 pub(super) const IPVS_CMD_GET_INFO: u8 = 15;
 
 pub(super) const IPVS_CMD_ATTR_SERVICE: u16 = 1;

@@ -100,16 +100,6 @@ pub fn addresses() -> Result<Vec<Address>, RequestError> {
     attempt()
 }
 
-/// Every address of one interface.
-///
-/// # Errors
-/// As [`addresses`].
-pub fn addresses_of(interface: u32) -> Result<Vec<Address>, RequestError> {
-    let mut all = addresses()?;
-    all.retain(|it| it.interface == interface);
-    Ok(all)
-}
-
 pub(super) fn open() -> Result<Socket, SocketError> {
     Socket::subscribed(nix::sys::socket::SockProtocol::NetlinkRoute, 0, &mut [])
 }

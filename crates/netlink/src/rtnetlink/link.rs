@@ -1,4 +1,4 @@
-//! Interfaces: those of kind `dummy` made, any looked at, switched on and off, deleted.
+//! Interfaces: those of kind `dummy` made, any looked at, deleted.
 
 use nix::errno::Errno;
 
@@ -19,11 +19,6 @@ const IFLA_INFO_KIND: u16 = 1;
 /// writer of requests puts down the first four bytes.
 const HEADER: usize = 16;
 const INDEX_OFFSET: usize = 4;
-const FLAGS_OFFSET: usize = 8;
-const CHANGE_OFFSET: usize = 12;
-
-const IFF_UP: u32 = 1;
-const IFF_NOARP: u32 = 1 << 7;
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +27,6 @@ pub struct Link {
     pub index: u32,
     /// Its kind, as `dummy` or `veth`; `None` for one of hardware, and for loopback.
     pub kind: Option<String>,
-    /// Whether it is switched on. The addresses of one that is off are the machine's own all the
-    /// same; what is missing are routes through it.
-    pub is_up: bool,
-    /// Whether it asks nobody for link-layer addresses, as every dummy.
-    pub is_noarp: bool,
 }
 
 impl Link {
@@ -44,27 +34,15 @@ impl Link {
         if message.kind != RTM_NEWLINK {
             return None;
         }
-        let number = |at: usize| Some(u32::from_ne_bytes(*message.body.get(at..)?.first_chunk()?));
-        let flags = number(FLAGS_OFFSET)?;
+        let index = message.body.get(INDEX_OFFSET..)?.first_chunk()?;
         let attrs = Attrs::new(message.body.get(HEADER..)?);
         let kind = attrs.find(IFLA_LINKINFO);
         let kind = kind.and_then(|it| it.nested().find(IFLA_INFO_KIND));
         Some(Self {
-            index: number(INDEX_OFFSET)?,
+            index: u32::from_ne_bytes(*index),
             kind: kind.and_then(|it| it.str()).map(str::to_owned),
-            is_up: flags & IFF_UP != 0,
-            is_noarp: flags & IFF_NOARP != 0,
         })
     }
-}
-
-/// Whether an interface is switched on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkState {
-    /// `ip link set NAME up`.
-    Up,
-    /// `ip link set NAME down`: routes through it go, its addresses stay.
-    Down,
 }
 
 /// The interface of this name in the network namespace of the calling thread; `None` when there is
@@ -79,7 +57,7 @@ pub fn link(name: &str) -> Result<Option<Link>, RequestError> {
         object: name,
         kind: RTM_GETLINK,
         family: 0,
-        attrs: &|it| named(it, name, 0),
+        attrs: &|it| named(it, name),
     };
     let asked = ask(&request, message::ACK, &mut |message| {
         found = Link::decode(message);
@@ -100,7 +78,7 @@ pub fn create_dummy(name: &str) -> Result<bool, RequestError> {
         kind: RTM_NEWLINK,
         family: 0,
         attrs: &|writer| {
-            named(writer, name, 0);
+            named(writer, name);
             writer.nested(IFLA_LINKINFO, |it| it.string(IFLA_INFO_KIND, "dummy"));
         },
     };
@@ -121,25 +99,6 @@ pub fn create_dummy(name: &str) -> Result<bool, RequestError> {
     }
 }
 
-/// Switches an interface on or off, in the network namespace of the calling thread.
-///
-/// # Errors
-/// Any [`RequestError`]; [`RequestError::Refused`] with `ENODEV` when there is none of this name.
-pub fn set_link(name: &str, state: LinkState) -> Result<(), RequestError> {
-    let (operation, flags) = match state {
-        LinkState::Up => ("switch on interface", IFF_UP),
-        LinkState::Down => ("switch off interface", 0),
-    };
-    let request = Request {
-        operation,
-        object: name,
-        kind: RTM_NEWLINK,
-        family: 0,
-        attrs: &|it| named(it, name, flags),
-    };
-    ask(&request, message::ACK, &mut |_| {})
-}
-
 /// Deletes an interface with its addresses, in the network namespace of the calling thread;
 /// returns whether there was one of this name.
 ///
@@ -151,7 +110,7 @@ pub fn delete_link(name: &str) -> Result<bool, RequestError> {
         object: name,
         kind: RTM_DELLINK,
         family: 0,
-        attrs: &|it| named(it, name, 0),
+        attrs: &|it| named(it, name),
     };
     unless(Errno::ENODEV, ask(&request, message::ACK, &mut |_| {}))
 }
@@ -165,13 +124,9 @@ fn ask(
     request.exchange(&mut socket, &mut Vec::new(), flags, visit)
 }
 
-/// Writes the rest of `struct ifinfomsg` with these flags, and the name. Only [`IFF_UP`] may
-/// change; it is looked at when an interface is made or set.
-fn named(writer: &mut AttrWriter, name: &str, flags: u32) {
-    let mut rest = [0; HEADER - 4];
-    rest[FLAGS_OFFSET - 4..][..4].copy_from_slice(&flags.to_ne_bytes());
-    rest[CHANGE_OFFSET - 4..].copy_from_slice(&IFF_UP.to_ne_bytes());
-    writer.raw(&rest);
+/// Writes the rest of `struct ifinfomsg`, without flags, and the name.
+fn named(writer: &mut AttrWriter, name: &str) {
+    writer.raw(&[0; HEADER - 4]);
     writer.string(IFLA_IFNAME, name);
 }
 
@@ -193,8 +148,7 @@ mod tests {
         let mut writer = AttrWriter::new();
         writer.raw(&[0; 4]);
         writer.raw(&7_u32.to_ne_bytes());
-        writer.raw(&(IFF_UP | IFF_NOARP).to_ne_bytes());
-        writer.raw(&[0; 4]);
+        writer.raw(&[0; 8]);
         writer.nested(IFLA_LINKINFO, |it| it.string(IFLA_INFO_KIND, "dummy"));
         let message = |kind| Message {
             kind,
@@ -206,8 +160,6 @@ mod tests {
         let link = Link {
             index: 7,
             kind: Some("dummy".to_owned()),
-            is_up: true,
-            is_noarp: true,
         };
         assert_eq!(Link::decode(&message(RTM_NEWLINK)), Some(link));
         assert_eq!(Link::decode(&message(RTM_DELLINK)), None);
@@ -219,15 +171,5 @@ mod tests {
             let message = Message { kind: RTM_NEWLINK, flags: 0, sequence: 0, port: 0, body: &body };
             let _ = Link::decode(&message);
         }
-    }
-
-    #[test]
-    fn flags_and_their_mask_stand_where_the_kernel_reads_them() {
-        let mut writer = AttrWriter::new();
-        named(&mut writer, "x", IFF_UP);
-        let bytes = writer.as_bytes();
-        assert_eq!(bytes[..4], [0; 4], "no index");
-        assert_eq!(bytes[4..8], IFF_UP.to_ne_bytes(), "flags");
-        assert_eq!(bytes[8..12], IFF_UP.to_ne_bytes(), "change");
     }
 }

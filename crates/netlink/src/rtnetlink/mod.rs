@@ -9,9 +9,9 @@ mod link;
 mod monitor;
 mod route;
 
-pub use address::{Address, addresses, addresses_of};
+pub use address::{Address, addresses};
 pub use change::{AddressChange, Addresses, Applied, Late};
-pub use link::{Link, LinkState, create_dummy, delete_link, link, set_link};
+pub use link::{Link, create_dummy, delete_link, link};
 pub use monitor::{Monitor, Wake};
 
 const RTM_NEWADDR: u16 = 20;

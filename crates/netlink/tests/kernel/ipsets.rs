@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use sluice_netlink::ipset::{
-    Change, Fields, HASH_SIZE, Kind, MAX_ELEMENTS, Mark, Member, Set, Sets,
-};
+use sluice_netlink::ipset::{Change, Fields, HASH_SIZE, Kind, Mark, Member, Set, Sets};
 use sluice_netlink::{Errno, IpFamily};
 
 use crate::netns::{self, program};
@@ -19,13 +17,12 @@ const PORTS: Set = Set {
 };
 
 fn hash(fields: Fields, family: IpFamily) -> Set {
-    let (size, max_elements) = (HASH_SIZE, MAX_ELEMENTS);
     Set {
         kind: Kind::Hash {
             fields,
             family,
-            size,
-            max_elements,
+            size: HASH_SIZE,
+            max_elements: 65536,
         },
         has_marks: false,
     }
@@ -134,7 +131,7 @@ fn every_kind_is_made_filled_and_listed() {
                 assert_eq!(listed("s"), expected);
                 let header = sets.header("s").unwrap().unwrap();
                 assert_eq!(header.set, Some(set));
-                assert_eq!((header.elements, header.references), (1, 0));
+                assert_eq!(header.references, 0);
                 let refused = sets.apply("s", &[Change::Delete(member); 2]).unwrap();
                 assert!(refused.is_empty(), "{refused:?}");
                 assert_eq!(sets.members("s").unwrap(), []);
@@ -150,8 +147,6 @@ fn every_kind_is_made_filled_and_listed() {
              References: 0\nNumber of entries: 1\nMembers:\n80"
         );
         assert_eq!(sets.header("s").unwrap().unwrap().set, Some(PORTS));
-        sets.flush("s").unwrap();
-        assert_eq!(sets.header("s").unwrap().unwrap().elements, 0);
     });
 }
 
@@ -294,7 +289,6 @@ fn a_set_is_filled_to_the_last_member_it_takes() {
         let header = sets.header("s").unwrap().unwrap();
         let found = header.set.unwrap();
         assert!(found.is_like(&set) && found != set, "{header:?}");
-        assert_eq!(header.elements, MOST);
     });
 }
 

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-use sluice_netlink::rtnetlink::{
-    AddressChange, Addresses, Link, LinkState, addresses_of, create_dummy, link, set_link,
-};
+use sluice_netlink::rtnetlink::{AddressChange, Addresses, Link, create_dummy, link};
 use sluice_netlink::{Errno, RequestError};
 
-use crate::netns::{self, program};
+use crate::netns::{self, addresses_of, program};
 
 fn bridge() -> Link {
     program("ip", &["link", "add", "vips", "type", "bridge"], "");
@@ -20,22 +18,14 @@ fn all(ips: &[IpAddr], change: fn(IpAddr) -> AddressChange) -> Vec<AddressChange
 }
 
 #[test]
-fn interfaces_are_found_and_switched_on_and_off() {
+fn interfaces_are_found() {
     netns::run(|| {
         assert_eq!(link("vips").unwrap(), None);
         let made = bridge();
         assert_eq!(made.kind.as_deref(), Some("bridge"));
-        assert!(!made.is_up && !made.is_noarp && made.index > 1, "{made:?}");
-        set_link("vips", LinkState::Up).unwrap();
-        assert!(link("vips").unwrap().unwrap().is_up);
-        set_link("vips", LinkState::Down).unwrap();
-        assert_eq!(link("vips").unwrap(), Some(made));
-        let error = set_link("none", LinkState::Up).unwrap_err();
-        assert_eq!(error.errno(), Some(Errno::ENODEV));
-        assert_eq!(
-            error.to_string(),
-            "switch on interface none: No such device"
-        );
+        let loopback = link("lo").unwrap().unwrap();
+        assert_eq!(loopback.kind, None);
+        assert_ne!(made.index, loopback.index);
     });
 }
 
@@ -76,11 +66,7 @@ fn thousands_of_addresses_come_and_go() {
                 .refused;
             assert!(refused.is_empty(), "{refused:?}");
         }
-        let listed: BTreeSet<IpAddr> = addresses_of(index)
-            .unwrap()
-            .iter()
-            .map(|it| it.ip)
-            .collect();
+        let listed: BTreeSet<IpAddr> = addresses_of(index).iter().map(|it| it.ip).collect();
         assert_eq!(listed, ips.iter().copied().collect());
         let shown = program("ip", &["-o", "addr", "show", "dev", "vips"], "");
         assert!(
@@ -100,11 +86,7 @@ fn thousands_of_addresses_come_and_go() {
                 .refused;
             assert!(refused.is_empty(), "{refused:?}");
         }
-        let listed: Vec<IpAddr> = addresses_of(index)
-            .unwrap()
-            .iter()
-            .map(|it| it.ip)
-            .collect();
+        let listed: Vec<IpAddr> = addresses_of(index).iter().map(|it| it.ip).collect();
         assert_eq!(listed, ips[..1]);
     });
 }
@@ -118,7 +100,7 @@ fn a_preferred_address_is_deprecated_by_adding_it() {
         let add = ["address", "add", "fd00:10:96::1", "dev", "vips", "nodad"];
         program("ip", &add, "");
         let is_deprecated = || {
-            let found = addresses_of(index).unwrap();
+            let found = addresses_of(index);
             found.iter().map(|it| it.is_deprecated).collect::<Vec<_>>()
         };
         assert_eq!(is_deprecated(), [false]);
@@ -212,7 +194,7 @@ fn each_refused_address_is_named() {
             error.starts_with("add address fd00::1: Permission denied"),
             "{error}"
         );
-        assert_eq!(addresses_of(index).unwrap().len(), 2);
+        assert_eq!(addresses_of(index).len(), 2);
         let gone = addresses
             .apply(999, &all(&ips[..1], AddressChange::Add))
             .unwrap()

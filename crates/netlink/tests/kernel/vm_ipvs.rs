@@ -12,9 +12,7 @@ use sluice_netlink::ipvs::{
     Change, Flags, Forwarding, Ipvs, Key, Real, SCHEDULERS, Timeouts, Virtual, VirtualServer,
     scheduler_module,
 };
-use sluice_netlink::rtnetlink::{
-    AddressChange, Addresses, LinkState, addresses_of, create_dummy, delete_link, link, set_link,
-};
+use sluice_netlink::rtnetlink::{AddressChange, Addresses, create_dummy, delete_link, link};
 use sluice_netlink::{Errno, Failure, IpFamily};
 
 use crate::netns::{self, program};
@@ -64,7 +62,7 @@ fn real(address: &str, weight: u32) -> Real {
 
 /// In a namespace with loopback: where IPv4 has no address at all the kernel takes no real server.
 fn open() -> Ipvs {
-    set_link("lo", LinkState::Up).unwrap();
+    program("ip", &["link", "set", "lo", "up"], "");
     Ipvs::open().unwrap().expect("this kernel has IPVS")
 }
 
@@ -292,26 +290,15 @@ fn schedulers_are_those_of_the_kernel() {
 
 fn timeouts_and_version_are_those_of_ipvsadm() {
     let mut ipvs = open();
-    let before = ipvs.timeouts().unwrap();
-    let usual = Timeouts {
-        tcp: 900,
-        tcp_fin: 120,
-        udp: 300,
-    };
-    assert_eq!(before, usual);
+    let shown = || program("ipvsadm", &["-L", "--timeout"], "");
+    assert_eq!(shown().trim(), "Timeout (tcp tcpfin udp): 900 120 300");
     let changed = Timeouts {
         tcp: 800,
         tcp_fin: 0,
         udp: 200,
     };
     ipvs.set_timeouts(changed).unwrap();
-    let expected = Timeouts {
-        tcp_fin: 120,
-        ..changed
-    };
-    assert_eq!(ipvs.timeouts().unwrap(), expected);
-    let shown = program("ipvsadm", &["-L", "--timeout"], "");
-    assert_eq!(shown.trim(), "Timeout (tcp tcpfin udp): 800 120 200");
+    assert_eq!(shown().trim(), "Timeout (tcp tcpfin udp): 800 120 200");
     let version = ipvs.version().unwrap().unwrap();
     let shown = program("ipvsadm", &["-L", "-n"], "");
     let wanted = format!(
@@ -349,7 +336,6 @@ fn addresses_of_a_dummy_are_local() {
     assert!(!create_dummy(name).unwrap());
     let made = link(name).unwrap().unwrap();
     assert_eq!(made.kind.as_deref(), Some("dummy"));
-    assert!(!made.is_up && made.is_noarp, "{made:?}");
     let ips: Vec<IpAddr> = ["10.96.0.1", "10.96.0.10", "fd00:10:96::a"]
         .map(|it| it.parse().unwrap())
         .to_vec();
@@ -357,7 +343,7 @@ fn addresses_of_a_dummy_are_local() {
     let mut addresses = Addresses::open().unwrap();
     let applied = addresses.apply(made.index, &add).unwrap();
     assert!(applied.refused.is_empty(), "{applied:?}");
-    let mut found = addresses_of(made.index).unwrap();
+    let mut found = netns::addresses_of(made.index);
     found.sort();
     assert_eq!(found.iter().map(|it| it.ip).collect::<Vec<_>>(), ips);
     assert!(found.iter().all(|it| it.is_usable), "{found:?}");
@@ -378,7 +364,7 @@ fn addresses_of_a_dummy_are_local() {
     let delete = AddressChange::Delete(ips[0]);
     let applied = addresses.apply(made.index, &[delete]).unwrap();
     assert!(applied.refused.is_empty(), "{applied:?}");
-    assert_eq!(addresses_of(made.index).unwrap().len(), 2);
+    assert_eq!(netns::addresses_of(made.index).len(), 2);
     assert!(delete_link(name).unwrap());
     assert_eq!(link(name).unwrap(), None);
 }
