@@ -174,8 +174,20 @@ impl Iptables {
         }
     }
 
+    /// Asks again for what the kernel lacked, as far as a delta needs it.
+    fn ask_again(&mut self, delta: &Delta<Key, Object>) {
+        for &family in self.families.served() {
+            let samples = self.lacks.doubts(delta, family);
+            let candidates = samples.iter().enumerate().map(Sample::candidate);
+            let candidates: Vec<Candidate> = candidates.collect();
+            let findings = self.trial(family, &candidates);
+            self.lacks.learn(family, &samples, &findings);
+        }
+    }
+
     /// What of a delta would be refused, as far as it is known before it is written.
     fn foreseen(&mut self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
+        self.ask_again(delta);
         let mut refused = self.lacks.refused(delta);
         refused.extend(self.refusals.certain(delta));
         for &family in self.families.served() {
@@ -333,6 +345,11 @@ impl Backend for Iptables {
             }
             false => Vec::new(),
         }
+    }
+
+    /// What is refused is refused before anything is written, or everything is read again.
+    fn retries_alone(&self) -> bool {
+        true
     }
 
     fn is_undisturbed(&mut self) -> bool {

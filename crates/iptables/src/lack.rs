@@ -90,16 +90,27 @@ impl Lacks {
         self.has.extend(seen.map(|it| (family, it)));
     }
 
-    /// Of everything that the kernel is not known to have. What it lacks is asked for again: a
-    /// module may be loaded by now.
+    /// Of everything of which nothing is known.
     pub(crate) fn samples(&self, family: IpFamily) -> Vec<Sample> {
         let samples = self.unknown(family).map(|it| Sample::of(it, family));
         samples.flatten().collect()
     }
 
     fn unknown(&self, family: IpFamily) -> impl Iterator<Item = Extension> {
-        let needed = NEEDED.into_iter();
-        needed.filter(move |it| !self.has.contains(&(family, *it)))
+        let is_known = move |it: &Extension| {
+            let key = (family, *it);
+            self.has.contains(&key) || self.lacks.contains(&key)
+        };
+        NEEDED.into_iter().filter(move |it| !is_known(it))
+    }
+
+    /// Of what the kernel lacked and a delta needs: a module may be loaded by now.
+    pub(crate) fn doubts(&self, delta: &Delta<Key, Object>, family: IpFamily) -> Vec<Sample> {
+        let missing = self.missing(delta);
+        let of_family = missing.filter(|(key, _)| key.place().family == family);
+        let doubts: BTreeSet<Extension> = of_family.flat_map(|(_, missing)| missing).collect();
+        let samples = doubts.into_iter().map(|it| Sample::of(it, family));
+        samples.flatten().collect()
     }
 
     /// What became of the samples.
@@ -126,26 +137,35 @@ impl Lacks {
 
     /// Objects of a delta that need what the kernel lacks.
     pub(crate) fn refused(&self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
-        if self.lacks.is_empty() {
-            return Vec::new();
-        }
-        let written = delta.add.iter().chain(&delta.replace);
-        let refused = written.filter_map(|(key, object)| {
-            let family = key.place().family;
-            let mut needed = rules(key, object)
-                .into_iter()
-                .flat_map(|it| Extension::of(&it));
-            let missing = needed.find(|it| self.lacks.contains(&(family, *it)))?;
+        let refused = self.missing(delta).filter_map(|(key, missing)| {
+            let (family, missing) = (key.place().family, missing.first()?);
             Some(RefusedObject {
                 key: key.clone(),
                 reason: format!(
                     "the kernel lacks {missing} of {family} (module {}), which {} need",
                     missing.module(),
-                    cost(missing)
+                    cost(*missing)
                 ),
             })
         });
         refused.collect()
+    }
+
+    /// What objects of a delta need and the kernel lacks.
+    fn missing<'a>(
+        &'a self,
+        delta: &'a Delta<Key, Object>,
+    ) -> impl Iterator<Item = (&'a Key, Vec<Extension>)> {
+        let written = delta.add.iter().chain(&delta.replace);
+        let written = written.filter(|_| !self.lacks.is_empty());
+        written.filter_map(|(key, object)| {
+            let family = key.place().family;
+            let rules = rules(key, object).into_iter();
+            let needed = rules.flat_map(|it| Extension::of(&it));
+            let missing = needed.filter(|it| self.lacks.contains(&(family, *it)));
+            let missing: Vec<Extension> = missing.collect();
+            (!missing.is_empty()).then_some((key, missing))
+        })
     }
 }
 
@@ -250,23 +270,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_asked_for_again_and_nothing_else() {
-        let mut lacks = without(&[Extension::Recent]);
-        let asked = |lacks: &Lacks| -> Vec<Extension> {
-            let samples = lacks.samples(IpFamily::V4).into_iter();
+    fn what_is_missing_is_asked_for_again_by_who_needs_it() {
+        let mut lacks = without(&[Extension::Recent, Extension::Statistic]);
+        let mut delta = delta();
+        let asked = |lacks: &Lacks, delta: &Delta<Key, Object>| -> BTreeSet<Extension> {
+            let samples = lacks.doubts(delta, IpFamily::V4).into_iter();
             samples.map(|it| it.extension).collect()
         };
-        assert_eq!(asked(&lacks), [Extension::Recent]);
-        let samples = lacks.samples(IpFamily::V4);
+        let both = [Extension::Recent, Extension::Statistic].into();
+        assert_eq!(asked(&lacks, &delta), both);
+        assert!(lacks.doubts(&delta, IpFamily::V6).is_empty());
+        assert!(lacks.samples(IpFamily::V4).is_empty(), "no look asks");
+        assert_eq!(lacks.samples(IpFamily::V6).len(), NEEDED.len());
+
+        let refused = lacks.refused(&delta);
+        let samples = lacks.doubts(&delta, IpFamily::V4);
         lacks.learn(IpFamily::V4, &samples, &Findings::default());
-        assert_eq!(asked(&lacks), [Extension::Recent], "nobody knows");
+        assert_eq!(asked(&lacks, &delta), both, "nobody knows");
         let findings = Findings {
             is_complete: true,
             ..Findings::default()
         };
         lacks.learn(IpFamily::V4, &samples, &findings);
-        assert!(asked(&lacks).is_empty() && lacks.refused(&delta()).is_empty());
-        assert_eq!(lacks.samples(IpFamily::V6).len(), NEEDED.len());
+        assert!(asked(&lacks, &delta).is_empty() && lacks.refused(&delta).is_empty());
+
+        let lacks = without(&[Extension::Recent, Extension::Statistic]);
+        let is_refused = |key: &Key| refused.iter().any(|it| it.key == *key);
+        delta.add.retain(|(key, _)| !is_refused(key));
+        assert!(asked(&lacks, &delta).is_empty(), "nobody needs it");
     }
 
     #[test]

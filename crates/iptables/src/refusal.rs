@@ -58,14 +58,9 @@ impl Refusals {
         }
     }
 
-    /// The kernel was read: the next delta has everything that is wanted and missing. If nothing can
-    /// be written without somebody who was refused only among others, everything is tried again:
-    /// whatever stood in the way may be gone.
+    /// The kernel was read: the next delta has everything that is wanted and missing.
     pub(crate) fn observed(&mut self) {
         self.is_full = true;
-        if self.is_stuck {
-            self.applied();
-        }
     }
 
     /// Something is about to be written.
@@ -79,7 +74,8 @@ impl Refusals {
         self.known.retain(|_, it| matches!(it.why, Why::Alone));
     }
 
-    /// Objects of a delta that need no trial.
+    /// Objects of a delta that need no trial. If nothing could be written without them since they
+    /// were left out, there are none: whatever stood in the way may be gone.
     pub(crate) fn certain(&mut self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
         if std::mem::take(&mut self.is_full) && !self.known.is_empty() {
             let wanted: BTreeMap<&Key, &Object> = written(delta).collect();
@@ -95,7 +91,10 @@ impl Refusals {
             Why::Alone => None,
         });
         let certain: Vec<_> = certain.collect();
-        self.is_stuck |= !certain.is_empty();
+        if !certain.is_empty() && std::mem::replace(&mut self.is_stuck, true) {
+            self.applied();
+            return Vec::new();
+        }
         certain
     }
 
@@ -160,4 +159,50 @@ fn candidates_of((owner, key, object): (usize, &Key, &Object)) -> impl Iterator<
     let table = key.place().table;
     let rules = rules(key, object).into_iter();
     rules.map(move |rule| Candidate { owner, table, rule })
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_xtables::rule::{ChainName, Match, Rule, Table, Target};
+
+    use super::*;
+    use crate::object::Place;
+
+    fn delta(chains: &[&str]) -> Delta<Key, Object> {
+        let object = |name: &&str| {
+            let place = Place {
+                family: IpFamily::V4,
+                table: Table::Nat,
+                chain: ChainName::new(name),
+            };
+            let rule = Rule::when([Match::comment(name)], Target::Return);
+            (Key::Chain(place), Object::Rules(vec![rule].into()))
+        };
+        Delta {
+            add: chains.iter().map(object).collect(),
+            ..Delta::default()
+        }
+    }
+
+    fn left_out(refusals: &mut Refusals, chains: &[&str]) -> usize {
+        refusals.certain(&delta(chains)).len()
+    }
+
+    /// A sync leaves them out and writes the rest, if there is any.
+    #[test]
+    fn who_is_refused_among_others_is_left_out_once() {
+        let mut refusals = Refusals::default();
+        let all = delta(&["A", "B", "C"]);
+        for (key, _) in &all.add[..2] {
+            let (key, reason) = (key.clone(), "no".into());
+            refusals.together(&all, &RefusedObject { key, reason });
+        }
+        assert_eq!(left_out(&mut refusals, &["A", "B"]), 2);
+        assert_eq!(left_out(&mut refusals, &["C"]), 0);
+        refusals.writing();
+        // That failed, so the next one has to leave them out as well.
+        assert_eq!(left_out(&mut refusals, &["A", "B", "C"]), 2);
+        // There is nothing else to write any more.
+        assert_eq!(left_out(&mut refusals, &["A", "B"]), 0);
+    }
 }

@@ -2,7 +2,7 @@
 //! variants of iptables.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
-
+#[expect(dead_code, reason = "shared with the other tests")]
 #[macro_use]
 mod common;
 

@@ -22,6 +22,7 @@ for_each_variant! {
     a_program_that_hangs_fails_the_sync
     ipv6_is_served_as_soon_as_it_can_be
     without_the_match_nothing_is_counted
+    what_the_kernel_lacks_is_asked_for_alone
 }
 
 /// The host's programs, one of which does this first.
@@ -121,15 +122,20 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     assert!(node.resync().is_empty());
 }
 
+/// Shell that refuses each input with this word, by its line. The program reads the rest.
+fn refuse(folder: &tempfile::TempDir, word: &str) -> String {
+    let input = folder.path().join("input").display().to_string();
+    format!(
+        "cat >{input}\nif line=$(grep -n -m 1 {word} {input}); then\n\
+         echo \"Couldn't load match \\`{word}':No such file or directory\" >&2\n\
+         echo >&2; echo \"Error occurred at line: ${{line%%:*}}\" >&2; exit 2\nfi\nexec <{input}"
+    )
+}
+
 /// The kernel has the objects and iptables has no way to mention them.
 fn without_the_match_nothing_is_counted(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
-    let input = folder.path().join("input").display().to_string();
-    let refuse = format!(
-        "cat >{input}\nif line=$(grep -n nfacct {input}); then\n\
-         echo \"Couldn't load match \\`nfacct':No such file or directory\" >&2\n\
-         echo >&2; echo \"Error occurred at line: ${{line%%:*}}\" >&2; exit 2\nfi\nexec <{input}"
-    );
+    let refuse = refuse(&folder, "nfacct");
     let wrapped = Wrapped::new(variant, &format!("iptables-{variant}-restore"), &refuse);
     let mut node = Node::with_programs(wrapped.programs());
     assert!(node.sync(&BTreeSet::new()).refused.is_empty());
@@ -138,5 +144,34 @@ fn without_the_match_nothing_is_counted(variant: Variant) {
         assert!(rules.contains("--ctstate INVALID -j DROP"), "{rules}");
         assert!(!rules.contains("nfacct"), "{rules}");
     }
+    assert!(node.resync().is_empty());
+}
+
+/// Somebody loads the module of one match later, or nobody ever does.
+fn what_the_kernel_lacks_is_asked_for_alone(variant: Variant) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = switch(&folder);
+    let refuse = refuse(&folder, "recent");
+    let refuse = format!("if test -e {file}; then\n{refuse}\nfi");
+    let wrapped = Wrapped::new(variant, &format!("iptables-{variant}-restore"), &refuse);
+    fs::write(&file, "").unwrap();
+    let mut node = Node::with_programs(wrapped.programs());
+    node.absorb(vec![service("default/sticky 10.99.60.1 :80 affinity=60")]);
+    node.absorb(endpoints("default/sticky", "10.244.0.5:80@"));
+    let refused = node.sync(&BTreeSet::new()).refused.len();
+    assert!(refused > 0);
+    let rules = || save(variant, "iptables", &[]);
+    assert!(!rules().contains("default/sticky cluster IP"));
+    for _ in 0..2 {
+        let report = node.retry();
+        assert!(report.is_empty() && !report.full, "{report:?}");
+        assert_eq!(report.refused.len(), refused);
+        assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
+    }
+    fs::remove_file(&file).unwrap();
+    let report = node.retry();
+    assert!(report.added > 0 && !report.full, "{report:?}");
+    assert!(node.reconciler.refused().is_empty());
+    assert!(rules().contains("default/sticky cluster IP"));
     assert!(node.resync().is_empty());
 }

@@ -84,6 +84,14 @@ impl Backend for Poisoned {
         objects
     }
 
+    fn retries_alone(&self) -> bool {
+        self.backend.retries_alone()
+    }
+
+    fn is_undisturbed(&mut self) -> bool {
+        self.backend.is_undisturbed()
+    }
+
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         self.backend.observe()
     }
@@ -192,10 +200,17 @@ fn one_object_hurts_only_its_service(variant: Variant) {
     assert!(report.added > 0 && report.refused.is_empty(), "{report:?}");
     assert_eq!(refused(&node).len(), 4);
 
+    // Another try reads nothing, and is no change by somebody else.
+    let report = node.retry();
+    assert!(report.is_empty() && !report.full, "{report:?}");
+    assert_eq!(refused(&node).len(), 4);
+    assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
+
     // The kernel takes it now.
     is_on.set(false);
-    let report = node.resync();
-    assert!(report.added > 0 && refused(&node).is_empty(), "{report:?}");
+    let report = node.retry();
+    assert!(report.added > 0 && !report.full, "{report:?}");
+    assert!(refused(&node).is_empty());
     assert!(save(variant, "iptables", &[]).contains("default/bad1 cluster IP"));
     assert!(node.resync().is_empty());
 }

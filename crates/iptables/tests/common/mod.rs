@@ -190,6 +190,12 @@ impl<B: Backend> Node<B> {
         self.sync(&changed)
     }
 
+    /// As the agent does while something is refused.
+    pub(crate) fn retry(&mut self) -> Report {
+        self.reconciler.retry();
+        self.sync(&BTreeSet::new())
+    }
+
     pub(crate) fn resync(&mut self) -> Report {
         self.reconciler.forget();
         self.sync(&BTreeSet::new())
