@@ -28,6 +28,7 @@ mod ipvs;
 mod legacy;
 mod names;
 mod nft;
+mod sets;
 mod teardown;
 mod watch;
 
@@ -210,7 +211,7 @@ fn remove_chains_and_servers(ours: Ours, removal: &mut Removal) {
     };
     remove_chains(ours, &IpFamily::ALL, removal);
     if !ours.ipvs {
-        ipvs::remove_sets(removal);
+        sets::remove(removal);
         ipvs::forget(&flows, removal);
     }
 }

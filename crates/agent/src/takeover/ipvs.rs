@@ -1,5 +1,4 @@
-//! What kube-proxy's ipvs mode left: virtual servers, the interface that has their addresses, and
-//! the ipsets that its rules mention.
+//! What kube-proxy's ipvs mode left: virtual servers and the interface that has their addresses.
 //!
 //! Virtual servers of other programs (a load balancer on this machine) stay: kube-proxy's are those
 //! on an address of its interface, and those that its own sets name.
@@ -11,23 +10,19 @@ use std::path::Path;
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
-use sluice_netlink::RequestError;
 use sluice_netlink::conntrack::{Conntrack, Flow, Tuple};
-use sluice_netlink::ipset::{Member, Sets};
+use sluice_netlink::ipset::Member;
 use sluice_netlink::ipvs::{Change, Ipvs, Key, VirtualServer};
 use sluice_netlink::rtnetlink::delete_link;
 
 use super::names::{self, Members};
-use super::{Removal, TakeoverError};
+use super::{Removal, TakeoverError, sets};
 
 /// The virtual servers as text: there when the kernel's module is.
 const SERVERS: &str = "/proc/thread-self/net/ip_vs";
 
 /// The connections of all virtual servers.
 const CONNECTIONS: &str = "/proc/thread-self/net/ip_vs_conn";
-
-/// There when the kernel has ipset; to ask the kernel itself would load it.
-const IPSET_MODULE: &str = "/sys/module/ip_set";
 
 /// `IPPROTO_*` by the names that the kernel prints (`ip_vs_proto_name`).
 const PROTOCOLS: [(&str, u8); 3] = [("TCP", 6), ("UDP", UDP), ("SCTP", 132)];
@@ -90,28 +85,6 @@ pub(super) fn remove_servers(removal: &mut Removal) -> Vec<Through> {
     connections
 }
 
-/// Removes the ipsets. One that a rule of somebody else mentions stays.
-pub(super) fn remove_sets(removal: &mut Removal) {
-    let result = open_sets();
-    let Some((mut sets, names)) = removal.keep(result) else {
-        return;
-    };
-    let mut count = 0;
-    for name in &names {
-        match sets.destroy(name) {
-            Ok(()) => count += 1,
-            Err(RequestError::Refused { .. }) => {
-                let note = format!("ipset {name} of kube-proxy stays: a rule mentions it");
-                removal.notes.push(note);
-            }
-            Err(error) => removal.errors.push(TakeoverError::Request(error)),
-        }
-    }
-    if count > 0 {
-        removal.removed.push(format!("{count} ipsets"));
-    }
-}
-
 /// Makes the kernel forget connections that lead nowhere any more: the next packet of each is a
 /// new connection's, which our rules translate. An endpoint answers a TCP segment that it does not
 /// know with a reset, which is better news for a client than silence.
@@ -165,17 +138,6 @@ fn delete_servers(servers: &[Key]) -> Result<usize, TakeoverError> {
     }
 }
 
-/// kube-proxy's ipsets; `None` when the kernel has no ipset.
-fn open_sets() -> Result<Option<(Sets, BTreeSet<String>)>, TakeoverError> {
-    if !Path::new(IPSET_MODULE).exists() {
-        return Ok(None);
-    }
-    let mut sets = Sets::open().map_err(TakeoverError::Connect)?;
-    let mut all = sets.names().map_err(TakeoverError::Request)?;
-    all.retain(|it| names::is_set(it));
-    Ok(Some((sets, all)))
-}
-
 /// By what the virtual servers of kube-proxy are known.
 #[derive(Debug, Default)]
 struct Owned {
@@ -195,7 +157,7 @@ impl Owned {
             addresses: device_addresses(),
             ..Self::default()
         };
-        let Some((mut sets, names)) = open_sets()? else {
+        let Some((mut sets, names)) = sets::open()? else {
             return Ok(owned);
         };
         for name in &names {
