@@ -120,6 +120,14 @@ pub enum TakeoverError {
         /// The first line that it complained with, or why it could not be run.
         problem: String,
     },
+    /// The kernel keeps a set.
+    #[error("ipset {set} stays: {reason}")]
+    Set {
+        /// Its name.
+        set: String,
+        /// Why.
+        reason: String,
+    },
     /// Only root may see whether there are legacy tables.
     #[error(
         "only root may read {path}: rules of kube-proxy in legacy iptables, if there are any, stay; \
@@ -137,6 +145,13 @@ pub enum TakeoverError {
         /// Why.
         source: io::Error,
     },
+}
+
+impl TakeoverError {
+    /// Whether there may be rules that apply beside ours.
+    fn leaves_rules(&self) -> bool {
+        !matches!(self, Self::Hidden { .. } | Self::Set { .. })
+    }
 }
 
 /// What became of kube-proxy's state.
@@ -216,18 +231,18 @@ fn remove_chains_and_servers(ours: Ours, removal: &mut Removal) {
     }
 }
 
-/// Whether our own iptables or ipvs mode has left its chains, which have kube-proxy's names but for
-/// some: then the others are ours too.
+/// Whether our own iptables or ipvs mode has left something. Its chains and sets have kube-proxy's
+/// names but for some: where these are, the others are ours too.
 #[must_use]
-pub fn left_chains() -> bool {
+pub fn left_own() -> bool {
     let in_nft = Connection::open().is_ok_and(|mut connection| {
         let mut has = |family| {
-            let found = nft::has_chain(&mut connection, family, "filter", names::is_our_chain);
+            let found = nft::has_chain(&mut connection, family, "filter", names::is_ours);
             found.unwrap_or_default()
         };
         nft::PLACES.into_iter().any(|it| has(it.family))
     });
-    in_nft || legacy::has_chain("filter", names::is_our_chain)
+    in_nft || legacy::has_chain("filter", names::is_ours) || sets::left_own()
 }
 
 /// The privileges that [`take_over`] needs here and now.
@@ -263,6 +278,7 @@ fn run(ours: Ours, families: &[IpFamily]) {
     for error in &removal.errors {
         match error {
             TakeoverError::Hidden { .. } => info!("{error}"),
+            TakeoverError::Set { .. } => warn!("{error}"),
             error => {
                 let error = chain(error);
                 warn!(error, "rules of kube-proxy stay: they and ours both apply");
@@ -270,7 +286,8 @@ fn run(ours: Ours, families: &[IpFamily]) {
         }
     }
     // What is left of a family looks like a kube-proxy at work.
-    if removal.is_done() && is_whole(families) {
+    let leaves_rules = removal.errors.iter().any(TakeoverError::leaves_rules);
+    if !leaves_rules && is_whole(families) {
         watch::run(ours);
     }
 }

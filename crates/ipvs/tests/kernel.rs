@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use sluice_agent::takeover::remove_own;
+use sluice_agent::takeover::{left_own, remove_own};
 use sluice_core::backend::{Backend, BackendError, Upkeep};
 use sluice_core::model::{Event, NamespacedName, ObjectKey};
 use sluice_core::plan::Planner;
@@ -891,13 +891,20 @@ fn text_is_loaded(plan: &sluice_core::plan::Plan) {
     });
 }
 
+/// Also what somebody who flushed the rules by hand left.
 fn cleanup() {
+    for program in ["iptables", "ip6tables"] {
+        run(program, "-F");
+        run(program, "-X SLUICE-CLUSTER-IPS");
+    }
+    assert!(left_own());
     let removal = remove_own();
     assert!(
         removal.errors.is_empty() && removal.notes.is_empty(),
         "{removal:?}"
     );
     assert!(!removal.removed.is_empty());
+    assert!(!left_own());
     let nothing = remove_own().removed;
     assert!(nothing.is_empty(), "{nothing:?}");
     shows("ipvsadm", "-Ln", "TCP 192.0.2.9:80 rr");

@@ -24,7 +24,7 @@ pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     let mut theirs = match kube_proxy {
         true => takeover::remove_kube_proxy(Ours::default()),
         // The iptables and ipvs modes have kube-proxy's names.
-        false if takeover::left_chains() => takeover::remove_own(),
+        false if takeover::left_own() => takeover::remove_own(),
         false => Removal::default(),
     };
     // Another mode of ours may have removed the rules that mentioned them, and left them.

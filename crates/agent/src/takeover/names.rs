@@ -47,11 +47,11 @@ pub(super) enum Members {
 /// Whether a chain of iptables is kube-proxy's, or of our own iptables and ipvs modes.
 pub(super) fn is_chain(name: &str) -> bool {
     let is_of_service = |beginning: &&str| is_hashed(name, beginning);
-    is_our_chain(name) || CHAINS.contains(&name) || HASHED.iter().any(is_of_service)
+    is_ours(name) || CHAINS.contains(&name) || HASHED.iter().any(is_of_service)
 }
 
-/// Whether a chain is of the kind that only our own iptables and ipvs modes have.
-pub(super) fn is_our_chain(name: &str) -> bool {
+/// Whether a chain or an ipset is of the kind that only our own iptables and ipvs modes have.
+pub(super) fn is_ours(name: &str) -> bool {
     name.starts_with(OURS)
 }
 
@@ -62,12 +62,12 @@ pub(super) fn is_services(name: &str) -> bool {
 
 /// Whether an ipset is kube-proxy's, or of our own ipvs mode.
 pub(super) fn is_set(name: &str) -> bool {
-    name.starts_with(OURS) || v4_name(name).is_some()
+    is_ours(name) || v4_name(name).is_some()
 }
 
 /// What an ipset of kube-proxy says about virtual servers.
 pub(super) fn members(set: &str) -> Members {
-    if set.starts_with(OURS) {
+    if is_ours(set) {
         return Members::Marked;
     }
     match v4_name(set).unwrap_or_default() {

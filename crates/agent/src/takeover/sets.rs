@@ -5,7 +5,6 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use sluice_netlink::RequestError;
 use sluice_netlink::ipset::Sets;
 
 use super::{Removal, TakeoverError, names};
@@ -21,7 +20,7 @@ const ATTEMPTS: usize = 100;
 /// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// kube-proxy's ipsets; `None` when the kernel has no ipset.
+/// kube-proxy's ipsets and ours; `None` when the kernel has no ipset.
 pub(super) fn open() -> Result<Option<(Sets, BTreeSet<String>)>, TakeoverError> {
     if !Path::new(MODULE).exists() {
         return Ok(None);
@@ -32,46 +31,49 @@ pub(super) fn open() -> Result<Option<(Sets, BTreeSet<String>)>, TakeoverError> 
     Ok(Some((sets, all)))
 }
 
+/// Whether there are sets that only our own ipvs mode has; `false` when nobody can say.
+pub(super) fn left_own() -> bool {
+    let sets = open().ok().flatten();
+    sets.is_some_and(|(_, names)| names.iter().any(|it| names::is_ours(it)))
+}
+
 /// Removes the ipsets. One that a rule of somebody else mentions stays.
 pub(super) fn remove(removal: &mut Removal) {
     let result = open();
     let Some((mut sets, names)) = removal.keep(result) else {
         return;
     };
-    let all = names.len();
-    let stay = destroy(&mut sets, names, || thread::sleep(PAUSE));
-    if stay.len() < all {
-        let count = all - stay.len();
-        removal.removed.push(format!("{count} ipsets"));
+    let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|it| names::is_ours(it));
+    let pause = || thread::sleep(PAUSE);
+    let mut count = destroy(&mut sets, others, pause, removal);
+    // The names of our own tell the next cleanup that the rest is ours, too.
+    if removal.is_done() {
+        count += destroy(&mut sets, own, pause, removal);
     }
-    for (name, error) in stay {
-        match error {
-            RequestError::Refused { .. } => {
-                let note = format!("ipset {name} of kube-proxy stays: a rule mentions it");
-                removal.notes.push(note);
-            }
-            error => removal.errors.push(TakeoverError::Request(error)),
-        }
+    if count > 0 {
+        removal.removed.push(format!("{count} ipsets"));
     }
 }
 
-/// Destroys the sets; returns those that stay, and why.
-fn destroy(
-    sets: &mut Sets,
-    names: BTreeSet<String>,
-    pause: impl Fn(),
-) -> Vec<(String, RequestError)> {
-    let mut attempt = |name: String| sets.destroy(&name).err().map(|error| (name, error));
+/// Destroys these sets; returns how many are gone.
+fn destroy(sets: &mut Sets, names: Vec<String>, pause: impl Fn(), removal: &mut Removal) -> usize {
+    let all = names.len();
+    let mut attempt = |set: String| sets.destroy(&set).err().map(|error| (set, error));
     let mut stay: Vec<_> = names.into_iter().filter_map(&mut attempt).collect();
     for _ in 1..ATTEMPTS {
         if stay.is_empty() {
             break;
         }
         pause();
-        let names = stay.into_iter().map(|(name, _)| name);
-        stay = names.filter_map(&mut attempt).collect();
+        let sets = stay.into_iter().map(|(set, _)| set);
+        stay = sets.filter_map(&mut attempt).collect();
     }
-    stay
+    let gone = all - stay.len();
+    removal.errors.extend(stay.into_iter().map(|(set, error)| {
+        let reason = error.reason();
+        TakeoverError::Set { set, reason }
+    }));
+    gone
 }
 
 #[cfg(test)]
@@ -95,14 +97,14 @@ mod tests {
         let _inside = netns.enter().unwrap();
         let (mut sets, names) = open().unwrap().unwrap();
         assert_eq!(names.len(), 2);
-        let stay = destroy(&mut sets, names, || {});
-        let [(name, error)] = stay.try_into().unwrap();
-        assert_eq!(
-            (&*name, &*error.reason()),
-            ("KUBE-CLUSTER-IP", "the set is in use")
-        );
-        let names = BTreeSet::from([name]);
-        let stay = destroy(&mut sets, names, || run("iptables-nft", "-F FORWARD"));
-        assert!(stay.is_empty(), "{stay:?}");
+        let mut removal = Removal::default();
+        let names = Vec::from_iter(names);
+        assert_eq!(destroy(&mut sets, names.clone(), || {}, &mut removal), 1);
+        let stays = "ipset KUBE-CLUSTER-IP stays: the set is in use";
+        assert_eq!(removal.errors[0].to_string(), stays);
+        let mut removal = Removal::default();
+        let flush = || run("iptables-nft", "-F FORWARD");
+        destroy(&mut sets, names, flush, &mut removal);
+        assert!(removal.errors.is_empty(), "{removal:?}");
     }
 }

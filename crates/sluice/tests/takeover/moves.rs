@@ -154,6 +154,34 @@ removed 3 ipsets
     }
 }
 
+/// The chains are gone, by an earlier cleanup or a flush, and the sets say what is left.
+#[test]
+fn cleanup_ends_what_was_begun() {
+    require_netns!();
+    let world = World::new();
+    let sets = "create KUBE-LOOP-BACK hash:ip,port,ip\ncreate SLUICE-NEAR-CLIENTS hash:ip,port\n\
+                create theirs hash:ip\n";
+    world.run("ipset", &["restore"], sets);
+    let mention = |command| {
+        let set = ["-m", "set", "--match-set", "KUBE-LOOP-BACK", "dst,dst,src"];
+        let rule = [&[command, "FORWARD"][..], &set].concat();
+        world.run("iptables-nft", &rule, "");
+    };
+    mention("-A");
+    for _ in 0..2 {
+        let output = world.sluice(&["cleanup"], None);
+        let problem = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{problem}");
+        let stays = "sluice: ipset KUBE-LOOP-BACK stays: the set is in use\n";
+        assert_eq!(problem, stays);
+    }
+    mention("-D");
+    for expected in ["removed 2 ipsets\n", ""] {
+        assert_eq!(said(&world.sluice(&["cleanup"], None)), expected);
+    }
+    assert_eq!(world.run("ipset", &["list", "-n"], ""), "theirs\n");
+}
+
 /// A container image may have no iptables.
 #[test]
 fn without_programs_only_legacy_rules_stay() {
