@@ -33,8 +33,9 @@ mod teardown;
 mod watch;
 
 use std::io;
+use std::iter;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sluice_core::model::IpFamily;
 use sluice_netlink::nftables::{CommitError, Connection};
@@ -52,8 +53,11 @@ use crate::privileges::{self, Capability};
 /// How long connections through IPVS may go on before their virtual servers are removed.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// How often they are counted.
-const DRAIN_PERIOD: Duration = Duration::from_secs(2);
+/// How long after the first count the second one follows.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+
+/// The longest time between two counts.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// What is ours though it has the names of kube-proxy's: the iptables and the ipvs data plane keep
 /// them, so that runbooks hold.
@@ -295,18 +299,10 @@ fn run(ours: Ours, families: &[IpFamily]) {
 /// Lets connections through IPVS come to their end: the kernel drops their packets once their
 /// virtual server is gone. New ones are ours already, because our translation comes before IPVS.
 fn drain() {
-    let start = Instant::now();
     let mut said = false;
-    loop {
+    for wait in waits() {
         let open = ipvs::open_connections();
         if open == 0 {
-            return;
-        }
-        if start.elapsed() >= DRAIN_LIMIT {
-            warn!(
-                connections = open,
-                "connections through virtual servers of an earlier proxy still open: cutting them"
-            );
             return;
         }
         if !said {
@@ -317,6 +313,39 @@ fn drain() {
             );
             said = true;
         }
-        thread::sleep(DRAIN_PERIOD);
+        thread::sleep(wait);
+    }
+    let open = ipvs::open_connections();
+    if open > 0 {
+        warn!(
+            connections = open,
+            "connections through virtual servers of an earlier proxy still open: cutting them"
+        );
+    }
+}
+
+/// Between counts, for each of which the kernel lists all connections: ever longer, and the limit
+/// together.
+fn waits() -> impl Iterator<Item = Duration> {
+    let doubled = |it: &Duration| Some((*it * 2).min(LONGEST_WAIT));
+    let waits = iter::successors(Some(FIRST_WAIT), doubled);
+    waits.scan(DRAIN_LIMIT, |left, wait| {
+        let wait = wait.min(*left);
+        *left -= wait;
+        (!wait.is_zero()).then_some(wait)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_counted_ever_more_rarely_until_the_limit() {
+        let waits: Vec<Duration> = waits().collect();
+        let seconds: Vec<u64> = waits.iter().map(Duration::as_secs).collect();
+        assert_eq!(seconds[..7], [2, 4, 8, 16, 30, 30, 30]);
+        assert!(waits.iter().all(|it| *it <= LONGEST_WAIT));
+        assert_eq!(waits.iter().sum::<Duration>(), DRAIN_LIMIT);
     }
 }

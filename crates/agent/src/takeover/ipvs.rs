@@ -4,7 +4,8 @@
 //! on an address of its interface, and those that its own sets name.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
@@ -60,16 +61,20 @@ pub(super) fn open_connections() -> usize {
     if !has_device() {
         return 0;
     }
-    let connections = servers().and_then(|(owned, keys)| connections_to(&owned, &keys));
-    connections.map_or(0, |it| it.iter().filter(|it| it.is_open).count())
+    let mut open = 0;
+    let counted = servers().and_then(|(owned, keys)| {
+        each_connection_to(&owned, &keys, |it| open += usize::from(it.is_open))
+    });
+    counted.map_or(0, |()| open)
 }
 
 /// Removes the virtual servers and the interface; returns the connections that went through them.
 pub(super) fn remove_servers(removal: &mut Removal) -> Vec<Through> {
     let result = servers();
     let (owned, servers) = removal.keep(result);
-    let result = connections_to(&owned, &servers);
-    let connections = removal.keep(result);
+    let mut connections = Vec::new();
+    let result = each_connection_to(&owned, &servers, |it| connections.push(it));
+    removal.keep(result);
     let result = delete_servers(&servers);
     match removal.keep(result) {
         0 => {}
@@ -213,19 +218,25 @@ fn device_addresses() -> BTreeSet<IpAddr> {
         .collect()
 }
 
-fn connections_to(owned: &Owned, servers: &[Key]) -> Result<Vec<Through>, TakeoverError> {
+/// Shows every connection to these virtual servers to `visit`.
+fn each_connection_to(
+    owned: &Owned,
+    servers: &[Key],
+    visit: impl FnMut(Through),
+) -> Result<(), TakeoverError> {
     if servers.is_empty() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let path = CONNECTIONS;
-    let text = fs::read_to_string(path).map_err(|source| TakeoverError::Read { path, source })?;
-    Ok(parse(&text, owned))
+    let file = File::open(path).map(BufReader::new);
+    let read = file.and_then(|it| parse(it, owned, visit));
+    read.map_err(|source| TakeoverError::Read { path, source })
 }
 
-/// Reads `Pro FromIP FPrt ToIP TPrt DestIP DPrt State Expires` (`ip_vs_conn_seq_show`). A connection
-/// that was found by its mark has the address that the client dialled all the same.
-fn parse(text: &str, owned: &Owned) -> Vec<Through> {
-    let connections = text.lines().filter_map(connection);
+/// Reads `Pro FromIP FPrt ToIP TPrt DestIP DPrt State Expires` (`ip_vs_conn_seq_show`), line by line:
+/// there may be a million. A connection that was found by its mark has the address that the client
+/// dialled all the same.
+fn parse(text: impl BufRead, owned: &Owned, mut visit: impl FnMut(Through)) -> io::Result<()> {
     let is_theirs = |it: &Through| {
         owned.has(&VirtualServer {
             ip: it.original.dst,
@@ -233,7 +244,12 @@ fn parse(text: &str, owned: &Owned) -> Vec<Through> {
             port: it.original.dst_port,
         })
     };
-    connections.filter(is_theirs).collect()
+    for line in text.lines() {
+        if let Some(it) = connection(&line?).filter(is_theirs) {
+            visit(it);
+        }
+    }
+    Ok(())
 }
 
 fn connection(line: &str) -> Option<Through> {
@@ -294,7 +310,8 @@ TCP bad line
             addresses: BTreeSet::from(["10.96.0.10", "fd00::a"].map(|it| it.parse().unwrap())),
             ..Owned::default()
         };
-        let found = parse(text, &owned);
+        let mut found = Vec::new();
+        parse(text.as_bytes(), &owned, |it| found.push(it)).unwrap();
         let shown = found.iter().map(|it| {
             let Through {
                 original,
