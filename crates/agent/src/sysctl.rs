@@ -1,4 +1,4 @@
-//! Sysctls of connection tracking, as kube-proxy sets them at start
+//! Writes sysctls. Those of connection tracking are decided here, as kube-proxy sets them at start
 //! (`KubeProxyConfiguration.conntrack`, `pkg/proxy/conntrack/sysctls.go`).
 //!
 //! A value that is there already is not written, so read-only `/proc/sys` and `/sys` are good
@@ -76,10 +76,28 @@ impl Default for ConntrackSettings {
 pub struct Write {
     /// The file that holds it.
     pub path: &'static str,
-    /// The field of the configuration that asks for it.
-    pub field: &'static str,
+    /// What asks for it.
+    pub wanted_by: WantedBy,
     /// Decimal, in the unit of the file: entries, buckets, seconds.
     pub value: u64,
+}
+
+/// What asks for a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WantedBy {
+    /// A field of `conntrack` in the configuration: 0 leaves what the machine has.
+    Conntrack(&'static str),
+    /// A proxy mode, which does not work without it.
+    Mode(&'static str),
+}
+
+impl fmt::Display for WantedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conntrack(field) => write!(f, "conntrack.{field}"),
+            Self::Mode(mode) => write!(f, "mode {mode}"),
+        }
+    }
 }
 
 /// What has to be written, in this order, for a machine with so many cores. `current` is what a
@@ -94,11 +112,15 @@ pub fn plan(
     let mut writes = Vec::new();
     let mut want = |path, field, value, is_enough: &dyn Fn(u64) -> bool| {
         if !current(path).is_some_and(is_enough) {
-            writes.push(Write { path, field, value });
+            writes.push(Write {
+                path,
+                wanted_by: WantedBy::Conntrack(field),
+                value,
+            });
         }
     };
     if let Some(max) = wanted_max(settings, cores) {
-        let field = "conntrack.maxPerCore";
+        let field = "maxPerCore";
         want(MAX, field, max, &|it| it >= max);
         let buckets = max / ENTRIES_PER_BUCKET;
         want(HASHSIZE, field, buckets, &|it| it >= buckets);
@@ -107,21 +129,17 @@ pub fn plan(
     let exact = [
         (
             ESTABLISHED,
-            "conntrack.tcpEstablishedTimeout",
+            "tcpEstablishedTimeout",
             seconds(settings.tcp_established),
         ),
         (
             CLOSE_WAIT,
-            "conntrack.tcpCloseWaitTimeout",
+            "tcpCloseWaitTimeout",
             seconds(settings.tcp_close_wait),
         ),
-        (BE_LIBERAL, "conntrack.tcpBeLiberal", liberal),
-        (UDP, "conntrack.udpTimeout", seconds(settings.udp)),
-        (
-            UDP_STREAM,
-            "conntrack.udpStreamTimeout",
-            seconds(settings.udp_stream),
-        ),
+        (BE_LIBERAL, "tcpBeLiberal", liberal),
+        (UDP, "udpTimeout", seconds(settings.udp)),
+        (UDP_STREAM, "udpStreamTimeout", seconds(settings.udp_stream)),
     ];
     for (path, field, value) in exact {
         if let Some(value) = value {
@@ -158,22 +176,44 @@ pub struct Refused {
     pub reason: io::Error,
 }
 
+impl Refused {
+    /// What the operator can do instead of letting us write it.
+    fn way_out(&self) -> &'static str {
+        match self.write.wanted_by {
+            WantedBy::Conntrack(_) => {
+                "run with --init-only in a privileged init container, set it on the machine, or \
+                 set the field to 0"
+            }
+            WantedBy::Mode(_) => {
+                "run with --init-only in a privileged init container, or set it on the machine"
+            }
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Write { path, field, value } = self.write;
-        write!(f, "set {path} to {value} ({field}): {}", self.reason)?;
+        let Write {
+            path,
+            wanted_by,
+            value,
+        } = self.write;
+        write!(f, "set {path} to {value} ({wanted_by}): {}", self.reason)?;
         let errno = self.reason.raw_os_error().map(Errno::from_raw);
-        match errno {
-            Some(Errno::EROFS) => f.write_str(
-                "; mounted read-only: run with --init-only in a privileged init container, set \
-                 it on the machine, or set the field to 0",
+        match (errno, wanted_by) {
+            (Some(Errno::EROFS), _) => write!(f, "; mounted read-only: {}", self.way_out()),
+            (Some(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP), _) => write!(
+                f,
+                "; it takes root, and the size of the table of connections also the machine's own \
+                 network namespace: {}",
+                self.way_out()
             ),
-            Some(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => f.write_str(
-                "; it takes root, and the size of the table also the machine's own network \
-                 namespace: run with --init-only in a privileged init container, set it on the \
-                 machine, or set the field to 0",
-            ),
-            Some(Errno::ENOENT) => f.write_str("; is the kernel module nf_conntrack loaded?"),
+            (Some(Errno::ENOENT), WantedBy::Conntrack(_)) => {
+                f.write_str("; is the kernel module nf_conntrack loaded?")
+            }
+            (Some(Errno::ENOENT), WantedBy::Mode(_)) => {
+                f.write_str("; this kernel was built without it")
+            }
             _ => Ok(()),
         }
     }
@@ -197,8 +237,8 @@ impl fmt::Display for SysctlError {
 
 impl std::error::Error for SysctlError {}
 
-/// Writes what the settings ask for and the machine does not have. Tries everything before it
-/// fails. In the network namespace of the calling thread.
+/// Writes what the settings ask for and the machine does not have. In the network namespace of the
+/// calling thread.
 ///
 /// # Errors
 /// [`SysctlError`]; kube-proxy does not start then, and neither should we: a table that is too
@@ -207,9 +247,21 @@ pub fn apply(settings: &ConntrackSettings) -> Result<(), SysctlError> {
     if read(MAX).is_none() {
         load_conntrack();
     }
+    write(plan(settings, cores(), read))
+}
+
+/// Writes what is not so already. Tries everything before it fails. In the network namespace of the
+/// calling thread.
+///
+/// # Errors
+/// [`SysctlError`], with everything that was refused.
+pub fn write(wanted: impl IntoIterator<Item = Write>) -> Result<(), SysctlError> {
     let mut refused = Vec::new();
-    for write in plan(settings, cores(), read) {
+    for write in wanted {
         let was = read(write.path);
+        if was == Some(write.value) {
+            continue;
+        }
         match fs::write(write.path, write.value.to_string()) {
             Ok(()) => info!(path = write.path, value = write.value, was, "sysctl set"),
             // Only how fast the table is depends on it.

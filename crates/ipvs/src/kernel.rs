@@ -32,7 +32,10 @@ pub(crate) fn open_ipvs() -> Result<Ipvs, BackendError> {
     let opened = Ipvs::open().map_err(|error| failed("open IPVS", error))?;
     opened.ok_or_else(|| BackendError {
         operation: "open IPVS".into(),
-        reason: "the kernel has none: load the module ip_vs, or choose another --proxy-mode".into(),
+        reason:
+            "the kernel has none: load the module on the machine (`modprobe ip_vs`, and a line \
+                 in /etc/modules-load.d for the next boot), or choose another --proxy-mode"
+                .into(),
         source: None,
     })
 }

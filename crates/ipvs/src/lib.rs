@@ -46,4 +46,4 @@ pub use placement::Placement;
 pub use set::{Entry, SetKind, SetName};
 pub use sluice_netlink::ipvs::Timeouts;
 pub use status::{RealServerStatus, RealServers, VirtualServerStatus};
-pub use sysctl::{Arp, prepare};
+pub use sysctl::{Arp, Sysctl, sysctls};

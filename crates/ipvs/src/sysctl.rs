@@ -4,6 +4,8 @@ use std::fs;
 
 use sluice_core::backend::BackendError;
 
+use crate::kernel::{self, failed};
+
 /// Where the kernel says which it is.
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
@@ -18,40 +20,52 @@ pub enum Arp {
     Strict,
 }
 
-/// Sets what IPVS needs. Wants a writable `/proc/sys/net` and CAP_NET_ADMIN.
+/// A setting that IPVS needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sysctl {
+    /// The file that holds it.
+    pub path: &'static str,
+    /// What it has to hold.
+    pub value: u64,
+}
+
+/// What IPVS needs of the machine. Asks for IPVS first, so that the kernel loads it: some of these
+/// are there only when the module is.
 ///
 /// # Errors
 ///
-/// A setting is missing or cannot be written.
-pub fn prepare(arp: Arp) -> Result<(), BackendError> {
-    let release = read(RELEASE)?;
-    for (name, value) in settings(&release, arp) {
-        set(name, value)?;
-    }
-    Ok(())
+/// There is no IPVS.
+pub fn sysctls(arp: Arp) -> Result<Vec<Sysctl>, BackendError> {
+    kernel::open_ipvs()?;
+    let release = fs::read_to_string(RELEASE);
+    let release = release.map_err(|error| failed("read the kernel's release", error))?;
+    Ok(on(&release, arp))
 }
 
-/// Settings and their values, for a kernel of this release.
-fn settings(release: &str, arp: Arp) -> Vec<(&'static str, &'static str)> {
+/// What IPVS needs on a kernel of this release.
+fn on(release: &str, arp: Arp) -> Vec<Sysctl> {
     let mut settings = vec![
         // Masquerading needs conntrack.
-        ("net/ipv4/vs/conntrack", "1"),
+        ("/proc/sys/net/ipv4/vs/conntrack", 1),
         // A connection to a real server that is gone ends instead of hanging.
-        ("net/ipv4/vs/expire_nodest_conn", "1"),
+        ("/proc/sys/net/ipv4/vs/expire_nodest_conn", 1),
         // A client with affinity leaves a real server that takes no more connections.
-        ("net/ipv4/vs/expire_quiescent_template", "1"),
-        ("net/ipv4/ip_forward", "1"),
+        ("/proc/sys/net/ipv4/vs/expire_quiescent_template", 1),
+        ("/proc/sys/net/ipv4/ip_forward", 1),
     ];
     // With conntrack, a client's port that is used again cost a second until 5.9
     // (f0a5e4d7a594 "ipvs: allow connection reuse for unconfirmed conntrack").
     if matches!(version(release), Some(it) if ((4, 1)..(5, 9)).contains(&it)) {
-        settings.push(("net/ipv4/vs/conn_reuse_mode", "0"));
+        settings.push(("/proc/sys/net/ipv4/vs/conn_reuse_mode", 0));
     }
     if arp == Arp::Strict {
-        settings.push(("net/ipv4/conf/all/arp_ignore", "1"));
-        settings.push(("net/ipv4/conf/all/arp_announce", "2"));
+        settings.push(("/proc/sys/net/ipv4/conf/all/arp_ignore", 1));
+        settings.push(("/proc/sys/net/ipv4/conf/all/arp_announce", 2));
     }
+    let settings = settings.into_iter();
     settings
+        .map(|(path, value)| Sysctl { path, value })
+        .collect()
 }
 
 /// Major and minor number.
@@ -61,27 +75,6 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((number()?, number()?))
 }
 
-/// Writes one setting unless it is so already: what is right may be on a read-only file system.
-fn set(name: &str, value: &str) -> Result<(), BackendError> {
-    let path = format!("/proc/sys/{name}");
-    if read(&path)?.trim() == value {
-        return Ok(());
-    }
-    fs::write(&path, value).map_err(|error| BackendError {
-        operation: format!("set {name} = {value}"),
-        reason: error.to_string(),
-        source: Some(Box::new(error)),
-    })
-}
-
-fn read(path: &str) -> Result<String, BackendError> {
-    fs::read_to_string(path).map_err(|error| BackendError {
-        operation: format!("read {path}"),
-        reason: error.to_string(),
-        source: Some(Box::new(error)),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,8 +82,8 @@ mod tests {
     #[test]
     fn reuse_of_ports_is_left_alone_where_it_works() {
         let has = |release| {
-            let settings = settings(release, Arp::Loose);
-            settings.iter().any(|(name, _)| name.contains("reuse"))
+            let wanted = on(release, Arp::Loose);
+            wanted.iter().any(|it| it.path.contains("reuse"))
         };
         for (release, expected) in [
             ("3.10.0-1160.el7.x86_64", false),
@@ -106,7 +99,7 @@ mod tests {
 
     #[test]
     fn strict_arp_is_asked_for() {
-        let names = |arp| settings("6.1.0", arp).len();
-        assert_eq!(names(Arp::Strict), names(Arp::Loose) + 2);
+        let count = |arp| on("6.1.0", arp).len();
+        assert_eq!(count(Arp::Strict), count(Arp::Loose) + 2);
     }
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -17,7 +18,7 @@ use sluice_core::plan::Planner;
 use sluice_core::reconcile::{Reconciler, Report};
 use sluice_core::settings::Settings;
 use sluice_core::testing::{endpoints, node, service};
-use sluice_ipvs::{Arp, Ipvs, Options, render_plan, text};
+use sluice_ipvs::{Arp, Ipvs, Options, Sysctl, render_plan, sysctls, text};
 use sluice_lab::{Netns, eventually, require_netns, require_vm};
 
 fn run(program: &str, arguments: &str) -> String {
@@ -171,7 +172,9 @@ const BOTH: &str = "10.244.0.5:8080@ 10.244.0.6:8080@";
 fn in_namespace(test: impl FnOnce() + Send) {
     let netns = Netns::new("ipvs").unwrap();
     netns.run(|| {
-        sluice_ipvs::prepare(Arp::Strict).unwrap();
+        for Sysctl { path, value } in sysctls(Arp::Strict).unwrap() {
+            fs::write(path, value.to_string()).unwrap();
+        }
         wire();
         test();
     });

@@ -1,7 +1,9 @@
 //! Every shared scenario with real packets through IPVS, in virtual machines: few kernels have it.
 
+use std::fs;
+
 use sluice_core::settings::Settings;
-use sluice_ipvs::{Arp, Ipvs, Options};
+use sluice_ipvs::{Arp, Ipvs, Options, Sysctl, sysctls};
 
 /// Scenarios that IPVS cannot play, and why; `README.md` says what users see instead.
 const IMPOSSIBLE: &[(&str, &str)] = &[
@@ -28,7 +30,9 @@ const IMPOSSIBLE: &[(&str, &str)] = &[
 ];
 
 fn make(settings: &Settings) -> Ipvs {
-    sluice_ipvs::prepare(Arp::Loose).expect("a namespace's own settings are writable");
+    for Sysctl { path, value } in sysctls(Arp::Loose).expect("the machine has IPVS") {
+        fs::write(path, value.to_string()).expect("a namespace's own settings are writable");
+    }
     Ipvs::open(Options {
         masquerade_mark: settings.masquerade_mark,
         ..Options::default()

@@ -128,28 +128,55 @@ fn cores_are_counted_in_lists() {
 }
 
 #[test]
-fn a_refusal_names_file_value_field_reason_and_a_way_out() {
+fn a_refusal_names_file_value_reason_who_asked_and_a_way_out() {
+    let conntrack = Write {
+        path: MAX,
+        wanted_by: WantedBy::Conntrack("maxPerCore"),
+        value: 96,
+    };
+    let ipvs = Write {
+        path: "/proc/sys/net/ipv4/vs/conntrack",
+        wanted_by: WantedBy::Mode("ipvs"),
+        value: 1,
+    };
+    let out = "run with --init-only in a privileged init container";
+    let with_field = format!("{out}, set it on the machine, or set the field to 0");
+    let without = format!("{out}, or set it on the machine");
     let cases = [
-        (Errno::EROFS, "mounted read-only: run with --init-only"),
-        (Errno::EACCES, "it takes root, and"),
-        (Errno::EOPNOTSUPP, "network namespace"),
-        (Errno::ENOENT, "nf_conntrack loaded?"),
-        (Errno::EINVAL, "Invalid argument"),
+        (conntrack, Errno::EROFS, &*with_field),
+        (conntrack, Errno::EACCES, &with_field),
+        (conntrack, Errno::EOPNOTSUPP, "network namespace: run"),
+        (conntrack, Errno::ENOENT, "nf_conntrack loaded?"),
+        (conntrack, Errno::EINVAL, "Invalid argument"),
+        (ipvs, Errno::EROFS, &without),
+        (ipvs, Errno::EACCES, &without),
+        (ipvs, Errno::ENOENT, "this kernel was built without it"),
     ];
-    for (errno, expected) in cases {
-        let write = Write {
-            path: MAX,
-            field: "conntrack.maxPerCore",
-            value: 96,
-        };
+    for (write, errno, expected) in cases {
         let reason = io::Error::from(errno);
         let text = SysctlError(vec![Refused { write, reason }]).to_string();
-        assert!(
-            text.starts_with(&format!("set {MAX} to 96 (conntrack.maxPerCore): ")),
-            "{text}"
-        );
+        let start = match write.wanted_by {
+            WantedBy::Conntrack(_) => format!("set {MAX} to 96 (conntrack.maxPerCore): "),
+            WantedBy::Mode(_) => format!("set {} to 1 (mode ipvs): ", ipvs.path),
+        };
+        assert!(text.starts_with(&start), "{text}");
         assert!(text.contains(expected), "{text}");
     }
+}
+
+#[test]
+fn everything_that_is_refused_is_named() {
+    let names = ["/proc/sys/net/sluice-one", "/proc/sys/net/sluice-two"];
+    let wanted = names.map(|path| Write {
+        path,
+        wanted_by: WantedBy::Mode("ipvs"),
+        value: 1,
+    });
+    let error = write(wanted).expect_err("there are no such settings");
+    assert_eq!(
+        error.0.iter().map(|it| it.write.path).collect::<Vec<_>>(),
+        names
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! IPVS: virtual servers and sets over netlink, a constant set of rules by the host's iptables.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -7,10 +8,12 @@ use std::time::Duration;
 use anyhow::Context;
 use sluice_agent::Input;
 use sluice_agent::metrics::Metrics;
+use sluice_agent::sysctl::{self, WantedBy, Write};
 use sluice_agent::takeover::Ours;
-use sluice_config::IpvsSettings;
+use sluice_config::{IpvsSettings, Mode};
 use sluice_core::model::IpFamily;
-use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, prepare};
+use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, sysctls};
+use sluice_netlink::ipvs;
 
 use super::DataPlane;
 use super::iptables::{chains, lend_privileges, table_of};
@@ -32,9 +35,9 @@ impl DataPlane for IpvsPlane {
             masquerade_mark: config.node.settings.masquerade_mark,
             families: IpFamily::ALL.to_vec(),
         };
+        prepare_machine(settings)?;
         lend_privileges();
         let backend = Ipvs::open(options).context("open the ipvs data plane")?;
-        prepare_machine(settings)?;
         Ok(Self(backend))
     }
 
@@ -59,13 +62,29 @@ impl DataPlane for IpvsPlane {
     }
 }
 
-/// Sets what IPVS needs of the machine, once its module is there.
+/// Loads IPVS and sets what that needs of the machine.
 pub(crate) fn prepare_machine(settings: &IpvsSettings) -> anyhow::Result<()> {
     let arp = match settings.strict_arp {
         true => Arp::Strict,
         false => Arp::Loose,
     };
-    prepare(arp).context("set the machine up for IPVS")
+    load_module();
+    let needed = sysctls(arp).context("set the machine up for IPVS")?;
+    let wanted = needed.into_iter().map(|it| Write {
+        path: it.path,
+        wanted_by: WantedBy::Mode(Mode::Ipvs.name()),
+        value: it.value,
+    });
+    sysctl::write(wanted).context("set the machine up for IPVS")
+}
+
+/// Since 5.16 the kernel loads the module for whoever asks for IPVS (`MODULE_ALIAS_GENL_FAMILY`,
+/// `ip_vs_ctl.c`); on older ones kube-proxy runs this program, too. That it fails shows when IPVS is
+/// opened.
+fn load_module() {
+    if matches!(ipvs::Ipvs::open(), Ok(None)) {
+        let _ = Command::new("modprobe").arg("ip_vs").status();
+    }
 }
 
 fn timeouts(settings: &IpvsSettings) -> Timeouts {

@@ -1,5 +1,8 @@
 //! Following a kube-proxy in ipvs mode, in a virtual machine: few kernels of test machines have it.
 
+use std::path::Path;
+use std::process::Output;
+
 use sluice_lab::{require_netns, require_vm};
 
 use crate::modes::without_guard;
@@ -34,7 +37,35 @@ fn modes() {
     world.install_neighbours("nft");
     world.run("ipset", &["create", "theirs", "hash:ip"], "");
     let neighbours = world.saved("nft");
+    the_machine_is_prepared(&world);
     modes_change(&mut world, &neighbours);
+}
+
+/// In a container only the init container may set sysctls, and those of IPVS are there only once its
+/// module is.
+#[track_caller]
+fn the_machine_is_prepared(world: &World) {
+    assert!(!Path::new("/sys/module/ip_vs").exists(), "nothing to load");
+    let prepare = |path| {
+        let flags = "proxy --init-only --proxy-mode=ipvs --conntrack-max-per-core=0";
+        world.sluice(&flags.split(' ').collect::<Vec<_>>(), path)
+    };
+    let nowhere = Some("/nowhere");
+    let is_prepared = |output: Output| {
+        assert!(output.status.success(), "{output:?}");
+        let conntrack = world.run("sysctl", &["-n", "net.ipv4.vs.conntrack"], "");
+        assert_eq!(conntrack, "1\n");
+    };
+    let loader = world.run("sysctl", &["-n", "kernel.modprobe"], "");
+    world.run("sysctl", &["-qw", "kernel.modprobe=/bin/false"], "");
+    let output = prepare(nowhere);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("`modprobe ip_vs`"), "{output:?}");
+    is_prepared(prepare(None));
+    world.run("rmmod", &["ip_vs"], "");
+    let loader = format!("kernel.modprobe={}", loader.trim());
+    world.run("sysctl", &["-qw", &loader], "");
+    is_prepared(prepare(nowhere));
 }
 
 /// New connections are Sluice's at once; old ones hold up the removal until they end.
