@@ -18,7 +18,9 @@ pub enum Change {
 /// Safe at run time are those that only the plan, the agent's clock, the log and the kernel's
 /// settings know: masquerading, detection of local traffic, NodePort addresses, periods,
 /// verbosity, connection tracking. The rest is decided at start; in the ipvs mode also the mark bit
-/// that says "masquerade", because marks of near clients are laid out around it.
+/// that says "masquerade", because marks of near clients are laid out around it, and in the iptables
+/// mode NodePort addresses that add loopback, because the machine is set up for that after the first
+/// sync.
 pub fn change(old: &Effective, new: &Effective) -> Change {
     if old == new {
         return Change::Nothing;
@@ -31,7 +33,7 @@ pub fn change(old: &Effective, new: &Effective) -> Change {
         masquerade_all: _,
         masquerade_mark,
         local_detector: _,
-        node_ports: _,
+        node_ports,
         node_ip,
         periods: _,
         conntrack: _,
@@ -53,6 +55,12 @@ pub fn change(old: &Effective, new: &Effective) -> Change {
             *hostname_override == old.hostname_override,
         ),
         ("mode", *mode == old.mode),
+        (
+            "nodePortAddresses",
+            *node_ports == old.node_ports
+                || !new.node_ports_on_loopback()
+                || old.node_ports_on_loopback(),
+        ),
         ("bindAddress", *node_ip == old.node_ip),
         ("oomScoreAdj", *oom_score_adj == old.oom_score_adj),
         ("healthzBindAddress", *health_address == old.health_address),

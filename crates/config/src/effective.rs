@@ -9,7 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use sluice_core::model::IpFamily;
+use sluice_core::plan::NodePlan;
 use sluice_core::settings::{LocalDetector, NodePortAddresses, Settings};
+use sluice_core::state::ClusterState;
 use sluice_yaml::quoted;
 
 use crate::duration::GoDuration;
@@ -55,7 +58,7 @@ pub struct Effective {
     pub client: ApiClient,
     /// How often the API server is asked for everything again.
     pub config_sync_period: Duration,
-    /// Whether NodePorts answer on the loopback address, in the iptables mode.
+    /// Whether NodePorts may answer on the loopback address, in the iptables mode.
     pub localhost_node_ports: bool,
     /// For the ipvs mode.
     pub ipvs: IpvsSettings,
@@ -195,6 +198,12 @@ impl Effective {
             localhost_node_ports: self.localhost_node_ports && self.mode == Mode::Iptables,
             ..Settings::for_node(&**name)
         }
+    }
+
+    /// Whether NodePorts answer on the loopback address: no object has a say in that.
+    pub fn node_ports_on_loopback(&self) -> bool {
+        let node = NodePlan::new(&self.settings(""), &ClusterState::default());
+        node.family(IpFamily::V4).node_ports_on_loopback
     }
 }
 

@@ -24,7 +24,7 @@ use tracing::warn;
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 
-pub(crate) use iptables::{IptablesPlane, prepare_machine as prepare_for_iptables};
+pub(crate) use iptables::{IptablesPlane, conntrack, prepare_machine as prepare_for_iptables};
 pub(crate) use ipvs::{IpvsPlane, prepare_machine as prepare_for_ipvs};
 pub(crate) use nftables::NftablesPlane;
 

@@ -569,6 +569,58 @@ fn a_changed_configuration_ends_the_agent_and_leaves_the_rules() {
     assert_eq!(rules(&netns), before);
 }
 
+/// What the machine is set up for at start, and what the rules are written for.
+#[test]
+fn a_changed_configuration_is_in_force_as_a_whole() {
+    require_netns!();
+    let netns = lone_node();
+    let files = Files::new();
+    let config = files.0.path().join("config.conf");
+    let write = |addresses: &str, liberal: bool| {
+        let text = format!(
+            "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n\
+             mode: iptables\nnodePortAddresses: [{addresses}]\n\
+             conntrack: {{maxPerCore: 0, tcpBeLiberal: {liberal}}}\n"
+        );
+        fs::write(&config, text).expect("writable");
+    };
+    let start = || {
+        let mut command = files.proxy(&netns);
+        command.arg("--config").arg(&config).stderr(Stdio::piped());
+        let agent = Agent(command.spawn().expect("it was built"));
+        files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
+        agent
+    };
+    let ends_for = |mut agent: Agent, field: &str| {
+        let ended = eventually(WITHIN, || agent.0.try_wait().expect("a child"));
+        assert_eq!(ended.and_then(|it| it.code()), Some(1), "{field}");
+        let mut err = String::new();
+        let mut stderr = agent.0.stderr.take().expect("piped");
+        stderr.read_to_string(&mut err).expect("text");
+        let expected = format!("the configuration has changed: {field}: start again");
+        assert!(err.contains(&expected), "{err}");
+    };
+    let drops_invalid = || {
+        let output = run(&netns, "iptables-save", &["-t", "filter"]);
+        String::from_utf8_lossy(&output.stdout).contains("--ctstate INVALID")
+    };
+    let routes_loopback = || {
+        let path = "/proc/sys/net/ipv4/conf/all/route_localnet";
+        (run(&netns, "cat", &[path]).stdout == b"1\n").then_some(())
+    };
+    write("10.9.0.0/16", false);
+    let agent = start();
+    assert!(routes_loopback().is_none() && drops_invalid());
+    write("", false);
+    ends_for(agent, "nodePortAddresses");
+    let agent = start();
+    eventually(WITHIN, routes_loopback).expect("the sysctl is set");
+    write("", true);
+    ends_for(agent, "conntrack.tcpBeLiberal");
+    let _agent = start();
+    assert!(!drops_invalid());
+}
+
 /// Only values that belong to the network namespace.
 #[test]
 fn init_only_sets_connection_tracking() {

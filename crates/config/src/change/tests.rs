@@ -59,6 +59,43 @@ fn the_mark_bit_is_safe_but_in_the_ipvs_mode() {
 }
 
 #[test]
+fn node_ports_come_to_loopback_by_a_new_process_only() {
+    let addresses = |texts: &[&str]| Some(texts.iter().map(|it| (*it).to_owned()).collect());
+    let configured = |texts: &[&str]| {
+        let mut config = KubeProxyConfiguration::defaulted();
+        config.mode = "iptables".to_owned();
+        config.node_port_addresses = addresses(texts);
+        config
+    };
+    let restart = Change::Restart(vec!["nodePortAddresses"]);
+    for (old, new, expected) in [
+        (&["10.9.0.0/16"][..], &[][..], &restart),
+        (&["10.9.0.0/16"], &["127.0.0.0/8"], &restart),
+        (&["primary"], &["10.9.0.0/16", "::/0"], &Change::Apply),
+        (&["127.0.0.0/8"], &[], &Change::Apply),
+        (&[], &["10.9.0.0/16"], &Change::Apply),
+    ] {
+        let [old, mut new] = [old, new].map(configured);
+        let change_to = |new: &KubeProxyConfiguration| {
+            let [old, new] = [&old, new].map(|it| it.effective().expect("valid"));
+            change(&old, &new)
+        };
+        assert_eq!(&change_to(&new), expected);
+        // What is not wanted there takes nothing of the machine.
+        new.iptables.localhost_node_ports = Some(false);
+        let fields = vec!["iptables.localhostNodePorts"];
+        assert_eq!(change_to(&new), Change::Restart(fields));
+    }
+    for mode in ["nftables", "ipvs"] {
+        check_in(
+            mode,
+            |it| it.node_port_addresses = addresses(&["127.0.0.0/8"]),
+            &Change::Apply,
+        );
+    }
+}
+
+#[test]
 fn the_rest_needs_a_new_process() {
     let restart = |fields: &[&'static str]| Change::Restart(fields.to_vec());
     check(|it| it.mode = "ipvs".to_owned(), &restart(&["mode"]));

@@ -9,10 +9,7 @@ use sluice_agent::drift::Watched;
 use sluice_agent::metrics::Metrics;
 use sluice_agent::takeover::{Chains, Ours};
 use sluice_agent::{Input, privileges};
-use sluice_core::model::IpFamily;
-use sluice_core::plan::NodePlan;
-use sluice_core::settings::Settings;
-use sluice_core::state::ClusterState;
+use sluice_config::Effective;
 use sluice_iptables::{Conntrack, Iptables, Ipv6, concerns};
 use sluice_netlink::nfacct::Accounts;
 use sluice_xtables::programs::{Programs, Variant};
@@ -44,7 +41,7 @@ impl DataPlane for IptablesPlane {
         }
         Ok(Self {
             backend,
-            localhost_node_ports: has_localhost_node_ports(&config.node.settings),
+            localhost_node_ports: config.node.effective.node_ports_on_loopback(),
         })
     }
 
@@ -125,8 +122,8 @@ pub(super) fn table_of(name: &str) -> Option<Table> {
 
 /// Sets what NodePorts on loopback need of the machine, for an agent in a container that may not:
 /// the rules that guard it, then the sysctl.
-pub(crate) fn prepare_machine(settings: &Settings) -> anyhow::Result<()> {
-    if !has_localhost_node_ports(settings) || routes_loopback() {
+pub(crate) fn prepare_machine(effective: &Effective) -> anyhow::Result<()> {
+    if !effective.node_ports_on_loopback() || routes_loopback() {
         return Ok(());
     }
     let backend = Iptables::open(programs()?, conntrack());
@@ -137,14 +134,9 @@ pub(crate) fn prepare_machine(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the operator wants NodePorts on loopback: that does not depend on any object.
-fn has_localhost_node_ports(settings: &Settings) -> bool {
-    let node = NodePlan::new(settings, &ClusterState::default());
-    node.family(IpFamily::V4).node_ports_on_loopback
-}
-
-/// Whether the kernel lets packets outside the window through, as of now.
-fn conntrack() -> Conntrack {
+/// Whether the kernel lets packets outside the window through, as of now. Rules are written for what
+/// it is at start.
+pub(crate) fn conntrack() -> Conntrack {
     let value = fs::read_to_string(BE_LIBERAL).unwrap_or_default();
     match value.trim() {
         "" | "0" => Conntrack::Strict,

@@ -22,7 +22,7 @@ pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<
     // The agent does it as well; in a container only the init container may.
     if args.init_only {
         match effective.mode {
-            Mode::Iptables => prepare_for_iptables(&config.node.settings)?,
+            Mode::Iptables => prepare_for_iptables(effective)?,
             Mode::Ipvs => prepare_for_ipvs(&effective.ipvs)?,
             Mode::Nftables | Mode::Ebpf => {}
         }

@@ -4,12 +4,13 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
 use sluice_agent::Input;
-use sluice_config::Effective;
+use sluice_config::{ConntrackLimits, Effective, Mode};
 use tracing::{info, warn};
 
 use super::machine;
 use crate::config::ProxyConfig;
 use crate::config_watch::Reload;
+use crate::data_plane::conntrack;
 use crate::logging;
 
 /// Tells the agent of a new configuration, or makes the process end.
@@ -51,15 +52,12 @@ impl Reloading {
     fn apply(&mut self, config: ProxyConfig) {
         config.node.warnings.iter().for_each(|it| warn!("{it}"));
         let effective = config.node.effective;
-        if effective.conntrack != self.current.conntrack
-            && let Err(error) = machine::limit_conntrack(&effective.conntrack)
-        {
-            // A new process would not be permitted either, and would not start at all.
-            let error = format!("{error:#}");
-            warn!(
-                error,
-                "the new limits of connection tracking wait for `--init-only` or a new pod"
-            );
+        if effective.conntrack != self.current.conntrack {
+            let before = conntrack();
+            limit_conntrack(&effective.conntrack);
+            if effective.mode == Mode::Iptables && conntrack() != before {
+                return self.end("conntrack.tcpBeLiberal");
+            }
         }
         logging::set_verbosity(effective.verbosity);
         let patience = config.periods.patience(effective.periods.sync);
@@ -79,5 +77,16 @@ impl Reloading {
         if self.restart.set(why).is_ok() {
             let _ = self.inputs.send(Input::Stop);
         }
+    }
+}
+
+fn limit_conntrack(limits: &ConntrackLimits) {
+    if let Err(error) = machine::limit_conntrack(limits) {
+        // A new process would not be permitted either, and would not start at all.
+        let error = format!("{error:#}");
+        warn!(
+            error,
+            "the new limits of connection tracking wait for `--init-only` or a new pod"
+        );
     }
 }
