@@ -99,9 +99,9 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// No variant is installed completely, or the rules cannot be read.
+    /// No variant is installed completely, one that is does not run, or the rules cannot be read.
     pub fn detect() -> Result<Self, FindError> {
-        detect::detect()
+        detect::detect(&find::search_path())
     }
 
     /// Those of this variant.

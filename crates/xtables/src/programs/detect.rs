@@ -1,5 +1,7 @@
 //! Which variant this host uses.
 
+use std::ffi::OsStr;
+
 use sluice_core::model::IpFamily;
 
 use super::{FindError, Programs, SaveError, Variant};
@@ -11,31 +13,33 @@ const CANARY: &str = ":KUBE-PROXY-CANARY ";
 /// Chains by which kubelet says which variant it uses: the hint since 1.24, before it the canary.
 const HINTS: [&str; 2] = [":KUBE-IPTABLES-HINT ", ":KUBE-KUBELET-CANARY "];
 
-pub(super) fn detect() -> Result<Programs, FindError> {
-    match (
-        Programs::find(Variant::Nft),
-        Programs::find(Variant::Legacy),
-    ) {
-        (Ok(nft), Ok(legacy)) => {
-            // All rules of a large node take iptables-nft-save a minute to list; one table, none.
-            let mangle = mangle(&nft);
-            if has(&mangle, &HINTS)
-                || has(&mangle, &[CANARY]) && !Seen::by(&legacy).is_ok_and(|it| it.is_hinted)
-            {
-                return Ok(nft);
-            }
-            let (in_nft, in_legacy) = (Seen::by(&nft), Seen::by(&legacy));
-            Ok(match choose(in_nft, in_legacy)? {
-                Variant::Nft => nft,
-                Variant::Legacy => legacy,
-            })
-        }
+pub(super) fn detect(path: &OsStr) -> Result<Programs, FindError> {
+    let find = |variant| Programs::find_in(variant, path);
+    match (find(Variant::Nft), find(Variant::Legacy)) {
+        (Ok(nft), Ok(legacy)) => in_use(nft, legacy),
+        // It is installed, and may be the one in use.
+        (Err(error @ FindError::Run(_)), _) | (_, Err(error @ FindError::Run(_))) => Err(error),
         (Ok(only), Err(_)) | (Err(_), Ok(only)) => Ok(only),
         (Err(nft), Err(legacy)) => Err(FindError::Neither {
             nft: Box::new(nft),
             legacy: Box::new(legacy),
         }),
     }
+}
+
+fn in_use(nft: Programs, legacy: Programs) -> Result<Programs, FindError> {
+    // All rules of a large node take iptables-nft-save a minute to list; one table, none.
+    let mangle = mangle(&nft);
+    if has(&mangle, &HINTS)
+        || has(&mangle, &[CANARY]) && !Seen::by(&legacy).is_ok_and(|it| it.is_hinted)
+    {
+        return Ok(nft);
+    }
+    let (in_nft, in_legacy) = (Seen::by(&nft), Seen::by(&legacy));
+    Ok(match choose(in_nft, in_legacy)? {
+        Variant::Nft => nft,
+        Variant::Legacy => legacy,
+    })
 }
 
 /// The table of both families, of those that can be read.
@@ -108,7 +112,41 @@ fn choose<E>(nft: Result<Seen, E>, legacy: Result<Seen, E>) -> Result<Variant, E
 
 #[cfg(test)]
 mod tests {
+    use super::super::find::tests::{folder, named};
     use super::*;
+
+    /// Only these are there: programs that say these words.
+    fn detected(nft: &str, legacy: &str) -> Result<Variant, String> {
+        let names = [named("-nft"), named("-legacy")];
+        let of_nft = names[0].iter().map(|it| (it.as_str(), nft));
+        let of_legacy = names[1].iter().map(|it| (it.as_str(), legacy));
+        let said = of_nft
+            .chain(of_legacy)
+            .filter(|(_, words)| !words.is_empty());
+        let folder = folder(&said.collect::<Vec<_>>());
+        let detected = detect(folder.path().as_os_str());
+        detected.map(|it| it.variant()).map_err(|it| it.to_string())
+    }
+
+    #[test]
+    fn a_variant_that_does_not_run_is_not_taken_for_absent() {
+        const NFT: &str = "v1.8.9 (nf_tables)";
+        const LEGACY: &str = "v1.8.9 (legacy)";
+        const BROKEN: &str = "'; exit 1; : '";
+        for absent in ["", "v1.4.21"] {
+            assert_eq!(detected(NFT, absent), Ok(Variant::Nft));
+            assert_eq!(detected(absent, LEGACY), Ok(Variant::Legacy), "{absent}");
+        }
+        for (nft, legacy, program) in [
+            (BROKEN, LEGACY, "iptables-nft-restore"),
+            (BROKEN, "", "iptables-nft-restore"),
+            (NFT, BROKEN, "iptables-legacy-restore"),
+        ] {
+            let error = detected(nft, legacy).unwrap_err();
+            assert!(error.contains(program), "{error}");
+        }
+        assert!(detected("", "").unwrap_err().starts_with("neither"));
+    }
 
     #[test]
     fn hints_win_then_the_number_of_rules() {

@@ -150,7 +150,7 @@ pub(super) fn search_path() -> OsString {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     /// A folder of programs that only say their version.
-    fn folder(programs: &[(&str, &str)]) -> tempfile::TempDir {
+    pub(in crate::programs) fn folder(programs: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (name, version) in programs {
             let path = folder.path().join(name);
@@ -192,7 +192,7 @@ mod tests {
         folder
     }
 
-    fn named(prefix: &str) -> [String; 4] {
+    pub(in crate::programs) fn named(prefix: &str) -> [String; 4] {
         ["iptables", "ip6tables"]
             .map(|it| {
                 [
