@@ -2,8 +2,8 @@
 //! (`KubeProxyConfiguration.conntrack`, `pkg/proxy/conntrack/sysctls.go`).
 //!
 //! A value that is there already is not written, so read-only `/proc/sys` and `/sys` are good
-//! enough for a machine that is set up. `net.ipv4.conf.all.route_localnet` is never touched: the
-//! nftables mode serves no NodePorts on loopback.
+//! enough for a machine that is set up. `net.ipv4.conf.all.route_localnet` is not among them: the
+//! iptables mode sets it once its rules guard loopback.
 
 #[cfg(test)]
 mod tests;

@@ -65,7 +65,7 @@ pub enum Issue {
         /// How many one Service may have.
         limit: usize,
     },
-    /// There is no Node object for this node, so topology hints and NodePort addresses cannot
+    /// There is no Node object for this node, so topology hints and the node's addresses cannot
     /// follow it.
     NoNode {
         /// The node's name.
@@ -175,8 +175,8 @@ impl fmt::Display for Issue {
             ),
             Self::NoNode { name } => write!(
                 f,
-                "Node {name}: no such object: topology hints are ignored and NodePorts answer on \
-                 the address of the default route"
+                "Node {name}: no such object: topology hints are ignored and the node's addresses \
+                 are known from the machine alone"
             ),
         }
     }

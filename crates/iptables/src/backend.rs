@@ -317,7 +317,7 @@ impl Backend for Iptables {
     fn is_shared(key: &Key) -> bool {
         let place = key.place();
         match (place.table, place.chain.as_str()) {
-            // All ports of a Service have its one health check port.
+            // Of the health check port: its comment names the port and no protocol.
             (Table::Filter, name::NODE_PORTS) => matches!(key, Key::Rule(..)),
             (Table::Filter, name::CLUSTER_IPS) => matches!(key, Key::Rule(..)),
             (Table::Filter, _) if name::is_of_prefix(&place.chain) => {
