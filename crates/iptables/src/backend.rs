@@ -130,14 +130,16 @@ impl Iptables {
     fn list(&mut self) -> Result<Vec<(IpFamily, Ruleset)>, BackendError> {
         // Before listing, so that a change in between shows.
         self.watch.begin()?;
-        let served = self.families.served().iter();
-        let rulesets = served.map(|family| {
-            let ruleset = self.programs.save(*family);
-            Ok((*family, ruleset.map_err(|it| failed("list rules", it))?))
-        });
-        let rulesets = rulesets.collect();
+        let mut rulesets = Vec::new();
+        for &family in self.families.served() {
+            match self.programs.save(family) {
+                Ok(ruleset) => rulesets.push((family, ruleset)),
+                Err(error) if family == IpFamily::V6 => self.families.lose_ipv6(error.to_string()),
+                Err(error) => return Err(failed("list rules", error)),
+            }
+        }
         self.watch.listed();
-        rulesets
+        Ok(rulesets)
     }
 
     /// Repairs what the last apply could not do in its usual way.

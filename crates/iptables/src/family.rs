@@ -9,7 +9,9 @@ use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
 use tracing::warn;
 
-/// How often a program that did not work is tried again while nothing else happens.
+use crate::watch::PARTS;
+
+/// How often a program that did not work is tried again while nothing else happens, at most.
 const PERIOD: Duration = Duration::from_secs(30);
 /// There as long as the kernel has IPv6.
 const ADDRESSES: &str = "/proc/thread-self/net/if_inet6";
@@ -31,6 +33,8 @@ pub(crate) struct Families {
     ipv6: Ipv6,
     /// When the program was tried.
     tried: Instant,
+    /// How long nothing is tried then.
+    pause: Duration,
 }
 
 impl Families {
@@ -40,6 +44,7 @@ impl Families {
         Ok(Self {
             ipv6: ask(programs),
             tried: Instant::now(),
+            pause: PERIOD,
         })
     }
 
@@ -53,6 +58,12 @@ impl Families {
             Ipv6::Served => &IpFamily::ALL,
             Ipv6::Impossible(_) | Ipv6::Awaited(_) => &[IpFamily::V4],
         }
+    }
+
+    /// IPv6 is not served until what failed for this reason works.
+    pub(crate) fn lose_ipv6(&mut self, reason: String) {
+        self.ipv6 = Ipv6::Awaited(reason);
+        self.tried = Instant::now();
     }
 
     /// Serves IPv6 from now on if that has become possible.
@@ -72,14 +83,18 @@ impl Families {
         if !matches!(self.ipv6, Ipv6::Awaited(_)) {
             return Upkeep::Nothing;
         }
-        if self.tried.elapsed() >= PERIOD {
-            let works = probe(programs, IpFamily::V6).is_ok();
+        if self.tried.elapsed() >= self.pause {
+            let began = Instant::now();
+            let works =
+                probe(programs, IpFamily::V6).is_ok() && programs.save(IpFamily::V6).is_ok();
             self.tried = Instant::now();
+            // Many rules take long to list, and IPv4 waits meanwhile.
+            self.pause = PERIOD.max(began.elapsed() * PARTS);
             if works {
                 return Upkeep::Resync("IPv6 can be served now".into());
             }
         }
-        Upkeep::After(PERIOD.saturating_sub(self.tried.elapsed()))
+        Upkeep::After(self.pause.saturating_sub(self.tried.elapsed()))
     }
 }
 

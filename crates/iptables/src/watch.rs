@@ -16,7 +16,7 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// At least: kube-proxy looks for its canary that often.
 const LONGEST: Duration = Duration::from_secs(30);
 /// A look at all rules may take one part in so many of the time.
-const PARTS: u32 = 50;
+pub(crate) const PARTS: u32 = 50;
 
 /// What the kernel tells of changes.
 #[derive(Debug)]

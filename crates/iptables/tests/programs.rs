@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use common::{Node, in_namespace, save};
@@ -21,6 +22,7 @@ use sluice_xtables::programs::{Lock, Programs, Variant};
 for_each_variant! {
     a_program_that_hangs_fails_the_sync
     ipv6_is_served_as_soon_as_it_can_be
+    ipv6_that_cannot_be_read_does_not_stop_ipv4
     without_the_match_nothing_is_counted
     what_the_kernel_lacks_is_asked_for_alone
 }
@@ -120,6 +122,55 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     assert_eq!(node.reconciler.backend().unserved(), None);
     assert!(save(variant, "ip6tables", &[]).contains("-j KUBE-SVC-"));
     assert!(node.resync().is_empty());
+}
+
+fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = switch(&folder);
+    let fail = format!("test -e {file} && {{ echo no memory >&2; exit 4; }}");
+    let wrapped = Wrapped::new(variant, &format!("ip6tables-{variant}-save"), &fail);
+    let mut node = Node::with_programs(wrapped.programs());
+    node.sync(&BTreeSet::new());
+    // Nothing but nft shows such a rule, and the legacy tables have none.
+    let reason = match variant {
+        Variant::Nft => {
+            nft("add chain ip6 filter STRANGE");
+            nft("add rule ip6 filter STRANGE ct state new");
+            "table filter has rules that only nft can show"
+        }
+        Variant::Legacy => {
+            fs::write(&file, "").unwrap();
+            "no memory"
+        }
+    };
+    node.resync();
+    let unserved = node.reconciler.backend().unserved().unwrap();
+    assert_eq!(unserved.family, IpFamily::V6);
+    assert!(unserved.reason.contains(reason), "{unserved}");
+    let mut events = vec![service("default/new 10.99.60.1 fd00:99:60::1 :80")];
+    events.extend(endpoints("default/new", "10.244.0.5:80@ [fd00:244::5]:80@"));
+    node.change(events);
+    assert!(save(variant, "iptables", &[]).contains("default/new cluster IP"));
+    assert!(node.resync().is_empty());
+    let due = node.reconciler.upkeep().unwrap();
+    assert!(
+        matches!(due, Upkeep::After(it) if it.as_secs() <= 30),
+        "{due:?}"
+    );
+    match variant {
+        Variant::Nft => nft("delete chain ip6 filter STRANGE"),
+        Variant::Legacy => fs::remove_file(&file).unwrap(),
+    }
+    assert!(!save(variant, "ip6tables", &[]).contains("default/new"));
+    assert!(!node.resync().is_empty());
+    assert_eq!(node.reconciler.backend().unserved(), None);
+    assert!(save(variant, "ip6tables", &[]).contains("default/new cluster IP"));
+    assert!(node.resync().is_empty());
+}
+
+fn nft(command: &str) {
+    let status = Command::new("nft").args(command.split(' ')).status();
+    assert!(status.unwrap().success(), "nft {command}");
 }
 
 /// Shell that refuses each input with this word, by its line. The program reads the rest.

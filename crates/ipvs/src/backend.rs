@@ -258,13 +258,15 @@ impl Backend for Ipvs {
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
-        self.families.ask_again(&mut self.kernel, &mut self.held);
+        let (kernel, held) = (&mut self.kernel, &mut self.held);
+        self.families.ask_again(kernel, held);
+        let rulesets = self.families.list(kernel)?;
         let scope = Scope {
             families: &self.families.served(),
             exclude: &self.exclude,
             marks: self.layout,
         };
-        let objects = observe::everything(&mut self.kernel, &mut self.held, &scope)?;
+        let objects = observe::everything(kernel, held, &scope, rulesets)?;
         self.rules.observed(&objects);
         Ok(objects)
     }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use sluice_core::backend::{BackendError, Upkeep};
 use sluice_core::backoff::Backoff;
 use sluice_core::model::IpFamily;
+use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::RestoreError;
 use sluice_xtables::rule::Table;
 use tracing::warn;
@@ -23,7 +24,8 @@ const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
 pub(crate) struct Loss {
     pub(crate) family: IpFamily,
     pub(crate) reason: String,
-    /// The sets and chains that are to be written; empty when the programs do not even run.
+    /// The sets and chains that are to be written; empty when the programs do not even run, or its
+    /// rules cannot be read.
     pub(crate) missing: Vec<(Key, Object)>,
 }
 
@@ -104,11 +106,32 @@ impl Families {
         }
     }
 
+    /// The rules of those that are served. One whose rules cannot be read is not served any more,
+    /// unless there is no other.
+    pub(crate) fn list(
+        &mut self,
+        kernel: &Kernel,
+    ) -> Result<Vec<(IpFamily, Ruleset)>, BackendError> {
+        let mut rulesets = Vec::new();
+        for family in self.served() {
+            match kernel.programs.save(family) {
+                Ok(ruleset) => rulesets.push((family, ruleset)),
+                Err(error) if self.served().len() > 1 => self.lose(Loss {
+                    family,
+                    reason: error.to_string(),
+                    missing: Vec::new(),
+                }),
+                Err(error) => return Err(failed("read rules", error)),
+            }
+        }
+        Ok(rulesets)
+    }
+
     /// Serves the lost family from now on if that has become possible.
     pub(crate) fn ask_again(&mut self, kernel: &mut Kernel, held: &mut Held) {
         let Some(loss) = &mut self.lost else { return };
         let tried = match loss.missing.is_empty() {
-            true => probe(kernel, loss.family).map_err(|error| error.to_string()),
+            true => try_programs(kernel, loss.family),
             false => {
                 let tried = apply::try_foundation(kernel, held, loss);
                 tried.map_err(|error| error.to_string())
@@ -146,6 +169,13 @@ fn no_ipv6() -> Option<String> {
         Ok(_) => Some(format!("{NO_IPV6} is set")),
         Err(error) => Some(format!("{NO_IPV6}: {error}")),
     }
+}
+
+/// Whether rules can be written and read. A program that hangs must not hold up the other family.
+fn try_programs(kernel: &Kernel, family: IpFamily) -> Result<(), String> {
+    probe(kernel, family).map_err(|error| error.to_string())?;
+    let read = kernel.programs.hurried().save(family);
+    read.map(drop).map_err(|error| error.to_string())
 }
 
 fn probe(kernel: &Kernel, family: IpFamily) -> Result<(), RestoreError> {

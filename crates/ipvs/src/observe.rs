@@ -8,12 +8,13 @@ use ipnet::IpNet;
 use sluice_core::backend::BackendError;
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_netlink::rtnetlink::{self, link};
+use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{ChainName, Rule};
 
 use crate::chain::{CHAINS, JUMPS};
 use crate::convert::{self, Dialled};
 use crate::held::Held;
-use crate::kernel::{self, Kernel, again, failed};
+use crate::kernel::{self, Kernel, again};
 use crate::mark::MarkLayout;
 use crate::object::{DEVICE, Key, Object, Server, Triple};
 use crate::set::{Entry, SetName};
@@ -27,18 +28,19 @@ pub(crate) struct Scope<'a> {
     pub(crate) marks: MarkLayout,
 }
 
-/// Everything of ours. Real servers on their way out are left out; NodePorts behind a virtual IP
-/// are there as if the kernel had them.
+/// Everything of ours, with the rules that were listed of each family. Real servers on their way out
+/// are left out; NodePorts behind a virtual IP are there as if the kernel had them.
 pub(crate) fn everything(
     kernel: &mut Kernel,
     held: &mut Held,
     scope: &Scope<'_>,
+    rulesets: Vec<(IpFamily, Ruleset)>,
 ) -> Result<Objects, BackendError> {
     let mut objects = Objects::new();
     let own = addresses(scope, &mut objects)?;
     sets(kernel, scope, &mut objects)?;
-    for family in scope.families {
-        rules(kernel, held, *family, &mut objects)?;
+    for (family, ruleset) in rulesets {
+        rules(held, family, ruleset, &mut objects);
     }
     servers(kernel, held, scope, &own, &mut objects)?;
     // What waits behind a virtual IP does so only as long as that is there.
@@ -123,14 +125,7 @@ fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result
     Ok(())
 }
 
-fn rules(
-    kernel: &mut Kernel,
-    held: &mut Held,
-    family: IpFamily,
-    objects: &mut Objects,
-) -> Result<(), BackendError> {
-    let saved = kernel.programs.save(family);
-    let mut saved = saved.map_err(|error| failed("read rules", error))?;
+fn rules(held: &mut Held, family: IpFamily, mut saved: Ruleset, objects: &mut Objects) {
     for (table, from, to, _) in JUMPS {
         let (from, to) = (ChainName::new(from), ChainName::new(to));
         let rules = saved.get(&(*table, from));
@@ -153,7 +148,6 @@ fn rules(
             objects.insert(Key::Chain(family, *table, chain), Object::Chain(rules));
         }
     }
-    Ok(())
 }
 
 fn servers(

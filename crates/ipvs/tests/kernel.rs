@@ -199,6 +199,9 @@ mod vm_kernel {
             excluded();
             a_family_in_trouble(&IPV6, &IPV4);
             a_family_in_trouble(&IPV4, &IPV6);
+            for broken in [IPV6, IPV4] {
+                an_unreadable_family(&broken);
+            }
             let mut restarted = Proxy::start(web(BOTH));
             let again = restarted.resync();
             assert!(again.is_empty(), "a restart finds {again:?}");
@@ -319,26 +322,12 @@ fn a_family_in_trouble(broken: &Family, healthy: &Family) {
          with `ipset destroy {set}`",
         broken.name
     );
-    let unserved = |proxy: &Proxy| {
-        let unserved = proxy.reconciler.backend().unserved();
-        unserved.map(|it| it.to_string())
-    };
     assert_eq!(unserved(&proxy).as_ref(), Some(&named));
     assert!(!healthy.filter().is_empty() && broken.filter().is_empty());
     assert!(proxy.resync().is_empty(), "what can be written is");
-    let due = proxy.reconciler.upkeep().unwrap();
-    assert!(
-        matches!(due, Upkeep::After(it) if it.as_secs() <= 30),
-        "{due:?}"
-    );
+    is_awaited(&mut proxy);
     run("ipset", &format!("destroy {set}"));
-    let tried = eventually(Duration::from_secs(60), || {
-        match proxy.reconciler.upkeep().unwrap() {
-            Upkeep::Resync(reason) => Some(reason),
-            Upkeep::Nothing | Upkeep::After(_) => None,
-        }
-    });
-    assert_eq!(tried, Some(format!("{} can be served now", broken.name)));
+    can_be_served_again(&mut proxy, broken);
     assert!(!proxy.resync().is_empty());
     assert_eq!(unserved(&proxy), None);
     assert!(!broken.filter().is_empty());
@@ -355,8 +344,82 @@ fn destroy(set: &str) {
     assert!(gone.is_some(), "{set} is in use");
 }
 
+/// Where the rules of one family cannot be read, the Services of the other change as ever.
+fn an_unreadable_family(broken: &Family) {
+    let server = |family: &Family| match family.name {
+        "IPv4" => "-Ln -t 10.96.0.17:80",
+        _ => "-Ln -t [fd00:96::17]:80",
+    };
+    let real = |family: &Family, last: u8| match family.name {
+        "IPv4" => format!("10.244.0.{last}:8080"),
+        _ => format!("[fd00:244::{last}]:8080"),
+    };
+    let both = |last: u8| {
+        let endpoints_text = format!("{}@ {}@", real(&IPV4, last), real(&IPV6, last));
+        http("dual", "10.96.0.17 fd00:96::17 http:80", &endpoints_text)
+    };
+    let mut proxy = Proxy::start([web(BOTH), both(5)].concat());
+    proxy.resync();
+    let strange = format!("{} filter STRANGE", broken.nft);
+    run("nft", &format!("add chain {strange}"));
+    run("nft", &format!("add rule {strange} ct state new"));
+    let report = proxy.resync();
+    assert_eq!(refused(&report), [""; 0]);
+    let named = format!(
+        "{} is not served until this works: read the {0} rules: table filter has rules that only \
+         nft can show",
+        broken.name
+    );
+    assert_eq!(unserved(&proxy).as_ref(), Some(&named));
+    proxy.change(both(6));
+    for family in [IPV4, IPV6] {
+        let (gone, there) = match family.name == broken.name {
+            true => (6, 5),
+            false => (5, 6),
+        };
+        shows("ipvsadm", server(&family), &real(&family, there));
+        shows_no("ipvsadm", server(&family), &real(&family, gone));
+    }
+    is_awaited(&mut proxy);
+    run("nft", &format!("delete chain {strange}"));
+    can_be_served_again(&mut proxy, broken);
+    assert!(!proxy.resync().is_empty());
+    assert_eq!(unserved(&proxy), None);
+    shows("ipvsadm", server(broken), &real(broken, 6));
+    shows_no("ipvsadm", server(broken), &real(broken, 5));
+    proxy.change(vec![delete("dual")]);
+    let again = proxy.resync();
+    assert!(again.is_empty(), "not repaired: {again:?}");
+}
+
+fn unserved(proxy: &Proxy) -> Option<String> {
+    let unserved = proxy.reconciler.backend().unserved();
+    unserved.map(|it| it.to_string())
+}
+
+#[track_caller]
+fn is_awaited(proxy: &mut Proxy) {
+    let due = proxy.reconciler.upkeep().unwrap();
+    assert!(
+        matches!(due, Upkeep::After(it) if it.as_secs() <= 30),
+        "{due:?}"
+    );
+}
+
+#[track_caller]
+fn can_be_served_again(proxy: &mut Proxy, family: &Family) {
+    let tried = eventually(Duration::from_secs(60), || {
+        match proxy.reconciler.upkeep().unwrap() {
+            Upkeep::Resync(reason) => Some(reason),
+            Upkeep::Nothing | Upkeep::After(_) => None,
+        }
+    });
+    assert_eq!(tried, Some(format!("{} can be served now", family.name)));
+}
+
 struct Family {
     name: &'static str,
+    nft: &'static str,
     inet: &'static str,
     program: &'static str,
     local_balancers: &'static str,
@@ -364,6 +427,7 @@ struct Family {
 
 const IPV4: Family = Family {
     name: "IPv4",
+    nft: "ip",
     inet: "inet",
     program: "iptables",
     local_balancers: "KUBE-LOAD-BALANCER-LOCAL",
@@ -371,6 +435,7 @@ const IPV4: Family = Family {
 
 const IPV6: Family = Family {
     name: "IPv6",
+    nft: "ip6",
     inet: "inet6",
     program: "ip6tables",
     local_balancers: "KUBE-6-LOAD-BALANCER-LOCAL",
