@@ -32,6 +32,7 @@ mod observe;
 mod placement;
 mod render;
 mod rule_count;
+mod scheduler;
 mod script;
 mod set;
 mod status;

@@ -9,8 +9,9 @@ use sluice_core::plan::{
     FamilyPlan, Frontend, NodePlan, PlannedFrontend, Pool, PortPlan, Role, Route, Scope, Verdict,
 };
 
-use crate::object::{Balancing, Hashing, Key, Object, Server, Triple};
+use crate::object::{Key, Object, Server, Triple};
 use crate::placement::Placement;
+use crate::scheduler;
 use crate::set::{Entry, SetName};
 
 type Objects = Vec<(Key, Object)>;
@@ -232,7 +233,7 @@ impl Port<'_> {
     }
 
     fn server(&mut self, server: Server, pool: Option<&Pool>) {
-        let balancing = self.balancing(&server, pool);
+        let balancing = scheduler::balancing(self.plan, self.scheduler, &server, pool);
         self.objects
             .push((Key::Server(server), Object::Server(balancing)));
         for endpoint in pool.into_iter().flat_map(Pool::endpoints) {
@@ -240,38 +241,6 @@ impl Port<'_> {
                 Key::Real(server, endpoint.addr),
                 Object::Real(endpoint.weight.into()),
             ));
-        }
-    }
-
-    fn balancing(&self, server: &Server, pool: Option<&Pool>) -> Balancing {
-        let persistence = self.plan.affinity_seconds;
-        if persistence.is_some() && matches!(server, Server::Mark(..)) {
-            // A persistent virtual server of a mark does not translate ports
-            // (`ip_vs_sched_persist`, ip_vs_core.c), so its clients stay by hash.
-            return Balancing {
-                scheduler: "mh".into(),
-                hashing: Hashing {
-                    fallback: true,
-                    port: false,
-                },
-                persistence: None,
-            };
-        }
-        let scheduler = match &self.plan.scheduler {
-            Some(asked) => asked.clone(),
-            None => weighted(self.scheduler, pool),
-        };
-        Balancing {
-            hashing: Hashing {
-                // Without it, clients whose bucket is a real server that drains are refused
-                // (`ip_vs_sh_get`, ip_vs_sh.c; `ip_vs_mh_get`, ip_vs_mh.c, whose buckets follow the
-                // last weight that was not 0).
-                fallback: matches!(&*scheduler, "sh" | "mh"),
-                // kube-proxy's choice: without it `mh` has no chance against clients behind NAT.
-                port: &*scheduler == "mh",
-            },
-            scheduler,
-            persistence,
         }
     }
 
@@ -300,19 +269,5 @@ impl Port<'_> {
         if self.seen.insert(key.clone()) {
             self.objects.push((key, object));
         }
-    }
-}
-
-/// The scheduler that minds weights, where the pool has any that differ: the one that nobody asked
-/// for in particular would ignore them.
-fn weighted(scheduler: &Arc<str>, pool: Option<&Pool>) -> Arc<str> {
-    let weights = pool.into_iter().flat_map(Pool::endpoints);
-    let mut weights = weights.map(|it| it.weight).filter(|it| *it > 0);
-    let first = weights.next();
-    let differ = weights.any(|it| Some(it) != first);
-    match &**scheduler {
-        "rr" if differ => "wrr".into(),
-        "lc" if differ => "wlc".into(),
-        _ => scheduler.clone(),
     }
 }
