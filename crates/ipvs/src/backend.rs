@@ -25,6 +25,7 @@ use crate::object::{Key, Object, Server};
 use crate::observe::{self, Scope};
 use crate::placement::{self, Placement};
 use crate::rule_count::RuleCounts;
+use crate::scheduler::Choice;
 use crate::set::SetName;
 use crate::{apply, chain, render};
 
@@ -68,9 +69,9 @@ pub struct Ipvs {
     exclude: Vec<IpNet>,
     layout: MarkLayout,
     marks: Marks,
-    /// Schedulers that the kernel is known to have.
-    schedulers: BTreeSet<Arc<str>>,
-    /// All of them in words; empty until somebody asked for one that is not there.
+    /// Whether the kernel has these schedulers.
+    schedulers: BTreeMap<Arc<str>, bool>,
+    /// All that it has in words; empty until somebody asked for one that is not there.
     offered: String,
     pace: Pace,
     rules: RuleCounts,
@@ -95,7 +96,7 @@ impl Ipvs {
             exclude: options.exclude_cidrs,
             marks: Marks::default(),
             held: Held::default(),
-            schedulers: BTreeSet::new(),
+            schedulers: BTreeMap::new(),
             offered: String::new(),
             pace: Pace::default(),
             rules: RuleCounts::default(),
@@ -108,11 +109,11 @@ impl Ipvs {
             },
         };
         let scheduler = ipvs.scheduler.clone();
-        match ipvs.lacks_scheduler(&scheduler)? {
-            None => Ok(ipvs),
-            Some(reason) => Err(BackendError {
+        match ipvs.has_scheduler(&scheduler)? {
+            true => Ok(ipvs),
+            false => Err(BackendError {
                 operation: format!("use scheduler {scheduler}"),
-                reason,
+                reason: ipvs.without_scheduler(&scheduler)?,
                 source: None,
             }),
         }
@@ -123,54 +124,72 @@ impl Ipvs {
         &self.kernel.programs
     }
 
-    /// Why a scheduler cannot be used; `None` when it can.
-    fn lacks_scheduler(&mut self, name: &Arc<str>) -> Result<Option<String>, BackendError> {
-        if self.schedulers.contains(name) {
-            return Ok(None);
+    /// Whether the kernel has a scheduler. What it lacks is asked for again by the next sync.
+    fn has_scheduler(&mut self, name: &Arc<str>) -> Result<bool, BackendError> {
+        if let Some(has) = self.schedulers.get(name) {
+            return Ok(*has);
         }
         // Whoever may write a Service must not make the kernel load a module of any name.
         let is_one = SCHEDULERS.contains(&&**name);
-        let ipvs = &mut self.kernel.ipvs;
-        if is_one && ipvs.has_scheduler(name).map_err(kernel::asked)? {
-            self.schedulers.insert(name.clone());
-            return Ok(None);
-        }
+        let has = is_one
+            && self
+                .kernel
+                .ipvs
+                .has_scheduler(name)
+                .map_err(kernel::asked)?;
+        self.schedulers.insert(name.clone(), has);
+        Ok(has)
+    }
+
+    /// That the kernel lacks a scheduler, and which it has.
+    fn without_scheduler(&mut self, name: &str) -> Result<String, BackendError> {
         if self.offered.is_empty() {
-            let known = ipvs.schedulers().map_err(kernel::asked)?;
+            let known = self.kernel.ipvs.schedulers().map_err(kernel::asked)?;
             self.offered = known.join(", ");
         }
         let offered = &self.offered;
-        Ok(Some(format!(
+        Ok(format!(
             "the kernel has no scheduler {name:?} (module ip_vs_{name}); it has {offered}"
-        )))
+        ))
     }
 
-    /// Virtual servers whose scheduler the kernel lacks.
+    /// What this service port would have and the kernel lacks, what would stand in for it included.
+    /// When the kernel cannot be asked, writing says so.
+    fn lacking(&mut self, port: &PortPlan, has_mark: bool) -> BTreeSet<Arc<str>> {
+        let usual = self.scheduler.clone();
+        let mut lacking = BTreeSet::new();
+        loop {
+            let choice = Choice {
+                port,
+                usual: &usual,
+                lacking: &lacking,
+            };
+            let mut more = choice.schedulers(has_mark);
+            more.retain(|it| self.has_scheduler(it).is_ok_and(|has| !has));
+            if more.is_empty() {
+                return lacking;
+            }
+            lacking.append(&mut more);
+        }
+    }
+
+    /// The schedulers of this delta, none of which the kernel has.
     fn unschedulable(
         &mut self,
         delta: &Delta<Key, Object>,
     ) -> Result<Vec<RefusedObject<Key>>, BackendError> {
-        let mut refused = Vec::new();
-        let mut lacking: BTreeMap<Arc<str>, Option<String>> = BTreeMap::new();
-        for (key, object) in delta.add.iter().chain(&delta.replace) {
-            let Object::Server(balancing) = object else {
-                continue;
-            };
-            let name = &balancing.scheduler;
-            let reason = match lacking.get(name) {
-                Some(reason) => reason.clone(),
-                None => {
-                    let reason = self.lacks_scheduler(name)?;
-                    lacking.insert(name.clone(), reason.clone());
-                    reason
-                }
-            };
-            refused.extend(reason.map(|reason| RefusedObject {
+        let keys = delta.add.iter().map(|(key, _)| key);
+        let refused = keys.filter_map(|key| match key {
+            Key::Scheduler(name) => Some((key, name)),
+            _ => None,
+        });
+        let refused = refused.map(|(key, name)| {
+            Ok(RefusedObject {
                 key: key.clone(),
-                reason,
-            }));
-        }
-        Ok(refused)
+                reason: self.without_scheduler(name)?,
+            })
+        });
+        refused.collect()
     }
 }
 
@@ -194,7 +213,11 @@ pub fn render_ports<'a>(
     let mut marks = Marks::default();
     plan.ports.iter().map(move |(key, port)| {
         let mark = render::has_near_clients(port, false).then(|| marks.claim(layout, key, None));
-        let objects = render::port(&plan.node, port, &Placement { mark }, &scheduler);
+        let placement = Placement {
+            mark,
+            ..Placement::default()
+        };
+        let objects = render::port(&plan.node, port, &placement, &scheduler);
         (key, objects)
     })
 }
@@ -220,7 +243,7 @@ impl Backend for Ipvs {
 
     fn is_shared(key: &Key) -> bool {
         match key {
-            Key::Address(_) => true,
+            Key::Address(_) | Key::Scheduler(_) => true,
             Key::Member(_, set, _) => matches!(
                 set,
                 SetName::LoopBack | SetName::IpvsIps | SetName::HealthCheckNodePort
@@ -236,8 +259,10 @@ impl Backend for Ipvs {
     fn place(&mut self, port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
         let had = previous.and_then(|(_, placement)| placement.mark);
         let claim = || self.marks.claim(self.layout, &port.key, had);
+        let mark = render::has_near_clients(port, had.is_some()).then(claim);
         Placement {
-            mark: render::has_near_clients(port, had.is_some()).then(claim),
+            mark,
+            lacking: self.lacking(port, mark.is_some()),
         }
     }
 
@@ -258,6 +283,7 @@ impl Backend for Ipvs {
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
+        self.schedulers.retain(|_, has| *has);
         let (kernel, held) = (&mut self.kernel, &mut self.held);
         self.families.ask_again(kernel, held);
         let rulesets = self.families.list(kernel)?;
@@ -297,10 +323,8 @@ impl Backend for Ipvs {
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
-        let refused = self.unschedulable(delta)?;
-        if !refused.is_empty() {
-            return Err(ApplyError::Refused(refused));
-        }
+        let mut refused = self.unschedulable(delta)?;
+        self.schedulers.retain(|_, has| *has);
         let (kernel, held) = (&mut self.kernel, &mut self.held);
         let mut served = self.families.served();
         if let Some(loss) = apply::foundations(kernel, held, delta, &served)? {
@@ -316,7 +340,7 @@ impl Backend for Ipvs {
                 &rest
             }
         };
-        let refused = apply::write(kernel, held, delta)?;
+        refused.extend(apply::write(kernel, held, delta)?);
         self.rules.applied(delta);
         for key in &delta.delete {
             if let Key::Server(Server::Mark(_, _, mark)) = key

@@ -1,7 +1,8 @@
-//! What a service port keeps from one rendering to the next: its mark.
+//! What a service port keeps from one rendering to the next: its mark, and what the kernel lacks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use sluice_core::model::{IpFamily, Protocol};
 use sluice_core::plan::{Frontend, PortPlan};
@@ -11,10 +12,12 @@ use crate::render;
 use crate::set::{Entry, SetName};
 
 /// What rendering remembers of a service port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     /// The mark of its near clients; `None` when they are served like all others.
     pub(crate) mark: Option<u32>,
+    /// Schedulers that its virtual servers would have, had the kernel got them.
+    pub(crate) lacking: BTreeSet<Arc<str>>,
 }
 
 /// The mark that the kernel's set has for a frontend of this port.
@@ -51,7 +54,10 @@ pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Plac
         Object::Member(mark) => *mark,
         _ => None,
     });
-    Placement { mark }
+    Placement {
+        mark,
+        ..Placement::default()
+    }
 }
 
 fn unspecified(family: IpFamily) -> IpAddr {

@@ -11,7 +11,7 @@ use sluice_core::plan::{
 
 use crate::object::{Key, Object, Server, Triple};
 use crate::placement::Placement;
-use crate::scheduler;
+use crate::scheduler::Choice;
 use crate::set::{Entry, SetName};
 
 type Objects = Vec<(Key, Object)>;
@@ -28,7 +28,11 @@ pub(crate) fn port(
         node: node.family(port.key.family),
         plan: port,
         mark: placement.mark,
-        scheduler,
+        choice: Choice {
+            port,
+            usual: scheduler,
+            lacking: &placement.lacking,
+        },
         objects: Vec::new(),
         seen: BTreeSet::new(),
     };
@@ -52,7 +56,7 @@ struct Port<'a> {
     node: &'a FamilyPlan,
     plan: &'a PortPlan,
     mark: Option<u32>,
-    scheduler: &'a Arc<str>,
+    choice: Choice<'a>,
     objects: Objects,
     /// Shared objects that are rendered already.
     seen: BTreeSet<Key>,
@@ -78,6 +82,10 @@ impl Port<'_> {
         }
         if let Some(port) = plan.health_check_node_port {
             self.shared_member(SetName::HealthCheckNodePort, Entry::Port(port));
+        }
+        for scheduler in self.choice.missed() {
+            let key = Key::Scheduler(scheduler.clone());
+            self.objects.push((key, Object::Scheduler));
         }
     }
 
@@ -233,7 +241,7 @@ impl Port<'_> {
     }
 
     fn server(&mut self, server: Server, pool: Option<&Pool>) {
-        let balancing = scheduler::balancing(self.plan, self.scheduler, &server, pool);
+        let balancing = self.choice.balancing(&server, pool);
         self.objects
             .push((Key::Server(server), Object::Server(balancing)));
         for endpoint in pool.into_iter().flat_map(Pool::endpoints) {

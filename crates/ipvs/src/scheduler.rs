@@ -1,46 +1,81 @@
-//! How virtual servers choose among their real servers.
+//! How virtual servers choose among their real servers, with what the kernel has.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sluice_core::plan::{Pool, PortPlan};
 
 use crate::object::{Balancing, Hashing, Server};
 
-/// How a virtual server of this port chooses. `usual`: the scheduler of Services that ask for none.
-pub(crate) fn balancing(
-    port: &PortPlan,
-    usual: &Arc<str>,
-    server: &Server,
-    pool: Option<&Pool>,
-) -> Balancing {
-    let persistence = port.affinity_seconds;
-    if persistence.is_some() && matches!(server, Server::Mark(..)) {
-        // A persistent virtual server of a mark does not translate ports
-        // (`ip_vs_sched_persist`, ip_vs_core.c), so its clients stay by hash.
-        return Balancing {
-            scheduler: "mh".into(),
-            hashing: Hashing {
-                fallback: true,
-                port: false,
-            },
-            persistence: None,
+/// What decides how the virtual servers of a service port choose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice<'a> {
+    pub(crate) port: &'a PortPlan,
+    /// The scheduler of Services that ask for none. The kernel has it.
+    pub(crate) usual: &'a Arc<str>,
+    /// Schedulers that the kernel is known to lack.
+    pub(crate) lacking: &'a BTreeSet<Arc<str>>,
+}
+
+impl Choice<'_> {
+    /// How this virtual server chooses among these real servers.
+    pub(crate) fn balancing(&self, server: &Server, pool: Option<&Pool>) -> Balancing {
+        let persistence = self.port.affinity_seconds;
+        let by_client = persistence.is_some() && matches!(server, Server::Mark(..));
+        let scheduler = match by_client {
+            true => self.by_client(),
+            false => self.by_connection(pool),
         };
+        Balancing {
+            hashing: Hashing {
+                // Without it, clients whose bucket is a real server that drains are refused
+                // (`ip_vs_sh_get`, ip_vs_sh.c; `ip_vs_mh_get`, ip_vs_mh.c, whose buckets follow the
+                // last weight that was not 0).
+                fallback: matches!(&*scheduler, "sh" | "mh"),
+                // kube-proxy's choice: without it `mh` has no chance against clients behind NAT.
+                port: &*scheduler == "mh" && !by_client,
+            },
+            scheduler,
+            persistence: persistence.filter(|_| !by_client),
+        }
     }
-    let scheduler = match &port.scheduler {
-        Some(asked) => asked.clone(),
-        None => weighted(usual, pool),
-    };
-    Balancing {
-        hashing: Hashing {
-            // Without it, clients whose bucket is a real server that drains are refused
-            // (`ip_vs_sh_get`, ip_vs_sh.c; `ip_vs_mh_get`, ip_vs_mh.c, whose buckets follow the
-            // last weight that was not 0).
-            fallback: matches!(&*scheduler, "sh" | "mh"),
-            // kube-proxy's choice: without it `mh` has no chance against clients behind NAT.
-            port: &*scheduler == "mh",
-        },
-        scheduler,
-        persistence,
+
+    /// The schedulers of all its virtual servers, with and without a mark.
+    pub(crate) fn schedulers(&self, has_mark: bool) -> BTreeSet<Arc<str>> {
+        let pools = [self.port.cluster.as_ref(), self.port.local.as_ref(), None];
+        let mut schedulers: BTreeSet<_> = pools.map(|it| self.by_connection(it)).into();
+        if has_mark && self.port.affinity_seconds.is_some() {
+            schedulers.insert(self.by_client());
+        }
+        schedulers
+    }
+
+    /// Those for which another one stands in, other than `sh` for an `mh` that nobody asked for:
+    /// that does the same.
+    pub(crate) fn missed(&self) -> impl Iterator<Item = &Arc<str>> {
+        let asks_for_mh = self.port.scheduler.as_deref() == Some("mh");
+        let lacking = self.lacking.iter();
+        lacking.filter(move |it| asks_for_mh || &***it != "mh")
+    }
+
+    /// A persistent virtual server of a mark does not translate ports (`ip_vs_sched_persist`,
+    /// ip_vs_core.c), so its clients stay by hash.
+    fn by_client(&self) -> Arc<str> {
+        self.first(["mh".into(), "sh".into()])
+    }
+
+    fn by_connection(&self, pool: Option<&Pool>) -> Arc<str> {
+        let weighted = weighted(self.usual, pool);
+        match &self.port.scheduler {
+            Some(asked) => self.first([asked.clone(), weighted]),
+            None => self.first([weighted]),
+        }
+    }
+
+    fn first<const N: usize>(&self, schedulers: [Arc<str>; N]) -> Arc<str> {
+        let mut schedulers = schedulers.into_iter();
+        let there = schedulers.find(|it| !self.lacking.contains(it));
+        there.unwrap_or_else(|| self.usual.clone())
     }
 }
 
@@ -55,5 +90,79 @@ fn weighted(scheduler: &Arc<str>, pool: Option<&Pool>) -> Arc<str> {
         "rr" if differ => "wrr".into(),
         "lc" if differ => "wlc".into(),
         _ => scheduler.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_core::model::{IpFamily, Protocol};
+    use sluice_core::settings::Settings;
+    use sluice_core::testing::{endpoints, node, planner, service};
+
+    use super::*;
+
+    /// What the virtual servers of a Service have, without and with a mark, where the kernel lacks
+    /// some schedulers; and which of these are missed.
+    #[track_caller]
+    fn check(about: &str, weights: &str, lacking: &[&str], expected: [&str; 2], missed: &[&str]) {
+        let mut events = vec![node("node-a 192.168.100.10")];
+        events.push(service(&format!("default/web 10.96.0.10 http:80 {about}")));
+        events.extend(endpoints("default/web:http", weights));
+        let planner = planner(Settings::for_node("node-a"), events);
+        let lacking = lacking.iter().map(|it| Arc::from(*it)).collect();
+        let choice = Choice {
+            port: planner.plan().ports.values().next().unwrap(),
+            usual: &"rr".into(),
+            lacking: &lacking,
+        };
+        let pool = choice.port.cluster.as_ref();
+        let shown = |mark| {
+            let balancing = match mark {
+                false => choice.balancing(&server(), pool),
+                true => choice.balancing(&Server::Mark(IpFamily::V4, Protocol::Tcp, 1), pool),
+            };
+            assert!(choice.schedulers(true).contains(&balancing.scheduler));
+            let Hashing { fallback, port } = balancing.hashing;
+            let flags = [(fallback, " fallback"), (port, " port")];
+            let flags = flags.iter().filter(|it| it.0).map(|it| it.1);
+            let flags: String = flags.collect();
+            format!("{}{flags}", balancing.scheduler)
+        };
+        assert_eq!([shown(false), shown(true)], expected, "{about}");
+        let all: Vec<&str> = choice.missed().map(|it| &**it).collect();
+        assert_eq!(all, missed, "{about}");
+    }
+
+    fn server() -> Server {
+        Server::Address(crate::object::Triple {
+            ip: "10.96.0.10".parse().unwrap(),
+            port: 80,
+            protocol: Protocol::Tcp,
+        })
+    }
+
+    #[test]
+    fn another_scheduler_stands_in_for_one_that_the_kernel_lacks() {
+        let (same, other) = ("10.0.0.1:80 10.0.0.2:80", "10.0.0.1:80%5 10.0.0.2:80");
+        check("", same, &[], ["rr", "rr"], &[]);
+        check("", other, &[], ["wrr", "wrr"], &[]);
+        check("", other, &["wrr"], ["rr", "rr"], &["wrr"]);
+        check("scheduler=sh", other, &[], ["sh fallback"; 2], &[]);
+        check("scheduler=sed", same, &["sed"], ["rr", "rr"], &["sed"]);
+        check("scheduler=sed", other, &["sed"], ["wrr", "wrr"], &["sed"]);
+        check(
+            "scheduler=sed",
+            other,
+            &["sed", "wrr"],
+            ["rr", "rr"],
+            &["sed", "wrr"],
+        );
+        let affinity = "affinity=60";
+        check(affinity, same, &[], ["rr", "mh fallback"], &[]);
+        check(affinity, same, &["mh"], ["rr", "sh fallback"], &[]);
+        check(affinity, same, &["mh", "sh"], ["rr", "rr"], &["sh"]);
+        let asked = "affinity=60 scheduler=mh";
+        check(asked, same, &[], ["mh fallback port", "mh fallback"], &[]);
+        check(asked, same, &["mh"], ["rr", "sh fallback"], &["mh"]);
     }
 }

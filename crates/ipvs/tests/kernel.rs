@@ -197,6 +197,7 @@ mod vm_kernel {
             let again = proxy.resync();
             assert!(again.is_empty(), "a look finds {again:?}");
             excluded();
+            without_modules();
             a_family_in_trouble(&IPV6, &IPV4);
             a_family_in_trouble(&IPV4, &IPV6);
             for broken in [IPV6, IPV4] {
@@ -299,6 +300,41 @@ fn excluded() {
     Proxy::start(web(BOTH)).resync();
     shows_no("ipvsadm", "-Ln", "TCP 192.0.2.20:80 rr");
     shows("ipvsadm", "-Ln", "TCP 192.0.2.9:80 rr");
+}
+
+/// Schedulers that nobody asked for are not missed, or named.
+fn without_modules() {
+    let loader = run("sysctl", "-n kernel.modprobe");
+    run("sysctl", "-qw kernel.modprobe=/bin/false");
+    let mut events = web(BOTH);
+    let about = "10.96.0.18 NodePort http:80@31180 etp=local affinity=600";
+    events.extend(http("near", about, "10.244.0.5:8080@ 10.244.7.7:8080"));
+    events.extend(http(
+        "weighted",
+        "10.96.0.19 http:80",
+        "10.244.0.5:8080@%5 10.244.0.6:8080@",
+    ));
+    run("modprobe", "ip_vs_sh");
+    let mut proxy = Proxy::start(events);
+    let named = refused(&proxy.resync());
+    assert_eq!(named.len(), 1, "{named:?}");
+    let words = "default/weighted:http: scheduler wrr: the kernel has no scheduler \"wrr\" (module \
+                 ip_vs_wrr); it has rr";
+    assert!(named[0].starts_with(words), "{named:?}");
+    shows("ipvsadm", "-Ln", "sh (sh-fallback)");
+    shows("ipvsadm", "-Ln -t 10.96.0.19:80", "rr");
+    shows(
+        "ipvsadm",
+        "-Ln -t 10.96.0.19:80",
+        "-> 10.244.0.5:8080 Masq 5",
+    );
+    run("sysctl", &format!("-qw kernel.modprobe={}", loader.trim()));
+    let report = proxy.retry();
+    assert_eq!((report.full, refused(&report)), (false, vec![]));
+    shows("ipvsadm", "-Ln -t 10.96.0.19:80", "wrr");
+    assert_eq!(refused(&proxy.resync()), [""; 0]);
+    shows("ipvsadm", "-Ln", "mh (mh-fallback)");
+    Proxy::start(web(BOTH)).resync();
 }
 
 /// Where one family cannot be served, the other is, the status says what is to be done, and as soon
@@ -527,23 +563,39 @@ fn schedulers(proxy: &mut Proxy) {
         error.contains("nosuch") && error.contains("rr, wrr"),
         "{error}"
     );
-    let mut events = vec![
-        service("default/odd 10.96.0.11 http:80 scheduler=nosuch"),
-        service("default/good 10.96.0.12 http:80 scheduler=mh"),
-    ];
-    events.extend(endpoints("default/odd:http", BOTH));
-    events.extend(endpoints("default/good:http", BOTH));
-    let report = proxy.change(events);
-    let reasons: Vec<_> = report.refused.iter().map(|(_, reason)| reason).collect();
-    assert_eq!(reasons.len(), 1, "{reasons:?}");
-    assert!(reasons[0].contains("it has rr, wrr"), "{reasons:?}");
-    shows(
-        "ipvsadm",
-        "-Ln",
-        "TCP 10.96.0.12:80 mh (mh-fallback,mh-port)",
-    );
-    shows_no("ipvsadm", "-Ln", "TCP 10.96.0.11:80");
+    let odd = |endpoints_text| http("odd", "10.96.0.11 http:80 scheduler=nosuch", endpoints_text);
+    let good = |name, endpoints_text| {
+        let about = format!("10.96.0.12 http:80 scheduler={name}");
+        http("good", &about, endpoints_text)
+    };
+    let both = [odd(BOTH), good("mh", BOTH)].concat();
+    let named = refused(&proxy.change(both));
+    assert_eq!(named.len(), 1, "{named:?}");
+    let words = "default/odd:http: scheduler nosuch: the kernel has no scheduler \"nosuch\" (module \
+                 ip_vs_nosuch); it has rr, wrr";
+    assert!(named[0].starts_with(words), "{named:?}");
+    let server = "TCP 10.96.0.12:80 mh (mh-fallback,mh-port)";
+    shows("ipvsadm", "-Ln", server);
+    shows("ipvsadm", "-Ln", "TCP 10.96.0.11:80 rr");
+    // Endpoints come and go by another scheduler.
+    let fewer = "10.244.0.6:8080@";
+    let report = proxy.change([odd(fewer), good("nosuch", fewer)].concat());
+    assert_eq!((report.full, refused(&report).len()), (false, 2));
+    for server in ["10.96.0.11:80", "10.96.0.12:80"] {
+        let lists = format!("-Ln -t {server}");
+        shows("ipvsadm", &lists, &format!("TCP {server} rr"));
+        shows("ipvsadm", &lists, "-> 10.244.0.6:8080 Masq 1");
+        shows_no("ipvsadm", &lists, "-> 10.244.0.5:8080");
+    }
+    for report in [proxy.retry(), proxy.resync()] {
+        assert!(report.is_empty(), "{report:?}");
+        assert_eq!(refused(&report).len(), 2);
+    }
+    assert_eq!(refused(&proxy.change(good("mh", BOTH))), [""; 0]);
+    shows("ipvsadm", "-Ln", server);
     proxy.change(["odd", "good"].map(delete).into());
+    assert!(proxy.reconciler.refused().is_empty());
+    shows_no("ipvsadm", "-Ln", "TCP 10.96.0.11:80");
     shows_no("ipvsadm", "-Ln", "TCP 10.96.0.12:80");
     // Affinity, and its end.
     let sticky = "default/sticky 10.96.0.13 http:80 affinity=7200";
