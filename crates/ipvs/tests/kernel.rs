@@ -351,14 +351,26 @@ fn a_family_in_trouble(broken: &Family, healthy: &Family) {
         &format!("create {set} hash:net family {}", broken.inet),
     );
     healthy.iptables("-F KUBE-IPVS-FILTER");
+    let mention = format!("OUTPUT -m set --match-set {set} src");
+    broken.iptables(&format!("-A {mention}"));
     let mut proxy = Proxy::start(web(BOTH));
     assert_eq!(refused(&proxy.resync()), [""; 0]);
-    let named = format!(
-        "{} is not served until this works: use ipset {set}: it is not a hash:ip,port: remove it \
-         with `ipset destroy {set}`",
-        broken.name
-    );
-    assert_eq!(unserved(&proxy).as_ref(), Some(&named));
+    let named = |what: &str| {
+        let name = broken.name;
+        Some(format!(
+            "{name} is not served until this works: use ipset {set}: it is not a hash:ip,port: \
+             remove {what} with `ipset destroy {set}`"
+        ))
+    };
+    let what = "the rules that mention it, then the set";
+    assert_eq!(unserved(&proxy), named(what));
+    broken.iptables(&format!("-D {mention}"));
+    // The kernel lets go of it a moment later.
+    let is_free = eventually(Duration::from_secs(10), || {
+        proxy.resync();
+        (unserved(&proxy) == named("it")).then_some(())
+    });
+    assert!(is_free.is_some(), "{:?}", unserved(&proxy));
     assert!(!healthy.filter().is_empty() && broken.filter().is_empty());
     assert!(proxy.resync().is_empty(), "what can be written is");
     is_awaited(&mut proxy);

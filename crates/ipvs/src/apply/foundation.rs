@@ -120,17 +120,20 @@ fn create_set(kernel: &mut Kernel, family: IpFamily, set: SetName) -> Result<(),
         result => return result.map_err(kernel::asked),
     };
     let found = kernel::again(|| kernel.sets.header(&name))?;
-    if found
-        .and_then(|it| it.set)
-        .is_some_and(|it| it.is_like(&wanted))
-    {
+    let (references, found) = found.map_or((0, None), |it| (it.references, it.set));
+    if found.is_some_and(|it| it.is_like(&wanted)) {
         grow(&mut kernel.sets, &name, &wanted);
         return Ok(());
     }
+    // The kernel does not let go of a set that is mentioned.
+    let what = match references {
+        0 => "it",
+        _ => "the rules that mention it, then the set",
+    };
     Err(BackendError {
         operation: format!("use ipset {name}"),
         reason: format!(
-            "it is not a {}: remove it with `ipset destroy {name}`",
+            "it is not a {}: remove {what} with `ipset destroy {name}`",
             set.kind().as_str()
         ),
         source: Some(Box::new(error)),
