@@ -4,6 +4,7 @@
 //! and both ways of storing rules need translating as the host's programs translate, so that
 //! operators' `iptables` reads what we wrote.
 
+mod by_line;
 mod detect;
 mod error;
 mod find;
@@ -12,6 +13,7 @@ mod refusal;
 mod run;
 
 use std::ffi::OsStr;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use sluice_core::model::IpFamily;
 use crate::parse::{self, Ruleset};
 use crate::rule::Table;
 use crate::script::Script;
+use by_line::ByLine;
 use run::Run;
 
 pub use error::{FindError, RestoreError, RunError, SaveError};
@@ -155,7 +158,7 @@ impl Programs {
     ///
     /// The program failed, or a table has rules that only `nft` can show: [`SaveError`].
     pub fn save(&self, family: IpFamily) -> Result<Ruleset, SaveError> {
-        Ok(parse::parse(&self.list(family, &[])?))
+        Ok(parse::parse(&self.text(family, &[])?))
     }
 
     /// The text of [`Programs::save`], with counters.
@@ -164,28 +167,55 @@ impl Programs {
     ///
     /// As [`Programs::save`].
     pub fn save_text(&self, family: IpFamily) -> Result<String, SaveError> {
-        self.list(family, &["-c"])
+        self.text(family, &["-c"])
     }
 
     /// The text of one table, without counters.
     fn save_table(&self, family: IpFamily, table: Table) -> Result<String, SaveError> {
-        self.list(family, &["-t", table.as_str()])
+        self.text(family, &["-t", table.as_str()])
     }
 
-    fn list(&self, family: IpFamily, arguments: &[&str]) -> Result<String, SaveError> {
-        let program = &self.pair(family).save;
-        let failed = |source| SaveError::Failed { family, source };
-        let output = self.run(program, arguments).with(&Script::empty());
-        let output = output.map_err(failed)?;
-        if !output.status.success() {
-            return Err(failed(output.failure(program)));
-        }
+    /// Shows each line about one table, without counters, as it comes: nobody keeps a listing, which
+    /// may be large. Takes no lock. Of a table that does not exist one is made.
+    ///
+    /// # Errors
+    ///
+    /// The program failed: [`SaveError::Failed`].
+    pub fn read_table(
+        &self,
+        family: IpFamily,
+        table: Table,
+        line: impl FnMut(&str),
+    ) -> Result<(), SaveError> {
+        let arguments = ["-t", table.as_str()];
+        self.list(family, &arguments, &mut ByLine::new(line))
+    }
+
+    fn text(&self, family: IpFamily, arguments: &[&str]) -> Result<String, SaveError> {
+        let mut said = Vec::new();
+        self.list(family, arguments, &mut said)?;
         // Comments of others may be anything. A listing is large: not copied without need.
-        let text = String::from_utf8(output.stdout)
+        let text = String::from_utf8(said)
             .unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
         match refusal::incompatible(&text) {
             Some(table) => Err(SaveError::Incompatible { family, table }),
             None => Ok(text),
+        }
+    }
+
+    fn list(
+        &self,
+        family: IpFamily,
+        arguments: &[&str],
+        to: &mut dyn Write,
+    ) -> Result<(), SaveError> {
+        let program = &self.pair(family).save;
+        let failed = |source| SaveError::Failed { family, source };
+        let finished = self.run(program, arguments).with(&Script::empty(), to);
+        let finished = finished.map_err(failed)?;
+        match finished.status.success() {
+            true => Ok(()),
+            false => Err(failed(finished.failure(program))),
         }
     }
 
@@ -200,11 +230,12 @@ impl Programs {
         let program = &self.pair(family).restore;
         let seconds = self.lock.seconds.to_string();
         let arguments = ["--noflush", "--counters", "-w", &seconds];
-        let output = self.run(program, &arguments).with(script)?;
-        if output.status.success() {
+        let run = self.run(program, &arguments);
+        let finished = run.with(script, &mut io::sink())?;
+        if finished.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&finished.stderr);
         if refusal::is_locked(&said) {
             return Err(RestoreError::Locked {
                 file: self.lock.file.clone(),
@@ -223,7 +254,7 @@ impl Programs {
                     reason: refused.reason,
                 })
             }
-            None => Err(RestoreError::Failed(output.failure(program))),
+            None => Err(RestoreError::Failed(finished.failure(program))),
         }
     }
 

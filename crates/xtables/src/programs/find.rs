@@ -115,11 +115,12 @@ fn program(
             lock: &Lock::default(),
             patience: QUICK,
         };
-        let output = run.with(&Script::empty())?;
-        if !output.status.success() {
-            return Err(output.failure(&program).into());
+        let mut said = Vec::new();
+        let finished = run.with(&Script::empty(), &mut said)?;
+        if !finished.status.success() {
+            return Err(finished.failure(&program).into());
         }
-        let said = String::from_utf8_lossy(&output.stdout);
+        let said = String::from_utf8_lossy(&said);
         let Some(version) = Version::parse(&said) else {
             let problem = format!("no version in {:?}", said.trim());
             return Err(RunError::Failed { program, problem }.into());

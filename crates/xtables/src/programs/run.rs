@@ -32,10 +32,9 @@ const ROOM: i32 = 1 << 20;
 /// Bytes that no program reads in a millisecond.
 const SWIFT: u32 = 50_000;
 
-/// What a program said, and how it ended.
+/// How a program ended, and what it complained about.
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
-    pub(super) stdout: Vec<u8>,
     pub(super) stderr: Vec<u8>,
 }
 
@@ -64,10 +63,14 @@ pub(super) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs the program to its end with `input` on stdin. It sees nothing of our environment but
-    /// PATH, the lock and where its extensions are. After its time it is killed, with every process
-    /// that it started.
-    pub(super) fn with(&self, input: &Script<'_>) -> Result<Finished, RunError> {
+    /// Runs the program to its end with `input` on stdin, and hands on what it prints as it comes. It
+    /// sees nothing of our environment but PATH, the lock and where its extensions are. After its
+    /// time it is killed, with every process that it started.
+    pub(super) fn with(
+        &self,
+        input: &Script<'_>,
+        stdout: &mut dyn Write,
+    ) -> Result<Finished, RunError> {
         let mut command = Command::new(self.program);
         command.args(self.arguments).env_clear();
         command.env("PATH", find::search_path());
@@ -87,14 +90,13 @@ impl Run<'_> {
         let time = self.time_for(input);
         let deadline = Instant::now() + time;
         let mut child = command.spawn().map_err(broken)?;
-        let result = talk(&mut child, input, deadline);
-        let result = result.and_then(|talk| Ok((end(&mut child, deadline)?, talk)));
+        let result = talk(&mut child, input, stdout, deadline);
+        let result = result.and_then(|stderr| {
+            let status = end(&mut child, deadline)?;
+            Ok(Finished { status, stderr })
+        });
         match result {
-            Ok((status, Talk { stdout, stderr, .. })) => Ok(Finished {
-                status,
-                stdout,
-                stderr,
-            }),
+            Ok(finished) => Ok(finished),
             Err(error) => {
                 kill(&mut child);
                 Err(match error.kind() {
@@ -120,12 +122,12 @@ impl Run<'_> {
 }
 
 /// The pipes of a program; `None` what is closed.
-struct Talk {
+struct Talk<'a> {
     to: Option<ChildStdin>,
     /// How long a full pipe lasts.
     lasts: Duration,
     from: (Option<ChildStdout>, Option<ChildStderr>),
-    stdout: Vec<u8>,
+    stdout: &'a mut dyn Write,
     stderr: Vec<u8>,
     deadline: Instant,
 }
@@ -138,14 +140,19 @@ fn enlarge(pipe: &ChildStdin) -> Duration {
     Duration::from_millis(u64::from(room.unsigned_abs() / SWIFT))
 }
 
-/// Writes all lines and listens until the program says no more.
-fn talk(child: &mut Child, input: &Script<'_>, deadline: Instant) -> io::Result<Talk> {
+/// Writes all lines and listens until the program says no more. Returns what it complained about.
+fn talk(
+    child: &mut Child,
+    input: &Script<'_>,
+    stdout: &mut dyn Write,
+    deadline: Instant,
+) -> io::Result<Vec<u8>> {
     let to = child.stdin.take();
     let mut talk = Talk {
         lasts: to.as_ref().map_or(Duration::ZERO, enlarge),
         to,
         from: (child.stdout.take(), child.stderr.take()),
-        stdout: Vec::new(),
+        stdout,
         stderr: Vec::new(),
         deadline,
     };
@@ -170,10 +177,10 @@ fn talk(child: &mut Child, input: &Script<'_>, deadline: Instant) -> io::Result<
     talk.say(piece.as_bytes())?;
     talk.to = None;
     talk.listen()?;
-    Ok(talk)
+    Ok(talk.stderr)
 }
 
-impl Talk {
+impl Talk<'_> {
     /// Writes all of `input`, and reads meanwhile, so that a program that talks before it has read
     /// everything does not wait for us while we wait for it.
     fn say(&mut self, mut input: &[u8]) -> io::Result<()> {
@@ -245,7 +252,7 @@ impl Talk {
     }
 
     fn read(&mut self) -> io::Result<()> {
-        if take(self.from.0.as_mut(), &mut self.stdout)? {
+        if take(self.from.0.as_mut(), self.stdout)? {
             self.from.0 = None;
         }
         if take(self.from.1.as_mut(), &mut self.stderr)? {
@@ -257,14 +264,14 @@ impl Talk {
 
 /// Takes what there is, or some of it: who never stops talking has a deadline. Whether that was the
 /// end.
-fn take(from: Option<&mut impl Read>, said: &mut Vec<u8>) -> io::Result<bool> {
+fn take(from: Option<&mut impl Read>, to: &mut dyn Write) -> io::Result<bool> {
     let Some(from) = from else {
         return Ok(false);
     };
     let mut piece = [0; PIECE];
     match from.read(&mut piece) {
         Ok(0) => return Ok(true),
-        Ok(count) => said.extend_from_slice(&piece[..count]),
+        Ok(count) => to.write_all(&piece[..count])?,
         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
         Err(error) if error.kind() == ErrorKind::Interrupted => {}
         Err(error) => return Err(error),

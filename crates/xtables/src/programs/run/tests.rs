@@ -13,7 +13,12 @@ fn program(folder: &Path, text: &str) -> PathBuf {
     path
 }
 
-fn run(text: &str, input: &Script<'_>, patience: Duration) -> Result<Finished, RunError> {
+/// How a program of this text ends, and what it prints.
+fn run(
+    text: &str,
+    input: &Script<'_>,
+    patience: Duration,
+) -> Result<(Finished, Vec<u8>), RunError> {
     let folder = tempfile::tempdir().unwrap();
     let run = Run {
         program: &program(folder.path(), text),
@@ -24,7 +29,9 @@ fn run(text: &str, input: &Script<'_>, patience: Duration) -> Result<Finished, R
         },
         patience,
     };
-    run.with(input)
+    let mut stdout = Vec::new();
+    let finished = run.with(input, &mut stdout)?;
+    Ok((finished, stdout))
 }
 
 /// So many lines.
@@ -40,15 +47,12 @@ const SHORT: Duration = Duration::from_millis(200);
 fn what_is_said_is_heard_to_the_end() {
     // More than pipes hold, both ways at once, and on stderr.
     let input = lines(100_000);
-    let finished = run("cat; echo done >&2; exit 3", &input, LONG).unwrap();
+    let (finished, stdout) = run("cat; echo done >&2; exit 3", &input, LONG).unwrap();
     assert_eq!(finished.status.code(), Some(3));
-    assert!(finished.stdout == input.text().as_bytes() && finished.stderr == b"done\n");
+    assert!(stdout == input.text().as_bytes() && finished.stderr == b"done\n");
     // It ends without reading, and talks after it closed its input.
-    let finished = run("exec <&-; echo no; exit 1", &input, LONG).unwrap();
-    assert_eq!(
-        (finished.status.code(), &*finished.stdout),
-        (Some(1), &b"no\n"[..])
-    );
+    let (finished, stdout) = run("exec <&-; echo no; exit 1", &input, LONG).unwrap();
+    assert_eq!((finished.status.code(), &*stdout), (Some(1), &b"no\n"[..]));
 }
 
 /// Whether a process of this number runs; the dead that nobody has waited for do not.
