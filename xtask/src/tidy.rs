@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["core", "yaml"]),
     ("source", &["core", "yaml"]),
     ("miniapi", &[]),
-    ("agent", &["core", "netlink"]),
+    ("agent", &["core", "netlink", "xtables"]),
     ("lab", &["core", "source"]),
     (
         "sluice",

@@ -40,6 +40,8 @@ use std::time::Duration;
 use sluice_core::model::IpFamily;
 use sluice_netlink::nftables::{CommitError, Connection};
 use sluice_netlink::{RequestError, SocketError};
+use sluice_xtables::programs::{FindError, RestoreError, SaveError};
+use sluice_xtables::rule::Table;
 use tracing::{info, warn};
 
 pub use accounts::remove_accounts;
@@ -116,14 +118,15 @@ pub enum TakeoverError {
         /// The kernel's reason.
         source: CommitError,
     },
-    /// A program that belongs to iptables failed.
-    #[error("run {program}: {problem}")]
-    Program {
-        /// Its name.
-        program: String,
-        /// The first line that it complained with, or why it could not be run.
-        problem: String,
-    },
+    /// Nobody knows which programs are for legacy tables.
+    #[error("find the programs of legacy iptables")]
+    Find(#[source] FindError),
+    /// A legacy table could not be read.
+    #[error("look for chains of kube-proxy in legacy iptables")]
+    Save(#[source] SaveError),
+    /// A legacy table could not be changed.
+    #[error("remove chains of kube-proxy from legacy iptables")]
+    Restore(#[source] RestoreError),
     /// The kernel keeps a set.
     #[error("ipset {set} stays: {reason}")]
     Set {
@@ -246,7 +249,7 @@ pub fn left_own() -> bool {
         };
         nft::PLACES.into_iter().any(|it| has(it.family))
     });
-    in_nft || legacy::has_chain("filter", names::is_ours) || sets::left_own()
+    in_nft || legacy::has_chain(Table::Filter, names::is_ours) || sets::left_own()
 }
 
 /// The privileges that [`take_over`] needs here and now.

@@ -3,28 +3,32 @@
 
 mod save;
 
-use std::fmt::Display;
 use std::fs;
-use std::io::{self, BufReader, Read, Write};
-use std::process::{Command, ExitStatus, Output, Stdio};
-use std::thread;
+use std::io;
+use std::time::Duration;
 
 use sluice_core::model::IpFamily;
+use sluice_xtables::programs::{FindError, Lock, Programs, RestoreError, SaveError, Variant};
+use sluice_xtables::rule::Table;
 
 use super::teardown::{self, Cleared};
 use super::{Chains, Ours, Removal, TakeoverError};
 use save::Saved;
 
 /// Tables of iptables in which kube-proxy has chains.
-const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
+const TABLES: [Table; 3] = [Table::Nat, Table::Filter, Table::Mangle];
 
-/// Seconds that a program waits for the lock of the legacy tables.
-const LOCK_SECONDS: &str = "30";
+/// How long a program waits for the lock of the legacy tables.
+const LOCK_SECONDS: u32 = 30;
+
+/// How long a program may take otherwise: legacy tables of 10,000 Services are read and written in
+/// seconds.
+const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// How often a table is read again because somebody changed it meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// One family's tables and programs.
+/// One family's tables.
 struct Family {
     /// Whose.
     of: IpFamily,
@@ -32,8 +36,6 @@ struct Family {
     word: &'static str,
     /// Lists the tables that exist. To ask for others would make them.
     tables: &'static str,
-    /// Programs that may be iptables for legacy tables, without `-save` and `-restore`.
-    programs: [&'static str; 2],
 }
 
 const FAMILIES: [Family; 2] = [
@@ -41,57 +43,61 @@ const FAMILIES: [Family; 2] = [
         of: IpFamily::V4,
         word: "legacy ip",
         tables: "/proc/thread-self/net/ip_tables_names",
-        programs: ["iptables-legacy", "iptables"],
     },
     Family {
         of: IpFamily::V6,
         word: "legacy ip6",
         tables: "/proc/thread-self/net/ip6_tables_names",
-        programs: ["ip6tables-legacy", "ip6tables"],
     },
 ];
 
 /// Removes kube-proxy's chains from legacy tables, as far as there are tables and programs.
 pub(super) fn remove_chains(ours: Ours, families: &[IpFamily], removal: &mut Removal) {
+    let mut tables = Vec::new();
     for family in FAMILIES.iter().filter(|it| families.contains(&it.of)) {
-        let result = family.present();
-        let tables = removal.keep(result);
-        if tables.is_empty() {
-            continue;
+        let present = removal.keep(family.present());
+        tables.extend(present.into_iter().map(|it| (family, it)));
+    }
+    if tables.is_empty() {
+        return;
+    }
+    let programs = match programs() {
+        Ok(it) => it,
+        Err(error @ (FindError::Missing { .. } | FindError::TooOld { .. })) => {
+            return removal.notes.push(stay(&tables, &error));
         }
-        let Some(program) = family.program() else {
-            removal.notes.push(family.missing(&tables));
-            continue;
-        };
-        for table in tables {
-            let result = clear(program, table, ours);
-            if let Some(cleared) = removal.keep(result) {
-                cleared.report(&format!("{} {table}", family.word), removal);
-            }
+        Err(error) => return removal.errors.push(TakeoverError::Find(error)),
+    };
+    for (family, table) in tables {
+        let result = clear(&programs, family.of, table, ours);
+        if let Some(cleared) = removal.keep(result) {
+            cleared.report(&format!("{} {table}", family.word), removal);
         }
     }
 }
 
 /// Whether there are legacy tables, and programs to change them.
 pub(super) fn is_in_use() -> bool {
-    let in_use =
-        |it: &Family| it.present().is_ok_and(|it| !it.is_empty()) && it.program().is_some();
-    FAMILIES.iter().any(in_use)
+    let mut families = FAMILIES.iter();
+    families.any(|it| it.present().is_ok_and(|it| !it.is_empty())) && programs().is_ok()
 }
 
 /// Whether a legacy table has a chain whose name is one of these; `false` when nobody can say.
-pub(super) fn has_chain(table: &str, is_meant: fn(&str) -> bool) -> bool {
-    FAMILIES.iter().any(|family| {
-        let is_there = family.present().is_ok_and(|it| it.contains(&table));
-        let program = is_there.then(|| family.program()).flatten();
-        let saved = program.and_then(|it| read(it, table, is_meant).ok());
-        saved.is_some_and(|it| !it.chains.is_empty())
+pub(super) fn has_chain(table: Table, is_meant: fn(&str) -> bool) -> bool {
+    let has = |it: &&Family| it.present().is_ok_and(|it| it.contains(&table));
+    let mut families = FAMILIES.iter().filter(has).peekable();
+    let programs = families.peek().and_then(|_| programs().ok());
+    programs.is_some_and(|programs| {
+        families.any(|family| {
+            let saved = read(&programs, family.of, table, is_meant);
+            saved.is_ok_and(|it| !it.chains.is_empty())
+        })
     })
 }
 
 impl Family {
     /// The tables that exist and may have chains of kube-proxy.
-    fn present(&self) -> Result<Vec<&'static str>, TakeoverError> {
+    fn present(&self) -> Result<Vec<Table>, TakeoverError> {
         let path = self.tables;
         let names = match fs::read_to_string(path) {
             Ok(names) => names,
@@ -102,136 +108,131 @@ impl Family {
             }
             Err(source) => return Err(TakeoverError::Read { path, source }),
         };
-        let is_present = |table: &&str| names.lines().any(|it| it == *table);
+        let is_present = |table: &Table| names.lines().any(|it| it == table.as_str());
         Ok(TABLES.into_iter().filter(is_present).collect())
-    }
-
-    /// The programs that work on legacy tables; `None` when there are none here.
-    fn program(&self) -> Option<&'static str> {
-        self.programs.into_iter().find(|program| {
-            let version = Command::new(format!("{program}-save"))
-                .arg("--version")
-                .output();
-            version.is_ok_and(|it| {
-                let said = String::from_utf8_lossy(&it.stdout).into_owned();
-                // Before 1.8 there was nothing else, and no word for it.
-                it.status.success() && !said.contains("nf_tables")
-            })
-        })
-    }
-
-    fn missing(&self, tables: &[&str]) -> String {
-        let (word, tables) = (self.word, tables.join(", "));
-        let [program, _] = self.programs;
-        format!(
-            "tables {tables} of {word} exist, and no {program}-save to look into them: rules of \
-             kube-proxy there stay; remove them on the host with `kube-proxy --cleanup`, or \
-             `sluice cleanup --kube-proxy` where {program} is installed"
-        )
     }
 }
 
+/// The programs that work on legacy tables.
+fn programs() -> Result<Programs, FindError> {
+    let lock = Lock {
+        seconds: LOCK_SECONDS,
+        ..Lock::default()
+    };
+    let programs = Programs::find(Variant::Legacy)?;
+    Ok(programs.with_lock(lock).with_patience(PATIENCE))
+}
+
+fn stay(tables: &[(&Family, Table)], error: &FindError) -> String {
+    let tables = tables
+        .iter()
+        .map(|(it, table)| format!("{} {table}", it.word));
+    let tables = tables.collect::<Vec<_>>().join(", ");
+    format!(
+        "tables {tables} exist, and nothing here looks into them: {error}; rules of kube-proxy there \
+         stay; remove them on the host with `kube-proxy --cleanup`, or `sluice cleanup --kube-proxy` \
+         where these programs are installed"
+    )
+}
+
 /// Removes kube-proxy's chains from one table in one step; `None` when there are none.
-fn clear(program: &str, table: &str, ours: Ours) -> Result<Option<Cleared<String>>, TakeoverError> {
-    let goes = |it: &str| ours.gives_up(Chains::Legacy, table, it);
+fn clear(
+    programs: &Programs,
+    family: IpFamily,
+    table: Table,
+    ours: Ours,
+) -> Result<Option<Cleared<String>>, TakeoverError> {
+    let goes = |it: &str| ours.gives_up(Chains::Legacy, table.as_str(), it);
     let mut attempt = 1;
     loop {
-        let Saved {
-            chains,
-            links,
-            forward_drops,
-        } = read(program, table, goes)?;
-        let Some(done) = teardown::plan(&chains, links, goes) else {
+        let saved = read(programs, family, table, goes).map_err(TakeoverError::Save)?;
+        let Some(done) = teardown::plan(&saved.chains, saved.links, goes) else {
             return Ok(None);
         };
-        match restore(program, &save::teardown_text(table, &done)) {
+        match programs.restore(family, &save::teardown(table, &done)) {
             Ok(()) => {
                 return Ok(Some(Cleared {
                     done,
-                    forward_drops,
+                    forward_drops: saved.forward_drops,
                 }));
             }
-            Err(error) if attempt == ATTEMPTS => return Err(error),
             // Somebody changed the table meanwhile; nothing was written.
-            Err(_) => attempt += 1,
+            Err(RestoreError::Refused { .. }) if attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(TakeoverError::Restore(error)),
         }
     }
 }
 
 /// What a table has of the chains that go.
-fn read(program: &str, table: &str, goes: impl Fn(&str) -> bool) -> Result<Saved, TakeoverError> {
-    let program = format!("{program}-save");
-    let child = Command::new(&program)
-        .args(["-t", table])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let heard = child.and_then(|mut child| {
-        let stdout = child.stdout.take();
-        let stderr = child.stderr.take();
-        thread::scope(|scope| {
-            let stderr = scope.spawn(|| said(stderr));
-            let saved = stdout.map(|it| Saved::read(BufReader::new(it), goes));
-            let status = child.wait()?;
-            let saved = saved.transpose()?.unwrap_or_default();
-            Ok((saved, status, stderr.join().unwrap_or_default()))
-        })
-    });
-    let (saved, status, stderr) = heard.map_err(|error| failed(&program, &error))?;
-    finished(&program, status, &stderr)?;
+fn read(
+    programs: &Programs,
+    family: IpFamily,
+    table: Table,
+    goes: impl Fn(&str) -> bool,
+) -> Result<Saved, SaveError> {
+    let mut saved = Saved::default();
+    programs.read_table(family, table, |line| saved.take(line, &goes))?;
     Ok(saved)
 }
 
-/// All of what a program complains about.
-fn said(stderr: Option<impl Read>) -> Vec<u8> {
-    let mut text = Vec::new();
-    // Half a complaint is better than none.
-    let _ = stderr.map(|mut it| it.read_to_end(&mut text));
-    text
-}
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
 
-fn restore(program: &str, text: &str) -> Result<(), TakeoverError> {
-    let program = format!("{program}-restore");
-    let arguments = ["--noflush", "--wait", LOCK_SECONDS];
-    let child = Command::new(&program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let fed = child.and_then(|mut child| {
-        let written = child
-            .stdin
-            .take()
-            .map(|mut it| it.write_all(text.as_bytes()));
-        let output = child.wait_with_output()?;
-        match written {
-            // It has said why on stderr.
-            Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            Some(result) => result?,
-            None => {}
+    use super::*;
+
+    const TABLE: &str = "*filter\n:FORWARD ACCEPT [0:0]\n:KUBE-FORWARD - [0:0]\n\
+                         -A FORWARD -j KUBE-FORWARD\nCOMMIT";
+
+    /// Programs of which one prints a table and the other does this.
+    fn programs(folder: &Path, save: &str, restore: &str) -> Programs {
+        for family in ["iptables", "ip6tables"] {
+            for (verb, does) in [("save", save), ("restore", restore)] {
+                let path = folder.join(format!("{family}-legacy-{verb}"));
+                let version = "test \"$1\" = --version && exec echo 'iptables v1.8.9 (legacy)'";
+                fs::write(&path, format!("#!/bin/sh\n{version}\n{does}\n")).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            }
         }
-        Ok(output)
-    });
-    let Output { status, stderr, .. } = fed.map_err(|error| failed(&program, &error))?;
-    finished(&program, status, &stderr)
-}
-
-/// Whether a program succeeded, which said this to stderr.
-fn finished(program: &str, status: ExitStatus, stderr: &[u8]) -> Result<(), TakeoverError> {
-    if status.success() {
-        return Ok(());
+        let lock = Lock {
+            file: folder.join("lock"),
+            seconds: 0,
+        };
+        let programs = Programs::find_in(Variant::Legacy, folder.as_os_str());
+        programs.unwrap().with_lock(lock)
     }
-    let said = String::from_utf8_lossy(stderr);
-    let first = said.lines().find(|it| !it.trim().is_empty());
-    Err(match first {
-        Some(line) => failed(program, &line.escape_debug()),
-        None => failed(program, &status),
-    })
-}
 
-fn failed(program: &str, problem: &dyn Display) -> TakeoverError {
-    let (program, problem) = (program.to_owned(), problem.to_string());
-    TakeoverError::Program { program, problem }
+    fn problem(programs: &Programs) -> String {
+        let result = clear(programs, IpFamily::V4, Table::Filter, Ours::default());
+        crate::agent::chain(&result.unwrap_err())
+    }
+
+    #[test]
+    fn who_hangs_is_killed_and_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let save = format!("echo '{TABLE}'");
+        for (save, restore, name) in [
+            ("exec sleep 1000", "", "iptables-legacy-save -t filter"),
+            (&save, "exec sleep 1000", "iptables-legacy-restore"),
+        ] {
+            let programs = programs(folder.path(), save, restore);
+            let programs = programs.with_patience(Duration::from_secs(3));
+            let problem = problem(&programs);
+            assert!(problem.contains(name), "{problem}");
+            assert!(problem.contains("killed"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_others_change_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let reads = folder.path().join("reads");
+        let save = format!("echo >> {}\necho '{TABLE}'", reads.display());
+        let refusal = "cat > /dev/null; echo 'iptables-restore: line 3 failed' >&2; exit 1";
+        let programs = programs(folder.path(), &save, refusal);
+        let problem = problem(&programs);
+        assert!(problem.contains("line 3"), "{problem}");
+        assert_eq!(fs::read(&reads).unwrap().len(), ATTEMPTS);
+    }
 }

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_netlink::nftables::Connection;
+use sluice_xtables::rule::Table;
 use tracing::warn;
 
 use super::nft::Place;
@@ -60,6 +61,6 @@ fn sign(ours: Ours) -> Option<String> {
         return None;
     }
     let services = names::SERVICES;
-    legacy::has_chain("nat", names::is_services)
+    legacy::has_chain(Table::Nat, names::is_services)
         .then(|| format!("chain {services} of legacy iptables"))
 }

@@ -188,7 +188,8 @@ fn without_programs_only_legacy_rules_stay() {
     require_netns!();
     let world = World::new();
     world.install(NFT);
-    let path = Some("/nonexistent");
+    let folder = world.without_legacy_programs();
+    let path = folder.to_str();
     let output = world.sluice(&["proxy", "--cleanup"], path);
     assert!(said(&output).contains("iptables chains of table ip nat"));
     assert_eq!(output.stderr, b"");
@@ -197,8 +198,13 @@ fn without_programs_only_legacy_rules_stay() {
     let output = world.sluice(&["cleanup", "--kube-proxy"], path);
     assert_eq!(said(&output), "");
     let notes = String::from_utf8_lossy(&output.stderr).into_owned();
-    let [four, six] = ["iptables", "ip6tables"].map(|it| format!("no {it}-legacy-save to look"));
-    assert!(notes.contains(&four) && notes.contains(&six), "{notes}");
+    for part in [
+        "legacy ip filter",
+        "legacy ip6 nat",
+        "no iptables-legacy-restore",
+    ] {
+        assert!(notes.contains(part), "{notes}");
+    }
     assert!(world.has_kube_proxy(LEGACY));
 }
 

@@ -275,6 +275,18 @@ impl World {
         fs::remove_file(self.broken()).unwrap();
     }
 
+    /// A folder that hides all programs for legacy tables from who looks there first.
+    pub(crate) fn without_legacy_programs(&self) -> PathBuf {
+        let folder = self.programs();
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["iptables-legacy-restore", "iptables-restore"] {
+            let program = folder.join(name);
+            fs::write(&program, "#!/bin/sh\necho 'iptables v1.8.9 (nf_tables)'\n").unwrap();
+            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        folder
+    }
+
     fn broken(&self) -> PathBuf {
         self.scratch.path().join("broken")
     }

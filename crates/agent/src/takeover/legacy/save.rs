@@ -1,6 +1,7 @@
 //! What `iptables-save` prints about one table, and what `iptables-restore` takes to change it.
 
-use std::io::{self, BufRead};
+use sluice_xtables::rule::{ChainName, Rule, Table};
+use sluice_xtables::script::Script;
 
 use super::super::teardown::{Link, Teardown};
 
@@ -16,39 +17,26 @@ pub(super) struct Saved {
 }
 
 impl Saved {
-    /// Reads the text of one table, line by line: it may be of our own chains, which are many. Lines
-    /// that it does not know say nothing of interest.
-    ///
-    /// # Errors
-    ///
-    /// The text could not be read.
-    pub(super) fn read(mut text: impl BufRead, goes: impl Fn(&str) -> bool) -> io::Result<Self> {
-        let mut saved = Self::default();
-        let mut bytes = Vec::new();
-        while text.read_until(b'\n', &mut bytes)? > 0 {
-            // Comments of others may be anything.
-            let line = String::from_utf8_lossy(&bytes);
-            let line = line.trim_end_matches('\n');
-            if let Some(chain) = line.strip_prefix(':') {
-                let mut words = chain.split(' ');
-                let name = words.next().unwrap_or_default();
-                saved.forward_drops |= name == "FORWARD" && words.next() == Some("DROP");
-                if goes(name) {
-                    saved.chains.push(name.to_owned());
-                }
-            } else if let Some((chain, rule)) = rule(line)
-                && !goes(chain)
-                && let Some(target) = target(rule, &goes)
-            {
-                saved.links.push(Link {
-                    chain: chain.to_owned(),
-                    target,
-                    rule: rule.to_owned(),
-                });
+    /// Takes in one line of the text, which may be of our own chains: they are many. One that it does
+    /// not know says nothing of interest.
+    pub(super) fn take(&mut self, line: &str, goes: impl Fn(&str) -> bool) {
+        if let Some(chain) = line.strip_prefix(':') {
+            let mut words = chain.split(' ');
+            let name = words.next().unwrap_or_default();
+            self.forward_drops |= name == "FORWARD" && words.next() == Some("DROP");
+            if goes(name) {
+                self.chains.push(name.to_owned());
             }
-            bytes.clear();
+        } else if let Some((chain, rule)) = rule(line)
+            && !goes(chain)
+            && let Some(target) = target(rule, &goes)
+        {
+            self.links.push(Link {
+                chain: chain.to_owned(),
+                target,
+                rule: rule.to_owned(),
+            });
         }
-        Ok(saved)
     }
 }
 
@@ -94,18 +82,24 @@ fn words(text: &str) -> Vec<(String, bool)> {
 }
 
 /// What `iptables-restore --noflush` carries out in one step. To declare a chain empties it.
-pub(super) fn teardown_text(table: &str, done: &Teardown<String>) -> String {
-    let mut text = format!("*{table}\n");
-    for chain in &done.flush {
-        text += &format!(":{chain} - [0:0]\n");
-    }
-    for Link { chain, rule, .. } in &done.unlink {
-        text += &format!("-D {chain} {rule}\n");
-    }
-    for chain in &done.delete {
-        text += &format!("-X {chain}\n");
-    }
-    text + "COMMIT\n"
+pub(super) fn teardown(table: Table, done: &Teardown<String>) -> Script<'static> {
+    // Programs of iptables have listed them, so the names are short.
+    let names = |chains: &[String]| -> Vec<ChainName> {
+        chains.iter().filter_map(|it| ChainName::read(it)).collect()
+    };
+    let (flush, delete) = (names(&done.flush), names(&done.delete));
+    let unlink: Vec<_> = done.unlink.iter().filter_map(deletion).collect();
+    Script::new(move |lines| {
+        lines.table(table);
+        flush.iter().for_each(|it| lines.declare(it));
+        unlink.iter().for_each(|(it, rule)| lines.delete(it, rule));
+        delete.iter().for_each(|it| lines.remove(it));
+    })
+}
+
+fn deletion(link: &Link<String>) -> Option<(ChainName, Rule)> {
+    let rule = Rule::Foreign(link.rule.as_str().into());
+    Some((ChainName::read(&link.chain)?, rule))
 }
 
 #[cfg(test)]
@@ -129,7 +123,9 @@ COMMIT
 "#;
 
     fn parse(text: &str) -> Saved {
-        Saved::read(text.as_bytes(), names::is_chain).unwrap()
+        let mut saved = Saved::default();
+        text.lines().for_each(|it| saved.take(it, names::is_chain));
+        saved
     }
 
     #[test]
@@ -158,7 +154,7 @@ COMMIT
             kept: vec!["KUBE-SERVICES".into()],
         };
         assert_eq!(
-            teardown_text("filter", &done),
+            teardown(Table::Filter, &done).text(),
             "*filter\n:KUBE-FORWARD - [0:0]\n:KUBE-SERVICES - [0:0]\n\
              -D FORWARD -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD\n\
              -X KUBE-FORWARD\nCOMMIT\n"
