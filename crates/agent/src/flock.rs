@@ -6,6 +6,8 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -100,6 +102,12 @@ impl Lock {
     }
 }
 
+/// How long sockets of a process may outlive it.
+const AFTERLIFE: Duration = Duration::from_secs(5);
+
+/// Between two looks whether they have gone.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Held by the one agent of a network namespace, whatever its socket file: an abstract socket
 /// belongs to the namespace and ends with its process (unix(7)).
 #[derive(Debug)]
@@ -108,11 +116,26 @@ pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] Option<Unix
 impl NamespaceLock {
     const NAME: &str = "sluice-agent";
 
-    /// Takes the lock of the calling thread's network namespace.
+    /// Takes the lock of the calling thread's network namespace. Of an agent that ended while it
+    /// started a program, that program has the lock until it runs: this waits for it.
     ///
     /// # Errors
     /// [`AlreadyRunning::Namespace`], [`AlreadyRunning::NamespaceIo`].
     pub fn take() -> Result<Self, AlreadyRunning> {
+        let deadline = Instant::now() + AFTERLIFE;
+        loop {
+            match Self::try_take() {
+                Err(AlreadyRunning::Namespace { ref pid })
+                    if !Path::new("/proc").join(pid).exists() && Instant::now() < deadline =>
+                {
+                    thread::sleep(PAUSE);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn try_take() -> Result<Self, AlreadyRunning> {
         let name = SocketAddr::from_abstract_name(Self::NAME);
         let name = name.map_err(AlreadyRunning::NamespaceIo)?;
         match UnixListener::bind_addr(&name) {
@@ -149,6 +172,12 @@ fn holder(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::env;
+    use std::os::fd::OwnedFd;
+    use std::process::{Command, Stdio};
+
+    use sluice_lab::{Netns, require_netns};
+
     use super::*;
 
     #[test]
@@ -167,5 +196,35 @@ mod tests {
         drop(first);
         Lock::check(&socket).expect("the first has gone");
         Lock::take(&socket).expect("the first has gone");
+    }
+    /// Set for the process that dies in the test below.
+    const DIES: &str = "SLUICE_TEST_DIES";
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "one has to outlive its parent")]
+    fn what_outlives_an_agent_is_waited_for() {
+        if env::var_os(DIES).is_some() {
+            let name = SocketAddr::from_abstract_name(NamespaceLock::NAME).expect("a short name");
+            let listener = UnixListener::bind_addr(&name).expect("nobody holds it");
+            let mut child = Command::new("sleep");
+            child.arg("1").stdin(OwnedFd::from(listener));
+            child.stdout(Stdio::null()).stderr(Stdio::null());
+            child.spawn().expect("sleep");
+            return;
+        }
+        require_netns!();
+        let netns = Netns::new("flock").expect("a namespace");
+        let this = env::current_exe().expect("a program");
+        let name = "flock::tests::what_outlives_an_agent_is_waited_for";
+        let mut command = netns.command(this.to_str().expect("a path"), &["--exact", name]);
+        let status = command.env(DIES, "").stdout(Stdio::null()).status();
+        assert!(status.expect("this program").success());
+        netns.run(NamespaceLock::take).expect("it is free soon");
+        netns.run(|| {
+            let _held = NamespaceLock::take().expect("it is free");
+            let refused = NamespaceLock::take().expect_err("it is held").to_string();
+            let pid = std::process::id();
+            assert!(refused.contains(&format!("(pid {pid})")), "{refused}");
+        });
     }
 }
