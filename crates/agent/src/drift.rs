@@ -15,19 +15,21 @@ use sluice_netlink::nftables::{Change, ChangeKind, Connection, Generation, Monit
 use tracing::{info, warn};
 
 use crate::agent::{Input, chain};
-use crate::takeover::{BUILTIN_CHAINS, IPTABLES_TABLES};
+use crate::takeover::{self, BUILTIN_CHAINS, IPTABLES_TABLES};
 
 /// Watches for foreign changes of tables, in the network namespace of the caller.
 #[derive(Debug)]
 pub struct Drift(Monitor);
 
 impl Drift {
-    /// Begins to listen; what happens from now on is not missed. `port_ids` are our own.
+    /// Begins to listen; what happens from now on is not missed. `port_ids` are our own; what a
+    /// takeover removes is no drift either.
     ///
     /// # Errors
     /// The kernel gives no such subscription.
     pub fn listen(port_ids: &[u32]) -> Result<Self, SocketError> {
-        Monitor::ignoring(port_ids).map(Self)
+        let ours = [port_ids, &[takeover::port_id()]].concat();
+        Monitor::ignoring(&ours).map(Self)
     }
 
     /// Reports if the ruleset is not of this generation: then somebody changed it before we

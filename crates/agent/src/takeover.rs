@@ -46,7 +46,7 @@ use tracing::{info, warn};
 
 pub use accounts::remove_accounts;
 pub(crate) use names::DEVICE as IPVS_DEVICE;
-pub(crate) use nft::TABLES as IPTABLES_TABLES;
+pub(crate) use nft::{TABLES as IPTABLES_TABLES, port_id};
 pub(crate) use teardown::BUILTIN as BUILTIN_CHAINS;
 
 use crate::agent::chain;

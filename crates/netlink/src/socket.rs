@@ -67,6 +67,14 @@ impl Socket {
         Self::subscribed(SockProtocol::NetlinkNetFilter, 0, &mut [])
     }
 
+    /// The same with this port id.
+    ///
+    /// # Errors
+    /// [`SocketError::Io`], also when another socket has it.
+    pub(crate) fn open_at(port: u32) -> Result<Self, SocketError> {
+        Self::bound(SockProtocol::NetlinkNetFilter, port, 0, &mut [])
+    }
+
     /// Opens a socket that receives the multicast groups of the mask (bit `group - 1`, groups are
     /// `NFNLGRP_*` or `RTNLGRP_*`), as far as the filter lets them through; an empty filter is none.
     ///
@@ -74,6 +82,16 @@ impl Socket {
     /// [`SocketError::Io`], as [`Socket::open`].
     pub(crate) fn subscribed(
         protocol: SockProtocol,
+        groups: u32,
+        filter: &mut [libc::sock_filter],
+    ) -> Result<Self, SocketError> {
+        Self::bound(protocol, 0, groups, filter)
+    }
+
+    /// Port 0 is one that the kernel chooses.
+    fn bound(
+        protocol: SockProtocol,
+        port: u32,
         groups: u32,
         filter: &mut [libc::sock_filter],
     ) -> Result<Self, SocketError> {
@@ -87,7 +105,7 @@ impl Socket {
         if !filter.is_empty() {
             attach(fd.as_fd(), filter)?;
         }
-        socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups)).map_err(io_error("bind"))?;
+        socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(port, groups)).map_err(io_error("bind"))?;
         let address: NetlinkAddr = socket::getsockname(fd.as_raw_fd()).map_err(io_error("name"))?;
         for option in [NetlinkOption::CapAck, NetlinkOption::ExtAck] {
             sys::enable(fd.as_fd(), option).map_err(|source| SocketError::Io {

@@ -4,6 +4,7 @@
 //! need not be understood to be deleted, only where it leads.
 
 use std::collections::BTreeSet;
+use std::process;
 
 use sluice_core::model::IpFamily;
 use sluice_netlink::nftables::{
@@ -96,9 +97,16 @@ pub(super) fn has_chain(
     Ok(chains.iter().any(|it| is_meant(&it.name)))
 }
 
+/// By which this process removes chains: no process has such a number (`PID_MAX_LIMIT`).
+pub(crate) fn port_id() -> u32 {
+    process::id() + (1 << 22)
+}
+
 /// Removes kube-proxy's chains from the tables of iptables-nft, each table in one transaction.
 pub(super) fn remove_chains(ours: Ours, families: &[IpFamily], removal: &mut Removal) {
-    let mut connection = match Connection::open() {
+    // Another thread may be at it.
+    let connection = Connection::open_at(port_id()).or_else(|_| Connection::open());
+    let mut connection = match connection {
         Ok(it) => it,
         Err(error) => return removal.errors.push(TakeoverError::Connect(error)),
     };

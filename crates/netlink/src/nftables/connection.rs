@@ -97,11 +97,25 @@ impl Connection {
     /// # Errors
     /// [`SocketError::Io`].
     pub fn open() -> Result<Self, SocketError> {
-        Ok(Self {
-            socket: Socket::open()?,
+        Ok(Self::by(Socket::open()?))
+    }
+
+    /// The same with this port id, which a [`Monitor`](super::Monitor) may ignore before there is a
+    /// connection. The kernel itself gives out process ids, and numbers above 2³¹
+    /// (`netlink_autobind`, `af_netlink.c`).
+    ///
+    /// # Errors
+    /// [`SocketError::Io`], also when another socket has it.
+    pub fn open_at(port_id: u32) -> Result<Self, SocketError> {
+        Ok(Self::by(Socket::open_at(port_id)?))
+    }
+
+    fn by(socket: Socket) -> Self {
+        Self {
+            socket,
             buffer: Vec::new(),
             observer: Observer::default(),
-        })
+        }
     }
 
     /// Tells this function of every transaction from now on, whether the kernel applied it or

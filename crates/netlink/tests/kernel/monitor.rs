@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sluice_netlink::nftables::{
-    Change, ChangeKind, Connection, Create, ElementRef, Monitor, Notice, Set, Wake,
+    Batch, Change, ChangeKind, Connection, Create, ElementRef, Monitor, Notice, Set, Wake,
 };
 
 use crate::netns::{self, SCOPE};
@@ -32,8 +32,16 @@ fn transaction(monitor: &mut Monitor) -> Vec<Notice> {
 fn a_foreign_flush_is_seen_and_our_own_commits_are_not() {
     netns::run(|| {
         let mut connection = Connection::open().unwrap();
-        let mut monitor = Monitor::ignoring(&[1, connection.port_id()]).unwrap();
+        let known = 1 << 22;
+        let mut monitor = Monitor::ignoring(&[1, connection.port_id(), known]).unwrap();
+        let mut later = Connection::open_at(known).unwrap();
+        assert_eq!(later.port_id(), known);
+        assert!(Connection::open_at(known).is_err(), "it is taken");
         connection.commit(&netns::batch_with_table()).unwrap();
+        let mut batch = Batch::new();
+        batch.delete_table(0, SCOPE);
+        batch.add_table(0, SCOPE, None, Create::New);
+        later.commit(&batch).unwrap();
         // Synchronous: were our notice to come, it would be there by now.
         assert_eq!(monitor.wait(Some(Duration::ZERO)).unwrap(), Wake::TimedOut);
 

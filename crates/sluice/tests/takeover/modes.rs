@@ -122,6 +122,21 @@ fn rules_of_others_in_legacy_tables_are_no_drift() {
     world.answers();
 }
 
+/// What we remove ourselves, from chains of the kernel that lead to ours as well.
+#[test]
+fn a_takeover_is_no_drift() {
+    require_netns!();
+    let mut world = World::new();
+    world.install_neighbours("nft");
+    let left = "*filter\n:KUBE-IPVS-FILTER - [0:0]\n-A INPUT -j KUBE-IPVS-FILTER\nCOMMIT\n";
+    world.run("iptables-nft-restore", &["--noflush"], left);
+    world.start_in("iptables");
+    world.until_logged("removed=\"1 iptables chains of table ip filter\"");
+    world.run("iptables-nft", &["-t", "nat", "-F", "KUBE-SERVICES"], "");
+    world.until_logged(DRIFT);
+    assert!(!world.log().contains("takeover (pid"), "{}", world.log());
+}
+
 /// The iptables mode writes its rules, and is cleaned up.
 #[track_caller]
 fn come_and_go(world: &mut World, flavour: &str) {
