@@ -12,7 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("netlink", &[]),
     ("nftables", &["core", "netlink"]),
-    ("xtables", &["core"]),
+    ("xtables", &["core", "netlink"]),
     ("iptables", &["core", "netlink", "xtables"]),
     ("ipvs", &["core", "netlink", "xtables"]),
     ("yaml", &[]),

@@ -16,6 +16,7 @@ use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
 use sluice_xtables::trial::{self, Candidate, Findings};
+use sluice_xtables::watch::{OwnWrites, Watch};
 
 use crate::accounts::{Accounting, Accounts};
 use crate::count::RuleCounts;
@@ -26,7 +27,6 @@ use crate::name::{self, Kind};
 use crate::object::{Key, Object};
 use crate::refusal::{self, Refusals};
 use crate::script::{self, Lists};
-use crate::watch::{OwnWrites, Watch};
 use crate::{layout, observe, render};
 
 /// The iptables data plane of one network namespace.
@@ -95,14 +95,12 @@ impl Iptables {
         &self.programs
     }
 
-    /// The number that the namespace's ruleset has as long as nobody but us changed it since the
-    /// last [`observe`](Backend::observe), and zero when that is not known: always with legacy
-    /// iptables. While we write it is already that of our last commit.
+    /// As [`Watch::generation`], since the last [`observe`](Backend::observe).
     pub fn generation(&self) -> Arc<AtomicU32> {
         self.watch.generation()
     }
 
-    /// Tells our own changes from those of others; nothing is known of legacy iptables.
+    /// As [`Watch::own_writes`].
     pub fn own_writes(&self) -> OwnWrites {
         self.watch.own_writes()
     }
@@ -128,7 +126,6 @@ impl Iptables {
     }
 
     fn list(&mut self) -> Result<Vec<(IpFamily, Ruleset)>, BackendError> {
-        // Before listing, so that a change in between shows.
         self.watch.begin()?;
         let mut rulesets = Vec::new();
         for &family in self.families.served() {
@@ -206,15 +203,7 @@ impl Iptables {
     /// Who of these is refused by itself.
     fn trial(&mut self, family: IpFamily, candidates: &[Candidate]) -> Findings {
         let (programs, watch) = (&self.programs, &mut self.watch);
-        trial::find(candidates, |script| {
-            // A number that cannot be asked for is unknown, and the kernel is read again sooner.
-            let is_expected = watch.expect(script);
-            let result = programs.restore(family, script);
-            if is_expected.is_ok() {
-                watch.written(script, &result);
-            }
-            result
-        })
+        trial::find(candidates, |script| watch.restore(programs, family, script))
     }
 
     /// Turns an error into what it means for the delta.
@@ -389,10 +378,8 @@ impl Backend for Iptables {
         let scripts = script::scripts(delta, &self.lists, stuck, self.programs.variant());
         let mut stop = None;
         for (part, (family, script)) in scripts.into_iter().enumerate() {
-            self.watch.expect(&script)?;
-            let result = self.programs.restore(family, &script);
-            self.watch.written(&script, &result);
-            if let Err(error) = result {
+            let written = self.watch.restore(&self.programs, family, &script);
+            if let Err(error) = written {
                 let is_first = part == 0 && !is_committed_before(&script, &error);
                 stop = Some(Stop {
                     family,

@@ -7,9 +7,8 @@ use sluice_core::backend::Upkeep;
 use sluice_core::model::IpFamily;
 use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
+use sluice_xtables::watch::PARTS;
 use tracing::warn;
-
-use crate::watch::PARTS;
 
 /// How often a program that did not work is tried again while nothing else happens, at most.
 const PERIOD: Duration = Duration::from_secs(30);

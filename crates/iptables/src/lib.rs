@@ -26,11 +26,9 @@ mod refusal;
 mod render;
 mod script;
 pub mod text;
-mod watch;
 
 pub use accounts::Accounting;
 pub use backend::{Iptables, concerns, render_plan, render_port};
 pub use family::Ipv6;
 pub use layout::Conntrack;
 pub use object::{Key, Object, Place};
-pub use watch::OwnWrites;

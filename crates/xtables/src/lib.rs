@@ -1,5 +1,6 @@
 //! iptables as both data planes that use it see it: rules as values, their text, what they do with
-//! a packet, and the programs that load them. Knows nothing of Services.
+//! a packet, the programs that load them, and whether somebody else changed them. Knows nothing of
+//! Services.
 //!
 //! ```text
 //! Rule ─▶ RuleList (text) ─▶ Script ─▶ `iptables-restore` ─▶ kernel
@@ -25,3 +26,4 @@ pub mod script;
 pub mod text;
 pub mod trace;
 pub mod trial;
+pub mod watch;

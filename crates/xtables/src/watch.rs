@@ -5,22 +5,28 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sluice_core::backend::BackendError;
+use sluice_core::model::IpFamily;
 use sluice_netlink::legacy_tables::{self, Family, Size};
 use sluice_netlink::nftables::Connection;
-use sluice_xtables::programs::{RestoreError, Variant};
-use sluice_xtables::rule::Table;
-use sluice_xtables::script::Script;
+
+use crate::programs::{Programs, RestoreError, Variant};
+use crate::rule::Table;
+use crate::script::Script;
 
 /// How often legacy tables are asked for their size, at most.
 const SHORTEST: Duration = Duration::from_secs(1);
 /// At least: kube-proxy looks for its canary that often.
 const LONGEST: Duration = Duration::from_secs(30);
 /// A look at all rules may take one part in so many of the time.
-pub(crate) const PARTS: u32 = 50;
+pub const PARTS: u32 = 50;
 
-/// What the kernel tells of changes.
+/// What the kernel tells of changes. Whoever watches writes through [`Watch::restore`], so that its
+/// own changes are known.
 #[derive(Debug)]
-pub(crate) enum Watch {
+pub struct Watch(Kind);
+
+#[derive(Debug)]
+enum Kind {
     /// nf_tables numbers its rulesets.
     Nft {
         connection: Connection,
@@ -106,42 +112,54 @@ impl OwnWrites {
 
 impl Watch {
     /// What there is to watch in the calling thread's network namespace.
-    pub(crate) fn of(variant: Variant) -> Result<Self, BackendError> {
-        Ok(match variant {
-            Variant::Nft => Self::Nft {
+    ///
+    /// # Errors
+    ///
+    /// There is no nf_tables, or we may not use it.
+    pub fn of(variant: Variant) -> Result<Self, BackendError> {
+        Ok(Self(match variant {
+            Variant::Nft => Kind::Nft {
                 connection: Connection::open()
                     .map_err(|error| asked("open netlink socket", error))?,
                 generation: Arc::default(),
                 own: OwnWrites::default(),
                 crossed: false,
             },
-            Variant::Legacy => Self::Legacy {
+            Variant::Legacy => Kind::Legacy {
                 sizes: Vec::new(),
                 began: Instant::now(),
                 cost: Duration::ZERO,
                 crossed: false,
                 generation: Arc::default(),
             },
-        })
+        }))
     }
 
-    pub(crate) fn own_writes(&self) -> OwnWrites {
-        match self {
-            Self::Nft { own, .. } => own.clone(),
-            Self::Legacy { .. } => OwnWrites::default(),
+    /// Tells our own changes from those of others; nothing is known of legacy iptables.
+    pub fn own_writes(&self) -> OwnWrites {
+        match &self.0 {
+            Kind::Nft { own, .. } => own.clone(),
+            Kind::Legacy { .. } => OwnWrites::default(),
         }
     }
 
-    pub(crate) fn generation(&self) -> Arc<AtomicU32> {
-        match self {
-            Self::Nft { generation, .. } | Self::Legacy { generation, .. } => generation.clone(),
+    /// The number that the namespace's ruleset has as long as nobody but us changed it since
+    /// [`begin`](Self::begin), and zero when that is not known: always with legacy iptables. While
+    /// we write it is already that of our last commit.
+    pub fn generation(&self) -> Arc<AtomicU32> {
+        match &self.0 {
+            Kind::Nft { generation, .. } | Kind::Legacy { generation, .. } => generation.clone(),
         }
     }
 
-    /// Rules are about to be listed.
-    pub(crate) fn begin(&mut self) -> Result<(), BackendError> {
-        match self {
-            Self::Nft {
+    /// Rules are about to be listed: a change in between shows.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked.
+    pub fn begin(&mut self) -> Result<(), BackendError> {
+        match &mut self.0 {
+            Kind::Nft {
                 connection,
                 generation,
                 ..
@@ -149,7 +167,7 @@ impl Watch {
                 let current = current(connection)?;
                 generation.store(current, Ordering::Release);
             }
-            Self::Legacy { sizes, began, .. } => {
+            Kind::Legacy { sizes, began, .. } => {
                 *began = Instant::now();
                 *sizes = all_sizes();
             }
@@ -158,16 +176,36 @@ impl Watch {
     }
 
     /// Rules were listed.
-    pub(crate) fn listed(&mut self) {
-        if let Self::Legacy { began, cost, .. } = self {
+    pub fn listed(&mut self) {
+        if let Kind::Legacy { began, cost, .. } = &mut self.0 {
             *cost = began.elapsed();
         }
     }
 
+    /// Has the programs carry out a script, and knows it for our own.
+    ///
+    /// # Errors
+    ///
+    /// As [`Programs::restore`].
+    pub fn restore(
+        &mut self,
+        programs: &Programs,
+        family: IpFamily,
+        script: &Script<'_>,
+    ) -> Result<(), RestoreError> {
+        // A number that cannot be asked for is unknown, and the kernel is read again sooner.
+        let is_expected = self.expect(script);
+        let result = programs.restore(family, script);
+        if is_expected.is_ok() {
+            self.written(script, &result);
+        }
+        result
+    }
+
     /// This is about to be written.
-    pub(crate) fn expect(&mut self, script: &Script<'_>) -> Result<(), BackendError> {
-        match self {
-            Self::Nft {
+    fn expect(&mut self, script: &Script<'_>) -> Result<(), BackendError> {
+        match &mut self.0 {
+            Kind::Nft {
                 connection,
                 generation,
                 own,
@@ -179,7 +217,7 @@ impl Watch {
                 generation.store(if is_known { after } else { 0 }, Ordering::Release);
             }
             // What we write hides what they did.
-            Self::Legacy { sizes, crossed, .. } => {
+            Kind::Legacy { sizes, crossed, .. } => {
                 *crossed |= !sizes.is_empty() && *sizes != all_sizes();
             }
         }
@@ -187,9 +225,9 @@ impl Watch {
     }
 
     /// It was written, or not, or up to a line that was refused.
-    pub(crate) fn written(&mut self, script: &Script<'_>, result: &Result<(), RestoreError>) {
-        match self {
-            Self::Nft {
+    fn written(&mut self, script: &Script<'_>, result: &Result<(), RestoreError>) {
+        match &mut self.0 {
+            Kind::Nft {
                 connection,
                 generation,
                 own,
@@ -208,14 +246,14 @@ impl Watch {
                 generation.store(if is_known { now } else { 0 }, Ordering::Release);
                 *crossed |= is_as_expected == Expected::Less;
             }
-            Self::Legacy { sizes, .. } => *sizes = all_sizes(),
+            Kind::Legacy { sizes, .. } => *sizes = all_sizes(),
         }
     }
 
     /// Whether it is certain that nobody else changed anything.
-    pub(crate) fn is_undisturbed(&mut self) -> bool {
-        match self {
-            Self::Nft {
+    pub fn is_undisturbed(&mut self) -> bool {
+        match &mut self.0 {
+            Kind::Nft {
                 connection,
                 generation,
                 ..
@@ -224,20 +262,25 @@ impl Watch {
                 known != 0 && current(connection).is_ok_and(|it| it == known)
             }
             // A rule can be replaced by another of its size.
-            Self::Legacy { .. } => false,
+            Kind::Legacy { .. } => false,
         }
     }
 
-    /// Legacy tables cannot tell of changes, so they are asked.
-    pub(crate) fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
-        let (sizes, cost, crossed) = match self {
-            Self::Legacy {
+    /// Legacy tables cannot tell of changes, so they are asked. Returns when to ask again; `None`
+    /// where the kernel tells.
+    ///
+    /// # Errors
+    ///
+    /// Somebody else changed rules: they are to be listed again.
+    pub fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
+        let (sizes, cost, crossed) = match &mut self.0 {
+            Kind::Legacy {
                 sizes,
                 cost,
                 crossed,
                 ..
             } => (sizes, cost, crossed),
-            Self::Nft { crossed, .. } => {
+            Kind::Nft { crossed, .. } => {
                 return match std::mem::take(crossed) {
                     true => Err(disturbed("somebody else changed rules while we did")),
                     false => Ok(None),
