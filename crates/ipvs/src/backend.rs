@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use ipnet::IpNet;
 use sluice_core::backend::{
@@ -14,6 +15,7 @@ use sluice_core::plan::{NodePlan, Plan, PortKey, PortPlan};
 use sluice_core::settings::DEFAULT_MASQUERADE_MARK;
 use sluice_netlink::ipvs::{SCHEDULERS, Timeouts};
 use sluice_xtables::programs::Programs;
+use sluice_xtables::watch::OwnWrites;
 
 use crate::counters::RealServerCounters;
 use crate::drain::{self, Pace};
@@ -122,6 +124,17 @@ impl Ipvs {
     /// The iptables programs in use.
     pub fn programs(&self) -> &Programs {
         &self.kernel.programs
+    }
+
+    /// As [`Watch::generation`](sluice_xtables::watch::Watch::generation), since the last
+    /// [`observe`](Backend::observe).
+    pub fn generation(&self) -> Arc<AtomicU32> {
+        self.kernel.watch.generation()
+    }
+
+    /// As [`Watch::own_writes`](sluice_xtables::watch::Watch::own_writes).
+    pub fn own_writes(&self) -> OwnWrites {
+        self.kernel.watch.own_writes()
     }
 
     /// Whether the kernel has a scheduler. What it lacks is asked for again by the next sync.
@@ -286,6 +299,7 @@ impl Backend for Ipvs {
         self.schedulers.retain(|_, has| *has);
         let (kernel, held) = (&mut self.kernel, &mut self.held);
         self.families.ask_again(kernel, held);
+        kernel.watch.begin()?;
         let rulesets = self.families.list(kernel)?;
         let scope = Scope {
             families: &self.families.served(),
@@ -293,6 +307,7 @@ impl Backend for Ipvs {
             marks: self.layout,
         };
         let objects = observe::everything(kernel, held, &scope, rulesets)?;
+        kernel.watch.listed();
         self.rules.observed(&objects);
         Ok(objects)
     }
@@ -319,7 +334,9 @@ impl Backend for Ipvs {
         let (kernel, held) = (&mut self.kernel, &mut self.held);
         let waiting = drain::drain(kernel, held)?;
         let lost = self.families.wait_for_lost(kernel, held);
-        Ok(lost.and(self.pace.next(waiting).into()))
+        let watched = kernel.watch.upkeep()?;
+        let drained = self.pace.next(waiting);
+        Ok(lost.and(drained.into()).and(watched.into()))
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {

@@ -41,9 +41,11 @@ pub(crate) const CHAINS: &[(Table, &str)] = &[
     (Table::Nat, POSTROUTING),
 ];
 
-/// Whether a chain is one of ours.
+/// Whether a chain is ours, or one of the kernel's that leads to ours: a change of it by somebody
+/// else is worth a look.
 pub fn concerns(table: Table, chain: &str) -> bool {
-    CHAINS.contains(&(table, chain))
+    let leads_to_ours = JUMPS.iter().any(|it| (it.0, it.1) == (table, chain));
+    leads_to_ours || CHAINS.contains(&(table, chain))
 }
 
 /// Table, built-in chain, our chain, and why. Of one built-in chain in the order in which packets

@@ -7,6 +7,7 @@ use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{self, Ipvs};
 use sluice_netlink::rtnetlink::Addresses;
 use sluice_xtables::programs::Programs;
+use sluice_xtables::watch::Watch;
 
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -14,15 +15,19 @@ pub(crate) struct Kernel {
     pub(crate) sets: Sets,
     pub(crate) addresses: Addresses,
     pub(crate) programs: Programs,
+    pub(crate) watch: Watch,
 }
 
 impl Kernel {
     pub(crate) fn open() -> Result<Self, BackendError> {
+        let ipvs = open_ipvs()?;
+        let programs = Programs::detect().map_err(|error| failed("find iptables", error))?;
         Ok(Self {
-            ipvs: open_ipvs()?,
+            ipvs,
             sets: Sets::open().map_err(|error| failed("open ipset", error))?,
             addresses: Addresses::open().map_err(|error| failed("open rtnetlink", error))?,
-            programs: Programs::detect().map_err(|error| failed("find iptables", error))?,
+            watch: Watch::of(programs.variant())?,
+            programs,
         })
     }
 }

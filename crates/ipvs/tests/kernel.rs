@@ -224,6 +224,7 @@ mod vm_kernel {
             text_is_loaded(restarted.planner.plan());
             cleanup();
         });
+        in_namespace(a_flush_of_legacy_tables);
     }
 }
 
@@ -500,6 +501,27 @@ impl Family {
         let rules = listing.lines().filter(|it| it.starts_with("-A"));
         rules.map(str::to_owned).collect()
     }
+}
+
+/// The kernel tells nobody of it, so it is asked.
+fn a_flush_of_legacy_tables() {
+    // The kubelet's hint at the variant in use.
+    run("iptables-legacy", "-t mangle -N KUBE-IPTABLES-HINT");
+    let mut proxy = Proxy::start(web(BOTH));
+    proxy.resync();
+    let is_watched = |proxy: &mut Proxy| {
+        let due = proxy.reconciler.upkeep().unwrap();
+        let soon = matches!(due, Upkeep::After(it) if it.as_secs() <= 30);
+        assert!(soon, "{due:?}");
+    };
+    is_watched(&mut proxy);
+    proxy.change(web("10.244.0.5:8080@"));
+    is_watched(&mut proxy);
+    run("iptables-legacy", "-t nat -F KUBE-MARK-MASQ");
+    assert!(proxy.reconciler.upkeep().is_err());
+    let repaired = proxy.sync();
+    assert_eq!((repaired.full, repaired.replaced), (true, 1));
+    is_watched(&mut proxy);
 }
 
 fn drift(proxy: &mut Proxy) {

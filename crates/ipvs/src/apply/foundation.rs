@@ -156,6 +156,7 @@ fn restore(kernel: &mut Kernel, family: IpFamily, script: &Script<'_>) -> Result
         return Ok(());
     }
     // As few rules for any number of Services; nobody is served while a program hangs.
-    let restored = kernel.programs.hurried().restore(family, script);
+    let programs = kernel.programs.hurried();
+    let restored = kernel.watch.restore(&programs, family, script);
     restored.map_err(|error| kernel::failed("write rules", error))
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
@@ -14,6 +15,7 @@ use sluice_iptables::{Conntrack, Iptables, Ipv6, concerns};
 use sluice_netlink::nfacct::Accounts;
 use sluice_xtables::programs::{Programs, Variant};
 use sluice_xtables::rule::Table;
+use sluice_xtables::watch::OwnWrites;
 use tracing::{debug, info, warn};
 
 use super::{DataPlane, watch_for_drift};
@@ -67,13 +69,7 @@ impl DataPlane for IptablesPlane {
         let generation = self.backend.generation();
         let localhost = self.localhost_node_ports;
         Box::new(move || {
-            if variant == Variant::Nft {
-                let watched = Watched::Chains {
-                    has,
-                    is_ours: Box::new(move |generation| own.made(generation)),
-                };
-                watch_for_drift(watched, &[], &generation, inputs);
-            }
+            watch_chains(variant, has, own, &generation, inputs);
             if localhost {
                 route_loopback();
             }
@@ -107,6 +103,23 @@ pub(super) fn chains(programs: &Programs) -> Chains {
     match programs.variant() {
         Variant::Nft => Chains::Nft,
         Variant::Legacy => Chains::Legacy,
+    }
+}
+
+/// Begins to hear of foreign changes of chains, where the kernel tells of them.
+pub(super) fn watch_chains(
+    variant: Variant,
+    has: fn(&str, &str) -> bool,
+    own: OwnWrites,
+    generation: &AtomicU32,
+    inputs: Sender<Input>,
+) {
+    if variant == Variant::Nft {
+        let watched = Watched::Chains {
+            has,
+            is_ours: Box::new(move |generation| own.made(generation)),
+        };
+        watch_for_drift(watched, &[], generation, inputs);
     }
 }
 

@@ -16,7 +16,7 @@ use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, sysctls};
 use sluice_netlink::ipvs;
 
 use super::DataPlane;
-use super::iptables::{chains, lend_privileges, table_of};
+use super::iptables::{chains, lend_privileges, table_of, watch_chains};
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 
@@ -44,7 +44,7 @@ impl DataPlane for IpvsPlane {
     fn ours(&self) -> Ours {
         Ours {
             chains: Some(chains(self.0.programs())),
-            has: |table, chain| table_of(table).is_some_and(|it| concerns(it, chain)),
+            has,
             ipvs: true,
         }
     }
@@ -53,13 +53,20 @@ impl DataPlane for IpvsPlane {
     fn meter(&mut self, _: &Arc<Metrics>) {}
 
     /// The kernel tells nobody of changes of virtual servers and sets: the resync repairs them.
-    fn after_first_sync(&self, _: Sender<Input>) -> Box<dyn FnOnce() + Send> {
-        Box::new(|| {})
+    fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send> {
+        let variant = self.0.programs().variant();
+        let (own, generation) = (self.0.own_writes(), self.0.generation());
+        Box::new(move || watch_chains(variant, has, own, &generation, inputs))
     }
 
     fn into_backend(self) -> Ipvs {
         self.0
     }
+}
+
+/// Whether a chain, by its table and name, is ours or leads to ours.
+fn has(table: &str, chain: &str) -> bool {
+    table_of(table).is_some_and(|it| concerns(it, chain))
 }
 
 /// Loads IPVS and sets what that needs of the machine.

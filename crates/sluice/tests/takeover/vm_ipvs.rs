@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::Output;
 
-use sluice_lab::{require_netns, require_vm};
+use sluice_lab::{eventually, require_netns, require_vm};
 
 use crate::modes::without_guard;
-use crate::world::World;
+use crate::world::{DRIFT, SOON, World};
 
 /// A virtual server of another program, on an address that the node has otherwise.
 const THEIRS: &str = "192.168.100.10:4443";
@@ -141,6 +141,9 @@ fn modes_change(world: &mut World, neighbours: &str) {
         }
         looks_as_in_a_tutorial(world);
         before.iter_mut().for_each(|it| it.ping().unwrap());
+        if other == "nftables" {
+            flushed_rules_come_back(world);
+        }
         let [four, mut six] = world.sessions();
         world.stop();
         world.start_in(other);
@@ -158,6 +161,25 @@ fn modes_change(world: &mut World, neighbours: &str) {
     assert_eq!(world.run("ipset", &["list", "-n"], ""), "theirs\n");
     let rules = without_guard(&world.saved("nft"));
     assert_eq!(rules, without_guard(neighbours), "rules of others");
+}
+
+/// Long before the next look at the kernel, and what we write ourselves is not taken for a change.
+fn flushed_rules_come_back(world: &World) {
+    let rules = world.saved("nft");
+    let logged = |text| world.log().matches(text).count();
+    let deeds = [
+        "-t nat -F KUBE-POSTROUTING",
+        "-t filter -F KUBE-IPVS-FILTER",
+        "-t nat -D POSTROUTING 1",
+    ];
+    for (done, deed) in deeds.iter().enumerate() {
+        world.run("iptables", &deed.split(' ').collect::<Vec<_>>(), "");
+        let is_back = || (logged(DRIFT) > done && world.saved("nft") == rules).then_some(());
+        let back = eventually(SOON, is_back);
+        assert!(back.is_some(), "{deed}: {}", world.log());
+        let looks = (logged(DRIFT), logged("ours are as we wrote them"));
+        assert_eq!(looks, (done + 1, 0), "{}", world.log());
+    }
 }
 
 fn looks_as_in_a_tutorial(world: &World) {

@@ -15,7 +15,7 @@ use sluice_lab::{Cluster, Hammer, Netns, Probe, Protocol, Server, Session, event
 
 use crate::kube_proxy::{NODE_PORT, POD_PORT, PORT, Services};
 
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
 /// For a probe on a busy machine.
 const PATIENT: Duration = Duration::from_secs(5);
