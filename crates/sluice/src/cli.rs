@@ -198,8 +198,8 @@ pub(crate) struct ProxyArgs {
     /// --manifests without --config]
     #[arg(long, value_name = "TIME")]
     pub(crate) min_sync_period: Option<String>,
-    /// Time between two comparisons of all rules with the kernel [default: 1h; 5m in the ipvs mode,
-    /// where the kernel tells nobody of changes]
+    /// Time between two comparisons of all rules with the kernel [default: 1h; in the ipvs mode
+    /// --ipvs-sync-period, because the kernel tells nobody of changed virtual servers and ipsets]
     #[arg(long, value_name = "TIME")]
     pub(crate) resync_period: Option<String>,
     /// Where `sluice status` finds this agent

@@ -20,7 +20,8 @@ use reading::{Problems, Read};
 /// Between two comparisons with the kernel, where it tells of foreign changes.
 const RESYNC: Duration = Duration::from_hours(1);
 
-/// The same in the ipvs mode: nobody tells of changes of virtual servers and sets.
+/// The same in the ipvs mode, unless `ipvs.syncPeriod` is given: nobody tells of changes of virtual
+/// servers and sets.
 const RESYNC_IPVS: Duration = Duration::from_mins(5);
 
 /// Where Services and endpoints come from.
@@ -70,6 +71,8 @@ pub(crate) struct NodeConfig {
     pub(crate) file: KubeProxyConfiguration,
     /// Everything it says.
     pub(crate) effective: Effective,
+    /// Between two comparisons with the kernel, unless our own flag says otherwise.
+    pub(crate) resync: Duration,
     /// What was given and does nothing, one line each.
     pub(crate) warnings: Vec<String>,
 }
@@ -143,6 +146,11 @@ impl NodeArgs {
             source,
             settings,
             file: read.config,
+            resync: match effective.mode {
+                Mode::Ipvs if read.has_ipvs_sync_period => effective.periods.sync,
+                Mode::Ipvs => RESYNC_IPVS,
+                _ => RESYNC,
+            },
             warnings: [read.warnings, self.idle_counting(effective.mode)].concat(),
             effective,
         }))
@@ -252,11 +260,9 @@ impl ProxyArgs {
         let node = self.node.check(host_name, &mut problems)?;
         let min_sync = self.min_sync_period.as_deref();
         let min_sync = min_sync.map(|it| problems.duration("--min-sync-period", it));
-        let mode = node.as_ref().map(|it| it.effective.mode);
-        let resync = match (&self.resync_period, mode) {
-            (Some(given), _) => problems.duration("--resync-period", given),
-            (None, Some(Mode::Ipvs)) => Some(RESYNC_IPVS),
-            (None, _) => Some(RESYNC),
+        let resync = match &self.resync_period {
+            Some(given) => problems.duration("--resync-period", given),
+            None => Some(node.as_ref().map_or(RESYNC, |it| it.resync)),
         };
         if resync == Some(Duration::ZERO) {
             problems.usage("--resync-period: must be longer than 0".to_owned());

@@ -63,6 +63,8 @@ fn shown(file: &Path) -> String {
 /// A configuration with its defaults, before it is checked.
 pub(super) struct Read {
     pub(super) config: KubeProxyConfiguration,
+    /// Whether `ipvs.syncPeriod` is somebody's choice, not the default.
+    pub(super) has_ipvs_sync_period: bool,
     /// Of the file.
     pub(super) lines: Lines,
     pub(super) warnings: Vec<String>,
@@ -92,6 +94,7 @@ impl NodeArgs {
             fs::read(file).with_context(|| format!("read configuration {}", shown(file)))?;
         let mut read = Read {
             config: KubeProxyConfiguration::default(),
+            has_ipvs_sync_period: false,
             lines: Lines::default(),
             warnings: Vec::new(),
         };
@@ -109,6 +112,7 @@ impl NodeArgs {
             read.warnings
                 .push(format!("ignored because --config is given: {void}"));
         }
+        read.has_ipvs_sync_period = !read.config.ipvs.sync_period.is_zero();
         read.config.set_defaults();
         for problem in self.flags.apply_to_file(&mut read.config) {
             problems.usage(problem);
@@ -127,6 +131,7 @@ impl NodeArgs {
         }
         Read {
             config,
+            has_ipvs_sync_period: self.flags.has("ipvs-sync-period"),
             lines: Lines::default(),
             warnings: Vec::new(),
         }

@@ -178,6 +178,30 @@ fn the_shortest_period_is_not_longer_than_the_resync() {
 }
 
 #[test]
+fn in_the_ipvs_mode_the_given_sync_period_is_that_of_the_resync() {
+    let minutes = |it| Duration::from_mins(it);
+    let resync = |config: anyhow::Result<ProxyConfig>| config.expect("valid").periods.resync;
+    for (flags, expected) in [
+        ("--proxy-mode=ipvs", minutes(5)),
+        ("--proxy-mode=ipvs --ipvs-sync-period=2m", minutes(2)),
+        (
+            "--proxy-mode=ipvs --ipvs-sync-period=2m --resync-period=3m",
+            minutes(3),
+        ),
+        ("--proxy-mode=nftables --ipvs-sync-period=2m", minutes(60)),
+    ] {
+        assert_eq!(resync(validate(flags)), expected, "{flags}");
+    }
+    for (file, expected) in [
+        ("mode: ipvs\nipvs: {syncPeriod: 0s}\n", minutes(5)),
+        ("mode: ipvs\nipvs: {syncPeriod: 2m}\n", minutes(2)),
+        ("mode: nftables\nipvs: {syncPeriod: 2m}\n", minutes(60)),
+    ] {
+        assert_eq!(resync(with_file(file, "").1), expected, "{file}");
+    }
+}
+
+#[test]
 fn a_mode_that_is_not_built_is_no_wrong_usage() {
     let error = validate("--proxy-mode=ebpf").expect_err("not built");
     assert!(error.downcast_ref::<Usage>().is_none());

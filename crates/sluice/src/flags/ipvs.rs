@@ -13,7 +13,7 @@ pub(super) const FLAGS: &[Flag] = &[
     Flag {
         name: "ipvs-sync-period",
         value: Some("TIME"),
-        help: "Between two repairs [default: 30s]",
+        help: "Between two comparisons with the kernel, unless --resync-period is given [default: 5m]",
         fields: &["ipvs.syncPeriod"],
         set: |c, v| to(&mut c.ipvs.sync_period, value::duration(v)),
         ..BASE
