@@ -220,6 +220,10 @@ impl Iptables {
             ..
         } = &error
         else {
+            // The next sync does not fail for it, unless it works again by then.
+            if family == IpFamily::V6 && matches!(error, RestoreError::Failed(_)) {
+                self.families.lose_ipv6(error.to_string());
+            }
             return failed("write rules", error).into();
         };
         let key = owner.and_then(|it| script::key(delta, it));

@@ -23,6 +23,7 @@ for_each_variant! {
     a_program_that_hangs_fails_the_sync
     ipv6_is_served_as_soon_as_it_can_be
     ipv6_that_cannot_be_read_does_not_stop_ipv4
+    ipv6_that_cannot_be_written_does_not_stop_ipv4
     without_the_match_nothing_is_counted
     what_the_kernel_lacks_is_asked_for_alone
 }
@@ -162,6 +163,36 @@ fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
         Variant::Legacy => fs::remove_file(&file).unwrap(),
     }
     assert!(!save(variant, "ip6tables", &[]).contains("default/new"));
+    assert!(!node.resync().is_empty());
+    assert_eq!(node.reconciler.backend().unserved(), None);
+    assert!(save(variant, "ip6tables", &[]).contains("default/new cluster IP"));
+    assert!(node.resync().is_empty());
+}
+
+fn ipv6_that_cannot_be_written_does_not_stop_ipv4(variant: Variant) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = switch(&folder);
+    let fail = format!("test -e {file} && {{ echo no memory >&2; exit 4; }}");
+    let wrapped = Wrapped::new(variant, &format!("ip6tables-{variant}-restore"), &fail);
+    let mut node = Node::with_programs(wrapped.programs());
+    node.sync(&BTreeSet::new());
+    fs::write(&file, "").unwrap();
+    let mut events = vec![service("default/new 10.99.60.1 fd00:99:60::1 :80")];
+    events.extend(endpoints("default/new", "10.244.0.5:80@ [fd00:244::5]:80@"));
+    let changed = node.absorb(events);
+    let error = node.try_sync(&changed).unwrap_err().to_string();
+    assert!(error.contains("no memory"), "{error}");
+    node.resync();
+    let unserved = node.reconciler.backend().unserved().unwrap();
+    assert!(unserved.reason.contains("no memory"), "{unserved}");
+    // A sync of what changed, as all that follow.
+    let mut events = vec![service("default/other 10.99.60.2 fd00:99:60::2 :80")];
+    events.extend(endpoints("default/other", "10.244.0.6:80@"));
+    node.change(events);
+    let rules = save(variant, "iptables", &[]);
+    assert!(rules.contains("default/new cluster IP"), "{rules}");
+    assert!(rules.contains("default/other cluster IP"), "{rules}");
+    fs::remove_file(&file).unwrap();
     assert!(!node.resync().is_empty());
     assert_eq!(node.reconciler.backend().unserved(), None);
     assert!(save(variant, "ip6tables", &[]).contains("default/new cluster IP"));
