@@ -41,7 +41,6 @@ use sluice_core::model::IpFamily;
 use sluice_netlink::nftables::{CommitError, Connection};
 use sluice_netlink::{RequestError, SocketError};
 use sluice_xtables::programs::{FindError, RestoreError, SaveError};
-use sluice_xtables::rule::Table;
 use tracing::{info, warn};
 
 pub use accounts::remove_accounts;
@@ -243,13 +242,14 @@ fn remove_chains_and_servers(ours: Ours, removal: &mut Removal) {
 #[must_use]
 pub fn left_own() -> bool {
     let in_nft = Connection::open().is_ok_and(|mut connection| {
-        let mut has = |family| {
-            let found = nft::has_chain(&mut connection, family, "filter", names::is_ours);
+        let mut has = |family, table: &str| {
+            let found = nft::has_chain(&mut connection, family, table, names::is_ours);
             found.unwrap_or_default()
         };
-        nft::PLACES.into_iter().any(|it| has(it.family))
+        let mut places = nft::PLACES.into_iter();
+        places.any(|it| IPTABLES_TABLES.iter().any(|table| has(it.family, table)))
     });
-    in_nft || legacy::has_chain(Table::Filter, names::is_ours) || sets::left_own()
+    in_nft || legacy::has_chain(&legacy::TABLES, names::is_ours) || sets::left_own()
 }
 
 /// The privileges that [`take_over`] needs here and now.

@@ -81,6 +81,10 @@ pub const OURS: &str = "SLUICE-";
 /// Service has.
 pub const CLUSTER_IPS: &str = "SLUICE-CLUSTER-IPS";
 
+/// Ours in the iptables mode's nat, and empty: it says whose kube-proxy's chains there are, also when
+/// filter was flushed.
+pub const OWNED: &str = "SLUICE-OWNED";
+
 /// Whether a name is this beginning and a hash.
 #[must_use]
 pub fn is_hashed(name: &str, beginning: &str) -> bool {

@@ -196,7 +196,9 @@ impl Standing<'_> {
         objects.push(self.whole(Nat, name::POSTROUTING_RULES, self.masquerading()));
         objects.push(self.whole(Nat, name::MARK_MASQ, self.marking()));
         objects.extend(self.node_ports());
-        objects.push(self.whole(Nat, name::CANARY, Vec::new()));
+        for empty in [name::CANARY, name::OWNED] {
+            objects.push(self.whole(Nat, empty, Vec::new()));
+        }
         for builtin in [name::INPUT, name::FORWARD, name::OUTPUT] {
             objects.push(self.jumps(Filter, builtin));
         }

@@ -6,7 +6,7 @@ use data_encoding::BASE32;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 pub(crate) use sluice_core::kube_proxy::{
-    CANARY, CLUSTER_IPS, EXTERNAL_SERVICES, FORWARD as FORWARD_RULES, MARK_MASQ, NODE_PORTS,
+    CANARY, CLUSTER_IPS, EXTERNAL_SERVICES, FORWARD as FORWARD_RULES, MARK_MASQ, NODE_PORTS, OWNED,
     POSTROUTING as POSTROUTING_RULES, PROXY_FIREWALL, SERVICES,
 };
 use sluice_core::kube_proxy::{EXT, FW, HASH, HASHED, SEP, SVC, SVL, is_hashed};
@@ -112,7 +112,7 @@ pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
         // Of a trial that was interrupted.
         (_, trial::CHAIN) => Kind::Whole,
         (_, SERVICES | NODE_PORTS) => Kind::Common,
-        (Table::Nat, POSTROUTING_RULES | MARK_MASQ) => Kind::Whole,
+        (Table::Nat, POSTROUTING_RULES | MARK_MASQ | OWNED) => Kind::Whole,
         (Table::Nat, PREROUTING | OUTPUT | POSTROUTING) => Kind::Builtin,
         (Table::Nat, _) if is_of_port() => Kind::Whole,
         (Table::Filter, EXTERNAL_SERVICES | PROXY_FIREWALL | CLUSTER_IPS) => Kind::Common,

@@ -16,7 +16,7 @@ use super::{Chains, Ours, Removal, TakeoverError};
 use save::Saved;
 
 /// Tables of iptables in which kube-proxy has chains.
-const TABLES: [Table; 3] = [Table::Nat, Table::Filter, Table::Mangle];
+pub(super) const TABLES: [Table; 3] = [Table::Nat, Table::Filter, Table::Mangle];
 
 /// How long a program waits for the lock of the legacy tables.
 const LOCK_SECONDS: u32 = 30;
@@ -82,14 +82,18 @@ pub(super) fn is_in_use() -> bool {
     families.any(|it| it.present().is_ok_and(|it| !it.is_empty())) && programs().is_ok()
 }
 
-/// Whether a legacy table has a chain whose name is one of these; `false` when nobody can say.
-pub(super) fn has_chain(table: Table, is_meant: fn(&str) -> bool) -> bool {
-    let has = |it: &&Family| it.present().is_ok_and(|it| it.contains(&table));
-    let mut families = FAMILIES.iter().filter(has).peekable();
-    let programs = families.peek().and_then(|_| programs().ok());
+/// Whether one of these legacy tables has a chain whose name is one of these; `false` when nobody
+/// can say.
+pub(super) fn has_chain(tables: &[Table], is_meant: fn(&str) -> bool) -> bool {
+    let present = FAMILIES.iter().flat_map(|family| {
+        let present = family.present().unwrap_or_default().into_iter();
+        present.map(|table| (family.of, table))
+    });
+    let mut present = present.filter(|(_, it)| tables.contains(it)).peekable();
+    let programs = present.peek().and_then(|_| programs().ok());
     programs.is_some_and(|programs| {
-        families.any(|family| {
-            let saved = read(&programs, family.of, table, is_meant);
+        present.any(|(family, table)| {
+            let saved = read(&programs, family, table, is_meant);
             saved.is_ok_and(|it| !it.chains.is_empty())
         })
     })

@@ -61,6 +61,6 @@ fn sign(ours: Ours) -> Option<String> {
         return None;
     }
     let services = names::SERVICES;
-    legacy::has_chain(Table::Nat, names::is_services)
+    legacy::has_chain(&[Table::Nat], names::is_services)
         .then(|| format!("chain {services} of legacy iptables"))
 }

@@ -137,13 +137,19 @@ fn a_takeover_is_no_drift() {
     assert!(!world.log().contains("takeover (pid"), "{}", world.log());
 }
 
-/// The iptables mode writes its rules, and is cleaned up.
+/// The iptables mode writes its rules.
 #[track_caller]
-fn come_and_go(world: &mut World, flavour: &str) {
+fn come(world: &mut World, flavour: &str) {
     world.start_in("iptables");
     world.until_logged("synced");
     world.stop();
     assert!(world.saved(flavour).contains("KUBE-SVC-"));
+}
+
+/// The iptables mode writes its rules, and is cleaned up.
+#[track_caller]
+fn come_and_go(world: &mut World, flavour: &str) {
+    come(world, flavour);
     let output = world.sluice(&["cleanup"], None);
     assert!(output.status.success(), "{output:?}");
 }
@@ -161,6 +167,28 @@ fn cleanup_removes_what_the_iptables_mode_wrote() {
         assert_eq!(rules, without_guard(&neighbours), "rules of others");
         let again = world.sluice(&["cleanup"], None);
         assert_eq!(again.stdout, b"", "nothing is left");
+    }
+}
+
+/// Nothing of filter says any more whose the chains of nat are.
+#[test]
+fn cleanup_ends_a_flush_by_hand() {
+    require_netns!();
+    for flavour in ["nft", "legacy"] {
+        let mut world = World::new();
+        world.install_neighbours(flavour);
+        come(&mut world, flavour);
+        for services in world.families() {
+            let program = format!("{}-{flavour}", services.program());
+            world.run(&program, &["-F"], "");
+            world.run(&program, &["-X"], "");
+        }
+        assert!(world.saved(flavour).contains("KUBE-SVC-"));
+        let output = world.sluice(&["cleanup"], None);
+        assert!(output.status.success(), "{output:?}");
+        let rules = world.saved(flavour);
+        assert!(!rules.contains(":KUBE-SERVICES"), "{rules}");
+        assert!(!rules.contains("KUBE-SVC-"), "{rules}");
     }
 }
 
