@@ -113,7 +113,7 @@ impl Iptables {
     ///
     /// The rules could not be listed, or the kernel refused.
     pub fn guard_loopback(&mut self) -> Result<(), ApplyError<Key>> {
-        let ruleset = self.programs.save(IpFamily::V4);
+        let ruleset = self.programs.save(IpFamily::V4, layout::READ);
         let ruleset = ruleset.map_err(|error| failed("list rules", error))?;
         let mut observed = BTreeMap::new();
         observe::objects(IpFamily::V4, ruleset, &mut observed);
@@ -129,7 +129,7 @@ impl Iptables {
         self.watch.begin()?;
         let mut rulesets = Vec::new();
         for &family in self.families.served() {
-            match self.programs.save(family) {
+            match self.programs.save(family, layout::READ) {
                 Ok(ruleset) => rulesets.push((family, ruleset)),
                 Err(error) if family == IpFamily::V6 => self.families.lose_ipv6(error.to_string()),
                 Err(error) => return Err(failed("list rules", error)),

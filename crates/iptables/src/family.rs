@@ -10,6 +10,8 @@ use sluice_xtables::rule::Table;
 use sluice_xtables::watch::PARTS;
 use tracing::warn;
 
+use crate::layout;
+
 /// How often a program that did not work is tried again while nothing else happens, at most.
 const PERIOD: Duration = Duration::from_secs(30);
 /// There as long as the kernel has IPv6.
@@ -84,8 +86,8 @@ impl Families {
         }
         if self.tried.elapsed() >= self.pause {
             let began = Instant::now();
-            let works =
-                probe(programs, IpFamily::V6).is_ok() && programs.save(IpFamily::V6).is_ok();
+            let works = probe(programs, IpFamily::V6).is_ok()
+                && programs.save(IpFamily::V6, layout::READ).is_ok();
             self.tried = Instant::now();
             // Many rules take long to list, and IPv4 waits meanwhile.
             self.pause = PERIOD.max(began.elapsed() * PARTS);

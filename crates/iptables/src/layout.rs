@@ -31,6 +31,10 @@ pub enum Conntrack {
     Liberal,
 }
 
+/// The tables that are read, or nothing is known. In mangle there is but an empty chain, which is
+/// written again where it cannot be seen.
+pub(crate) const READ: &[Table] = &[Table::Filter, Table::Nat];
+
 /// The objects of these families, in the order in which kube-proxy writes them.
 pub(crate) fn standing(
     node: &NodePlan,

@@ -19,6 +19,32 @@ use sluice_core::testing::{endpoints, service};
 use sluice_iptables::Ipv6;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
+#[test]
+fn a_mangle_table_that_cannot_be_read_stops_nobody() {
+    sluice_lab::require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples(Variant::Nft);
+        node.sync(&BTreeSet::new());
+        for family in ["ip", "ip6"] {
+            nft(&format!("add chain {family} mangle STRANGE"));
+            nft(&format!("add rule {family} mangle STRANGE ct state new"));
+        }
+        node.resync();
+        let mut events = vec![service("default/new 10.99.60.1 fd00:99:60::1 :80")];
+        events.extend(endpoints("default/new", "10.244.0.5:80@ [fd00:244::5]:80@"));
+        node.change(events);
+        assert_eq!(node.reconciler.backend().unserved(), None);
+        for program in ["iptables", "ip6tables"] {
+            let rules = save(Variant::Nft, program, &[]);
+            assert!(rules.contains("default/new cluster IP"), "{rules}");
+        }
+        for family in ["ip", "ip6"] {
+            nft(&format!("delete chain {family} mangle STRANGE"));
+        }
+        assert!(node.resync().is_empty());
+    });
+}
+
 for_each_variant! {
     a_program_that_hangs_fails_the_sync
     ipv6_is_served_as_soon_as_it_can_be

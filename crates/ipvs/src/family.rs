@@ -114,7 +114,7 @@ impl Families {
     ) -> Result<Vec<(IpFamily, Ruleset)>, BackendError> {
         let mut rulesets = Vec::new();
         for family in self.served() {
-            match kernel.programs.save(family) {
+            match kernel.programs.save(family, &Table::ALL) {
                 Ok(ruleset) => rulesets.push((family, ruleset)),
                 Err(error) if self.served().len() > 1 => self.lose(Loss {
                     family,
@@ -174,7 +174,7 @@ fn no_ipv6() -> Option<String> {
 /// Whether rules can be written and read. A program that hangs must not hold up the other family.
 fn try_programs(kernel: &Kernel, family: IpFamily) -> Result<(), String> {
     probe(kernel, family).map_err(|error| error.to_string())?;
-    let read = kernel.programs.hurried().save(family);
+    let read = kernel.programs.hurried().save(family, &Table::ALL);
     read.map(drop).map_err(|error| error.to_string())
 }
 

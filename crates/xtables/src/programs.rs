@@ -152,27 +152,28 @@ impl Programs {
     }
 
     /// The rules of every table that exists, of which those that are no [`Table`]
-    /// are left out. Takes no lock.
+    /// are left out. Takes no lock. A table with rules that only `nft` can show is left out, too,
+    /// unless it is one of these.
     ///
     /// # Errors
     ///
-    /// The program failed, or a table has rules that only `nft` can show: [`SaveError`].
-    pub fn save(&self, family: IpFamily) -> Result<Ruleset, SaveError> {
-        Ok(parse::parse(&self.text(family, &[])?))
+    /// The program failed, or one of these tables has such rules: [`SaveError`].
+    pub fn save(&self, family: IpFamily, needed: &[Table]) -> Result<Ruleset, SaveError> {
+        Ok(parse::parse(&self.text(family, &[], needed)?))
     }
 
-    /// The text of [`Programs::save`], with counters.
+    /// The text of [`Programs::save`] of all tables, with counters.
     ///
     /// # Errors
     ///
     /// As [`Programs::save`].
     pub fn save_text(&self, family: IpFamily) -> Result<String, SaveError> {
-        self.text(family, &["-c"])
+        self.text(family, &["-c"], &Table::ALL)
     }
 
     /// The text of one table, without counters.
     fn save_table(&self, family: IpFamily, table: Table) -> Result<String, SaveError> {
-        self.text(family, &["-t", table.as_str()])
+        self.text(family, &["-t", table.as_str()], &[table])
     }
 
     /// Shows each line about one table, without counters, as it comes: nobody keeps a listing, which
@@ -191,13 +192,18 @@ impl Programs {
         self.list(family, &arguments, &mut ByLine::new(line))
     }
 
-    fn text(&self, family: IpFamily, arguments: &[&str]) -> Result<String, SaveError> {
+    fn text(
+        &self,
+        family: IpFamily,
+        arguments: &[&str],
+        needed: &[Table],
+    ) -> Result<String, SaveError> {
         let mut said = Vec::new();
         self.list(family, arguments, &mut said)?;
         // Comments of others may be anything. A listing is large: not copied without need.
         let text = String::from_utf8(said)
             .unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-        match refusal::incompatible(&text) {
+        match refusal::incompatible(&text, needed) {
             Some(table) => Err(SaveError::Incompatible { family, table }),
             None => Ok(text),
         }

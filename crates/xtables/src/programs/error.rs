@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sluice_core::model::IpFamily;
 
 use super::{Holder, Variant, Version};
+use crate::rule::Table;
 
 /// A program did not do what it is for.
 #[derive(Debug, thiserror::Error)]
@@ -88,13 +89,25 @@ pub enum SaveError {
         source: RunError,
     },
     /// A table of nf_tables that iptables uses has what iptables cannot express.
-    #[error("read the {family} rules: table {table} has rules that only nft can show")]
+    #[error(
+        "read the {family} rules: table {table} has rules that only nft can show; see `nft list table \
+         {} {table}`, and move them to a table of their own",
+        nft_family(*family)
+    )]
     Incompatible {
         /// Whose rules.
         family: IpFamily,
-        /// Its name.
-        table: String,
+        /// Which.
+        table: Table,
     },
+}
+
+/// As nft calls a family.
+fn nft_family(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::V4 => "ip",
+        IpFamily::V6 => "ip6",
+    }
 }
 
 /// A script was not carried out, or not to its end.

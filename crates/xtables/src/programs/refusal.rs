@@ -50,19 +50,19 @@ pub(super) fn is_locked(said: &str) -> bool {
     said.contains("holding the xtables lock")
 }
 
-/// The table of which a listing leaves something out.
+/// The first of these tables of which a listing leaves something out.
 ///
 /// Comments like ``# Table `nat' contains incompatible base-chains, use 'nft' tool to list them.``
 /// and ``# Table `nat' is incompatible, use 'nft' tool.`` Chains that iptables does not know beside
-/// its own do no harm, so only the latter counts, and only of tables that we have rules in.
-pub(super) fn incompatible(text: &str) -> Option<String> {
+/// its own do no harm, so only the latter counts.
+pub(super) fn incompatible(text: &str, tables: &[Table]) -> Option<Table> {
     let comments = text.lines().filter(|it| it.starts_with('#'));
-    let mut tables = comments.filter_map(|it| {
+    let mut incompatible = comments.filter_map(|it| {
         let (table, what) = it.strip_prefix("# Table `")?.split_once('\'')?;
-        let is_ours = Table::ALL.iter().any(|it| it.as_str() == table);
-        (is_ours && what.starts_with(" is incompatible")).then_some(table)
+        let table = tables.iter().find(|it| it.as_str() == table)?;
+        what.starts_with(" is incompatible").then_some(*table)
     });
-    tables.next().map(str::to_owned)
+    incompatible.next()
 }
 
 /// The first thing said that is no warning, without the program's name.
