@@ -126,7 +126,7 @@ impl Iptables {
     }
 
     fn list(&mut self) -> Result<Vec<(IpFamily, Ruleset)>, BackendError> {
-        self.watch.begin()?;
+        self.watch.begin(self.families.served())?;
         let mut rulesets = Vec::new();
         for &family in self.families.served() {
             match self.programs.save(family, layout::READ) {

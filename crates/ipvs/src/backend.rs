@@ -299,7 +299,7 @@ impl Backend for Ipvs {
         self.schedulers.retain(|_, has| *has);
         let (kernel, held) = (&mut self.kernel, &mut self.held);
         self.families.ask_again(kernel, held);
-        kernel.watch.begin()?;
+        kernel.watch.begin(&self.families.served())?;
         let rulesets = self.families.list(kernel)?;
         let scope = Scope {
             families: &self.families.served(),

@@ -38,6 +38,8 @@ enum Kind {
     },
     /// Legacy tables tell how large they are.
     Legacy {
+        /// To ask for the tables of others would have the kernel look for their modules each time.
+        families: Vec<IpFamily>,
         sizes: Vec<Option<Size>>,
         began: Instant,
         /// How long the last look took.
@@ -126,6 +128,7 @@ impl Watch {
                 crossed: false,
             },
             Variant::Legacy => Kind::Legacy {
+                families: Vec::new(),
                 sizes: Vec::new(),
                 began: Instant::now(),
                 cost: Duration::ZERO,
@@ -152,12 +155,13 @@ impl Watch {
         }
     }
 
-    /// Rules are about to be listed: a change in between shows.
+    /// Rules of these families, which are watched from now on, are about to be listed: a change in
+    /// between shows.
     ///
     /// # Errors
     ///
     /// The kernel could not be asked.
-    pub fn begin(&mut self) -> Result<(), BackendError> {
+    pub fn begin(&mut self, served: &[IpFamily]) -> Result<(), BackendError> {
         match &mut self.0 {
             Kind::Nft {
                 connection,
@@ -167,9 +171,15 @@ impl Watch {
                 let current = current(connection)?;
                 generation.store(current, Ordering::Release);
             }
-            Kind::Legacy { sizes, began, .. } => {
+            Kind::Legacy {
+                families,
+                sizes,
+                began,
+                ..
+            } => {
                 *began = Instant::now();
-                *sizes = all_sizes();
+                *families = served.to_vec();
+                *sizes = all_sizes(families);
             }
         }
         Ok(())
@@ -217,8 +227,13 @@ impl Watch {
                 generation.store(if is_known { after } else { 0 }, Ordering::Release);
             }
             // What we write hides what they did.
-            Kind::Legacy { sizes, crossed, .. } => {
-                *crossed |= !sizes.is_empty() && *sizes != all_sizes();
+            Kind::Legacy {
+                families,
+                sizes,
+                crossed,
+                ..
+            } => {
+                *crossed |= !sizes.is_empty() && *sizes != all_sizes(families);
             }
         }
         Ok(())
@@ -246,7 +261,9 @@ impl Watch {
                 generation.store(if is_known { now } else { 0 }, Ordering::Release);
                 *crossed |= is_as_expected == Expected::Less;
             }
-            Kind::Legacy { sizes, .. } => *sizes = all_sizes(),
+            Kind::Legacy {
+                families, sizes, ..
+            } => *sizes = all_sizes(families),
         }
     }
 
@@ -273,13 +290,14 @@ impl Watch {
     ///
     /// Somebody else changed rules: they are to be listed again.
     pub fn upkeep(&mut self) -> Result<Option<Duration>, BackendError> {
-        let (sizes, cost, crossed) = match &mut self.0 {
+        let (families, sizes, cost, crossed) = match &mut self.0 {
             Kind::Legacy {
+                families,
                 sizes,
                 cost,
                 crossed,
                 ..
-            } => (sizes, cost, crossed),
+            } => (families, sizes, cost, crossed),
             Kind::Nft { crossed, .. } => {
                 return match std::mem::take(crossed) {
                     true => Err(disturbed("somebody else changed rules while we did")),
@@ -287,7 +305,7 @@ impl Watch {
                 };
             }
         };
-        let now = all_sizes();
+        let now = all_sizes(families);
         // Before the first look there is nothing to compare with.
         if std::mem::take(crossed) || !sizes.is_empty() && *sizes != now {
             *sizes = Vec::new();
@@ -311,9 +329,13 @@ fn current(connection: &mut Connection) -> Result<u32, BackendError> {
     Ok(generation.id)
 }
 
-/// Of every table in which we have something.
-fn all_sizes() -> Vec<Option<Size>> {
-    let sizes = [Family::Ipv4, Family::Ipv6].into_iter().flat_map(|family| {
+/// Of every table of these families in which we have something.
+fn all_sizes(families: &[IpFamily]) -> Vec<Option<Size>> {
+    let sizes = families.iter().flat_map(|family| {
+        let family = match family {
+            IpFamily::V4 => Family::Ipv4,
+            IpFamily::V6 => Family::Ipv6,
+        };
         Table::ALL.map(|table| legacy_tables::size(family, table.as_str()).ok())
     });
     sizes.collect()
@@ -329,7 +351,29 @@ fn asked(operation: &str, error: impl std::error::Error + Send + Sync + 'static)
 
 #[cfg(test)]
 mod tests {
+    use sluice_lab::{Netns, require_netns};
+
     use super::*;
+
+    /// A machine without IPv6 has no such tables, and none are made by asking for them.
+    #[test]
+    fn legacy_tables_of_a_family_that_is_not_served_are_left_alone() {
+        require_netns!();
+        Netns::new("watch").unwrap().run(|| {
+            let made = || {
+                ["ip", "ip6"].map(|it| {
+                    let path = format!("/proc/thread-self/net/{it}_tables_names");
+                    std::fs::read_to_string(path).unwrap_or_default()
+                })
+            };
+            let mut watch = Watch::of(Variant::Legacy).unwrap();
+            watch.begin(&[IpFamily::V4]).unwrap();
+            watch.upkeep().unwrap();
+            let [v4, v6] = made();
+            assert!(v4.contains("filter"), "{v4}");
+            assert_eq!(v6, "");
+        });
+    }
 
     #[test]
     fn generations_of_our_own_writes_are_known() {
