@@ -8,6 +8,7 @@ use crate::world::{DRIFT, Mode, World, more, unhurt};
 
 const NFT: Mode = Mode::Iptables("nft");
 const LEGACY: Mode = Mode::Iptables("legacy");
+const GUIDE: &str = include_str!("../../../../docs/migration.md");
 
 /// kube-proxy is stopped, its rules are there, connections go through them. Sluice starts.
 #[track_caller]
@@ -88,6 +89,50 @@ fn back_to_iptables_legacy() {
 fn back_to_nftables() {
     require_netns!();
     move_out(Mode::Nftables);
+}
+
+/// A kube-proxy has taken over the chains of our iptables mode. What it does not know goes by the
+/// commands of the guide, and nothing else does.
+#[track_caller]
+fn hand_over(flavour: &'static str) {
+    let mut world = World::new();
+    world.install_neighbours(flavour);
+    world.start_in("iptables");
+    world.until_logged("synced");
+    world.stop();
+    let hammers = world.hammers();
+    world.install(Mode::Iptables(flavour));
+    // Of the ipvs mode.
+    let restore = format!("iptables-{flavour}-restore");
+    let near = "*mangle\n:SLUICE-NEAR-CLIENTS - [0:0]\n-A PREROUTING -m comment --comment \"clients \
+                on this node\" -j SLUICE-NEAR-CLIENTS\nCOMMIT\n";
+    world.run(&restore, &["--noflush"], near);
+    let sets = "create SLUICE-NEAR-CLIENTS hash:ip,port\ncreate KUBE-CLUSTER-IP hash:ip,port\n";
+    world.run("ipset", &["restore"], sets);
+
+    let before = world.saved(flavour);
+    assert!(before.contains("-j SLUICE-CLUSTER-IPS"), "{before}");
+    let rest = before.lines().filter(|it| !it.contains("SLUICE-"));
+    let rest: Vec<_> = rest.collect();
+    let commands = GUIDE.split("```").nth(1).unwrap();
+    let commands = commands.replace("$it-", &format!("$it-{flavour}-"));
+    world.run("sh", &["-ec", &commands], "");
+    assert_eq!(world.saved(flavour), rest.join("\n"));
+    assert_eq!(world.run("ipset", &["list", "-n"], ""), "KUBE-CLUSTER-IP\n");
+    more(&hammers, 30);
+    unhurt(hammers);
+}
+
+#[test]
+fn the_guide_hands_over_iptables_nft() {
+    require_netns!();
+    hand_over("nft");
+}
+
+#[test]
+fn the_guide_hands_over_iptables_legacy() {
+    require_netns!();
+    hand_over("legacy");
 }
 
 /// What a kube-proxy that nobody stopped writes again is left to it, and told once.
