@@ -326,7 +326,7 @@ impl<B: Backend> Agent<B> {
         ours.set_issues(&self.issues);
         ours.problems.set(to_gauge(problems.len()));
         ours.refused.set(to_gauge(refused.len()));
-        ours.set_served(&self.served());
+        ours.set_complete(&self.complete());
         self.tally.show(&self.outputs.metrics);
         let issues: Vec<IssueStatus> = issues.iter().map(IssueStatus::from).collect();
         let left = self.reconciler.left();
@@ -344,6 +344,15 @@ impl<B: Backend> Agent<B> {
         let mut served = IpFamily::ALL.to_vec();
         served.retain(|it| Some(*it) != unserved);
         served
+    }
+
+    /// The families of which no Service is without its rules: one that is not served is among them
+    /// while no Service has it.
+    fn complete(&self) -> Vec<IpFamily> {
+        let served = self.served();
+        let mut complete = IpFamily::ALL.to_vec();
+        complete.retain(|it| served.contains(it) || !self.tally.has_service_ports(*it));
+        complete
     }
 
     /// What a look at all rules found.
@@ -392,7 +401,7 @@ impl<B: Backend> Agent<B> {
         self.hand_over_stale_flows(were_away);
         let now = Timestamp::now();
         let served = self.served();
-        self.outputs.health.updated(now, &served);
+        self.outputs.health.updated(now, &self.complete());
         let elapsed = end - start;
         self.measure(report, &served, elapsed);
         self.waiting

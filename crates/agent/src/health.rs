@@ -62,7 +62,8 @@ pub struct HealthReport {
     /// The rules are up to date, or will be soon; those of a family that cannot be served do not
     /// count: the other one works, and a restart would help neither.
     pub healthy: bool,
-    /// The same by family: `IPv4`, `IPv6`. Both are written in one sync, if they are served.
+    /// The same by family: `IPv4`, `IPv6`. Both are written in one sync, if they are served; one that
+    /// no Service has needs no rules.
     pub status: BTreeMap<String, FamilyHealth>,
 }
 
@@ -70,7 +71,7 @@ pub struct HealthReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FamilyHealth {
-    /// When its rules were last written.
+    /// When its rules were last as the Services want them.
     pub last_updated: String,
     /// Its rules are up to date, or will be soon: the last sync that succeeded had it.
     pub healthy: bool,
@@ -96,7 +97,7 @@ struct State {
     timeout: Duration,
     /// End of the last successful sync, or the start.
     updated: Timestamp,
-    /// The same of the last one that served a family.
+    /// The same of the last one after which a family had all that its Services ask for.
     families: PerFamily<Timestamp>,
     /// Since when a sync has been wanted.
     pending: Option<Instant>,
@@ -131,11 +132,11 @@ impl Health {
         state.pending = state.pending.or(Some(now));
     }
 
-    /// A sync succeeded, which served these families.
-    pub fn updated(&self, at: Timestamp, served: &[IpFamily]) {
+    /// A sync succeeded, after which these families have all that their Services ask for.
+    pub fn updated(&self, at: Timestamp, complete: &[IpFamily]) {
         let mut state = self.lock();
         state.updated = at;
-        for family in served {
+        for family in complete {
             *state.families.of_mut(*family) = at;
         }
         state.pending = None;

@@ -79,6 +79,10 @@ impl Tally {
         self.families.iter().map(|it| it.service_ports).sum()
     }
 
+    pub(super) fn has_service_ports(&self, family: IpFamily) -> bool {
+        self.families.of(family).service_ports > 0
+    }
+
     pub(super) fn frontends(&self) -> usize {
         self.families.iter().map(|it| it.frontends).sum()
     }

@@ -101,7 +101,7 @@ impl Ours {
             ),
             unserved: to.family_gauges(
                 "sluice_unserved",
-                "1 while a family of this machine cannot be served.",
+                "1 while a family of this machine cannot be served and Services have it.",
             ),
             drift_repaired: to.counter(
                 "sluice_drift_repaired_total",
@@ -146,10 +146,10 @@ impl Ours {
         }
     }
 
-    /// Only these families can be served.
-    pub(crate) fn set_served(&self, served: &[IpFamily]) {
+    /// Only these families have all that their Services ask for.
+    pub(crate) fn set_complete(&self, complete: &[IpFamily]) {
         for family in IpFamily::ALL {
-            let is_unserved = !served.contains(&family);
+            let is_unserved = !complete.contains(&family);
             self.unserved.of(family).set(is_unserved.into());
         }
     }

@@ -166,6 +166,7 @@ fn a_family_that_is_not_served_is_not_counted_as_synced() {
     world.kernel.0.borrow_mut().unserved = Some(no_ipv6());
     world.kernel.0.borrow_mut().failures = 1;
     let now = Timestamp::now().as_millisecond();
+    world.say([testing::service("web 10.96.0.1 fd00:96::1 :53")]);
     world.say([triggered("web", "fd00::1", now + 1), Event::Synced]);
     let shown = |world: &World, family: &str| {
         let of = |name: &str| value(world, &format!("{name}{{ip_family=\"{family}\"}}"));
@@ -191,10 +192,33 @@ fn a_family_that_is_not_served_is_not_counted_as_synced() {
     assert!(report(&world).healthy && report(&world).status["IPv4"].healthy);
     assert!(!report(&world).status["IPv6"].healthy);
     world.kernel.0.borrow_mut().unserved = None;
-    world.say(web());
+    world.say([slice("web", &["10.0.0.1"])]);
     world.step_after(SECOND);
     assert_eq!(shown(&world, "IPv6"), (0.0, 1.0, 0.0, 1.0, true));
     assert!(report(&world).status["IPv6"].healthy);
+}
+
+/// Else an alert would last for ever where machines have IPv6 and the cluster has not.
+#[test]
+fn a_family_that_no_service_has_is_not_missed() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().unserved = Some(no_ipv6());
+    let dual = || testing::service("dual 10.96.0.7 fd00:96::7 :53");
+    let gone = || Event::Delete(ObjectKey::Service(name("dual")));
+    for (event, is_missed) in [
+        (service("web", "10.96.0.1"), false),
+        (dual(), true),
+        (gone(), false),
+    ] {
+        world.say([event]);
+        world.step();
+        let gauge = value(&world, "sluice_unserved{ip_family=\"IPv6\"}");
+        assert_eq!(gauge, f64::from(u8::from(is_missed)));
+        let now = (Instant::now(), Timestamp::now());
+        let report = world.health.report(Probe::Healthz, now.0, now.1);
+        assert_eq!(report.status["IPv6"].healthy, !is_missed);
+        assert!(report.healthy && report.status["IPv4"].healthy);
+    }
 }
 
 #[test]
