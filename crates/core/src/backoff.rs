@@ -26,6 +26,11 @@ impl Backoff {
         wait.min(Self::LONGEST)
     }
 
+    /// The next attempt is not made before.
+    pub fn postpone(&mut self, until: Instant) {
+        self.due = self.due.max(Some(until));
+    }
+
     /// The next attempt is due at once, without a failure.
     pub fn hasten(&mut self, now: Instant) {
         self.due = Some(now);

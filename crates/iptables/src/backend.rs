@@ -12,7 +12,7 @@ use sluice_core::delta::Delta;
 use sluice_core::model::IpFamily;
 use sluice_core::plan::{Plan, PortPlan};
 use sluice_xtables::parse::Ruleset;
-use sluice_xtables::programs::{Programs, RestoreError};
+use sluice_xtables::programs::{Listing, Programs, RestoreError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
 use sluice_xtables::trial::{self, Candidate, Findings};
@@ -113,10 +113,10 @@ impl Iptables {
     ///
     /// The rules could not be listed, or the kernel refused.
     pub fn guard_loopback(&mut self) -> Result<(), ApplyError<Key>> {
-        let ruleset = self.programs.save(IpFamily::V4, layout::READ);
-        let ruleset = ruleset.map_err(|error| failed("list rules", error))?;
+        let listing = self.programs.save(IpFamily::V4, layout::READ);
+        let listing = listing.map_err(|error| failed("list rules", error))?;
         let mut observed = BTreeMap::new();
-        observe::objects(IpFamily::V4, ruleset, &mut observed);
+        observe::objects(IpFamily::V4, listing, &mut observed);
         let mut missing = layout::loopback_guard();
         missing.retain(|(key, _)| !observed.contains_key(key));
         self.apply(&Delta {
@@ -125,18 +125,12 @@ impl Iptables {
         })
     }
 
-    fn list(&mut self) -> Result<Vec<(IpFamily, Ruleset)>, BackendError> {
+    fn list(&mut self) -> Result<Vec<(IpFamily, Listing)>, BackendError> {
         self.watch.begin(self.families.served())?;
-        let mut rulesets = Vec::new();
-        for &family in self.families.served() {
-            match self.programs.save(family, layout::READ) {
-                Ok(ruleset) => rulesets.push((family, ruleset)),
-                Err(error) if family == IpFamily::V6 => self.families.lose_ipv6(error.to_string()),
-                Err(error) => return Err(failed("list rules", error)),
-            }
-        }
-        self.watch.listed();
-        Ok(rulesets)
+        let listings = self.families.list(&self.programs);
+        let listings = listings.map_err(|error| failed("list rules", error))?;
+        self.watch.listed(self.families.served());
+        Ok(listings)
     }
 
     /// Repairs what the last apply could not do in its usual way.
@@ -220,7 +214,6 @@ impl Iptables {
             ..
         } = &error
         else {
-            // The next sync does not fail for it, unless it works again by then.
             if family == IpFamily::V6 && matches!(error, RestoreError::Failed(_)) {
                 self.families.lose_ipv6(error.to_string());
             }
@@ -251,10 +244,22 @@ impl Iptables {
         if refused.is_empty() {
             return failed("write rules", error).into();
         }
-        let refused = ApplyError::Refused(refused);
-        match is_first {
-            true => refused,
-            false => failed("write rules", refused).into(),
+        match self.without(refused) {
+            refused @ ApplyError::Refused(_) if !is_first => failed("write rules", refused).into(),
+            error => error,
+        }
+    }
+
+    /// What it means that these are refused. IPv6 without what all its Services need is not served.
+    fn without(&mut self, refused: Vec<RefusedObject<Key>>) -> ApplyError<Key> {
+        let is_of_ipv6 = |it: &&RefusedObject<Key>| it.key.place().family == IpFamily::V6;
+        let mut of_ipv6 = refused.iter().filter(is_of_ipv6);
+        match of_ipv6.find(|it| it.key.is_for_all()) {
+            Some(needed) => {
+                self.families.lose_ipv6(needed.to_string());
+                failed("write rules", ApplyError::Refused(refused)).into()
+            }
+            None => ApplyError::Refused(refused),
         }
     }
 }
@@ -352,12 +357,11 @@ impl Backend for Iptables {
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
-        self.families.ask_again(&self.programs);
         self.accounts.ensure();
         let mut observed = BTreeMap::new();
-        for (family, ruleset) in self.list()? {
-            self.ask(family, &ruleset);
-            observe::objects(family, ruleset, &mut observed);
+        for (family, listing) in self.list()? {
+            self.ask(family, &listing.rules);
+            observe::objects(family, listing, &mut observed);
         }
         self.refusals.observed();
         self.work_around(&mut observed);
@@ -375,7 +379,7 @@ impl Backend for Iptables {
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
         let foreseen = self.foreseen(delta);
         if !foreseen.is_empty() {
-            return Err(ApplyError::Refused(foreseen));
+            return Err(self.without(foreseen));
         }
         self.refusals.writing();
         let stuck = &self.trouble.with_chains;
@@ -397,6 +401,7 @@ impl Backend for Iptables {
             return Err(self.refused(delta, stop));
         }
         self.refusals.applied();
+        self.families.written();
         script::remember(delta, &mut self.lists);
         self.counts.written(delta);
         Ok(())

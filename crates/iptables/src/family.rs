@@ -4,16 +4,23 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sluice_core::backend::Upkeep;
+use sluice_core::backoff::Backoff;
 use sluice_core::model::IpFamily;
-use sluice_xtables::programs::{Programs, RestoreError};
+use sluice_xtables::programs::{Listing, Programs, RestoreError, SaveError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::watch::PARTS;
 use tracing::warn;
 
 use crate::layout;
 
-/// How often a program that did not work is tried again while nothing else happens, at most.
-const PERIOD: Duration = Duration::from_secs(30);
+/// How long a listing of IPv6 may take at least; in proportion, more than that of IPv4: one that
+/// hangs must not hold that up for long.
+const QUICK: Duration = Duration::from_secs(60);
+const TIMES: u32 = 10;
+/// How long IPv6 that could not be written is left alone; twice as long each time.
+const REST: Duration = Duration::from_secs(30);
+/// The longest that IPv6 waits before it is tried again.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
 /// There as long as the kernel has IPv6.
 const ADDRESSES: &str = "/proc/thread-self/net/if_inet6";
 
@@ -28,25 +35,33 @@ pub enum Ipv6 {
     Awaited(String),
 }
 
-/// The families that are served.
+/// The families that are served. What takes IPv6 away costs one sync, at most: those that follow serve
+/// IPv4 alone, until [`upkeep`](Self::upkeep) finds that IPv6 works.
 #[derive(Debug)]
 pub(crate) struct Families {
     ipv6: Ipv6,
-    /// When the program was tried.
-    tried: Instant,
-    /// How long nothing is tried then.
-    pause: Duration,
+    /// When it is tried again.
+    backoff: Backoff,
+    /// How often in a row it could be read and not be written.
+    unwritten: u32,
+    /// How long it took to list the rules of IPv4.
+    look: Duration,
 }
 
 impl Families {
     /// What the machine has. Without IPv4 there is nothing to do.
     pub(crate) fn ask(programs: &Programs) -> Result<Self, RestoreError> {
         probe(programs, IpFamily::V4)?;
-        Ok(Self {
+        let mut families = Self {
             ipv6: ask(programs),
-            tried: Instant::now(),
-            pause: PERIOD,
-        })
+            backoff: Backoff::default(),
+            unwritten: 0,
+            look: Duration::ZERO,
+        };
+        if matches!(families.ipv6, Ipv6::Awaited(_)) {
+            families.backoff.fail(Instant::now());
+        }
+        Ok(families)
     }
 
     pub(crate) fn ipv6(&self) -> &Ipv6 {
@@ -61,41 +76,90 @@ impl Families {
         }
     }
 
-    /// IPv6 is not served until what failed for this reason works.
+    /// The rules of those that are served. IPv6 that cannot be read is not served any more.
+    ///
+    /// # Errors
+    ///
+    /// The rules of IPv4 cannot be read.
+    pub(crate) fn list(
+        &mut self,
+        programs: &Programs,
+    ) -> Result<Vec<(IpFamily, Listing)>, SaveError> {
+        let began = Instant::now();
+        let listing = programs.save(IpFamily::V4, layout::READ)?;
+        self.look = began.elapsed();
+        let mut listings = vec![(IpFamily::V4, listing)];
+        if self.ipv6 == Ipv6::Served {
+            let began = Instant::now();
+            match self.list_ipv6(programs) {
+                Ok(listing) => listings.push((IpFamily::V6, listing)),
+                Err(error) => self.await_ipv6(error.to_string(), began.elapsed() * PARTS),
+            }
+        }
+        Ok(listings)
+    }
+
+    fn list_ipv6(&self, programs: &Programs) -> Result<Listing, SaveError> {
+        let patience = QUICK.max(self.look * TIMES);
+        let programs = programs.clone().with_patience(patience);
+        programs.save(IpFamily::V6, layout::READ)
+    }
+
+    /// IPv6 could not be written, for this reason.
     pub(crate) fn lose_ipv6(&mut self, reason: String) {
+        let rest = REST * (1 << self.unwritten.min(7));
+        self.unwritten = self.unwritten.saturating_add(1);
+        self.await_ipv6(reason, rest.max(self.look * PARTS));
+    }
+
+    /// All of those that are served was written.
+    pub(crate) fn written(&mut self) {
+        if self.ipv6 == Ipv6::Served {
+            self.backoff.succeed();
+            self.unwritten = 0;
+        }
+    }
+
+    fn await_ipv6(&mut self, reason: String, rest: Duration) {
         self.ipv6 = Ipv6::Awaited(reason);
-        self.tried = Instant::now();
+        self.backoff.fail(Instant::now());
+        self.backoff.postpone(Instant::now() + rest.min(LONGEST));
     }
 
-    /// Serves IPv6 from now on if that has become possible.
-    pub(crate) fn ask_again(&mut self, programs: &Programs) {
-        if !matches!(self.ipv6, Ipv6::Awaited(_)) {
-            return;
-        }
-        self.ipv6 = ask(programs);
-        self.tried = Instant::now();
-        if let Ipv6::Impossible(reason) = &self.ipv6 {
-            warn!(reason, "this kernel has no IPv6 any more");
-        }
-    }
-
-    /// Tries again when it is time, and asks for a resync as soon as it works.
+    /// Tries IPv6 again when it is time, and asks for a resync as soon as it works.
     pub(crate) fn upkeep(&mut self, programs: &Programs) -> Upkeep {
         if !matches!(self.ipv6, Ipv6::Awaited(_)) {
             return Upkeep::Nothing;
         }
-        if self.tried.elapsed() >= self.pause {
-            let began = Instant::now();
-            let works = probe(programs, IpFamily::V6).is_ok()
-                && programs.save(IpFamily::V6, layout::READ).is_ok();
-            self.tried = Instant::now();
-            // Many rules take long to list, and IPv4 waits meanwhile.
-            self.pause = PERIOD.max(began.elapsed() * PARTS);
-            if works {
-                return Upkeep::Resync("IPv6 can be served now".into());
+        let left = |due: Instant| due.saturating_duration_since(Instant::now());
+        let left_now = self.backoff.due().map_or(Duration::ZERO, left);
+        if !left_now.is_zero() {
+            return Upkeep::After(left_now);
+        }
+        let began = Instant::now();
+        let found = match ask(programs) {
+            Ipv6::Served => {
+                let listed = self.list_ipv6(programs);
+                listed.map_or_else(|it| Ipv6::Awaited(it.to_string()), |_| Ipv6::Served)
+            }
+            other => other,
+        };
+        match found {
+            Ipv6::Served => {
+                self.ipv6 = Ipv6::Served;
+                self.backoff.begin();
+                Upkeep::Resync("IPv6 can be served now".into())
+            }
+            Ipv6::Awaited(reason) => {
+                self.await_ipv6(reason, began.elapsed() * PARTS);
+                self.backoff.due().map(left).into()
+            }
+            Ipv6::Impossible(reason) => {
+                warn!(reason, "this kernel has no IPv6 any more");
+                self.ipv6 = Ipv6::Impossible(reason);
+                Upkeep::Nothing
             }
         }
-        Upkeep::After(self.pause.saturating_sub(self.tried.elapsed()))
     }
 }
 
@@ -110,4 +174,45 @@ fn ask(programs: &Programs) -> Ipv6 {
 
 fn probe(programs: &Programs, family: IpFamily) -> Result<(), RestoreError> {
     programs.probe(family, &[Table::Filter, Table::Nat])
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_lab::{Netns, require_netns};
+    use sluice_xtables::programs::Variant;
+
+    use super::*;
+
+    fn waits(families: &mut Families, programs: &Programs) -> Duration {
+        match families.upkeep(programs) {
+            Upkeep::After(wait) => wait,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What can be read and tried, and not be written, costs ever fewer syncs.
+    #[test]
+    fn ipv6_that_cannot_be_written_is_left_alone_ever_longer() {
+        require_netns!();
+        Netns::new("families").unwrap().run(|| {
+            let programs = Programs::find(Variant::Nft).unwrap();
+            let mut families = Families::ask(&programs).unwrap();
+            assert_eq!(families.served(), IpFamily::ALL);
+            let mut last = Duration::from_secs(20);
+            for _ in 0..5 {
+                families.lose_ipv6("no room".into());
+                families.written();
+                assert_eq!(families.served(), [IpFamily::V4]);
+                let wait = waits(&mut families, &programs);
+                assert!(wait > last, "{wait:?} after {last:?}");
+                last = wait;
+                families.backoff.hasten(Instant::now());
+                assert!(matches!(families.upkeep(&programs), Upkeep::Resync(_)));
+                assert_eq!(families.served(), IpFamily::ALL);
+            }
+            families.written();
+            families.lose_ipv6("no room".into());
+            assert!(waits(&mut families, &programs) < last);
+        });
+    }
 }

@@ -31,8 +31,7 @@ pub enum Conntrack {
     Liberal,
 }
 
-/// The tables that are read, or nothing is known. In mangle there is but an empty chain, which is
-/// written again where it cannot be seen.
+/// The tables that have to be read. In [`mangle`] there is but an empty chain.
 pub(crate) const READ: &[Table] = &[Table::Filter, Table::Nat];
 
 /// The objects of these families, in the order in which kube-proxy writes them.
@@ -171,6 +170,16 @@ pub(crate) fn loopback_guard() -> Vec<(Key, Object)> {
     ]
 }
 
+/// What there is in mangle.
+pub(crate) fn mangle(family: IpFamily) -> Vec<(Key, Object)> {
+    let place = Place {
+        family,
+        table: Table::Mangle,
+        chain: chain(name::CANARY),
+    };
+    vec![(Key::Chain(place), Object::Rules(Vec::new().into()))]
+}
+
 struct Standing<'a> {
     family: IpFamily,
     node: &'a NodePlan,
@@ -180,8 +189,8 @@ struct Standing<'a> {
 
 impl Standing<'_> {
     fn objects(&self, conntrack: Conntrack) -> Vec<(Key, Object)> {
-        use Table::{Filter, Mangle, Nat};
-        let mut objects = vec![self.whole(Mangle, name::CANARY, Vec::new())];
+        use Table::{Filter, Nat};
+        let mut objects = mangle(self.family);
         let common = [
             name::SERVICES,
             name::EXTERNAL_SERVICES,

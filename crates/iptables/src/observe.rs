@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sluice_core::model::IpFamily;
-use sluice_xtables::parse::Ruleset;
+use sluice_xtables::programs::Listing;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 
 use crate::accounts::counted;
@@ -14,8 +14,12 @@ use crate::object::{Key, Object, Place};
 
 /// The objects of one family's rules. A chain that we own and that is not in the shape in which we
 /// leave it is left out, so that it is written anew; of what is not ours, nothing is said.
-pub(crate) fn objects(family: IpFamily, ruleset: Ruleset, objects: &mut BTreeMap<Key, Object>) {
-    for ((table, chain), rules) in ruleset {
+pub(crate) fn objects(family: IpFamily, listing: Listing, objects: &mut BTreeMap<Key, Object>) {
+    // Whether it is there does not matter enough to write it again with each look.
+    if listing.hidden.contains(&Table::Mangle) {
+        objects.extend(layout::mangle(family));
+    }
+    for ((table, chain), rules) in listing.rules {
         let Some(kind) = kind(table, chain.as_str()) else {
             continue;
         };

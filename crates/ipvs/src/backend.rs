@@ -307,7 +307,7 @@ impl Backend for Ipvs {
             marks: self.layout,
         };
         let objects = observe::everything(kernel, held, &scope, rulesets)?;
-        kernel.watch.listed();
+        kernel.watch.listed(&self.families.served());
         self.rules.observed(&objects);
         Ok(objects)
     }

@@ -115,7 +115,7 @@ impl Families {
         let mut rulesets = Vec::new();
         for family in self.served() {
             match kernel.programs.save(family, &Table::ALL) {
-                Ok(ruleset) => rulesets.push((family, ruleset)),
+                Ok(listing) => rulesets.push((family, listing.rules)),
                 Err(error) if self.served().len() > 1 => self.lose(Loss {
                     family,
                     reason: error.to_string(),

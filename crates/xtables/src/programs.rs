@@ -87,6 +87,15 @@ pub struct Programs {
     patience: Duration,
 }
 
+/// The rules of one family.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// By table and chain.
+    pub rules: Ruleset,
+    /// Tables with rules that only `nft` can show: nothing is known of them.
+    pub hidden: Vec<Table>,
+}
+
 /// What writes and what reads one family's rules.
 #[derive(Clone, Debug)]
 struct Pair {
@@ -152,28 +161,21 @@ impl Programs {
     }
 
     /// The rules of every table that exists, of which those that are no [`Table`]
-    /// are left out. Takes no lock. A table with rules that only `nft` can show is left out, too,
-    /// unless it is one of these.
+    /// are left out. Takes no lock.
     ///
     /// # Errors
     ///
-    /// The program failed, or one of these tables has such rules: [`SaveError`].
-    pub fn save(&self, family: IpFamily, needed: &[Table]) -> Result<Ruleset, SaveError> {
-        Ok(parse::parse(&self.text(family, &[], needed)?))
-    }
-
-    /// The text of [`Programs::save`] of all tables, with counters.
-    ///
-    /// # Errors
-    ///
-    /// As [`Programs::save`].
-    pub fn save_text(&self, family: IpFamily) -> Result<String, SaveError> {
-        self.text(family, &["-c"], &Table::ALL)
-    }
-
-    /// The text of one table, without counters.
-    fn save_table(&self, family: IpFamily, table: Table) -> Result<String, SaveError> {
-        self.text(family, &["-t", table.as_str()], &[table])
+    /// The program failed, or a table that is needed has rules that only `nft` can show:
+    /// [`SaveError`].
+    pub fn save(&self, family: IpFamily, needed: &[Table]) -> Result<Listing, SaveError> {
+        let (text, hidden) = self.text(family, &[])?;
+        match hidden.iter().find(|it| needed.contains(it)) {
+            Some(&table) => Err(SaveError::Incompatible { family, table }),
+            None => Ok(Listing {
+                rules: parse::parse(&text),
+                hidden,
+            }),
+        }
     }
 
     /// Shows each line about one table, without counters, as it comes: nobody keeps a listing, which
@@ -192,21 +194,19 @@ impl Programs {
         self.list(family, &arguments, &mut ByLine::new(line))
     }
 
+    /// The listing as text, and the tables that it leaves out.
     fn text(
         &self,
         family: IpFamily,
         arguments: &[&str],
-        needed: &[Table],
-    ) -> Result<String, SaveError> {
+    ) -> Result<(String, Vec<Table>), SaveError> {
         let mut said = Vec::new();
         self.list(family, arguments, &mut said)?;
         // Comments of others may be anything. A listing is large: not copied without need.
         let text = String::from_utf8(said)
             .unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
-        match refusal::incompatible(&text, needed) {
-            Some(table) => Err(SaveError::Incompatible { family, table }),
-            None => Ok(text),
-        }
+        let hidden = refusal::incompatible(&text);
+        Ok((text, hidden))
     }
 
     fn list(

@@ -40,7 +40,7 @@ enum Kind {
     Legacy {
         /// To ask for the tables of others would have the kernel look for their modules each time.
         families: Vec<IpFamily>,
-        sizes: Vec<Option<Size>>,
+        sizes: Vec<(IpFamily, Option<Size>)>,
         began: Instant,
         /// How long the last look took.
         cost: Duration,
@@ -185,10 +185,19 @@ impl Watch {
         Ok(())
     }
 
-    /// Rules were listed.
-    pub fn listed(&mut self) {
-        if let Kind::Legacy { began, cost, .. } = &mut self.0 {
+    /// Rules were listed, of these families in the end.
+    pub fn listed(&mut self, served: &[IpFamily]) {
+        if let Kind::Legacy {
+            families,
+            sizes,
+            began,
+            cost,
+            ..
+        } = &mut self.0
+        {
             *cost = began.elapsed();
+            *families = served.to_vec();
+            sizes.retain(|(family, _)| served.contains(family));
         }
     }
 
@@ -330,13 +339,13 @@ fn current(connection: &mut Connection) -> Result<u32, BackendError> {
 }
 
 /// Of every table of these families in which we have something.
-fn all_sizes(families: &[IpFamily]) -> Vec<Option<Size>> {
-    let sizes = families.iter().flat_map(|family| {
-        let family = match family {
+fn all_sizes(families: &[IpFamily]) -> Vec<(IpFamily, Option<Size>)> {
+    let sizes = families.iter().flat_map(|&of| {
+        let family = match of {
             IpFamily::V4 => Family::Ipv4,
             IpFamily::V6 => Family::Ipv6,
         };
-        Table::ALL.map(|table| legacy_tables::size(family, table.as_str()).ok())
+        Table::ALL.map(|table| (of, legacy_tables::size(family, table.as_str()).ok()))
     });
     sizes.collect()
 }

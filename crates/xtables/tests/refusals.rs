@@ -100,7 +100,7 @@ fn a_refused_line_is_named_with_its_owner() {
             );
             assert!(error.to_string().contains(text), "{error}");
             // Nothing of a refused table is written.
-            let seen = programs.save(family, &Table::ALL).unwrap();
+            let seen = programs.save(family, &Table::ALL).unwrap().rules;
             assert!(!seen.contains_key(&(Table::Nat, chain("A"))), "{what}");
         }
     });
@@ -122,7 +122,7 @@ fn what_only_the_kernel_refuses_has_a_line() {
                 matches!(error, RestoreError::Refused { line: 4.., .. }),
                 "{error}"
             );
-            let seen = programs.save(family, &Table::ALL).unwrap();
+            let seen = programs.save(family, &Table::ALL).unwrap().rules;
             assert!(!seen.contains_key(&(Table::Nat, chain("A"))));
         }
     });
@@ -139,14 +139,14 @@ fn counters_and_rules_of_others_stay() {
                 &script(|it| it.append(&chain("A"), &foreign(other))),
             )
             .unwrap();
-        let before = programs.save(family, &Table::ALL).unwrap();
+        let before = programs.save(family, &Table::ALL).unwrap().rules;
         let more = Script::new(|lines| {
             lines.table(Table::Nat);
             lines.declare(&chain("C"));
             lines.insert(&chain("B"), &parse_rule("-j C"));
         });
         programs.restore(family, &more).unwrap();
-        let after = programs.save(family, &Table::ALL).unwrap();
+        let after = programs.save(family, &Table::ALL).unwrap().rules;
         let key = (Table::Nat, chain("A"));
         assert_eq!(before[&key], [foreign(other)]);
         assert_eq!(after[&key], before[&key]);
@@ -169,7 +169,7 @@ fn long_scripts_do_not_get_stuck() {
             }
         };
         programs.restore(family, &Script::new(declare)).unwrap();
-        assert!(programs.save(family, &Table::ALL).unwrap().len() >= 20_000);
+        assert!(programs.save(family, &Table::ALL).unwrap().rules.len() >= 20_000);
         let refused = Script::new(|lines| {
             declare(lines);
             lines.about(Some(1));
@@ -284,7 +284,8 @@ fn a_table_that_only_nft_can_show_is_an_error() {
         error.to_string().contains("nft list table ip nat"),
         "{error}"
     );
-    netns.run(|| programs.save(IpFamily::V4, &[Table::Filter]).unwrap());
+    let listing = netns.run(|| programs.save(IpFamily::V4, &[Table::Filter]).unwrap());
+    assert_eq!(listing.hidden, [Table::Nat]);
     netns.run(|| programs.save(IpFamily::V6, &Table::ALL).unwrap());
 }
 

@@ -80,7 +80,7 @@ fn through_kernel(variant: Variant, family: IpFamily, count: usize) {
     let seen = Netns::new("xtables").unwrap().run(|| {
         Accounts::open().unwrap().ensure(ACCOUNT).unwrap();
         programs.restore(family, &script).unwrap();
-        programs.save(family, &Table::ALL).unwrap()
+        programs.save(family, &Table::ALL).unwrap().rules
     });
     let rules = &seen[&(Table::Nat, chain)];
     assert_eq!(rules.len(), wanted.len());
@@ -157,7 +157,7 @@ fn rules_of_other_tables_survive_the_kernel() {
             let programs = Programs::find(variant).unwrap().with_lock(lock.clone());
             let seen = netns.run(|| {
                 programs.restore(family, &script).unwrap();
-                programs.save(family, &Table::ALL).unwrap()
+                programs.save(family, &Table::ALL).unwrap().rules
             });
             for (key, rules) in parse(&script.text()) {
                 assert_eq!(seen[&key], rules, "{variant} {family}");

@@ -6,6 +6,7 @@ use sluice_core::plan::Planner;
 use sluice_core::settings::Settings;
 use sluice_core::testing::{self, arbitrary_events, arbitrary_settings};
 use sluice_xtables::parse::{Ruleset, play};
+use sluice_xtables::programs::Listing;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -37,7 +38,11 @@ fn carry_out(kernel: &mut Kernel, delta: &Delta<Key, Object>, lists: &mut Lists)
 fn observed(kernel: &Kernel) -> Objects {
     let mut objects = Objects::new();
     for (family, ruleset) in kernel {
-        observe::objects(*family, ruleset.clone(), &mut objects);
+        let listing = Listing {
+            rules: ruleset.clone(),
+            ..Listing::default()
+        };
+        observe::objects(*family, listing, &mut objects);
     }
     objects
 }

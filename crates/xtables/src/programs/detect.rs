@@ -44,8 +44,9 @@ fn in_use(nft: Programs, legacy: Programs) -> Result<Programs, FindError> {
 
 /// The table of both families, of those that can be read.
 fn mangle(programs: &Programs) -> String {
-    let tables = IpFamily::ALL.map(|family| programs.save_table(family, Table::Mangle));
-    tables.into_iter().flatten().collect()
+    let arguments = ["-t", Table::Mangle.as_str()];
+    let tables = IpFamily::ALL.map(|family| programs.text(family, &arguments));
+    tables.into_iter().flatten().map(|(text, _)| text).collect()
 }
 
 /// Whether a line declares one of these chains.
@@ -65,10 +66,12 @@ impl Seen {
     fn by(programs: &Programs) -> Result<Self, SaveError> {
         let mut seen = Self::default();
         for family in IpFamily::ALL {
-            match programs.save_text(family) {
-                Ok(text) => seen.add(&text),
-                // Rules of others that cannot be shown are rules nevertheless.
-                Err(SaveError::Incompatible { .. }) => seen.rules += 1,
+            match programs.text(family, &["-c"]) {
+                Ok((text, hidden)) => {
+                    seen.add(&text);
+                    // Rules that cannot be shown are rules nevertheless.
+                    seen.rules += hidden.len();
+                }
                 // A kernel may lack a family.
                 Err(_) if family == IpFamily::V6 => {}
                 Err(error) => return Err(error),

@@ -214,7 +214,7 @@ pub(super) mod tests {
             (name, "v1.8.9 (nf_tables)'; ulimit -s; : '")
         }));
         let programs = find(Variant::Nft, folder.path().as_os_str()).unwrap();
-        let text = programs.save_text(IpFamily::V4).unwrap();
+        let text = programs.text(IpFamily::V4, &["-c"]).unwrap().0;
         let (_, most) = getrlimit(Resource::RLIMIT_STACK).unwrap();
         let kibibytes = (STACK.min(most) / 1024).to_string();
         assert!(text.lines().any(|it| it == kibibytes), "{text}");

@@ -50,19 +50,19 @@ pub(super) fn is_locked(said: &str) -> bool {
     said.contains("holding the xtables lock")
 }
 
-/// The first of these tables of which a listing leaves something out.
+/// The tables that a listing leaves out.
 ///
 /// Comments like ``# Table `nat' contains incompatible base-chains, use 'nft' tool to list them.``
 /// and ``# Table `nat' is incompatible, use 'nft' tool.`` Chains that iptables does not know beside
 /// its own do no harm, so only the latter counts.
-pub(super) fn incompatible(text: &str, tables: &[Table]) -> Option<Table> {
+pub(super) fn incompatible(text: &str) -> Vec<Table> {
     let comments = text.lines().filter(|it| it.starts_with('#'));
-    let mut incompatible = comments.filter_map(|it| {
+    let incompatible = comments.filter_map(|it| {
         let (table, what) = it.strip_prefix("# Table `")?.split_once('\'')?;
-        let table = tables.iter().find(|it| it.as_str() == table)?;
-        what.starts_with(" is incompatible").then_some(*table)
+        let table = Table::ALL.into_iter().find(|it| it.as_str() == table)?;
+        what.starts_with(" is incompatible").then_some(table)
     });
-    incompatible.next()
+    incompatible.collect()
 }
 
 /// The first thing said that is no warning, without the program's name.
