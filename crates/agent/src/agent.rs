@@ -298,6 +298,8 @@ impl<B: Backend> Agent<B> {
         );
         self.remember(changes);
         let full = self.reconciler.is_full_due();
+        // What fails may cost a family, which then has failed.
+        let served = self.served();
         let result = self.reconciler.sync(self.planner.plan(), &self.changed);
         let end = Instant::now();
         match result {
@@ -305,7 +307,7 @@ impl<B: Backend> Agent<B> {
                 self.succeeded(&report, reason, now, end);
                 self.keep_up(end);
             }
-            Err(error) => self.failed(&error, full, now, end),
+            Err(error) => self.failed(&error, full, &served, now, end),
         }
         self.report();
     }
@@ -486,21 +488,28 @@ impl<B: Backend> Agent<B> {
             .update(&plan.health_checks, &addresses);
     }
 
-    fn failed(&mut self, error: &BackendError, full: bool, start: Instant, end: Instant) {
+    /// A sync failed, which was of these families.
+    fn failed(
+        &mut self,
+        error: &BackendError,
+        full: bool,
+        families: &[IpFamily],
+        start: Instant,
+        end: Instant,
+    ) {
         self.pace.fail(end, full);
         self.outputs.health.wanted(start);
         self.failures += 1;
-        let served = self.served();
-        self.observe_duration(full, &served, end - start);
+        self.observe_duration(full, families, end - start);
         let metrics = &self.outputs.metrics;
         let theirs = &metrics.kube_proxy;
         let of_kind = match full || theirs.partial_restore_failures.is_none() {
             true => &theirs.restore_failures,
             false => &theirs.partial_restore_failures,
         };
-        for family in served {
+        for family in families {
             let failures = theirs.nftables_failures.iter().chain(of_kind);
-            failures.for_each(|it| it.of(family).inc());
+            failures.for_each(|it| it.of(*family).inc());
         }
         metrics.ours.syncs_failed.inc();
         metrics.ours.last_sync_succeeded.set(0);

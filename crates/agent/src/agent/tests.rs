@@ -31,6 +31,8 @@ struct Kernel {
     applied: usize,
     /// How many of the next writes fail.
     failures: usize,
+    /// What is served no more once one has failed.
+    loses: Option<Unserved>,
     /// Objects whose key contains this are refused.
     refuses: Option<&'static str>,
     /// The others are written even so, and these can be tried again alone.
@@ -115,6 +117,7 @@ impl Backend for Fake {
         kernel.applied += 1;
         if kernel.failures > 0 {
             kernel.failures -= 1;
+            kernel.unserved = kernel.loses.take().or(kernel.unserved.take());
             return Err(ApplyError::Failed(BackendError {
                 operation: "apply".to_owned(),
                 reason: "out of memory".to_owned(),

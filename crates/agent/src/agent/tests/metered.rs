@@ -198,6 +198,27 @@ fn a_family_that_is_not_served_is_not_counted_as_synced() {
     assert!(report(&world).status["IPv6"].healthy);
 }
 
+#[test]
+fn a_family_that_is_lost_in_a_sync_has_failed() {
+    let mut world = World::synced();
+    world.kernel.0.borrow_mut().failures = 1;
+    world.kernel.0.borrow_mut().loses = Some(no_ipv6());
+    world.say([testing::service("web 10.96.0.1 fd00:96::1 :53")]);
+    let shown = |world: &World| {
+        ["IPv4", "IPv6"].map(|family| {
+            let of = |name: &str| value(world, &format!("{name}{{ip_family=\"{family}\"}}"));
+            (
+                of("kubeproxy_sync_proxy_rules_duration_seconds_count"),
+                of("kubeproxy_sync_proxy_rules_nftables_sync_failures_total"),
+            )
+        })
+    };
+    world.step();
+    assert_eq!(shown(&world), [(2.0, 1.0), (2.0, 1.0)]);
+    world.step_after(SECOND);
+    assert_eq!(shown(&world), [(3.0, 1.0), (2.0, 1.0)]);
+}
+
 /// Else an alert would last for ever where machines have IPv6 and the cluster has not.
 #[test]
 fn a_family_that_no_service_has_is_not_missed() {
