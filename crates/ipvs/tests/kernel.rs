@@ -416,8 +416,8 @@ fn an_unreadable_family(broken: &Family) {
     assert_eq!(refused(&report), [""; 0]);
     let named = format!(
         "{} is not served until this works: read the {0} rules: table filter has rules that only \
-         nft can show",
-        broken.name
+         nft can show; see `nft list table {} filter`, and move them to a table of their own",
+        broken.name, broken.nft
     );
     assert_eq!(unserved(&proxy).as_ref(), Some(&named));
     proxy.change(both(6));
