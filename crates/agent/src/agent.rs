@@ -2,6 +2,7 @@
 
 mod announce;
 mod answer;
+mod families;
 mod tally;
 mod waiting;
 
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sluice_core::announcement::Announcement;
-use sluice_core::backend::{Backend, BackendError, Unserved, Upkeep};
+use sluice_core::backend::{Backend, BackendError, Upkeep};
 use sluice_core::issue::Issue;
 use sluice_core::model::{Event, IpFamily};
 use sluice_core::plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
@@ -337,26 +338,6 @@ impl<B: Backend> Agent<B> {
             .update(&issues, &problems, unserved.as_slice(), &refused, left);
     }
 
-    fn unserved(&self) -> Option<Unserved> {
-        self.reconciler.backend().unserved()
-    }
-
-    fn served(&self) -> Vec<IpFamily> {
-        let unserved = self.unserved().map(|it| it.family);
-        let mut served = IpFamily::ALL.to_vec();
-        served.retain(|it| Some(*it) != unserved);
-        served
-    }
-
-    /// The families of which no Service is without its rules: one that is not served is among them
-    /// while no Service has it.
-    fn complete(&self) -> Vec<IpFamily> {
-        let served = self.served();
-        let mut complete = IpFamily::ALL.to_vec();
-        complete.retain(|it| served.contains(it) || !self.tally.has_service_ports(*it));
-        complete
-    }
-
     /// What a look at all rules found.
     fn log_drift(&self, by: &str, found: &Report) {
         match self.pace.is_fight() {
@@ -433,18 +414,6 @@ impl<B: Backend> Agent<B> {
             first();
         }
         self.take_over();
-    }
-
-    /// Lets go what others left of families that are served. A family that we cannot serve yet is
-    /// better served by old rules than by nobody.
-    fn take_over(&mut self) {
-        let served = self.served();
-        let mut taken_over = IpFamily::ALL.to_vec();
-        taken_over.retain(|it| served.contains(it) || self.taken_over.contains(it));
-        if taken_over != self.taken_over {
-            (self.outputs.take_over)(&taken_over);
-            self.taken_over = taken_over;
-        }
     }
 
     /// The families that are served are written in one sync, so each took as long as it.

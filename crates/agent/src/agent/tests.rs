@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scene, Upkeep};
+use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scene, Unserved, Upkeep};
 use sluice_core::delta::Delta;
 use sluice_core::model::{
     AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName, Object,
