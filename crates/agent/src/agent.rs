@@ -372,6 +372,9 @@ impl<B: Backend> Agent<B> {
         if report.full
             && let Some(by) = self.drift.take()
         {
+            if !report.is_empty() {
+                self.pace.repaired(end);
+            }
             self.log_drift(&by, report);
         }
         let repaired = matches!(reason, Some(Resync::Drift | Resync::Periodic));

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use sluice_core::backoff::Backoff;
 
-/// Foreign changes are repaired at once this many times in a row, then at [`FIGHT_PERIOD`].
-const PROMPT_REPAIRS: u32 = 3;
-/// At most one repair in this time while another program keeps changing our rules.
+/// Foreign changes are looked at and repaired at once this many times in a row, then at
+/// [`FIGHT_PERIOD`].
+const PROMPT: u32 = 3;
+/// At most one look in this time while another program keeps changing things.
 const FIGHT_PERIOD: Duration = Duration::from_secs(1);
-/// Foreign changes further apart than this are not a fight.
+/// What is further apart than this does not follow closely.
 const PEACE: Duration = Duration::from_secs(10);
 
 /// How often the agent syncs.
@@ -50,15 +51,31 @@ pub(crate) enum Resync {
     Periodic,
 }
 
+/// What happened again and again, each time closely after the last.
+#[derive(Debug, Default)]
+struct Streak {
+    count: u32,
+    last: Option<Instant>,
+}
+
+impl Streak {
+    fn add(&mut self, now: Instant) {
+        let is_close = self.last.is_some_and(|it| now - it < PEACE);
+        self.count = if is_close { self.count + 1 } else { 1 };
+        self.last = Some(now);
+    }
+}
+
 /// Everything that decides when to sync.
 #[derive(Debug)]
 pub(crate) struct Pace {
     periods: Periods,
     dirty: bool,
     drift: bool,
-    /// Drift repairs that followed each other closely.
-    repairs: u32,
-    last_repair: Option<Instant>,
+    /// Looks at foreign changes, each of which costs time whatever it finds.
+    looks: Streak,
+    /// Those that found rules of ours changed.
+    repairs: Streak,
     last_end: Option<Instant>,
     failure: Backoff,
     refused: Backoff,
@@ -71,8 +88,8 @@ impl Pace {
             periods,
             dirty: false,
             drift: false,
-            repairs: 0,
-            last_repair: None,
+            looks: Streak::default(),
+            repairs: Streak::default(),
             last_end: None,
             failure: Backoff::default(),
             refused: Backoff::default(),
@@ -148,16 +165,19 @@ impl Pace {
             self.refused.begin();
         }
         if reason == Some(Resync::Drift) {
-            let close = self.last_repair.is_some_and(|it| now - it < PEACE);
-            self.repairs = if close { self.repairs + 1 } else { 1 };
-            self.last_repair = Some(now);
+            self.looks.add(now);
             self.drift = false;
         }
     }
 
+    /// A look at a foreign change found rules of ours changed.
+    pub(crate) fn repaired(&mut self, now: Instant) {
+        self.repairs.add(now);
+    }
+
     /// Whether another program changes our rules again and again.
     pub(crate) fn is_fight(&self) -> bool {
-        self.repairs > PROMPT_REPAIRS
+        self.repairs.count > PROMPT
     }
 
     /// A sync succeeded.
@@ -186,8 +206,8 @@ impl Pace {
     }
 
     fn repair_due(&self, rested: Instant) -> Option<Instant> {
-        let in_fight = self.repairs >= PROMPT_REPAIRS;
-        let truce = self.last_repair.filter(|_| in_fight);
+        let is_streak = self.looks.count >= PROMPT;
+        let truce = self.looks.last.filter(|_| is_streak);
         let due = truce.map_or(rested, |it| rested.max(it + FIGHT_PERIOD));
         self.drift.then_some(due)
     }

@@ -523,6 +523,30 @@ fn foreign_changes_are_repaired_and_counted() {
     assert_eq!(world.agent.status().repairs, 1);
 }
 
+/// Legacy tables tell that something changed and not what: rules of others cost a look as well.
+#[test]
+fn looks_that_find_nothing_are_no_fight() {
+    let mut world = World::synced();
+    world.say(web());
+    world.step();
+    let drift = |world: &mut World| {
+        let drift = Input::KernelChanged("table ip fake".to_owned());
+        assert!(world.agent.hear(drift).is_continue());
+    };
+    for _ in 1..=3 {
+        drift(&mut world);
+        world.step();
+    }
+    assert_eq!(world.agent.status().repairs, 0);
+    for repairs in 1..=4 {
+        world.kernel.0.borrow_mut().objects.clear();
+        drift(&mut world);
+        world.step_after(SECOND);
+        assert_eq!(world.objects(), [WEB]);
+        assert_eq!(world.agent.pace.is_fight(), repairs > 3, "{repairs}");
+    }
+}
+
 #[test]
 fn what_others_did_before_the_first_sync_is_no_drift() {
     let mut world = World::new();

@@ -113,6 +113,7 @@ fn a_fight_is_slowed_down_after_the_third_repair() {
         assert_eq!(reason, Some(Resync::Drift));
         pace.begin(reason, now);
         pace.succeed(now, true, false);
+        pace.repaired(now);
     }
     pace.drifted();
     assert_eq!(pace.due(now), Some(now + SECOND));
@@ -127,13 +128,31 @@ fn a_fight_is_slowed_down_after_the_third_repair() {
 
     now += SECOND;
     pace.begin(pace.resync_reason(now), now);
-    assert!(pace.is_fight());
     pace.succeed(now, true, false);
+    pace.repaired(now);
+    assert!(pace.is_fight());
     now += 11 * SECOND;
     pace.drifted();
     assert_eq!(pace.due(now), Some(now));
     pace.begin(pace.resync_reason(now), now);
+    pace.repaired(now);
     assert!(!pace.is_fight(), "peace for ten seconds ends a fight");
+}
+
+#[test]
+fn looks_that_find_nothing_are_slowed_down_and_no_fight() {
+    let mut now = Instant::now();
+    let mut pace = ready(now);
+    for _ in 0..4 {
+        pace.drifted();
+        now = pace.due(now).expect("a look is wanted");
+        pace.begin(pace.resync_reason(now), now);
+        pace.succeed(now, true, false);
+    }
+    pace.drifted();
+    assert_eq!(pace.due(now), Some(now + SECOND));
+    pace.repaired(now);
+    assert!(!pace.is_fight(), "it is the first");
 }
 
 #[test]
