@@ -617,8 +617,21 @@ fn a_changed_configuration_is_in_force_as_a_whole() {
     eventually(WITHIN, routes_loopback).expect("the sysctl is set");
     write("", true);
     ends_for(agent, "conntrack.tcpBeLiberal");
-    let _agent = start();
+    let agent = start();
     assert!(!drops_invalid());
+    drop(agent);
+    // Somebody else has set it since the rules were written.
+    let set = |value| {
+        let setting = format!("net.netfilter.nf_conntrack_tcp_be_liberal={value}");
+        run(&netns, "sysctl", &["-qw", &setting]);
+    };
+    set(0);
+    write("", false);
+    let agent = start();
+    assert!(drops_invalid());
+    set(1);
+    write("", true);
+    ends_for(agent, "conntrack.tcpBeLiberal");
 }
 
 /// Only values that belong to the network namespace.

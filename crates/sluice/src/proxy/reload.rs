@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use sluice_agent::Input;
 use sluice_config::{ConntrackLimits, Effective, Mode};
+use sluice_iptables::Conntrack;
 use tracing::{info, warn};
 
 use super::machine;
@@ -20,6 +21,8 @@ use crate::logging;
 pub(super) struct Reloading {
     inputs: Sender<Input>,
     current: Effective,
+    /// What the rules are written for.
+    conntrack: Conntrack,
     /// Why the process has to be started again.
     restart: Arc<OnceLock<String>>,
 }
@@ -29,6 +32,7 @@ impl Reloading {
         Self {
             inputs,
             current,
+            conntrack: conntrack(),
             restart: Arc::default(),
         }
     }
@@ -53,9 +57,11 @@ impl Reloading {
         config.node.warnings.iter().for_each(|it| warn!("{it}"));
         let effective = config.node.effective;
         if effective.conntrack != self.current.conntrack {
-            let before = conntrack();
             limit_conntrack(&effective.conntrack);
-            if effective.mode == Mode::Iptables && conntrack() != before {
+            let rules_depend_on_it = effective.mode == Mode::Iptables;
+            let is_wanted = effective.conntrack.tcp_be_liberal;
+            // Somebody else may have set it before.
+            if rules_depend_on_it && is_wanted && conntrack() != self.conntrack {
                 return self.end("conntrack.tcpBeLiberal");
             }
         }
