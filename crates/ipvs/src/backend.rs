@@ -186,7 +186,7 @@ impl Ipvs {
         }
     }
 
-    /// The schedulers of this delta, none of which the kernel has.
+    /// The schedulers of this delta, none of which the kernel has, and what they are replaced by.
     fn unschedulable(
         &mut self,
         delta: &Delta<Key, Object>,
@@ -197,9 +197,10 @@ impl Ipvs {
             _ => None,
         });
         let refused = refused.map(|(key, name)| {
+            let (reason, usual) = (self.without_scheduler(name)?, &self.scheduler);
             Ok(RefusedObject {
                 key: key.clone(),
-                reason: self.without_scheduler(name)?,
+                reason: format!("{reason}; {usual} stands in"),
             })
         });
         refused.collect()

@@ -321,7 +321,8 @@ fn without_modules() {
     assert_eq!(named.len(), 1, "{named:?}");
     let words = "default/weighted:http: scheduler wrr: the kernel has no scheduler \"wrr\" (module \
                  ip_vs_wrr); it has rr";
-    assert!(named[0].starts_with(words), "{named:?}");
+    let stands_in = named[0].ends_with("; rr stands in");
+    assert!(named[0].starts_with(words) && stands_in, "{named:?}");
     shows("ipvsadm", "-Ln", "sh (sh-fallback)");
     shows("ipvsadm", "-Ln -t 10.96.0.19:80", "rr");
     shows(
