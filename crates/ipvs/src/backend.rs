@@ -299,7 +299,6 @@ impl Backend for Ipvs {
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         self.schedulers.retain(|_, has| *has);
         let (kernel, held) = (&mut self.kernel, &mut self.held);
-        self.families.ask_again(kernel, held);
         kernel.watch.begin(&self.families.served())?;
         let rulesets = self.families.list(kernel)?;
         let scope = Scope {

@@ -7,7 +7,7 @@ use sluice_core::backend::{BackendError, Upkeep};
 use sluice_core::backoff::Backoff;
 use sluice_core::model::IpFamily;
 use sluice_xtables::parse::Ruleset;
-use sluice_xtables::programs::RestoreError;
+use sluice_xtables::programs::{Programs, RestoreError, RunError, SaveError};
 use sluice_xtables::rule::Table;
 use tracing::warn;
 
@@ -19,14 +19,50 @@ use crate::object::{Key, Object};
 /// Whether the operator switched IPv6 off.
 const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
 
+/// The other family waits while a lost one is tried: for one in so many parts of the time, at most.
+const PARTS: u32 = 10;
+
 /// A family that cannot be served.
 #[derive(Debug)]
 pub(crate) struct Loss {
     pub(crate) family: IpFamily,
     pub(crate) reason: String,
-    /// The sets and chains that are to be written; empty when the programs do not even run, or its
-    /// rules cannot be read.
-    pub(crate) missing: Vec<(Key, Object)>,
+    /// What is tried again.
+    pub(crate) undone: Undone,
+}
+
+/// What does not work.
+#[derive(Debug)]
+pub(crate) enum Undone {
+    /// To read its rules.
+    Read(SaveError),
+    /// To write these sets and chains; none when the programs do not even run.
+    Write(Vec<(Key, Object)>),
+}
+
+impl Loss {
+    fn unread(family: IpFamily, error: SaveError) -> Self {
+        Self {
+            family,
+            reason: error.to_string(),
+            undone: Undone::Read(error),
+        }
+    }
+
+    fn try_again(self, kernel: &mut Kernel, held: &mut Held) -> Result<(), Self> {
+        let Self { family, undone, .. } = self;
+        match undone {
+            Undone::Read(error) => read_again(&kernel.programs, family, &error)
+                .map_err(|error| Self::unread(family, error)),
+            Undone::Write(missing) => {
+                write_again(kernel, held, family, &missing).map_err(|reason| Self {
+                    family,
+                    reason,
+                    undone: Undone::Write(missing),
+                })
+            }
+        }
+    }
 }
 
 /// The families that are served.
@@ -64,7 +100,7 @@ impl Families {
                     families.lose(Loss {
                         family: *family,
                         reason: error.to_string(),
-                        missing: Vec::new(),
+                        undone: Undone::Write(Vec::new()),
                     });
                 }
                 (Err(error), _) => return Err(failed("ask for iptables", error)),
@@ -116,34 +152,11 @@ impl Families {
         for family in self.served() {
             match kernel.programs.save(family, &Table::ALL) {
                 Ok(listing) => rulesets.push((family, listing.rules)),
-                Err(error) if self.served().len() > 1 => self.lose(Loss {
-                    family,
-                    reason: error.to_string(),
-                    missing: Vec::new(),
-                }),
+                Err(error) if self.served().len() > 1 => self.lose(Loss::unread(family, error)),
                 Err(error) => return Err(failed("read rules", error)),
             }
         }
         Ok(rulesets)
-    }
-
-    /// Serves the lost family from now on if that has become possible.
-    pub(crate) fn ask_again(&mut self, kernel: &mut Kernel, held: &mut Held) {
-        let Some(loss) = &mut self.lost else { return };
-        let tried = match loss.missing.is_empty() {
-            true => try_programs(kernel, loss.family),
-            false => {
-                let tried = apply::try_foundation(kernel, held, loss);
-                tried.map_err(|error| error.to_string())
-            }
-        };
-        match tried {
-            Ok(()) => self.lost = None,
-            Err(reason) => {
-                loss.reason = reason;
-                self.backoff.fail(Instant::now());
-            }
-        }
     }
 
     /// Tries again when it is time, and asks for a resync as soon as it works.
@@ -152,10 +165,15 @@ impl Families {
             return Upkeep::Nothing;
         };
         if self.backoff.due().is_none_or(|due| due <= Instant::now()) {
-            self.ask_again(kernel, held);
-        }
-        if self.lost().is_none() {
-            return Upkeep::Resync(format!("{family} can be served now"));
+            let began = Instant::now();
+            let tried = self.lost.take().map(|it| it.try_again(kernel, held));
+            self.lost = tried.and_then(Result::err);
+            if self.lost.is_none() {
+                return Upkeep::Resync(format!("{family} can be served now"));
+            }
+            let now = Instant::now();
+            self.backoff.fail(now);
+            self.backoff.postpone(now + began.elapsed() * PARTS);
         }
         let left = |due: Instant| due.saturating_duration_since(Instant::now());
         self.backoff.due().map(left).into()
@@ -171,13 +189,104 @@ fn no_ipv6() -> Option<String> {
     }
 }
 
-/// Whether rules can be written and read. A program that hangs must not hold up the other family.
-fn try_programs(kernel: &Kernel, family: IpFamily) -> Result<(), String> {
+/// A table that only nft can show is asked for alone, which takes no time as long as it is so.
+fn read_again(programs: &Programs, family: IpFamily, error: &SaveError) -> Result<(), SaveError> {
+    match error {
+        &SaveError::Incompatible { table, .. } => match programs.hides(family, table)? {
+            true => Err(SaveError::Incompatible { family, table }),
+            false => Ok(()),
+        },
+        SaveError::Failed { source, .. } => {
+            let read = patient(programs, source).save(family, &Table::ALL);
+            read.map(drop)
+        }
+    }
+}
+
+/// Very many rules take long to list, which is no reason not to serve them; a program that hung may
+/// hang again.
+fn patient(programs: &Programs, failed: &RunError) -> Programs {
+    match failed {
+        RunError::TimedOut { .. } => programs.hurried(),
+        RunError::Start { .. } | RunError::Failed { .. } => programs.clone(),
+    }
+}
+
+fn write_again(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    family: IpFamily,
+    missing: &[(Key, Object)],
+) -> Result<(), String> {
     probe(kernel, family).map_err(|error| error.to_string())?;
-    let read = kernel.programs.hurried().save(family, &Table::ALL);
-    read.map(drop).map_err(|error| error.to_string())
+    let written = apply::try_foundation(kernel, held, family, missing);
+    written.map_err(|error| error.to_string())
 }
 
 fn probe(kernel: &Kernel, family: IpFamily) -> Result<(), RestoreError> {
     kernel.programs.probe(family, &Table::ALL)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use sluice_xtables::programs::Variant;
+
+    use super::*;
+
+    /// `nat` has few rules; all tables have so many that only nft can show them all.
+    const PROGRAM: &str = "#!/bin/sh
+case \"$*\" in
+    --version) echo 'iptables v1.8.9 (nf_tables)' ;;
+    '-t nat') echo '*nat' ;;
+    *) echo '# Table `filter'\\'' is incompatible, use '\\''nft'\\'' tool.' ;;
+esac
+";
+
+    fn programs() -> (tempfile::TempDir, Programs) {
+        let folder = tempfile::tempdir().unwrap();
+        for family in ["iptables", "ip6tables"] {
+            for verb in ["restore", "save"] {
+                let path = folder.path().join(format!("{family}-nft-{verb}"));
+                fs::write(&path, PROGRAM).unwrap();
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+        }
+        let programs = Programs::find_in(Variant::Nft, folder.path().as_os_str()).unwrap();
+        (folder, programs)
+    }
+
+    #[test]
+    fn a_table_in_the_way_is_asked_for_alone() {
+        let (_folder, programs) = programs();
+        let read = |table| {
+            let family = IpFamily::V6;
+            let error = SaveError::Incompatible { family, table };
+            read_again(&programs, family, &error)
+        };
+        assert!(read(Table::Nat).is_ok());
+        assert!(matches!(
+            read(Table::Filter),
+            Err(SaveError::Incompatible { .. })
+        ));
+    }
+
+    #[test]
+    fn only_a_program_that_hung_is_hurried() {
+        let (_folder, programs) = programs();
+        let program = "/sbin/ip6tables-nft-save";
+        let failed = RunError::Failed {
+            program: program.into(),
+            problem: "signal: 11".into(),
+        };
+        assert_eq!(patient(&programs, &failed), programs);
+        let hung = RunError::TimedOut {
+            program: program.into(),
+            arguments: String::new(),
+            seconds: 1805,
+        };
+        assert_eq!(patient(&programs, &hung), programs.hurried());
+        assert_ne!(programs, programs.hurried());
+    }
 }

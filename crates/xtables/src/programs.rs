@@ -77,7 +77,7 @@ const PATIENCE: Duration = Duration::from_secs(30 * 60);
 const QUICK: Duration = Duration::from_secs(60);
 
 /// One variant's programs for both families.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     variant: Variant,
     version: Version,
@@ -97,7 +97,7 @@ pub struct Listing {
 }
 
 /// What writes and what reads one family's rules.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Pair {
     restore: PathBuf,
     save: PathBuf,
@@ -176,6 +176,17 @@ impl Programs {
                 hidden,
             }),
         }
+    }
+
+    /// Whether a table has rules that only `nft` can show. Takes no lock. Lists no other table, and of
+    /// one that does not exist one is made.
+    ///
+    /// # Errors
+    ///
+    /// The program failed: [`SaveError::Failed`].
+    pub fn hides(&self, family: IpFamily, table: Table) -> Result<bool, SaveError> {
+        let (_, hidden) = self.text(family, &["-t", table.as_str()])?;
+        Ok(hidden.contains(&table))
     }
 
     /// Shows each line about one table, without counters, as it comes: nobody keeps a listing, which

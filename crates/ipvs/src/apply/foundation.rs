@@ -9,9 +9,9 @@ use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Script;
 
 use super::grow::grow;
-use super::written;
+use super::{pairs, written};
 use crate::convert;
-use crate::family::Loss;
+use crate::family::{Loss, Undone};
 use crate::held::Held;
 use crate::kernel::{self, Kernel};
 use crate::object::{DEVICE, Key, Object};
@@ -43,12 +43,11 @@ pub(crate) fn foundations(
             .collect();
         if let Err(error) = write(kernel, held, *family, &written) {
             let harmless = written.iter().filter(|(key, _)| is_harmless(key));
+            let missing = harmless.map(|(key, it)| ((*key).clone(), (*it).clone()));
             losses.push(Loss {
                 family: *family,
                 reason: error.to_string(),
-                missing: harmless
-                    .map(|(key, it)| ((*key).clone(), (*it).clone()))
-                    .collect(),
+                undone: Undone::Write(missing.collect()),
             });
         }
     }
@@ -73,10 +72,11 @@ pub(crate) fn foundations(
 pub(crate) fn try_foundation(
     kernel: &mut Kernel,
     held: &mut Held,
-    loss: &Loss,
+    family: IpFamily,
+    missing: &[(Key, Object)],
 ) -> Result<(), BackendError> {
-    let missing = loss.missing.iter().map(|(key, object)| (key, object));
-    write(kernel, held, loss.family, &missing.collect::<Vec<_>>())
+    let missing: Vec<_> = pairs(missing).collect();
+    write(kernel, held, family, &missing)
 }
 
 /// Whether it may be written again and again: rules in built-in chains would become ever more.
