@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_agent::Periods;
-use sluice_config::{Effective, KubeProxyConfiguration, Mode};
+use sluice_config::{Effective, GoDuration, KubeProxyConfiguration, Mode};
 use sluice_core::settings::Settings;
 use sluice_yaml::quoted;
 
@@ -98,11 +98,15 @@ impl NodeArgs {
         self.finish(problems, config)
     }
 
-    /// The configuration with its defaults, valid but for what this program does not have.
+    /// The configuration with its defaults, valid but for what this program does not have. Where
+    /// nobody chose `ipvs.syncPeriod`, it is 0: as a choice, the default would mean something else.
     pub(crate) fn configuration(&self) -> anyhow::Result<KubeProxyConfiguration> {
         let mut problems = Problems::default();
-        let read = self.read(&mut problems)?;
+        let mut read = self.read(&mut problems)?;
         self.effective(&read, &mut problems);
+        if !read.has_ipvs_sync_period {
+            read.config.ipvs.sync_period = GoDuration::default();
+        }
         problems.into_result(read.config)
     }
 
@@ -279,7 +283,16 @@ impl ProxyArgs {
             resync: resync.unwrap_or_default(),
         };
         if periods.min_sync > periods.resync && !periods.resync.is_zero() {
-            problems.usage("--min-sync-period: is longer than --resync-period".to_owned());
+            let pause = match self.min_sync_period {
+                Some(_) => "--min-sync-period",
+                None => "minSyncPeriod",
+            };
+            let mode = node.as_ref().map(|it| it.effective.mode);
+            let look = match (&self.resync_period, mode) {
+                (None, Some(Mode::Ipvs)) => "ipvs.syncPeriod",
+                _ => "--resync-period",
+            };
+            problems.usage(format!("{pause}: is longer than {look}"));
         }
         let config = node.map(|node| ProxyConfig {
             node,

@@ -82,11 +82,12 @@ impl Reloader {
             }
         };
         match change(&self.current.node.effective, &config.node.effective) {
-            Change::Nothing => {
+            // The default of kube-proxy's period is not ours, which counts where none is given.
+            Change::Nothing if config.periods == self.current.periods => {
                 self.told = None;
                 None
             }
-            Change::Apply => {
+            Change::Nothing | Change::Apply => {
                 self.told = None;
                 self.current = config.clone();
                 Some(Reload::Apply(Box::new(config)))

@@ -519,6 +519,26 @@ fn a_written_configuration_is_complete_and_means_the_same() {
     run(&args, 0);
     let flags = fs::read_to_string(&flags).expect("written");
     assert!(flags.contains("\n  min: 7\n"), "{flags}");
+
+    // What stands there would be somebody's choice.
+    for (chosen, written) in [("", "0s"), ("--ipvs-sync-period=30s", "30s")] {
+        let file = folder.path().join("d");
+        let args = [
+            "proxy",
+            "--proxy-mode=ipvs",
+            "--write-config-to",
+            text(&file),
+        ];
+        let chosen = Some(chosen).filter(|it| !it.is_empty());
+        run(&args.into_iter().chain(chosen).collect::<Vec<_>>(), 0);
+        let file = fs::read_to_string(&file).expect("written");
+        let (_, ipvs) = file.split_once("\nipvs:\n").expect("a section");
+        let (ipvs, _) = ipvs.split_once("\nkind:").expect("another section");
+        assert!(
+            ipvs.contains(&format!("\n  syncPeriod: {written}\n")),
+            "{ipvs}"
+        );
+    }
 }
 
 #[test]

@@ -175,6 +175,14 @@ fn the_shortest_period_is_not_longer_than_the_resync() {
         "--min-sync-period=2h",
         &["--min-sync-period: is longer than --resync-period"],
     );
+    check(
+        "--proxy-mode=ipvs --min-sync-period=10m",
+        &["--min-sync-period: is longer than ipvs.syncPeriod"],
+    );
+    check(
+        "--iptables-min-sync-period=20s --resync-period=10s",
+        &["minSyncPeriod: is longer than --resync-period"],
+    );
 }
 
 #[test]

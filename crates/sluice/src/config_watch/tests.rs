@@ -156,6 +156,16 @@ fn what_is_invalid_is_told_once_and_changes_nothing() {
 }
 
 #[test]
+fn a_period_that_is_given_is_one_though_it_be_the_default() {
+    let (folder, watched) = start(&text("mode: ipvs"));
+    write(&folder, &text("mode: ipvs\nipvs: {syncPeriod: 30s}"));
+    match watched.next() {
+        Reload::Apply(it) => assert_eq!(it.periods.resync, Duration::from_secs(30)),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn what_is_read_at_start_needs_a_restart() {
     let (folder, watched) = start(&numbered(1));
     write(
