@@ -23,7 +23,6 @@
 
 mod changes;
 mod foundation;
-mod grow;
 mod node_port;
 mod policy;
 mod refusal;

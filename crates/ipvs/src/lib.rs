@@ -24,6 +24,7 @@ mod convert;
 mod counters;
 mod drain;
 mod family;
+mod grow;
 mod held;
 mod kernel;
 mod mark;

@@ -1,4 +1,4 @@
-//! Reads our objects back from the kernel.
+//! Reads our objects back from the kernel. Sets that take few members grow meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,6 +13,7 @@ use sluice_xtables::rule::{ChainName, Rule};
 
 use crate::chain::{CHAINS, JUMPS};
 use crate::convert::{self, Dialled};
+use crate::grow::grow;
 use crate::held::Held;
 use crate::kernel::{self, Kernel, again};
 use crate::mark::MarkLayout;
@@ -110,12 +111,11 @@ fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result
                 objects.insert(Key::Set(*family, set), Object::Foreign);
                 continue;
             };
-            // The larger one that is put in its place has the same members.
-            let object = match found.max_elements() < wanted.max_elements() {
-                true => Object::Foreign,
-                false => Object::Set,
-            };
-            objects.insert(Key::Set(*family, set), object);
+            // Whether that works or not, nobody tampered with it: no repair is to be counted.
+            if found.max_elements() < wanted.max_elements() {
+                grow(&mut kernel.sets, &name, &wanted);
+            }
+            objects.insert(Key::Set(*family, set), Object::Set);
             for member in again(|| kernel.sets.members(&name))? {
                 let (entry, mark) = convert::entry(set.kind(), &member);
                 objects.insert(Key::Member(*family, set, entry), Object::Member(mark));

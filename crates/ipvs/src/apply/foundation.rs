@@ -8,7 +8,6 @@ use sluice_netlink::rtnetlink::create_dummy;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Script;
 
-use super::grow::grow;
 use super::{pairs, written};
 use crate::convert;
 use crate::family::{Loss, Undone};
@@ -122,7 +121,6 @@ fn create_set(kernel: &mut Kernel, family: IpFamily, set: SetName) -> Result<(),
     let found = kernel::again(|| kernel.sets.header(&name))?;
     let (references, found) = found.map_or((0, None), |it| (it.references, it.set));
     if found.is_some_and(|it| it.is_like(&wanted)) {
-        grow(&mut kernel.sets, &name, &wanted);
         return Ok(());
     }
     // The kernel does not let go of a set that is mentioned.

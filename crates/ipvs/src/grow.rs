@@ -11,23 +11,30 @@ const SPARE: &str = "SLUICE-SPARE";
 
 /// Puts a set like `wanted` in the place of a smaller one. Whoever looks a member up, as the rules
 /// that mention the set, finds it at any moment. One that cannot be replaced goes on as it is.
-pub(super) fn grow(sets: &mut Sets, name: &str, wanted: &Set) {
-    if let Err(error) = replace(sets, name, wanted) {
+pub(crate) fn grow(sets: &mut Sets, name: &str, wanted: &Set) {
+    // A process that ended half-way may have left one.
+    let replaced = destroy_spare(sets).and_then(|()| replace(sets, name, wanted));
+    if let Err(error) = replaced {
         let reason = error.to_string();
         warn!(
             ipset = name,
             reason, "this set takes few members and no larger one can be put in its place"
         );
     }
+    if let Err(error) = destroy_spare(sets) {
+        let reason = error.to_string();
+        warn!(ipset = SPARE, reason, "this set is of no use and stays");
+    }
 }
 
 fn replace(sets: &mut Sets, name: &str, wanted: &Set) -> Result<(), BackendError> {
-    // A process that ended half-way may have left one.
-    sets.destroy(SPARE).map_err(kernel::asked)?;
     sets.create(SPARE, wanted).map_err(kernel::asked)?;
-    let swapped = fill(sets, name).and_then(|()| sets.swap(name, SPARE).map_err(kernel::asked));
-    let destroyed = sets.destroy(SPARE).map_err(kernel::asked);
-    swapped.and(destroyed)
+    fill(sets, name)?;
+    sets.swap(name, SPARE).map_err(kernel::asked)
+}
+
+fn destroy_spare(sets: &mut Sets) -> Result<(), BackendError> {
+    sets.destroy(SPARE).map_err(kernel::asked)
 }
 
 /// Gives the spare set all members of another.
