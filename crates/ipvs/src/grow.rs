@@ -7,34 +7,34 @@ use tracing::warn;
 use crate::kernel;
 
 /// What the larger set is called until both change names, and the smaller one after that.
-const SPARE: &str = "SLUICE-SPARE";
+pub(crate) const SPARE: &str = "SLUICE-SPARE";
 
 /// Puts a set like `wanted` in the place of a smaller one. Whoever looks a member up, as the rules
 /// that mention the set, finds it at any moment. One that cannot be replaced goes on as it is.
 pub(crate) fn grow(sets: &mut Sets, name: &str, wanted: &Set) {
-    // A process that ended half-way may have left one.
-    let replaced = destroy_spare(sets).and_then(|()| replace(sets, name, wanted));
-    if let Err(error) = replaced {
+    if let Err(error) = replace(sets, name, wanted) {
         let reason = error.to_string();
         warn!(
             ipset = name,
             reason, "this set takes few members and no larger one can be put in its place"
         );
     }
-    if let Err(error) = destroy_spare(sets) {
-        let reason = error.to_string();
-        warn!(ipset = SPARE, reason, "this set is of no use and stays");
-    }
 }
 
 fn replace(sets: &mut Sets, name: &str, wanted: &Set) -> Result<(), BackendError> {
     sets.create(SPARE, wanted).map_err(kernel::asked)?;
-    fill(sets, name)?;
-    sets.swap(name, SPARE).map_err(kernel::asked)
+    let filled = fill(sets, name);
+    let replaced = filled.and_then(|()| sets.swap(name, SPARE).map_err(kernel::asked));
+    destroy_spare(sets);
+    replaced
 }
 
-fn destroy_spare(sets: &mut Sets) -> Result<(), BackendError> {
-    sets.destroy(SPARE).map_err(kernel::asked)
+/// Also the one that a process left which ended half-way.
+pub(crate) fn destroy_spare(sets: &mut Sets) {
+    if let Err(error) = sets.destroy(SPARE) {
+        let reason = error.to_string();
+        warn!(ipset = SPARE, reason, "this set is of no use and stays");
+    }
 }
 
 /// Gives the spare set all members of another.

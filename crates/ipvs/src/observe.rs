@@ -13,7 +13,7 @@ use sluice_xtables::rule::{ChainName, Rule};
 
 use crate::chain::{CHAINS, JUMPS};
 use crate::convert::{self, Dialled};
-use crate::grow::grow;
+use crate::grow::{SPARE, destroy_spare, grow};
 use crate::held::Held;
 use crate::kernel::{self, Kernel, again};
 use crate::mark::MarkLayout;
@@ -98,6 +98,9 @@ fn addresses(scope: &Scope<'_>, objects: &mut Objects) -> Result<BTreeSet<IpAddr
 
 fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result<(), BackendError> {
     let names = again(|| kernel.sets.names())?;
+    if names.contains(SPARE) {
+        destroy_spare(&mut kernel.sets);
+    }
     for family in scope.families {
         for set in SetName::ALL {
             let name = set.name(*family);

@@ -541,6 +541,8 @@ fn drift(proxy: &mut Proxy) {
             "ipset",
             "add KUBE-LOOP-BACK 10.244.0.5,udplite:80,10.244.0.5".to_owned(),
         ),
+        // Of one of ours that ended half-way.
+        ("ipset", "create SLUICE-SPARE hash:ip".to_owned()),
         ("ip", "address del 10.96.0.10/32 dev kube-ipvs0".to_owned()),
         ("ip", "address add 10.96.0.78/32 dev kube-ipvs0".to_owned()),
         ("iptables", "-t nat -F KUBE-SERVICES".to_owned()),
@@ -555,6 +557,7 @@ fn drift(proxy: &mut Proxy) {
     shows("ipvsadm", "-Ln", "-> 10.244.0.6:8080 Masq 1");
     shows_no("ipvsadm", "-Ln", "Masq 7");
     shows("ipset", "list KUBE-CLUSTER-IP", "10.96.0.10,tcp:80");
+    shows_no("ipset", "list -n", "SLUICE-SPARE");
     shows_no("ip", "address show kube-ipvs0", "inet 10.96.0.78/32");
     shows_no("ipset", "list KUBE-CLUSTER-IP", "10.96.0.10,icmp:8/0");
     shows_no(
