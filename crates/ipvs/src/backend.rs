@@ -332,10 +332,9 @@ impl Backend for Ipvs {
 
     fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
         let (kernel, held) = (&mut self.kernel, &mut self.held);
-        let waiting = drain::drain(kernel, held)?;
+        let drained = drain::upkeep(kernel, held, &mut self.pace)?;
         let lost = self.families.wait_for_lost(kernel, held);
         let watched = kernel.watch.upkeep()?;
-        let drained = self.pace.next(waiting);
         Ok(lost.and(drained.into()).and(watched.into()))
     }
 

@@ -1,7 +1,8 @@
 //! Real servers that lose their last connections.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluice_core::backend::BackendError;
 use sluice_netlink::ipvs::{Change, RealState};
@@ -20,30 +21,60 @@ const LATER: Duration = Duration::from_secs(60);
 /// When to look next.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    last: Option<Duration>,
+    /// The last wait, and when it ends; `None` when nobody waits.
+    last: Option<(Duration, Instant)>,
     waiting: usize,
 }
 
 impl Pace {
-    /// Soon after something changed, ever later while nothing does; `None` when nobody waits.
-    pub(crate) fn next(&mut self, waiting: usize) -> Option<Duration> {
+    /// How long until the next look; nothing when the number of those that wait is not that of the
+    /// last one.
+    pub(crate) fn left(&self, waiting: usize, now: Instant) -> Duration {
+        match self.last {
+            Some((_, due)) if waiting == self.waiting => due.saturating_duration_since(now),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// After a look: soon when something changed, ever later while nothing does; `None` when nobody
+    /// waits.
+    pub(crate) fn next(&mut self, waiting: usize, now: Instant) -> Option<Duration> {
         let changed = waiting != self.waiting;
         self.waiting = waiting;
-        self.last = match (waiting, self.last) {
+        let wait = match (waiting, self.last) {
             (0, _) => None,
-            (_, Some(last)) if !changed => Some((last * 2).min(LATER)),
+            (_, Some((last, _))) if !changed => Some((last * 2).min(LATER)),
             _ => Some(SOON),
         };
-        self.last
+        self.last = wait.map(|it| (it, now + it));
+        wait
     }
 }
 
-/// Deletes real servers that have no connection left. Returns how many still have some.
+/// Deletes real servers that have no connection left, when it is time for that. Returns when it is
+/// next; `None` when none waits.
 ///
 /// # Errors
 ///
 /// The kernel could not be asked or told.
-pub(crate) fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<usize, BackendError> {
+pub(crate) fn upkeep(
+    kernel: &mut Kernel,
+    held: &mut Held,
+    pace: &mut Pace,
+) -> Result<Option<Duration>, BackendError> {
+    let left = pace.left(waiting(held), Instant::now());
+    if !left.is_zero() {
+        return Ok(Some(left));
+    }
+    drain(kernel, held)?;
+    Ok(pace.next(waiting(held), Instant::now()))
+}
+
+fn waiting(held: &Held) -> usize {
+    held.draining.values().map(BTreeSet::len).sum()
+}
+
+fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<(), BackendError> {
     let mut changes = Vec::new();
     let servers: Vec<_> = held.draining.keys().copied().collect();
     for server in servers {
@@ -53,14 +84,10 @@ pub(crate) fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<usize, Backe
         changes.extend(gone.map(|it| Change::DeleteReal(key, it)));
     }
     let refused = kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
-    if let Some(first) = refused.into_iter().next() {
-        return Err(kernel::asked(first.error));
+    match refused.into_iter().next() {
+        None => Ok(()),
+        Some(first) => Err(kernel::asked(first.error)),
     }
-    Ok(held
-        .draining
-        .values()
-        .map(std::collections::BTreeSet::len)
-        .sum())
 }
 
 /// Ends the draining of what need not wait any more. Returns those of them that the kernel has.
@@ -148,12 +175,24 @@ mod tests {
 
     #[test]
     fn looks_become_rare_while_nothing_changes() {
-        let mut pace = Pace::default();
-        let mut seconds = |waiting| pace.next(waiting).map(|it| it.as_secs());
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let mut seconds = |waiting| pace.next(waiting, now).map(|it| it.as_secs());
         assert_eq!(seconds(0), None);
         assert_eq!([2, 2, 2, 1, 1].map(&mut seconds), [1, 2, 4, 1, 2].map(Some));
         assert_eq!(seconds(0), None);
         let last = (0..9).map(|_| seconds(3)).last();
         assert_eq!(last, Some(Some(60)));
+    }
+
+    #[test]
+    fn other_upkeep_does_not_hasten_the_next_look() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let second = Duration::from_secs(1);
+        assert_eq!(pace.left(2, now), Duration::ZERO);
+        pace.next(2, now);
+        pace.next(2, now + second);
+        assert_eq!(pace.left(2, now + second * 2), second);
+        assert_eq!(pace.left(2, now + second * 3), Duration::ZERO);
+        assert_eq!(pace.left(3, now + second * 2), Duration::ZERO);
     }
 }
