@@ -26,7 +26,7 @@ use by_line::ByLine;
 use run::Run;
 
 pub use error::{FindError, RestoreError, RunError, SaveError};
-pub use find::Version;
+pub use find::{Version, search_path};
 pub use lock::{Holder, Lock};
 
 /// Where the kernel keeps the rules.

@@ -1,6 +1,6 @@
 //! IPVS: virtual servers and sets over netlink, a constant set of rules by the host's iptables.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use sluice_config::{IpvsSettings, Mode};
 use sluice_core::model::IpFamily;
 use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, sysctls};
 use sluice_netlink::ipvs;
+use sluice_xtables::programs::search_path;
 
 use super::DataPlane;
 use super::iptables::{chains, lend_privileges, table_of, watch_chains};
@@ -90,7 +91,9 @@ pub(crate) fn prepare_machine(settings: &IpvsSettings) -> anyhow::Result<()> {
 /// opened.
 fn load_module() {
     if matches!(ipvs::Ipvs::open(), Ok(None)) {
-        let _ = Command::new("modprobe").arg("ip_vs").status();
+        let mut program = Command::new("modprobe");
+        program.arg("ip_vs").stdin(Stdio::null());
+        let _ = program.env_clear().env("PATH", search_path()).status();
     }
 }
 

@@ -142,7 +142,7 @@ fn variant_of(said: &str) -> Variant {
 }
 
 /// PATH, and where it may forget to look: few users have the folders of system programs.
-pub(super) fn search_path() -> OsString {
+pub fn search_path() -> OsString {
     let given = env::var_os("PATH").unwrap_or_default();
     let given = env::split_paths(&given).filter(|it| it.is_absolute());
     let usual = USUAL.iter().map(PathBuf::from);
