@@ -202,12 +202,16 @@ impl fmt::Display for Refused {
         let errno = self.reason.raw_os_error().map(Errno::from_raw);
         match (errno, wanted_by) {
             (Some(Errno::EROFS), _) => write!(f, "; mounted read-only: {}", self.way_out()),
-            (Some(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP), _) => write!(
-                f,
-                "; it takes root, and the size of the table of connections also the machine's own \
-                 network namespace: {}",
-                self.way_out()
-            ),
+            (Some(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP), _) => {
+                let namespace = match wanted_by {
+                    WantedBy::Conntrack(_) => {
+                        ", and the size of the table of connections also the machine's own network \
+                         namespace"
+                    }
+                    WantedBy::Mode(_) => "",
+                };
+                write!(f, "; it takes root{namespace}: {}", self.way_out())
+            }
             (Some(Errno::ENOENT), WantedBy::Conntrack(_)) => {
                 f.write_str("; is the kernel module nf_conntrack loaded?")
             }

@@ -149,7 +149,7 @@ fn a_refusal_names_file_value_reason_who_asked_and_a_way_out() {
         (conntrack, Errno::ENOENT, "nf_conntrack loaded?"),
         (conntrack, Errno::EINVAL, "Invalid argument"),
         (ipvs, Errno::EROFS, &without),
-        (ipvs, Errno::EACCES, &without),
+        (ipvs, Errno::EACCES, &format!("it takes root: {without}")),
         (ipvs, Errno::ENOENT, "this kernel was built without it"),
     ];
     for (write, errno, expected) in cases {
