@@ -53,7 +53,8 @@ impl DataPlane for IpvsPlane {
     /// Requests to IPVS and ipset are not counted.
     fn meter(&mut self, _: &Arc<Metrics>) {}
 
-    /// The kernel tells nobody of changes of virtual servers and sets: the resync repairs them.
+    /// Only chains: the kernel tells nobody of changes of virtual servers and sets, so the resync
+    /// repairs them.
     fn after_first_sync(&self, inputs: Sender<Input>) -> Box<dyn FnOnce() + Send> {
         let variant = self.0.programs().variant();
         let (own, generation) = (self.0.own_writes(), self.0.generation());
