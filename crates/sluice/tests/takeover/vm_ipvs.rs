@@ -1,7 +1,7 @@
 //! Following a kube-proxy in ipvs mode, in a virtual machine: few kernels of test machines have it.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use sluice_lab::{eventually, require_netns, require_vm};
 
@@ -46,11 +46,15 @@ fn modes() {
 #[track_caller]
 fn the_machine_is_prepared(world: &World) {
     assert!(!Path::new("/sys/module/ip_vs").exists(), "nothing to load");
-    let prepare = |path| {
+    let prepare = || {
         let flags = "proxy --init-only --proxy-mode=ipvs --conntrack-max-per-core=0";
-        world.sluice(&flags.split(' ').collect::<Vec<_>>(), path)
+        world.sluice(&flags.split(' ').collect::<Vec<_>>(), None)
     };
-    let nowhere = Some("/nowhere");
+    let modules = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(program);
+        let status = command.args(arguments).arg("/lib/modules").status();
+        assert!(status.unwrap().success(), "{program}");
+    };
     let is_prepared = |output: Output| {
         assert!(output.status.success(), "{output:?}");
         let conntrack = world.run("sysctl", &["-n", "net.ipv4.vs.conntrack"], "");
@@ -58,14 +62,16 @@ fn the_machine_is_prepared(world: &World) {
     };
     let loader = world.run("sysctl", &["-n", "kernel.modprobe"], "");
     world.run("sysctl", &["-qw", "kernel.modprobe=/bin/false"], "");
-    let output = prepare(nowhere);
+    modules("mount", &["-t", "tmpfs", "none"]);
+    let output = prepare();
+    modules("umount", &[]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("`modprobe ip_vs`"), "{output:?}");
-    is_prepared(prepare(None));
+    is_prepared(prepare());
     world.run("rmmod", &["ip_vs"], "");
     let loader = format!("kernel.modprobe={}", loader.trim());
     world.run("sysctl", &["-qw", &loader], "");
-    is_prepared(prepare(nowhere));
+    is_prepared(prepare());
 }
 
 /// New connections are Sluice's at once; old ones hold up the removal until they end.
