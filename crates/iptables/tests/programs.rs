@@ -10,8 +10,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{Node, in_namespace, save};
 use sluice_core::backend::{Backend, Upkeep};
@@ -19,6 +18,7 @@ use sluice_core::model::IpFamily;
 use sluice_core::reconcile::Report;
 use sluice_core::testing::{endpoints, service};
 use sluice_iptables::Ipv6;
+use sluice_lab::eventually;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 #[test]
@@ -87,6 +87,12 @@ impl Wrapped {
     }
 }
 
+/// The host's programs, of which those for IPv6 fail while this file is there.
+fn failing(variant: Variant, verb: &str, file: &str) -> Wrapped {
+    let fail = format!("test -e {file} && {{ echo no memory >&2; exit 4; }}");
+    Wrapped::new(variant, &format!("ip6tables-{variant}-{verb}"), &fail)
+}
+
 /// A file that a program looks for.
 fn switch(folder: &tempfile::TempDir) -> String {
     folder.path().join("switch").display().to_string()
@@ -122,8 +128,7 @@ fn a_program_that_hangs_fails_the_sync(variant: Variant) {
 fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
-    let fail = format!("test -e {file} && {{ echo no memory >&2; exit 4; }}");
-    let wrapped = Wrapped::new(variant, &format!("ip6tables-{variant}-restore"), &fail);
+    let wrapped = failing(variant, "restore", &file);
     let programs = wrapped.programs();
     fs::write(&file, "").unwrap();
     let mut node = Node::with_programs(programs);
@@ -156,8 +161,7 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
 fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
-    let fail = format!("test -e {file} && {{ echo no memory >&2; exit 4; }}");
-    let wrapped = Wrapped::new(variant, &format!("ip6tables-{variant}-save"), &fail);
+    let wrapped = failing(variant, "save", &file);
     let mut node = Node::with_programs(wrapped.programs());
     node.sync(&BTreeSet::new());
     // Nothing but nft shows such a rule, and the legacy tables have none.
@@ -200,8 +204,7 @@ fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
 fn ipv6_that_cannot_be_written_does_not_stop_ipv4(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
-    let fail = format!("test -e {file} && {{ echo no memory >&2; exit 4; }}");
-    let wrapped = Wrapped::new(variant, &format!("ip6tables-{variant}-restore"), &fail);
+    let wrapped = failing(variant, "restore", &file);
     let mut node = Node::with_programs(wrapped.programs());
     node.sync(&BTreeSet::new());
     fs::write(&file, "").unwrap();
@@ -243,14 +246,12 @@ fn ipv6_that_refuses_what_all_services_need_does_not_stop_ipv4() {
 
 /// The sync with IPv6, once the agent would try it again.
 fn until_served(node: &mut Node) -> Report {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        match node.reconciler.upkeep().unwrap() {
-            Upkeep::Resync(_) => return node.sync(&BTreeSet::new()),
-            other => assert!(Instant::now() < deadline, "{other:?}"),
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+    let asked = eventually(Duration::from_secs(60), || {
+        let upkeep = node.reconciler.upkeep().unwrap();
+        matches!(upkeep, Upkeep::Resync(_)).then_some(())
+    });
+    asked.expect("IPv6 is tried again");
+    node.sync(&BTreeSet::new())
 }
 
 fn nft(command: &str) {
