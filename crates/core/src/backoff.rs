@@ -46,6 +46,11 @@ impl Backoff {
         *self = Self::default();
     }
 
+    /// How long until the next attempt is due; `None` when nothing failed.
+    pub fn left(&self, now: Instant) -> Option<Duration> {
+        self.due.map(|due| due.saturating_duration_since(now))
+    }
+
     /// When to try again; `None` when nothing failed.
     pub fn due(&self) -> Option<Instant> {
         self.due

@@ -131,10 +131,9 @@ impl Families {
         if !matches!(self.ipv6, Ipv6::Awaited(_)) {
             return Upkeep::Nothing;
         }
-        let left = |due: Instant| due.saturating_duration_since(Instant::now());
-        let left_now = self.backoff.due().map_or(Duration::ZERO, left);
-        if !left_now.is_zero() {
-            return Upkeep::After(left_now);
+        let left = self.backoff.left(Instant::now());
+        if let Some(left) = left.filter(|it| !it.is_zero()) {
+            return Upkeep::After(left);
         }
         let began = Instant::now();
         let found = match ask(programs) {
@@ -152,7 +151,7 @@ impl Families {
             }
             Ipv6::Awaited(reason) => {
                 self.await_ipv6(reason, began.elapsed() * PARTS);
-                self.backoff.due().map(left).into()
+                self.backoff.left(Instant::now()).into()
             }
             Ipv6::Impossible(reason) => {
                 warn!(reason, "this kernel has no IPv6 any more");

@@ -175,8 +175,7 @@ impl Families {
             self.backoff.fail(now);
             self.backoff.postpone(now + began.elapsed() * PARTS);
         }
-        let left = |due: Instant| due.saturating_duration_since(Instant::now());
-        self.backoff.due().map(left).into()
+        self.backoff.left(Instant::now()).into()
     }
 }
 
