@@ -15,7 +15,7 @@ use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Exchange,
 use crate::apply;
 use crate::counters::ElementCounters;
 use crate::name::{ChainName, TABLE};
-use crate::object::{Key, Object, family_word};
+use crate::object::{Key, Object};
 use crate::placement::{self, Placement};
 use crate::set::{Counting, SetName};
 use crate::{layout, observe, render};
@@ -77,7 +77,7 @@ impl Nftables {
         for &family in families {
             if observe::owns_table(&mut self.connection, family)? {
                 batch.delete_table(0, apply::scope(family));
-                removed.push(format!("{} {TABLE}", family_word(family)));
+                removed.push(format!("{} {TABLE}", family.nft_name()));
             }
         }
         let result = self.connection.commit(&batch);

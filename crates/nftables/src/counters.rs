@@ -12,7 +12,6 @@ use sluice_netlink::{Errno, RequestError};
 use crate::apply::scope;
 use crate::bytes::{decode_endpoint, decode_key};
 use crate::name::TABLE;
-use crate::object::family_word;
 use crate::set::{ElementKey, SetName, ValueKind};
 
 /// A connection that lists maps and never writes.
@@ -55,7 +54,7 @@ impl Counters for ElementCounters {
                     }) => {}
                     Err(error) => {
                         return Err(BackendError {
-                            operation: format!("list map {} {TABLE} {name}", family_word(family)),
+                            operation: format!("list map {} {TABLE} {name}", family.nft_name()),
                             reason: error.to_string(),
                             source: Some(Box::new(error)),
                         });

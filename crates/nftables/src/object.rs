@@ -41,7 +41,7 @@ impl Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let table = format_args!("{} {TABLE}", family_word(self.family()));
+        let table = format_args!("{} {TABLE}", self.family().nft_name());
         match self {
             Self::Table(_) => write!(f, "table {table}"),
             Self::Set(_, set) => write!(f, "set {table} {set}"),
@@ -54,14 +54,6 @@ impl fmt::Display for Key {
 
 /// Comment of our tables: by it we know them.
 pub(crate) const TABLE_COMMENT: &str = "Sluice: Kubernetes Services of this node";
-
-/// A family as nft names it.
-pub(crate) fn family_word(family: IpFamily) -> &'static str {
-    match family {
-        IpFamily::V4 => "ip",
-        IpFamily::V6 => "ip6",
-    }
-}
 
 /// Everything we want to be true of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]

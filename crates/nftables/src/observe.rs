@@ -17,9 +17,7 @@ use crate::definition;
 use crate::encode;
 use crate::layout;
 use crate::name::{ChainName, STICKY_PREFIX, TABLE};
-use crate::object::{
-    Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky, TABLE_COMMENT, family_word,
-};
+use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky, TABLE_COMMENT};
 use crate::set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName};
 
 /// How often a listing is begun again because somebody changed what was being listed.
@@ -77,11 +75,11 @@ pub(crate) fn owns_table(
     match table.comment.as_deref() {
         Some(TABLE_COMMENT) => Ok(true),
         _ => Err(BackendError {
-            operation: format!("use table {} {TABLE}", family_word(family)),
+            operation: format!("use table {} {TABLE}", family.nft_name()),
             reason: format!(
                 "a table of this name exists that Sluice did not make (its comment is not \
                  {TABLE_COMMENT:?}): rename it, or remove it with `nft delete table {} {TABLE}`",
-                family_word(family)
+                family.nft_name()
             ),
             source: None,
         }),
@@ -99,7 +97,7 @@ fn retry<T>(
             Err(RequestError::Interrupted { .. }) if attempt < ATTEMPTS => attempt += 1,
             Err(error) => {
                 return Err(BackendError {
-                    operation: format!("list table {} {TABLE}", family_word(family)),
+                    operation: format!("list table {} {TABLE}", family.nft_name()),
                     reason: error.to_string(),
                     source: Some(Box::new(error)),
                 });

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use sluice_core::model::IpFamily;
 
 use crate::name::{ChainName, TABLE};
-use crate::object::{
-    Chain, Hook, HookKind, HookPoint, Key, Object, Sticky, TABLE_COMMENT, family_word,
-};
+use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Sticky, TABLE_COMMENT};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
 use crate::set::{
     Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind, net_text,
@@ -43,7 +41,7 @@ pub fn object(key: &Key, object: &Object) -> String {
 }
 
 fn table(out: &mut String, family: IpFamily, objects: &BTreeMap<Key, Object>) -> fmt::Result {
-    let word = family_word(family);
+    let word = family.nft_name();
     writeln!(out, "table {word} {TABLE}\ndelete table {word} {TABLE}\n")?;
     writeln!(out, "table {word} {TABLE} {{")?;
     writeln!(out, "\tcomment \"{TABLE_COMMENT}\"")?;
@@ -90,7 +88,7 @@ fn set(
         ValueKind::Verdict | ValueKind::Endpoint => "map",
     };
     let addr = address_type(family);
-    let ip = family_word(family);
+    let ip = family.nft_name();
     writeln!(out, "\t{word} {name} {{")?;
     match name.key() {
         KeyKind::Address | KeyKind::Range => write!(out, "\t\ttype {addr}")?,
@@ -210,7 +208,7 @@ pub(crate) fn rule(out: &mut String, family: IpFamily, rule: &Rule) -> fmt::Resu
 }
 
 fn condition(out: &mut String, family: IpFamily, condition: &Match) -> fmt::Result {
-    let ip = family_word(family);
+    let ip = family.nft_name();
     let sense = |it: &Sense| match it {
         Sense::Is => "",
         Sense::IsNot => "!= ",
@@ -246,7 +244,7 @@ fn condition(out: &mut String, family: IpFamily, condition: &Match) -> fmt::Resu
 }
 
 fn action(out: &mut String, family: IpFamily, action: &Action) -> fmt::Result {
-    let ip = family_word(family);
+    let ip = family.nft_name();
     match action {
         Action::Jump(chain) => write!(out, "jump {chain}"),
         Action::Goto(chain) => write!(out, "goto {chain}"),
@@ -272,7 +270,7 @@ fn action(out: &mut String, family: IpFamily, action: &Action) -> fmt::Result {
 }
 
 fn fields(out: &mut String, family: IpFamily, fields: Fields) -> fmt::Result {
-    let ip = family_word(family);
+    let ip = family.nft_name();
     match fields {
         Fields::Source => write!(out, "{ip} saddr"),
         Fields::Destination => write!(out, "{ip} daddr"),

@@ -34,12 +34,12 @@ pub(super) const PLACES: [Place; 2] = [
     Place {
         of: IpFamily::V4,
         family: Family::Ipv4,
-        word: "ip",
+        word: IpFamily::V4.nft_name(),
     },
     Place {
         of: IpFamily::V6,
         family: Family::Ipv6,
-        word: "ip6",
+        word: IpFamily::V6.nft_name(),
     },
 ];
 

@@ -74,6 +74,14 @@ impl IpFamily {
     /// Both families, IPv4 first.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
+    /// As nft names its tables: `ip`, `ip6`.
+    pub const fn nft_name(self) -> &'static str {
+        match self {
+            Self::V4 => "ip",
+            Self::V6 => "ip6",
+        }
+    }
+
     /// The family of an address.
     pub const fn of(addr: &IpAddr) -> Self {
         match addr {

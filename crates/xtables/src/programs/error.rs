@@ -92,7 +92,7 @@ pub enum SaveError {
     #[error(
         "read the {family} rules: table {table} has rules that only nft can show; see `nft list table \
          {} {table}`, and move them to a table of their own",
-        nft_family(*family)
+        family.nft_name()
     )]
     Incompatible {
         /// Whose rules.
@@ -100,14 +100,6 @@ pub enum SaveError {
         /// Which.
         table: Table,
     },
-}
-
-/// As nft calls a family.
-fn nft_family(family: IpFamily) -> &'static str {
-    match family {
-        IpFamily::V4 => "ip",
-        IpFamily::V6 => "ip6",
-    }
 }
 
 /// A script was not carried out, or not to its end.
