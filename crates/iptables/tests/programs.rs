@@ -7,7 +7,6 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use sluice_core::model::IpFamily;
 use sluice_core::reconcile::Report;
 use sluice_core::testing::{endpoints, service};
 use sluice_iptables::Ipv6;
-use sluice_lab::eventually;
+use sluice_lab::{eventually, write_program};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 #[test]
@@ -70,8 +69,7 @@ impl Wrapped {
                 let name = format!("{plain}-{variant}-{verb}");
                 let own = if *which == name { first } else { "" };
                 let file = folder.path().join(&name);
-                fs::write(&file, format!("#!/bin/sh\n{own}\nexec {name} \"$@\"\n")).unwrap();
-                fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+                write_program(&file, &format!("{own}\nexec {name} \"$@\"")).unwrap();
             }
         }
         Self { folder, variant }

@@ -228,28 +228,24 @@ fn probe(kernel: &Kernel, family: IpFamily) -> Result<(), RestoreError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
+    use sluice_lab::write_program;
     use sluice_xtables::programs::Variant;
 
     use super::*;
 
     /// `nat` has few rules; all tables have so many that only nft can show them all.
-    const PROGRAM: &str = "#!/bin/sh
-case \"$*\" in
+    const PROGRAM: &str = "case \"$*\" in
     --version) echo 'iptables v1.8.9 (nf_tables)' ;;
     '-t nat') echo '*nat' ;;
     *) echo '# Table `filter'\\'' is incompatible, use '\\''nft'\\'' tool.' ;;
-esac
-";
+esac";
 
     fn programs() -> (tempfile::TempDir, Programs) {
         let folder = tempfile::tempdir().unwrap();
         for family in ["iptables", "ip6tables"] {
             for verb in ["restore", "save"] {
                 let path = folder.path().join(format!("{family}-nft-{verb}"));
-                fs::write(&path, PROGRAM).unwrap();
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+                write_program(&path, PROGRAM).unwrap();
             }
         }
         let programs = Programs::find_in(Variant::Nft, folder.path().as_os_str()).unwrap();

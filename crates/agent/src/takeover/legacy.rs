@@ -181,8 +181,9 @@ fn read(
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
+
+    use sluice_lab::write_program;
 
     use super::*;
 
@@ -195,8 +196,7 @@ mod tests {
             for (verb, does) in [("save", save), ("restore", restore)] {
                 let path = folder.join(format!("{family}-legacy-{verb}"));
                 let version = "test \"$1\" = --version && exec echo 'iptables v1.8.9 (legacy)'";
-                fs::write(&path, format!("#!/bin/sh\n{version}\n{does}\n")).unwrap();
-                fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+                write_program(&path, &format!("{version}\n{does}")).unwrap();
             }
         }
         let lock = Lock {

@@ -4,14 +4,15 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sluice_lab::{Cluster, Hammer, Netns, Probe, Protocol, Server, Session, eventually};
+use sluice_lab::{
+    Cluster, Hammer, Netns, Probe, Protocol, Server, Session, eventually, write_program,
+};
 
 use crate::kube_proxy::{NODE_PORT, POD_PORT, PORT, Services};
 
@@ -265,9 +266,8 @@ impl World {
         let broken = self.broken().display().to_string();
         let check = format!("test -e {broken} && test \"$1\" != --version");
         let rest = format!("PATH=${{PATH#*:}} exec {name} \"$@\"");
-        let script = format!("#!/bin/sh\n{check} && {{ echo no memory >&2; exit 4; }}\n{rest}\n");
-        fs::write(&program, script).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let script = format!("{check} && {{ echo no memory >&2; exit 4; }}\n{rest}");
+        write_program(&program, &script).unwrap();
         fs::write(self.broken(), "").unwrap();
     }
 
@@ -281,8 +281,7 @@ impl World {
         fs::create_dir_all(&folder).unwrap();
         for name in ["iptables-legacy-restore", "iptables-restore"] {
             let program = folder.join(name);
-            fs::write(&program, "#!/bin/sh\necho 'iptables v1.8.9 (nf_tables)'\n").unwrap();
-            fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+            write_program(&program, "echo 'iptables v1.8.9 (nf_tables)'").unwrap();
         }
         folder
     }

@@ -152,8 +152,7 @@ pub fn search_path() -> OsString {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use sluice_lab::write_program;
 
     use super::*;
 
@@ -187,8 +186,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (name, version) in programs {
             let path = folder.path().join(name);
-            fs::write(&path, format!("#!/bin/sh\necho '{name} {version}'\n")).unwrap();
-            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            write_program(&path, &format!("echo '{name} {version}'")).unwrap();
         }
         folder
     }

@@ -1,6 +1,7 @@
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+
+use sluice_lab::write_program;
 
 use super::*;
 use crate::rule::ChainName;
@@ -8,8 +9,7 @@ use crate::rule::ChainName;
 /// A program of this text.
 fn program(folder: &Path, text: &str) -> PathBuf {
     let path = folder.join("iptables-stub");
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, text).unwrap();
     path
 }
 

@@ -1,0 +1,16 @@
+//! Programs in place of others, for tests of what those that are run may do.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Writes a program of these lines of shell.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write_program(path: &Path, shell: &str) -> io::Result<()> {
+    fs::write(path, format!("#!/bin/sh\n{shell}\n"))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+}
