@@ -31,4 +31,3 @@ pub mod stale;
 pub mod state;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-pub mod trace;

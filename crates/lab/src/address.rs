@@ -21,41 +21,41 @@ pub const SERVICE_CIDR_V6: Ipv6Net =
 /// Host part of the gateway that swallows what nodes send to nowhere.
 pub(crate) const BLACK_HOLE: u8 = 1;
 /// Host part of the first node.
-pub(crate) const FIRST_NODE: u8 = 10;
+pub const FIRST_NODE: u8 = 10;
 /// Host part of the first external client.
-pub(crate) const FIRST_CLIENT: u8 = 100;
+pub const FIRST_CLIENT: u8 = 100;
 /// Host part of the first pod of a node; 1 is the node's bridge.
-pub(crate) const FIRST_POD: u8 = 2;
+pub const FIRST_POD: u8 = 2;
 /// Host part of the last pod or client.
 pub(crate) const LAST_HOST: u8 = 254;
 
 /// Address of host `host` on the LAN.
-pub(crate) const fn lan_v4(host: u8) -> Ipv4Addr {
+pub const fn lan_v4(host: u8) -> Ipv4Addr {
     Ipv4Addr::new(192, 168, 100, host)
 }
 
 /// Address of host `host` on the LAN.
-pub(crate) const fn lan_v6(host: u8) -> Ipv6Addr {
+pub const fn lan_v6(host: u8) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0, host as u16)
 }
 
 /// Address of host `host` among the pods of the node at position `node`.
-pub(crate) const fn pod_v4(node: u8, host: u8) -> Ipv4Addr {
+pub const fn pod_v4(node: u8, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 244, node, host)
 }
 
 /// Address of host `host` among the pods of the node at position `node`.
-pub(crate) const fn pod_v6(node: u8, host: u8) -> Ipv6Addr {
+pub const fn pod_v6(node: u8, host: u8) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0x10, 0x244, node as u16, 0, 0, 0, host as u16)
 }
 
 /// The pods of the node at position `node`.
-pub(crate) const fn pod_cidr_v4(node: u8) -> Ipv4Net {
+pub const fn pod_cidr_v4(node: u8) -> Ipv4Net {
     Ipv4Net::new_assert(pod_v4(node, 0), 24)
 }
 
 /// The pods of the node at position `node`.
-pub(crate) const fn pod_cidr_v6(node: u8) -> Ipv6Net {
+pub const fn pod_cidr_v6(node: u8) -> Ipv6Net {
     Ipv6Net::new_assert(pod_v6(node, 0), 64)
 }
 

@@ -9,12 +9,13 @@ use crate::{LabError, Netns};
 
 /// Commands of `ip`, without the word `ip`, carried out in order until one fails.
 #[derive(Debug, Default)]
-pub(crate) struct Batch {
+pub struct Batch {
     lines: Vec<String>,
 }
 
 impl Batch {
-    pub(crate) fn push(&mut self, line: impl Into<String>) {
+    /// Adds a command, carried out after those before it.
+    pub fn push(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }
 
@@ -22,12 +23,18 @@ impl Batch {
     ///
     /// The process inherits the namespace from its thread; `ip -n` would also remount `/sys`, which
     /// takes longer than the work itself.
-    pub(crate) fn apply(&self, netns: &Netns) -> Result<(), LabError> {
+    ///
+    /// # Errors
+    /// `ip` cannot be started, or refused a line.
+    pub fn apply(&self, netns: &Netns) -> Result<(), LabError> {
         netns.run(|| self.apply_here(netns.name()))
     }
 
     /// Carries out the lines in the namespace of the calling thread; `object` is for the error.
-    pub(crate) fn apply_here(&self, object: &str) -> Result<(), LabError> {
+    ///
+    /// # Errors
+    /// As of [`apply`](Self::apply).
+    pub fn apply_here(&self, object: &str) -> Result<(), LabError> {
         let run = || LabError::io("run ip for", object);
         let mut child = Command::new("ip")
             .args(["-batch", "-"])

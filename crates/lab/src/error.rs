@@ -47,10 +47,8 @@ pub enum LabError {
 }
 
 impl LabError {
-    pub(crate) fn io(
-        op: &'static str,
-        object: impl Into<String>,
-    ) -> impl FnOnce(io::Error) -> Self {
+    /// The system's answer to `op` on `object`, as an error.
+    pub fn io(op: &'static str, object: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let object = object.into();
         move |source| Self::Io { op, object, source }
     }

@@ -32,14 +32,12 @@
 //!   question gets the same answer every time.
 //! - What a node sends to nowhere vanishes: its default gateway is a MAC address without a machine.
 
-mod address;
+pub mod address;
 mod batch;
 mod builder;
 mod cluster;
 mod drawing;
 mod error;
-mod flush;
-pub mod golden;
 mod hammer;
 mod machine;
 mod netns;
@@ -48,7 +46,6 @@ mod probe;
 mod program;
 mod ready;
 mod require;
-pub mod scenario;
 mod server;
 mod session;
 mod socket;
@@ -62,6 +59,7 @@ mod wiring;
 pub use address::{
     CLUSTER_CIDR_V4, CLUSTER_CIDR_V6, LAN_CIDR_V4, LAN_CIDR_V6, SERVICE_CIDR_V4, SERVICE_CIDR_V6,
 };
+pub use batch::Batch;
 pub use builder::ClusterBuilder;
 pub use cluster::{Attach, Cluster};
 pub use error::LabError;
@@ -78,5 +76,5 @@ pub use session::Session;
 pub use socket::sctp_available;
 pub use spread::Spread;
 pub use sweep::{Sweep, sweep};
-pub use vm::ran_in_vm;
+pub use vm::{inside as in_vm, ran_in_vm};
 pub use wait::eventually;

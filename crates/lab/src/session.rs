@@ -37,7 +37,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
-    pub(crate) fn open(netns: &Netns, probe: Probe) -> Result<Self, LabError> {
+    pub fn open(netns: &Netns, probe: Probe) -> Result<Self, LabError> {
         let target = probe.target();
         let lost = |outcome: Outcome| LabError::Session {
             object: target.to_string(),

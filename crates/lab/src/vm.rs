@@ -21,7 +21,7 @@ const LIMIT: &str = "1100";
 const USUAL_KERNEL: &str = "6.1";
 
 /// Whether this runs in the virtual machine.
-pub(crate) fn inside() -> bool {
+pub fn inside() -> bool {
     env::var_os(INSIDE).is_some()
 }
 

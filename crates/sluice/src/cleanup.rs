@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use sluice_agent::takeover::{self, Ours, Removal};
-use sluice_agent::{Lock, preflight};
 use sluice_core::model::IpFamily;
 use sluice_nftables::Nftables;
+use sluice_node::takeover::{self, Ours, Removal};
+use sluice_node::{Lock, preflight};
 
 use crate::error;
 use crate::render::print;

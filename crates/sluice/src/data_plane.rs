@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
-use sluice_agent::Input;
-use sluice_agent::drift::{Drift, Watched};
-use sluice_agent::metrics::{self, Metrics};
-use sluice_agent::takeover::Ours;
 use sluice_config::Mode;
 use sluice_core::backend::Backend;
 use sluice_core::model::IpFamily;
+use sluice_node::Input;
+use sluice_node::drift::{Drift, Watched};
+use sluice_node::metrics::{self, Metrics};
+use sluice_node::takeover::Ours;
 use tracing::warn;
 
 use crate::cli::ProxyArgs;

@@ -15,16 +15,16 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use sluice_agent::addresses::Addresses;
-use sluice_agent::metrics::Metrics;
-use sluice_agent::{
-    Agent, Connections, Health, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server, Wires,
-    conntrack, health_checks, preflight, takeover,
-};
 use sluice_config::{KubeProxyConfiguration, Mode, encode};
 use sluice_core::announcement::Announcement;
 use sluice_core::backend::Backend as _;
 use sluice_core::model::ObjectKey;
+use sluice_node::addresses::Addresses;
+use sluice_node::metrics::Metrics;
+use sluice_node::{
+    Agent, Connections, Health, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server, Wires,
+    conntrack, health_checks, preflight, takeover,
+};
 use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;

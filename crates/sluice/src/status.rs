@@ -13,8 +13,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sluice_agent::ServiceConnections;
-use sluice_agent::status::Status;
+use sluice_node::ServiceConnections;
+use sluice_node::status::Status;
 
 use crate::cli::{Output, StatusArgs};
 use crate::render::print;

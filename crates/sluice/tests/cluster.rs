@@ -15,11 +15,11 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use sluice_agent::status::Status;
 use sluice_lab::{
     Cluster, Netns, Pod, Probe, Protocol, Server, Session, eventually, require_netns,
 };
 use sluice_miniapi::{Fault, MiniApi, Options, Verb};
+use sluice_node::status::Status;
 use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use sluice_agent::ServiceConnections;
-use sluice_agent::status::Status;
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
+use sluice_node::ServiceConnections;
+use sluice_node::status::Status;
 use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.

@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
-use sluice_agent::drift::Watched;
-use sluice_agent::metrics::Metrics;
-use sluice_agent::takeover::{Chains, Ours};
-use sluice_agent::{Input, privileges};
 use sluice_config::Effective;
 use sluice_iptables::{Conntrack, Iptables, Ipv6, concerns};
 use sluice_netlink::nfacct::Accounts;
+use sluice_node::drift::Watched;
+use sluice_node::metrics::Metrics;
+use sluice_node::takeover::{Chains, Ours};
+use sluice_node::{Input, privileges};
 use sluice_xtables::programs::{Programs, Variant};
 use sluice_xtables::rule::Table;
 use sluice_xtables::watch::OwnWrites;

@@ -6,14 +6,14 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anyhow::Context;
-use sluice_agent::Input;
-use sluice_agent::metrics::Metrics;
-use sluice_agent::sysctl::{self, WantedBy, Write};
-use sluice_agent::takeover::Ours;
 use sluice_config::{IpvsSettings, Mode};
 use sluice_core::model::IpFamily;
 use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, sysctls};
 use sluice_netlink::ipvs;
+use sluice_node::Input;
+use sluice_node::metrics::Metrics;
+use sluice_node::sysctl::{self, WantedBy, Write};
+use sluice_node::takeover::Ours;
 use sluice_xtables::programs::search_path;
 
 use super::DataPlane;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
-use sluice_agent::Input;
-use sluice_agent::drift::Watched;
-use sluice_agent::metrics::Metrics;
-use sluice_agent::takeover::Ours;
 use sluice_core::model::IpFamily;
 use sluice_nftables::{Nftables, TABLE};
+use sluice_node::Input;
+use sluice_node::drift::Watched;
+use sluice_node::metrics::Metrics;
+use sluice_node::takeover::Ours;
 use tracing::{debug, info};
 
 use super::{DataPlane, watch_for_drift};

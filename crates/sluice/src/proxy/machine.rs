@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::Context;
-use sluice_agent::sysctl::{self, ConntrackSettings};
-use sluice_agent::takeover::Ours;
-use sluice_agent::{oom, preflight, privileges, takeover};
 use sluice_config::{ConntrackLimits, Mode};
+use sluice_node::sysctl::{self, ConntrackSettings};
+use sluice_node::takeover::Ours;
+use sluice_node::{oom, preflight, privileges, takeover};
 use tracing::warn;
 
 use crate::cli::ProxyArgs;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use sluice_agent::metrics::{BuildInfo, Feature, Identity};
-use sluice_agent::{MetricsServer, Profiling};
 use sluice_config::{Effective, KubeProxyConfiguration, Mode};
+use sluice_node::metrics::{BuildInfo, Feature, Identity};
+use sluice_node::{MetricsServer, Profiling};
 
 use crate::data_plane::metrics_mode;
 use crate::logging;

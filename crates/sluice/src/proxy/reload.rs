@@ -3,9 +3,9 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
-use sluice_agent::Input;
 use sluice_config::{ConntrackLimits, Effective, Mode};
 use sluice_iptables::Conntrack;
+use sluice_node::Input;
 use tracing::{info, warn};
 
 use super::machine;

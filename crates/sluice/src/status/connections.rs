@@ -1,6 +1,6 @@
 //! The connections of Services for people.
 
-use sluice_agent::{EndpointConnections, ServiceConnections};
+use sluice_node::{EndpointConnections, ServiceConnections};
 
 /// One line per service port and family, in the order given. Where the data plane knows how each
 /// endpoint is doing, a line for each of them follows.

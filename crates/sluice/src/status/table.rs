@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use sluice_agent::status::{Status, SyncStatus};
+use sluice_node::status::{Status, SyncStatus};
 
 /// Lines shown of a long list; `-o json` has the rest.
 const SHOWN: usize = 20;
@@ -121,7 +121,7 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use sluice_agent::status::{
+    use sluice_node::status::{
         IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus,
     };
 

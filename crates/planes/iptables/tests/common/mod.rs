@@ -1,0 +1,204 @@
+//! A node's planner and reconciler without the agent, and the programs of both variants.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use sluice_core::backend::{Backend, BackendError};
+use sluice_core::kube_proxy::ACCOUNTS;
+use sluice_core::model::{Event, IpFamily};
+use sluice_core::plan::{Planner, PortKey};
+use sluice_core::reconcile::{Reconciler, Report};
+use sluice_iptables::{Conntrack, Iptables};
+use sluice_lab::Netns;
+use sluice_netlink::nfacct::Accounts;
+use sluice_scenarios::golden;
+use sluice_xtables::programs::{Lock, Programs, Variant};
+
+/// Runs a test for each variant, in a namespace of its own.
+macro_rules! for_each_variant {
+    ($($name:ident)*) => {
+        mod nft {
+            $(#[test]
+            fn $name() {
+                sluice_lab::require_netns!();
+                super::in_namespace(|| super::$name(sluice_xtables::programs::Variant::Nft));
+            })*
+        }
+        mod legacy {
+            $(#[test]
+            fn $name() {
+                sluice_lab::require_netns!();
+                super::in_namespace(|| super::$name(sluice_xtables::programs::Variant::Legacy));
+            })*
+        }
+    };
+}
+
+/// The programs, with a lock that nobody else waits for.
+pub(crate) fn programs(variant: Variant) -> Programs {
+    let lock = Lock {
+        file: Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock"),
+        seconds: 60,
+    };
+    Programs::find(variant).unwrap().with_lock(lock)
+}
+
+/// Runs the iptables of a variant in the calling thread's namespace.
+pub(crate) fn run(variant: Variant, program: &str, arguments: &[&str]) -> String {
+    let program = format!("{program}-{variant}");
+    let mut command = Command::new(&program);
+    let lock = Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock");
+    command.env("XTABLES_LOCKFILE", lock).args(["-w", "60"]);
+    let output = command.args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Arguments for IPv4, with blanks between them.
+pub(crate) fn iptables(variant: Variant, arguments: &str) {
+    run(
+        variant,
+        "iptables",
+        &arguments.split(' ').collect::<Vec<_>>(),
+    );
+}
+
+/// What `iptables-save` or `ip6tables-save` prints.
+pub(crate) fn save(variant: Variant, program: &str, arguments: &[&str]) -> String {
+    let program = format!("{program}-{variant}-save");
+    let output = Command::new(&program).args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Loads rules, with counters where they have them.
+pub(crate) fn restore(variant: Variant, family: IpFamily, rules: &str) {
+    let program = match family {
+        IpFamily::V4 => "iptables",
+        IpFamily::V6 => "ip6tables",
+    };
+    let lock = Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock");
+    let mut child = Command::new(format!("{program}-{variant}-restore"))
+        .args(["--noflush", "--counters", "-w", "60"])
+        .env("XTABLES_LOCKFILE", lock)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(rules.as_bytes()).unwrap();
+    drop(stdin);
+    assert!(child.wait().unwrap().success(), "refused:\n{rules}");
+}
+
+/// Every chain and rule of both families with its table, without counters. Policies of the kernel's
+/// chains are left out: a table that nobody used does not show them.
+pub(crate) fn facts(variant: Variant) -> BTreeSet<String> {
+    let mut facts = BTreeSet::new();
+    for program in ["iptables", "ip6tables"] {
+        let mut table = String::new();
+        for line in save(variant, program, &[]).lines() {
+            if let Some(name) = line.strip_prefix('*') {
+                table = name.to_owned();
+            } else if let Some(chain) = line.strip_prefix(':') {
+                let name = chain.split(' ').next().unwrap();
+                if chain.contains(" - ") {
+                    facts.insert(format!("{program} {table} :{name}"));
+                }
+            } else if line.starts_with("-A") {
+                facts.insert(format!("{program} {table} {line}"));
+            }
+        }
+    }
+    facts
+}
+
+/// Makes what rules count packets in, in the calling thread's namespace.
+pub(crate) fn make_accounts() {
+    let mut accounts = Accounts::open().unwrap();
+    for name in ACCOUNTS {
+        accounts.ensure(name).unwrap();
+    }
+}
+
+/// Runs a test in a network namespace of its own.
+pub(crate) fn in_namespace(test: impl FnOnce() + Send) {
+    let netns = Netns::new("kernel").unwrap();
+    netns.run(test);
+}
+
+/// An agent's planner and reconciler, without the agent.
+pub(crate) struct Node<B: Backend = Iptables> {
+    pub(crate) planner: Planner,
+    pub(crate) reconciler: Reconciler<B>,
+}
+
+impl Node {
+    /// node-a without Services, in kube-proxy's defaults for this mode.
+    pub(crate) fn new(variant: Variant) -> Self {
+        Self::empty(open(programs(variant)))
+    }
+
+    /// node-a with all examples.
+    pub(crate) fn with_examples(variant: Variant) -> Self {
+        Self::with_programs(programs(variant))
+    }
+
+    /// The same, with these programs.
+    pub(crate) fn with_programs(programs: Programs) -> Self {
+        let mut node = Self::empty(open(programs));
+        node.add_examples();
+        node
+    }
+}
+
+fn open(programs: Programs) -> Iptables {
+    Iptables::open(programs, Conntrack::Strict).unwrap()
+}
+
+impl<B: Backend> Node<B> {
+    /// node-a without Services.
+    pub(crate) fn empty(backend: B) -> Self {
+        let settings = golden::with_localhost_node_ports();
+        Self {
+            planner: Planner::new(settings),
+            reconciler: Reconciler::new(backend),
+        }
+    }
+
+    pub(crate) fn add_examples(&mut self) {
+        self.absorb(golden::events(&golden::folder()));
+    }
+
+    pub(crate) fn absorb(&mut self, events: Vec<Event>) -> BTreeSet<PortKey> {
+        events.into_iter().for_each(|it| self.planner.absorb(it));
+        self.planner.replan().ports.into_keys().collect()
+    }
+
+    pub(crate) fn try_sync(&mut self, changed: &BTreeSet<PortKey>) -> Result<Report, BackendError> {
+        self.reconciler.sync(self.planner.plan(), changed)
+    }
+
+    pub(crate) fn sync(&mut self, changed: &BTreeSet<PortKey>) -> Report {
+        self.try_sync(changed).unwrap()
+    }
+
+    pub(crate) fn change(&mut self, events: Vec<Event>) -> Report {
+        let changed = self.absorb(events);
+        self.sync(&changed)
+    }
+
+    /// As the agent does while something is refused.
+    pub(crate) fn retry(&mut self) -> Report {
+        self.reconciler.retry();
+        self.sync(&BTreeSet::new())
+    }
+
+    pub(crate) fn resync(&mut self) -> Report {
+        self.reconciler.forget();
+        self.sync(&BTreeSet::new())
+    }
+}

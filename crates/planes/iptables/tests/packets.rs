@@ -1,0 +1,69 @@
+//! Every shared scenario with real packets through real rules, of both variants of iptables.
+
+use std::path::Path;
+
+use sluice_iptables::{Conntrack, Iptables};
+use sluice_scenarios::{self as scenario, Scenario};
+use sluice_xtables::programs::{Lock, Programs, Variant};
+
+fn open(variant: Variant) -> Iptables {
+    let programs = Programs::find(variant).expect("both variants are installed");
+    // Nobody but these tests waits for it, and none of them in vain.
+    let lock = Lock {
+        file: Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock"),
+        seconds: 60,
+    };
+    Iptables::open(programs.with_lock(lock), Conntrack::Strict).expect("the kernel has iptables")
+}
+
+fn run_with(variant: Variant, scenario: &Scenario) {
+    sluice_lab::require_netns!();
+    scenario::run(scenario, |_| open(variant));
+}
+
+mod nft {
+    use super::*;
+
+    fn run(scenario: &Scenario) {
+        run_with(Variant::Nft, scenario);
+    }
+
+    sluice_scenarios::for_each_scenario!(run);
+}
+
+mod legacy {
+    use super::*;
+
+    fn run(scenario: &Scenario) {
+        run_with(Variant::Legacy, scenario);
+    }
+
+    sluice_scenarios::for_each_scenario!(run);
+}
+
+/// The host of the tests may have no SCTP.
+mod vm_scenarios {
+    use sluice_lab::{require_netns, require_vm};
+
+    use super::*;
+
+    fn sctp() {
+        require_netns!();
+        let scenarios = scenario::beginning_with(&["ports::sctp"]);
+        for variant in Variant::ALL {
+            scenario::run_all(&scenarios, |_| open(variant));
+        }
+    }
+
+    #[test]
+    fn sctp_6_1() {
+        require_vm!("6.1", "vm_scenarios::sctp_6_1");
+        sctp();
+    }
+
+    #[test]
+    fn sctp_6_12() {
+        require_vm!("6.12", "vm_scenarios::sctp_6_12");
+        sctp();
+    }
+}

@@ -1,0 +1,49 @@
+//! Every shared scenario with real packets through IPVS, in virtual machines: few kernels have it.
+
+use std::fs;
+
+use sluice_core::settings::Settings;
+use sluice_ipvs::{Arp, Ipvs, Options, Sysctl, sysctls};
+
+/// Scenarios that IPVS cannot play, and why; `README.md` says what users see instead.
+const IMPOSSIBLE: &[(&str, &str)] = &[
+    (
+        "cluster_ip::through_a_bridge",
+        "the node's source is the virtual IP, so it is masqueraded: to the address of the bridge",
+    ),
+    (
+        "load_balancer::other_ports",
+        "a virtual IP is an address of the node, so its other ports go nowhere else",
+    ),
+    (
+        "affinity::shared_by_all_addresses",
+        "affinity is per virtual server, and one by mark translates no ports (ip_vs_sched_persist)",
+    ),
+    (
+        "affinity::forgotten_after_the_timeout",
+        "a client is remembered while one of its connections is, for minutes (ip_vs_conn_expire)",
+    ),
+    (
+        "changes::connections_survive",
+        "connections end with their virtual server and its address (ip_vs_in_hook)",
+    ),
+];
+
+fn make(settings: &Settings) -> Ipvs {
+    for Sysctl { path, value } in sysctls(Arp::Loose).expect("the machine has IPVS") {
+        fs::write(path, value.to_string()).expect("a namespace's own settings are writable");
+    }
+    Ipvs::open(Options {
+        masquerade_mark: settings.masquerade_mark,
+        ..Options::default()
+    })
+    .expect("the machine has IPVS")
+}
+
+// Each on one of the kernels: emulation is slow. SCTP, which differs most, on both.
+sluice_scenarios::scenarios_in_vm! { make;
+    first_half_6_1: "6.1", part_without(0, 2, super::IMPOSSIBLE);
+    second_half_6_12: "6.12", part_without(1, 2, super::IMPOSSIBLE);
+    sctp_6_1: "6.1", beginning_with(&["ports::sctp"]);
+    sctp_6_12: "6.12", beginning_with(&["ports::sctp"]);
+}

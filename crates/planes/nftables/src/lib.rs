@@ -1,0 +1,43 @@
+//! The nftables data plane: a plan as elements of named maps, written over netlink.
+//!
+//! ```text
+//! PortPlan ─▶ render.rs ─▶ Key, Object ─▶ Delta ─▶ apply.rs ─▶ one transaction ─▶ kernel
+//! NodePlan ─▶ layout.rs ─┘      │                  observe.rs ◀──────────────────┘
+//!                               ├─▶ text.rs   what `nft -f` loads
+//!                               └─▶ trace.rs  packet in, outcome out, without a kernel
+//! kernel ─▶ counters.rs   connections of each endpoint, for those who ask
+//! ```
+//!
+//! # Invariants
+//!
+//! - The shape of the ruleset is constant. Services and endpoints are elements; the only chains
+//!   that come and go are one per kind of client and pool size, and those of session affinity.
+//! - No anonymous set, no map that many rules bind, few verdict elements: each of these makes the
+//!   kernel walk everything on every commit.
+//! - Every nft since 1.0.6 prints the ruleset and loads its own listing again.
+//! - Tables other than `ip sluice` and `ip6 sluice` are never written.
+
+mod affinity;
+mod apply;
+mod backend;
+mod bytes;
+mod counters;
+mod definition;
+mod encode;
+mod layout;
+mod name;
+mod object;
+mod observe;
+mod placement;
+mod pool;
+mod render;
+mod rule;
+mod set;
+pub mod text;
+
+pub use backend::{Nftables, render_plan, render_port};
+pub use name::{ChainName, PoolKind, Standing, TABLE};
+pub use object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky};
+pub use placement::Placement;
+pub use rule::{Action, Fields, Match, Rule, Sense, SetRef};
+pub use set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};

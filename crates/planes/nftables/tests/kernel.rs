@@ -1,0 +1,454 @@
+//! What the kernel and nft make of the objects: read back, listed, loaded again, tampered with.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use sluice_core::backend::{Backend as _, Counter};
+use sluice_core::model::{Event, IpFamily, NamespacedName, ObjectKey};
+use sluice_core::plan::{Planner, PortKey};
+use sluice_core::reconcile::{Reconciler, Report};
+use sluice_core::testing::{endpoints, service};
+use sluice_lab::{Netns, require_netns};
+use sluice_nftables::{Counting, Nftables, render_plan, text};
+use sluice_scenarios::golden;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
+}
+
+/// Runs nft in the calling thread's namespace.
+fn nft_of(program: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "nft {arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn nft(arguments: &[&str]) -> String {
+    nft_of(Path::new("nft"), arguments)
+}
+
+/// Loads rules as `nft -f -` does.
+fn load(program: &Path, rules: &str) {
+    use std::io::Write as _;
+    let mut child = Command::new(program)
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(rules.as_bytes())
+        .unwrap();
+    assert!(child.wait().unwrap().success(), "nft refused:\n{rules}");
+}
+
+/// A listing with everything that depends on the order of a hash or of creation taken away.
+fn facts(listing: &str) -> BTreeSet<String> {
+    let lines = listing.lines().map(str::trim);
+    let lines = lines.map(|it| it.trim_start_matches("elements = {"));
+    let lines = lines.map(|it| it.trim_end_matches([',', '}']).trim().to_owned());
+    lines.filter(|it| !it.is_empty()).collect()
+}
+
+/// An agent's planner and reconciler, without the agent.
+struct Node {
+    planner: Planner,
+    reconciler: Reconciler<Nftables>,
+}
+
+impl Node {
+    /// node-a with all examples.
+    fn with_examples() -> Self {
+        Self::counting(Counting::Nothing)
+    }
+
+    fn counting(counting: Counting) -> Self {
+        let mut node = Self {
+            planner: Planner::new(golden::settings()),
+            reconciler: Reconciler::new(Nftables::open().unwrap().counting(counting)),
+        };
+        node.absorb(golden::events(&golden::folder()));
+        node
+    }
+
+    fn absorb(&mut self, events: Vec<Event>) -> BTreeSet<PortKey> {
+        events.into_iter().for_each(|it| self.planner.absorb(it));
+        self.planner.replan().ports.into_keys().collect()
+    }
+
+    fn sync(&mut self, changed: &BTreeSet<PortKey>) -> Report {
+        self.reconciler.sync(self.planner.plan(), changed).unwrap()
+    }
+
+    fn change(&mut self, events: Vec<Event>) -> Report {
+        let changed = self.absorb(events);
+        self.sync(&changed)
+    }
+
+    fn resync(&mut self) -> Report {
+        self.reconciler.forget();
+        self.sync(&BTreeSet::new())
+    }
+}
+
+fn in_namespace(test: impl FnOnce() + Send) {
+    let netns = Netns::new("kernel").unwrap();
+    netns.run(test);
+}
+
+#[test]
+fn a_restart_finds_everything_as_it_was() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        assert!(node.sync(&BTreeSet::new()).added > 100);
+        let report = node.resync();
+        assert!(report.full && report.is_empty(), "{report:?}");
+        // Another process, with slots that a fresh plan would number otherwise.
+        node.change(endpoints(
+            "default/web",
+            "10.244.0.99:8080@ 10.244.1.10:8080",
+        ));
+        let mut restarted = Node::with_examples();
+        restarted.absorb(endpoints(
+            "default/web",
+            "10.244.0.99:8080@ 10.244.1.10:8080",
+        ));
+        let report = restarted.resync();
+        assert!(report.is_empty(), "{report:?}");
+    });
+}
+
+#[test]
+fn every_nft_lists_the_rules_and_loads_its_listing_again() {
+    require_netns!();
+    let trixie = root().join("target/nft-trixie/nft");
+    let mut programs = vec![PathBuf::from("nft")];
+    if trixie.exists() {
+        programs.push(trixie);
+    } else if std::env::var_os("CI").is_some() {
+        panic!("no Debian 13 nft: run `make setup`");
+    } else {
+        eprintln!("SKIP: Debian 13's nft is not there: run `make setup`");
+    }
+    in_namespace(|| {
+        let each = |it| programs.iter().map(move |program| (program, it));
+        let both = [Counting::Nothing, Counting::Connections];
+        for (program, counting) in both.into_iter().flat_map(each) {
+            let mut node = Node::counting(counting);
+            node.sync(&BTreeSet::new());
+            let listing = nft_of(program, &["list", "ruleset"]);
+            for shown in [
+                "goto cluster-ip-3",
+                "map @endpoints",
+                "dnat",
+                "update @sticky/",
+            ] {
+                assert!(
+                    listing.contains(shown),
+                    "{program:?} shows no {shown}:\n{listing}"
+                );
+            }
+            let is_counting = listing.contains(" counter packets 0 bytes 0");
+            assert_eq!(is_counting, counting == Counting::Connections);
+            nft(&["flush", "ruleset"]);
+            load(program, &listing);
+            let again = nft_of(program, &["list", "ruleset"]);
+            assert_eq!(facts(&listing), facts(&again), "{program:?}");
+            nft(&["flush", "ruleset"]);
+        }
+    });
+}
+
+#[test]
+fn rendered_text_is_what_netlink_writes() {
+    require_netns!();
+    let check = |counting| {
+        let mut node = Node::counting(counting);
+        let rules = text::ruleset(&render_plan(node.planner.plan(), counting));
+        node.sync(&BTreeSet::new());
+        let written = nft(&["list", "ruleset"]);
+        load(Path::new("nft"), &rules);
+        let loaded = nft(&["list", "ruleset"]);
+        assert_eq!(facts(&written), facts(&loaded));
+        // Loading twice replaces; and what nft declared is taken over in one transaction.
+        load(Path::new("nft"), &rules);
+        assert_eq!(facts(&nft(&["list", "ruleset"])), facts(&loaded));
+        node.resync();
+        assert_eq!(facts(&nft(&["list", "ruleset"])), facts(&written));
+    };
+    in_namespace(|| check(Counting::Nothing));
+    in_namespace(|| check(Counting::Connections));
+}
+
+#[test]
+fn another_choice_of_what_to_count_replaces_the_tables() {
+    require_netns!();
+    in_namespace(|| {
+        let listing = || nft(&["list", "ruleset"]);
+        let mut plain = Node::with_examples();
+        plain.sync(&BTreeSet::new());
+        let uncounted = facts(&listing());
+        assert!(plain.reconciler.backend().counters().unwrap().is_none());
+
+        let mut counting = Node::counting(Counting::Connections);
+        assert!(counting.sync(&BTreeSet::new()).replaced > 0);
+        assert!(counting.resync().is_empty(), "the choice is what it was");
+        let counters = counting.reconciler.backend().counters();
+        let mut counters = counters.unwrap().unwrap();
+        let reading = counters.read().unwrap();
+        let maps: BTreeSet<_> = reading
+            .counts
+            .iter()
+            .map(|it| match it.counter {
+                Counter::Slot(map, ..) => map,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(maps.len(), 4, "{maps:?}");
+        assert!(reading.is_complete);
+        let families: BTreeSet<_> = reading
+            .counts
+            .iter()
+            .map(|it| it.frontend.family())
+            .collect();
+        assert_eq!(families.len(), 2);
+        assert!(reading.counts.iter().all(|it| it.connections == 0));
+
+        let mut plain = Node::with_examples();
+        assert!(plain.sync(&BTreeSet::new()).replaced > 0);
+        assert!(plain.resync().is_empty());
+        assert_eq!(facts(&listing()), uncounted);
+        assert_eq!(counters.read().unwrap().counts, [], "nothing counts");
+        nft(&["flush", "ruleset"]);
+        assert_eq!(counters.read().unwrap().counts, [], "nothing is there");
+    });
+}
+
+#[test]
+fn whatever_a_stranger_did_is_undone() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        let before = facts(&nft(&["list", "ruleset"]));
+        let deeds: [&[&str]; 15] = [
+            &["flush ruleset"],
+            &["delete table ip6 sluice"],
+            &["flush chain ip sluice services"],
+            &["insert rule ip sluice services drop"],
+            &["add rule ip sluice cluster-ip-3 counter drop"],
+            &["add chain ip sluice mine", "add rule ip sluice mine drop"],
+            &["add set ip sluice mine { type ipv4_addr; }"],
+            &["delete element ip sluice frontends { 10.96.10.1 . tcp . 80 }"],
+            &["add element ip sluice cluster-ips { 10.96.77.77 }"],
+            &["add element ip sluice service-cidrs { 172.20.0.0/15, 172.30.0.1-172.30.0.6 }"],
+            &["flush map ip sluice endpoints"],
+            &[
+                "add map ip sluice mine { type inet_service : verdict; }",
+                "add chain ip sluice strange",
+                "add element ip sluice mine { 7 : jump strange }",
+            ],
+            &[
+                "delete chain ip sluice nat-prerouting",
+                "add chain ip sluice nat-prerouting { type nat hook prerouting priority -90; }",
+            ],
+            &["add set ip sluice sticky/strange { type ipv4_addr; size 16; }"],
+            &[
+                "delete element ip sluice frontends { 10.96.10.1 . tcp . 80 }",
+                "add element ip sluice frontends { 10.96.10.1 . tcp . 80 : drop }",
+            ],
+        ];
+        for deed in deeds {
+            load(Path::new("nft"), &deed.join("\n"));
+            let report = node.resync();
+            assert!(!report.is_empty(), "{deed:?} was not noticed");
+            assert_eq!(facts(&nft(&["list", "ruleset"])), before, "after {deed:?}");
+            assert!(node.resync().is_empty(), "after {deed:?}");
+        }
+    });
+}
+
+#[test]
+fn tables_of_others_are_left_alone() {
+    require_netns!();
+    in_namespace(|| {
+        let others = "table inet theirs { chain c { type filter hook input priority 5; }; }
+                      table ip kube-proxy { map m { type ipv4_addr : verdict; }; }";
+        load(Path::new("nft"), others);
+        let theirs = nft(&["list", "ruleset"]);
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        node.resync();
+        let mut backend = Nftables::open().unwrap();
+        assert_eq!(
+            backend.cleanup(&IpFamily::ALL).unwrap(),
+            ["ip sluice", "ip6 sluice"]
+        );
+        assert_eq!(
+            backend.cleanup(&IpFamily::ALL).unwrap(),
+            [""; 0],
+            "nothing is left"
+        );
+        assert_eq!(nft(&["list", "ruleset"]), theirs);
+    });
+}
+
+#[test]
+fn a_foreign_table_of_our_name_stops_us() {
+    require_netns!();
+    in_namespace(|| {
+        load(
+            Path::new("nft"),
+            "table ip sluice { set s { type ipv4_addr; }; }",
+        );
+        let before = nft(&["list", "ruleset"]);
+        let mut node = Node::with_examples();
+        let plan = node.planner.plan().clone();
+        let error = node.reconciler.sync(&plan, &BTreeSet::new()).unwrap_err();
+        assert!(
+            error.to_string().contains("nft delete table ip sluice"),
+            "{error}"
+        );
+        assert!(Nftables::open().unwrap().cleanup(&IpFamily::ALL).is_err());
+        assert_eq!(nft(&["list", "ruleset"]), before, "nothing was changed");
+    });
+}
+
+/// Somebody adds an element that we are about to add with another meaning: the kernel refuses
+/// ours, everything else is written, and the next full sync puts it right.
+#[test]
+fn a_refused_object_hurts_only_its_service() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        let stranger = "add element ip sluice frontends { 10.96.50.1 . tcp . 80 : drop }";
+        load(Path::new("nft"), stranger);
+        let mut events = Vec::new();
+        for name in ["first", "second"] {
+            let ip = if name == "first" {
+                "10.96.50.1"
+            } else {
+                "10.96.50.2"
+            };
+            events.push(service(&format!("default/{name} {ip} :80")));
+            events.extend(endpoints(&format!("default/{name}"), "10.244.0.5:80@"));
+        }
+        let report = node.change(events);
+        let refused: Vec<_> = report
+            .refused
+            .iter()
+            .map(|(key, why)| (key.name.to_string(), why))
+            .collect();
+        assert_eq!(refused.len(), 1, "{report:?}");
+        assert_eq!(refused[0].0, "default/first");
+        assert!(
+            refused[0].1.contains("10.96.50.1 . tcp . 80"),
+            "{refused:?}"
+        );
+        let listing = nft(&["list", "map", "ip", "sluice", "frontends"]);
+        assert!(listing.contains("10.96.50.2 . tcp . 80"), "{listing}");
+        assert!(node.resync().refused.is_empty());
+        let listing = nft(&["list", "map", "ip", "sluice", "frontends"]);
+        assert!(
+            listing.contains("10.96.50.1 . tcp . 80 comment \"default/first\" : goto"),
+            "{listing}"
+        );
+    });
+}
+
+#[test]
+fn a_service_comes_and_goes_without_a_trace() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        let before = facts(&nft(&["list", "ruleset"]));
+        let mut events = vec![service("default/new 10.96.60.1 :80/tcp affinity=60")];
+        events.extend(endpoints(
+            "default/new",
+            "10.244.0.5:80@ 10.244.0.6:80@ 10.244.0.7:80@",
+        ));
+        assert!(!node.change(events).is_empty());
+        assert_ne!(facts(&nft(&["list", "ruleset"])), before);
+        let name = NamespacedName::new("default", "new");
+        let gone = node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+        assert!(!gone.is_empty());
+        assert_eq!(facts(&nft(&["list", "ruleset"])), before);
+    });
+}
+
+/// More elements than fit one part of a fresh ruleset; a part that is sent twice does no harm.
+#[test]
+fn a_large_ruleset_is_written_in_parts() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        let mut events = Vec::new();
+        for index in 0..2000 {
+            let (high, low) = (100 + index / 250, 1 + index % 250);
+            events.push(service(&format!("default/s{index} 10.96.{high}.{low} :80")));
+            let members: Vec<String> = (1..=10)
+                .map(|it| format!("10.244.{}.{it}:80", 10 + index % 200))
+                .collect();
+            events.extend(endpoints(&format!("default/s{index}"), &members.join(" ")));
+        }
+        node.absorb(events);
+        let report = node.sync(&BTreeSet::new());
+        assert!(
+            report.added > 22_000 && report.refused.is_empty(),
+            "{report:?}"
+        );
+        assert!(node.resync().is_empty());
+        let rules = nft(&["list", "chain", "ip", "sluice", "services"]);
+        assert_eq!(rules.matches("vmap @frontends").count(), 1, "{rules}");
+        // Flushed and written anew: again in parts.
+        nft(&["flush", "ruleset"]);
+        assert_eq!(node.resync().added, report.added);
+        assert!(node.resync().is_empty());
+    });
+}
+
+#[test]
+fn a_look_is_saved_only_while_nobody_changes_anything() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        node.sync(&BTreeSet::new());
+        assert!(node.reconciler.is_undisturbed());
+        node.change(endpoints("default/web", "10.244.0.99:8080@"));
+        assert!(node.reconciler.is_undisturbed(), "our own change");
+        nft(&["add table ip theirs"]);
+        assert!(!node.reconciler.is_undisturbed());
+        node.resync();
+        assert!(node.reconciler.is_undisturbed());
+    });
+}
+
+/// Names as long as Kubernetes permits, with session affinity, which makes the longest comments.
+#[test]
+fn the_longest_names_read_back_as_they_were_written() {
+    require_netns!();
+    in_namespace(|| {
+        let mut node = Node::with_examples();
+        let name = format!("{}/{}", "n".repeat(63), "s".repeat(63));
+        let port = "p".repeat(63);
+        let mut events = Vec::new();
+        events.push(service(&format!("{name} 10.96.70.1 {port}:80 affinity=60")));
+        let pod = "d".repeat(250);
+        events.extend(endpoints(
+            &format!("{name}:{port}"),
+            &format!("10.244.0.5:80@*{pod}"),
+        ));
+        node.change(events);
+        let report = node.resync();
+        assert!(report.is_empty(), "{report:?}");
+    });
+}

@@ -1,0 +1,22 @@
+//! Every shared scenario with real packets through real nftables rules.
+
+use sluice_core::settings::Settings;
+use sluice_nftables::Nftables;
+use sluice_scenarios::{self as scenario, Scenario};
+
+fn make(_settings: &Settings) -> Nftables {
+    Nftables::open().expect("the kernel has nf_tables")
+}
+
+fn run(scenario: &Scenario) {
+    sluice_lab::require_netns!();
+    scenario::run(scenario, make);
+}
+
+sluice_scenarios::for_each_scenario!(run);
+
+// Few machines have sockets for SCTP.
+sluice_scenarios::scenarios_in_vm! { make;
+    sctp_6_1: "6.1", beginning_with(&["ports::sctp"]);
+    sctp_6_12: "6.12", beginning_with(&["ports::sctp"]);
+}

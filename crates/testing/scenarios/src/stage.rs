@@ -1,0 +1,122 @@
+//! What scenarios are played on: a cluster with servers, for one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use sluice_core::lookup::Packet;
+use sluice_core::model::{Object, Protocol};
+
+use super::asker::{netns, transport};
+use super::flush::flush;
+use super::proxy::parse;
+use super::world;
+use super::{Scenario, Step};
+use sluice_lab::{Attach, Cluster, LabError, Protocol as Transport, Server};
+
+/// Where a server is, and what it is called.
+type Place = (&'static str, String, u16, Transport);
+
+/// A cluster, and the servers of the scenario that was on it last.
+pub(super) struct Stage {
+    /// Stopped before their namespaces go.
+    servers: BTreeMap<Place, Server>,
+    pub(super) cluster: Cluster,
+    attach: Attach,
+    node_addresses: Vec<IpAddr>,
+}
+
+impl Stage {
+    /// A new one.
+    pub(super) fn build(scenario: &Scenario) -> Result<Self, LabError> {
+        Ok(Self {
+            servers: BTreeMap::new(),
+            cluster: world::build(scenario)?,
+            attach: scenario.attach,
+            node_addresses: scenario.node_addresses.clone(),
+        })
+    }
+
+    /// Whether the cluster is like the one that `scenario` needs.
+    pub(super) fn suits(&self, scenario: &Scenario) -> bool {
+        self.attach == scenario.attach && self.node_addresses == scenario.node_addresses
+    }
+
+    /// Starts every server that the scenario needs, and stops all others.
+    pub(super) fn prepare(&mut self, scenario: &Scenario) -> Result<(), LabError> {
+        let wanted = servers(scenario);
+        self.servers.retain(|place, _| wanted.contains(place));
+        for place in wanted {
+            if !self.servers.contains_key(&place) {
+                let (machine, name, port, transport) = &place;
+                let netns = netns(&self.cluster, machine);
+                let server = Server::start(netns, name, *port, *transport)?;
+                self.servers.insert(place, server);
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets on node-a what a scenario left there. What remains is what a data plane keeps when
+    /// it has no Services, and must know as its own.
+    pub(super) fn clear(&self) -> Result<(), LabError> {
+        let home = self.cluster.node(world::HOME).netns();
+        home.sysctl("net.ipv4.conf.all.route_localnet", "0")?;
+        flush(home)
+    }
+}
+
+/// Servers: for every endpoint that any slice names, for the router, and for node-a itself on
+/// every port that is asked for at one of its addresses.
+fn servers(scenario: &Scenario) -> BTreeSet<Place> {
+    let mut wanted = BTreeSet::new();
+    for step in &scenario.steps {
+        let (objects, flows) = match step {
+            Step::Apply(manifests) => (parse(manifests), Vec::new()),
+            Step::Check(it) => (Vec::new(), world::flows(scenario, it.from, it.to)),
+            Step::Hold { .. } | Step::Restart => continue,
+        };
+        for (endpoint, protocol) in objects.iter().flat_map(endpoints) {
+            let machine = world::machine_at(endpoint.ip()).zip(transport(protocol));
+            let server = machine.map(|(machine, transport)| {
+                let name = world::server_name(machine, endpoint.port());
+                (machine, name, endpoint.port(), transport)
+            });
+            wanted.extend(server);
+        }
+        let host = world::home_addresses(scenario);
+        for flow in flows {
+            let Packet {
+                destination,
+                port,
+                protocol,
+                ..
+            } = flow.packet;
+            if host.contains(&destination)
+                && let Some(transport) = transport(protocol)
+            {
+                wanted.insert((world::HOME, world::HOME.to_owned(), port, transport));
+            }
+        }
+    }
+    let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+    for transport in all.into_iter().filter_map(transport) {
+        let name = world::ROUTER.to_owned();
+        wanted.insert((world::ROUTER, name, world::ROUTER_PORT, transport));
+    }
+    wanted
+}
+
+/// Every endpoint that an object names, with every port.
+fn endpoints(object: &Object) -> Vec<(SocketAddr, Protocol)> {
+    let Object::EndpointSlice(slice) = object else {
+        return Vec::new();
+    };
+    let pairs = slice.endpoints.iter().flat_map(|endpoint| {
+        let address = |port: u16| SocketAddr::new(endpoint.address, port);
+        slice
+            .ports
+            .iter()
+            .map(move |it| (address(it.port.get()), it.protocol))
+    });
+    pairs.collect()
+}

@@ -1,0 +1,115 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, Scene};
+use sluice_core::delta::Delta;
+use sluice_core::plan::PortPlan;
+
+use super::*;
+
+#[test]
+fn names_are_unique_and_many() {
+    let all = all();
+    let names: BTreeSet<_> = all.iter().map(|it| it.name).collect();
+    assert_eq!(names.len(), all.len());
+    assert!(names.len() >= 75, "only {} scenarios", names.len());
+    assert!(named("cluster_ip::hairpin").is_some());
+    assert!(named("cluster_ip::nothing").is_none());
+}
+
+#[test]
+fn each_says_in_one_sentence_what_it_shows() {
+    let mut seen = BTreeSet::new();
+    for Scenario {
+        name, about, steps, ..
+    } in all()
+    {
+        assert!(
+            about.ends_with('.') && !about.contains("  "),
+            "{name}: {about}"
+        );
+        assert!(seen.insert(about), "{name}: said before: {about}");
+        let checks = steps.iter().filter(|it| matches!(it, Step::Check(_)));
+        assert!(checks.count() > 0, "{name}: checks nothing");
+    }
+}
+
+#[test]
+fn the_plan_agrees_with_every_scenario() {
+    for scenario in all() {
+        consult(&scenario);
+    }
+}
+
+/// A data plane that believes to have done everything and does nothing.
+struct Idle;
+
+impl Backend for Idle {
+    type Key = String;
+    type Object = ();
+    type Placement = ();
+    const LARGE: usize = usize::MAX;
+    const SCENE_SHAPES_PORTS: bool = false;
+
+    fn is_shared(_key: &String) -> bool {
+        false
+    }
+
+    fn standing(&self, _: &Scene) -> Objects<Self> {
+        Vec::new()
+    }
+
+    fn place(&mut self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
+
+    fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<String, ()>) {}
+
+    fn render(&self, _: &Scene, _port: &PortPlan, _placement: &()) -> Objects<Self> {
+        Vec::new()
+    }
+
+    fn observe(&mut self) -> Result<BTreeMap<String, ()>, BackendError> {
+        Ok(BTreeMap::new())
+    }
+
+    fn apply(&mut self, _delta: &Delta<String, ()>) -> Result<(), ApplyError<String>> {
+        Ok(())
+    }
+}
+
+#[test]
+fn packets_notice_a_data_plane_that_does_nothing() {
+    sluice_lab::require_netns!();
+    let scenario = cluster_ip::refused_without_slices();
+    let failed = std::panic::catch_unwind(|| run(&scenario, |_| Idle));
+    let payload = failed.expect_err("nobody refuses");
+    let message = payload
+        .downcast_ref::<String>()
+        .expect("failures are texts");
+    for part in ["at once", "router saw", "NoEndpoint", "rules of node-a"] {
+        assert!(message.contains(part), "no {part:?} in {message}");
+    }
+}
+
+#[test]
+fn who_runs_many_hears_at_the_end_which_failed() {
+    sluice_lab::require_netns!();
+    let list = ["cluster_ip::pods_directly", "cluster_ip::single_endpoint"];
+    let list: Vec<Scenario> = list.iter().filter_map(|it| named(it)).collect();
+    let failed = std::panic::catch_unwind(|| run_all(&list, |_| Idle));
+    let payload = failed.expect_err("nobody answers at a ClusterIP");
+    let message = payload.downcast_ref::<String>();
+    let wanted = "scenarios failed: cluster_ip::pods_directly, cluster_ip::single_endpoint";
+    assert_eq!(message.map(String::as_str), Some(wanted));
+}
+
+#[test]
+fn parts_are_the_whole() {
+    let mut names: Vec<_> = (0..3)
+        .flat_map(|it| part(it, 3))
+        .map(|it| it.name)
+        .collect();
+    let mut all: Vec<_> = all().iter().map(|it| it.name).collect();
+    names.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(names, all);
+    assert_eq!(beginning_with(&["ports::sctp"]).len(), 2);
+}

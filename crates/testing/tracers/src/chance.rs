@@ -1,0 +1,109 @@
+//! Where a packet may end, for those who follow it through rendered objects: the tracers of the
+//! data planes, held against the plan.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use sluice_core::lookup::{Fate, HostAddresses, Packet};
+use sluice_core::plan::Plan;
+
+/// Where a packet ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Sent to this endpoint.
+    Translated {
+        /// The endpoint.
+        to: SocketAddr,
+        /// It sees an address of the node as its client.
+        masqueraded: bool,
+    },
+    /// Left as it is.
+    Untouched,
+    /// Vanished.
+    Dropped,
+    /// Refused.
+    Rejected,
+}
+
+/// Every outcome that the plan allows for a packet, with no client remembered and whatever the
+/// weights of endpoints.
+#[must_use]
+pub fn planned(plan: &Plan, packet: &Packet, host: &HostAddresses) -> BTreeSet<Outcome> {
+    let fate = plan.lookup(packet, host);
+    match &fate {
+        Fate::Balance { pool, .. } => {
+            let endpoints = pool.endpoints().iter().map(|it| it.addr);
+            let outcomes = endpoints.map(|to| Outcome::Translated {
+                to,
+                masqueraded: fate.masquerades(packet, to.ip(), host),
+            });
+            outcomes.collect()
+        }
+        Fate::Drop(_) => [Outcome::Dropped].into(),
+        Fate::Reject(_) => [Outcome::Rejected].into(),
+        Fate::NotService => [Outcome::Untouched].into(),
+    }
+}
+
+/// Enumerates every combination of random choices.
+#[derive(Default)]
+pub struct Chance {
+    /// What was chosen, and out of how many.
+    choices: Vec<(u32, u32)>,
+    position: usize,
+}
+
+/// The results of `run` for every combination of the choices that it takes from its argument. It
+/// must do the same whenever the choices are the same.
+pub fn every<T: Ord>(mut run: impl FnMut(&mut Chance) -> T) -> BTreeSet<T> {
+    let mut all = BTreeSet::new();
+    let mut chance = Chance::default();
+    loop {
+        chance.position = 0;
+        all.insert(run(&mut chance));
+        if !chance.advance() {
+            return all;
+        }
+    }
+}
+
+impl Chance {
+    /// One of the numbers below `out_of`, which is at least 1.
+    pub fn choose(&mut self, out_of: u32) -> u32 {
+        if self.position == self.choices.len() {
+            self.choices.push((0, out_of));
+        }
+        self.position += 1;
+        self.choices[self.position - 1].0
+    }
+
+    /// Moves to the next combination; false when all have been seen.
+    fn advance(&mut self) -> bool {
+        while let Some((choice, out_of)) = self.choices.pop() {
+            if choice + 1 < out_of {
+                self.choices.push((choice + 1, out_of));
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_is_seen_once() {
+        let mut runs = 0;
+        let all = every(|chance| {
+            runs += 1;
+            match chance.choose(2) {
+                0 => (0, chance.choose(3)),
+                other => (other, 9),
+            }
+        });
+        assert_eq!(all, [(0, 0), (0, 1), (0, 2), (1, 9)].into());
+        assert_eq!(runs, 4);
+    }
+}

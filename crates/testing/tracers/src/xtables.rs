@@ -1,0 +1,335 @@
+//! Follows a packet through rules without a kernel.
+//!
+//! The counterpart of `Plan::lookup`: a property test holds the two against each other, so the rules
+//! mean what the plan says. It reads what the kernel would read: a [`Ruleset`] made from text.
+//!
+//! ```text
+//!  arrives ─▶ prerouting ─┬─ for us ─▶ filter_input
+//!                         └─ else ───▶ filter_forward ─▶ postrouting
+//!  node sends ─▶ output ─▶ filter_output ─▶ postrouting ─ for us ─▶ filter_input
+//! ```
+//!
+//! [`outcomes`] goes this way. Where something else stands between the hooks, as IPVS does at the
+//! end of `filter_input` and of `output`, the caller goes through the hooks of a [`Tracer`] itself,
+//! in a function that [`every`] calls once for each combination of what chance may choose.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use sluice_core::lookup::{HostAddresses, Packet};
+use sluice_core::model::Protocol;
+
+use sluice_xtables::parse::Ruleset;
+use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};
+
+mod flaws;
+
+pub use crate::chance::{Chance, Outcome, every};
+pub use flaws::{Flaw, flaws};
+
+/// How deep chains may ask each other before the tracer gives up on the rule: more than
+/// `NFT_JUMP_STACK_SIZE` (`nf_tables.h`), so only rules that [`flaws`] finds get there.
+const DEEPEST: usize = 32;
+
+/// Units of certainty in [`Match::Random`].
+const CERTAIN: u32 = 1 << 31;
+
+/// A packet on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Source address, as the client wrote it.
+    pub source: IpAddr,
+    /// Where it goes by now.
+    pub destination: SocketAddr,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Interface that it arrived through; `None` when the node itself sends it.
+    pub interface: Option<Arc<str>>,
+    /// The mark on it.
+    pub mark: u32,
+    /// Its state in conntrack.
+    pub states: States,
+    /// Its destination was translated, by a rule or by IPVS.
+    pub translated: bool,
+    /// Its source will be the node's.
+    pub masqueraded: bool,
+    /// It belongs to a connection of IPVS.
+    pub ipvs: bool,
+}
+
+impl Flow {
+    /// The first packet of a connection, before it meets a rule.
+    pub fn new(packet: &Packet) -> Self {
+        Self {
+            source: packet.source,
+            destination: SocketAddr::new(packet.destination, packet.port),
+            protocol: packet.protocol,
+            interface: packet.interface.clone(),
+            mark: 0,
+            states: States::NEW,
+            translated: false,
+            masqueraded: false,
+            ipvs: false,
+        }
+    }
+
+    /// What has become of it when no rule ended it.
+    pub fn outcome(&self) -> Outcome {
+        match self.translated {
+            true => Outcome::Translated {
+                to: self.destination,
+                masqueraded: self.masqueraded,
+            },
+            false => Outcome::Untouched,
+        }
+    }
+}
+
+/// Answers for ipsets: whether the packet, by these ends of it, is in the set of this name, and
+/// the mark that the member carries (0 without).
+pub type Members<'a> = &'a dyn Fn(&str, &[Side], &Flow) -> Option<u32>;
+
+/// For rules without ipsets.
+pub const NO_SETS: Members<'static> = &|_, _, _| None;
+
+/// What a packet meets.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// One family's rules. Those of others count as if they never match.
+    pub rules: &'a Ruleset,
+    /// The node's addresses, loopback included.
+    pub host: &'a HostAddresses,
+    /// The ipsets.
+    pub members: Members<'a>,
+}
+
+/// Every outcome that chance allows for the first packet of a connection, with no client
+/// remembered.
+pub fn outcomes(world: World<'_>, packet: &Packet) -> BTreeSet<Outcome> {
+    every(|chance| {
+        let mut flow = Flow::new(packet);
+        let mut tracer = Tracer { world, chance };
+        match tracer.pass(&mut flow) {
+            Ok(()) => flow.outcome(),
+            Err(outcome) => outcome,
+        }
+    })
+}
+
+/// Takes packets through hooks. Each hook changes the packet, or says as its error how it ended.
+pub struct Tracer<'a, 'c> {
+    /// What packets meet.
+    pub world: World<'a>,
+    /// What decides where rules leave it to chance.
+    pub chance: &'c mut Chance,
+}
+
+impl Tracer<'_, '_> {
+    /// The whole way.
+    ///
+    /// # Errors
+    ///
+    /// [`Outcome::Dropped`] or [`Outcome::Rejected`], as for every hook.
+    pub fn pass(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        if flow.interface.is_some() {
+            self.prerouting(flow)?;
+            if self.is_ours(flow.destination.ip()) {
+                return self.filter_input(flow);
+            }
+            self.filter_forward(flow)?;
+            return self.postrouting(flow);
+        }
+        self.output(flow)?;
+        self.filter_output(flow)?;
+        self.postrouting(flow)?;
+        if self.is_ours(flow.destination.ip()) {
+            // What the node sends to itself comes in through loopback.
+            flow.interface = Some("lo".into());
+            self.filter_input(flow)?;
+        }
+        Ok(())
+    }
+
+    /// `PREROUTING` of mangle and nat: what arrives.
+    ///
+    /// # Errors
+    ///
+    /// How the packet ended.
+    pub fn prerouting(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        self.base(Table::Mangle, "PREROUTING", flow)?;
+        self.base(Table::Nat, "PREROUTING", flow)
+    }
+
+    /// `OUTPUT` of mangle and nat: what the node sends.
+    ///
+    /// # Errors
+    ///
+    /// How the packet ended.
+    pub fn output(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        self.mangle_output(flow)?;
+        self.base(Table::Nat, "OUTPUT", flow)
+    }
+
+    /// `OUTPUT` of mangle alone: nat has decided already about what IPVS sends on.
+    ///
+    /// # Errors
+    ///
+    /// How the packet ended.
+    pub fn mangle_output(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        self.base(Table::Mangle, "OUTPUT", flow)
+    }
+
+    /// `OUTPUT` of filter, behind [`Tracer::output`].
+    ///
+    /// # Errors
+    ///
+    /// How the packet ended.
+    pub fn filter_output(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        self.base(Table::Filter, "OUTPUT", flow)
+    }
+
+    /// `INPUT` of mangle and filter: what is for the node itself.
+    ///
+    /// # Errors
+    ///
+    /// How the packet ended.
+    pub fn filter_input(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        self.base(Table::Mangle, "INPUT", flow)?;
+        self.base(Table::Filter, "INPUT", flow)
+    }
+
+    /// `FORWARD` of mangle and filter: what arrived and is for others.
+    ///
+    /// # Errors
+    ///
+    /// How the packet ended.
+    pub fn filter_forward(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        self.base(Table::Mangle, "FORWARD", flow)?;
+        self.base(Table::Filter, "FORWARD", flow)
+    }
+
+    /// `POSTROUTING` of mangle and nat: what leaves, through loopback, too.
+    ///
+    /// # Errors
+    ///
+    /// How the packet ended.
+    pub fn postrouting(&mut self, flow: &mut Flow) -> Result<(), Outcome> {
+        self.base(Table::Mangle, "POSTROUTING", flow)?;
+        self.base(Table::Nat, "POSTROUTING", flow)
+    }
+
+    /// Whether a packet to this address is delivered here.
+    pub fn is_ours(&self, addr: IpAddr) -> bool {
+        addr.is_loopback() || self.world.host.contains(&addr)
+    }
+
+    fn base(&mut self, table: Table, chain: &str, flow: &mut Flow) -> Result<(), Outcome> {
+        match self.chain(table, &ChainName::new(chain), flow, 0) {
+            Step::Next | Step::Accept => Ok(()),
+            Step::End(outcome) => Err(outcome),
+        }
+    }
+
+    /// [`Step::Next`] when the chain has said nothing.
+    fn chain(&mut self, table: Table, name: &ChainName, flow: &mut Flow, depth: usize) -> Step {
+        let rules: &[Rule] = match self.world.rules.get(&(table, *name)) {
+            Some(rules) if depth < DEEPEST => rules,
+            _ => return Step::Next,
+        };
+        for rule in rules {
+            let Rule::Known { matches, target } = rule else {
+                continue;
+            };
+            if !matches.iter().all(|it| self.holds(it, flow)) {
+                continue;
+            }
+            let step = match target {
+                None => Step::Next,
+                Some(Target::Return) => return Step::Next,
+                Some(Target::Jump(chain)) => self.chain(table, chain, flow, depth + 1),
+                Some(target) => self.act(target, flow),
+            };
+            if !matches!(step, Step::Next) {
+                return step;
+            }
+        }
+        Step::Next
+    }
+
+    fn holds(&mut self, condition: &Match, flow: &Flow) -> bool {
+        let is = |sense: &Sense, it: bool| it == (*sense == Sense::Is);
+        let destination = flow.destination.ip();
+        match condition {
+            Match::Comment(_) | Match::Remember { .. } | Match::Nfacct(_) => true,
+            // Nobody is remembered.
+            Match::SeenWithin { .. } => false,
+            Match::Protocol(protocol) => flow.protocol == *protocol,
+            Match::Source(sense, net) => is(sense, net.contains(&flow.source)),
+            Match::Destination(sense, net) => is(sense, net.contains(&destination)),
+            Match::DestinationPort(port) => flow.destination.port() == *port,
+            Match::InInterface(sense, name) => {
+                let interface = flow.interface.as_deref().unwrap_or("");
+                is(sense, is_named(interface, name))
+            }
+            Match::Mark { sense, value, mask } => is(sense, flow.mark & mask == *value),
+            Match::SourceIsLocal(sense) => is(sense, self.is_ours(flow.source)),
+            Match::DestinationIsLocal(sense) => is(sense, self.is_ours(destination)),
+            Match::State(sense, states) => is(sense, states.intersects(flow.states)),
+            Match::Random(0) => false,
+            Match::Random(units) => *units >= CERTAIN || self.chance.choose(2) == 0,
+            Match::Set { sense, set, fields } => {
+                is(sense, (self.world.members)(set, fields, flow).is_some())
+            }
+            Match::Ipvs(sense) => is(sense, flow.ipvs),
+        }
+    }
+
+    fn act(&self, target: &Target, flow: &mut Flow) -> Step {
+        match target {
+            Target::Drop => return Step::End(Outcome::Dropped),
+            Target::Reject => return Step::End(Outcome::Rejected),
+            Target::Accept => return Step::Accept,
+            Target::Dnat(to) => {
+                flow.destination = *to;
+                flow.translated = true;
+                flow.states = flow.states.or(States::DNAT);
+                return Step::Accept;
+            }
+            Target::Masquerade { .. } => {
+                flow.masqueraded = true;
+                return Step::Accept;
+            }
+            Target::Mark { clear, flip } => flow.mark = (flow.mark & !clear) ^ flip,
+            Target::MapMark { set, fields } => {
+                if let Some(mark) = (self.world.members)(set, fields, flow) {
+                    flow.mark = mark;
+                }
+            }
+            // These lead through chains, which the caller does.
+            Target::Jump(_) | Target::Return => {}
+        }
+        Step::Next
+    }
+}
+
+/// What follows a rule.
+enum Step {
+    /// The next rule.
+    Next,
+    /// The base chain is done, the packet goes on.
+    Accept,
+    /// The packet does not go on.
+    End(Outcome),
+}
+
+/// Whether an interface has this name, of which a final `+` stands for any rest.
+fn is_named(interface: &str, name: &str) -> bool {
+    match name.strip_suffix('+') {
+        Some(prefix) => interface.starts_with(prefix),
+        None => interface == name,
+    }
+}
+
+#[cfg(test)]
+mod tests;
