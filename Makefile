@@ -76,10 +76,10 @@ check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) deny --log-level error check licenses bans sources
 
 bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
-	$(CARGO) build --release -p sluice
-	target/release/sluice bench
-	target/release/sluice bench --proxy-mode iptables
-	target/release/sluice bench --proxy-mode ipvs
+	$(CARGO) build --release -p sluice -p sluice-bench
+	target/release/sluice-bench
+	target/release/sluice-bench --proxy-mode iptables
+	target/release/sluice-bench --proxy-mode ipvs
 
 bless: ## rewrite the golden files; review the diff
 	SLUICE_BLESS=1 $(CARGO) nextest run --workspace golden

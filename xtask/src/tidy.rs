@@ -21,13 +21,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("node", &["core", "netlink", "xtables"]),
     ("lab", &[]),
     ("testing/miniapi", &[]),
+    (
+        "testing/bench",
+        &[
+            "core", "iptables", "ipvs", "lab", "miniapi", "netlink", "nftables", "node", "xtables",
+        ],
+    ),
     ("testing/tracers", &["core", "nftables", "xtables"]),
     ("testing/scenarios", &["core", "lab", "source"]),
     (
         "sluice",
         &[
-            "config", "core", "iptables", "ipvs", "lab", "miniapi", "netlink", "nftables", "node",
-            "source", "xtables", "yaml",
+            "config", "core", "iptables", "ipvs", "lab", "netlink", "nftables", "node", "source",
+            "xtables", "yaml",
         ],
     ),
 ];

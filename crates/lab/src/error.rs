@@ -36,6 +36,16 @@ pub enum LabError {
         /// Its interfaces that are down or have no link-local address.
         missing: String,
     },
+    /// An agent did not get ready.
+    #[error("sluice in {node} {problem}: {log}")]
+    Agent {
+        /// The node.
+        node: String,
+        /// How it ended, or that it did not become ready.
+        problem: String,
+        /// Everything that it logged.
+        log: String,
+    },
     /// A long-lived connection no longer echoes.
     #[error("ping {object}: {problem}")]
     Session {

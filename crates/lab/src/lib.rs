@@ -33,6 +33,7 @@
 //! - What a node sends to nowhere vanishes: its default gateway is a MAC address without a machine.
 
 pub mod address;
+mod agent;
 mod batch;
 mod builder;
 mod cluster;
@@ -59,6 +60,7 @@ mod wiring;
 pub use address::{
     CLUSTER_CIDR_V4, CLUSTER_CIDR_V6, LAN_CIDR_V4, LAN_CIDR_V6, SERVICE_CIDR_V4, SERVICE_CIDR_V6,
 };
+pub use agent::Agent;
 pub use batch::Batch;
 pub use builder::ClusterBuilder;
 pub use cluster::{Attach, Cluster};

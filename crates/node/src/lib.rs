@@ -34,6 +34,7 @@
 
 pub mod addresses;
 mod agent;
+pub mod client;
 mod connections;
 pub mod conntrack;
 pub mod drift;

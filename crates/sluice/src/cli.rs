@@ -68,12 +68,6 @@ Stop the agent first, or it puts the rules back.")]
     #[command(after_help = "Example:
   sluice lab demo")]
     Lab(LabArgs),
-    /// Measure syncs, changes, starts and connections on this machine (needs root)
-    #[command(after_help = "Examples:
-  sluice bench
-  sluice bench --services 1000
-  sluice bench --proxy-mode iptables")]
-    Bench(BenchArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Examples:
   sluice completions bash > /etc/bash_completion.d/sluice
@@ -83,32 +77,6 @@ Stop the agent first, or it puts the rules back.")]
     #[command(after_help = "Example:
   sluice man > /usr/share/man/man8/sluice.8")]
     Man,
-}
-
-/// What to measure.
-#[derive(Debug, Args)]
-pub(crate) struct BenchArgs {
-    /// Which data plane
-    #[arg(long, value_enum, value_name = "MODE", default_value = "nftables")]
-    pub(crate) proxy_mode: BenchMode,
-    /// How many Services [default: 1,1000,10000,50000; 1,1000,5000 in the iptables mode]
-    #[arg(long, value_name = "N,..", value_delimiter = ',')]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=60_000))]
-    pub(crate) services: Vec<u32>,
-    /// Measure a data plane that counts connections, as with `sluice proxy --count-connections`
-    #[arg(long)]
-    pub(crate) count_connections: bool,
-}
-
-/// A data plane that can be measured.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum BenchMode {
-    /// Beside `nft -f`
-    Nftables,
-    /// Both variants, beside `iptables-restore`
-    Iptables,
-    /// Where the kernel has it
-    Ipvs,
 }
 
 /// A lab on this machine.
@@ -161,30 +129,10 @@ pub(crate) struct NodeArgs {
 impl NodeArgs {
     /// What the data plane counts.
     pub(crate) fn counting(&self) -> Counting {
-        counting(self.count_connections)
-    }
-}
-
-impl BenchArgs {
-    /// How many Services, in each run.
-    pub(crate) fn sizes(&self) -> Vec<u32> {
-        match (self.services.as_slice(), self.proxy_mode) {
-            ([], BenchMode::Iptables) => vec![1, 1_000, 5_000],
-            ([], BenchMode::Nftables | BenchMode::Ipvs) => vec![1, 1_000, 10_000, 50_000],
-            (sizes, _) => sizes.to_vec(),
+        match self.count_connections {
+            true => Counting::Connections,
+            false => Counting::Nothing,
         }
-    }
-
-    /// What the data plane counts.
-    pub(crate) fn counting(&self) -> Counting {
-        counting(self.count_connections)
-    }
-}
-
-fn counting(connections: bool) -> Counting {
-    match connections {
-        true => Counting::Connections,
-        false => Counting::Nothing,
     }
 }
 

@@ -11,7 +11,6 @@
 //! - Exit codes: 0 done, 1 failed, 2 wrong usage. Errors go to stderr in one line.
 //! - Only this crate names a data plane.
 
-mod bench;
 mod cleanup;
 mod cli;
 mod config;
@@ -49,7 +48,6 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(args) => status::run(&args),
         Command::Cleanup(args) => cleanup::run(&args.socket, args.kube_proxy),
         Command::Lab(args) => lab::run(&args.command),
-        Command::Bench(args) => bench::run(&args),
         Command::Completions(args) => pages::completions(args.shell),
         Command::Man => pages::man(),
     }

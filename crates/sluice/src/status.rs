@@ -3,24 +3,17 @@
 mod connections;
 mod table;
 
-use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
-use sluice_node::ServiceConnections;
 use sluice_node::status::Status;
+use sluice_node::{ServiceConnections, client};
 
 use crate::cli::{Output, StatusArgs};
 use crate::render::print;
 
-/// An agent in the middle of a large sync answers after it.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Between two looks with `--watch`.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 /// Clears the terminal and goes to its first line.
@@ -46,10 +39,13 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 fn look(args: &StatusArgs) -> anyhow::Result<String> {
     match args.connections {
         true => {
-            let all: Vec<ServiceConnections> = get(&args.socket, "/connections")?;
+            let all: Vec<ServiceConnections> = client::get(&args.socket, "/connections")?;
             show(args, &*all, connections::of)
         }
-        false => show(args, &ask(&args.socket)?, table::of),
+        false => {
+            let status: Status = client::get(&args.socket, "/status")?;
+            show(args, &status, table::of)
+        }
     }
 }
 
@@ -64,41 +60,4 @@ fn show<T: Serialize + ?Sized>(
         (Output::Json, true) => serde_json::to_string(answer)? + "\n",
         (Output::Json, false) => serde_json::to_string_pretty(answer)? + "\n",
     })
-}
-
-/// What the agent behind this socket says of itself.
-///
-/// # Errors
-///
-/// Nobody listens there, or the answer makes no sense.
-pub(crate) fn ask(socket: &Path) -> anyhow::Result<Status> {
-    get(socket, "/status")
-}
-
-fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> anyhow::Result<T> {
-    let name = socket.display();
-    let mut stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            anyhow::anyhow!("no agent at {name}: is `sluice proxy` running?")
-        }
-        _ => anyhow::Error::new(error).context(format!("connect to the agent at {name}")),
-    })?;
-    let answer = exchange(&mut stream, path).with_context(|| format!("ask the agent at {name}"))?;
-    let Some((head, body)) = answer.split_once("\r\n\r\n") else {
-        bail!("ask the agent at {name}: no answer");
-    };
-    if head.split(' ').nth(1) != Some("200") {
-        bail!("ask the agent at {name}: {}", body.trim());
-    }
-    serde_json::from_str(body).with_context(|| format!("understand the agent at {name}"))
-}
-
-/// HTTP/1.0: the server closes the connection after one answer in one piece.
-fn exchange(stream: &mut UnixStream, path: &str) -> io::Result<String> {
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    let request = format!("GET {path} HTTP/1.0\r\nHost: sluice\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }

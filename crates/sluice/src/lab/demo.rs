@@ -7,9 +7,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use sluice_lab::{Cluster, Hammer, Netns, Node, Pod, Probe, Protocol, Server, Spread, eventually};
+use sluice_lab::{
+    Agent, Cluster, Hammer, Netns, Node, Pod, Probe, Protocol, Server, Spread, eventually,
+};
 
-use super::agents::Agent;
+use sluice_node::client;
+
 use super::layout::{beside, heading};
 
 const CLUSTER_IP: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
@@ -131,6 +134,7 @@ impl Stage {
     fn start_agents(&mut self) -> anyhow::Result<()> {
         let started = Instant::now();
         let manifests = self.manifests();
+        let program = std::env::current_exe().context("find the path of this program")?;
         let flags = [
             "--manifests",
             manifests.to_str().context("the path is not UTF-8")?,
@@ -140,7 +144,8 @@ impl Stage {
             "",
         ];
         for node in self.cluster.nodes() {
-            let agent = Agent::start(node, self.scratch.path(), &flags)?;
+            let scratch = self.scratch.path();
+            let agent = Agent::start(&program, node, scratch, &flags, client::is_synced)?;
             self.agents.push(agent);
         }
         println!(

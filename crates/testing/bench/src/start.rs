@@ -5,19 +5,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use sluice_lab::Cluster;
+use sluice_lab::{Agent, Cluster};
+use sluice_node::client;
 
 use super::Plane;
 use super::measure::{count, seconds};
 use super::process::{IDLE, Process, largest_iptables};
 use super::synthetic;
-use crate::lab::Agent;
 
 /// Services per file.
 const PER_FILE: u32 = 100;
 
 /// Prints the table.
-pub(super) fn run(sizes: &[u32], plane: Plane) -> anyhow::Result<()> {
+pub(super) fn run(program: &Path, sizes: &[u32], plane: Plane) -> anyhow::Result<()> {
     println!(
         "Manifests on disk to first sync done, and a restart on existing rules (`sluice proxy`, {PER_FILE} Services a file):\n"
     );
@@ -38,7 +38,7 @@ pub(super) fn run(sizes: &[u32], plane: Plane) -> anyhow::Result<()> {
             flags.extend(plane.flags());
             let started = Instant::now();
             let node = cluster.node("node-a");
-            let agent = Agent::start(node, scratch.path(), &flags)?;
+            let agent = Agent::start(program, node, scratch.path(), &flags, client::is_synced)?;
             Ok((agent, started.elapsed()))
         };
         let (started, child) = largest_iptables(start);

@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
-use sluice_lab::{Cluster, Node};
+use sluice_lab::{Agent, Cluster, Node};
 use sluice_miniapi::{MiniApi, Options};
 use sluice_netlink::nftables::{Monitor, Notice, Wake};
+use sluice_node::client;
 use tempfile::TempDir;
 
 use super::measure::{Samples, count, millis, seconds};
 use super::process::Process;
-use crate::lab::Agent;
 use objects::Shape;
 
 /// What the issue-free middle of a large cluster looks like, and few Services with many endpoints.
@@ -48,16 +48,16 @@ const LOOK_SECONDS: u32 = 10;
 const WITHIN: Duration = Duration::from_secs(30);
 
 /// Prints the tables.
-pub(super) fn run() -> anyhow::Result<()> {
+pub(super) fn run(program: &Path) -> anyhow::Result<()> {
     println!("From an API server (plain HTTP on loopback, streaming lists):\n");
     println!(
         "| services x endpoints | bytes, MiB | to read and discard them, s | start to first sync, s | agent's CPU, s | peak RSS, MiB | restart, s |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for shape in SHAPES {
-        first_sync(shape)?;
+        first_sync(program, shape)?;
     }
-    let bench = Bench::start(SHAPES[0])?;
+    let bench = Bench::start(program, SHAPES[0])?;
     changes(&bench)?;
     storm(&bench)
 }
@@ -73,9 +73,9 @@ struct Bench {
 }
 
 impl Bench {
-    fn start(shape: Shape) -> anyhow::Result<Self> {
+    fn start(program: &Path, shape: Shape) -> anyhow::Result<Self> {
         let (cluster, server, scratch) = prepare(shape)?;
-        let agent = start_agent(cluster.node("node-a"), scratch.path())?;
+        let agent = start_agent(program, cluster.node("node-a"), scratch.path())?;
         Ok(Self {
             shape,
             agent,
@@ -111,7 +111,7 @@ fn kubeconfig(scratch: &Path) -> PathBuf {
     scratch.join("kubeconfig")
 }
 
-fn start_agent(node: &Node, scratch: &Path) -> anyhow::Result<Agent> {
+fn start_agent(program: &Path, node: &Node, scratch: &Path) -> anyhow::Result<Agent> {
     let kubeconfig = kubeconfig(scratch);
     let kubeconfig = kubeconfig.to_str().context("the path is not UTF-8")?;
     let flags = [
@@ -123,16 +123,22 @@ fn start_agent(node: &Node, scratch: &Path) -> anyhow::Result<Agent> {
         "--healthz-bind-address=127.0.0.1:10256",
         "--metrics-bind-address=127.0.0.1:10249",
     ];
-    Agent::start(node, scratch, &flags)
+    Ok(Agent::start(
+        program,
+        node,
+        scratch,
+        &flags,
+        client::is_synced,
+    )?)
 }
 
-fn first_sync(shape: Shape) -> anyhow::Result<()> {
+fn first_sync(program: &Path, shape: Shape) -> anyhow::Result<()> {
     let (cluster, server, scratch) = prepare(shape)?;
     let node = cluster.node("node-a");
     let (bytes, reading) = node.netns().run(|| reader::read_all(server.address()))?;
     let start = || -> anyhow::Result<_> {
         let started = Instant::now();
-        let agent = start_agent(node, scratch.path())?;
+        let agent = start_agent(program, node, scratch.path())?;
         Ok((agent, started.elapsed()))
     };
     let (agent, first) = start()?;
