@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use sluice_core::model::{
+use sluice_model::{
     AddressType, ClusterIps, EndpointSlice, IpFamily, NamespacedName, Object, Service,
     SessionAffinity,
 };

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use sluice_core::model::IpFamily;
-use sluice_core::plan::NodePlan;
-use sluice_core::settings::{LocalDetector, NodePortAddresses, Settings};
-use sluice_core::state::ClusterState;
+use sluice_model::IpFamily;
+use sluice_plan::NodePlan;
+use sluice_plan::settings::{LocalDetector, NodePortAddresses, Settings};
+use sluice_plan::state::ClusterState;
 use sluice_yaml::quoted;
 
 use crate::duration::GoDuration;

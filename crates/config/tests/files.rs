@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sluice_config::{Effective, decode, warnings};
-use sluice_core::settings::{LocalDetector, NodePortAddresses};
+use sluice_plan::settings::{LocalDetector, NodePortAddresses};
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)

@@ -15,7 +15,7 @@ use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sluice_core::model::{Event, IpFamily, LocalAddresses};
+use sluice_model::{Event, IpFamily, LocalAddresses};
 use sluice_netlink::rtnetlink::{Monitor, Wake};
 use sluice_netlink::{RequestError, SocketError, Stopper};
 use tracing::{debug, info, warn};

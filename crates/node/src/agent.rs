@@ -14,14 +14,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sluice_core::announcement::Announcement;
-use sluice_core::backend::{Backend, BackendError, Upkeep};
-use sluice_core::issue::Issue;
-use sluice_core::model::{Event, IpFamily};
-use sluice_core::plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
-use sluice_core::reconcile::{Holds, Reconciler, Report};
-use sluice_core::settings::Settings;
-use sluice_core::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
+use sluice_model::Announcement;
+use sluice_model::{Event, IpFamily};
+use sluice_plan::backend::{Backend, BackendError, Upkeep};
+use sluice_plan::issue::Issue;
+use sluice_plan::reconcile::{Holds, Reconciler, Report};
+use sluice_plan::settings::Settings;
+use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
+use sluice_plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
 use tracing::{debug, error, info, warn};
 
 use self::announce::Announced;

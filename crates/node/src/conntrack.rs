@@ -16,12 +16,12 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluice_core::backoff::Backoff;
-use sluice_core::model::{IpFamily, Protocol};
-use sluice_core::plan::Frontend;
-use sluice_core::stale::{Keep, StaleFlows};
+use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::conntrack::{Conntrack, Flow, FlowFilter};
 use sluice_netlink::nftables::Family;
+use sluice_plan::Frontend;
+use sluice_plan::backoff::Backoff;
+use sluice_plan::stale::{Keep, StaleFlows};
 use tracing::{debug, info, warn};
 
 use crate::agent::chain;

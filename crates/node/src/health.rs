@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use crate::metrics::PerFamily;
 

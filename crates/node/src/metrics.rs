@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::nfacct::Accounts;
 
 pub use framework::{BuildInfo, Feature};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_core::backoff::Backoff;
+use sluice_plan::backoff::Backoff;
 
 /// Foreign changes are looked at and repaired at once this many times in a row, then at
 /// [`FIGHT_PERIOD`].

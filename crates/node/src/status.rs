@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use sluice_core::issue::Issue;
+use sluice_plan::issue::Issue;
 
 /// Answer of `GET /status` on the agent's socket. Scripts read it: fields are added, not changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -37,7 +37,7 @@ use std::iter;
 use std::thread;
 use std::time::Duration;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_netlink::nftables::{CommitError, Connection};
 use sluice_netlink::{RequestError, SocketError};
 use sluice_xtables::programs::{FindError, RestoreError, SaveError};

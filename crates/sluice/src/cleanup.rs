@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_nftables::Nftables;
 use sluice_node::takeover::{self, Ours, Removal};
 use sluice_node::{Lock, preflight};

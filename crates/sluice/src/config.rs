@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_config::{Effective, GoDuration, KubeProxyConfiguration, Mode};
-use sluice_core::settings::Settings;
 use sluice_node::Periods;
+use sluice_plan::settings::Settings;
 use sluice_yaml::quoted;
 
 use crate::cli::{NodeArgs, ProxyArgs};

@@ -13,12 +13,12 @@ use std::sync::mpsc::Sender;
 
 use anyhow::Context;
 use sluice_config::Mode;
-use sluice_core::backend::Backend;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_node::Input;
 use sluice_node::drift::{Drift, Watched};
 use sluice_node::metrics::{self, Metrics};
 use sluice_node::takeover::Ours;
+use sluice_plan::backend::Backend;
 use tracing::warn;
 
 use crate::cli::ProxyArgs;

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::ExitCode;
 
-use sluice_core::explain::explain;
-use sluice_core::lookup::HostAddresses;
-use sluice_core::plan::Planner;
 use sluice_node::node;
+use sluice_plan::Planner;
+use sluice_plan::explain::explain;
+use sluice_plan::lookup::HostAddresses;
 
 use crate::cli::{ExplainArgs, Output};
 use crate::config;

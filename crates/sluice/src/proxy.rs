@@ -16,15 +16,15 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sluice_config::{KubeProxyConfiguration, Mode, encode};
-use sluice_core::announcement::Announcement;
-use sluice_core::backend::Backend as _;
-use sluice_core::model::ObjectKey;
+use sluice_model::Announcement;
+use sluice_model::ObjectKey;
 use sluice_node::addresses::Addresses;
 use sluice_node::metrics::Metrics;
 use sluice_node::{
     Agent, Connections, Health, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server, Wires,
     conntrack, health_checks, preflight, takeover,
 };
+use sluice_plan::backend::Backend as _;
 use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use sluice_core::model::Event;
-use sluice_core::plan::Planner;
+use sluice_model::Event;
+use sluice_plan::Planner;
 
 use crate::cli::{Output, RenderArgs};
 use crate::config::{self, NodeConfig, Source};

@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use sluice_core::lookup::{HostAddresses, Packet};
-use sluice_core::model::{ClusterIps, Endpoint, IpFamily, NamespacedName, Protocol, ServicePort};
-use sluice_core::plan::Planner;
-use sluice_core::settings::LocalDetector;
+use sluice_model::{ClusterIps, Endpoint, IpFamily, NamespacedName, Protocol, ServicePort};
+use sluice_plan::Planner;
+use sluice_plan::lookup::{HostAddresses, Packet};
+use sluice_plan::settings::LocalDetector;
 
 /// FROM.
 #[derive(Clone, Debug, PartialEq, Eq)]

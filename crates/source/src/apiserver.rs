@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sluice_core::model::Event;
+use sluice_model::Event;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 

@@ -8,7 +8,7 @@ mod file;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use sluice_core::model::{Event, Object, ObjectKey};
+use sluice_model::{Event, Object, ObjectKey};
 
 use crate::manifest::{Manifest, Problem};
 use file::File;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sluice_core::model::Object;
+use sluice_model::Object;
 
 use crate::catalog::{Catalog, Change};
 use crate::convert::Interner;

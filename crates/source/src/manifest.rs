@@ -5,7 +5,7 @@ mod locate;
 mod object;
 mod problem;
 
-use sluice_core::model::{Object, ObjectKey};
+use sluice_model::{Object, ObjectKey};
 
 use crate::convert::Interner;
 use object::Reader;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use sluice_core::model::Event;
+use sluice_model::Event;
 
 use crate::error::SourceError;
 use gate::Gate;

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sluice_core::model::Object;
+use sluice_model::Object;
 use sluice_source::{Loaded, load};
 
 fn corpus() -> PathBuf {

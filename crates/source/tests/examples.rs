@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sluice_core::model::Object;
+use sluice_model::Object;
 
 #[test]
 fn examples_load_without_problems() {

@@ -9,8 +9,8 @@ mod support;
 use std::fs;
 
 use serde_json::{Value, json};
-use sluice_core::model::Object;
 use sluice_miniapi::Options;
+use sluice_model::Object;
 
 use cluster::Followed;
 use support::slice_object;

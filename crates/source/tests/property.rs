@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use proptest::prelude::*;
-use sluice_core::model::Object;
+use sluice_model::Object;
 
 const EXAMPLES: [&str; 4] = ["multi-port", "loadbalancer-local", "dual-stack", "nodes"];
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::model::IpFamily;
-use sluice_core::settings::{LocalDetector, NodePortAddresses};
+use sluice_model::IpFamily;
+use sluice_plan::settings::{LocalDetector, NodePortAddresses};
 use sluice_yaml::quoted;
 
 use super::Mode;

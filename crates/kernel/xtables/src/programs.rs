@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use crate::parse::{self, Ruleset};
 use crate::rule::Table;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::model::Protocol;
+use sluice_model::Protocol;
 
 use crate::random;
 use crate::text::{comment_text, is_comment};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use sluice_core::backend::BackendError;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_netlink::legacy_tables::{self, Family, Size};
 use sluice_netlink::nftables::Connection;
+use sluice_plan::backend::BackendError;
 
 use crate::programs::{Programs, RestoreError, Variant};
 use crate::rule::Table;

@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use sluice_core::model::IpFamily;
 use sluice_lab::{Netns, require_netns};
+use sluice_model::IpFamily;
 use sluice_xtables::parse::parse_rule;
 use sluice_xtables::programs::{Lock, Programs, RestoreError, RunError, SaveError, Variant};
 use sluice_xtables::rule::{ChainName, Rule, Table};

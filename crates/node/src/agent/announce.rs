@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
-use sluice_core::announcement::Announcement;
-use sluice_core::issue::Issue;
-use sluice_core::model::{NamespacedName, ObjectKey};
-use sluice_core::plan::{PortKey, Role};
-use sluice_core::reconcile::Refusal;
+use sluice_model::Announcement;
+use sluice_model::{NamespacedName, ObjectKey};
+use sluice_plan::issue::Issue;
+use sluice_plan::reconcile::Refusal;
+use sluice_plan::{PortKey, Role};
 
 use crate::status::ProblemStatus;
 

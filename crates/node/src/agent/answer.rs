@@ -1,6 +1,6 @@
 //! What the agent says about itself.
 
-use sluice_core::backend::{Backend, RuleCount};
+use sluice_plan::backend::{Backend, RuleCount};
 
 use super::{Agent, seconds};
 use crate::status::{

@@ -1,7 +1,7 @@
 //! What is served of the two families.
 
-use sluice_core::backend::{Backend, Unserved};
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::backend::{Backend, Unserved};
 
 use super::Agent;
 

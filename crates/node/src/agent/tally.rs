@@ -1,8 +1,8 @@
 //! Counts of what is planned, kept at the cost of what changed.
 
-use sluice_core::model::{Event, IpFamily, Object, ObjectKey};
-use sluice_core::plan::{PlannedFrontend, PortPlan, Route, Verdict};
-use sluice_core::state::ClusterState;
+use sluice_model::{Event, IpFamily, Object, ObjectKey};
+use sluice_plan::state::ClusterState;
+use sluice_plan::{PlannedFrontend, PortPlan, Route, Verdict};
 
 use crate::metrics::{Metrics, PerFamily};
 

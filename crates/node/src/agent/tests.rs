@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use sluice_core::backend::{ApplyError, Objects, RefusedObject, Scene, Unserved, Upkeep};
-use sluice_core::delta::Delta;
-use sluice_core::model::{
+use sluice_model::{
     AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName, Object,
     ObjectKey, Protocol,
 };
+use sluice_plan::backend::{ApplyError, Objects, RefusedObject, Scene, Unserved, Upkeep};
+use sluice_plan::delta::Delta;
 
 use super::*;
 use crate::health::{HEALTH_TIMEOUT, NodeObject, Probe};
@@ -256,7 +256,7 @@ fn name(name: &str) -> NamespacedName {
 /// A Service with one port, UDP or TCP by its name.
 fn service(service: &str, ip: &str) -> Event {
     let protocol = protocol(service);
-    sluice_core::testing::service(&format!("{service} {ip} :53/{protocol}"))
+    sluice_plan::testing::service(&format!("{service} {ip} :53/{protocol}"))
 }
 
 fn protocol(service: &str) -> Protocol {
@@ -436,10 +436,10 @@ fn a_port_refused_in_part_holds_up_nothing() {
     let mut world = World::new();
     world.kernel.0.borrow_mut().refuses = Some("10.96.0.1");
     world.kernel.0.borrow_mut().is_partial = true;
-    world.say([sluice_core::testing::service(
+    world.say([sluice_plan::testing::service(
         "default/web 10.96.0.1 dns:53/udp ext=192.0.2.1",
     )]);
-    let endpoints = |it| sluice_core::testing::endpoints("default/web:dns/udp", it);
+    let endpoints = |it| sluice_plan::testing::endpoints("default/web:dns/udp", it);
     world.say(endpoints("10.0.0.1:53"));
     world.say([Event::Synced]);
     world.step();
@@ -477,7 +477,7 @@ fn a_port_refused_in_part_holds_up_nothing() {
 #[test]
 fn other_choices_of_the_operator_are_written_at_once() {
     let mut world = World::synced();
-    world.say([sluice_core::testing::service(
+    world.say([sluice_plan::testing::service(
         "web 10.96.0.1 :53 ext=192.0.2.1",
     )]);
     world.step();

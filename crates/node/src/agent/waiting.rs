@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use sluice_core::model::{
+use sluice_model::{
     AddressType, EndpointSlice, Event, IpFamily, NamespacedName, Object, ObjectKey,
 };
-use sluice_core::state::ClusterState;
+use sluice_plan::state::ClusterState;
 
 use crate::metrics::Metrics;
 

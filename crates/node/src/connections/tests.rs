@@ -3,11 +3,11 @@ use std::sync::mpsc;
 
 use prometheus::core::Collector as _;
 use prometheus::{Registry, TextEncoder};
-use sluice_core::backend::{BackendError, ConnectionCount, Counter, Load};
-use sluice_core::model::{Event, IpFamily, NamespacedName, ObjectKey, Protocol};
-use sluice_core::plan::{Frontend, Planner, PortPlan};
-use sluice_core::settings::Settings;
-use sluice_core::testing::{endpoints, planner, service};
+use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey, Protocol};
+use sluice_plan::backend::{BackendError, ConnectionCount, Counter, Load};
+use sluice_plan::settings::Settings;
+use sluice_plan::testing::{endpoints, planner, service};
+use sluice_plan::{Frontend, Planner, PortPlan};
 
 use super::ledger::EndpointTotal;
 use super::*;

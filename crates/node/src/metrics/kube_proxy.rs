@@ -4,8 +4,8 @@
 use prometheus::{
     Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, exponential_buckets, linear_buckets,
 };
-use sluice_core::backend::RuleCount;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::backend::RuleCount;
 
 use super::Mode;
 use super::packets::Packets;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::{Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, exponential_buckets};
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
 
 use super::Identity;
 use super::registrar::{PerFamily, Registrar};

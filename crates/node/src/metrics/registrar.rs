@@ -7,7 +7,7 @@ use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 /// One of something for each family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

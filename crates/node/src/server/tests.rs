@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use sluice_core::backend::{BackendError, ConnectionCount, Counter, Counters, Reading};
-use sluice_core::model::Protocol;
-use sluice_core::plan::{Frontend, Planner};
-use sluice_core::settings::Settings;
-use sluice_core::testing::{endpoints, planner, service};
+use sluice_model::Protocol;
+use sluice_plan::backend::{BackendError, ConnectionCount, Counter, Counters, Reading};
+use sluice_plan::settings::Settings;
+use sluice_plan::testing::{endpoints, planner, service};
+use sluice_plan::{Frontend, Planner};
 
 use super::*;
 use crate::connections::Connections;

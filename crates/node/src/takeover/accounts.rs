@@ -1,8 +1,8 @@
 //! What rules of kube-proxy's iptables mode and of ours count packets in: objects of nfacct.
 
-use sluice_core::kube_proxy::ACCOUNTS;
 use sluice_netlink::Errno;
 use sluice_netlink::nfacct::{self, Accounts};
+use sluice_plan::kube_proxy::ACCOUNTS;
 
 use super::{Removal, TakeoverError};
 

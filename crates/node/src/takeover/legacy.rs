@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_xtables::programs::{FindError, Lock, Programs, RestoreError, SaveError, Variant};
 use sluice_xtables::rule::Table;
 

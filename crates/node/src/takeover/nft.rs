@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::process;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_netlink::nftables::{
     Batch, CommitError, Connection, Failure, Family, Jump, Policy, Scope,
 };

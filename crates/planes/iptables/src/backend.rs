@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use sluice_core::backend::{
+use sluice_model::IpFamily;
+use sluice_plan::backend::{
     ApplyError, Backend, BackendError, Objects, RefusedObject, RuleCount, Scale, Scene, Unserved,
     Upkeep,
 };
-use sluice_core::delta::Delta;
-use sluice_core::model::IpFamily;
-use sluice_core::plan::{Plan, PortPlan};
+use sluice_plan::delta::Delta;
+use sluice_plan::{Plan, PortPlan};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::{Listing, Programs, RestoreError};
 use sluice_xtables::rule::Table;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sluice_core::backend::RuleCount;
-use sluice_core::delta::Delta;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::backend::RuleCount;
+use sluice_plan::delta::Delta;
 use sluice_xtables::rule::Table;
 
 use crate::object::{Key, Object};

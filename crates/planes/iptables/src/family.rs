@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sluice_core::backend::Upkeep;
-use sluice_core::backoff::Backoff;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::backend::Upkeep;
+use sluice_plan::backoff::Backoff;
 use sluice_xtables::programs::{Listing, Programs, RestoreError, SaveError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::watch::PARTS;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use sluice_core::backend::RefusedObject;
-use sluice_core::delta::Delta;
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
+use sluice_plan::backend::RefusedObject;
+use sluice_plan::delta::Delta;
 use sluice_xtables::extension::Extension;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{Rule, Table};
@@ -171,10 +171,10 @@ impl Lacks {
 
 #[cfg(test)]
 mod tests {
-    use sluice_core::backend::{Scale, Scene};
-    use sluice_core::plan::Planner;
-    use sluice_core::settings::Settings;
-    use sluice_core::testing::{endpoints, service};
+    use sluice_plan::Planner;
+    use sluice_plan::backend::{Scale, Scene};
+    use sluice_plan::settings::Settings;
+    use sluice_plan::testing::{endpoints, service};
 
     use super::*;
     use crate::accounts::Accounting;

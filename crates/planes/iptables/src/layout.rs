@@ -12,8 +12,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::model::IpFamily;
-use sluice_core::plan::{FamilyPlan, NodePlan, NodePortMatch};
+use sluice_model::IpFamily;
+use sluice_plan::{FamilyPlan, NodePlan, NodePortMatch};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, States, Table, Target};
 
 use crate::accounts::{self, Accounting};

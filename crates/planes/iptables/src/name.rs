@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use data_encoding::BASE32;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
-pub(crate) use sluice_core::kube_proxy::{
+use sluice_model::{Protocol, ServicePortName};
+pub(crate) use sluice_plan::kube_proxy::{
     CANARY, CLUSTER_IPS, EXTERNAL_SERVICES, FORWARD as FORWARD_RULES, MARK_MASQ, NODE_PORTS, OWNED,
     POSTROUTING as POSTROUTING_RULES, PROXY_FIREWALL, SERVICES,
 };
-use sluice_core::kube_proxy::{EXT, FW, HASH, HASHED, SEP, SVC, SVL, is_hashed};
-use sluice_core::model::{Protocol, ServicePortName};
+use sluice_plan::kube_proxy::{EXT, FW, HASH, HASHED, SEP, SVC, SVL, is_hashed};
 use sluice_xtables::rule::{ChainName, Table};
 use sluice_xtables::trial;
 
@@ -142,7 +142,7 @@ fn hash(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sluice_core::model::NamespacedName;
+    use sluice_model::NamespacedName;
 
     use super::*;
 

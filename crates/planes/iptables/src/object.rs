@@ -7,8 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sluice_core::kube_proxy::{HASHED, is_hashed};
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::kube_proxy::{HASHED, is_hashed};
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::rule_list::RuleList;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_xtables::programs::Listing;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use sluice_core::backend::RefusedObject;
-use sluice_core::delta::Delta;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::backend::RefusedObject;
+use sluice_plan::delta::Delta;
 use sluice_xtables::trial::{Candidate, Findings};
 
 use crate::object::{Key, Object, rules};

@@ -10,9 +10,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::backend::{Scale, Scene};
-use sluice_core::model::{IpFamily, Protocol};
-use sluice_core::plan::{
+use sluice_model::{IpFamily, Protocol};
+use sluice_plan::backend::{Scale, Scene};
+use sluice_plan::{
     ClusterIpMasquerade, FamilyPlan, Frontend, LocalTraffic, PlannedFrontend, Pool, PoolEndpoint,
     PortPlan, Role, Route, Scope, Verdict,
 };

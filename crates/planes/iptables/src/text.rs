@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use sluice_core::delta::Delta;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::delta::Delta;
 
 use sluice_xtables::programs::Variant;
 

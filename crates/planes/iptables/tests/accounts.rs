@@ -8,10 +8,10 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Node, facts, in_namespace, iptables, save};
-use sluice_core::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
-use sluice_core::model::{Event, NamespacedName, ObjectKey};
-use sluice_core::testing::{endpoints, service};
+use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_netlink::nfacct::Accounts;
+use sluice_plan::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_plan::testing::{endpoints, service};
 use sluice_xtables::programs::Variant;
 
 for_each_variant! {

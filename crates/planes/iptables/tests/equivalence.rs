@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use sluice_core::backend::{Backend, Scale, Scene};
-use sluice_core::lookup::{Fate, HostAddresses, Packet};
-use sluice_core::model::{Event, IpFamily, LocalAddresses};
-use sluice_core::plan::{Plan, Planner};
-use sluice_core::settings::Settings;
-use sluice_core::testing::{self, arbitrary_events, arbitrary_packet, arbitrary_settings, host};
 use sluice_iptables::{Accounting, Conntrack, Iptables, Key, Object, render_plan, text};
+use sluice_model::{Event, IpFamily, LocalAddresses};
+use sluice_plan::backend::{Backend, Scale, Scene};
+use sluice_plan::lookup::{Fate, HostAddresses, Packet};
+use sluice_plan::settings::Settings;
+use sluice_plan::testing::{self, arbitrary_events, arbitrary_packet, arbitrary_settings, host};
+use sluice_plan::{Plan, Planner};
 use sluice_tracers::chance::planned;
 use sluice_tracers::xtables::{NO_SETS, Outcome, World, flaws, outcomes};
 use sluice_xtables::parse::{Ruleset, play};

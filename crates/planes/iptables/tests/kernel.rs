@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use common::{Node, facts, in_namespace, iptables, make_accounts, programs, restore, save};
-use sluice_core::backend::{Backend, Upkeep};
-use sluice_core::model::{Event, LocalAddresses, NamespacedName, ObjectKey};
-use sluice_core::settings::{NodePortAddresses, Settings};
-use sluice_core::testing::{endpoints, service};
 use sluice_iptables::{Accounting, Conntrack, Iptables, render_plan, text};
 use sluice_lab::require_netns;
+use sluice_model::{Event, LocalAddresses, NamespacedName, ObjectKey};
+use sluice_plan::backend::{Backend, Upkeep};
+use sluice_plan::settings::{NodePortAddresses, Settings};
+use sluice_plan::testing::{endpoints, service};
 use sluice_scenarios::golden;
 use sluice_xtables::programs::{Lock, Variant};
 
@@ -216,7 +216,7 @@ fn adopted(variant: Variant, rules: &str) -> String {
         "10.180.0.1:80@ 10.180.0.10:80 10.180.0.2:80",
     ));
     node.absorb(events);
-    restore(variant, sluice_core::model::IpFamily::V4, rules);
+    restore(variant, sluice_model::IpFamily::V4, rules);
     let before = save(variant, "iptables", &["-c"]);
     assert_eq!(counted(&before), counted(rules));
     node.sync(&BTreeSet::new());
@@ -295,7 +295,7 @@ fn counters_survive_a_partial_sync(variant: Variant) {
     node.sync(&BTreeSet::new());
     // As if packets had passed.
     let text = save(variant, "iptables", &["-c"]);
-    restore(variant, sluice_core::model::IpFamily::V4, &counting(&text));
+    restore(variant, sluice_model::IpFamily::V4, &counting(&text));
     let count = |text: &str| {
         text.lines()
             .filter(|it| it.starts_with("[9:540] -A"))
@@ -442,7 +442,7 @@ fn a_changed_node_changes_what_it_must(variant: Variant) {
     let mut node = Node::with_examples(variant);
     node.sync(&BTreeSet::new());
     let before = facts(variant);
-    let mut events = vec![sluice_core::testing::cidr("10.96.0.0/15,fd00:10:96::/112")];
+    let mut events = vec![sluice_plan::testing::cidr("10.96.0.0/15,fd00:10:96::/112")];
     node.change(std::mem::take(&mut events));
     assert!(node.resync().is_empty());
     let filter = chain_of(variant, "-A SLUICE-CLUSTER-IPS");
@@ -480,7 +480,7 @@ fn a_changed_address_writes_what_names_it(variant: Variant) {
     node.change(addresses(7));
     let text = save(variant, "iptables", &["-c"]);
     assert!(text.contains("-d 203.0.113.7/32"), "{text}");
-    restore(variant, sluice_core::model::IpFamily::V4, &counting(&text));
+    restore(variant, sluice_model::IpFamily::V4, &counting(&text));
     let report = node.change(addresses(8));
     assert!(!report.is_empty() && !report.full, "{report:?}");
     let after = save(variant, "iptables", &["-c"]);

@@ -12,12 +12,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Node, in_namespace, save};
-use sluice_core::backend::{Backend, Upkeep};
-use sluice_core::model::IpFamily;
-use sluice_core::reconcile::Report;
-use sluice_core::testing::{endpoints, service};
 use sluice_iptables::Ipv6;
 use sluice_lab::{eventually, write_program};
+use sluice_model::IpFamily;
+use sluice_plan::backend::{Backend, Upkeep};
+use sluice_plan::reconcile::Report;
+use sluice_plan::testing::{endpoints, service};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 #[test]

@@ -12,13 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use common::{Node, facts, in_namespace, iptables, programs, save};
-use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, Scene};
-use sluice_core::delta::Delta;
-use sluice_core::model::{Event, IpFamily};
-use sluice_core::plan::PortPlan;
-use sluice_core::testing::{endpoints, service};
 use sluice_iptables::{Conntrack, Iptables, Key, Object};
 use sluice_lab::require_netns;
+use sluice_model::{Event, IpFamily};
+use sluice_plan::PortPlan;
+use sluice_plan::backend::{ApplyError, Backend, BackendError, Objects, Scene};
+use sluice_plan::delta::Delta;
+use sluice_plan::testing::{endpoints, service};
 use sluice_xtables::extension::Extension;
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::{Match, Rule};

@@ -30,13 +30,13 @@ mod refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sluice_core::backend::{BackendError, RefusedObject};
-use sluice_core::delta::Delta;
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::{Change, RealState};
 use sluice_netlink::rtnetlink::{AddressChange, Applied, link};
 use sluice_netlink::{Errno, Failure};
+use sluice_plan::backend::{BackendError, RefusedObject};
+use sluice_plan::delta::Delta;
 use tracing::warn;
 
 use crate::convert;

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use ipnet::IpNet;
-use sluice_core::backend::{
+use sluice_model::IpFamily;
+use sluice_netlink::ipvs::{SCHEDULERS, Timeouts};
+use sluice_plan::backend::{
     ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, RuleCount, Scene,
     Unserved, Upkeep,
 };
-use sluice_core::delta::Delta;
-use sluice_core::model::IpFamily;
-use sluice_core::plan::{NodePlan, Plan, PortKey, PortPlan};
-use sluice_core::settings::DEFAULT_MASQUERADE_MARK;
-use sluice_netlink::ipvs::{SCHEDULERS, Timeouts};
+use sluice_plan::delta::Delta;
+use sluice_plan::settings::DEFAULT_MASQUERADE_MARK;
+use sluice_plan::{NodePlan, Plan, PortKey, PortPlan};
 use sluice_xtables::programs::Programs;
 use sluice_xtables::watch::OwnWrites;
 

@@ -1,6 +1,6 @@
 //! Our objects in the words of netlink, and back.
 
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::IpFamily as KernelFamily;
 use sluice_netlink::ipset::{Fields, HASH_SIZE, Kind, Mark, Member, Set};
 use sluice_netlink::ipvs::{self, Flags, Forwarding, VirtualServer};

@@ -5,11 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sluice_core::backend::{BackendError, ConnectionCount, Counter, Counters, Load, Reading};
-use sluice_core::model::IpFamily;
-use sluice_core::plan::Frontend;
+use sluice_model::IpFamily;
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::{Errno, RequestError};
+use sluice_plan::Frontend;
+use sluice_plan::backend::{BackendError, ConnectionCount, Counter, Counters, Load, Reading};
 
 use crate::convert;
 use crate::kernel::{again, failed};
@@ -185,7 +185,7 @@ fn count(frontend: Frontend, counter: Counter, real: &RealServerStatus) -> Conne
 
 #[cfg(test)]
 mod tests {
-    use sluice_core::model::Protocol;
+    use sluice_model::Protocol;
 
     use super::*;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use sluice_core::backend::BackendError;
 use sluice_netlink::ipvs::{Change, RealState};
+use sluice_plan::backend::BackendError;
 
 use crate::convert;
 use crate::held::Held;
@@ -107,7 +107,7 @@ fn drained(held: &mut Held, server: &Server, listed: &[RealState]) -> Vec<Socket
 
 #[cfg(test)]
 mod tests {
-    use sluice_core::model::{IpFamily, Protocol};
+    use sluice_model::{IpFamily, Protocol};
     use sluice_netlink::ipvs::Statistics;
 
     use super::*;

@@ -3,9 +3,9 @@
 use std::fs;
 use std::time::Instant;
 
-use sluice_core::backend::{BackendError, Upkeep};
-use sluice_core::backoff::Backoff;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::backend::{BackendError, Upkeep};
+use sluice_plan::backoff::Backoff;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::{Programs, RestoreError, RunError, SaveError};
 use sluice_xtables::rule::Table;

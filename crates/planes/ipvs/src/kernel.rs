@@ -1,11 +1,11 @@
 //! Connections to everything that is written, and what the kernel is known to hold beyond what the
 //! plan says.
 
-use sluice_core::backend::BackendError;
 use sluice_netlink::RequestError;
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{self, Ipvs};
 use sluice_netlink::rtnetlink::Addresses;
+use sluice_plan::backend::BackendError;
 use sluice_xtables::programs::Programs;
 use sluice_xtables::watch::Watch;
 

@@ -20,8 +20,8 @@
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
-use sluice_core::model::Protocol;
-use sluice_core::plan::PortKey;
+use sluice_model::Protocol;
+use sluice_plan::PortKey;
 
 /// The bit by which kubelet used to mark what is to be dropped (`--iptables-drop-bit`).
 const DROP_BIT: u32 = 0x8000;
@@ -131,7 +131,7 @@ fn number(port: &PortKey) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_core::model::{IpFamily, NamespacedName, Protocol, ServicePortName};
+    use sluice_model::{IpFamily, NamespacedName, Protocol, ServicePortName};
 
     fn port(name: &str) -> PortKey {
         PortKey {

@@ -4,8 +4,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-pub use sluice_core::kube_proxy::DEVICE;
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
+pub use sluice_plan::kube_proxy::DEVICE;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 
 use crate::set::{Entry, SetName};

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::backend::BackendError;
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::rtnetlink::{self, link};
+use sluice_plan::backend::BackendError;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{ChainName, Rule};
 

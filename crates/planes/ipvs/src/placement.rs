@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use sluice_core::model::{IpFamily, Protocol};
-use sluice_core::plan::{Frontend, PortPlan};
+use sluice_model::{IpFamily, Protocol};
+use sluice_plan::{Frontend, PortPlan};
 
 use crate::object::{Key, Object};
 use crate::render;

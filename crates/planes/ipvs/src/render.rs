@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_core::model::{IpFamily, Protocol};
-use sluice_core::plan::{
+use sluice_model::{IpFamily, Protocol};
+use sluice_plan::{
     FamilyPlan, Frontend, NodePlan, PlannedFrontend, Pool, PortPlan, Role, Route, Scope, Verdict,
 };
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sluice_core::backend::RuleCount;
-use sluice_core::delta::Delta;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::backend::RuleCount;
+use sluice_plan::delta::Delta;
 use sluice_xtables::rule::Table;
 
 use crate::object::{Key, Object};
@@ -74,9 +74,9 @@ fn place(key: &Key) -> Option<(IpFamily, Table)> {
 
 #[cfg(test)]
 mod tests {
-    use sluice_core::plan::NodePlan;
-    use sluice_core::settings::Settings;
-    use sluice_core::state::ClusterState;
+    use sluice_plan::NodePlan;
+    use sluice_plan::settings::Settings;
+    use sluice_plan::state::ClusterState;
 
     use super::*;
     use crate::chain;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sluice_core::plan::{Pool, PortPlan};
+use sluice_plan::{Pool, PortPlan};
 
 use crate::object::{Balancing, Hashing, Server};
 
@@ -95,9 +95,9 @@ fn weighted(scheduler: &Arc<str>, pool: Option<&Pool>) -> Arc<str> {
 
 #[cfg(test)]
 mod tests {
-    use sluice_core::model::{IpFamily, Protocol};
-    use sluice_core::settings::Settings;
-    use sluice_core::testing::{endpoints, node, planner, service};
+    use sluice_model::{IpFamily, Protocol};
+    use sluice_plan::settings::Settings;
+    use sluice_plan::testing::{endpoints, node, planner, service};
 
     use super::*;
 

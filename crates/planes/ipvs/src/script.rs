@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Lines;
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::ipset::Member;
 use sluice_xtables::rule::Side;
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use sluice_core::backend::BackendError;
 use sluice_netlink::ipvs::Ipvs;
+use sluice_plan::backend::BackendError;
 
 use crate::convert::{self, Dialled};
 use crate::kernel::{self, again, open_ipvs};

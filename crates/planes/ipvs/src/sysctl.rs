@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sluice_core::backend::BackendError;
+use sluice_plan::backend::BackendError;
 
 use crate::kernel::{self, failed};
 

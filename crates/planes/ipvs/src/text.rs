@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
 use sluice_xtables::script::Script;
 
 use crate::object::{Balancing, DEVICE, Key, Object, Server};

@@ -7,16 +7,16 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sluice_core::backend::Backend;
-use sluice_core::lookup::{Fate, HostAddresses, Packet};
-use sluice_core::model::{Event, IpFamily, LocalAddresses, Object as ClusterObject, Protocol};
-use sluice_core::plan::{Plan, Planner, Pool};
-use sluice_core::settings::{LocalDetector, Settings};
-use sluice_core::testing::{
+use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
+use sluice_model::{Event, IpFamily, LocalAddresses, Object as ClusterObject, Protocol};
+use sluice_plan::backend::Backend;
+use sluice_plan::lookup::{Fate, HostAddresses, Packet};
+use sluice_plan::settings::{LocalDetector, Settings};
+use sluice_plan::testing::{
     NODE, arbitrary_events, arbitrary_packet, arbitrary_settings, endpoints, host, packet, planner,
     service,
 };
-use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
+use sluice_plan::{Plan, Planner, Pool};
 use sluice_tracers::xtables::{Chance, Flow, Outcome, Tracer, World, every};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::Side;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use sluice_core::settings::Settings;
 use sluice_ipvs::{Arp, Ipvs, Options, Sysctl, sysctls};
+use sluice_plan::settings::Settings;
 
 /// Scenarios that IPVS cannot play, and why; `README.md` says what users see instead.
 const IMPOSSIBLE: &[(&str, &str)] = &[

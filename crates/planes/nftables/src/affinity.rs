@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sluice_core::plan::{Frontend, PoolEndpoint, PortPlan, Route, Scope, Verdict};
+use sluice_plan::{Frontend, PoolEndpoint, PortPlan, Route, Scope, Verdict};
 
 use crate::name::{
     AffinityChain, CLUSTER_IP_CLIENTS, ChainName, MARK_FOR_MASQUERADE, NEAR_CLIENTS,

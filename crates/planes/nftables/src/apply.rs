@@ -12,11 +12,11 @@
 
 use std::fmt::Write as _;
 
-use sluice_core::delta::Delta;
 use sluice_netlink::nftables::{
     Batch, Chain as NetlinkChain, ChainKind, Create, DataRef, ElementRef, Hook as NetlinkHook,
     HookPoint as NetlinkPoint, Policy, Rule as NetlinkRule, Scope, Verdict,
 };
+use sluice_plan::delta::Delta;
 
 use crate::bytes::{KeyBytes, encode_endpoint, encode_key};
 use crate::definition;
@@ -176,7 +176,7 @@ fn to_tag(count: usize) -> u32 {
     u32::try_from(count).expect("a delta has fewer than 2^32 objects: they fit in memory")
 }
 
-pub(crate) fn scope(family: sluice_core::model::IpFamily) -> Scope<'static> {
+pub(crate) fn scope(family: sluice_model::IpFamily) -> Scope<'static> {
     Scope {
         family: encode::family(family),
         table: TABLE,

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use sluice_core::backend::{
+use sluice_model::IpFamily;
+use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Exchange, Failure};
+use sluice_plan::backend::{
     ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, Scale, Scene,
 };
-use sluice_core::delta::Delta;
-use sluice_core::model::IpFamily;
-use sluice_core::plan::{Plan, PortPlan};
-use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Exchange, Failure};
+use sluice_plan::delta::Delta;
+use sluice_plan::{Plan, PortPlan};
 
 use crate::apply;
 use crate::counters::ElementCounters;

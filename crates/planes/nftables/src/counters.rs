@@ -3,11 +3,11 @@
 //! A NAT chain sees the first packet of a connection only, so the packets that found an element
 //! are the connections that its endpoint got.
 
-use sluice_core::backend::{BackendError, ConnectionCount, Counter, Counters, Reading};
-use sluice_core::model::IpFamily;
-use sluice_core::plan::Frontend;
+use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Connection, DataRef, ElementRef};
 use sluice_netlink::{Errno, RequestError};
+use sluice_plan::Frontend;
+use sluice_plan::backend::{BackendError, ConnectionCount, Counter, Counters, Reading};
 
 use crate::apply::scope;
 use crate::bytes::{decode_endpoint, decode_key};

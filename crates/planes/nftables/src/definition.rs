@@ -5,7 +5,7 @@
 //! `expr_ops_by_type` in nft's `src/netlink.c` and `src/expression.c`). Without a description a
 //! slot is a bare integer, and nft 1.0.6 aborts on a listing.
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Set, SetData, SetFlags, push_tlv};
 
 use crate::object::Sticky;

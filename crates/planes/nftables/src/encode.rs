@@ -2,7 +2,7 @@
 //! print them.
 
 use ipnet::IpNet;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_netlink::nftables::{
     CmpOp, CtKey, DynsetOp, Expr, Family, FibAddress, MetaKey, NatKind, PayloadBase, Register,
     Reject, Verdict,

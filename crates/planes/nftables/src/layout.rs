@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::backend::Scale;
-use sluice_core::model::IpFamily;
-use sluice_core::plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
+use sluice_model::IpFamily;
+use sluice_plan::backend::Scale;
+use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 
 use crate::name::*;
 use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules};

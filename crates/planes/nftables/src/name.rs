@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluice_core::model::ServicePortName;
+use sluice_model::ServicePortName;
 
 /// Both families' table.
 pub const TABLE: &str = "sluice";

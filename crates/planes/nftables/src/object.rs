@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_netlink::nftables::Expr;
 
 use crate::encode;

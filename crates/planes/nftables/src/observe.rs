@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_core::backend::BackendError;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_netlink::nftables::{
     ChainKind, Connection, DataRef, ElementRef, HookPoint as NetlinkPoint, Policy, Set, Verdict,
 };
+use sluice_plan::backend::BackendError;
 
 use crate::apply::scope;
 use crate::bytes::{decode_addr, decode_endpoint, decode_key, octets, prefix};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use sluice_core::plan::{Frontend, Pool, PortPlan, Scope};
+use sluice_plan::{Frontend, Pool, PortPlan, Scope};
 
 use crate::object::{Key, Object};
 use crate::render::{slot_key, slots_set};

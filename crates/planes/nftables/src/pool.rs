@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use crate::name::{
     CLUSTER_IP_CLIENTS, ChainName, MARK_FOR_MASQUERADE, NEAR_CLIENTS, NEAR_NODE_PORT_CLIENTS,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sluice_core::model::{IpFamily, Protocol};
-use sluice_core::plan::{Frontend, PlannedFrontend, PortPlan, Route, Scope, Verdict};
+use sluice_model::{IpFamily, Protocol};
+use sluice_plan::{Frontend, PlannedFrontend, PortPlan, Route, Scope, Verdict};
 
 use crate::affinity;
 use crate::name::{AffinityChain, ChainName, PoolKind, REJECTED};

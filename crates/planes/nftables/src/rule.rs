@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::model::Protocol;
+use sluice_model::Protocol;
 
 use crate::name::ChainName;
 use crate::set::SetName;

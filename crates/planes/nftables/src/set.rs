@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::model::Protocol;
+use sluice_model::Protocol;
 
 use crate::name::ChainName;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use crate::name::{ChainName, TABLE};
 use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Sticky, TABLE_COMMENT};

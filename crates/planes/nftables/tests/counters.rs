@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sluice_core::backend::Backend as _;
-use sluice_core::model::Event;
-use sluice_core::plan::{Frontend, Planner};
-use sluice_core::reconcile::Reconciler;
-use sluice_core::settings::Settings;
-use sluice_core::testing::{endpoints, node, service};
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, Session, Spread, require_netns};
+use sluice_model::Event;
 use sluice_nftables::{Counting, Nftables};
+use sluice_plan::backend::Backend as _;
+use sluice_plan::reconcile::Reconciler;
+use sluice_plan::settings::Settings;
+use sluice_plan::testing::{endpoints, node, service};
+use sluice_plan::{Frontend, Planner};
 
 const V4: &str = "10.96.0.10:80";
 const V6: &str = "[fd00:10:96::a]:80";
@@ -62,7 +62,7 @@ fn address(target: &str) -> Frontend {
     Frontend::Address {
         addr: target.ip(),
         port: target.port(),
-        protocol: sluice_core::model::Protocol::Tcp,
+        protocol: sluice_model::Protocol::Tcp,
     }
 }
 
@@ -100,9 +100,9 @@ fn every_connection_counts_once_for_the_endpoint_that_answered() {
     let node_port_frontend = |target: &str| {
         let target: SocketAddr = target.parse().unwrap();
         Frontend::NodePort {
-            family: sluice_core::model::IpFamily::of(&target.ip()),
+            family: sluice_model::IpFamily::of(&target.ip()),
             port: 30080,
-            protocol: sluice_core::model::Protocol::Tcp,
+            protocol: sluice_model::Protocol::Tcp,
         }
     };
     let endpoint = |target: &str, pod: &sluice_lab::Pod| match target.contains('[') {

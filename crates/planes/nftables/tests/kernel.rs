@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use sluice_core::backend::{Backend as _, Counter};
-use sluice_core::model::{Event, IpFamily, NamespacedName, ObjectKey};
-use sluice_core::plan::{Planner, PortKey};
-use sluice_core::reconcile::{Reconciler, Report};
-use sluice_core::testing::{endpoints, service};
 use sluice_lab::{Netns, require_netns};
+use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey};
 use sluice_nftables::{Counting, Nftables, render_plan, text};
+use sluice_plan::backend::{Backend as _, Counter};
+use sluice_plan::reconcile::{Reconciler, Report};
+use sluice_plan::testing::{endpoints, service};
+use sluice_plan::{Planner, PortKey};
 use sluice_scenarios::golden;
 
 fn root() -> PathBuf {

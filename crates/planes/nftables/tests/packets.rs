@@ -1,7 +1,7 @@
 //! Every shared scenario with real packets through real nftables rules.
 
-use sluice_core::settings::Settings;
 use sluice_nftables::Nftables;
+use sluice_plan::settings::Settings;
 use sluice_scenarios::{self as scenario, Scenario};
 
 fn make(_settings: &Settings) -> Nftables {

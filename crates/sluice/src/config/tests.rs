@@ -1,6 +1,6 @@
 use clap::Parser;
 use sluice_config::{LogFormat, Mode};
-use sluice_core::settings::{LocalDetector, NodePortAddresses};
+use sluice_plan::settings::{LocalDetector, NodePortAddresses};
 use tempfile::NamedTempFile;
 
 use super::*;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use sluice_config::{IpvsSettings, Mode};
-use sluice_core::model::IpFamily;
 use sluice_ipvs::{Arp, Ipvs, Options, Timeouts, concerns, sysctls};
+use sluice_model::IpFamily;
 use sluice_netlink::ipvs;
 use sluice_node::Input;
 use sluice_node::metrics::Metrics;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_nftables::{Nftables, TABLE};
 use sluice_node::Input;
 use sluice_node::drift::Watched;

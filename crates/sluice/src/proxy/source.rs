@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use sluice_core::announcement::Announcement;
-use sluice_core::model::Event;
+use sluice_model::Announcement;
+use sluice_model::Event;
 use sluice_node::Input;
 use sluice_node::metrics::{ApiRequest, Metrics};
 use sluice_source::apiserver::{self, Access, Observe, Observed, Patience, Recorder};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use sluice_config::Mode;
-use sluice_core::plan::Plan;
 use sluice_iptables::{Accounting, Conntrack};
 use sluice_nftables::Counting;
+use sluice_plan::Plan;
 
 /// One object of the rules.
 #[derive(Debug, Serialize)]

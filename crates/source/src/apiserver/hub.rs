@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sluice_core::model::{Event, Object};
+use sluice_model::{Event, Object};
 
 use super::resource::Resource;
 

@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use sluice_core::model::{Event, Object, ObjectKey};
+use sluice_model::{Event, Object, ObjectKey};
 
 use super::resource::{Resource, What};
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use ::http::Request;
 use serde_json::{Value, json};
-use sluice_core::announcement::Announcement;
-use sluice_core::model::ObjectKey;
+use sluice_model::Announcement;
+use sluice_model::ObjectKey;
 
 use super::access::Client;
 use super::http::{Failure, Http, Pace};

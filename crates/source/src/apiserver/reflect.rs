@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::Request;
-use sluice_core::model::Event;
+use sluice_model::Event;
 use tokio::time::timeout;
 
 use super::Patience;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
-use sluice_core::model::{NamespacedName, Object, ObjectKey};
+use sluice_model::{NamespacedName, Object, ObjectKey};
 use sluice_yaml::escaped;
 
 use super::wire::Garbage;

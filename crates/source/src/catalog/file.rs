@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use sluice_core::model::{Object, ObjectKey};
+use sluice_model::{Object, ObjectKey};
 
 use crate::manifest::{Entry, Manifest, Problem};
 use sluice_yaml::escaped;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 
 use ipnet::IpNet;
-use sluice_core::model::Protocol;
+use sluice_model::Protocol;
 
 use sluice_yaml::quoted;
 

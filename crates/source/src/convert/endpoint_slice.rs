@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_core::model::{
-    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, IpFamily,
-};
+use sluice_model::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, IpFamily};
 
 use super::address::{not_special, one_of, parse_ip, port, protocol};
 use super::fault::{At, Converted, Faults};

@@ -3,7 +3,7 @@
 use super::fault::{At, Faults};
 use crate::api::ObjectMeta;
 use crate::convert::Interner;
-use sluice_core::model::NamespacedName;
+use sluice_model::NamespacedName;
 use sluice_yaml::quoted;
 use std::sync::Arc;
 

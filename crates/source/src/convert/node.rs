@@ -1,7 +1,7 @@
 //! Nodes and ServiceCIDRs.
 
 use ipnet::IpNet;
-use sluice_core::model::{IpFamily, Node, ServiceCidr};
+use sluice_model::{IpFamily, Node, ServiceCidr};
 
 use super::address::{parse_ip, parse_net, routable};
 use super::fault::{At, Converted, Faults};

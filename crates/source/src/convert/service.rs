@@ -5,7 +5,7 @@ mod ports;
 
 use std::sync::Arc;
 
-use sluice_core::model::{Service, ServiceKind, SessionAffinity, TrafficPolicy};
+use sluice_model::{Service, ServiceKind, SessionAffinity, TrafficPolicy};
 
 use super::address::{one_of, port};
 use super::fault::{At, Converted, Faults};

@@ -1,12 +1,12 @@
 //! One field at a time: a text in, what the model says out.
 
-use sluice_core::model::{AddressType, ClusterIps, Conditions, SessionAffinity, TrafficPolicy};
+use sluice_model::{AddressType, ClusterIps, Conditions, SessionAffinity, TrafficPolicy};
 
 use super::*;
 use crate::api;
 
 /// Converts a Service given as JSON; `name` and one port are there already.
-fn a_service(spec: &str) -> Converted<sluice_core::model::Service> {
+fn a_service(spec: &str) -> Converted<sluice_model::Service> {
     let json = format!(
         r#"{{"metadata": {{"name": "web"}}, "spec": {{"ports": [{{"port": 80}}], {spec}}},
             "status": {{"loadBalancer": {{"ingress": null}}}}, "unknown": 1}}"#
@@ -16,11 +16,7 @@ fn a_service(spec: &str) -> Converted<sluice_core::model::Service> {
 }
 
 #[track_caller]
-fn check<T: std::fmt::Debug>(
-    spec: &str,
-    pick: fn(sluice_core::model::Service) -> T,
-    expected: &str,
-) {
+fn check<T: std::fmt::Debug>(spec: &str, pick: fn(sluice_model::Service) -> T, expected: &str) {
     let converted = a_service(spec);
     assert_eq!(converted.faults, [], "{spec}");
     assert_eq!(format!("{:?}", pick(converted.object.unwrap())), expected);
@@ -93,7 +89,7 @@ fn affinity() {
 #[test]
 fn source_ranges() {
     let ranges = |list: &str| format!(r#""loadBalancerSourceRanges": [{list}]"#);
-    let pick = |it: sluice_core::model::Service| it.source_ranges;
+    let pick = |it: sluice_model::Service| it.source_ranges;
     check(
         &ranges(r#"" 10.1.2.3/8\t", "fd00::/8""#),
         pick,

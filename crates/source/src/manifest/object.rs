@@ -1,7 +1,7 @@
 //! Documents → objects.
 
 use serde::de::DeserializeOwned;
-use sluice_core::model::{NamespacedName, Object, ObjectKey};
+use sluice_model::{NamespacedName, Object, ObjectKey};
 use std::sync::Arc;
 
 use super::kind::{Document, Kind, log_skipped};

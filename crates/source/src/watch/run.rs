@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
-use sluice_core::model::Event;
+use sluice_model::Event;
 
 use super::gate::Gate;
 use super::notice::Notice;

@@ -2,9 +2,9 @@
 
 use std::sync::mpsc::channel;
 
-use sluice_core::announcement::Announcement;
-use sluice_core::model::{NamespacedName, ObjectKey};
 use sluice_miniapi::{Fault, MiniApi, Options, Verb};
+use sluice_model::Announcement;
+use sluice_model::{NamespacedName, ObjectKey};
 use sluice_source::apiserver::Recorder;
 
 use crate::cluster::{client, cluster};

@@ -312,9 +312,9 @@ fn storm_of_changes_loses_nothing() {
         }
     }
     source.view.until("the last version", |it| {
-        let last = it.objects.values().filter(|it| {
-            matches!(it, sluice_core::model::Object::Service(it) if it.ports[0].port.get() == 99)
-        });
+        let last = it.objects.values().filter(
+            |it| matches!(it, sluice_model::Object::Service(it) if it.ports[0].port.get() == 99),
+        );
         last.count() == 200
     });
     assert!(source.view.deleted.is_empty());

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sluice_core::model::{Event, Object};
+use sluice_model::{Event, Object};
 
 /// Long enough for a loaded machine, short enough for a person.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);

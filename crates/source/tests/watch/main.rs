@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::unistd::{Uid, setfsuid};
-use sluice_core::model::Event;
+use sluice_model::Event;
 use support::service;
 use watched::{Watched, set_names};
 

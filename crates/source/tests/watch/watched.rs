@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use sluice_core::model::{Event, Object};
+use sluice_model::{Event, Object};
 use sluice_source::Watch;
 
 /// Long enough for a loaded machine, short enough for a person.

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use sluice_core::backend::Backend;
-use sluice_core::model::Event;
-use sluice_core::plan::{Planner, PortKey};
-use sluice_core::reconcile::Reconciler;
-use sluice_core::settings::Settings;
+use sluice_model::Event;
+use sluice_plan::backend::Backend;
+use sluice_plan::reconcile::Reconciler;
+use sluice_plan::settings::Settings;
+use sluice_plan::{Planner, PortKey};
 
 use super::measure::{Cost, Samples, measure_all, millis};
 use super::synthetic::{self, ENDPOINTS};

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use sluice_core::backend::Backend;
-use sluice_core::model::Event;
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
+use sluice_model::Event;
 use sluice_nftables::Nftables;
+use sluice_plan::backend::Backend;
 
 use super::Plane;
 use super::changes::Node;

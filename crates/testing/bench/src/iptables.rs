@@ -6,11 +6,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
-use sluice_core::backend::{Backend as _, Scale, Scene};
-use sluice_core::model::IpFamily;
-use sluice_core::plan::PortKey;
 use sluice_iptables::{Conntrack, Iptables, text};
 use sluice_lab::Netns;
+use sluice_model::IpFamily;
+use sluice_plan::PortKey;
+use sluice_plan::backend::{Backend as _, Scale, Scene};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 use super::changes::{Change, Limit, Node, Series};

@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use sluice_core::backend::Backend as _;
 use sluice_lab::Netns;
 use sluice_nftables::{Counting, Nftables, render_plan, text};
+use sluice_plan::backend::Backend as _;
 
 use super::changes::{Change, Limit, Node};
 use super::measure::{Cost, count, measure, measure_children, seconds};

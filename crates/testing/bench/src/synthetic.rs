@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use sluice_core::model::{
+use sluice_model::{
     AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
     NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort, SessionAffinity,
     TrafficPolicy,

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluice_core::lookup::HostAddresses;
-use sluice_core::model::Protocol;
+use sluice_model::Protocol;
+use sluice_plan::lookup::HostAddresses;
 
 use super::world::Flow;
 use super::{Expect, Seen, Then};

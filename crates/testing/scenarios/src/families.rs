@@ -1,6 +1,6 @@
 //! IPv4 and IPv6: two Services in one.
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use super::Scenario;
 use super::check::{Expect, answers, masqueraded};

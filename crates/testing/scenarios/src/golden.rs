@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sluice_core::model::Event;
-use sluice_core::plan::Planner;
-use sluice_core::settings::{LocalDetector, NodePortAddresses, Settings};
+use sluice_model::Event;
+use sluice_plan::Planner;
+use sluice_plan::settings::{LocalDetector, NodePortAddresses, Settings};
 
 /// The folder of the examples.
 pub fn folder() -> PathBuf {

@@ -46,7 +46,7 @@ mod tests;
 
 use std::net::IpAddr;
 
-use sluice_core::settings::Settings;
+use sluice_plan::settings::Settings;
 
 pub use check::{Check, Expect, Seen, Then};
 pub use oracle::consult;

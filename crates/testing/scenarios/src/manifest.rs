@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display};
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use super::world;
 use sluice_lab::address::{pod_cidr_v4, pod_cidr_v6};

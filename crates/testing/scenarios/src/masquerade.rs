@@ -1,7 +1,7 @@
 //! Whose source address is replaced on the way to a ClusterIP.
 
 use ipnet::IpNet;
-use sluice_core::settings::{LocalDetector, Settings};
+use sluice_plan::settings::{LocalDetector, Settings};
 
 use super::Scenario;
 use super::check::{Seen, answers, masqueraded, seen};

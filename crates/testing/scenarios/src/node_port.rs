@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use sluice_core::settings::NodePortAddresses;
+use sluice_plan::settings::NodePortAddresses;
 
 use super::check::{Expect, Then, answers, left_to, masqueraded};
 use super::manifest::{ServiceYaml, service};

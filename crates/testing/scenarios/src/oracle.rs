@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use sluice_core::lookup::{Fate, HostAddresses};
-use sluice_core::plan::Plan;
+use sluice_plan::Plan;
+use sluice_plan::lookup::{Fate, HostAddresses};
 
 use super::proxy::Proxy;
 use super::world::{self, Flow};

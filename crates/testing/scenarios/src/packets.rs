@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_core::backend::Backend;
-use sluice_core::plan::Changes;
-use sluice_core::reconcile::Reconciler;
-use sluice_core::settings::Settings;
+use sluice_plan::Changes;
+use sluice_plan::backend::Backend;
+use sluice_plan::reconcile::Reconciler;
+use sluice_plan::settings::Settings;
 
 use super::asker::{Asker, netns, transport};
 use super::check::left_to;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use sluice_core::model::{Event, LocalAddresses, Object, ObjectKey};
-use sluice_core::plan::{Changes, Plan, Planner};
-use sluice_core::settings::Settings;
+use sluice_model::{Event, LocalAddresses, Object, ObjectKey};
+use sluice_plan::settings::Settings;
+use sluice_plan::{Changes, Plan, Planner};
 
 /// A planner that is told whole states of the cluster, and turns them into events.
 pub(super) struct Proxy {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use sluice_core::lookup::Packet;
-use sluice_core::model::{Object, Protocol};
+use sluice_model::{Object, Protocol};
+use sluice_plan::lookup::Packet;
 
 use super::asker::{netns, transport};
 use super::flush::flush;

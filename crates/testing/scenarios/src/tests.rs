@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_core::backend::{ApplyError, Backend, BackendError, Objects, Scene};
-use sluice_core::delta::Delta;
-use sluice_core::plan::PortPlan;
+use sluice_plan::PortPlan;
+use sluice_plan::backend::{ApplyError, Backend, BackendError, Objects, Scene};
+use sluice_plan::delta::Delta;
 
 use super::*;
 

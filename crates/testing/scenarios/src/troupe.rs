@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use sluice_core::backend::Backend;
-use sluice_core::settings::Settings;
+use sluice_plan::backend::Backend;
+use sluice_plan::settings::Settings;
 
 use super::packets::play;
 use super::stage::Stage;

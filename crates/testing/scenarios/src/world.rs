@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::Command;
 use std::sync::Arc;
 
-use sluice_core::lookup::{HostAddresses, Packet};
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
+use sluice_plan::lookup::{HostAddresses, Packet};
 
 use super::Scenario;
 use sluice_lab::Batch;

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use sluice_core::lookup::{Fate, HostAddresses, Packet};
-use sluice_core::plan::Plan;
+use sluice_plan::Plan;
+use sluice_plan::lookup::{Fate, HostAddresses, Packet};
 
 /// Where a packet ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::chance::{Chance, Outcome, every};
-use sluice_core::lookup::{HostAddresses, Packet};
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
+use sluice_plan::lookup::{HostAddresses, Packet};
 
 use sluice_nftables::{
     Action, Chain, ChainName, ElementKey, ElementValue, Fields, HookPoint, Key, KeyKind, Match,

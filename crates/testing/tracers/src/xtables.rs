@@ -17,8 +17,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use sluice_core::lookup::{HostAddresses, Packet};
-use sluice_core::model::Protocol;
+use sluice_model::Protocol;
+use sluice_plan::lookup::{HostAddresses, Packet};
 
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use sluice_core::model::Protocol;
+use sluice_model::Protocol;
 
 use crate::random;
 use crate::rule::{ChainName, Match, Matches, Rule, Sense, Side, States, Target};

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use super::{FindError, Programs, SaveError, Variant};
 use crate::rule::Table;

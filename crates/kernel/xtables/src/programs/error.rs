@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use super::{Holder, Variant, Version};
 use crate::rule::Table;

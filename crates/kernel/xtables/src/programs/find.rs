@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use super::run::Run;
 use super::{FindError, Lock, PATIENCE, Pair, Programs, QUICK, RunError, Variant};

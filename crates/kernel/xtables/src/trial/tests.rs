@@ -1,4 +1,4 @@
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 
 use super::*;
 use crate::parse::parse_rule;

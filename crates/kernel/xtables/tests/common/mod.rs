@@ -3,7 +3,7 @@
 use ipnet::IpNet;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Target};
 
 /// Chains that a rule may lead to.

@@ -1,7 +1,7 @@
 //! What the agent counts and announces on the way.
 
-use sluice_core::model::Node;
-use sluice_core::testing;
+use sluice_model::Node;
+use sluice_plan::testing;
 
 use super::*;
 

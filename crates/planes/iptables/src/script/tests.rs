@@ -1,10 +1,10 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use sluice_core::model::Event;
-use sluice_core::plan::Planner;
-use sluice_core::settings::Settings;
-use sluice_core::testing::{self, arbitrary_events, arbitrary_settings};
+use sluice_model::Event;
+use sluice_plan::Planner;
+use sluice_plan::settings::Settings;
+use sluice_plan::testing::{self, arbitrary_events, arbitrary_settings};
 use sluice_xtables::parse::{Ruleset, play};
 use sluice_xtables::programs::Listing;
 use std::net::IpAddr;

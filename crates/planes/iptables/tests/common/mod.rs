@@ -5,14 +5,14 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use sluice_core::backend::{Backend, BackendError};
-use sluice_core::kube_proxy::ACCOUNTS;
-use sluice_core::model::{Event, IpFamily};
-use sluice_core::plan::{Planner, PortKey};
-use sluice_core::reconcile::{Reconciler, Report};
 use sluice_iptables::{Conntrack, Iptables};
 use sluice_lab::Netns;
+use sluice_model::{Event, IpFamily};
 use sluice_netlink::nfacct::Accounts;
+use sluice_plan::backend::{Backend, BackendError};
+use sluice_plan::kube_proxy::ACCOUNTS;
+use sluice_plan::reconcile::{Reconciler, Report};
+use sluice_plan::{Planner, PortKey};
 use sluice_scenarios::golden;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 

@@ -1,10 +1,10 @@
 //! What every Service needs: the interface, and of each family the sets and the rules.
 
-use sluice_core::backend::BackendError;
-use sluice_core::delta::Delta;
-use sluice_core::model::IpFamily;
+use sluice_model::IpFamily;
 use sluice_netlink::Errno;
 use sluice_netlink::rtnetlink::create_dummy;
+use sluice_plan::backend::BackendError;
+use sluice_plan::delta::Delta;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Script;
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use sluice_core::backend::BackendError;
-use sluice_core::delta::Delta;
 use sluice_netlink::ipvs::Change;
+use sluice_plan::backend::BackendError;
+use sluice_plan::delta::Delta;
 
 use super::Writer;
 use super::changes::Changes;

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use sluice_core::delta::Delta;
-use sluice_core::model::{IpFamily, Protocol};
+use sluice_model::{IpFamily, Protocol};
+use sluice_plan::delta::Delta;
 
 use crate::object::{Key, Object, Server};
 use crate::set::{Entry, SetName};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_core::backend::{BackendError, RefusedObject};
-use sluice_core::delta::Delta;
 use sluice_netlink::{Errno, Failure};
+use sluice_plan::backend::{BackendError, RefusedObject};
+use sluice_plan::delta::Delta;
 
 use crate::object::{Key, Object, Server, Triple};
 use crate::set::SetName;
@@ -184,7 +184,7 @@ pub(super) fn gone(key: &Key, reason: impl Into<String>) -> BackendError {
 mod tests {
     use std::net::SocketAddr;
 
-    use sluice_core::model::{IpFamily, Protocol};
+    use sluice_model::{IpFamily, Protocol};
     use sluice_netlink::RequestError;
 
     use super::*;

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use sluice_core::backend::Upkeep;
-use sluice_core::model::{Event, NamespacedName, ObjectKey};
-use sluice_core::testing::{endpoints, service};
 use sluice_lab::eventually;
+use sluice_model::{Event, NamespacedName, ObjectKey};
+use sluice_plan::backend::Upkeep;
+use sluice_plan::testing::{endpoints, service};
 
 use super::{BOTH, Proxy, ask, has, run, shows};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sluice_core::backend::{Backend, Upkeep};
 use sluice_lab::eventually;
+use sluice_plan::backend::{Backend, Upkeep};
 
 use super::{BOTH, Proxy, delete, destroy, http, refused, run, shows, shows_no, web};
 

@@ -16,15 +16,15 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use sluice_core::backend::{BackendError, Upkeep};
-use sluice_core::model::{Event, NamespacedName, ObjectKey};
-use sluice_core::plan::Planner;
-use sluice_core::reconcile::{Reconciler, Report};
-use sluice_core::settings::Settings;
-use sluice_core::testing::{endpoints, node, service};
 use sluice_ipvs::{Arp, Ipvs, Options, Sysctl, render_plan, sysctls, text};
 use sluice_lab::{Netns, eventually, require_netns, require_vm};
+use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_node::takeover::{left_own, remove_own};
+use sluice_plan::Planner;
+use sluice_plan::backend::{BackendError, Upkeep};
+use sluice_plan::reconcile::{Reconciler, Report};
+use sluice_plan::settings::Settings;
+use sluice_plan::testing::{endpoints, node, service};
 
 use draining::{draining, draining_by};
 use families::{IPV4, IPV6, a_family_in_trouble, an_unreadable_family};
@@ -486,7 +486,7 @@ fn interrupted(proxy: &mut Proxy, program: &str, arguments: &str, events: Vec<Ev
 }
 
 /// What `sluice render` prints is what the programs read.
-fn text_is_loaded(plan: &sluice_core::plan::Plan) {
+fn text_is_loaded(plan: &sluice_plan::Plan) {
     let netns = Netns::new("text").unwrap();
     let text = text::data_plane(&render_plan(plan, "rr"));
     netns.run(|| {

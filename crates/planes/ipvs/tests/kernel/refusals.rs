@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::TcpStream;
 
-use sluice_core::testing::{endpoints, service};
+use sluice_plan::testing::{endpoints, service};
 
 use super::{
     BOTH, Proxy, ROOM, ask, delete, destroy, has, http, refused, run, shows, shows_no, shrink, web,

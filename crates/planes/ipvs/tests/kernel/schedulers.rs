@@ -1,7 +1,7 @@
 //! Schedulers that the kernel has and lacks.
 
-use sluice_core::testing::{endpoints, service};
 use sluice_ipvs::{Ipvs, Options};
+use sluice_plan::testing::{endpoints, service};
 
 use super::{BOTH, Proxy, delete, http, options, refused, run, shows, shows_no, web};
 

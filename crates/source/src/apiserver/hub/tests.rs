@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, mpsc};
 
-use sluice_core::model::{Node, ObjectKey};
+use sluice_model::{Node, ObjectKey};
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Only differences leave.
 
 use super::*;
-use sluice_core::model::ServiceCidr;
+use sluice_model::ServiceCidr;
 
 fn object(text: &str) -> Object {
     let (name, cidr) = text.split_once('=').unwrap();

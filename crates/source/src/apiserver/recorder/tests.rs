@@ -1,6 +1,6 @@
 //! What is written, and how often.
 
-use sluice_core::model::NamespacedName;
+use sluice_model::NamespacedName;
 
 use super::*;
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use sluice_core::model::{ClusterIps, IpFamily, IpMode, LoadBalancerIngress, ServiceKind};
+use sluice_model::{ClusterIps, IpFamily, IpMode, LoadBalancerIngress, ServiceKind};
 
 use super::super::address::{not_special, one_of, parse_ip, parse_net, routable};
 use super::super::fault::{At, Faults};

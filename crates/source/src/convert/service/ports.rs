@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use sluice_core::model::{ClusterIps, ServiceKind, ServicePort};
+use sluice_model::{ClusterIps, ServiceKind, ServicePort};
 
 use super::super::address::{port, protocol};
 use super::super::endpoint_slice::MAX_PORTS;
@@ -85,8 +85,8 @@ fn one(
 #[derive(Default)]
 struct Seen {
     names: HashSet<std::sync::Arc<str>>,
-    ports: HashSet<(sluice_core::model::Protocol, std::num::NonZeroU16)>,
-    node_ports: HashSet<(sluice_core::model::Protocol, std::num::NonZeroU16)>,
+    ports: HashSet<(sluice_model::Protocol, std::num::NonZeroU16)>,
+    node_ports: HashSet<(sluice_model::Protocol, std::num::NonZeroU16)>,
 }
 
 impl Seen {

@@ -1,0 +1,94 @@
+//! Endpoint slices: who answers for a Service.
+
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use crate::{NamespacedName, Protocol};
+
+/// An EndpointSlice (discovery.k8s.io/v1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointSlice {
+    /// Namespace and name.
+    pub name: NamespacedName,
+    /// Value of the label `kubernetes.io/service-name`; a slice without it serves no Service.
+    pub service: Option<Arc<str>>,
+    /// Carries the label `service.kubernetes.io/headless`: proxies leave it alone.
+    pub headless: bool,
+    /// `addressType`.
+    pub address_type: AddressType,
+    /// `ports`, without those that have no number (all ports) or no name: a proxy ignores both.
+    pub ports: Vec<EndpointPort>,
+    /// `endpoints`, without those that have no address.
+    pub endpoints: Vec<Endpoint>,
+    /// Annotation `endpoints.kubernetes.io/last-change-trigger-time` in milliseconds since the
+    /// Unix epoch: when the change happened that this version of the slice reports.
+    pub triggered: Option<i64>,
+}
+
+/// `addressType` of an EndpointSlice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressType {
+    /// IPv4 addresses.
+    Ipv4,
+    /// IPv6 addresses.
+    Ipv6,
+    /// Domain names: nothing for a proxy to do.
+    Fqdn,
+}
+
+/// A port that every endpoint of a slice serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointPort {
+    /// Name of the Service port it answers for; empty for an unnamed one.
+    pub name: Arc<str>,
+    /// Protocol, default TCP.
+    pub protocol: Protocol,
+    /// Port number on the endpoint. It may differ from slice to slice.
+    pub port: NonZeroU16,
+}
+
+/// One endpoint of a slice, usually a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The first of `addresses`: the API says that all of them are equivalent.
+    pub address: IpAddr,
+    /// `nodeName`; `None` when the endpoint runs outside the cluster.
+    pub node: Option<Arc<str>>,
+    /// `conditions`.
+    pub conditions: Conditions,
+    /// `hints.forZones`. Empty when there are none.
+    pub zone_hints: Vec<Arc<str>>,
+    /// `hints.forNodes`. Empty when there are none.
+    pub node_hints: Vec<Arc<str>>,
+    /// Its share of new connections in proportion to the others', where the data plane has weights;
+    /// 0 gets none. 1 unless the slice's annotation `sluice.dev/endpoint-weights` says otherwise.
+    pub weight: u16,
+    /// `targetRef.name`: the pod, for rule comments and explanations.
+    pub target: Option<Arc<str>>,
+}
+
+/// `conditions` of an endpoint, with the API's defaults applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Conditions {
+    /// May get new connections (default true).
+    pub ready: bool,
+    /// Answers, whether or not it is terminating (default true).
+    pub serving: bool,
+    /// Is shutting down (default false).
+    pub terminating: bool,
+}
+
+impl Conditions {
+    /// A live endpoint in good order.
+    pub const READY: Self = Self {
+        ready: true,
+        serving: true,
+        terminating: false,
+    };
+
+    /// Still answers while it shuts down: the last resort when nothing is ready (KEP-1669).
+    pub const fn is_fallback(self) -> bool {
+        self.serving && self.terminating
+    }
+}

@@ -1,0 +1,23 @@
+//! The objects a proxy learns, free of any Kubernetes client type.
+//!
+//! A source checks and converts API objects into these; see [`Event`] for the contract between a
+//! source and the planner.
+
+mod announcement;
+mod endpoint;
+mod event;
+mod name;
+mod network;
+mod node;
+mod service;
+
+pub use announcement::Announcement;
+pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice};
+pub use event::{Event, Object, ObjectKey};
+pub use name::{NamespacedName, ServicePortName};
+pub use network::{IpFamily, Protocol, UnknownProtocol};
+pub use node::{LocalAddresses, Node, ServiceCidr};
+pub use service::{
+    ClusterIps, IpMode, LoadBalancerIngress, Service, ServiceKind, ServicePort, SessionAffinity,
+    TrafficPolicy,
+};

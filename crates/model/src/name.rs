@@ -1,0 +1,58 @@
+//! Names: what identifies objects and load-balanced ports.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::Protocol;
+
+/// Namespace and name of a Kubernetes object. Displays as `namespace/name`.
+///
+/// Both parts are DNS labels or subdomains: a source refuses an object whose name is not, so a
+/// name can be shown in logs and rule comments as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NamespacedName {
+    /// The namespace.
+    pub namespace: Arc<str>,
+    /// The name, unique per kind inside the namespace.
+    pub name: Arc<str>,
+}
+
+impl NamespacedName {
+    /// A name from its two parts.
+    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for NamespacedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Identity of one load-balanced port: the key of everything in the planner.
+///
+/// Displays as `namespace/name:port` (`namespace/name` for an unnamed port), the form used in
+/// rule comments and logs. A port name may be shared by two protocols, so it does not stand alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServicePortName {
+    /// The Service.
+    pub service: NamespacedName,
+    /// Name of the port; empty when the Service leaves its only port unnamed.
+    pub port: Arc<str>,
+    /// Transport protocol of the port.
+    pub protocol: Protocol,
+}
+
+impl fmt::Display for ServicePortName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.port.is_empty() {
+            write!(f, "{}", self.service)
+        } else {
+            write!(f, "{}:{}", self.service, self.port)
+        }
+    }
+}

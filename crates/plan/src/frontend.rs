@@ -1,0 +1,123 @@
+//! Frontends and what happens to packets addressed to them.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::Scope;
+use sluice_model::{IpFamily, Protocol};
+
+/// What clients dial. Protocol is part of it: DNS serves TCP and UDP on one address and port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Frontend {
+    /// A virtual IP with a port.
+    Address {
+        /// The virtual IP.
+        addr: IpAddr,
+        /// The port.
+        port: u16,
+        /// The protocol.
+        protocol: Protocol,
+    },
+    /// A port of every address of the node that answers on NodePorts.
+    NodePort {
+        /// Family of the addresses.
+        family: IpFamily,
+        /// The port.
+        port: u16,
+        /// The protocol.
+        protocol: Protocol,
+    },
+}
+
+impl Frontend {
+    /// The protocol.
+    pub fn protocol(&self) -> Protocol {
+        match self {
+            Self::Address { protocol, .. } | Self::NodePort { protocol, .. } => *protocol,
+        }
+    }
+
+    /// The port that clients dial.
+    pub fn port(&self) -> u16 {
+        match self {
+            Self::Address { port, .. } | Self::NodePort { port, .. } => *port,
+        }
+    }
+
+    /// The family.
+    pub fn family(&self) -> IpFamily {
+        match self {
+            Self::Address { addr, .. } => IpFamily::of(addr),
+            Self::NodePort { family, .. } => *family,
+        }
+    }
+}
+
+impl fmt::Display for Frontend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address {
+                addr,
+                port,
+                protocol,
+            } => write!(f, "{}/{protocol}", SocketAddr::new(*addr, *port)),
+            Self::NodePort {
+                family,
+                port,
+                protocol,
+            } => write!(f, "{family} NodePort {port}/{protocol}"),
+        }
+    }
+}
+
+/// Why a frontend exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// `spec.clusterIPs`.
+    ClusterIp,
+    /// `status.loadBalancer.ingress`.
+    LoadBalancer,
+    /// `spec.externalIPs`.
+    ExternalIp,
+    /// `spec.ports[].nodePort`.
+    NodePort,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ClusterIp => "ClusterIP",
+            Self::LoadBalancer => "LoadBalancer",
+            Self::ExternalIp => "ExternalIP",
+            Self::NodePort => "NodePort",
+        })
+    }
+}
+
+/// What happens to a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Goes to a random endpoint of this pool, which exists in the same [`PortPlan`](crate::PortPlan).
+    Balance(Scope),
+    /// Vanishes: a Local policy and no endpoint here. The sender may try another node.
+    Drop,
+    /// Is refused: no endpoint anywhere.
+    Reject,
+}
+
+/// Who gets which verdict, and whether the source address is replaced on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// ClusterIP: one verdict for all; masqueraded as [`NodePlan`](crate::NodePlan) says for ClusterIPs.
+    Internal(Verdict),
+    /// External with policy Cluster, or nothing to send to: one verdict for all, always
+    /// masqueraded, since the reply must come back through this node.
+    External(Verdict),
+    /// External with policy Local. Pods of this node keep their address and go to the cluster
+    /// pool, the node itself is masqueraded and goes to the cluster pool, everyone else gets
+    /// `far` with the source address kept.
+    ExternalLocal {
+        /// Verdict for clients that are neither the node nor one of its pods.
+        far: Verdict,
+    },
+}

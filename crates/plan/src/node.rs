@@ -1,0 +1,261 @@
+//! The part of the plan that depends on the node and not on any Service.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use crate::lookup::HostAddresses;
+use crate::settings::{LocalDetector, NodePortAddresses, Settings};
+use crate::state::ClusterState;
+use sluice_model::{IpFamily, Node};
+
+/// What the node does, whichever Services there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodePlan {
+    /// The mark bit that says "masquerade this packet".
+    pub masquerade_mark: u32,
+    /// The node's zone, for topology hints.
+    pub zone: Option<Arc<str>>,
+    /// IPv4 and IPv6, in this order; see [`NodePlan::family`].
+    pub families: [FamilyPlan; 2],
+}
+
+/// What the node does in one family.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FamilyPlan {
+    /// The node's primary address; `None` when none is known.
+    pub node_ip: Option<IpAddr>,
+    /// How pods of this node are recognised; `None` when they are not.
+    pub local_traffic: Option<LocalTraffic>,
+    /// Which packets to a ClusterIP get the node's address as their source.
+    pub cluster_ip_masquerade: ClusterIpMasquerade,
+    /// The node's own addresses, sorted: without loopback and link-local ones. While the machine's
+    /// are unknown, those that its Node object names.
+    pub addresses: Vec<IpAddr>,
+    /// Which addresses answer on NodePorts.
+    pub node_ports: NodePortMatch,
+    /// Loopback answers on NodePorts as well.
+    pub node_ports_on_loopback: bool,
+    /// Ranges that ClusterIPs come from, none overlapping: what no Service owns there is dropped.
+    pub service_cidrs: Vec<IpNet>,
+}
+
+/// Packets that come from a pod of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalTraffic {
+    /// The source address is in here.
+    From(IpNet),
+    /// Arrived through this interface.
+    Interface(Arc<str>),
+    /// Arrived through an interface whose name starts like this.
+    InterfacePrefix(Arc<str>),
+}
+
+impl LocalTraffic {
+    /// Whether a packet comes from a pod of this node. `interface`: where it arrived; `None` for
+    /// a packet that the node itself sends.
+    pub fn matches(&self, source: IpAddr, interface: Option<&str>) -> bool {
+        match self {
+            Self::From(net) => net.contains(&source),
+            Self::Interface(name) => interface == Some(&**name),
+            Self::InterfacePrefix(prefix) => interface.is_some_and(|it| it.starts_with(&**prefix)),
+        }
+    }
+}
+
+/// Which packets to a ClusterIP are masqueraded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClusterIpMasquerade {
+    /// None: pods cannot be told from others, so all are trusted to be reachable.
+    #[default]
+    Nobody,
+    /// All that do not come from a pod of this node.
+    NotLocalPods,
+    /// All.
+    Everybody,
+}
+
+/// Which of the node's addresses answer on NodePorts. Whether loopback does is said by
+/// [`FamilyPlan::node_ports_on_loopback`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodePortMatch {
+    /// Every address of the node.
+    AnyLocal,
+    /// The addresses of the node inside these prefixes, none overlapping.
+    LocalWithin(Vec<IpNet>),
+    /// Exactly this address; `None` when the node has none in the family.
+    Only(Option<IpAddr>),
+}
+
+impl NodePortMatch {
+    /// Whether an address of the node answers, loopback taken like any other.
+    fn covers(&self, addr: IpAddr) -> bool {
+        match self {
+            Self::AnyLocal => true,
+            Self::LocalWithin(nets) => nets.iter().any(|net| net.contains(&addr)),
+            Self::Only(only) => *only == Some(addr),
+        }
+    }
+}
+
+impl Default for NodePortMatch {
+    fn default() -> Self {
+        Self::Only(None)
+    }
+}
+
+impl NodePlan {
+    /// The plan of one family.
+    pub fn family(&self, family: IpFamily) -> &FamilyPlan {
+        match family {
+            IpFamily::V4 => &self.families[0],
+            IpFamily::V6 => &self.families[1],
+        }
+    }
+
+    /// Where the node answers load balancers that ask about a Service: on every address that has
+    /// NodePorts, written as the unspecified address where that is all of a family.
+    pub fn health_check_addresses(&self, local: &BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+        let mut addresses = BTreeSet::new();
+        for family in IpFamily::ALL {
+            match &self.family(family).node_ports {
+                NodePortMatch::AnyLocal => {
+                    addresses.insert(match family {
+                        IpFamily::V4 => Ipv4Addr::UNSPECIFIED.into(),
+                        IpFamily::V6 => Ipv6Addr::UNSPECIFIED.into(),
+                    });
+                }
+                NodePortMatch::LocalWithin(nets) => {
+                    // A link-local address cannot be bound without its link.
+                    let is_bindable = |ip: &&IpAddr| match ip {
+                        IpAddr::V4(_) => true,
+                        IpAddr::V6(ip) => !ip.is_unicast_link_local(),
+                    };
+                    let inside = |ip: &&IpAddr| nets.iter().any(|net| net.contains(*ip));
+                    addresses.extend(local.iter().filter(is_bindable).filter(inside));
+                }
+                NodePortMatch::Only(ip) => addresses.extend(ip),
+            }
+        }
+        addresses
+    }
+
+    /// The node's part of the plan: a pure function of the operator's choices and the objects.
+    pub fn new(settings: &Settings, state: &ClusterState) -> Self {
+        let node = state.node(&settings.node_name).map(AsRef::as_ref);
+        Self {
+            masquerade_mark: settings.masquerade_mark,
+            zone: node.and_then(|it| it.zone.clone()),
+            families: IpFamily::ALL.map(|family| family_plan(settings, state, node, family)),
+        }
+    }
+}
+
+impl FamilyPlan {
+    /// Whether an address answers on NodePorts. `host`: the addresses of the node.
+    pub fn answers_node_ports(&self, addr: IpAddr, host: &HostAddresses) -> bool {
+        let is_refused = addr.is_loopback() && !self.node_ports_on_loopback;
+        let is_here = match self.node_ports {
+            NodePortMatch::Only(_) => true,
+            NodePortMatch::AnyLocal | NodePortMatch::LocalWithin(_) => host.contains(&addr),
+        };
+        !is_refused && is_here && self.node_ports.covers(addr)
+    }
+
+    /// The addresses of the node that answer on NodePorts, without loopback.
+    pub fn node_port_addresses(&self) -> Vec<IpAddr> {
+        match &self.node_ports {
+            NodePortMatch::Only(only) => only.iter().copied().collect(),
+            answering => {
+                let own = self.addresses.iter().copied();
+                own.filter(|ip| answering.covers(*ip)).collect()
+            }
+        }
+    }
+}
+
+fn family_plan(
+    settings: &Settings,
+    state: &ClusterState,
+    node: Option<&Node>,
+    family: IpFamily,
+) -> FamilyPlan {
+    let machine = &state.local_addresses().default_route;
+    let addresses = match node {
+        Some(node) if !node.addresses.is_empty() => &node.addresses,
+        _ if !machine.is_empty() => machine,
+        _ => &settings.fallback_node_ips,
+    };
+    let mut primary = settings.node_ip.iter().chain(addresses).copied();
+    let node_ip = primary.find(|ip| IpFamily::of(ip) == family);
+    let node_ports = node_ports(settings, family, node_ip);
+    let local_traffic = local_traffic(&settings.local_detector, node, family);
+    let service_cidrs: Vec<IpNet> = state
+        .service_cidrs()
+        .flat_map(|it| &it.cidrs)
+        .filter(|net| IpFamily::of_net(net) == family)
+        .map(IpNet::trunc)
+        .collect();
+    FamilyPlan {
+        node_ip,
+        cluster_ip_masquerade: match &local_traffic {
+            _ if settings.masquerade_all => ClusterIpMasquerade::Everybody,
+            Some(_) => ClusterIpMasquerade::NotLocalPods,
+            None => ClusterIpMasquerade::Nobody,
+        },
+        local_traffic,
+        addresses: own_addresses(&state.local_addresses().all, addresses, family),
+        node_ports_on_loopback: settings.localhost_node_ports
+            && family == IpFamily::V4
+            && node_ports.covers(Ipv4Addr::LOCALHOST.into()),
+        node_ports,
+        service_cidrs: IpNet::aggregate(&service_cidrs),
+    }
+}
+
+fn node_ports(settings: &Settings, family: IpFamily, node_ip: Option<IpAddr>) -> NodePortMatch {
+    match &settings.node_ports {
+        NodePortAddresses::Primary => NodePortMatch::Only(node_ip.filter(|ip| !ip.is_loopback())),
+        NodePortAddresses::Within(nets) => match NodePortAddresses::prefixes(nets, family) {
+            prefixes if prefixes.is_empty() => NodePortMatch::AnyLocal,
+            prefixes => NodePortMatch::LocalWithin(prefixes),
+        },
+    }
+}
+
+fn own_addresses(machine: &BTreeSet<IpAddr>, node: &[IpAddr], family: IpFamily) -> Vec<IpAddr> {
+    let is_own = |ip: &IpAddr| {
+        let is_link_local = match ip {
+            IpAddr::V4(ip) => ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_unicast_link_local(),
+        };
+        IpFamily::of(ip) == family && !ip.is_loopback() && !is_link_local
+    };
+    let own: BTreeSet<IpAddr> = match machine.is_empty() {
+        true => node.iter().copied().filter(is_own).collect(),
+        false => machine.iter().copied().filter(is_own).collect(),
+    };
+    own.into_iter().collect()
+}
+
+fn local_traffic(
+    detector: &LocalDetector,
+    node: Option<&Node>,
+    family: IpFamily,
+) -> Option<LocalTraffic> {
+    let first = |nets: &[IpNet]| {
+        let mut of_family = nets.iter().filter(|net| IpFamily::of_net(net) == family);
+        of_family.next().map(|net| LocalTraffic::From(net.trunc()))
+    };
+    match detector {
+        LocalDetector::None => None,
+        LocalDetector::ClusterCidrs(nets) => first(nets),
+        LocalDetector::NodeCidr => node.and_then(|it| first(&it.pod_cidrs)),
+        LocalDetector::Bridge(name) => Some(LocalTraffic::Interface(name.clone())),
+        LocalDetector::InterfacePrefix(prefix) => {
+            Some(LocalTraffic::InterfacePrefix(prefix.clone()))
+        }
+    }
+}

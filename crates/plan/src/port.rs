@@ -1,0 +1,293 @@
+//! The plan of one service port in one family: a pure function of its objects.
+
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use crate::endpoints::{Candidate, Categorized, Uses, candidates, categorize};
+use crate::state::ServiceEntry;
+use crate::{Frontend, NodePlan, Pool, PoolEndpoint, Role, Route, Scope, Verdict};
+use sluice_model::{
+    ClusterIps, IpFamily, IpMode, Protocol, Service, ServiceKind, ServicePort, ServicePortName,
+    SessionAffinity, TrafficPolicy,
+};
+
+/// Identity of a [`PortPlan`]: a service port in one family.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PortKey {
+    /// The service port.
+    pub name: ServicePortName,
+    /// The family.
+    pub family: IpFamily,
+}
+
+/// One frontend of a service port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedFrontend {
+    /// What clients dial.
+    pub frontend: Frontend,
+    /// Why it exists.
+    pub role: Role,
+    /// Where packets go.
+    pub route: Route,
+    /// Sources that may connect, none overlapping; `None` admits everyone, an empty list nobody.
+    pub allowed_sources: Option<Vec<IpNet>>,
+}
+
+/// The plan of one service port in one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortPlan {
+    /// Which service port and family.
+    pub key: PortKey,
+    /// The IPVS scheduler that the Service asks for (annotation `sluice.dev/ipvs-scheduler`).
+    pub scheduler: Option<Arc<str>>,
+    /// Load balancers ask about the Service on this port of the node.
+    pub health_check_node_port: Option<u16>,
+    /// Seconds a client stays with its endpoint after its last new connection; `None` without
+    /// session affinity.
+    pub affinity_seconds: Option<u32>,
+    /// The ClusterIP whose undefined ports are refused on behalf of this port: set on exactly one
+    /// port of the one Service that owns the address.
+    pub guarded_cluster_ip: Option<IpAddr>,
+    /// Endpoints for clients that go anywhere; `None` when empty or unused.
+    pub cluster: Option<Pool>,
+    /// Endpoints for clients that stay on this node; `None` when empty or unused.
+    pub local: Option<Pool>,
+    /// The frontends that this port owns.
+    pub frontends: Vec<PlannedFrontend>,
+    /// UDP only: every endpoint that serves, whatever the policy. Flows to any other are stale.
+    pub serving: Vec<SocketAddr>,
+}
+
+impl PortPlan {
+    /// The pool of a scope.
+    pub fn pool(&self, scope: Scope) -> Option<&Pool> {
+        match scope {
+            Scope::Cluster => self.cluster.as_ref(),
+            Scope::Local => self.local.as_ref(),
+        }
+    }
+
+    /// Every endpoint of both pools once, by address.
+    pub fn reachable(&self) -> Vec<&PoolEndpoint> {
+        let pools = [&self.cluster, &self.local];
+        let mut all: Vec<_> = pools
+            .into_iter()
+            .flatten()
+            .flat_map(Pool::endpoints)
+            .collect();
+        all.sort_by_key(|it| it.addr);
+        all.dedup_by_key(|it| it.addr);
+        all
+    }
+}
+
+/// A frontend that a service port asks for. Whether it gets it is decided by
+/// [`Claims`](crate::Claims).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) frontend: Frontend,
+    pub(crate) role: Role,
+}
+
+/// Whether a proxy serves this Service at all.
+pub(crate) fn is_served(service: &Service) -> bool {
+    service.proxy_name.is_none()
+        && service.kind != ServiceKind::ExternalName
+        && matches!(&service.cluster_ips, ClusterIps::Assigned(ips) if !ips.is_empty())
+}
+
+/// The policy for external traffic. One that is left over from an earlier type of the Service
+/// means nothing (`ExternalPolicyLocal` in Kubernetes' `pkg/api/v1/service`).
+pub(crate) fn external_policy(service: &Service) -> TrafficPolicy {
+    let reachable = match service.kind {
+        ServiceKind::NodePort | ServiceKind::LoadBalancer => true,
+        ServiceKind::ClusterIp => !service.external_ips.is_empty(),
+        ServiceKind::ExternalName => false,
+    };
+    match reachable {
+        true => service.external_policy,
+        false => TrafficPolicy::Cluster,
+    }
+}
+
+/// The first ClusterIP of a family.
+pub(crate) fn cluster_ip(service: &Service, family: IpFamily) -> Option<IpAddr> {
+    match &service.cluster_ips {
+        ClusterIps::Assigned(ips) => ips.iter().copied().find(|ip| IpFamily::of(ip) == family),
+        ClusterIps::Headless | ClusterIps::Unassigned => None,
+    }
+}
+
+/// The addresses that a Service names in one family, the ClusterIP first; none without one.
+pub(crate) fn addresses(
+    service: &Service,
+    family: IpFamily,
+) -> impl Iterator<Item = (IpAddr, Role)> {
+    let cluster_ip = cluster_ip(service, family);
+    let load_balancer = virtual_ips(service).map(|ip| (ip, Role::LoadBalancer));
+    let external = service.external_ips.iter();
+    let external = external.map(|ip| (*ip, Role::ExternalIp));
+    let others = load_balancer.chain(external);
+    let others = others.filter(move |(ip, _)| cluster_ip.is_some() && IpFamily::of(ip) == family);
+    let cluster_ip = cluster_ip.map(|ip| (ip, Role::ClusterIp));
+    cluster_ip.into_iter().chain(others)
+}
+
+/// The frontends a service port asks for in one family, each once, the ClusterIP first.
+pub(crate) fn wanted(service: &Service, port: &ServicePort, family: IpFamily) -> Vec<Wanted> {
+    if cluster_ip(service, family).is_none() {
+        return Vec::new();
+    }
+    let protocol = port.protocol;
+    let address = |(addr, role)| Wanted {
+        frontend: Frontend::Address {
+            addr,
+            port: port.port.get(),
+            protocol,
+        },
+        role,
+    };
+    let mut all: Vec<Wanted> = addresses(service, family).map(address).collect();
+    all.extend(port.node_port.map(|node_port| Wanted {
+        frontend: Frontend::NodePort {
+            family,
+            port: node_port.get(),
+            protocol,
+        },
+        role: Role::NodePort,
+    }));
+    let mut seen = std::collections::HashSet::new();
+    all.retain(|it| seen.insert(it.frontend));
+    all
+}
+
+/// Everything that the plan of a port is a function of, beside the port itself.
+pub(crate) struct Inputs<'a> {
+    pub(crate) entry: &'a ServiceEntry,
+    pub(crate) service: &'a Service,
+    pub(crate) node: &'a NodePlan,
+    pub(crate) node_name: &'a str,
+}
+
+impl<'a> Inputs<'a> {
+    /// The endpoints of one of the Service's ports.
+    pub(crate) fn candidates(&self, key: &PortKey) -> Vec<Candidate<'a>> {
+        let slices = self.entry.slices.values().map(AsRef::as_ref);
+        candidates(slices, &key.name, key.family, self.node_name)
+    }
+
+    /// Which of them its clients may be sent to.
+    pub(crate) fn categorize(
+        &self,
+        candidates: &[Candidate<'_>],
+        wanted: &[Wanted],
+    ) -> Categorized {
+        let external = wanted.iter().any(|it| it.role != Role::ClusterIp);
+        let service = self.service;
+        let uses = Uses::new(service.internal_policy, external_policy(service), external);
+        categorize(candidates, uses, self.node_name, self.node.zone.as_deref())
+    }
+}
+
+/// Decides the fate of every packet to the frontends that the port owns.
+///
+/// `owned` are the wanted frontends that no senior Service holds; `wanted` all of them, since a
+/// port that lost its NodePort to another Service is still planned as externally accessible.
+pub(crate) fn plan_port(
+    inputs: &Inputs<'_>,
+    key: PortKey,
+    wanted: &[Wanted],
+    owned: &[Wanted],
+    guarded_cluster_ip: Option<IpAddr>,
+) -> PortPlan {
+    let service = inputs.service;
+    let candidates = inputs.candidates(&key);
+    let sorted = inputs.categorize(&candidates, wanted);
+    let pool = |indices: &[usize]| {
+        let members = indices.iter().map(|&index| PoolEndpoint {
+            addr: candidates[index].addr,
+            local: candidates[index].local,
+            weight: candidates[index].endpoint.weight,
+            target: candidates[index].endpoint.target.clone(),
+        });
+        Pool::new(members.collect())
+    };
+    let verdict = |policy| match policy {
+        _ if !sorted.has_any => Verdict::Reject,
+        TrafficPolicy::Cluster => Verdict::Balance(Scope::Cluster),
+        TrafficPolicy::Local if sorted.local.is_empty() => Verdict::Drop,
+        TrafficPolicy::Local => Verdict::Balance(Scope::Local),
+    };
+    let external = verdict(external_policy(service));
+    let route = |role| match (role, external_policy(service)) {
+        (Role::ClusterIp, _) => Route::Internal(verdict(service.internal_policy)),
+        (_, TrafficPolicy::Local) if external != Verdict::Reject => {
+            Route::ExternalLocal { far: external }
+        }
+        _ => Route::External(external),
+    };
+    let frontends = owned.iter().map(|it| PlannedFrontend {
+        frontend: it.frontend,
+        role: it.role,
+        route: route(it.role),
+        allowed_sources: match it.role {
+            Role::LoadBalancer => allowed_sources(service, key.family, inputs.node),
+            Role::ClusterIp | Role::ExternalIp | Role::NodePort => None,
+        },
+    });
+    let serves =
+        |it: &&Candidate<'_>| it.endpoint.conditions.ready || it.endpoint.conditions.serving;
+    PortPlan {
+        scheduler: service.ipvs_scheduler.clone(),
+        health_check_node_port: health_check_node_port(service).map(NonZeroU16::get),
+        affinity_seconds: match service.affinity {
+            SessionAffinity::None => None,
+            SessionAffinity::ClientIp { timeout_seconds } => Some(timeout_seconds),
+        },
+        guarded_cluster_ip,
+        cluster: pool(&sorted.cluster),
+        local: pool(&sorted.local),
+        frontends: frontends.collect(),
+        serving: match key.name.protocol {
+            Protocol::Udp => candidates.iter().filter(serves).map(|it| it.addr).collect(),
+            Protocol::Tcp | Protocol::Sctp => Vec::new(),
+        },
+        key,
+    }
+}
+
+/// The port on which load balancers ask about a Service, where that means anything
+/// (`ServiceNeedsHealthCheck` in Kubernetes' `pkg/api/v1/service`).
+pub(crate) fn health_check_node_port(service: &Service) -> Option<NonZeroU16> {
+    let asked = service.kind == ServiceKind::LoadBalancer
+        && external_policy(service) == TrafficPolicy::Local;
+    service.health_check_node_port.filter(|_| asked)
+}
+
+/// Who may connect to the load balancer's addresses. A node that talks to one that is bound to
+/// itself has such an address as its source, so they are admitted when the node's own would be.
+fn allowed_sources(service: &Service, family: IpFamily, node: &NodePlan) -> Option<Vec<IpNet>> {
+    let ranges = service.source_ranges.iter();
+    let mut allowed: Vec<IpNet> = ranges
+        .filter(|net| IpFamily::of_net(net) == family)
+        .map(IpNet::trunc)
+        .collect();
+    if allowed.is_empty() || allowed.iter().any(|net| net.prefix_len() == 0) {
+        return None;
+    }
+    let node_ip = node.family(family).node_ip;
+    if node_ip.is_some_and(|ip| allowed.iter().any(|net| net.contains(&ip))) {
+        let vips = virtual_ips(service).filter(|ip| IpFamily::of(ip) == family);
+        allowed.extend(vips.map(IpNet::from));
+    }
+    Some(IpNet::aggregate(&allowed))
+}
+
+/// The load balancer addresses that nodes answer to.
+fn virtual_ips(service: &Service) -> impl Iterator<Item = IpAddr> {
+    let ingress = service.load_balancer.iter();
+    ingress.filter(|it| it.mode == IpMode::Vip).map(|it| it.ip)
+}

@@ -1,0 +1,185 @@
+//! The plan is a function of the objects.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::issue::Issue;
+use crate::settings::Settings;
+use crate::testing::{arbitrary_events, arbitrary_settings, planner};
+use sluice_model::{Event, ObjectKey};
+
+type Ports = BTreeMap<PortKey, Arc<PortPlan>>;
+type HealthChecks = BTreeMap<NamespacedName, HealthCheck>;
+type Product = (Ports, NodePlan, HealthChecks, Vec<Issue>);
+
+/// All that a planner makes of the objects. Claims show in the frontends of ports and in issues.
+fn product(planner: &Planner) -> Product {
+    let plan = planner.plan();
+    let issues = planner.issues().collect();
+    let checks = plan.health_checks.clone();
+    (plan.ports.clone(), plan.node.clone(), checks, issues)
+}
+
+/// The objects as they are after the events, each told once.
+fn final_objects(events: &[Event]) -> BTreeMap<ObjectKey, Event> {
+    let mut objects = BTreeMap::new();
+    for event in events {
+        match event {
+            Event::Set(object) => {
+                objects.insert(object.key(), event.clone());
+            }
+            Event::Delete(key) => {
+                objects.remove(key);
+            }
+            Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => {}
+        }
+    }
+    objects
+}
+
+fn key(event: &Event) -> Option<ObjectKey> {
+    match event {
+        Event::Set(object) => Some(object.key()),
+        Event::Delete(key) => Some(key.clone()),
+        Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => None,
+    }
+}
+
+/// The events in another order, those of one object as they were.
+fn shuffled(events: &[Event], choices: &[usize]) -> Vec<Event> {
+    let mut queues: BTreeMap<Option<ObjectKey>, std::collections::VecDeque<Event>> =
+        BTreeMap::new();
+    for event in events {
+        queues
+            .entry(key(event))
+            .or_default()
+            .push_back(event.clone());
+    }
+    let mut choices = choices.iter().cycle();
+    let mut all = Vec::new();
+    while !queues.is_empty() {
+        let choice = choices.next().copied().unwrap_or(0) % queues.len();
+        let key = queues.keys().nth(choice).cloned().expect("it is in range");
+        let queue = queues.get_mut(&key).expect("its key is there");
+        let event = queue.pop_front().expect("no queue is empty");
+        // A repeated event says nothing new.
+        if choice.is_multiple_of(3) {
+            all.push(event.clone());
+        }
+        all.push(event);
+        if queue.is_empty() {
+            queues.remove(&key);
+        }
+    }
+    all
+}
+
+fn patch(ports: &mut Ports, changes: &Changes) {
+    for (key, change) in &changes.ports {
+        assert_ne!(change.old, change.new, "a change changes something");
+        assert_eq!(ports.get(key), change.old.as_ref(), "it starts at what was");
+        match &change.new {
+            Some(new) => ports.insert(key.clone(), new.clone()),
+            None => ports.remove(key),
+        };
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_plan_depends_on_the_objects_alone(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+        choices in prop::collection::vec(0usize..64, 1..32),
+    ) {
+        let fresh = planner(settings.clone(), final_objects(&events).into_values());
+        let at_once = planner(settings.clone(), events.clone());
+        prop_assert_eq!(product(&at_once), product(&fresh));
+        let other_order = planner(settings, shuffled(&events, &choices));
+        prop_assert_eq!(product(&other_order), product(&fresh));
+    }
+
+    #[test]
+    fn changes_say_exactly_what_changed(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+        pauses in prop::collection::vec(any::<bool>(), 24),
+    ) {
+        let mut planner = Planner::new(settings.clone());
+        let mut ports = Ports::new();
+        let mut node = NodePlan::default();
+        for (index, event) in events.iter().enumerate() {
+            planner.absorb(event.clone());
+            if pauses[index] {
+                continue;
+            }
+            let changes = planner.replan();
+            patch(&mut ports, &changes);
+            prop_assert_eq!(&ports, &planner.plan().ports);
+            prop_assert_eq!(changes.node, planner.plan().node != node);
+            node = planner.plan().node.clone();
+            let scratch = self::scratch(&settings, &events[..=index]);
+            prop_assert_eq!(product(&planner), scratch);
+            prop_assert!(planner.replan().is_empty());
+        }
+    }
+
+    #[test]
+    fn every_frontend_has_one_owner_and_every_balance_its_pool(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+    ) {
+        let planner = planner(settings, events);
+        let plan = planner.plan();
+        let mut guards = std::collections::BTreeSet::new();
+        let mut frontends = std::collections::BTreeSet::new();
+        for (key, port) in &plan.ports {
+            prop_assert_eq!(key, &port.key);
+            prop_assert!(!port.frontends.is_empty() || port.guarded_cluster_ip.is_some());
+            if let Some(guard) = port.guarded_cluster_ip {
+                prop_assert!(guards.insert(guard));
+            }
+            for it in &port.frontends {
+                prop_assert!(frontends.insert(it.frontend));
+                prop_assert_eq!(plan.claims.owner(&it.frontend), Some(key));
+                let verdicts = match it.route {
+                    Route::Internal(verdict) | Route::External(verdict) => vec![verdict],
+                    Route::ExternalLocal { far } => vec![far, Verdict::Balance(Scope::Cluster)],
+                };
+                for verdict in verdicts {
+                    if let Verdict::Balance(scope) = verdict {
+                        prop_assert!(port.pool(scope).is_some());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A state from which everything was deleted is as new.
+    #[test]
+    fn nothing_is_left_of_what_is_gone(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+    ) {
+        let objects = final_objects(&events).into_keys();
+        let mut planner = planner(settings, events);
+        for key in objects {
+            planner.absorb(Event::Delete(key));
+        }
+        let _ = planner.replan();
+        prop_assert!(planner.plan().ports.is_empty());
+        prop_assert_eq!(planner.state().services().count(), 0);
+        prop_assert_eq!(planner.issues().count(), 1, "there is no node");
+    }
+}
+
+fn scratch(settings: &Settings, events: &[Event]) -> Product {
+    product(&planner(
+        settings.clone(),
+        final_objects(events).into_values(),
+    ))
+}

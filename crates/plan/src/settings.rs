@@ -1,0 +1,99 @@
+//! What the operator decided for this node: the part of the plan's input that is no API object.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+
+use sluice_model::IpFamily;
+
+/// Mark bit that kube-proxy uses to say "masquerade this": `1 << 14`.
+pub const DEFAULT_MASQUERADE_MARK: u32 = 1 << 14;
+
+/// Choices of the operator. Changing them means a new process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Name of the Node that this process serves.
+    pub node_name: Arc<str>,
+    /// Masquerade every packet to a ClusterIP, whoever sent it.
+    pub masquerade_all: bool,
+    /// The one mark bit that says "masquerade this packet".
+    pub masquerade_mark: u32,
+    /// How traffic of this node's pods is told from all other.
+    pub local_detector: LocalDetector,
+    /// Which addresses of the node answer on NodePorts.
+    pub node_ports: NodePortAddresses,
+    /// NodePorts answer on IPv4 loopback too, where they answer on all addresses or on a range that
+    /// has it. Only the iptables data plane can.
+    pub localhost_node_ports: bool,
+    /// The node's primary address of its family, whatever the Node object says (kube-proxy's
+    /// `--bind-address`, which binds nothing).
+    pub node_ip: Option<IpAddr>,
+    /// The node's own primary addresses, used while neither a Node object nor the machine
+    /// ([`LocalAddresses`](sluice_model::LocalAddresses)) names better ones.
+    pub fallback_node_ips: Vec<IpAddr>,
+    /// The `spec.externalIPs` that are served; `None` serves them all, as kube-proxy does
+    /// (CVE-2020-8554: whoever may write a Service may take any address).
+    pub external_ips: Option<Vec<IpNet>>,
+    /// Leaves out external IPs and load balancer addresses that are addresses of a node or lie in
+    /// its pods' ranges. Otherwise they are served, with an issue.
+    pub refuse_shadowing: bool,
+}
+
+impl Settings {
+    /// kube-proxy's defaults for the nftables mode, for a node of this name.
+    pub fn for_node(node_name: impl Into<Arc<str>>) -> Self {
+        Self {
+            node_name: node_name.into(),
+            masquerade_all: false,
+            masquerade_mark: DEFAULT_MASQUERADE_MARK,
+            local_detector: LocalDetector::None,
+            node_ports: NodePortAddresses::Primary,
+            localhost_node_ports: false,
+            node_ip: None,
+            fallback_node_ips: Vec::new(),
+            external_ips: None,
+            refuse_shadowing: false,
+        }
+    }
+}
+
+/// How to recognise traffic that comes from a pod of this node (`--detect-local-mode`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalDetector {
+    /// Not at all: the masquerade rules that need it vanish.
+    None,
+    /// Source address inside one of these; only the first of each family counts, as in kube-proxy.
+    ClusterCidrs(Vec<IpNet>),
+    /// Source address inside the Node object's pod CIDR of the family.
+    NodeCidr,
+    /// Arrives through the interface of this name.
+    Bridge(Arc<str>),
+    /// Arrives through an interface whose name starts like this.
+    InterfacePrefix(Arc<str>),
+}
+
+/// Which addresses of the node answer on NodePorts (`--nodeport-addresses`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodePortAddresses {
+    /// The node's primary address of each family: the default.
+    Primary,
+    /// Every address of the node inside one of these. A family without any prefix answers on all
+    /// of its addresses, as does one with a zero-length prefix.
+    Within(Vec<IpNet>),
+}
+
+impl NodePortAddresses {
+    /// The prefixes of one family; empty when every address of the family answers.
+    pub(crate) fn prefixes(nets: &[IpNet], family: IpFamily) -> Vec<IpNet> {
+        let of_family: Vec<IpNet> = nets
+            .iter()
+            .filter(|net| IpFamily::of_net(net) == family)
+            .map(IpNet::trunc)
+            .collect();
+        if of_family.iter().any(|net| net.prefix_len() == 0) {
+            return Vec::new();
+        }
+        IpNet::aggregate(&of_family)
+    }
+}

@@ -1,0 +1,169 @@
+//! Everything the sources have said, grouped the way the planner asks for it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use sluice_model::{
+    EndpointSlice, LocalAddresses, NamespacedName, Node, Object, ObjectKey, Service, ServiceCidr,
+};
+
+/// A Service and the slices that belong to it. Either may arrive first.
+#[derive(Clone, Debug, Default)]
+pub struct ServiceEntry {
+    /// The Service; `None` while only slices are known.
+    pub service: Option<Arc<Service>>,
+    /// Slices by name: the order decides between duplicates, so it must not depend on arrival.
+    pub slices: BTreeMap<Arc<str>, Arc<EndpointSlice>>,
+}
+
+/// What a change to the state touches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// These Services, by name: one, or two when a slice moved.
+    Services(Vec<NamespacedName>),
+    /// A Node object.
+    Node(Arc<str>),
+    /// The addresses of the machine.
+    LocalAddresses,
+    /// The ranges ClusterIPs come from.
+    ServiceCidrs,
+}
+
+/// The cluster as the sources describe it.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterState {
+    services: BTreeMap<NamespacedName, ServiceEntry>,
+    /// Slice to the Service it was filed under, to find it again when its label changes.
+    slice_owner: HashMap<NamespacedName, NamespacedName>,
+    nodes: BTreeMap<Arc<str>, Arc<Node>>,
+    cidrs: BTreeMap<Arc<str>, Arc<ServiceCidr>>,
+    local: LocalAddresses,
+}
+
+impl ClusterState {
+    /// Stores an object; `None` when it says nothing new.
+    pub fn set(&mut self, object: Object) -> Option<Touched> {
+        match object {
+            Object::Service(service) => self.set_service(service),
+            Object::EndpointSlice(slice) => self.set_slice(&slice),
+            Object::Node(node) => {
+                let name = node.name.clone();
+                let old = self.nodes.insert(name.clone(), node.clone());
+                (old.as_ref() != Some(&node)).then_some(Touched::Node(name))
+            }
+            Object::ServiceCidr(cidr) => {
+                let old = self.cidrs.insert(cidr.name.clone(), cidr.clone());
+                (old.as_ref() != Some(&cidr)).then_some(Touched::ServiceCidrs)
+            }
+        }
+    }
+
+    /// Stores the machine's addresses; `None` when they are not new.
+    pub fn set_local_addresses(&mut self, addresses: LocalAddresses) -> Option<Touched> {
+        let old = std::mem::replace(&mut self.local, addresses);
+        (old != self.local).then_some(Touched::LocalAddresses)
+    }
+
+    /// Forgets an object; `None` when it was not known.
+    pub fn delete(&mut self, key: &ObjectKey) -> Option<Touched> {
+        match key {
+            ObjectKey::Service(name) => {
+                let entry = self.services.get_mut(name)?;
+                entry.service.take()?;
+                self.drop_if_empty(name);
+                Some(Touched::Services(vec![name.clone()]))
+            }
+            ObjectKey::EndpointSlice(name) => {
+                let owner = self.slice_owner.remove(name)?;
+                self.remove_slice(&owner, &name.name);
+                Some(Touched::Services(vec![owner]))
+            }
+            ObjectKey::Node(name) => {
+                self.nodes.remove(name)?;
+                Some(Touched::Node(name.clone()))
+            }
+            ObjectKey::ServiceCidr(name) => {
+                self.cidrs.remove(name)?;
+                Some(Touched::ServiceCidrs)
+            }
+        }
+    }
+
+    /// The entry of one Service.
+    pub fn service(&self, name: &NamespacedName) -> Option<&ServiceEntry> {
+        self.services.get(name)
+    }
+
+    /// Every Service or group of slices, by name.
+    pub fn services(&self) -> impl Iterator<Item = (&NamespacedName, &ServiceEntry)> {
+        self.services.iter()
+    }
+
+    /// The Node of this name.
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.nodes.get(name)
+    }
+
+    /// The machine's own addresses.
+    pub fn local_addresses(&self) -> &LocalAddresses {
+        &self.local
+    }
+
+    /// Every ServiceCIDR.
+    pub fn service_cidrs(&self) -> impl Iterator<Item = &ServiceCidr> {
+        self.cidrs.values().map(Arc::as_ref)
+    }
+
+    fn set_service(&mut self, service: Arc<Service>) -> Option<Touched> {
+        let name = service.name.clone();
+        let entry = self.services.entry(name.clone()).or_default();
+        if entry.service.as_ref() == Some(&service) {
+            return None;
+        }
+        entry.service = Some(service);
+        Some(Touched::Services(vec![name]))
+    }
+
+    fn set_slice(&mut self, slice: &Arc<EndpointSlice>) -> Option<Touched> {
+        let owner = slice
+            .service
+            .as_ref()
+            .map(|service| NamespacedName::new(slice.name.namespace.clone(), service.clone()));
+        let mut touched = Vec::new();
+        if let Some(previous) = self.slice_owner.get(&slice.name)
+            && owner.as_ref() != Some(previous)
+        {
+            let previous = previous.clone();
+            self.slice_owner.remove(&slice.name);
+            self.remove_slice(&previous, &slice.name.name);
+            touched.push(previous);
+        }
+        if let Some(owner) = owner {
+            let entry = self.services.entry(owner.clone()).or_default();
+            let old = entry.slices.insert(slice.name.name.clone(), slice.clone());
+            if old.as_ref() != Some(slice) {
+                self.slice_owner.insert(slice.name.clone(), owner.clone());
+                touched.push(owner);
+            }
+        }
+        (!touched.is_empty()).then_some(Touched::Services(touched))
+    }
+
+    fn remove_slice(&mut self, owner: &NamespacedName, slice: &str) {
+        if let Some(entry) = self.services.get_mut(owner) {
+            entry.slices.remove(slice);
+            self.drop_if_empty(owner);
+        }
+    }
+
+    /// Entries must not outlive their last object, or a cluster that creates and deletes
+    /// Services all day grows without end (kube-proxy issue 128928).
+    fn drop_if_empty(&mut self, name: &NamespacedName) {
+        if let Some(entry) = self.services.get(name)
+            && entry.service.is_none()
+            && entry.slices.is_empty()
+        {
+            self.services.remove(name);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Addresses that Services take for themselves.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use sluice_model::LocalAddresses;
+
+fn machine(all: &[&str], default_route: &[&str]) -> Event {
+    let list = |list: &[&str]| list.iter().map(|it| it.parse().unwrap()).collect();
+    let all: Vec<std::net::IpAddr> = list(all);
+    Event::LocalAddresses(LocalAddresses {
+        all: BTreeSet::from_iter(all),
+        default_route: list(default_route),
+    })
+}
+
+/// The addresses that are served, and the issues.
+#[track_caller]
+fn check(settings: Settings, about: &str, served: &[&str], issues: &[&str]) {
+    let events = [
+        node("node-a 192.168.0.1 10.244.0.0/24"),
+        machine(&["192.168.0.1", "172.16.0.1", "127.0.0.1", "fe80::1"], &[]),
+        service(&format!("web LoadBalancer {about} :80")),
+    ];
+    let planner = planner(settings, events);
+    let ports = planner.plan().ports.values();
+    let frontends = ports.flat_map(|it| &it.frontends);
+    let found: Vec<String> = frontends.map(|it| it.frontend.to_string()).collect();
+    assert_eq!(found, served);
+    let found: Vec<String> = planner.issues().map(|it| it.to_string()).collect();
+    assert_eq!(found, issues);
+}
+
+fn allowing(nets: &[&str]) -> Settings {
+    let nets = nets.iter().map(|it| it.parse().unwrap()).collect();
+    Settings {
+        external_ips: Some(nets),
+        ..here()
+    }
+}
+
+fn refusing() -> Settings {
+    Settings {
+        refuse_shadowing: true,
+        ..here()
+    }
+}
+
+#[test]
+fn every_external_ip_is_served_by_default() {
+    let served = ["10.96.0.1:80/tcp", "192.0.2.1:80/tcp"];
+    check(here(), "10.96.0.1 ext=192.0.2.1", &served, &[]);
+}
+
+#[test]
+fn external_ips_outside_the_allowed_ranges_are_not_served() {
+    let issue = "Service default/web: spec.externalIPs: 192.0.2.1 is not allowed on this node \
+                 (--external-ip-allow): it is not served";
+    check(
+        allowing(&["198.51.100.0/24"]),
+        "10.96.0.1 ext=192.0.2.1,198.51.100.7 lb=203.0.113.1",
+        &[
+            "10.96.0.1:80/tcp",
+            "203.0.113.1:80/tcp",
+            "198.51.100.7:80/tcp",
+        ],
+        &[issue],
+    );
+    let served = ["10.96.0.1:80/tcp"];
+    check(allowing(&[]), "10.96.0.1 ext=192.0.2.1", &served, &[issue]);
+}
+
+#[test]
+fn an_address_of_the_node_is_served_with_an_issue() {
+    for (about, served, field) in [
+        ("10.96.0.1 ext=172.16.0.1", "172.16.0.1", "spec.externalIPs"),
+        (
+            "10.96.0.1 lb=192.168.0.1",
+            "192.168.0.1",
+            "status.loadBalancer.ingress",
+        ),
+    ] {
+        let issue = format!(
+            "Service default/web: {field}: {served} is an address of this node: its ports lead \
+             to the Service now"
+        );
+        let served = format!("{served}:80/tcp");
+        check(here(), about, &["10.96.0.1:80/tcp", &served], &[&issue]);
+    }
+}
+
+#[test]
+fn a_load_balancer_may_bind_its_address_to_the_machine() {
+    let served = ["10.96.0.1:80/tcp", "172.16.0.1:80/tcp"];
+    check(refusing(), "10.96.0.1 lb=172.16.0.1", &served, &[]);
+}
+
+#[test]
+fn addresses_of_nodes_and_pods_can_be_refused() {
+    check(
+        refusing(),
+        "10.96.0.1 ext=172.16.0.1,10.244.0.9,192.0.2.1",
+        &["10.96.0.1:80/tcp", "192.0.2.1:80/tcp"],
+        &[
+            "Service default/web: spec.externalIPs: 10.244.0.9 lies in the pods' range \
+             10.244.0.0/24: it is not served (--refuse-shadowing-vips)",
+            "Service default/web: spec.externalIPs: 172.16.0.1 is an address of this node: it \
+             is not served (--refuse-shadowing-vips)",
+        ],
+    );
+}
+
+#[test]
+fn a_refused_cluster_ip_does_not_guard_its_address() {
+    let events = [node("node-a 192.168.0.1"), service("web 192.168.0.1 :80")];
+    let planner = planner(refusing(), events);
+    assert!(planner.plan().ports.is_empty());
+    let owner = planner
+        .plan()
+        .claims
+        .cluster_ip_owner("192.168.0.1".parse().unwrap());
+    assert_eq!(owner, None);
+}
+
+#[test]
+fn an_address_that_the_node_gets_later_is_refused_from_then_on() {
+    let mut planner = planner(refusing(), [service("web 10.96.0.1 :80 ext=192.0.2.1")]);
+    let served = |planner: &Planner| {
+        let ports = planner.plan().ports.values();
+        ports.map(|it| it.frontends.len()).sum::<usize>()
+    };
+    assert_eq!(served(&planner), 2);
+    planner.absorb(machine(&["192.0.2.1"], &[]));
+    assert!(!planner.replan().ports.is_empty());
+    assert_eq!(served(&planner), 1);
+    planner.absorb(machine(&[], &[]));
+    let _ = planner.replan();
+    assert_eq!(served(&planner), 2);
+}
+
+#[test]
+fn other_choices_count_at_once() {
+    let mut planner = planner(here(), [service("web 10.96.0.1 :80 ext=192.0.2.1")]);
+    planner.configure(allowing(&[]));
+    assert_eq!(planner.replan().ports.len(), 1);
+    planner.configure(allowing(&[]));
+    assert!(planner.replan().is_empty());
+}
+
+#[test]
+fn one_service_cannot_ask_for_everything() {
+    let many = |count: u32| {
+        let ips = (0..count).map(|it| std::net::Ipv4Addr::from(0xC633_0000 + it).to_string());
+        ips.collect::<Vec<_>>().join(",")
+    };
+    let ports: Vec<String> = (1..=100).map(|it| format!("p{it}:{it}")).collect();
+    let about = format!("web 10.96.0.1 {} ext={}", ports.join(" "), many(1_000));
+    let planner = planner(here(), [node("node-a"), service(&about)]);
+    assert!(planner.plan().ports.is_empty());
+    let issues: Vec<String> = planner.issues().map(|it| it.to_string()).collect();
+    assert_eq!(
+        issues,
+        [
+            "Service default/web: 100100 frontends (ports times addresses) are more than one \
+             Service may have (100000): it is not served"
+        ]
+    );
+}
+
+#[test]
+fn endpoints_count_once_for_each_frontend() {
+    let members: Vec<String> = (0..1_000u32)
+        .map(|it| format!("{}:80", std::net::Ipv4Addr::from(0x0AF4_0000 + it)))
+        .collect();
+    let mut events = endpoints("web", &members.join(" "));
+    let ips: Vec<String> = (0..1_000)
+        .map(|it| format!("198.51.{}.{}", it / 250, it % 250))
+        .collect();
+    let web = |ips: &[String]| service(&format!("web 10.96.0.1 :80 ext={}", ips.join(",")));
+    events.extend([node("node-a"), web(&ips)]);
+    let mut planner = planner(here(), events);
+    assert!(planner.plan().ports.is_empty());
+    let reasons: Vec<_> = planner.issues().map(|it| it.reason()).collect();
+    assert_eq!(reasons, ["TooLarge"]);
+    planner.absorb(web(&ips[..999]));
+    let _ = planner.replan();
+    assert_eq!(
+        planner.plan().ports.len(),
+        1,
+        "it is served when it asks less"
+    );
+    assert_eq!(planner.issues().count(), 0);
+}
