@@ -6,7 +6,7 @@ mod families;
 mod tally;
 mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,14 +14,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sluice_model::Announcement;
-use sluice_model::{Event, IpFamily};
-use sluice_plan::backend::{Backend, BackendError, Upkeep};
+use sluice_model::{Announcement, Event, IpFamily};
 use sluice_plan::issue::Issue;
-use sluice_plan::reconcile::{Holds, Reconciler, Report};
 use sluice_plan::settings::Settings;
 use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
-use sluice_plan::{Changes, Frontend, Plan, Planner, PortKey, PortPlan};
+use sluice_plan::{Frontend, Plan, PortPlan};
+use sluice_plane::{DataPlane, Proxy, Superseded, Synced};
+use sluice_reconcile::{BackendError, Report, Upkeep};
 use tracing::{debug, error, info, warn};
 
 use self::announce::Announced;
@@ -83,16 +82,11 @@ pub struct Outputs {
     pub take_over: TakeOver,
 }
 
-/// The planner, the kernel's keeper, and the loop that connects them to the world.
-pub struct Agent<B: Backend> {
+/// The proxy, and the loop that connects it to the world.
+pub struct Agent<P: DataPlane> {
     mode: &'static str,
-    planner: Planner,
-    reconciler: Reconciler<B>,
+    proxy: Proxy<P>,
     pace: Pace,
-    /// Service ports that differ from the plan of the last successful sync.
-    changed: BTreeSet<PortKey>,
-    /// The plans that the kernel holds, where they differ from the present ones.
-    held: BTreeMap<PortKey, Option<Arc<PortPlan>>>,
     outputs: Outputs,
     first: Option<Box<dyn FnOnce() + Send>>,
     taken_over: Vec<IpFamily>,
@@ -114,12 +108,12 @@ pub struct Agent<B: Backend> {
     repairs: u64,
 }
 
-impl<B: Backend> Agent<B> {
+impl<P: DataPlane> Agent<P> {
     /// An agent that knows nothing yet. `mode` names the data plane in the status.
     pub fn new(
         mode: &'static str,
         settings: Settings,
-        backend: B,
+        plane: P,
         periods: Periods,
         mut outputs: Outputs,
     ) -> Self {
@@ -127,11 +121,8 @@ impl<B: Backend> Agent<B> {
         queued(&outputs.metrics);
         Self {
             mode,
-            planner: Planner::new(settings),
-            reconciler: Reconciler::new(backend),
+            proxy: Proxy::new(settings, plane),
             pace: Pace::new(periods),
-            changed: BTreeSet::new(),
-            held: BTreeMap::new(),
             outputs,
             first: Some(first),
             taken_over: Vec::new(),
@@ -186,7 +177,7 @@ impl<B: Backend> Agent<B> {
                 patience,
             } => {
                 self.outputs.health.patience(patience);
-                self.planner.configure(settings);
+                self.proxy.configure(settings);
                 self.pace.configure(periods);
                 self.pace.wish();
             }
@@ -201,7 +192,7 @@ impl<B: Backend> Agent<B> {
                 let _ = reply.send(self.status());
             }
             Input::Plans(reply) => {
-                let plans = self.planner.plan().ports.values().cloned();
+                let plans = self.proxy.plan().ports.values().cloned();
                 // There is room for one answer; who asked may have gone away.
                 let _ = reply.try_send(plans.collect());
             }
@@ -216,14 +207,14 @@ impl<B: Backend> Agent<B> {
     fn absorb(&mut self, events: Vec<Event>) {
         let metrics = &self.outputs.metrics;
         for event in events {
-            let state = self.planner.state();
+            let state = self.proxy.planner().state();
             self.tally.hear(&event, state);
             self.waiting.hear(&event, state, metrics);
-            self.planner.absorb(event);
+            self.proxy.absorb(event);
         }
         self.waiting.show(metrics);
         metrics.ours.source_last_event.set(seconds_since_epoch());
-        let synced = self.planner.is_synced();
+        let synced = self.proxy.planner().is_synced();
         metrics.ours.source_synced.set(synced.into());
         queued(metrics);
         if synced {
@@ -233,8 +224,8 @@ impl<B: Backend> Agent<B> {
 
     /// What load balancers should know of the Node.
     fn node_state(&self) -> NodeState {
-        let name = &self.planner.settings().node_name;
-        match self.planner.state().node(name) {
+        let name = &self.proxy.planner().settings().node_name;
+        match self.proxy.planner().state().node(name) {
             None => NodeState::Unknown,
             Some(node) if node.leaving => NodeState::Leaving,
             Some(_) => NodeState::Present,
@@ -243,7 +234,7 @@ impl<B: Backend> Agent<B> {
 
     /// When there is something to do without any input; `None` while nothing may be written.
     fn due(&self, now: Instant) -> Option<Instant> {
-        if !self.planner.is_synced() {
+        if !self.proxy.planner().is_synced() {
             return None;
         }
         self.pace.due(now).into_iter().chain(self.upkeep).min()
@@ -251,7 +242,7 @@ impl<B: Backend> Agent<B> {
 
     /// Lets the data plane do what had to wait.
     fn keep_up(&mut self, now: Instant) {
-        self.upkeep = match self.reconciler.upkeep() {
+        self.upkeep = match self.proxy.reconciler_mut().upkeep() {
             Ok(Upkeep::Nothing) => None,
             Ok(Upkeep::After(wait)) => Some(now + wait),
             Ok(Upkeep::Resync(reason)) => {
@@ -270,7 +261,7 @@ impl<B: Backend> Agent<B> {
     /// Plans and writes, if that is due.
     fn step(&mut self, now: Instant) {
         // Half a cluster would delete the other half's rules.
-        if !self.planner.is_synced() {
+        if !self.proxy.planner().is_synced() {
             return;
         }
         if self.pace.is_wanted() {
@@ -284,28 +275,39 @@ impl<B: Backend> Agent<B> {
         }
         let reason = self.pace.resync_reason(now);
         self.pace.begin(reason, now);
-        let spared = reason == Some(Resync::Periodic) && self.reconciler.is_undisturbed();
+        let reconciler = self.proxy.reconciler_mut();
         match reason {
-            Some(Resync::Refused) => self.reconciler.retry(),
-            Some(Resync::Drift | Resync::Periodic) if !spared => self.reconciler.forget(),
-            _ => {}
+            Some(Resync::Periodic) if reconciler.is_undisturbed() => {}
+            Some(Resync::Periodic | Resync::Drift) => reconciler.forget(),
+            Some(Resync::Probe) => {
+                if let Err(error) = reconciler.probe() {
+                    debug!(
+                        error = chain(&error),
+                        "what the machine lacks cannot be asked for"
+                    );
+                }
+            }
+            None => {}
         }
-        let changes = self.planner.replan();
+        let changes = self.proxy.replan();
         debug!(
             ports = changes.ports.len(),
             node = changes.node,
             ?reason,
             "planned"
         );
-        self.remember(changes);
-        let full = self.reconciler.is_full_due();
+        for change in changes.ports.values() {
+            self.tally
+                .replan(change.old.as_deref(), change.new.as_deref());
+        }
+        let full = self.proxy.reconciler().is_resync_due();
         // What fails may cost a family, which then has failed.
         let served = self.served();
-        let result = self.reconciler.sync(self.planner.plan(), &self.changed);
+        let result = self.proxy.sync();
         let end = Instant::now();
         match result {
-            Ok(report) => {
-                self.succeeded(&report, reason, now, end);
+            Ok(synced) => {
+                self.succeeded(synced, reason, now, end);
                 self.keep_up(end);
             }
             Err(error) => self.failed(&error, full, &served, now, end),
@@ -315,11 +317,11 @@ impl<B: Backend> Agent<B> {
 
     /// Says what is wrong, wherever somebody may look.
     fn report(&mut self) {
-        let issues: Vec<Issue> = self.planner.issues().collect();
+        let issues: Vec<Issue> = self.proxy.planner().issues().collect();
         let problems = self.problems();
-        let refused = self.reconciler.refused();
+        let refusals = self.proxy.reconciler().refusals();
         self.announced
-            .update(&issues, refused, &problems, &self.outputs.announce);
+            .update(&issues, refusals, &problems, &self.outputs.announce);
         self.issues.values_mut().for_each(|count| *count = 0);
         for issue in &issues {
             *self.issues.entry(issue.reason()).or_default() += 1;
@@ -332,10 +334,9 @@ impl<B: Backend> Agent<B> {
         ours.set_complete(&self.complete());
         self.tally.show(&self.outputs.metrics);
         let issues: Vec<IssueStatus> = issues.iter().map(IssueStatus::from).collect();
-        let left = self.reconciler.left();
         let unserved = self.unserved().map(|it| it.to_string());
         self.reports
-            .update(&issues, &problems, unserved.as_slice(), &refused, left);
+            .update(&issues, &problems, unserved.as_slice(), &refused);
     }
 
     /// What a look at all rules found.
@@ -350,22 +351,11 @@ impl<B: Backend> Agent<B> {
         }
     }
 
-    /// Keeps what changed until a sync succeeds.
-    fn remember(&mut self, changes: Changes) {
-        for (key, change) in changes.ports {
-            self.tally
-                .replan(change.old.as_deref(), change.new.as_deref());
-            self.held.entry(key.clone()).or_insert(change.old);
-            self.changed.insert(key);
-        }
-    }
-
-    fn succeeded(&mut self, report: &Report, reason: Option<Resync>, start: Instant, end: Instant) {
-        let reconciler = &self.reconciler;
-        let any_refused = !(reconciler.refused().is_empty() && reconciler.left().is_empty());
+    fn succeeded(&mut self, synced: Synced, reason: Option<Resync>, start: Instant, end: Instant) {
+        let Synced { report, superseded } = synced;
+        let any_refused = !self.proxy.reconciler().refusals().is_empty();
         self.pace.succeed(end, report.full, any_refused);
         self.syncs += 1;
-        self.changed.clear();
         if self.last_error.take().is_some() {
             info!("sync works again");
         }
@@ -375,7 +365,7 @@ impl<B: Backend> Agent<B> {
             if !report.is_empty() {
                 self.pace.repaired(end);
             }
-            self.log_drift(&by, report);
+            self.log_drift(&by, &report);
         }
         let repaired = matches!(reason, Some(Resync::Drift | Resync::Periodic));
         if repaired && !report.is_empty() {
@@ -384,12 +374,12 @@ impl<B: Backend> Agent<B> {
         }
         // Whoever dialled while there were no rules would be led nowhere for ever.
         let were_away = report.full && !report.is_empty();
-        self.hand_over_stale_flows(were_away);
+        self.hand_over_stale_flows(superseded, were_away);
         let now = Timestamp::now();
         let served = self.served();
         self.outputs.health.updated(now, &self.complete());
         let elapsed = end - start;
-        self.measure(report, &served, elapsed);
+        self.measure(&report, &served, elapsed);
         self.waiting
             .done(now.as_millisecond(), &served, &self.outputs.metrics);
         self.serve_health_checks();
@@ -440,7 +430,7 @@ impl<B: Backend> Agent<B> {
             last.set(seconds_since_epoch());
         }
         if let Some(rules) = &metrics.kube_proxy.rules {
-            rules.set(&self.reconciler.backend().rule_counts());
+            rules.set(&self.proxy.reconciler().backend().rule_counts());
         }
         let ours = &metrics.ours;
         ours.syncs_succeeded.inc();
@@ -452,8 +442,8 @@ impl<B: Backend> Agent<B> {
 
     /// Load balancers hear of endpoints only once the kernel leads to them.
     fn serve_health_checks(&self) {
-        let plan = self.planner.plan();
-        let local = self.planner.state().local_addresses();
+        let plan = self.proxy.plan();
+        let local = self.proxy.planner().state().local_addresses();
         let addresses = plan.node.health_check_addresses(&local.all);
         self.outputs
             .health_checks
@@ -498,16 +488,10 @@ impl<B: Backend> Agent<B> {
         });
     }
 
-    /// Flows are stale only once the kernel holds the new plan. Ports that keep what they had keep
-    /// their flows, too.
-    fn hand_over_stale_flows(&mut self, were_away: bool) {
-        let refused = self.reconciler.refused();
-        let (waiting, written): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.held)
-            .into_iter()
-            .partition(|(key, _)| refused.get(key).is_some_and(|it| it.holds == Holds::Older));
-        self.held = waiting;
-        let plan = self.planner.plan();
-        let stale = written.into_iter().flat_map(|(key, old)| {
+    /// Flows are stale only once the kernel holds the new plan.
+    fn hand_over_stale_flows(&self, superseded: Superseded, were_away: bool) {
+        let plan = self.proxy.plan();
+        let stale = superseded.into_iter().flat_map(|(key, old)| {
             stale_flows(old.as_deref(), plan.ports.get(&key).map(AsRef::as_ref))
         });
         // A frontend that another Service took over has flows to that one by now.

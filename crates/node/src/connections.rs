@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use sluice_plan::backend::{Counters, Reading};
+use sluice_plane::{Counters, Reading};
 use tokio::time::timeout;
 use tracing::{info, warn};
 

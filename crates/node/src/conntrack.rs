@@ -20,8 +20,8 @@ use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::conntrack::{Conntrack, Flow, FlowFilter};
 use sluice_netlink::nftables::Family;
 use sluice_plan::Frontend;
-use sluice_plan::backoff::Backoff;
 use sluice_plan::stale::{Keep, StaleFlows};
+use sluice_reconcile::Backoff;
 use tracing::{debug, info, warn};
 
 use crate::agent::chain;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_plan::backoff::Backoff;
+use sluice_reconcile::Backoff;
 
 /// Foreign changes are looked at and repaired at once this many times in a row, then at
 /// [`FIGHT_PERIOD`].
@@ -11,6 +11,10 @@ const PROMPT: u32 = 3;
 const FIGHT_PERIOD: Duration = Duration::from_secs(1);
 /// What is further apart than this does not follow closely.
 const PEACE: Duration = Duration::from_secs(10);
+
+/// Between two probes of what the machine lacks, while a Service needs it: an operator may load a
+/// module.
+const PROBE_PERIOD: Duration = Duration::from_secs(60);
 
 /// How often the agent syncs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,10 +49,10 @@ impl Default for Periods {
 pub(crate) enum Resync {
     /// Another program changed our rules.
     Drift,
-    /// The kernel refused service ports, and the time to try them again has come.
-    Refused,
     /// It was long ago.
     Periodic,
+    /// A Service needs what the machine lacked: is it there by now?
+    Probe,
 }
 
 /// What happened again and again, each time closely after the last.
@@ -78,8 +82,8 @@ pub(crate) struct Pace {
     repairs: Streak,
     last_end: Option<Instant>,
     failure: Backoff,
-    refused: Backoff,
     resync: Option<Instant>,
+    probe: Option<Instant>,
 }
 
 impl Pace {
@@ -92,8 +96,8 @@ impl Pace {
             repairs: Streak::default(),
             last_end: None,
             failure: Backoff::default(),
-            refused: Backoff::default(),
             resync: None,
+            probe: None,
         }
     }
 
@@ -134,9 +138,7 @@ impl Pace {
             return Some(news.map_or(retry, |end| retry.min(end + soon)));
         }
         let news = self.dirty.then_some(rested);
-        let refused = self.refused.due();
-        let resync = self.resync;
-        let candidates = [news, self.repair_due(rested), refused, resync];
+        let candidates = [news, self.repair_due(rested), self.resync, self.probe];
         candidates.into_iter().flatten().min()
     }
 
@@ -149,7 +151,7 @@ impl Pace {
         if is_due(self.resync) {
             return Some(Resync::Periodic);
         }
-        is_due(self.refused.due()).then_some(Resync::Refused)
+        is_due(self.probe).then_some(Resync::Probe)
     }
 
     /// A sync begins: what is wished for from here on is for the next one. A repair that is not
@@ -161,8 +163,8 @@ impl Pace {
         if self.resync.is_some_and(|due| due <= now) {
             self.resync = Some(now + self.periods.resync);
         }
-        if reason == Some(Resync::Refused) {
-            self.refused.begin();
+        if reason == Some(Resync::Probe) {
+            self.probe = None;
         }
         if reason == Some(Resync::Drift) {
             self.looks.add(now);
@@ -180,19 +182,15 @@ impl Pace {
         self.repairs.count > PROMPT
     }
 
-    /// A sync succeeded.
+    /// A sync succeeded. While the machine lacks something that Services need, it is probed.
     pub(crate) fn succeed(&mut self, now: Instant, full: bool, any_refused: bool) {
         self.last_end = Some(now);
         self.failure.succeed();
         if full || self.resync.is_none() {
             self.resync = Some(now + self.periods.resync);
         }
-        match (any_refused, full) {
-            (false, _) => self.refused.succeed(),
-            (true, true) => self.refused.fail(now),
-            (true, false) if self.refused.due().is_none() => self.refused.fail(now),
-            (true, false) => {}
-        }
+        let probe = || self.probe.unwrap_or(now + PROBE_PERIOD);
+        self.probe = any_refused.then(probe);
     }
 
     /// A sync failed. The first one after a difference that did not go through is not made to

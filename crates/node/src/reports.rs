@@ -17,7 +17,6 @@ pub(crate) struct Reports {
     problems: BTreeSet<String>,
     unserved: BTreeSet<String>,
     refused: BTreeSet<String>,
-    left: BTreeSet<String>,
 }
 
 impl Reports {
@@ -28,13 +27,11 @@ impl Reports {
         problems: &[ProblemStatus],
         unserved: &[String],
         refused: &[RefusedStatus],
-        left: &[String],
     ) {
         renew("object", &mut self.issues, issues);
         renew("source", &mut self.problems, problems);
         renew("kernel", &mut self.unserved, unserved);
         renew("kernel", &mut self.refused, refused);
-        renew("kernel", &mut self.left, left);
     }
 }
 

@@ -56,11 +56,8 @@ pub struct Status {
     /// What is served of no Service for the moment, and why; `None` when there is no such thing.
     #[serde(default)]
     pub unserved: Option<String>,
-    /// Service ports that the kernel refuses, or something of them.
+    /// Service ports that need something that this machine lacks.
     pub refused: Vec<RefusedStatus>,
-    /// Objects that nobody wants and that the kernel does not let go.
-    #[serde(default)]
-    pub left: Vec<String>,
 }
 
 /// The rules in one table.
@@ -159,7 +156,7 @@ impl fmt::Display for ProblemStatus {
     }
 }
 
-/// A service port that the kernel refuses.
+/// A service port that needs something that this machine lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedStatus {
     /// The service port: `default/web:http`.
@@ -168,7 +165,7 @@ pub struct RefusedStatus {
     pub family: String,
     /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
-    /// The kernel's explanation.
+    /// What the machine lacks, and what that costs.
     pub reason: String,
 }
 

@@ -18,16 +18,12 @@
 //! - The plan is a function of the objects, never of the order in which they arrived.
 
 mod admission;
-pub mod backend;
-pub mod backoff;
 mod claims;
-pub mod delta;
 pub mod endpoints;
 pub mod explain;
 mod frontend;
 mod health_check;
 pub mod issue;
-pub mod kube_proxy;
 mod limit;
 pub mod lookup;
 mod node;
@@ -36,7 +32,6 @@ mod pool;
 mod port;
 #[cfg(test)]
 mod properties;
-pub mod reconcile;
 pub mod settings;
 pub mod stale;
 pub mod state;
@@ -70,4 +65,6 @@ pub struct Plan {
     pub health_checks: BTreeMap<NamespacedName, HealthCheck>,
     /// Who owns which frontend and ClusterIP.
     pub claims: Claims,
+    /// Endpoints of all service ports, once per frontend that leads to them: how large the plan is.
+    pub endpoints: usize,
 }

@@ -254,24 +254,25 @@ impl Planner {
         };
         for key in self.planned_keys(name) {
             let new = planned.remove(&key);
-            let old = self.plan.ports.get(&key).cloned();
-            if old.as_deref() == new.as_ref() {
+            if self.plan.ports.get(&key).map(|it| &**it) == new.as_ref() {
                 continue;
             }
-            let new = new.map(Arc::new);
-            match &new {
-                Some(port) => self.plan.ports.insert(key.clone(), port.clone()),
-                None => self.plan.ports.remove(&key),
-            };
-            changes.ports.insert(key, PortChange { old, new });
+            self.set_port(key, new, changes);
         }
         for (key, port) in planned {
-            let new = Some(Arc::new(port));
-            self.plan
-                .ports
-                .extend(new.clone().map(|it| (key.clone(), it)));
-            changes.ports.insert(key, PortChange { old: None, new });
+            self.set_port(key, Some(port), changes);
         }
+    }
+
+    fn set_port(&mut self, key: PortKey, new: Option<PortPlan>, changes: &mut Changes) {
+        let new = new.map(Arc::new);
+        let old = match &new {
+            Some(port) => self.plan.ports.insert(key.clone(), port.clone()),
+            None => self.plan.ports.remove(&key),
+        };
+        let endpoints = |port: &Option<Arc<PortPlan>>| port.as_ref().map_or(0, |it| it.weight());
+        self.plan.endpoints = self.plan.endpoints + endpoints(&new) - endpoints(&old);
+        changes.ports.insert(key, PortChange { old, new });
     }
 
     fn renew_health_check(&mut self, name: &NamespacedName, changes: &mut Changes) {

@@ -70,6 +70,13 @@ impl PortPlan {
         }
     }
 
+    /// Endpoints of both pools, once per frontend that may lead to them.
+    pub fn weight(&self) -> usize {
+        let pools = [&self.cluster, &self.local].into_iter().flatten();
+        let endpoints: usize = pools.map(|it| it.endpoints().len()).sum();
+        endpoints * self.frontends.len()
+    }
+
     /// Every endpoint of both pools once, by address.
     pub fn reachable(&self) -> Vec<&PoolEndpoint> {
         let pools = [&self.cluster, &self.local];

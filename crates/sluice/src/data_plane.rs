@@ -18,7 +18,7 @@ use sluice_node::Input;
 use sluice_node::drift::{Drift, Watched};
 use sluice_node::metrics::{self, Metrics};
 use sluice_node::takeover::Ours;
-use sluice_plan::backend::Backend;
+
 use tracing::warn;
 
 use crate::cli::ProxyArgs;
@@ -31,7 +31,7 @@ pub(crate) use nftables::NftablesPlane;
 /// A data plane that is open.
 pub(crate) trait DataPlane: Sized {
     /// What writes its rules.
-    type Backend: Backend;
+    type Backend: sluice_plane::DataPlane;
 
     /// Finds out whether this machine can do what it takes, in one line if not, and sets the
     /// machine up. Called while all privileges are there.

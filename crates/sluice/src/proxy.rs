@@ -24,7 +24,7 @@ use sluice_node::{
     Agent, Connections, Health, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server, Wires,
     conntrack, health_checks, preflight, takeover,
 };
-use sluice_plan::backend::Backend as _;
+use sluice_plane::DataPlane as _;
 use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;

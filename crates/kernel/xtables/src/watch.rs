@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sluice_model::IpFamily;
 use sluice_netlink::legacy_tables::{self, Family, Size};
 use sluice_netlink::nftables::Connection;
-use sluice_plan::backend::BackendError;
+use sluice_reconcile::BackendError;
 
 use crate::programs::{Programs, RestoreError, Variant};
 use crate::rule::Table;

@@ -6,8 +6,8 @@ use std::sync::mpsc::Sender;
 use sluice_model::Announcement;
 use sluice_model::{NamespacedName, ObjectKey};
 use sluice_plan::issue::Issue;
-use sluice_plan::reconcile::Refusal;
 use sluice_plan::{PortKey, Role};
+use sluice_reconcile::Refusal;
 
 use crate::status::ProblemStatus;
 
@@ -24,7 +24,7 @@ impl Announced {
     pub(super) fn update(
         &mut self,
         issues: &[Issue],
-        refused: &BTreeMap<PortKey, Refusal>,
+        refusals: &BTreeMap<PortKey, Refusal>,
         problems: &[ProblemStatus],
         announce: &Sender<Announcement>,
     ) {
@@ -32,10 +32,10 @@ impl Announced {
             let key = (issue.service()?.clone(), reason(issue)?);
             Some((key, issue.to_string()))
         });
-        let refused = refused.iter().map(|(port, Refusal { reason, .. })| {
+        let refused = refusals.iter().map(|(port, Refusal { reason, .. })| {
             let PortKey { name, family } = port;
             let protocol = name.protocol;
-            let note = format!("Service {name} ({family}, {protocol}): kernel said: {reason}");
+            let note = format!("Service {name} ({family}, {protocol}): {reason}");
             ((name.service.clone(), "ServiceRefused"), note)
         });
         let unusable = problems.iter().filter_map(|it| {

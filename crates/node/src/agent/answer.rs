@@ -1,23 +1,23 @@
 //! What the agent says about itself.
 
-use sluice_plan::backend::{Backend, RuleCount};
+use sluice_plane::{DataPlane, RuleCount};
 
 use super::{Agent, seconds};
 use crate::status::{
     IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status,
 };
 
-impl<B: Backend> Agent<B> {
+impl<P: DataPlane> Agent<P> {
     /// Everything that people ask about.
     pub(super) fn status(&self) -> Status {
         let succeeded = self.last_sync.as_ref().is_some_and(|it| it.error.is_none());
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            node: self.planner.settings().node_name.to_string(),
+            node: self.proxy.planner().settings().node_name.to_string(),
             mode: self.mode.to_owned(),
             uptime_seconds: seconds(self.started.elapsed()),
-            source_synced: self.planner.is_synced(),
+            source_synced: self.proxy.planner().is_synced(),
             synced: succeeded && !self.pace.is_wanted(),
             services: self.tally.services,
             service_ports: self.tally.service_ports(),
@@ -35,12 +35,11 @@ impl<B: Backend> Agent<B> {
             problems: self.problems(),
             unserved: self.unserved().map(|it| it.to_string()),
             refused: self.refused(),
-            left: self.reconciler.left().to_vec(),
         }
     }
 
     fn rules(&self) -> Vec<RulesStatus> {
-        let counts = self.reconciler.backend().rule_counts().into_iter();
+        let counts = self.proxy.reconciler().backend().rule_counts().into_iter();
         let status = |it: RuleCount| RulesStatus {
             family: it.family.to_string(),
             table: it.table.to_owned(),
@@ -51,13 +50,13 @@ impl<B: Backend> Agent<B> {
     }
 
     fn has_localhost_node_ports(&self) -> bool {
-        let families = &self.planner.plan().node.families;
+        let families = &self.proxy.plan().node.families;
         families.iter().any(|it| it.node_ports_on_loopback)
     }
 
     /// The defaults are kube-proxy's, so that a drop-in breaks nobody.
     fn unprotected(&self) -> Vec<ProtectionStatus> {
-        let settings = self.planner.settings();
+        let settings = self.proxy.planner().settings();
         let any_external_ip = ProtectionStatus {
             option: "--external-ip-allow".to_owned(),
             risk: "whoever may write a Service may take any external IP (CVE-2020-8554)".to_owned(),
@@ -75,12 +74,12 @@ impl<B: Backend> Agent<B> {
     }
 
     pub(super) fn issues(&self) -> Vec<IssueStatus> {
-        let all = self.planner.issues();
+        let all = self.proxy.planner().issues();
         all.map(|it| IssueStatus::from(&it)).collect()
     }
 
     pub(super) fn problems(&self) -> Vec<ProblemStatus> {
-        let all = self.planner.problems();
+        let all = self.proxy.planner().problems();
         all.map(|(origin, message)| ProblemStatus {
             origin: origin.to_string(),
             message: message.clone(),
@@ -89,7 +88,7 @@ impl<B: Backend> Agent<B> {
     }
 
     pub(super) fn refused(&self) -> Vec<RefusedStatus> {
-        let all = self.reconciler.refused().iter();
+        let all = self.proxy.reconciler().refusals().iter();
         all.map(|(key, refusal)| RefusedStatus {
             service_port: key.name.to_string(),
             family: key.family.to_string(),

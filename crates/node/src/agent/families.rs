@@ -1,14 +1,14 @@
 //! What is served of the two families.
 
 use sluice_model::IpFamily;
-use sluice_plan::backend::{Backend, Unserved};
+use sluice_plane::{DataPlane, Unserved};
 
 use super::Agent;
 
-impl<B: Backend> Agent<B> {
+impl<P: DataPlane> Agent<P> {
     /// What is served of no Service.
     pub(super) fn unserved(&self) -> Option<Unserved> {
-        self.reconciler.backend().unserved()
+        self.proxy.reconciler().backend().unserved()
     }
 
     /// The families that are written.

@@ -11,8 +11,9 @@ use sluice_model::{
     AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName, Object,
     ObjectKey, Protocol,
 };
-use sluice_plan::backend::{ApplyError, Objects, RefusedObject, Scene, Unserved, Upkeep};
-use sluice_plan::delta::Delta;
+use sluice_plan::PortKey;
+use sluice_plane::{Scene, Unserved};
+use sluice_reconcile::{Backend, Delta, Objects, Refusal, Upkeep};
 
 use super::*;
 use crate::health::{HEALTH_TIMEOUT, NodeObject, Probe};
@@ -33,10 +34,8 @@ struct Kernel {
     failures: usize,
     /// What is served no more once one has failed.
     loses: Option<Unserved>,
-    /// Objects whose key contains this are refused.
-    refuses: Option<&'static str>,
-    /// The others are written even so, and these can be tried again alone.
-    is_partial: bool,
+    /// The machine lacks what service ports need whose frontends contain this.
+    lacks: Option<&'static str>,
     /// What is served of no Service.
     unserved: Option<Unserved>,
     upkeeps: usize,
@@ -52,12 +51,14 @@ struct Kernel {
 struct Fake(Rc<RefCell<Kernel>>);
 
 impl Backend for Fake {
+    type Owner = PortKey;
+    type Plan = PortPlan;
+    type Scene = Scene;
     type Key = String;
     type Object = String;
     type Placement = ();
 
-    const LARGE: usize = 1000;
-    const SCENE_SHAPES_PORTS: bool = false;
+    const SCENE_SHAPES_OWNERS: bool = false;
 
     fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
         let mut kernel = self.0.borrow_mut();
@@ -75,12 +76,18 @@ impl Backend for Fake {
         }
     }
 
-    fn unserved(&self) -> Option<Unserved> {
-        self.0.borrow().unserved.clone()
+    fn probe(&mut self) -> Result<bool, BackendError> {
+        Ok(self.0.borrow().lacks.is_none())
     }
 
-    fn retries_alone(&self) -> bool {
-        self.0.borrow().is_partial
+    fn lacks(&self, scene: &Scene, port: &PortPlan, placement: &()) -> Option<Refusal> {
+        let part = self.0.borrow().lacks?;
+        let objects = self.render(scene, port, placement);
+        let is_hurt = objects.iter().any(|(key, _)| key.contains(part));
+        is_hurt.then(|| Refusal {
+            reason: "not here".to_owned(),
+            is_served: false,
+        })
     }
 
     fn is_shared(_: &String) -> bool {
@@ -112,40 +119,32 @@ impl Backend for Fake {
         Ok(kernel.objects.clone())
     }
 
-    fn apply(&mut self, delta: &Delta<String, String>) -> Result<(), ApplyError<String>> {
+    fn apply(&mut self, delta: &Delta<String, String>) -> Result<(), BackendError> {
         let mut kernel = self.0.borrow_mut();
         kernel.applied += 1;
         if kernel.failures > 0 {
             kernel.failures -= 1;
             kernel.unserved = kernel.loses.take().or(kernel.unserved.take());
-            return Err(ApplyError::Failed(BackendError {
+            return Err(BackendError {
                 operation: "apply".to_owned(),
                 reason: "out of memory".to_owned(),
                 source: None,
-            }));
+            });
         }
-        let is_refused = |key: &str| kernel.refuses.is_some_and(|part| key.contains(part));
         let written = delta.add.iter().chain(&delta.replace);
-        let (refused, written): (Vec<_>, Vec<_>) =
-            written.cloned().partition(|(key, _)| is_refused(key));
-        let refused: Vec<_> = refused
-            .into_iter()
-            .map(|(key, _)| RefusedObject {
-                key,
-                reason: "not here".to_owned(),
-            })
-            .collect();
-        if !refused.is_empty() && !kernel.is_partial {
-            return Err(ApplyError::Refused(refused));
-        }
-        kernel.objects.extend(written);
+        kernel.objects.extend(written.cloned());
         for key in &delta.delete {
             kernel.objects.remove(key);
         }
-        match refused.is_empty() {
-            true => Ok(()),
-            false => Err(ApplyError::Partly(refused)),
-        }
+        Ok(())
+    }
+}
+
+impl DataPlane for Fake {
+    const LARGE: usize = 1000;
+
+    fn unserved(&self) -> Option<Unserved> {
+        self.0.borrow().unserved.clone()
     }
 }
 
@@ -412,66 +411,24 @@ fn a_failure_that_lasts_makes_the_node_unhealthy() {
 #[test]
 fn a_refused_port_is_reported_and_tried_again() {
     let mut world = World::synced();
-    world.kernel.0.borrow_mut().refuses = Some("10.96.0.2");
+    world.kernel.0.borrow_mut().lacks = Some("10.96.0.2");
     world.say(web());
     world.say([service("api", "10.96.0.2")]);
     world.step();
     assert_eq!(world.objects(), [WEB], "all others are programmed");
-    let refused = world.agent.status().refused;
-    assert_eq!(refused.len(), 1);
-    assert_eq!(refused[0].service_port, "default/api");
-    assert!(refused[0].reason.contains("not here"), "{refused:?}");
-
-    let observed = world.observed();
-    world.step_after(SECOND);
-    assert_eq!(world.observed(), observed + 1, "a full sync tries again");
-    world.kernel.0.borrow_mut().refuses = None;
-    world.step_after(2 * SECOND);
-    assert_eq!(world.objects(), [WEB, "10.96.0.2:53/tcp -> "]);
-    assert!(world.agent.status().refused.is_empty());
-}
-
-#[test]
-fn a_port_refused_in_part_holds_up_nothing() {
-    let mut world = World::new();
-    world.kernel.0.borrow_mut().refuses = Some("10.96.0.1");
-    world.kernel.0.borrow_mut().is_partial = true;
-    world.say([sluice_plan::testing::service(
-        "default/web 10.96.0.1 dns:53/udp ext=192.0.2.1",
-    )]);
-    let endpoints = |it| sluice_plan::testing::endpoints("default/web:dns/udp", it);
-    world.say(endpoints("10.0.0.1:53"));
-    world.say([Event::Synced]);
-    world.step();
-    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1, "taken over");
-    assert_eq!(world.kernel.0.borrow().upkeeps, 1, "draining goes on");
-    assert_eq!(world.objects(), ["192.0.2.1:53/udp -> 10.0.0.1:53"]);
     let status = world.agent.status();
     assert!(status.synced && status.refused.len() == 1, "{status:?}");
+    assert_eq!(status.refused[0].service_port, "default/api");
+    assert!(status.refused[0].reason.contains("not here"), "{status:?}");
 
-    // What the kernel took leaves flows behind when it goes.
-    while world.stale.try_recv().is_ok() {}
-    world.say(endpoints("10.0.0.2:53"));
-    world.step();
-    assert_eq!(world.objects(), ["192.0.2.1:53/udp -> 10.0.0.2:53"]);
-    assert!(
-        world.stale.try_recv().is_ok(),
-        "flows to the endpoint that went"
-    );
-
-    let applied = |world: &World| world.kernel.0.borrow().applied;
-    let (observed, before) = (world.observed(), applied(&world));
-    world.step_after(SECOND / 2);
-    assert_eq!(applied(&world), before, "it has its time");
-    world.step_after(SECOND / 2);
-    assert_eq!(applied(&world), before + 1);
-    world.step_after(SECOND);
-    assert_eq!(applied(&world), before + 1, "ever more of it");
-    world.kernel.0.borrow_mut().refuses = None;
-    world.step_after(SECOND);
-    assert_eq!(world.objects().len(), 2);
+    let observed = world.observed();
+    world.step_after(60 * SECOND);
+    assert_eq!(world.observed(), observed, "it is still not there");
+    world.kernel.0.borrow_mut().lacks = None;
+    world.step_after(60 * SECOND);
+    assert_eq!(world.observed(), observed + 1, "a resync serves it");
+    assert_eq!(world.objects(), [WEB, "10.96.0.2:53/tcp -> "]);
     assert!(world.agent.status().refused.is_empty());
-    assert_eq!(world.observed(), observed, "nobody had to look");
 }
 
 #[test]

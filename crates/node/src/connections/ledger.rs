@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluice_plan::backend::{ConnectionCount, Counter, Load, Reading};
 use sluice_plan::{Frontend, PortKey, PortPlan};
+use sluice_plane::{ConnectionCount, Counter, Load, Reading};
 
 /// What each counter showed last, and the totals made of it.
 #[derive(Debug, Default)]

@@ -4,10 +4,11 @@ use std::sync::mpsc;
 use prometheus::core::Collector as _;
 use prometheus::{Registry, TextEncoder};
 use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey, Protocol};
-use sluice_plan::backend::{BackendError, ConnectionCount, Counter, Load};
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, planner, service};
 use sluice_plan::{Frontend, Planner, PortPlan};
+use sluice_plane::{ConnectionCount, Counter, Load};
+use sluice_reconcile::BackendError;
 
 use super::ledger::EndpointTotal;
 use super::*;

@@ -5,7 +5,7 @@ use prometheus::{
     Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, exponential_buckets, linear_buckets,
 };
 use sluice_model::IpFamily;
-use sluice_plan::backend::RuleCount;
+use sluice_plane::RuleCount;
 
 use super::Mode;
 use super::packets::Packets;

@@ -6,7 +6,7 @@ use prometheus::IntCounter;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use sluice_netlink::nfacct::{self, Accounts};
-use sluice_plan::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_plane::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use tracing::debug;
 
 /// Shows what the kernel says when somebody asks, as kube-proxy does: an object goes on when the

@@ -73,33 +73,20 @@ fn the_minimum_period_counts_from_the_end_of_the_last_sync() {
 }
 
 #[test]
-fn refused_ports_are_tried_again_however_many_other_syncs_succeed() {
+fn what_the_machine_lacks_is_probed() {
     let now = Instant::now();
     let mut pace = ready(now);
     pace.succeed(now, false, true);
-    assert_eq!(pace.due(now), Some(now + SECOND));
-    pace.succeed(now, false, true);
-    // Whether or not the kernel is read for that.
-    let mut last = now;
-    for (seconds, full) in [(1, true), (3, false), (7, true), (15, false)] {
-        last = now + seconds * SECOND;
-        assert_eq!(pace.due(now), Some(last));
-        let reason = pace.resync_reason(last);
-        assert_eq!(reason, Some(Resync::Refused));
-        pace.begin(reason, last);
-        pace.succeed(last, full, true);
-    }
+    assert_eq!(pace.due(now), Some(now + PROBE_PERIOD));
+    pace.succeed(now + SECOND, false, true);
+    assert_eq!(pace.due(now), Some(now + PROBE_PERIOD), "it is not put off");
+    let last = now + PROBE_PERIOD;
+    assert_eq!(pace.resync_reason(last), Some(Resync::Probe));
+    pace.begin(Some(Resync::Probe), last);
+    pace.succeed(last, false, true);
+    assert_eq!(pace.due(now), Some(last + PROBE_PERIOD));
     pace.succeed(last, true, false);
     assert_eq!(pace.due(now), Some(last + 3600 * SECOND));
-}
-
-#[test]
-fn a_look_that_is_due_is_not_replaced_by_an_attempt_at_refused_ports() {
-    let now = Instant::now();
-    let mut pace = ready(now);
-    pace.succeed(now + 3599 * SECOND, false, true);
-    let reason = pace.resync_reason(now + 3600 * SECOND);
-    assert_eq!(reason, Some(Resync::Periodic));
 }
 
 #[test]

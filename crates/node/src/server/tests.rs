@@ -9,10 +9,11 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use sluice_model::Protocol;
-use sluice_plan::backend::{BackendError, ConnectionCount, Counter, Counters, Reading};
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, planner, service};
 use sluice_plan::{Frontend, Planner};
+use sluice_plane::{ConnectionCount, Counter, Counters, Reading};
+use sluice_reconcile::BackendError;
 
 use super::*;
 use crate::connections::Connections;

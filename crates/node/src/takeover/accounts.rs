@@ -2,7 +2,7 @@
 
 use sluice_netlink::Errno;
 use sluice_netlink::nfacct::{self, Accounts};
-use sluice_plan::kube_proxy::ACCOUNTS;
+use sluice_plane::kube_proxy::ACCOUNTS;
 
 use super::{Removal, TakeoverError};
 

@@ -1,7 +1,7 @@
 //! What kube-proxy 1.36 calls its things, by its iptables, ipvs and nftables proxiers.
 
-use sluice_plan::kube_proxy::{CHAINS, HASHED, OURS, is_hashed};
-pub(crate) use sluice_plan::kube_proxy::{DEVICE, FORWARD, MARK_MASQ, SERVICES};
+use sluice_plane::kube_proxy::{CHAINS, HASHED, OURS, is_hashed};
+pub(crate) use sluice_plane::kube_proxy::{DEVICE, FORWARD, MARK_MASQ, SERVICES};
 
 /// Its tables in nftables mode.
 pub(super) const TABLE: &str = "kube-proxy";

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use sluice_model::IpFamily;
 use sluice_netlink::RequestError;
 use sluice_netlink::nfacct;
-use sluice_plan::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_plane::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{Match, Rule};
 use sluice_xtables::trial::Findings;

@@ -5,16 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
 use sluice_model::IpFamily;
-use sluice_plan::backend::{
-    ApplyError, Backend, BackendError, Objects, RefusedObject, RuleCount, Scale, Scene, Unserved,
-    Upkeep,
-};
-use sluice_plan::delta::Delta;
-use sluice_plan::{Plan, PortPlan};
+use sluice_plan::{Plan, PortKey, PortPlan};
+use sluice_plane::{DataPlane, RuleCount, Scale, Scene, Unserved};
+use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::{Listing, Programs, RestoreError};
 use sluice_xtables::rule::Table;
-use sluice_xtables::script::Script;
 use sluice_xtables::trial::{self, Candidate, Findings};
 use sluice_xtables::watch::{OwnWrites, Watch};
 
@@ -25,7 +21,6 @@ use crate::lack::{Lacks, Sample};
 use crate::layout::Conntrack;
 use crate::name::{self, Kind};
 use crate::object::{Key, Object};
-use crate::refusal::{self, Refusals};
 use crate::script::{self, Lists};
 use crate::{layout, observe, render};
 
@@ -40,7 +35,6 @@ pub struct Iptables {
     trouble: Trouble,
     lacks: Lacks,
     accounts: Accounts,
-    refusals: Refusals,
     watch: Watch,
 }
 
@@ -51,14 +45,6 @@ struct Trouble {
     with_rules: bool,
     /// Chains that cannot be deleted, because somebody else's rule leads there: they stay, empty.
     with_chains: BTreeSet<Key>,
-}
-
-/// Where writing came to an end.
-struct Stop {
-    family: IpFamily,
-    error: RestoreError,
-    /// Nothing was written before.
-    is_first: bool,
 }
 
 impl Iptables {
@@ -81,7 +67,6 @@ impl Iptables {
             trouble: Trouble::default(),
             lacks: Lacks::default(),
             accounts: Accounts::open(),
-            refusals: Refusals::default(),
         })
     }
 
@@ -112,7 +97,7 @@ impl Iptables {
     /// # Errors
     ///
     /// The rules could not be listed, or the kernel refused.
-    pub fn guard_loopback(&mut self) -> Result<(), ApplyError<Key>> {
+    pub fn guard_loopback(&mut self) -> Result<(), BackendError> {
         let listing = self.programs.save(IpFamily::V4, layout::READ);
         let listing = listing.map_err(|error| failed("list rules", error))?;
         let mut observed = BTreeMap::new();
@@ -167,108 +152,34 @@ impl Iptables {
         }
     }
 
-    /// Asks again for what the kernel lacked, as far as a delta needs it.
-    fn ask_again(&mut self, delta: &Delta<Key, Object>) {
-        for &family in self.families.served() {
-            let samples = self.lacks.doubts(delta, family);
-            let candidates = samples.iter().enumerate().map(Sample::candidate);
-            let candidates: Vec<Candidate> = candidates.collect();
-            let findings = self.trial(family, &candidates);
-            self.lacks.learn(family, &samples, &findings);
-        }
-    }
-
-    /// What of a delta would be refused, as far as it is known before it is written.
-    fn foreseen(&mut self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
-        self.ask_again(delta);
-        let mut refused = self.lacks.refused(delta);
-        refused.extend(self.refusals.certain(delta));
-        for &family in self.families.served() {
-            let suspects = self.refusals.suspects(delta, family);
-            let findings = self.trial(family, &suspects);
-            if findings.is_complete && findings.culprits.is_empty() {
-                self.refusals.acquit(delta, &suspects);
-            }
-            refused.extend(refusal::objects(delta, findings));
-        }
-        refused
-    }
-
     /// Who of these is refused by itself.
     fn trial(&mut self, family: IpFamily, candidates: &[Candidate]) -> Findings {
         let (programs, watch) = (&self.programs, &mut self.watch);
         trial::find(candidates, |script| watch.restore(programs, family, script))
     }
 
-    /// Turns an error into what it means for the delta.
-    fn refused(&mut self, delta: &Delta<Key, Object>, stop: Stop) -> ApplyError<Key> {
-        let Stop {
-            family,
-            error,
-            is_first,
-        } = stop;
-        let RestoreError::Refused {
-            owner,
-            text,
-            reason,
-            ..
-        } = &error
-        else {
-            if family == IpFamily::V6 && matches!(error, RestoreError::Failed(_)) {
-                self.families.lose_ipv6(error.to_string());
+    /// What an error of writing means. A program for IPv6 that fails costs IPv6 alone.
+    fn failed(
+        &mut self,
+        delta: &Delta<Key, Object>,
+        family: IpFamily,
+        error: RestoreError,
+    ) -> BackendError {
+        if family == IpFamily::V6 && !matches!(error, RestoreError::Locked { .. }) {
+            self.families.lose_ipv6(error.to_string());
+        }
+        if let RestoreError::Refused { owner, text, .. } = &error
+            && let Some(key) = owner.and_then(|it| script::key(delta, it))
+        {
+            match text.split(' ').next() {
+                Some("-D") => self.trouble.with_rules = true,
+                Some("-X") => {
+                    self.trouble.with_chains.insert(key.clone());
+                }
+                _ => {}
             }
-            return failed("write rules", error).into();
-        };
-        let key = owner.and_then(|it| script::key(delta, it));
-        match (key, text.split(' ').next()) {
-            (Some(_), Some("-D")) => {
-                self.trouble.with_rules = true;
-                return failed("write rules", error).into();
-            }
-            (Some(key), Some("-X")) => {
-                self.trouble.with_chains.insert(key.clone());
-                return failed("write rules", error).into();
-            }
-            _ => {}
         }
-        let candidates = refusal::candidates(delta, family);
-        let findings = self.trial(family, &candidates);
-        let mut refused = refusal::objects(delta, findings);
-        self.refusals.alone(delta, &refused);
-        if let Some(key) = key.filter(|it| refused.iter().all(|other| other.key != **it)) {
-            let (key, reason) = (key.clone(), reason.clone());
-            let together = RefusedObject { key, reason };
-            self.refusals.together(delta, &together);
-            refused.push(together);
-        }
-        if refused.is_empty() {
-            return failed("write rules", error).into();
-        }
-        match self.without(refused) {
-            refused @ ApplyError::Refused(_) if !is_first => failed("write rules", refused).into(),
-            error => error,
-        }
-    }
-
-    /// What it means that these are refused. IPv6 without what all its Services need is not served.
-    fn without(&mut self, refused: Vec<RefusedObject<Key>>) -> ApplyError<Key> {
-        let is_of_ipv6 = |it: &&RefusedObject<Key>| it.key.place().family == IpFamily::V6;
-        let mut of_ipv6 = refused.iter().filter(is_of_ipv6);
-        match of_ipv6.find(|it| it.key.is_for_all()) {
-            Some(needed) => {
-                self.families.lose_ipv6(needed.to_string());
-                failed("write rules", ApplyError::Refused(refused)).into()
-            }
-            None => ApplyError::Refused(refused),
-        }
-    }
-}
-
-/// Whether steps before the line that was refused are written.
-fn is_committed_before(script: &Script<'_>, error: &RestoreError) -> bool {
-    match error {
-        RestoreError::Refused { line, .. } => script.commits_before(*line) > 0,
-        RestoreError::Locked { .. } | RestoreError::Failed(_) => false,
+        failed("write rules", error)
     }
 }
 
@@ -305,14 +216,14 @@ pub fn render_plan(
 }
 
 impl Backend for Iptables {
+    type Owner = PortKey;
+    type Plan = PortPlan;
+    type Scene = Scene;
     type Key = Key;
     type Object = Object;
     type Placement = ();
 
-    /// As kube-proxy's large-cluster mode: from here on the rules of endpoints have no comments,
-    /// which are most of what they take.
-    const LARGE: usize = 1000;
-    const SCENE_SHAPES_PORTS: bool = true;
+    const SCENE_SHAPES_OWNERS: bool = true;
 
     fn is_shared(key: &Key) -> bool {
         let place = key.place();
@@ -347,9 +258,22 @@ impl Backend for Iptables {
         }
     }
 
-    /// What is refused is refused before anything is written, or everything is read again.
-    fn retries_alone(&self) -> bool {
-        true
+    fn probe(&mut self) -> Result<bool, BackendError> {
+        let before = self.lacks.len();
+        for family in self.families.served().to_vec() {
+            let samples = self.lacks.samples(family);
+            let candidates: Vec<_> = samples.iter().enumerate().map(Sample::candidate).collect();
+            let findings = self.trial(family, &candidates);
+            self.lacks.learn(family, &samples, &findings);
+        }
+        Ok(self.lacks.len() < before)
+    }
+
+    fn lacks(&self, scene: &Scene, port: &PortPlan, placement: &()) -> Option<Refusal> {
+        if self.lacks.len() == 0 {
+            return None;
+        }
+        self.lacks.refusal(&self.render(scene, port, placement))
     }
 
     fn is_undisturbed(&mut self) -> bool {
@@ -363,7 +287,6 @@ impl Backend for Iptables {
             self.ask(family, &listing.rules);
             observe::objects(family, listing, &mut observed);
         }
-        self.refusals.observed();
         self.work_around(&mut observed);
         let lists = observed.iter().filter_map(|(key, object)| match object {
             Object::Rules(rules) if matches!(key, Key::Tail(_) | Key::Jumps(_)) => {
@@ -376,36 +299,31 @@ impl Backend for Iptables {
         Ok(observed)
     }
 
-    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
-        let foreseen = self.foreseen(delta);
-        if !foreseen.is_empty() {
-            return Err(self.without(foreseen));
-        }
-        self.refusals.writing();
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
+        let watched = self.watch.upkeep()?;
+        let awaited = self.families.upkeep(&self.programs);
+        Ok(awaited.and(watched.into()))
+    }
+
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         let stuck = &self.trouble.with_chains;
         let scripts = script::scripts(delta, &self.lists, stuck, self.programs.variant());
-        let mut stop = None;
-        for (part, (family, script)) in scripts.into_iter().enumerate() {
+        let written = scripts.into_iter().try_for_each(|(family, script)| {
             let written = self.watch.restore(&self.programs, family, &script);
-            if let Err(error) = written {
-                let is_first = part == 0 && !is_committed_before(&script, &error);
-                stop = Some(Stop {
-                    family,
-                    error,
-                    is_first,
-                });
-                break;
-            }
-        }
-        if let Some(stop) = stop {
-            return Err(self.refused(delta, stop));
-        }
-        self.refusals.applied();
+            written.map_err(|error| (family, error))
+        });
+        written.map_err(|(family, error)| self.failed(delta, family, error))?;
         self.families.written();
         script::remember(delta, &mut self.lists);
         self.counts.written(delta);
         Ok(())
     }
+}
+
+impl DataPlane for Iptables {
+    /// As kube-proxy's large-cluster mode: from here on the rules of endpoints have no comments,
+    /// which are most of what they take.
+    const LARGE: usize = 1000;
 
     fn rule_counts(&self) -> Vec<RuleCount> {
         self.counts.all()
@@ -419,12 +337,6 @@ impl Backend for Iptables {
             }),
             Ipv6::Served | Ipv6::Impossible(_) => None,
         }
-    }
-
-    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
-        let watched = self.watch.upkeep()?;
-        let awaited = self.families.upkeep(&self.programs);
-        Ok(awaited.and(watched.into()))
     }
 }
 

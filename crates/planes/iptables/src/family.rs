@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sluice_model::IpFamily;
-use sluice_plan::backend::Upkeep;
-use sluice_plan::backoff::Backoff;
+use sluice_reconcile::Backoff;
+use sluice_reconcile::Upkeep;
 use sluice_xtables::programs::{Listing, Programs, RestoreError, SaveError};
 use sluice_xtables::rule::Table;
 use sluice_xtables::watch::PARTS;

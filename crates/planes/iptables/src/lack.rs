@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use sluice_model::{IpFamily, Protocol};
-use sluice_plan::backend::RefusedObject;
-use sluice_plan::delta::Delta;
+use sluice_reconcile::Refusal;
 use sluice_xtables::extension::Extension;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{Rule, Table};
@@ -90,27 +89,15 @@ impl Lacks {
         self.has.extend(seen.map(|it| (family, it)));
     }
 
-    /// Of everything of which nothing is known.
+    /// Of everything that the kernel is not known to have.
     pub(crate) fn samples(&self, family: IpFamily) -> Vec<Sample> {
         let samples = self.unknown(family).map(|it| Sample::of(it, family));
         samples.flatten().collect()
     }
 
     fn unknown(&self, family: IpFamily) -> impl Iterator<Item = Extension> {
-        let is_known = move |it: &Extension| {
-            let key = (family, *it);
-            self.has.contains(&key) || self.lacks.contains(&key)
-        };
+        let is_known = move |it: &Extension| self.has.contains(&(family, *it));
         NEEDED.into_iter().filter(move |it| !is_known(it))
-    }
-
-    /// Of what the kernel lacked and a delta needs: a module may be loaded by now.
-    pub(crate) fn doubts(&self, delta: &Delta<Key, Object>, family: IpFamily) -> Vec<Sample> {
-        let missing = self.missing(delta);
-        let of_family = missing.filter(|(key, _)| key.place().family == family);
-        let doubts: BTreeSet<Extension> = of_family.flat_map(|(_, missing)| missing).collect();
-        let samples = doubts.into_iter().map(|it| Sample::of(it, family));
-        samples.flatten().collect()
     }
 
     /// What became of the samples.
@@ -135,36 +122,30 @@ impl Lacks {
         }
     }
 
-    /// Objects of a delta that need what the kernel lacks.
-    pub(crate) fn refused(&self, delta: &Delta<Key, Object>) -> Vec<RefusedObject<Key>> {
-        let refused = self.missing(delta).filter_map(|(key, missing)| {
-            let (family, missing) = (key.place().family, missing.first()?);
-            Some(RefusedObject {
-                key: key.clone(),
+    /// How much the kernel lacks.
+    pub(crate) fn len(&self) -> usize {
+        self.lacks.len()
+    }
+
+    /// What these objects need and the kernel lacks; `None` when it lacks nothing of it.
+    pub(crate) fn refusal<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a (Key, Object)>,
+    ) -> Option<Refusal> {
+        let mut objects = objects.into_iter();
+        objects.find_map(|(key, object)| {
+            let family = key.place().family;
+            let rules = rules(key, object).into_iter();
+            let mut needed = rules.flat_map(|it| Extension::of(&it));
+            let missing = needed.find(|it| self.lacks.contains(&(family, *it)))?;
+            Some(Refusal {
                 reason: format!(
                     "the kernel lacks {missing} of {family} (module {}), which {} need",
                     missing.module(),
-                    cost(*missing)
+                    cost(missing)
                 ),
+                is_served: false,
             })
-        });
-        refused.collect()
-    }
-
-    /// What objects of a delta need and the kernel lacks.
-    fn missing<'a>(
-        &'a self,
-        delta: &'a Delta<Key, Object>,
-    ) -> impl Iterator<Item = (&'a Key, Vec<Extension>)> {
-        let written = delta.add.iter().chain(&delta.replace);
-        let written = written.filter(|_| !self.lacks.is_empty());
-        written.filter_map(|(key, object)| {
-            let family = key.place().family;
-            let rules = rules(key, object).into_iter();
-            let needed = rules.flat_map(|it| Extension::of(&it));
-            let missing = needed.filter(|it| self.lacks.contains(&(family, *it)));
-            let missing: Vec<Extension> = missing.collect();
-            (!missing.is_empty()).then_some((key, missing))
         })
     }
 }
@@ -172,16 +153,16 @@ impl Lacks {
 #[cfg(test)]
 mod tests {
     use sluice_plan::Planner;
-    use sluice_plan::backend::{Scale, Scene};
     use sluice_plan::settings::Settings;
     use sluice_plan::testing::{endpoints, service};
+    use sluice_plane::{Scale, Scene};
 
     use super::*;
     use crate::accounts::Accounting;
     use crate::backend::render_port;
 
-    /// Everything of these Services, as a first sync writes it.
-    fn delta() -> Delta<Key, Object> {
+    /// Everything of these Services, as a first sync writes it, by Service.
+    fn objects() -> Vec<(String, Vec<(Key, Object)>)> {
         let mut planner = Planner::new(Settings::for_node("node-a"));
         let services = [
             ("default/plain 10.96.0.1 :80", "10.244.0.1:80@"),
@@ -201,13 +182,12 @@ mod tests {
             node: planner.plan().node.clone(),
             scale: Scale::Small,
         };
-        let ports = planner.plan().ports.values();
-        Delta {
-            add: ports
-                .flat_map(|it| render_port(&scene, it, Accounting::Off))
-                .collect(),
-            ..Delta::default()
-        }
+        let ports = planner.plan().ports.iter();
+        let rendered = ports.map(|(key, it)| {
+            let name = key.name.service.name.to_string();
+            (name, render_port(&scene, it, Accounting::Off))
+        });
+        rendered.collect()
     }
 
     /// Of IPv4, without these.
@@ -233,20 +213,11 @@ mod tests {
 
     #[test]
     fn only_who_needs_what_is_missing_is_refused() {
-        let delta = delta();
-        let hurt = |lacks: &Lacks| -> BTreeSet<String> {
-            let refused = lacks.refused(&delta);
-            let objects = refused.iter().map(|it| {
-                let mut all = delta.add.iter();
-                let (key, object) = all.find(|(key, _)| *key == it.key).expect("it is refused");
-                rules(key, object).iter().map(Rule::to_string).collect()
-            });
-            let texts: Vec<String> = objects.collect();
-            let names = ["plain", "affine", "stream", "two"].into_iter();
-            let names = names.filter(|it| texts.iter().any(|text| text.contains(it)));
-            names.map(str::to_owned).collect()
+        let all = objects();
+        let hurt = |lacks: &Lacks| -> BTreeSet<&str> {
+            let refused = all.iter().filter(|(_, it)| lacks.refusal(it).is_some());
+            refused.map(|(name, _)| name.as_str()).collect()
         };
-        let named = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
         for (missing, names) in [
             (&[][..], &[][..]),
             (&[Extension::Recent], &["affine"]),
@@ -258,46 +229,32 @@ mod tests {
             ),
             (&[Extension::Reject], &["plain", "affine", "stream", "two"]),
         ] {
-            let expected: BTreeSet<String> = named(names);
+            let expected: BTreeSet<&str> = names.iter().copied().collect();
             assert_eq!(hurt(&without(missing)), expected, "{missing:?}");
         }
-        let refused = without(&[Extension::Recent]).refused(&delta);
+        let lacks = without(&[Extension::Recent]);
+        let refusal = all.iter().find_map(|(_, it)| lacks.refusal(it));
         assert_eq!(
-            refused[0].reason,
+            refusal.expect("one needs it").reason,
             "the kernel lacks match recent of IPv4 (module xt_recent), which Services with session \
              affinity need"
         );
     }
 
     #[test]
-    fn what_is_missing_is_asked_for_again_by_who_needs_it() {
+    fn what_is_missing_is_asked_for_by_each_look() {
         let mut lacks = without(&[Extension::Recent, Extension::Statistic]);
-        let mut delta = delta();
-        let asked = |lacks: &Lacks, delta: &Delta<Key, Object>| -> BTreeSet<Extension> {
-            let samples = lacks.doubts(delta, IpFamily::V4).into_iter();
-            samples.map(|it| it.extension).collect()
-        };
-        let both = [Extension::Recent, Extension::Statistic].into();
-        assert_eq!(asked(&lacks, &delta), both);
-        assert!(lacks.doubts(&delta, IpFamily::V6).is_empty());
-        assert!(lacks.samples(IpFamily::V4).is_empty(), "no look asks");
-        assert_eq!(lacks.samples(IpFamily::V6).len(), NEEDED.len());
-
-        let refused = lacks.refused(&delta);
-        let samples = lacks.doubts(&delta, IpFamily::V4);
+        let samples = lacks.samples(IpFamily::V4);
+        let asked: BTreeSet<Extension> = samples.iter().map(|it| it.extension).collect();
+        assert_eq!(asked, [Extension::Recent, Extension::Statistic].into());
         lacks.learn(IpFamily::V4, &samples, &Findings::default());
-        assert_eq!(asked(&lacks, &delta), both, "nobody knows");
+        assert_eq!(lacks.len(), 2, "nobody knows");
         let findings = Findings {
             is_complete: true,
             ..Findings::default()
         };
         lacks.learn(IpFamily::V4, &samples, &findings);
-        assert!(asked(&lacks, &delta).is_empty() && lacks.refused(&delta).is_empty());
-
-        let lacks = without(&[Extension::Recent, Extension::Statistic]);
-        let is_refused = |key: &Key| refused.iter().any(|it| it.key == *key);
-        delta.add.retain(|(key, _)| !is_refused(key));
-        assert!(asked(&lacks, &delta).is_empty(), "nobody needs it");
+        assert_eq!(lacks.len(), 0);
     }
 
     #[test]

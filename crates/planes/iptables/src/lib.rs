@@ -22,7 +22,6 @@ mod layout;
 mod name;
 mod object;
 mod observe;
-mod refusal;
 mod render;
 mod script;
 pub mod text;

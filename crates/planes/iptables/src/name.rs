@@ -6,11 +6,11 @@ use data_encoding::BASE32;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use sluice_model::{Protocol, ServicePortName};
-pub(crate) use sluice_plan::kube_proxy::{
+pub(crate) use sluice_plane::kube_proxy::{
     CANARY, CLUSTER_IPS, EXTERNAL_SERVICES, FORWARD as FORWARD_RULES, MARK_MASQ, NODE_PORTS, OWNED,
     POSTROUTING as POSTROUTING_RULES, PROXY_FIREWALL, SERVICES,
 };
-use sluice_plan::kube_proxy::{EXT, FW, HASH, HASHED, SEP, SVC, SVL, is_hashed};
+use sluice_plane::kube_proxy::{EXT, FW, HASH, HASHED, SEP, SVC, SVL, is_hashed};
 use sluice_xtables::rule::{ChainName, Table};
 use sluice_xtables::trial;
 

@@ -8,11 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use sluice_model::IpFamily;
-use sluice_plan::kube_proxy::{HASHED, is_hashed};
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::rule_list::RuleList;
-
-use crate::name;
 
 /// A chain of one family's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,17 +53,6 @@ impl Key {
             | Self::Rule(it, _)
             | Self::Tail(it)
             | Self::Jumps(it) => it,
-        }
-    }
-
-    /// Whether every Service needs it.
-    pub(crate) fn is_for_all(&self) -> bool {
-        let chain = &self.place().chain;
-        match self {
-            Self::Chain(_) => !HASHED.iter().any(|it| is_hashed(chain.as_str(), it)),
-            Self::Common(_) => !name::is_of_prefix(chain),
-            Self::Rule(..) => false,
-            Self::Tail(_) | Self::Jumps(_) => true,
         }
     }
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
-use sluice_plan::backend::{Scale, Scene};
 use sluice_plan::{
     ClusterIpMasquerade, FamilyPlan, Frontend, LocalTraffic, PlannedFrontend, Pool, PoolEndpoint,
     PortPlan, Role, Route, Scope, Verdict,
 };
+use sluice_plane::{Scale, Scene};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Table, Target};
 
 use crate::accounts::{self, Accounting};

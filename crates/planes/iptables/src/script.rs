@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_model::IpFamily;
-use sluice_plan::delta::Delta;
+use sluice_reconcile::Delta;
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::{Lines, Script};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use sluice_model::IpFamily;
-use sluice_plan::delta::Delta;
+use sluice_reconcile::Delta;
 
 use sluice_xtables::programs::Variant;
 

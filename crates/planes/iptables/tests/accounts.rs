@@ -5,13 +5,12 @@
 #[macro_use]
 mod common;
 
-use std::collections::BTreeSet;
-
-use common::{Node, facts, in_namespace, iptables, save};
+use common::{Node, facts, in_namespace, iptables, save, with_examples};
 use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_netlink::nfacct::Accounts;
-use sluice_plan::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use sluice_plan::testing::{endpoints, service};
+use sluice_plane::kube_proxy::{ACCOUNTS, CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
+use sluice_scenarios::Drive as _;
 use sluice_xtables::programs::Variant;
 
 for_each_variant! {
@@ -21,14 +20,14 @@ for_each_variant! {
 }
 
 fn node(variant: Variant) -> Node {
-    let mut node = Node::with_examples(variant);
+    let mut node = with_examples(variant);
     for (name, port) in [("first", 31_001), ("second", 31_002)] {
-        node.absorb(vec![service(&format!(
+        node.tell(vec![service(&format!(
             "ns/{name} 10.96.60.1 :80@{port} NodePort"
         ))]);
-        node.absorb(endpoints(&format!("ns/{name}"), "10.244.0.5:80@"));
+        node.tell(endpoints(&format!("ns/{name}"), "10.244.0.5:80@"));
     }
-    node.sync(&BTreeSet::new());
+    node.synced();
     node
 }
 
@@ -145,7 +144,7 @@ mod vm_modules {
             in_namespace(|| {
                 let mut node = node(variant);
                 assert!(node.resync().is_empty());
-                assert!(node.reconciler.refused().is_empty());
+                assert!(node.reconciler().refusals().is_empty());
                 let rules = facts(variant);
                 assert!(!rules.iter().any(|it| it.contains("nfacct")), "{rules:#?}");
                 let has = |text: &str| rules.iter().any(|it| it.contains(text));

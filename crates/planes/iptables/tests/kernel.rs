@@ -2,21 +2,23 @@
 //! variants of iptables.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
-#[expect(dead_code, reason = "shared with the other tests")]
 #[macro_use]
 mod common;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use common::{Node, facts, in_namespace, iptables, make_accounts, programs, restore, save};
+use common::{
+    Node, facts, in_namespace, iptables, make_accounts, programs, restore, save, with_examples,
+    with_programs,
+};
 use sluice_iptables::{Accounting, Conntrack, Iptables, render_plan, text};
 use sluice_lab::require_netns;
 use sluice_model::{Event, LocalAddresses, NamespacedName, ObjectKey};
-use sluice_plan::backend::{Backend, Upkeep};
 use sluice_plan::settings::{NodePortAddresses, Settings};
 use sluice_plan::testing::{endpoints, service};
-use sluice_scenarios::golden;
+use sluice_plane::DataPlane as _;
+use sluice_reconcile::{Backend as _, Upkeep};
+use sluice_scenarios::{Drive as _, golden};
 use sluice_xtables::programs::{Lock, Variant};
 
 for_each_variant! {
@@ -28,7 +30,6 @@ for_each_variant! {
     a_node_of_kube_proxy_is_adopted
     a_node_of_a_kube_proxy_without_nfacct_is_adopted
     counters_survive_a_partial_sync
-    a_refused_object_hurts_only_its_service
     a_chain_that_somebody_needs_stops_nothing
     a_service_comes_and_goes_without_a_trace
     the_longest_names_read_back_as_they_were_written
@@ -39,16 +40,16 @@ for_each_variant! {
 }
 
 fn a_restart_finds_everything_as_it_was(variant: Variant) {
-    let mut node = Node::with_examples(variant);
-    assert!(node.sync(&BTreeSet::new()).added > 100);
+    let mut node = with_examples(variant);
+    assert!(node.synced().added > 100);
     let report = node.resync();
     assert!(report.full && report.is_empty(), "{report:?}");
     node.change(endpoints(
         "default/web",
         "10.244.0.99:8080@ 10.244.1.10:8080",
     ));
-    let mut restarted = Node::with_examples(variant);
-    restarted.absorb(endpoints(
+    let mut restarted = with_examples(variant);
+    restarted.tell(endpoints(
         "default/web",
         "10.244.0.99:8080@ 10.244.1.10:8080",
     ));
@@ -57,9 +58,9 @@ fn a_restart_finds_everything_as_it_was(variant: Variant) {
 }
 
 fn rendered_text_is_what_a_sync_writes(variant: Variant) {
-    let mut node = Node::with_examples(variant);
-    let objects = render_plan(node.planner.plan(), Conntrack::Strict, Accounting::On);
-    node.sync(&BTreeSet::new());
+    let mut node = with_examples(variant);
+    let objects = render_plan(node.plan(), Conntrack::Strict, Accounting::On);
+    node.synced();
     let written = facts(variant);
     in_namespace(|| {
         make_accounts();
@@ -67,13 +68,13 @@ fn rendered_text_is_what_a_sync_writes(variant: Variant) {
             restore(variant, family, &script);
         }
         assert_eq!(facts(variant), written);
-        assert!(Node::with_examples(variant).resync().is_empty());
+        assert!(with_examples(variant).resync().is_empty());
     });
 }
 
 fn whatever_a_stranger_did_is_undone(variant: Variant) {
-    let mut node = Node::with_examples(variant);
-    node.sync(&BTreeSet::new());
+    let mut node = with_examples(variant);
+    node.synced();
     let before = facts(variant);
     let deeds: [&[&str]; 16] = [
         &["-t nat -F"],
@@ -136,8 +137,8 @@ fn rules_of_others_are_left_alone(variant: Variant) {
         iptables(variant, command);
     }
     let theirs = facts(variant);
-    let mut node = Node::with_examples(variant);
-    node.sync(&BTreeSet::new());
+    let mut node = with_examples(variant);
+    node.synced();
     assert!(facts(variant).is_superset(&theirs));
     node.resync();
     assert!(facts(variant).is_superset(&theirs));
@@ -171,8 +172,8 @@ fn a_kubelet_keeps_its_rule(variant: Variant) {
         iptables(variant, command);
     }
     let theirs = facts(variant);
-    let mut node = Node::with_examples(variant);
-    node.sync(&BTreeSet::new());
+    let mut node = with_examples(variant);
+    node.synced();
     assert_eq!(
         chain_of(variant, "-A KUBE-FIREWALL").len(),
         2,
@@ -209,17 +210,17 @@ fn a_node_of_a_kube_proxy_without_nfacct_is_adopted(variant: Variant) {
 
 /// The rules with their counters after a first sync.
 fn adopted(variant: Variant, rules: &str) -> String {
-    let mut node = Node::new(variant);
+    let mut node = common::node(variant);
     let mut events = vec![service("ns1/svc1 10.20.30.41 p80:80@30080 NodePort")];
     events.extend(endpoints(
         "ns1/svc1:p80",
         "10.180.0.1:80@ 10.180.0.10:80 10.180.0.2:80",
     ));
-    node.absorb(events);
+    node.tell(events);
     restore(variant, sluice_model::IpFamily::V4, rules);
     let before = save(variant, "iptables", &["-c"]);
     assert_eq!(counted(&before), counted(rules));
-    node.sync(&BTreeSet::new());
+    node.synced();
     let after = save(variant, "iptables", &["-c"]);
     assert!(node.resync().is_empty());
     after
@@ -291,8 +292,8 @@ COMMIT
 "#;
 
 fn counters_survive_a_partial_sync(variant: Variant) {
-    let mut node = Node::with_examples(variant);
-    node.sync(&BTreeSet::new());
+    let mut node = with_examples(variant);
+    node.synced();
     // As if packets had passed.
     let text = save(variant, "iptables", &["-c"]);
     restore(variant, sluice_model::IpFamily::V4, &counting(&text));
@@ -339,50 +340,20 @@ fn counting(text: &str) -> String {
     counting
 }
 
-/// The programs take no timeout of zero. By then filter is written, so the sync fails, and the next
-/// one leaves the Service out.
-fn a_refused_object_hurts_only_its_service(variant: Variant) {
-    let mut node = Node::with_examples(variant);
-    node.sync(&BTreeSet::new());
-    let mut events = vec![
-        service("default/first 10.96.50.1 :80 affinity=0"),
-        service("default/second 10.96.50.2 :80"),
-    ];
-    for name in ["first", "second"] {
-        events.extend(endpoints(&format!("default/{name}"), "10.244.0.5:80@"));
-    }
-    let changed = node.absorb(events);
-    let error = node.try_sync(&changed).unwrap_err().to_string();
-    assert!(error.contains("KUBE-SVC-"), "{error}");
-    let report = node.sync(&BTreeSet::new());
-    let refused: Vec<_> = report.refused.iter().collect();
-    assert_eq!(refused.len(), 1, "{report:?}");
-    assert_eq!(refused[0].0.name.to_string(), "default/first");
-    assert!(refused[0].1.contains("KUBE-SVC-"), "{refused:?}");
-    let services = chain_of(variant, "-A KUBE-SERVICES").join("\n");
-    assert!(services.contains("default/second cluster IP"), "{services}");
-    assert!(!services.contains("default/first cluster IP"), "{services}");
-    node.change(vec![service("default/first 10.96.50.1 :80 affinity=10")]);
-    let services = chain_of(variant, "-A KUBE-SERVICES").join("\n");
-    assert!(services.contains("default/first cluster IP"), "{services}");
-    assert!(node.resync().is_empty());
-}
-
 /// A rule of somebody leads to a chain of a Service that goes.
 fn a_chain_that_somebody_needs_stops_nothing(variant: Variant) {
-    let mut node = Node::with_examples(variant);
+    let mut node = with_examples(variant);
     let mut events = vec![service("ns1/svc1 10.96.77.1 p80:80")];
     events.extend(endpoints("ns1/svc1:p80", "10.244.0.5:80@"));
-    node.absorb(events);
-    node.sync(&BTreeSet::new());
+    node.tell(events);
+    node.synced();
     iptables(variant, "-t nat -N THEIRS");
     iptables(variant, "-t nat -A THEIRS -j KUBE-SVC-XPGD46QRK7WJZT7O");
     let name = NamespacedName::new("ns1", "svc1");
-    let changed = node.absorb(vec![Event::Delete(ObjectKey::Service(name))]);
-    let result = node.try_sync(&changed);
+    node.tell(vec![Event::Delete(ObjectKey::Service(name))]);
+    let result = node.try_sync();
     assert!(result.is_err(), "{result:?}");
-    let report = node.resync();
-    assert!(report.refused.is_empty());
+    node.resync();
     assert!(node.resync().is_empty(), "left alone from now on");
     let services = save(variant, "iptables", &[]);
     assert!(!services.contains("ns1/svc1"), "{services}");
@@ -390,8 +361,8 @@ fn a_chain_that_somebody_needs_stops_nothing(variant: Variant) {
 }
 
 fn a_service_comes_and_goes_without_a_trace(variant: Variant) {
-    let mut node = Node::with_examples(variant);
-    node.sync(&BTreeSet::new());
+    let mut node = with_examples(variant);
+    node.synced();
     let before = facts(variant);
     let order = chain_of(variant, "-A");
     let new = "default/new 10.99.60.1 :80/tcp@30999 LoadBalancer lb=203.0.113.77 ranges=10.0.0.0/8 \
@@ -415,7 +386,7 @@ fn a_service_comes_and_goes_without_a_trace(variant: Variant) {
 
 /// Names as long as Kubernetes permits, with session affinity, which makes the longest comments.
 fn the_longest_names_read_back_as_they_were_written(variant: Variant) {
-    let mut node = Node::with_examples(variant);
+    let mut node = with_examples(variant);
     let name = format!("{}/{}", "n".repeat(63), "s".repeat(63));
     let port = "p".repeat(63);
     let mut events = Vec::new();
@@ -439,8 +410,8 @@ fn the_longest_names_read_back_as_they_were_written(variant: Variant) {
 }
 
 fn a_changed_node_changes_what_it_must(variant: Variant) {
-    let mut node = Node::with_examples(variant);
-    node.sync(&BTreeSet::new());
+    let mut node = with_examples(variant);
+    node.synced();
     let before = facts(variant);
     let mut events = vec![sluice_plan::testing::cidr("10.96.0.0/15,fd00:10:96::/112")];
     node.change(std::mem::take(&mut events));
@@ -455,7 +426,7 @@ fn a_changed_node_changes_what_it_must(variant: Variant) {
 
 /// All ports are rendered again for it: what comes out equal must not be written.
 fn a_changed_address_writes_what_names_it(variant: Variant) {
-    let mut node = Node::with_examples(variant);
+    let mut node = with_examples(variant);
     let address = |last: u8| IpAddr::from([203, 0, 113, last]);
     let addresses = |last: u8| {
         vec![Event::LocalAddresses(LocalAddresses {
@@ -463,17 +434,17 @@ fn a_changed_address_writes_what_names_it(variant: Variant) {
             default_route: vec![address(last)],
         })]
     };
-    node.absorb(vec![service(
+    node.tell(vec![service(
         "default/nobody 10.99.60.1 :80@30998 NodePort",
     )]);
-    node.absorb(addresses(7));
-    node.sync(&BTreeSet::new());
+    node.tell(addresses(7));
+    node.synced();
     // NodePorts answer on whatever the node has.
     let report = node.change(addresses(8));
     assert!(report.is_empty() && !report.full, "{report:?}");
 
     let within = NodePortAddresses::Within(vec!["203.0.113.0/24".parse().unwrap()]);
-    node.planner.configure(Settings {
+    node.configure(Settings {
         node_ports: within,
         ..golden::with_localhost_node_ports()
     });
@@ -498,11 +469,11 @@ fn a_changed_address_writes_what_names_it(variant: Variant) {
 }
 
 fn rules_are_counted_as_they_come_and_go(variant: Variant) {
-    let mut node = Node::with_examples(variant);
-    node.sync(&BTreeSet::new());
+    let mut node = with_examples(variant);
+    node.synced();
     assert_eq!(rule_counts(&node), listed(variant));
     let last = |node: &Node| -> usize {
-        let counts = node.reconciler.backend().rule_counts().into_iter();
+        let counts = node.reconciler().backend().rule_counts().into_iter();
         counts.map(|it| it.last).sum()
     };
     assert_eq!(last(&node), listed(variant).values().sum::<usize>());
@@ -527,7 +498,7 @@ type Counts = std::collections::BTreeMap<String, usize>;
 
 /// Rules as the backend counts them.
 fn rule_counts(node: &Node) -> Counts {
-    let counts = node.reconciler.backend().rule_counts().into_iter();
+    let counts = node.reconciler().backend().rule_counts().into_iter();
     let counts = counts.filter(|it| it.total > 0);
     counts
         .map(|it| (format!("{} {}", it.family, it.table), it.total))
@@ -554,7 +525,7 @@ fn listed(variant: Variant) -> Counts {
 
 /// Larger than one step of `iptables-nft-restore`.
 fn a_large_cluster_comes_and_goes(variant: Variant) {
-    let mut node = Node::new(variant);
+    let mut node = common::node(variant);
     node.change(Vec::new());
     let empty = facts(variant);
     let names = || (0..100).map(|it| format!("default/s{it}"));
@@ -570,14 +541,20 @@ fn a_large_cluster_comes_and_goes(variant: Variant) {
         events.extend(endpoints(&name, &pool.join(" ")));
     }
     assert!(node.change(events).added > 1_100);
-    assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
+    assert_eq!(
+        node.reconciler_mut().is_undisturbed(),
+        variant == Variant::Nft
+    );
     assert_eq!(rule_counts(&node), listed(variant));
     let report = node.resync();
     assert!(report.is_empty(), "{report:?}");
     let names = names().map(|it| NamespacedName::new("default", it.trim_start_matches("default/")));
     let events = names.map(|it| Event::Delete(ObjectKey::Service(it)));
     assert!(node.change(events.collect()).deleted > 1_100);
-    assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
+    assert_eq!(
+        node.reconciler_mut().is_undisturbed(),
+        variant == Variant::Nft
+    );
     assert_eq!(facts(variant), empty);
     assert!(node.resync().is_empty());
 }
@@ -592,10 +569,10 @@ fn a_lock_that_is_held_names_its_holder_and_is_tried_again() {
             file: file.clone(),
             seconds: 1,
         };
-        let mut node = Node::with_programs(programs(Variant::Legacy).with_lock(lock));
+        let mut node = with_programs(programs(Variant::Legacy).with_lock(lock));
         let held = std::fs::File::create(&file).unwrap();
         held.lock().unwrap();
-        let error = node.try_sync(&BTreeSet::new()).unwrap_err();
+        let error = node.try_sync().unwrap_err();
         let here = std::process::id().to_string();
         assert!(
             error
@@ -604,7 +581,7 @@ fn a_lock_that_is_held_names_its_holder_and_is_tried_again() {
             "{error}"
         );
         held.unlock().unwrap();
-        assert!(node.try_sync(&BTreeSet::new()).unwrap().added > 100);
+        assert!(node.try_sync().unwrap().added > 100);
     });
 }
 
@@ -612,23 +589,26 @@ fn a_lock_that_is_held_names_its_holder_and_is_tried_again() {
 fn a_look_is_saved_only_while_nobody_changes_anything() {
     require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples(Variant::Nft);
-        node.sync(&BTreeSet::new());
-        assert!(node.reconciler.is_undisturbed());
-        let own = node.reconciler.backend().own_writes();
-        let generation = node.reconciler.backend().generation();
+        let mut node = with_examples(Variant::Nft);
+        node.synced();
+        assert!(node.reconciler_mut().is_undisturbed());
+        let own = node.reconciler().backend().own_writes();
+        let generation = node.reconciler().backend().generation();
         let at = || generation.load(std::sync::atomic::Ordering::Acquire);
         let first = at();
         node.change(endpoints("default/web", "10.244.0.99:8080@"));
-        assert!(node.reconciler.is_undisturbed(), "our own change");
+        assert!(node.reconciler_mut().is_undisturbed(), "our own change");
         assert!(at() > first && (first + 1..=at()).all(|it| own.made(it)));
         assert!(!own.made(at() + 1));
         iptables(Variant::Nft, "-N THEIRS");
-        assert!(!node.reconciler.is_undisturbed());
+        assert!(!node.reconciler_mut().is_undisturbed());
         node.change(endpoints("default/web", "10.244.0.98:8080@"));
-        assert!(!node.reconciler.is_undisturbed(), "theirs is still unseen");
+        assert!(
+            !node.reconciler_mut().is_undisturbed(),
+            "theirs is still unseen"
+        );
         node.resync();
-        assert!(node.reconciler.is_undisturbed());
+        assert!(node.reconciler_mut().is_undisturbed());
     });
 }
 
@@ -641,19 +621,22 @@ fn a_flush_of_legacy_tables_is_noticed() {
             matches!(backend.upkeep(), Ok(Upkeep::After(_))),
             "nothing to compare with yet"
         );
-        let mut node = Node::with_examples(Variant::Legacy);
-        node.sync(&BTreeSet::new());
-        assert!(!node.reconciler.is_undisturbed(), "nobody can be certain");
-        let due = node.reconciler.upkeep().unwrap();
+        let mut node = with_examples(Variant::Legacy);
+        node.synced();
+        assert!(
+            !node.reconciler_mut().is_undisturbed(),
+            "nobody can be certain"
+        );
+        let due = node.reconciler_mut().upkeep().unwrap();
         assert!(
             matches!(due, Upkeep::After(it) if it.as_secs() <= 1),
             "{due:?}"
         );
         node.change(endpoints("default/web", "10.244.0.99:8080@"));
-        node.reconciler.upkeep().unwrap();
+        node.reconciler_mut().upkeep().unwrap();
         iptables(Variant::Legacy, "-t nat -F KUBE-MARK-MASQ");
-        assert!(node.reconciler.upkeep().is_err());
-        assert_eq!(node.sync(&BTreeSet::new()).replaced, 1);
-        node.reconciler.upkeep().unwrap();
+        assert!(node.reconciler_mut().upkeep().is_err());
+        assert_eq!(node.synced().replaced, 1);
+        node.reconciler_mut().upkeep().unwrap();
     });
 }

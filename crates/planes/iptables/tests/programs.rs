@@ -5,27 +5,27 @@
 #[macro_use]
 mod common;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{Node, in_namespace, save};
+use common::{Node, in_namespace, save, with_examples, with_programs};
 use sluice_iptables::Ipv6;
 use sluice_lab::{eventually, write_program};
 use sluice_model::IpFamily;
-use sluice_plan::backend::{Backend, Upkeep};
-use sluice_plan::reconcile::Report;
 use sluice_plan::testing::{endpoints, service};
+use sluice_plane::DataPlane as _;
+use sluice_reconcile::{Report, Upkeep};
+use sluice_scenarios::Drive as _;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 #[test]
 fn a_mangle_table_that_cannot_be_read_stops_nobody() {
     sluice_lab::require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples(Variant::Nft);
-        node.sync(&BTreeSet::new());
+        let mut node = with_examples(Variant::Nft);
+        node.synced();
         for family in ["ip", "ip6"] {
             nft(&format!("add chain {family} mangle STRANGE"));
             nft(&format!("add rule {family} mangle STRANGE ct state new"));
@@ -34,7 +34,7 @@ fn a_mangle_table_that_cannot_be_read_stops_nobody() {
         let mut events = vec![service("default/new 10.99.60.1 fd00:99:60::1 :80")];
         events.extend(endpoints("default/new", "10.244.0.5:80@ [fd00:244::5]:80@"));
         node.change(events);
-        assert_eq!(node.reconciler.backend().unserved(), None);
+        assert_eq!(node.reconciler().backend().unserved(), None);
         for program in ["iptables", "ip6tables"] {
             let rules = save(Variant::Nft, program, &[]);
             assert!(rules.contains("default/new cluster IP"), "{rules}");
@@ -108,17 +108,17 @@ fn a_program_that_hangs_fails_the_sync(variant: Variant) {
     };
     let patience = Duration::from_secs(10);
     let programs = wrapped.programs().with_lock(lock).with_patience(patience);
-    let mut node = Node::with_programs(programs);
-    node.sync(&BTreeSet::new());
+    let mut node = with_programs(programs);
+    node.synced();
     let mut events = vec![service("default/new 10.99.60.1 :80")];
     events.extend(endpoints("default/new", "10.244.0.5:80@"));
-    let changed = node.absorb(events);
+    node.tell(events);
     fs::write(&file, "").unwrap();
-    let error = node.try_sync(&changed).unwrap_err().to_string();
+    let error = node.try_sync().unwrap_err().to_string();
     let named = format!("iptables-{variant}-restore --noflush --counters -w 0: killed");
     assert!(error.contains(&named), "{error}");
     fs::remove_file(&file).unwrap();
-    node.sync(&BTreeSet::new());
+    node.synced();
     assert!(save(variant, "iptables", &[]).contains("default/new cluster IP"));
     assert!(node.resync().is_empty());
 }
@@ -129,19 +129,19 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     let wrapped = failing(variant, "restore", &file);
     let programs = wrapped.programs();
     fs::write(&file, "").unwrap();
-    let mut node = Node::with_programs(programs);
-    let reason = |node: &Node| match node.reconciler.backend().ipv6() {
+    let mut node = with_programs(programs);
+    let reason = |node: &Node| match node.reconciler().backend().ipv6() {
         Ipv6::Awaited(reason) => Some(reason.clone()),
         Ipv6::Served => None,
         Ipv6::Impossible(reason) => panic!("{reason}"),
     };
-    node.sync(&BTreeSet::new());
+    node.synced();
     assert!(node.resync().is_empty());
     assert!(reason(&node).unwrap().contains("no memory"));
-    let unserved = node.reconciler.backend().unserved().unwrap();
+    let unserved = node.reconciler().backend().unserved().unwrap();
     assert_eq!(unserved.family, IpFamily::V6);
     assert!(unserved.reason.contains("no memory"), "{unserved}");
-    let due = node.reconciler.upkeep().unwrap();
+    let due = node.reconciler_mut().upkeep().unwrap();
     assert!(
         matches!(due, Upkeep::After(it) if it.as_secs() <= 30),
         "{due:?}"
@@ -151,7 +151,7 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     let report = until_served(&mut node);
     assert!(report.added > 20, "{report:?}");
     assert_eq!(reason(&node), None);
-    assert_eq!(node.reconciler.backend().unserved(), None);
+    assert_eq!(node.reconciler().backend().unserved(), None);
     assert!(save(variant, "ip6tables", &[]).contains("-j KUBE-SVC-"));
     assert!(node.resync().is_empty());
 }
@@ -160,8 +160,8 @@ fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
     let wrapped = failing(variant, "save", &file);
-    let mut node = Node::with_programs(wrapped.programs());
-    node.sync(&BTreeSet::new());
+    let mut node = with_programs(wrapped.programs());
+    node.synced();
     // Nothing but nft shows such a rule, and the legacy tables have none.
     let reason = match variant {
         Variant::Nft => {
@@ -175,7 +175,7 @@ fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
         }
     };
     node.resync();
-    let unserved = node.reconciler.backend().unserved().unwrap();
+    let unserved = node.reconciler().backend().unserved().unwrap();
     assert_eq!(unserved.family, IpFamily::V6);
     assert!(unserved.reason.contains(reason), "{unserved}");
     let mut events = vec![service("default/new 10.99.60.1 fd00:99:60::1 :80")];
@@ -183,7 +183,7 @@ fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
     node.change(events);
     assert!(save(variant, "iptables", &[]).contains("default/new cluster IP"));
     assert!(node.resync().is_empty());
-    let due = node.reconciler.upkeep().unwrap();
+    let due = node.reconciler_mut().upkeep().unwrap();
     assert!(
         matches!(due, Upkeep::After(it) if it.as_secs() <= 30),
         "{due:?}"
@@ -194,7 +194,7 @@ fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
     }
     assert!(!save(variant, "ip6tables", &[]).contains("default/new"));
     assert!(!until_served(&mut node).is_empty());
-    assert_eq!(node.reconciler.backend().unserved(), None);
+    assert_eq!(node.reconciler().backend().unserved(), None);
     assert!(save(variant, "ip6tables", &[]).contains("default/new cluster IP"));
     assert!(node.resync().is_empty());
 }
@@ -203,16 +203,16 @@ fn ipv6_that_cannot_be_written_does_not_stop_ipv4(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
     let wrapped = failing(variant, "restore", &file);
-    let mut node = Node::with_programs(wrapped.programs());
-    node.sync(&BTreeSet::new());
+    let mut node = with_programs(wrapped.programs());
+    node.synced();
     fs::write(&file, "").unwrap();
     let mut events = vec![service("default/new 10.99.60.1 fd00:99:60::1 :80")];
     events.extend(endpoints("default/new", "10.244.0.5:80@ [fd00:244::5]:80@"));
-    let changed = node.absorb(events);
-    let error = node.try_sync(&changed).unwrap_err().to_string();
+    node.tell(events);
+    let error = node.try_sync().unwrap_err().to_string();
     assert!(error.contains("no memory"), "{error}");
     node.resync();
-    let unserved = node.reconciler.backend().unserved().unwrap();
+    let unserved = node.reconciler().backend().unserved().unwrap();
     assert!(unserved.reason.contains("no memory"), "{unserved}");
     // A sync of what changed, as all that follow.
     let mut events = vec![service("default/other 10.99.60.2 fd00:99:60::2 :80")];
@@ -231,11 +231,11 @@ fn ipv6_that_refuses_what_all_services_need_does_not_stop_ipv4() {
     in_namespace(|| {
         nft("add table ip6 nat");
         nft("add chain ip6 nat POSTROUTING { type nat hook postrouting priority 0; }");
-        let mut node = Node::with_examples(Variant::Nft);
-        let error = node.try_sync(&BTreeSet::new()).unwrap_err().to_string();
+        let mut node = with_examples(Variant::Nft);
+        let error = node.try_sync().unwrap_err().to_string();
         assert!(error.contains("POSTROUTING"), "{error}");
         node.resync();
-        let unserved = node.reconciler.backend().unserved().unwrap();
+        let unserved = node.reconciler().backend().unserved().unwrap();
         assert!(unserved.reason.contains("POSTROUTING"), "{unserved}");
         assert!(node.resync().is_empty());
         assert!(save(Variant::Nft, "iptables", &[]).contains("-j KUBE-SVC-"));
@@ -245,11 +245,11 @@ fn ipv6_that_refuses_what_all_services_need_does_not_stop_ipv4() {
 /// The sync with IPv6, once the agent would try it again.
 fn until_served(node: &mut Node) -> Report {
     let asked = eventually(Duration::from_secs(60), || {
-        let upkeep = node.reconciler.upkeep().unwrap();
+        let upkeep = node.reconciler_mut().upkeep().unwrap();
         matches!(upkeep, Upkeep::Resync(_)).then_some(())
     });
     asked.expect("IPv6 is tried again");
-    node.sync(&BTreeSet::new())
+    node.synced()
 }
 
 fn nft(command: &str) {
@@ -272,8 +272,9 @@ fn without_the_match_nothing_is_counted(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let refuse = refuse(&folder, "nfacct");
     let wrapped = Wrapped::new(variant, &format!("iptables-{variant}-restore"), &refuse);
-    let mut node = Node::with_programs(wrapped.programs());
-    assert!(node.sync(&BTreeSet::new()).refused.is_empty());
+    let mut node = with_programs(wrapped.programs());
+    node.synced();
+    assert!(node.reconciler().refusals().is_empty());
     for program in ["iptables", "ip6tables"] {
         let rules = save(variant, program, &[]);
         assert!(rules.contains("--ctstate INVALID -j DROP"), "{rules}");
@@ -290,23 +291,23 @@ fn what_the_kernel_lacks_is_asked_for_alone(variant: Variant) {
     let refuse = format!("if test -e {file}; then\n{refuse}\nfi");
     let wrapped = Wrapped::new(variant, &format!("iptables-{variant}-restore"), &refuse);
     fs::write(&file, "").unwrap();
-    let mut node = Node::with_programs(wrapped.programs());
-    node.absorb(vec![service("default/sticky 10.99.60.1 :80 affinity=60")]);
-    node.absorb(endpoints("default/sticky", "10.244.0.5:80@"));
-    let refused = node.sync(&BTreeSet::new()).refused.len();
+    let mut node = with_programs(wrapped.programs());
+    node.tell(vec![service("default/sticky 10.99.60.1 :80 affinity=60")]);
+    node.tell(endpoints("default/sticky", "10.244.0.5:80@"));
+    node.synced();
+    let refused = node.reconciler().refusals().len();
     assert!(refused > 0);
     let rules = || save(variant, "iptables", &[]);
     assert!(!rules().contains("default/sticky cluster IP"));
-    for _ in 0..2 {
-        let report = node.retry();
-        assert!(report.is_empty() && !report.full, "{report:?}");
-        assert_eq!(report.refused.len(), refused);
-        assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
-    }
+    assert!(node.resync().is_empty());
+    assert_eq!(node.reconciler().refusals().len(), refused);
+    node.reconciler_mut().probe().unwrap();
+    assert!(!node.reconciler().is_resync_due(), "it is still not there");
     fs::remove_file(&file).unwrap();
-    let report = node.retry();
-    assert!(report.added > 0 && !report.full, "{report:?}");
-    assert!(node.reconciler.refused().is_empty());
+    node.reconciler_mut().probe().unwrap();
+    let report = node.synced();
+    assert!(report.full && report.added > 0, "{report:?}");
+    assert!(node.reconciler().refusals().is_empty());
     assert!(rules().contains("default/sticky cluster IP"));
     assert!(node.resync().is_empty());
 }

@@ -8,64 +8,66 @@
 mod common;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use common::{Node, facts, in_namespace, iptables, programs, save};
+use common::{facts, in_namespace, iptables, programs, save};
 use sluice_iptables::{Conntrack, Iptables, Key, Object};
 use sluice_lab::require_netns;
 use sluice_model::{Event, IpFamily};
-use sluice_plan::PortPlan;
-use sluice_plan::backend::{ApplyError, Backend, BackendError, Objects, Scene};
-use sluice_plan::delta::Delta;
 use sluice_plan::testing::{endpoints, service};
+use sluice_plan::{PortKey, PortPlan};
+use sluice_plane::{DataPlane, Proxy, Scene};
+use sluice_reconcile::{Backend, BackendError, Delta, Objects};
+use sluice_scenarios::{Drive as _, golden};
 use sluice_xtables::extension::Extension;
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::{Match, Rule};
 use sluice_xtables::trial::{self, Candidate};
 
 for_each_variant! {
-    one_object_hurts_only_its_service
-    a_first_sync_leaves_them_out
+    a_refused_rule_fails_the_sync_and_is_named
     chains_that_go_meanwhile_come_back
 }
 
-/// The backend, with a rule for endpoints of some Services that no kernel takes: a list of `recent`
-/// is a file, whose name has no slash.
+/// The data plane, with a rule for endpoints of some Services that no kernel takes: a list of
+/// `recent` is a file, whose name has no slash.
 #[derive(Debug)]
 struct Poisoned {
-    backend: Iptables,
+    plane: Iptables,
     is_on: Rc<Cell<bool>>,
     /// What somebody else does between our look and our next write.
     meanwhile: Rc<Cell<Option<&'static str>>>,
 }
 
 impl Backend for Poisoned {
+    type Owner = PortKey;
+    type Plan = PortPlan;
+    type Scene = Scene;
     type Key = Key;
     type Object = Object;
     type Placement = ();
 
-    const LARGE: usize = Iptables::LARGE;
-    const SCENE_SHAPES_PORTS: bool = Iptables::SCENE_SHAPES_PORTS;
+    const SCENE_SHAPES_OWNERS: bool = Iptables::SCENE_SHAPES_OWNERS;
 
     fn is_shared(key: &Key) -> bool {
         Iptables::is_shared(key)
     }
 
     fn standing(&self, scene: &Scene) -> Objects<Self> {
-        self.backend.standing(scene)
+        self.plane.standing(scene)
     }
 
     fn place(&mut self, port: &PortPlan, _: Option<(&PortPlan, &())>) {
-        self.backend.place(port, None);
+        self.plane.place(port, None);
     }
 
     fn recover(&self, port: &PortPlan, observed: &BTreeMap<Key, Object>) {
-        self.backend.recover(port, observed);
+        self.plane.recover(port, observed);
     }
 
     fn render(&self, scene: &Scene, port: &PortPlan, _: &()) -> Objects<Self> {
-        let mut objects = self.backend.render(scene, port, &());
+        let mut objects = self.plane.render(scene, port, &());
         let list = "no/file".into();
         let poison = Rule::count([Match::Remember { list }]);
         let is_bad = port.key.name.service.name.starts_with("bad");
@@ -84,51 +86,50 @@ impl Backend for Poisoned {
         objects
     }
 
-    fn retries_alone(&self) -> bool {
-        self.backend.retries_alone()
-    }
-
     fn is_undisturbed(&mut self) -> bool {
-        self.backend.is_undisturbed()
+        self.plane.is_undisturbed()
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
-        self.backend.observe()
+        self.plane.observe()
     }
 
-    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         if let Some(arguments) = self.meanwhile.take() {
-            iptables(self.backend.programs().variant(), arguments);
+            iptables(self.plane.programs().variant(), arguments);
         }
-        self.backend.apply(delta)
+        self.plane.apply(delta)
     }
 }
 
-fn poisoned(variant: Variant) -> (Node<Poisoned>, Rc<Cell<bool>>) {
+impl DataPlane for Poisoned {
+    const LARGE: usize = Iptables::LARGE;
+}
+
+fn poisoned(variant: Variant) -> (Proxy<Poisoned>, Rc<Cell<bool>>) {
     let is_on = Rc::new(Cell::new(true));
     let poisoned = Poisoned {
-        backend: Iptables::open(programs(variant), Conntrack::Strict).unwrap(),
+        plane: Iptables::open(programs(variant), Conntrack::Strict).unwrap(),
         is_on: is_on.clone(),
         meanwhile: Rc::default(),
     };
-    let mut node = Node::empty(poisoned);
-    node.add_examples();
+    let mut node = Proxy::new(golden::with_localhost_node_ports(), poisoned);
+    node.tell(golden::events(&golden::folder()));
     (node, is_on)
 }
 
 /// A line is refused where it belongs and not by itself: what it needs went while we wrote.
 fn chains_that_go_meanwhile_come_back(variant: Variant) {
     let (mut node, _) = poisoned(variant);
-    node.sync(&BTreeSet::new());
+    node.synced();
     let before = facts(variant);
     iptables(variant, "-t filter -F");
-    node.reconciler.forget();
-    let meanwhile = node.reconciler.backend().meanwhile.clone();
+    node.reconciler_mut().forget();
+    let meanwhile = node.reconciler().backend().meanwhile.clone();
     meanwhile.set(Some("-t filter -X"));
-    node.try_sync(&BTreeSet::new()).unwrap_err();
-    assert!(settle(&mut node) <= 1);
+    node.try_sync().unwrap_err();
+    node.synced();
     assert_eq!(facts(variant), before);
-    assert!(node.reconciler.refused().is_empty());
 }
 
 /// Of both families.
@@ -141,93 +142,30 @@ fn both(name: &str, number: usize) -> Vec<Event> {
     events
 }
 
-fn refused(node: &Node<Poisoned>) -> BTreeSet<String> {
-    let refused = node.reconciler.refused().iter();
-    let named = refused.map(|(key, why)| {
-        assert!(why.reason.contains("--name no/file"), "{why:?}");
-        format!("{} {}", key.family, key.name)
-    });
-    named.collect()
-}
-
-const BAD: [&str; 4] = [
-    "IPv4 default/bad1",
-    "IPv4 default/bad2",
-    "IPv6 default/bad1",
-    "IPv6 default/bad2",
-];
-
-/// Syncs until one succeeds, as the agent does; returns how many failed.
-fn settle(node: &mut Node<Poisoned>) -> usize {
-    let failed = (0..10).take_while(|_| node.try_sync(&BTreeSet::new()).is_err());
-    failed.count()
-}
-
-fn is_complete(variant: Variant) {
-    for program in ["iptables", "ip6tables"] {
-        let text = save(variant, program, &[]);
-        for number in 0..20 {
-            assert!(text.contains(&format!("default/good{number} ")), "{number}");
-        }
-        assert!(!text.contains("SLUICE-TRIAL"), "{text}");
-    }
-}
-
-fn one_object_hurts_only_its_service(variant: Variant) {
+fn a_refused_rule_fails_the_sync_and_is_named(variant: Variant) {
     let (mut node, is_on) = poisoned(variant);
-    node.sync(&BTreeSet::new());
-    let good = (0..20).flat_map(|it| both(&format!("good{it}"), 10 + it));
-    let bad = [both("bad1", 40), both("bad2", 41)].concat();
-    let changed = node.absorb(good.chain(bad).collect());
-    let error = node.try_sync(&changed).unwrap_err().to_string();
-    assert!(
-        error.contains("KUBE-SEP-") && error.contains("--name no/file"),
-        "{error}"
-    );
-    let failed = settle(&mut node);
-    assert!(failed <= 1, "each family once");
-    assert_eq!(refused(&node), BAD.map(str::to_owned).into());
-    is_complete(variant);
-
-    // As long as nothing changes, nothing is written and nothing fails.
-    let before = facts(variant);
+    node.synced();
+    node.tell([both("good", 10), both("bad", 40)].concat());
     for _ in 0..2 {
-        let report = node.resync();
-        assert!(report.is_empty() && report.refused.len() == 4, "{report:?}");
+        let error = node.try_sync().unwrap_err().to_string();
+        match variant {
+            Variant::Nft => assert!(
+                error.contains("KUBE-SEP-") && error.contains("--name no/file"),
+                "{error}"
+            ),
+            Variant::Legacy => assert!(error.contains("COMMIT"), "{error}"),
+        }
     }
-    assert_eq!(facts(variant), before);
-    let report = node.change(both("good20", 42));
-    assert!(report.added > 0 && report.refused.is_empty(), "{report:?}");
-    assert_eq!(refused(&node).len(), 4);
-
-    // Another try reads nothing, and is no change by somebody else.
-    let report = node.retry();
-    assert!(report.is_empty() && !report.full, "{report:?}");
-    assert_eq!(refused(&node).len(), 4);
-    assert_eq!(node.reconciler.is_undisturbed(), variant == Variant::Nft);
-
-    // The kernel takes it now.
     is_on.set(false);
-    let report = node.retry();
-    assert!(report.added > 0 && !report.full, "{report:?}");
-    assert!(refused(&node).is_empty());
-    assert!(save(variant, "iptables", &[]).contains("default/bad1 cluster IP"));
+    assert!(node.synced().full, "after a failure it observes");
+    let text = save(variant, "iptables", &[]);
+    for name in ["good", "bad"] {
+        assert!(
+            text.contains(&format!("default/{name} cluster IP")),
+            "{text}"
+        );
+    }
     assert!(node.resync().is_empty());
-}
-
-fn a_first_sync_leaves_them_out(variant: Variant) {
-    let (mut node, _) = poisoned(variant);
-    let good = (0..20).flat_map(|it| both(&format!("good{it}"), 10 + it));
-    let bad = [both("bad1", 40), both("bad2", 41)].concat();
-    node.absorb(good.chain(bad).collect());
-    assert!(settle(&mut node) <= 2);
-    assert_eq!(refused(&node), BAD.map(str::to_owned).into());
-    is_complete(variant);
-    // What is left of an interrupted trial goes.
-    iptables(variant, "-t nat -N SLUICE-TRIAL");
-    iptables(variant, "-t nat -A SLUICE-TRIAL -j RETURN");
-    node.resync();
-    is_complete(variant);
 }
 
 /// The samples against what the program says when a person asks it for the same.

@@ -35,8 +35,7 @@ use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::{Change, RealState};
 use sluice_netlink::rtnetlink::{AddressChange, Applied, link};
 use sluice_netlink::{Errno, Failure};
-use sluice_plan::backend::{BackendError, RefusedObject};
-use sluice_plan::delta::Delta;
+use sluice_reconcile::{BackendError, Delta};
 use tracing::warn;
 
 use crate::convert;
@@ -63,7 +62,7 @@ pub(crate) fn write(
     kernel: &mut Kernel,
     held: &mut Held,
     delta: &Delta<Key, Object>,
-) -> Result<Vec<RefusedObject<Key>>, BackendError> {
+) -> Result<(), BackendError> {
     let mut writer = Writer {
         kernel,
         held,
@@ -93,7 +92,7 @@ pub(crate) fn write(
     writer.delete_members(&delta.delete, |key, set| {
         !set.leads() && !passing.becomes_cluster(key)
     })?;
-    writer.refusals.into_objects(delta)
+    writer.refusals.into_result()
 }
 
 /// In place of what is not there any more.

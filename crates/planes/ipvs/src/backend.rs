@@ -7,13 +7,10 @@ use std::sync::atomic::AtomicU32;
 use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::ipvs::{SCHEDULERS, Timeouts};
-use sluice_plan::backend::{
-    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, RuleCount, Scene,
-    Unserved, Upkeep,
-};
-use sluice_plan::delta::Delta;
 use sluice_plan::settings::DEFAULT_MASQUERADE_MARK;
 use sluice_plan::{NodePlan, Plan, PortKey, PortPlan};
+use sluice_plane::{Counters, DataPlane, RuleCount, Scene, Unserved};
+use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
 use sluice_xtables::programs::Programs;
 use sluice_xtables::watch::OwnWrites;
 
@@ -115,7 +112,7 @@ impl Ipvs {
             true => Ok(ipvs),
             false => Err(BackendError {
                 operation: format!("use scheduler {scheduler}"),
-                reason: ipvs.without_scheduler(&scheduler)?,
+                reason: ipvs.without_scheduler(&scheduler),
                 source: None,
             }),
         }
@@ -137,7 +134,7 @@ impl Ipvs {
         self.kernel.watch.own_writes()
     }
 
-    /// Whether the kernel has a scheduler. What it lacks is asked for again by the next sync.
+    /// Whether the kernel has a scheduler. The next resync asks again for one that it lacks.
     fn has_scheduler(&mut self, name: &Arc<str>) -> Result<bool, BackendError> {
         if let Some(has) = self.schedulers.get(name) {
             return Ok(*has);
@@ -150,20 +147,18 @@ impl Ipvs {
                 .ipvs
                 .has_scheduler(name)
                 .map_err(kernel::asked)?;
+        if !has && self.offered.is_empty() {
+            let known = self.kernel.ipvs.schedulers().map_err(kernel::asked)?;
+            self.offered = known.join(", ");
+        }
         self.schedulers.insert(name.clone(), has);
         Ok(has)
     }
 
     /// That the kernel lacks a scheduler, and which it has.
-    fn without_scheduler(&mut self, name: &str) -> Result<String, BackendError> {
-        if self.offered.is_empty() {
-            let known = self.kernel.ipvs.schedulers().map_err(kernel::asked)?;
-            self.offered = known.join(", ");
-        }
+    fn without_scheduler(&self, name: &str) -> String {
         let offered = &self.offered;
-        Ok(format!(
-            "the kernel has no scheduler {name:?} (module ip_vs_{name}); it has {offered}"
-        ))
+        format!("the kernel has no scheduler {name:?} (module ip_vs_{name}); it has {offered}")
     }
 
     /// What this service port would have and the kernel lacks, what would stand in for it included.
@@ -184,26 +179,6 @@ impl Ipvs {
             }
             lacking.append(&mut more);
         }
-    }
-
-    /// The schedulers of this delta, none of which the kernel has, and what they are replaced by.
-    fn unschedulable(
-        &mut self,
-        delta: &Delta<Key, Object>,
-    ) -> Result<Vec<RefusedObject<Key>>, BackendError> {
-        let keys = delta.add.iter().map(|(key, _)| key);
-        let refused = keys.filter_map(|key| match key {
-            Key::Scheduler(name) => Some((key, name)),
-            _ => None,
-        });
-        let refused = refused.map(|(key, name)| {
-            let (reason, usual) = (self.without_scheduler(name)?, &self.scheduler);
-            Ok(RefusedObject {
-                key: key.clone(),
-                reason: format!("{reason}; {usual} stands in"),
-            })
-        });
-        refused.collect()
     }
 }
 
@@ -248,16 +223,18 @@ fn standing(node: &NodePlan, families: &[IpFamily]) -> Vec<(Key, Object)> {
 }
 
 impl Backend for Ipvs {
+    type Owner = PortKey;
+    type Plan = PortPlan;
+    type Scene = Scene;
     type Key = Key;
     type Object = Object;
     type Placement = Placement;
 
-    const LARGE: usize = usize::MAX;
-    const SCENE_SHAPES_PORTS: bool = true;
+    const SCENE_SHAPES_OWNERS: bool = true;
 
     fn is_shared(key: &Key) -> bool {
         match key {
-            Key::Address(_) | Key::Scheduler(_) => true,
+            Key::Address(_) => true,
             Key::Member(_, set, _) => matches!(
                 set,
                 SetName::LoopBack | SetName::IpvsIps | SetName::HealthCheckNodePort
@@ -291,13 +268,33 @@ impl Backend for Ipvs {
         render::port(&scene.node, port, placement, &self.scheduler)
     }
 
-    /// What is added and is there already does no harm.
-    fn retries_alone(&self) -> bool {
-        true
+    fn probe(&mut self) -> Result<bool, BackendError> {
+        let lacking = self.schedulers.extract_if(.., |_, has| !*has);
+        let lacking: Vec<Arc<str>> = lacking.map(|(name, _)| name).collect();
+        let mut any = false;
+        for name in lacking {
+            any |= self.has_scheduler(&name)?;
+        }
+        Ok(any)
+    }
+
+    fn lacks(&self, _: &Scene, port: &PortPlan, placement: &Placement) -> Option<Refusal> {
+        let choice = Choice {
+            port,
+            usual: &self.scheduler,
+            lacking: &placement.lacking,
+        };
+        let missed = choice.missed().next()?;
+        let (lack, usual) = (self.without_scheduler(missed), &self.scheduler);
+        Some(Refusal {
+            reason: format!("{lack}; {usual} stands in"),
+            is_served: true,
+        })
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
-        self.schedulers.retain(|_, has| *has);
+        self.schedulers.clear();
+        self.offered.clear();
         let (kernel, held) = (&mut self.kernel, &mut self.held);
         kernel.watch.begin(&self.families.served())?;
         let rulesets = self.families.list(kernel)?;
@@ -311,6 +308,44 @@ impl Backend for Ipvs {
         self.rules.observed(&objects);
         Ok(objects)
     }
+
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
+        let (kernel, held) = (&mut self.kernel, &mut self.held);
+        let drained = drain::upkeep(kernel, held, &mut self.pace)?;
+        let lost = self.families.wait_for_lost(kernel, held);
+        let watched = kernel.watch.upkeep()?;
+        Ok(lost.and(drained.into()).and(watched.into()))
+    }
+
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
+        let (kernel, held) = (&mut self.kernel, &mut self.held);
+        let mut served = self.families.served();
+        if let Some(loss) = apply::foundations(kernel, held, delta, &served)? {
+            self.families.lose(loss);
+            served = self.families.served();
+        }
+        self.families.written();
+        let rest;
+        let delta = match self.families.lost() {
+            None => delta,
+            Some(_) => {
+                rest = apply::of_families(delta, &served);
+                &rest
+            }
+        };
+        apply::write(kernel, held, delta)?;
+        self.rules.applied(delta);
+        for key in &delta.delete {
+            if let Key::Server(Server::Mark(_, _, mark)) = key {
+                self.marks.release(*mark);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DataPlane for Ipvs {
+    const LARGE: usize = usize::MAX;
 
     fn unserved(&self) -> Option<Unserved> {
         let Loss { family, reason, .. } = self.families.lost()?;
@@ -328,46 +363,5 @@ impl Backend for Ipvs {
         Ok(Some(Box::new(RealServerCounters::open(
             self.families.all(),
         )?)))
-    }
-
-    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
-        let (kernel, held) = (&mut self.kernel, &mut self.held);
-        let drained = drain::upkeep(kernel, held, &mut self.pace)?;
-        let lost = self.families.wait_for_lost(kernel, held);
-        let watched = kernel.watch.upkeep()?;
-        Ok(lost.and(drained.into()).and(watched.into()))
-    }
-
-    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
-        let mut refused = self.unschedulable(delta)?;
-        self.schedulers.retain(|_, has| *has);
-        let (kernel, held) = (&mut self.kernel, &mut self.held);
-        let mut served = self.families.served();
-        if let Some(loss) = apply::foundations(kernel, held, delta, &served)? {
-            self.families.lose(loss);
-            served = self.families.served();
-        }
-        self.families.written();
-        let rest;
-        let delta = match self.families.lost() {
-            None => delta,
-            Some(_) => {
-                rest = apply::of_families(delta, &served);
-                &rest
-            }
-        };
-        refused.extend(apply::write(kernel, held, delta)?);
-        self.rules.applied(delta);
-        for key in &delta.delete {
-            if let Key::Server(Server::Mark(_, _, mark)) = key
-                && refused.iter().all(|it| it.key != *key)
-            {
-                self.marks.release(*mark);
-            }
-        }
-        match refused.is_empty() {
-            true => Ok(()),
-            false => Err(ApplyError::Partly(refused)),
-        }
     }
 }

@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
-use sluice_plan::kube_proxy::{
+use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
+use sluice_plane::kube_proxy::{
     CLUSTER_IPS as CLUSTER_IP_GUARD, FORWARD, IPVS_FILTER, IPVS_OUT_FILTER, LOAD_BALANCER,
     MARK_MASQ, NODE_PORT, POSTROUTING, PROXY_FIREWALL, SERVICES,
     SOURCE_RANGES_FIREWALL as SOURCE_RANGES,
 };
-use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};
 
 use crate::mark::MarkLayout;

@@ -9,7 +9,8 @@ use sluice_model::IpFamily;
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::{Errno, RequestError};
 use sluice_plan::Frontend;
-use sluice_plan::backend::{BackendError, ConnectionCount, Counter, Counters, Load, Reading};
+use sluice_plane::{ConnectionCount, Counter, Counters, Load, Reading};
+use sluice_reconcile::BackendError;
 
 use crate::convert;
 use crate::kernel::{again, failed};

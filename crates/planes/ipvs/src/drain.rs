@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use sluice_netlink::ipvs::{Change, RealState};
-use sluice_plan::backend::BackendError;
+use sluice_reconcile::BackendError;
 
 use crate::convert;
 use crate::held::Held;

@@ -4,8 +4,8 @@ use std::fs;
 use std::time::Instant;
 
 use sluice_model::IpFamily;
-use sluice_plan::backend::{BackendError, Upkeep};
-use sluice_plan::backoff::Backoff;
+use sluice_reconcile::Backoff;
+use sluice_reconcile::{BackendError, Upkeep};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::{Programs, RestoreError, RunError, SaveError};
 use sluice_xtables::rule::Table;

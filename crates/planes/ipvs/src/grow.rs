@@ -1,7 +1,7 @@
 //! A set that takes few members gives way to a larger one.
 
 use sluice_netlink::ipset::{Change, Set, Sets};
-use sluice_plan::backend::BackendError;
+use sluice_reconcile::BackendError;
 use tracing::warn;
 
 use crate::kernel;

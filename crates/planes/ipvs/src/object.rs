@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_model::{IpFamily, Protocol};
-pub use sluice_plan::kube_proxy::DEVICE;
+pub use sluice_plane::kube_proxy::DEVICE;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 
 use crate::set::{Entry, SetName};
@@ -29,16 +29,13 @@ pub enum Key {
     Real(Server, SocketAddr),
     /// A virtual IP on kube-ipvs0.
     Address(IpAddr),
-    /// A scheduler that the kernel lacks, so that another one stands in for it. It is wanted and
-    /// never there, which names the service ports that do without.
-    Scheduler(Arc<str>),
 }
 
 impl Key {
     /// The family that the object belongs to; `None` for what serves both.
     pub fn family(&self) -> Option<IpFamily> {
         match self {
-            Self::Device | Self::Scheduler(_) => None,
+            Self::Device => None,
             Self::Set(family, _)
             | Self::Chain(family, ..)
             | Self::Jump(family, ..)
@@ -64,7 +61,6 @@ impl fmt::Display for Key {
             Self::Server(server) => write!(f, "virtual server {server}"),
             Self::Real(server, real) => write!(f, "real server {real} of {server}"),
             Self::Address(ip) => write!(f, "address {ip} of {DEVICE}"),
-            Self::Scheduler(name) => write!(f, "scheduler {name}"),
         }
     }
 }
@@ -155,8 +151,6 @@ pub enum Object {
     Real(u32),
     /// An address; one of IPv6 is deprecated.
     Address,
-    /// A module of the kernel.
-    Scheduler,
     /// Something under one of our names that we would not have made.
     Foreign,
 }

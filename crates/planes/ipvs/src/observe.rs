@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::rtnetlink::{self, link};
-use sluice_plan::backend::BackendError;
+use sluice_reconcile::BackendError;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{ChainName, Rule};
 

@@ -83,10 +83,6 @@ impl Port<'_> {
         if let Some(port) = plan.health_check_node_port {
             self.shared_member(SetName::HealthCheckNodePort, Entry::Port(port));
         }
-        for scheduler in self.choice.missed() {
-            let key = Key::Scheduler(scheduler.clone());
-            self.objects.push((key, Object::Scheduler));
-        }
     }
 
     fn frontend(&mut self, planned: &PlannedFrontend) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use sluice_model::IpFamily;
-use sluice_plan::backend::RuleCount;
-use sluice_plan::delta::Delta;
+use sluice_plane::RuleCount;
+use sluice_reconcile::Delta;
 use sluice_xtables::rule::Table;
 
 use crate::object::{Key, Object};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use sluice_netlink::ipvs::Ipvs;
-use sluice_plan::backend::BackendError;
+use sluice_reconcile::BackendError;
 
 use crate::convert::{self, Dialled};
 use crate::kernel::{self, again, open_ipvs};

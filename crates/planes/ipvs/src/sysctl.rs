@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sluice_plan::backend::BackendError;
+use sluice_reconcile::BackendError;
 
 use crate::kernel::{self, failed};
 

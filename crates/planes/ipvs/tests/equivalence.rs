@@ -9,7 +9,6 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
 use sluice_model::{Event, IpFamily, LocalAddresses, Object as ClusterObject, Protocol};
-use sluice_plan::backend::Backend;
 use sluice_plan::lookup::{Fate, HostAddresses, Packet};
 use sluice_plan::settings::{LocalDetector, Settings};
 use sluice_plan::testing::{
@@ -17,6 +16,7 @@ use sluice_plan::testing::{
     service,
 };
 use sluice_plan::{Plan, Planner, Pool};
+use sluice_reconcile::Backend;
 use sluice_tracers::xtables::{Chance, Flow, Outcome, Tracer, World, every};
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::Side;

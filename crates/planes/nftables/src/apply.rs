@@ -16,7 +16,7 @@ use sluice_netlink::nftables::{
     Batch, Chain as NetlinkChain, ChainKind, Create, DataRef, ElementRef, Hook as NetlinkHook,
     HookPoint as NetlinkPoint, Policy, Rule as NetlinkRule, Scope, Verdict,
 };
-use sluice_plan::delta::Delta;
+use sluice_reconcile::Delta;
 
 use crate::bytes::{KeyBytes, encode_endpoint, encode_key};
 use crate::definition;

@@ -6,11 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Exchange, Failure};
-use sluice_plan::backend::{
-    ApplyError, Backend, BackendError, Counters, Objects, RefusedObject, Scale, Scene,
-};
-use sluice_plan::delta::Delta;
-use sluice_plan::{Plan, PortPlan};
+use sluice_plan::{Plan, PortKey, PortPlan};
+use sluice_plane::{Counters, DataPlane, Scale, Scene};
+use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
 use crate::apply;
 use crate::counters::ElementCounters;
@@ -81,7 +79,7 @@ impl Nftables {
             }
         }
         let result = self.connection.commit(&batch);
-        result.map_err(|error| unknown("delete tables", error))?;
+        result.map_err(|error| failed("delete tables", error))?;
         Ok(removed)
     }
 
@@ -100,7 +98,7 @@ impl Nftables {
         batch.add_table(0, scope, None, Create::IfMissing);
         batch.delete_table(1, scope);
         let result = self.connection.commit(&batch);
-        result.map_err(|error| unknown("ask for nf_tables", error))
+        result.map_err(|error| failed("ask for nf_tables", error))
     }
 }
 
@@ -125,12 +123,14 @@ pub fn render_plan(plan: &Plan, counting: Counting) -> BTreeMap<Key, Object> {
 }
 
 impl Backend for Nftables {
+    type Owner = PortKey;
+    type Plan = PortPlan;
+    type Scene = Scene;
     type Key = Key;
     type Object = Object;
     type Placement = Placement;
 
-    const LARGE: usize = 4096;
-    const SCENE_SHAPES_PORTS: bool = false;
+    const SCENE_SHAPES_OWNERS: bool = false;
 
     fn is_shared(key: &Key) -> bool {
         matches!(
@@ -167,34 +167,29 @@ impl Backend for Nftables {
         observe::tables(&mut self.connection, self.counting)
     }
 
+    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
+        for batch in apply::transactions(delta) {
+            self.commit(delta, &batch)?;
+        }
+        Ok(())
+    }
+}
+
+impl DataPlane for Nftables {
+    const LARGE: usize = 4096;
+
     fn counters(&self) -> Result<Option<Box<dyn Counters>>, BackendError> {
         Ok(match self.counting {
             Counting::Nothing => None,
             Counting::Connections => Some(Box::new(ElementCounters::new(connect()?))),
         })
     }
-
-    fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), ApplyError<Key>> {
-        for (part, batch) in apply::transactions(delta).enumerate() {
-            match self.commit(delta, &batch) {
-                // Earlier parts are in the kernel: what it holds has to be read again.
-                Err(ApplyError::Refused(refused)) if part > 0 => {
-                    return Err(ApplyError::Failed(BackendError {
-                        operation: "write a part of tables ip sluice and ip6 sluice".into(),
-                        reason: ApplyError::Refused(refused).to_string(),
-                        source: None,
-                    }));
-                }
-                result => result?,
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Nftables {
-    /// Commits one transaction of a delta.
-    fn commit(&mut self, delta: &Delta<Key, Object>, batch: &Batch) -> Result<(), ApplyError<Key>> {
+    /// Commits one transaction of a delta. A refusal names the objects, by the tags of the messages
+    /// that the kernel refused.
+    fn commit(&mut self, delta: &Delta<Key, Object>, batch: &Batch) -> Result<(), BackendError> {
         match self.connection.commit(batch) {
             Ok(()) if batch.is_empty() => Ok(()),
             Ok(()) => {
@@ -204,22 +199,22 @@ impl Nftables {
                 self.generation.store(next, Ordering::Release);
                 Ok(())
             }
-            Err(CommitError::Refused { failures })
-                if failures.iter().any(|it| !it.tags.is_empty()) =>
-            {
-                let refused = failures.iter().flat_map(|failure| {
-                    let keys = failure.tags.iter();
-                    let keys = keys.filter_map(|tag| apply::key(delta, *tag));
-                    keys.map(|key| RefusedObject {
-                        key: key.clone(),
-                        reason: reason(failure),
-                    })
-                });
-                Err(ApplyError::Refused(refused.collect()))
+            Err(error) => {
+                let object = match &error {
+                    CommitError::Refused { failures } => refused(delta, failures),
+                    _ => None,
+                };
+                let what = object.map_or("tables ip sluice and ip6 sluice".into(), Key::to_string);
+                Err(failed(&format!("write {what}"), error))
             }
-            Err(error) => Err(unknown("write tables ip sluice and ip6 sluice", error).into()),
         }
     }
+}
+
+/// The first object that the kernel refused.
+fn refused<'a>(delta: &'a Delta<Key, Object>, failures: &[Failure]) -> Option<&'a Key> {
+    let tags = failures.iter().flat_map(|it| &it.tags);
+    tags.filter_map(|tag| apply::key(delta, *tag)).next()
 }
 
 fn reason(failure: &Failure) -> String {
@@ -229,7 +224,7 @@ fn reason(failure: &Failure) -> String {
     }
 }
 
-fn unknown(operation: &str, error: CommitError) -> BackendError {
+fn failed(operation: &str, error: CommitError) -> BackendError {
     BackendError {
         operation: operation.into(),
         reason: match &error {

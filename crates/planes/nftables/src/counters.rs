@@ -7,7 +7,8 @@ use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Connection, DataRef, ElementRef};
 use sluice_netlink::{Errno, RequestError};
 use sluice_plan::Frontend;
-use sluice_plan::backend::{BackendError, ConnectionCount, Counter, Counters, Reading};
+use sluice_plane::{ConnectionCount, Counter, Counters, Reading};
+use sluice_reconcile::BackendError;
 
 use crate::apply::scope;
 use crate::bytes::{decode_endpoint, decode_key};

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
-use sluice_plan::backend::Scale;
 use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
+use sluice_plane::Scale;
 
 use crate::name::*;
 use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules};

@@ -9,7 +9,7 @@ use sluice_netlink::RequestError;
 use sluice_netlink::nftables::{
     ChainKind, Connection, DataRef, ElementRef, HookPoint as NetlinkPoint, Policy, Set, Verdict,
 };
-use sluice_plan::backend::BackendError;
+use sluice_reconcile::BackendError;
 
 use crate::apply::scope;
 use crate::bytes::{decode_addr, decode_endpoint, decode_key, octets, prefix};

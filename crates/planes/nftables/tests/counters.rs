@@ -2,50 +2,43 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, Session, Spread, require_netns};
 use sluice_model::Event;
 use sluice_nftables::{Counting, Nftables};
-use sluice_plan::backend::Backend as _;
-use sluice_plan::reconcile::Reconciler;
+use sluice_plan::Frontend;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, node, service};
-use sluice_plan::{Frontend, Planner};
+use sluice_plane::{DataPlane as _, Proxy};
+use sluice_scenarios::Drive as _;
 
 const V4: &str = "10.96.0.10:80";
 const V6: &str = "[fd00:10:96::a]:80";
 
 /// A proxy in the node of a cluster.
-struct Proxy<'a> {
+struct Node<'a> {
     netns: &'a Netns,
-    planner: Planner,
-    reconciler: Reconciler<Nftables>,
+    proxy: Proxy<Nftables>,
 }
 
-impl<'a> Proxy<'a> {
+impl<'a> Node<'a> {
     fn start(netns: &'a Netns, counting: Counting, events: &[Event]) -> Self {
-        let backend = netns.run(|| Nftables::open().unwrap().counting(counting));
-        let mut proxy = Self {
-            netns,
-            planner: Planner::new(Settings::for_node("node-a")),
-            reconciler: Reconciler::new(backend),
-        };
-        proxy.change(events);
-        proxy
+        let plane = netns.run(|| Nftables::open().unwrap().counting(counting));
+        let proxy = Proxy::new(Settings::for_node("node-a"), plane);
+        let mut node = Self { netns, proxy };
+        node.change(events);
+        node
     }
 
     fn change(&mut self, events: &[Event]) {
-        events.iter().for_each(|it| self.planner.absorb(it.clone()));
-        let changed: BTreeSet<_> = self.planner.replan().ports.into_keys().collect();
-        let report = self.reconciler.sync(self.planner.plan(), &changed).unwrap();
-        assert!(report.refused.is_empty(), "{report:?}");
+        self.proxy.change(events.to_vec());
     }
 
     /// Connections by what was dialled and who answered, in all maps.
     fn counts(&self) -> BTreeMap<(Frontend, SocketAddr), u64> {
-        let backend = self.reconciler.backend();
+        let backend = self.proxy.reconciler().backend();
         let counters = self.netns.run(|| backend.counters());
         let reading = counters.unwrap().unwrap().read().unwrap();
         assert!(reading.is_complete);
@@ -89,7 +82,7 @@ fn every_connection_counts_once_for_the_endpoint_that_answered() {
         service("default/web NodePort 10.96.0.10 fd00:10:96::a :80@30080 etp=local"),
     ];
     events.extend(slices(&pods[..2]));
-    let mut proxy = Proxy::start(home.netns(), Counting::Connections, &events);
+    let mut proxy = Node::start(home.netns(), Counting::Connections, &events);
 
     let ask = |target: &str, times: u32| -> Spread {
         let probe = Probe::tcp(target.parse().unwrap());
@@ -139,10 +132,10 @@ fn every_connection_counts_once_for_the_endpoint_that_answered() {
     let mut held = Session::connect(client, V4.parse().unwrap()).unwrap();
     events.extend(slices(&[pods[0], pods[2]]));
     let counts = proxy.counts();
-    let restarted = Proxy::start(home.netns(), Counting::Connections, &events);
+    let restarted = Node::start(home.netns(), Counting::Connections, &events);
     assert_eq!(restarted.counts(), counts);
     for counting in [Counting::Nothing, Counting::Connections] {
-        let switched = Proxy::start(home.netns(), counting, &events);
+        let switched = Node::start(home.netns(), counting, &events);
         held.ping().unwrap();
         let answers = ask(V4, 4);
         assert_eq!(answers.failures(), 0, "{counting:?}: {answers}");

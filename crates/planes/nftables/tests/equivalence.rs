@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_nftables::{Counting, Key, Nftables, Object, render_plan};
-use sluice_plan::backend::Backend;
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
+use sluice_reconcile::Backend;
 use sluice_tracers::chance::planned;
 use sluice_tracers::nftables::outcomes;
 

@@ -9,11 +9,9 @@ use std::process::{Command, Stdio};
 use sluice_lab::{Netns, require_netns};
 use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey};
 use sluice_nftables::{Counting, Nftables, render_plan, text};
-use sluice_plan::backend::{Backend as _, Counter};
-use sluice_plan::reconcile::{Reconciler, Report};
 use sluice_plan::testing::{endpoints, service};
-use sluice_plan::{Planner, PortKey};
-use sluice_scenarios::golden;
+use sluice_plane::{Counter, DataPlane as _, Proxy};
+use sluice_scenarios::{Drive as _, golden};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
@@ -56,45 +54,16 @@ fn facts(listing: &str) -> BTreeSet<String> {
     lines.filter(|it| !it.is_empty()).collect()
 }
 
-/// An agent's planner and reconciler, without the agent.
-struct Node {
-    planner: Planner,
-    reconciler: Reconciler<Nftables>,
+/// node-a with all examples.
+fn with_examples() -> Proxy<Nftables> {
+    with_counting(Counting::Nothing)
 }
 
-impl Node {
-    /// node-a with all examples.
-    fn with_examples() -> Self {
-        Self::counting(Counting::Nothing)
-    }
-
-    fn counting(counting: Counting) -> Self {
-        let mut node = Self {
-            planner: Planner::new(golden::settings()),
-            reconciler: Reconciler::new(Nftables::open().unwrap().counting(counting)),
-        };
-        node.absorb(golden::events(&golden::folder()));
-        node
-    }
-
-    fn absorb(&mut self, events: Vec<Event>) -> BTreeSet<PortKey> {
-        events.into_iter().for_each(|it| self.planner.absorb(it));
-        self.planner.replan().ports.into_keys().collect()
-    }
-
-    fn sync(&mut self, changed: &BTreeSet<PortKey>) -> Report {
-        self.reconciler.sync(self.planner.plan(), changed).unwrap()
-    }
-
-    fn change(&mut self, events: Vec<Event>) -> Report {
-        let changed = self.absorb(events);
-        self.sync(&changed)
-    }
-
-    fn resync(&mut self) -> Report {
-        self.reconciler.forget();
-        self.sync(&BTreeSet::new())
-    }
+fn with_counting(counting: Counting) -> Proxy<Nftables> {
+    let plane = Nftables::open().unwrap().counting(counting);
+    let mut node = Proxy::new(golden::settings(), plane);
+    node.tell(golden::events(&golden::folder()));
+    node
 }
 
 fn in_namespace(test: impl FnOnce() + Send) {
@@ -106,8 +75,8 @@ fn in_namespace(test: impl FnOnce() + Send) {
 fn a_restart_finds_everything_as_it_was() {
     require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples();
-        assert!(node.sync(&BTreeSet::new()).added > 100);
+        let mut node = with_examples();
+        assert!(node.synced().added > 100);
         let report = node.resync();
         assert!(report.full && report.is_empty(), "{report:?}");
         // Another process, with slots that a fresh plan would number otherwise.
@@ -115,8 +84,8 @@ fn a_restart_finds_everything_as_it_was() {
             "default/web",
             "10.244.0.99:8080@ 10.244.1.10:8080",
         ));
-        let mut restarted = Node::with_examples();
-        restarted.absorb(endpoints(
+        let mut restarted = with_examples();
+        restarted.tell(endpoints(
             "default/web",
             "10.244.0.99:8080@ 10.244.1.10:8080",
         ));
@@ -141,8 +110,8 @@ fn every_nft_lists_the_rules_and_loads_its_listing_again() {
         let each = |it| programs.iter().map(move |program| (program, it));
         let both = [Counting::Nothing, Counting::Connections];
         for (program, counting) in both.into_iter().flat_map(each) {
-            let mut node = Node::counting(counting);
-            node.sync(&BTreeSet::new());
+            let mut node = with_counting(counting);
+            node.synced();
             let listing = nft_of(program, &["list", "ruleset"]);
             for shown in [
                 "goto cluster-ip-3",
@@ -170,9 +139,9 @@ fn every_nft_lists_the_rules_and_loads_its_listing_again() {
 fn rendered_text_is_what_netlink_writes() {
     require_netns!();
     let check = |counting| {
-        let mut node = Node::counting(counting);
-        let rules = text::ruleset(&render_plan(node.planner.plan(), counting));
-        node.sync(&BTreeSet::new());
+        let mut node = with_counting(counting);
+        let rules = text::ruleset(&render_plan(node.plan(), counting));
+        node.synced();
         let written = nft(&["list", "ruleset"]);
         load(Path::new("nft"), &rules);
         let loaded = nft(&["list", "ruleset"]);
@@ -192,15 +161,15 @@ fn another_choice_of_what_to_count_replaces_the_tables() {
     require_netns!();
     in_namespace(|| {
         let listing = || nft(&["list", "ruleset"]);
-        let mut plain = Node::with_examples();
-        plain.sync(&BTreeSet::new());
+        let mut plain = with_examples();
+        plain.synced();
         let uncounted = facts(&listing());
-        assert!(plain.reconciler.backend().counters().unwrap().is_none());
+        assert!(plain.reconciler().backend().counters().unwrap().is_none());
 
-        let mut counting = Node::counting(Counting::Connections);
-        assert!(counting.sync(&BTreeSet::new()).replaced > 0);
+        let mut counting = with_counting(Counting::Connections);
+        assert!(counting.synced().replaced > 0);
         assert!(counting.resync().is_empty(), "the choice is what it was");
-        let counters = counting.reconciler.backend().counters();
+        let counters = counting.reconciler().backend().counters();
         let mut counters = counters.unwrap().unwrap();
         let reading = counters.read().unwrap();
         let maps: BTreeSet<_> = reading
@@ -221,8 +190,8 @@ fn another_choice_of_what_to_count_replaces_the_tables() {
         assert_eq!(families.len(), 2);
         assert!(reading.counts.iter().all(|it| it.connections == 0));
 
-        let mut plain = Node::with_examples();
-        assert!(plain.sync(&BTreeSet::new()).replaced > 0);
+        let mut plain = with_examples();
+        assert!(plain.synced().replaced > 0);
         assert!(plain.resync().is_empty());
         assert_eq!(facts(&listing()), uncounted);
         assert_eq!(counters.read().unwrap().counts, [], "nothing counts");
@@ -235,8 +204,8 @@ fn another_choice_of_what_to_count_replaces_the_tables() {
 fn whatever_a_stranger_did_is_undone() {
     require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples();
-        node.sync(&BTreeSet::new());
+        let mut node = with_examples();
+        node.synced();
         let before = facts(&nft(&["list", "ruleset"]));
         let deeds: [&[&str]; 15] = [
             &["flush ruleset"],
@@ -283,8 +252,8 @@ fn tables_of_others_are_left_alone() {
                       table ip kube-proxy { map m { type ipv4_addr : verdict; }; }";
         load(Path::new("nft"), others);
         let theirs = nft(&["list", "ruleset"]);
-        let mut node = Node::with_examples();
-        node.sync(&BTreeSet::new());
+        let mut node = with_examples();
+        node.synced();
         node.resync();
         let mut backend = Nftables::open().unwrap();
         assert_eq!(
@@ -309,9 +278,8 @@ fn a_foreign_table_of_our_name_stops_us() {
             "table ip sluice { set s { type ipv4_addr; }; }",
         );
         let before = nft(&["list", "ruleset"]);
-        let mut node = Node::with_examples();
-        let plan = node.planner.plan().clone();
-        let error = node.reconciler.sync(&plan, &BTreeSet::new()).unwrap_err();
+        let mut node = with_examples();
+        let error = node.try_sync().unwrap_err();
         assert!(
             error.to_string().contains("nft delete table ip sluice"),
             "{error}"
@@ -321,41 +289,21 @@ fn a_foreign_table_of_our_name_stops_us() {
     });
 }
 
-/// Somebody adds an element that we are about to add with another meaning: the kernel refuses
-/// ours, everything else is written, and the next full sync puts it right.
+/// Somebody adds an element that we are about to add with another meaning: the kernel refuses ours
+/// and says which. The next sync reads what is there and puts it right.
 #[test]
-fn a_refused_object_hurts_only_its_service() {
+fn a_refused_element_fails_the_sync_and_is_named() {
     require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples();
-        node.sync(&BTreeSet::new());
+        let mut node = with_examples();
+        node.synced();
         let stranger = "add element ip sluice frontends { 10.96.50.1 . tcp . 80 : drop }";
         load(Path::new("nft"), stranger);
-        let mut events = Vec::new();
-        for name in ["first", "second"] {
-            let ip = if name == "first" {
-                "10.96.50.1"
-            } else {
-                "10.96.50.2"
-            };
-            events.push(service(&format!("default/{name} {ip} :80")));
-            events.extend(endpoints(&format!("default/{name}"), "10.244.0.5:80@"));
-        }
-        let report = node.change(events);
-        let refused: Vec<_> = report
-            .refused
-            .iter()
-            .map(|(key, why)| (key.name.to_string(), why))
-            .collect();
-        assert_eq!(refused.len(), 1, "{report:?}");
-        assert_eq!(refused[0].0, "default/first");
-        assert!(
-            refused[0].1.contains("10.96.50.1 . tcp . 80"),
-            "{refused:?}"
-        );
-        let listing = nft(&["list", "map", "ip", "sluice", "frontends"]);
-        assert!(listing.contains("10.96.50.2 . tcp . 80"), "{listing}");
-        assert!(node.resync().refused.is_empty());
+        let mut events = vec![service("default/first 10.96.50.1 :80")];
+        events.extend(endpoints("default/first", "10.244.0.5:80@"));
+        let error = node.try_change(events).unwrap_err().to_string();
+        assert!(error.contains("10.96.50.1 . tcp . 80"), "{error}");
+        assert!(node.synced().full);
         let listing = nft(&["list", "map", "ip", "sluice", "frontends"]);
         assert!(
             listing.contains("10.96.50.1 . tcp . 80 comment \"default/first\" : goto"),
@@ -368,8 +316,8 @@ fn a_refused_object_hurts_only_its_service() {
 fn a_service_comes_and_goes_without_a_trace() {
     require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples();
-        node.sync(&BTreeSet::new());
+        let mut node = with_examples();
+        node.synced();
         let before = facts(&nft(&["list", "ruleset"]));
         let mut events = vec![service("default/new 10.96.60.1 :80/tcp affinity=60")];
         events.extend(endpoints(
@@ -390,7 +338,7 @@ fn a_service_comes_and_goes_without_a_trace() {
 fn a_large_ruleset_is_written_in_parts() {
     require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples();
+        let mut node = with_examples();
         let mut events = Vec::new();
         for index in 0..2000 {
             let (high, low) = (100 + index / 250, 1 + index % 250);
@@ -400,13 +348,11 @@ fn a_large_ruleset_is_written_in_parts() {
                 .collect();
             events.extend(endpoints(&format!("default/s{index}"), &members.join(" ")));
         }
-        node.absorb(events);
-        let report = node.sync(&BTreeSet::new());
-        assert!(
-            report.added > 22_000 && report.refused.is_empty(),
-            "{report:?}"
-        );
-        assert!(node.resync().is_empty());
+        node.tell(events);
+        let report = node.synced();
+        assert!(report.added > 22_000, "{report:?}");
+        let again = node.resync();
+        assert!(again.is_empty(), "{again:?}");
         let rules = nft(&["list", "chain", "ip", "sluice", "services"]);
         assert_eq!(rules.matches("vmap @frontends").count(), 1, "{rules}");
         // Flushed and written anew: again in parts.
@@ -420,15 +366,15 @@ fn a_large_ruleset_is_written_in_parts() {
 fn a_look_is_saved_only_while_nobody_changes_anything() {
     require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples();
-        node.sync(&BTreeSet::new());
-        assert!(node.reconciler.is_undisturbed());
+        let mut node = with_examples();
+        node.synced();
+        assert!(node.reconciler_mut().is_undisturbed());
         node.change(endpoints("default/web", "10.244.0.99:8080@"));
-        assert!(node.reconciler.is_undisturbed(), "our own change");
+        assert!(node.reconciler_mut().is_undisturbed(), "our own change");
         nft(&["add table ip theirs"]);
-        assert!(!node.reconciler.is_undisturbed());
+        assert!(!node.reconciler_mut().is_undisturbed());
         node.resync();
-        assert!(node.reconciler.is_undisturbed());
+        assert!(node.reconciler_mut().is_undisturbed());
     });
 }
 
@@ -437,7 +383,7 @@ fn a_look_is_saved_only_while_nobody_changes_anything() {
 fn the_longest_names_read_back_as_they_were_written() {
     require_netns!();
     in_namespace(|| {
-        let mut node = Node::with_examples();
+        let mut node = with_examples();
         let name = format!("{}/{}", "n".repeat(63), "s".repeat(63));
         let port = "p".repeat(63);
         let mut events = Vec::new();

@@ -44,8 +44,11 @@ pub(super) fn of(status: &Status) -> String {
     list(&mut text, "issues", &status.issues);
     list(&mut text, "problems of the source", &status.problems);
     list(&mut text, "not served", status.unserved.as_slice());
-    list(&mut text, "refused by the kernel", &status.refused);
-    list(&mut text, "not let go by the kernel", &status.left);
+    list(
+        &mut text,
+        "refused: the machine lacks something",
+        &status.refused,
+    );
     text
 }
 
@@ -57,7 +60,7 @@ fn state(status: &Status) -> &'static str {
     ) {
         (false, ..) => "not written: waiting for the first complete list",
         (true, false, _) => "behind: a sync is pending",
-        (true, true, false) => "up to date, except for what the kernel refuses",
+        (true, true, false) => "up to date, except for what is refused",
         (true, true, true) => "up to date",
     }
 }
@@ -177,13 +180,12 @@ mod tests {
                 protocol: "tcp".to_owned(),
                 reason: "no memory".to_owned(),
             }],
-            left: vec!["ipset web: kernel said: in use".to_owned()],
         };
         let expected = "\
 node                    node-a
 mode                    nftables
 agent                   sluice 0.1.0, pid 7, up 1h2m
-rules                   up to date, except for what the kernel refuses
+rules                   up to date, except for what is refused
 services                3
 service ports           4
 frontends               9
@@ -207,11 +209,8 @@ problems of the source (1)
 not served (1)
   IPv6: no room
 
-refused by the kernel (1)
+refused: the machine lacks something (1)
   Service default/web (IPv4, tcp): no memory
-
-not let go by the kernel (1)
-  ipset web: kernel said: in use
 ";
         assert_eq!(of(&status), expected);
     }

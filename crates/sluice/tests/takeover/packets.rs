@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use sluice_lab::{Probe, Session, require_netns};
-use sluice_plan::kube_proxy::CT_STATE_INVALID_DROPPED;
+use sluice_plane::kube_proxy::CT_STATE_INVALID_DROPPED;
 
 use crate::kube_proxy::{NODE_PORT, POD_PORT};
 use crate::world::World;

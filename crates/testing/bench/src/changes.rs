@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use sluice_model::Event;
-use sluice_plan::backend::Backend;
-use sluice_plan::reconcile::Reconciler;
+use sluice_plan::PortKey;
 use sluice_plan::settings::Settings;
-use sluice_plan::{Planner, PortKey};
+use sluice_plane::{DataPlane, Proxy};
 
 use super::measure::{Cost, Samples, measure_all, millis};
 use super::synthetic::{self, ENDPOINTS};
@@ -67,44 +66,39 @@ impl Change {
     }
 }
 
-/// Planner and reconciler.
-pub(super) struct Node<B: Backend> {
-    pub(super) planner: Planner,
-    pub(super) reconciler: Reconciler<B>,
-}
+/// A proxy whose steps are measured.
+pub(super) struct Node<P: DataPlane>(pub(super) Proxy<P>);
 
-impl<B: Backend> Node<B> {
-    pub(super) fn new(backend: B) -> Self {
-        Self {
-            planner: Planner::new(Settings::for_node("node-a")),
-            reconciler: Reconciler::new(backend),
-        }
+impl<P: DataPlane> Node<P> {
+    pub(super) fn new(plane: P) -> Self {
+        Self(Proxy::new(Settings::for_node("node-a"), plane))
     }
 
     pub(super) fn absorb(&mut self, events: Vec<Event>) -> BTreeSet<PortKey> {
-        events.into_iter().for_each(|it| self.planner.absorb(it));
-        self.planner.replan().ports.into_keys().collect()
+        events.into_iter().for_each(|it| self.0.absorb(it));
+        self.0.replan().ports.into_keys().collect()
     }
 
     /// Whether anything had to be written.
-    pub(super) fn sync(&mut self, changed: &BTreeSet<PortKey>) -> anyhow::Result<bool> {
-        let report = self.reconciler.sync(self.planner.plan(), changed)?;
-        ensure!(report.refused.is_empty(), "refused: {:?}", report.refused);
+    pub(super) fn sync(&mut self) -> anyhow::Result<bool> {
+        let report = self.0.sync()?.report;
+        let refusals = self.0.reconciler().refusals();
+        ensure!(refusals.is_empty(), "refused: {refusals:?}");
         Ok(!report.is_empty())
     }
 
     /// Writes a cluster for the first time.
     pub(super) fn first_sync(&mut self, cluster: Vec<Event>) -> anyhow::Result<Cost> {
-        let changed = self.absorb(cluster);
-        let (synced, cost) = measure_all(|| self.sync(&changed));
+        self.absorb(cluster);
+        let (synced, cost) = measure_all(|| self.sync());
         synced.context("first sync")?;
         Ok(cost)
     }
 
     /// Finds in the kernel what was written, and nothing else.
     pub(super) fn resync(&mut self) -> anyhow::Result<Cost> {
-        self.reconciler.forget();
-        let (synced, cost) = measure_all(|| self.sync(&BTreeSet::new()));
+        self.0.reconciler_mut().forget();
+        let (synced, cost) = measure_all(|| self.sync());
         let wrote = synced.context("resync")?;
         ensure!(!wrote, "the kernel holds something else");
         Ok(cost)
@@ -121,8 +115,8 @@ impl<B: Backend> Node<B> {
         for round in limit.rounds() {
             let events = change.events(services, round);
             let (wrote, cost) = measure_all(|| {
-                let changed = self.absorb(events);
-                self.sync(&changed)
+                self.absorb(events);
+                self.sync()
             });
             ensure!(wrote?, "round {round} changed nothing");
             series.push(cost);

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
 use sluice_model::Event;
 use sluice_nftables::Nftables;
-use sluice_plan::backend::Backend;
+use sluice_plane::DataPlane;
 
 use super::Plane;
 use super::changes::Node;
@@ -168,8 +168,8 @@ fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
     }
 }
 
-fn load(backend: impl Backend, events: Vec<Event>) -> anyhow::Result<()> {
-    let mut node = Node::new(backend);
-    let changed = node.absorb(events);
-    node.sync(&changed).map(drop)
+fn load(plane: impl DataPlane, events: Vec<Event>) -> anyhow::Result<()> {
+    let mut node = Node::new(plane);
+    node.absorb(events);
+    node.sync().map(drop)
 }

@@ -10,7 +10,8 @@ use sluice_iptables::{Conntrack, Iptables, text};
 use sluice_lab::Netns;
 use sluice_model::IpFamily;
 use sluice_plan::PortKey;
-use sluice_plan::backend::{Backend as _, Scale, Scene};
+use sluice_plane::{DataPlane as _, Scale, Scene};
+use sluice_reconcile::Backend as _;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 use super::changes::{Change, Limit, Node, Series};
@@ -187,15 +188,15 @@ impl Bench {
     fn scene(&self, node: &Node<Iptables>) -> Scene {
         let is_large = (self.services * ENDPOINTS) as usize >= Iptables::LARGE;
         Scene {
-            node: node.planner.plan().node.clone(),
+            node: node.0.plan().node.clone(),
             scale: if is_large { Scale::Large } else { Scale::Small },
         }
     }
 
     /// The ruleset of the whole plan, in kube-proxy's order.
     fn rules(&self, node: &Node<Iptables>) -> Vec<(IpFamily, String)> {
-        let (backend, scene) = (node.reconciler.backend(), self.scene(node));
-        let ports = node.planner.plan().ports.values();
+        let (backend, scene) = (node.0.reconciler().backend(), self.scene(node));
+        let ports = node.0.plan().ports.values();
         let ports = ports.flat_map(|it| backend.render(&scene, it, &()));
         let mut seen = BTreeSet::new();
         let all = backend.standing(&scene).into_iter().chain(ports);
@@ -216,10 +217,8 @@ pub(super) fn open(variant: Variant, lock: &Path) -> anyhow::Result<Iptables> {
 
 /// The chains in nat of these service ports.
 fn chains(node: &Node<Iptables>, scene: &Scene, ports: &BTreeSet<PortKey>) -> BTreeSet<String> {
-    let plans = ports
-        .iter()
-        .filter_map(|it| node.planner.plan().ports.get(it));
-    let backend = node.reconciler.backend();
+    let plans = ports.iter().filter_map(|it| node.0.plan().ports.get(it));
+    let backend = node.0.reconciler().backend();
     let objects = plans.flat_map(|it| backend.render(scene, it, &()));
     let names = objects.map(|(key, _)| key.place().chain.to_string());
     names.collect()

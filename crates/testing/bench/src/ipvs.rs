@@ -57,7 +57,7 @@ fn one_size(services: u32) -> anyhow::Result<String> {
     let mut node = Node::new(open()?);
     let first = node.first_sync(synthetic::cluster(services))?;
     let resync = node.resync()?;
-    let data_plane = text::data_plane(&render_plan(node.planner.plan(), "rr"));
+    let data_plane = text::data_plane(&render_plan(node.0.plan(), "rr"));
     let programs = on_a_node(|| by_programs(&data_plane))??;
     let services_text = count(services);
     println!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use sluice_lab::Netns;
 use sluice_nftables::{Counting, Nftables, render_plan, text};
-use sluice_plan::backend::Backend as _;
+use sluice_plane::DataPlane as _;
 
 use super::changes::{Change, Limit, Node};
 use super::measure::{Cost, count, measure, measure_children, seconds};
@@ -71,7 +71,7 @@ struct Measured {
 fn one_size(services: u32, counting: Counting) -> anyhow::Result<Measured> {
     let mut bench = Node::new(Nftables::open()?.counting(counting));
     let first = bench.first_sync(synthetic::cluster(services))?;
-    let rules = text::ruleset(&render_plan(bench.planner.plan(), counting));
+    let rules = text::ruleset(&render_plan(bench.0.plan(), counting));
     let mut changes = format!("| {} |", count(services));
     for change in Change::ALL {
         let mut series = bench.repeat(change, services, LIMIT)?;
@@ -79,7 +79,7 @@ fn one_size(services: u32, counting: Counting) -> anyhow::Result<Measured> {
     }
     changes.push('\n');
     let resync = bench.resync()?;
-    let counters = bench.reconciler.backend().counters()?;
+    let counters = bench.0.reconciler().backend().counters()?;
     let reading = counters.map(|mut it| measure(|| it.read()));
     let reading = reading.map(|(read, cost)| read.map(|_| cost)).transpose()?;
     Ok(Measured {

@@ -17,6 +17,7 @@
 
 mod asker;
 mod check;
+mod drive;
 mod flush;
 pub mod golden;
 mod manifest;
@@ -49,6 +50,7 @@ use std::net::IpAddr;
 use sluice_plan::settings::Settings;
 
 pub use check::{Check, Expect, Seen, Then};
+pub use drive::Drive;
 pub use oracle::consult;
 pub use packets::run;
 pub use troupe::{beginning_with, part, part_without, run_all};

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use sluice_plan::Plan;
+use sluice_model::Event;
 use sluice_plan::lookup::{Fate, HostAddresses};
+use sluice_plan::{Plan, Planner};
 
-use super::proxy::Proxy;
+use super::proxy::Objects;
 use super::world::{self, Flow};
 use super::{Expect, Scenario, Seen, Step};
 
@@ -14,8 +15,14 @@ use super::{Expect, Scenario, Seen, Step};
 /// # Panics
 /// At the first check that does not, with all there is to know about it.
 pub fn consult(scenario: &Scenario) {
-    let mut proxy = Proxy::new(scenario.settings.clone(), world::home_addresses(scenario));
     let host = world::home_addresses(scenario);
+    let mut objects = Objects::new(host.clone());
+    let mut planner = Planner::new(scenario.settings.clone());
+    let tell = |planner: &mut Planner, events: Vec<Event>| {
+        events.into_iter().for_each(|it| planner.absorb(it));
+        planner.replan();
+    };
+    tell(&mut planner, objects.all());
     let mut asked = Vec::new();
     for (number, step) in (1..).zip(&scenario.steps) {
         let refuted = |flow: &Flow, why: String| {
@@ -23,10 +30,10 @@ pub fn consult(scenario: &Scenario) {
             panic!("{name}: {about}\nstep {number}: {step:?}\n{flow:?}\n{why}");
         };
         match step {
-            Step::Apply(manifests) => drop(proxy.set(manifests)),
+            Step::Apply(manifests) => tell(&mut planner, objects.change(manifests)),
             Step::Check(check) => {
                 for flow in world::flows(scenario, check.from, check.to) {
-                    let verdict = verify(proxy.plan(), &host, &flow, &check.expect);
+                    let verdict = verify(planner.plan(), &host, &flow, &check.expect);
                     verdict.unwrap_or_else(|why| refuted(&flow, why));
                     asked.push(flow);
                 }
@@ -35,7 +42,7 @@ pub fn consult(scenario: &Scenario) {
             Step::Hold { from, to } => {
                 for flow in world::flows(scenario, from, to) {
                     if !matches!(
-                        proxy.plan().lookup(&flow.packet, &host),
+                        planner.plan().lookup(&flow.packet, &host),
                         Fate::Balance { .. }
                     ) {
                         refuted(&flow, "nobody to connect to".to_owned());
@@ -44,8 +51,8 @@ pub fn consult(scenario: &Scenario) {
             }
         }
     }
-    proxy.set("");
-    assert_forgotten(scenario, proxy.plan(), &asked);
+    tell(&mut planner, objects.change(""));
+    assert_forgotten(scenario, planner.plan(), &asked);
 }
 
 /// Asserts that a plan without objects touches no packet.

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_plan::Changes;
-use sluice_plan::backend::Backend;
-use sluice_plan::reconcile::Reconciler;
+use sluice_model::Event;
 use sluice_plan::settings::Settings;
+use sluice_plane::{DataPlane, Proxy};
 
 use super::asker::{Asker, netns, transport};
 use super::check::left_to;
 use super::oracle::{assert_forgotten, verify};
-use super::proxy::Proxy;
+use super::proxy::Objects;
 use super::stage::Stage;
 use super::world::{self, Flow};
 use super::{Check, Scenario, Step};
@@ -24,16 +23,16 @@ use sluice_lab::{Netns, Outcome, Session};
 ///
 /// # Panics
 /// At the first thing that is not as it must be, with what was seen, the plan and the rules.
-pub fn run<B: Backend>(scenario: &Scenario, make: impl Fn(&Settings) -> B + Sync) {
+pub fn run<P: DataPlane>(scenario: &Scenario, make: impl Fn(&Settings) -> P + Sync) {
     let mut stage = Stage::build(scenario).expect("this machine can build a lab");
     play(scenario, &mut stage, make);
 }
 
 /// Runs a scenario on a stage that suits it.
-pub(super) fn play<B: Backend>(
+pub(super) fn play<P: DataPlane>(
     scenario: &Scenario,
     stage: &mut Stage,
-    make: impl Fn(&Settings) -> B + Sync,
+    make: impl Fn(&Settings) -> P + Sync,
 ) {
     let prepared = stage.prepare(scenario);
     prepared.expect("nobody else uses the ports of a cluster");
@@ -43,36 +42,36 @@ pub(super) fn play<B: Backend>(
         let mut run = Run {
             scenario,
             asker: Asker::new(lab, world::home_addresses(scenario)),
-            proxy: Proxy::new(scenario.settings.clone(), world::home_addresses(scenario)),
-            reconciler: Reconciler::new(make(&scenario.settings)),
+            objects: Objects::new(world::home_addresses(scenario)),
+            proxy: Proxy::new(scenario.settings.clone(), make(&scenario.settings)),
             make,
             sessions: Vec::new(),
             at: String::new(),
         };
+        run.tell(run.objects.all());
         run.go();
     });
 }
 
-struct Run<'a, B: Backend> {
+struct Run<'a, P: DataPlane> {
     scenario: &'a Scenario,
     asker: Asker<'a>,
-    proxy: Proxy,
-    reconciler: Reconciler<B>,
-    make: &'a dyn Fn(&Settings) -> B,
+    objects: Objects,
+    proxy: Proxy<P>,
+    make: &'a dyn Fn(&Settings) -> P,
     sessions: Vec<Session>,
     /// What is being done, for people.
     at: String,
 }
 
-impl<B: Backend> Run<'_, B> {
+impl<P: DataPlane> Run<'_, P> {
     fn go(&mut self) {
         let mut asked = Vec::new();
         for (number, step) in (1..).zip(&self.scenario.steps) {
             match step {
                 Step::Apply(manifests) => {
                     self.at = format!("step {number}: apply\n{manifests}");
-                    let changes = self.proxy.set(manifests);
-                    self.sync(&changes);
+                    self.apply(manifests);
                 }
                 Step::Check(check) => {
                     self.at = format!("step {number}: {check}");
@@ -84,33 +83,47 @@ impl<B: Backend> Run<'_, B> {
                 }
                 Step::Restart => {
                     self.at = format!("step {number}: restart");
-                    self.reconciler = Reconciler::new((self.make)(&self.scenario.settings));
+                    let settings = &self.scenario.settings;
+                    self.proxy = Proxy::new(settings.clone(), (self.make)(settings));
+                    self.tell(self.objects.all());
                     self.find_nothing_to_repair();
                 }
             }
             self.ping();
         }
         self.at = "after the last step: resync".to_owned();
-        self.reconciler.forget();
+        self.proxy.reconciler_mut().forget();
         self.find_nothing_to_repair();
         self.at = "after the last step: delete everything".to_owned();
         self.delete_everything(&asked);
     }
 
-    fn sync(&mut self, changes: &Changes) {
-        let changed = changes.ports.keys().cloned().collect();
-        match self.reconciler.sync(self.proxy.plan(), &changed) {
-            Ok(report) if report.refused.is_empty() => {}
-            Ok(report) => self.fail(&format!("the kernel refused {:?}", report.refused)),
-            Err(error) => self.fail(&error.to_string()),
+    fn tell(&mut self, events: Vec<Event>) {
+        events.into_iter().for_each(|it| self.proxy.absorb(it));
+        self.proxy.replan();
+    }
+
+    /// The cluster's objects are these from now on, and the kernel knows.
+    fn apply(&mut self, manifests: &str) {
+        let events = self.objects.change(manifests);
+        self.tell(events);
+        if let Err(error) = self.proxy.sync() {
+            self.fail(&error.to_string());
+        }
+        let refusals = self.proxy.reconciler().refusals();
+        if !refusals.is_empty() {
+            self.fail(&format!("refused: {refusals:?}"));
         }
     }
 
     /// Law: whoever reads what the kernel holds finds what was written.
     fn find_nothing_to_repair(&mut self) {
-        match self.reconciler.sync(self.proxy.plan(), &BTreeSet::new()) {
-            Ok(report) if report.is_empty() => {}
-            Ok(report) => self.fail(&format!("the kernel holds something else: {report}")),
+        match self.proxy.sync() {
+            Ok(synced) if synced.report.is_empty() => {}
+            Ok(synced) => self.fail(&format!(
+                "the kernel holds something else: {}",
+                synced.report
+            )),
             Err(error) => self.fail(&error.to_string()),
         }
     }
@@ -155,8 +168,7 @@ impl<B: Backend> Run<'_, B> {
 
     /// What is for virtual IPs must go where it would go without a proxy.
     fn delete_everything(&mut self, asked: &[Flow]) {
-        let changes = self.proxy.set("");
-        self.sync(&changes);
+        self.apply("");
         assert_forgotten(self.scenario, self.proxy.plan(), asked);
         let mut once = BTreeSet::new();
         let flows = asked.iter().filter(|it| {

@@ -1,53 +1,53 @@
-//! The proxy of a scenario without its data plane: manifests in, plan out.
+//! The objects of a scenario's cluster: manifests in, events out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use sluice_model::{Event, LocalAddresses, Object, ObjectKey};
-use sluice_plan::settings::Settings;
-use sluice_plan::{Changes, Plan, Planner};
 
-/// A planner that is told whole states of the cluster, and turns them into events.
-pub(super) struct Proxy {
-    planner: Planner,
-    objects: BTreeMap<ObjectKey, Object>,
+/// What a source knows that is told whole states of the cluster.
+pub(super) struct Objects {
+    known: BTreeMap<ObjectKey, Object>,
+    machine: BTreeSet<IpAddr>,
 }
 
-impl Proxy {
-    /// `machine`: the addresses that the agent would find.
-    pub(super) fn new(settings: Settings, machine: BTreeSet<IpAddr>) -> Self {
-        let mut planner = Planner::new(settings);
-        planner.absorb(Event::LocalAddresses(LocalAddresses {
-            all: machine,
-            default_route: Vec::new(),
-        }));
+impl Objects {
+    /// None. `machine`: the addresses that the agent would find.
+    pub(super) fn new(machine: BTreeSet<IpAddr>) -> Self {
         Self {
-            planner,
-            objects: BTreeMap::new(),
+            known: BTreeMap::new(),
+            machine,
         }
     }
 
-    pub(super) fn plan(&self) -> &Plan {
-        self.planner.plan()
-    }
-
-    /// The cluster's objects are these from now on.
-    pub(super) fn set(&mut self, manifests: &str) -> Changes {
+    /// The cluster's objects are these from now on: what a source says of it.
+    pub(super) fn change(&mut self, manifests: &str) -> Vec<Event> {
         let new: BTreeMap<ObjectKey, Object> = parse(manifests)
             .into_iter()
             .map(|it| (it.key(), it))
             .collect();
-        for key in self.objects.keys().filter(|key| !new.contains_key(key)) {
-            self.planner.absorb(Event::Delete(key.clone()));
-        }
-        for (key, object) in &new {
-            if self.objects.get(key) != Some(object) {
-                self.planner.absorb(Event::Set(object.clone()));
-            }
-        }
-        self.planner.absorb(Event::Synced);
-        self.objects = new;
-        self.planner.replan()
+        let gone = self.known.keys().filter(|key| !new.contains_key(key));
+        let mut events: Vec<Event> = gone.cloned().map(Event::Delete).collect();
+        let changed = new
+            .iter()
+            .filter(|(key, object)| self.known.get(key) != Some(object));
+        events.extend(changed.map(|(_, object)| Event::Set(object.clone())));
+        self.known = new;
+        events
+    }
+
+    /// Everything, as a source says it that has just started.
+    pub(super) fn all(&self) -> Vec<Event> {
+        let addresses = Event::LocalAddresses(LocalAddresses {
+            all: self.machine.clone(),
+            default_route: Vec::new(),
+        });
+        let objects = self.known.values().cloned().map(Event::Set);
+        [addresses]
+            .into_iter()
+            .chain(objects)
+            .chain([Event::Synced])
+            .collect()
     }
 }
 

@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
-use sluice_plan::PortPlan;
-use sluice_plan::backend::{ApplyError, Backend, BackendError, Objects, Scene};
-use sluice_plan::delta::Delta;
+use sluice_plan::{PortKey, PortPlan};
+use sluice_plane::{DataPlane, Scene};
+use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
 use super::*;
 
@@ -44,11 +44,13 @@ fn the_plan_agrees_with_every_scenario() {
 struct Idle;
 
 impl Backend for Idle {
+    type Owner = PortKey;
+    type Plan = PortPlan;
+    type Scene = Scene;
     type Key = String;
     type Object = ();
     type Placement = ();
-    const LARGE: usize = usize::MAX;
-    const SCENE_SHAPES_PORTS: bool = false;
+    const SCENE_SHAPES_OWNERS: bool = false;
 
     fn is_shared(_key: &String) -> bool {
         false
@@ -70,9 +72,13 @@ impl Backend for Idle {
         Ok(BTreeMap::new())
     }
 
-    fn apply(&mut self, _delta: &Delta<String, ()>) -> Result<(), ApplyError<String>> {
+    fn apply(&mut self, _delta: &Delta<String, ()>) -> Result<(), BackendError> {
         Ok(())
     }
+}
+
+impl DataPlane for Idle {
+    const LARGE: usize = usize::MAX;
 }
 
 #[test]

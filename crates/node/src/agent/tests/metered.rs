@@ -245,7 +245,7 @@ fn a_family_that_no_service_has_is_not_missed() {
 #[test]
 fn what_a_service_does_not_get_is_announced_once() {
     let mut world = World::synced();
-    world.kernel.0.borrow_mut().refuses = Some("10.96.0.2");
+    world.kernel.0.borrow_mut().lacks = Some("10.96.0.2");
     world.say(web());
     world.say([service("zebra", "10.96.0.1"), service("api", "10.96.0.2")]);
     let said = |world: &World| -> Vec<(String, &'static str)> {

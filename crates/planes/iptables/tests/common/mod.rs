@@ -7,13 +7,11 @@ use std::process::{Command, Stdio};
 
 use sluice_iptables::{Conntrack, Iptables};
 use sluice_lab::Netns;
-use sluice_model::{Event, IpFamily};
+use sluice_model::IpFamily;
 use sluice_netlink::nfacct::Accounts;
-use sluice_plan::backend::{Backend, BackendError};
-use sluice_plan::kube_proxy::ACCOUNTS;
-use sluice_plan::reconcile::{Reconciler, Report};
-use sluice_plan::{Planner, PortKey};
-use sluice_scenarios::golden;
+use sluice_plane::Proxy;
+use sluice_plane::kube_proxy::ACCOUNTS;
+use sluice_scenarios::{Drive as _, golden};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 /// Runs a test for each variant, in a namespace of its own.
@@ -130,75 +128,27 @@ pub(crate) fn in_namespace(test: impl FnOnce() + Send) {
     netns.run(test);
 }
 
-/// An agent's planner and reconciler, without the agent.
-pub(crate) struct Node<B: Backend = Iptables> {
-    pub(crate) planner: Planner,
-    pub(crate) reconciler: Reconciler<B>,
+/// A proxy of this data plane.
+pub(crate) type Node = Proxy<Iptables>;
+
+/// node-a without Services, in kube-proxy's defaults for this mode.
+pub(crate) fn node(variant: Variant) -> Node {
+    empty(programs(variant))
 }
 
-impl Node {
-    /// node-a without Services, in kube-proxy's defaults for this mode.
-    pub(crate) fn new(variant: Variant) -> Self {
-        Self::empty(open(programs(variant)))
-    }
-
-    /// node-a with all examples.
-    pub(crate) fn with_examples(variant: Variant) -> Self {
-        Self::with_programs(programs(variant))
-    }
-
-    /// The same, with these programs.
-    pub(crate) fn with_programs(programs: Programs) -> Self {
-        let mut node = Self::empty(open(programs));
-        node.add_examples();
-        node
-    }
+/// node-a with all examples.
+pub(crate) fn with_examples(variant: Variant) -> Node {
+    with_programs(programs(variant))
 }
 
-fn open(programs: Programs) -> Iptables {
-    Iptables::open(programs, Conntrack::Strict).unwrap()
+/// The same, with these programs.
+pub(crate) fn with_programs(programs: Programs) -> Node {
+    let mut node = empty(programs);
+    node.tell(golden::events(&golden::folder()));
+    node
 }
 
-impl<B: Backend> Node<B> {
-    /// node-a without Services.
-    pub(crate) fn empty(backend: B) -> Self {
-        let settings = golden::with_localhost_node_ports();
-        Self {
-            planner: Planner::new(settings),
-            reconciler: Reconciler::new(backend),
-        }
-    }
-
-    pub(crate) fn add_examples(&mut self) {
-        self.absorb(golden::events(&golden::folder()));
-    }
-
-    pub(crate) fn absorb(&mut self, events: Vec<Event>) -> BTreeSet<PortKey> {
-        events.into_iter().for_each(|it| self.planner.absorb(it));
-        self.planner.replan().ports.into_keys().collect()
-    }
-
-    pub(crate) fn try_sync(&mut self, changed: &BTreeSet<PortKey>) -> Result<Report, BackendError> {
-        self.reconciler.sync(self.planner.plan(), changed)
-    }
-
-    pub(crate) fn sync(&mut self, changed: &BTreeSet<PortKey>) -> Report {
-        self.try_sync(changed).unwrap()
-    }
-
-    pub(crate) fn change(&mut self, events: Vec<Event>) -> Report {
-        let changed = self.absorb(events);
-        self.sync(&changed)
-    }
-
-    /// As the agent does while something is refused.
-    pub(crate) fn retry(&mut self) -> Report {
-        self.reconciler.retry();
-        self.sync(&BTreeSet::new())
-    }
-
-    pub(crate) fn resync(&mut self) -> Report {
-        self.reconciler.forget();
-        self.sync(&BTreeSet::new())
-    }
+fn empty(programs: Programs) -> Node {
+    let plane = Iptables::open(programs, Conntrack::Strict).unwrap();
+    Proxy::new(golden::with_localhost_node_ports(), plane)
 }

@@ -3,8 +3,8 @@
 use sluice_model::IpFamily;
 use sluice_netlink::Errno;
 use sluice_netlink::rtnetlink::create_dummy;
-use sluice_plan::backend::BackendError;
-use sluice_plan::delta::Delta;
+use sluice_reconcile::BackendError;
+use sluice_reconcile::Delta;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Script;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use sluice_netlink::ipvs::Change;
-use sluice_plan::backend::BackendError;
-use sluice_plan::delta::Delta;
+use sluice_reconcile::BackendError;
+use sluice_reconcile::Delta;
 
 use super::Writer;
 use super::changes::Changes;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use sluice_model::{IpFamily, Protocol};
-use sluice_plan::delta::Delta;
+use sluice_reconcile::Delta;
 
 use crate::object::{Key, Object, Server};
 use crate::set::{Entry, SetName};

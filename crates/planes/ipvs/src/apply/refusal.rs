@@ -1,10 +1,9 @@
 //! What the kernel has against one object, as against what is wrong with everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sluice_netlink::{Errno, Failure};
-use sluice_plan::backend::{BackendError, RefusedObject};
-use sluice_plan::delta::Delta;
+use sluice_reconcile::BackendError;
 
 use crate::object::{Key, Object, Server, Triple};
 use crate::set::SetName;
@@ -115,35 +114,26 @@ impl Refusals {
         }
     }
 
-    /// The refused objects of this delta.
+    /// All that was refused, as one error. The rest is written.
     ///
     /// # Errors
     ///
-    /// A virtual server that was served is gone, or there is another object: a NodePort that was to
-    /// come out from behind a virtual IP, or to go behind one.
-    pub(super) fn into_objects(
-        self,
-        delta: &Delta<Key, Object>,
-    ) -> Result<Vec<RefusedObject<Key>>, BackendError> {
-        if !self.lost.is_empty() {
-            return Err(BackendError {
-                operation: "write virtual servers, ipsets and rules".into(),
-                reason: self.lost.join("; "),
-                source: None,
-            });
-        }
-        if self.objects.is_empty() {
-            return Ok(Vec::new());
-        }
-        let written = delta.add.iter().chain(&delta.replace).map(|(key, _)| key);
-        let asked: BTreeSet<&Key> = written.chain(&delta.delete).collect();
-        if let Some((key, reason)) = self.objects.iter().find(|(key, _)| !asked.contains(key)) {
-            return Err(gone(key, reason.clone()));
-        }
-        let objects = self.objects.into_iter();
-        Ok(objects
-            .map(|(key, reason)| RefusedObject { key, reason })
-            .collect())
+    /// An object was refused, or a virtual server that was served is gone.
+    pub(super) fn into_result(self) -> Result<(), BackendError> {
+        const SHOWN: usize = 3;
+        let objects = self.objects.iter();
+        let refused = objects.map(|(key, reason)| format!("{key}: kernel said: {reason}"));
+        let all: Vec<String> = self.lost.into_iter().chain(refused).collect();
+        let more = match all.len() {
+            0 => return Ok(()),
+            count if count > SHOWN => format!("; and {} more", count - SHOWN),
+            _ => String::new(),
+        };
+        Err(BackendError {
+            operation: "write virtual servers, ipsets and rules".into(),
+            reason: all[..all.len().min(SHOWN)].join("; ") + &more,
+            source: None,
+        })
     }
 }
 
@@ -241,18 +231,8 @@ mod tests {
         let both = vec![failure(0, Errno::ENOENT), failure(1, Errno::ESRCH)];
         refusals.take(&keys, both).unwrap();
         assert!(keys.iter().all(|it| refusals.of(it).is_some()));
-
-        let delta = Delta {
-            delete: keys.to_vec(),
-            ..Delta::default()
-        };
-        assert_eq!(refusals.into_objects(&delta).unwrap().len(), 2);
-        let mut refusals = Refusals::default();
-        refusals.add(member, "full");
-        assert!(
-            refusals.into_objects(&delta).is_err(),
-            "nobody asked for it"
-        );
+        let error = refusals.into_result().unwrap_err().to_string();
+        assert!(error.contains("; "), "{error}");
     }
 
     fn triple(ip: &str) -> Triple {
@@ -347,14 +327,9 @@ mod tests {
         // The kernel has the member from before.
         let mut refusals = Refusals::default();
         refusals.add(server.clone(), "no scheduler");
-        let delta = Delta {
-            add: added(&[server]),
-            ..Delta::default()
-        };
-        assert_eq!(refusals.refuse_members(&delta.add), [triple("10.96.0.1")]);
-        assert!(
-            refusals.into_objects(&delta).is_err(),
-            "it has to be read again"
+        assert_eq!(
+            refusals.refuse_members(&added(&[server])),
+            [triple("10.96.0.1")]
         );
     }
 }

@@ -6,29 +6,30 @@ use std::time::Duration;
 
 use sluice_lab::eventually;
 use sluice_model::{Event, NamespacedName, ObjectKey};
-use sluice_plan::backend::Upkeep;
 use sluice_plan::testing::{endpoints, service};
+use sluice_reconcile::Upkeep;
+use sluice_scenarios::Drive as _;
 
-use super::{BOTH, Proxy, ask, has, run, shows};
+use super::{BOTH, Node, ask, has, run, shows};
 
-pub(super) fn draining(proxy: &mut Proxy) {
+pub(super) fn draining(proxy: &mut Node) {
     let mut stream = TcpStream::connect("10.96.0.10:80").unwrap();
     let chosen = ask(&mut stream);
     let other = match &*chosen {
         "10.244.0.5:8080" => "10.244.0.6:8080",
         _ => "10.244.0.5:8080",
     };
-    let idle = proxy.reconciler.upkeep().unwrap();
+    let idle = proxy.reconciler_mut().upkeep().unwrap();
     assert_eq!(idle, Upkeep::Nothing, "nobody drains yet");
-    let leave = |proxy: &mut Proxy| {
+    let leave = |proxy: &mut Node| {
         let all = endpoints("default/web:http", &format!("{other}@"));
         let report = proxy.change(all);
-        assert!(report.refused.is_empty() && !report.full, "{report:?}");
+        assert!(!report.full, "{report:?}");
     };
     leave(proxy);
     shows("ipvsadm", "-Ln", &format!("-> {chosen} Masq 0"));
     assert_eq!(
-        proxy.reconciler.upkeep().unwrap(),
+        proxy.reconciler_mut().upkeep().unwrap(),
         Upkeep::After(Duration::from_secs(1))
     );
     assert_eq!(ask(&mut stream), chosen, "the connection lives");
@@ -50,7 +51,7 @@ pub(super) fn draining(proxy: &mut Proxy) {
     assert!(came.is_some(), "no answer");
     drop(stream);
     let gone = eventually(Duration::from_secs(60), || {
-        (proxy.reconciler.upkeep().unwrap() == Upkeep::Nothing).then_some(())
+        (proxy.reconciler_mut().upkeep().unwrap() == Upkeep::Nothing).then_some(())
     });
     assert!(gone.is_some(), "{}", run("ipvsadm", "-Ln"));
     let listing = run("ipvsadm", "-Ln -t 10.96.0.10:80");
@@ -58,7 +59,7 @@ pub(super) fn draining(proxy: &mut Proxy) {
 }
 
 /// While a real server drains, new clients are served by the other, whatever chooses.
-pub(super) fn draining_by(proxy: &mut Proxy, scheduler: &str) {
+pub(super) fn draining_by(proxy: &mut Node, scheduler: &str) {
     let name = format!("default/by-{scheduler}:http");
     let address = "10.96.0.16:80";
     let mut events = vec![service(&format!(

@@ -8,7 +8,6 @@ mod families;
 mod refusals;
 mod schedulers;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,17 +19,17 @@ use sluice_ipvs::{Arp, Ipvs, Options, Sysctl, render_plan, sysctls, text};
 use sluice_lab::{Netns, eventually, require_netns, require_vm};
 use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_node::takeover::{left_own, remove_own};
-use sluice_plan::Planner;
-use sluice_plan::backend::{BackendError, Upkeep};
-use sluice_plan::reconcile::{Reconciler, Report};
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, node, service};
+use sluice_plane::Proxy;
+use sluice_reconcile::Upkeep;
+use sluice_scenarios::Drive as _;
 
 use draining::{draining, draining_by};
 use families::{IPV4, IPV6, a_family_in_trouble, an_unreadable_family};
 use refusals::{
     a_node_port_that_somebody_took_away, a_refused_endpoint, a_refused_virtual_server, it_recovers,
-    refused_objects, refused_source_ranges, what_somebody_took_away,
+    refused_source_ranges, what_somebody_took_away,
 };
 use schedulers::{schedulers, without_modules};
 
@@ -81,11 +80,8 @@ fn shows_no(program: &str, arguments: &str, words: &str) {
     assert!(!has(&listing, words), "{words:?} in\n{listing}");
 }
 
-/// An agent's planner and reconciler, without the agent.
-struct Proxy {
-    planner: Planner,
-    reconciler: Reconciler<Ipvs>,
-}
+/// A proxy of this data plane.
+type Node = Proxy<Ipvs>;
 
 fn options() -> Options {
     Options {
@@ -94,43 +90,11 @@ fn options() -> Options {
     }
 }
 
-impl Proxy {
-    fn start(events: Vec<Event>) -> Self {
-        let mut planner = Planner::new(Settings::for_node("node-a"));
-        events.into_iter().for_each(|it| planner.absorb(it));
-        planner.replan();
-        let reconciler = Reconciler::new(Ipvs::open(options()).unwrap());
-        Self {
-            planner,
-            reconciler,
-        }
-    }
-
-    fn change(&mut self, events: Vec<Event>) -> Report {
-        self.try_change(events).unwrap()
-    }
-
-    fn try_change(&mut self, events: Vec<Event>) -> Result<Report, BackendError> {
-        events.into_iter().for_each(|it| self.planner.absorb(it));
-        let changed = self.planner.replan().ports.into_keys().collect();
-        self.reconciler.sync(self.planner.plan(), &changed)
-    }
-
-    fn resync(&mut self) -> Report {
-        self.reconciler.forget();
-        self.sync()
-    }
-
-    /// Tries again what was refused.
-    fn retry(&mut self) -> Report {
-        self.reconciler.retry();
-        self.sync()
-    }
-
-    fn sync(&mut self) -> Report {
-        let nothing = BTreeSet::new();
-        self.reconciler.sync(self.planner.plan(), &nothing).unwrap()
-    }
+/// node-a with these objects, opened anew.
+fn start(events: Vec<Event>) -> Node {
+    let mut node = Proxy::new(Settings::for_node("node-a"), Ipvs::open(options()).unwrap());
+    node.tell(events);
+    node
 }
 
 /// A node with two servers, on addresses of its own.
@@ -202,9 +166,9 @@ mod vm_kernel {
         require_netns!();
         in_namespace(|| {
             strangers();
-            let mut proxy = Proxy::start(web(BOTH));
+            let mut proxy = start(web(BOTH));
             let report = proxy.resync();
-            assert!(report.added > 50 && report.refused.is_empty(), "{report:?}");
+            assert!(report.added > 50, "{report:?}");
             listings();
             a_set_has_grown();
             let again = proxy.resync();
@@ -216,25 +180,24 @@ mod vm_kernel {
             for broken in [IPV6, IPV4] {
                 an_unreadable_family(&broken);
             }
-            let mut restarted = Proxy::start(web(BOTH));
+            let mut restarted = start(web(BOTH));
             let again = restarted.resync();
             assert!(again.is_empty(), "a restart finds {again:?}");
             drift(&mut restarted);
             a_preferred_address(&mut restarted);
             schedulers(&mut restarted);
             a_refused_endpoint(&mut restarted);
+            it_recovers(&mut restarted);
             draining(&mut restarted);
             for scheduler in ["sh", "mh", "dh"] {
                 draining_by(&mut restarted, scheduler);
             }
-            it_recovers(&mut restarted);
-            refused_objects(&mut restarted);
             refused_source_ranges(&mut restarted);
             a_refused_virtual_server(&mut restarted);
             what_somebody_took_away(&mut restarted);
             a_node_port_that_somebody_took_away(&mut restarted);
             another_policy(&mut restarted);
-            text_is_loaded(restarted.planner.plan());
+            text_is_loaded(restarted.plan());
             cleanup();
         });
         in_namespace(a_flush_of_legacy_tables);
@@ -303,15 +266,15 @@ fn excluded() {
         events.extend(endpoints("default/out:http", text));
         events
     };
-    Proxy::start(outside(BOTH)).resync();
+    start(outside(BOTH)).resync();
     let server = "-Ln -t 192.0.2.20:80";
     shows("ipvsadm", server, "-> 10.244.0.6:8080 Masq 1");
-    let again = Proxy::start(outside(BOTH)).resync();
+    let again = start(outside(BOTH)).resync();
     assert!(again.is_empty(), "a restart finds {again:?}");
-    Proxy::start(outside("10.244.0.5:8080@")).resync();
+    start(outside("10.244.0.5:8080@")).resync();
     shows("ipvsadm", server, "-> 10.244.0.5:8080 Masq 1");
     shows_no("ipvsadm", server, "-> 10.244.0.6:8080");
-    Proxy::start(web(BOTH)).resync();
+    start(web(BOTH)).resync();
     shows_no("ipvsadm", "-Ln", "TCP 192.0.2.20:80 rr");
     shows("ipvsadm", "-Ln", "TCP 192.0.2.9:80 rr");
 }
@@ -329,10 +292,10 @@ fn destroy(set: &str) {
 fn a_flush_of_legacy_tables() {
     // The kubelet's hint at the variant in use.
     run("iptables-legacy", "-t mangle -N KUBE-IPTABLES-HINT");
-    let mut proxy = Proxy::start(web(BOTH));
+    let mut proxy = start(web(BOTH));
     proxy.resync();
-    let is_watched = |proxy: &mut Proxy| {
-        let due = proxy.reconciler.upkeep().unwrap();
+    let is_watched = |proxy: &mut Node| {
+        let due = proxy.reconciler_mut().upkeep().unwrap();
         let soon = matches!(due, Upkeep::After(it) if it.as_secs() <= 30);
         assert!(soon, "{due:?}");
     };
@@ -340,13 +303,13 @@ fn a_flush_of_legacy_tables() {
     proxy.change(web("10.244.0.5:8080@"));
     is_watched(&mut proxy);
     run("iptables-legacy", "-t nat -F KUBE-MARK-MASQ");
-    assert!(proxy.reconciler.upkeep().is_err());
-    let repaired = proxy.sync();
+    assert!(proxy.reconciler_mut().upkeep().is_err());
+    let repaired = proxy.synced();
     assert_eq!((repaired.full, repaired.replaced), (true, 1));
     is_watched(&mut proxy);
 }
 
-fn drift(proxy: &mut Proxy) {
+fn drift(proxy: &mut Node) {
     let server = "-t 10.96.0.10:80";
     for (program, arguments) in [
         ("ipvsadm", format!("-e {server} -r 10.244.0.5:8080 -m -w 7")),
@@ -397,7 +360,7 @@ fn drift(proxy: &mut Proxy) {
 }
 
 /// As kube-proxy leaves them: masquerading may choose one as its source.
-fn a_preferred_address(proxy: &mut Proxy) {
+fn a_preferred_address(proxy: &mut Node) {
     let deprecated = "inet6 fd00:96::2/128 scope global nodad deprecated";
     proxy.change(vec![service("default/preferred fd00:96::2 http:80")]);
     run(
@@ -419,11 +382,11 @@ fn http(name: &str, about: &str, endpoints_text: &str) -> Vec<Event> {
     events
 }
 
-/// The service ports that a sync could not write whole, and why.
-fn refused(report: &Report) -> Vec<String> {
-    let refused = report.refused.iter();
+/// The service ports that need something that the kernel lacks, and what.
+fn refused(proxy: &Node) -> Vec<String> {
+    let refused = proxy.reconciler().refusals().iter();
     refused
-        .map(|(port, reason)| format!("{}: {reason}", port.name))
+        .map(|(port, refusal)| format!("{}: {}", port.name, refusal.reason))
         .collect()
 }
 
@@ -433,7 +396,7 @@ fn delete(name: &str) -> Event {
 
 /// Nobody is sent to an endpoint elsewhere without being masqueraded, not for a moment: who is not
 /// masqueraded goes from the sets before real servers come, and comes when they are gone.
-fn another_policy(proxy: &mut Proxy) {
+fn another_policy(proxy: &mut Node) {
     let policy = |policy| {
         let addresses = "ext=198.51.100.9 lb=203.0.113.9";
         let about = format!("10.96.0.29 LoadBalancer http:80@31090 {addresses} etp={policy}");
@@ -477,12 +440,9 @@ fn another_policy(proxy: &mut Proxy) {
 
 /// A change that does not get further than to what somebody took away: the virtual server before
 /// real ones are written to it, or the interface before anything goes.
-fn interrupted(proxy: &mut Proxy, program: &str, arguments: &str, events: Vec<Event>) {
+fn interrupted(proxy: &mut Node, program: &str, arguments: &str, events: Vec<Event>) {
     run(program, arguments);
-    events.into_iter().for_each(|it| proxy.planner.absorb(it));
-    let changed = proxy.planner.replan().ports.into_keys().collect();
-    let plan = proxy.planner.plan();
-    assert!(proxy.reconciler.sync(plan, &changed).is_err());
+    assert!(proxy.try_change(events).is_err());
 }
 
 /// What `sluice render` prints is what the programs read.

@@ -3,7 +3,9 @@
 use sluice_ipvs::{Ipvs, Options};
 use sluice_plan::testing::{endpoints, service};
 
-use super::{BOTH, Proxy, delete, http, options, refused, run, shows, shows_no, web};
+use sluice_scenarios::Drive as _;
+
+use super::{BOTH, Node, delete, http, options, refused, run, shows, shows_no, start, web};
 
 /// Schedulers that nobody asked for are not missed, or named.
 pub(super) fn without_modules() {
@@ -18,10 +20,11 @@ pub(super) fn without_modules() {
         "10.244.0.5:8080@%5 10.244.0.6:8080@",
     ));
     run("modprobe", "ip_vs_sh");
-    let mut proxy = Proxy::start(events);
-    let named = refused(&proxy.resync());
+    let mut proxy = start(events);
+    proxy.resync();
+    let named = refused(&proxy);
     assert_eq!(named.len(), 1, "{named:?}");
-    let words = "default/weighted:http: scheduler wrr: the kernel has no scheduler \"wrr\" (module \
+    let words = "default/weighted:http: the kernel has no scheduler \"wrr\" (module \
                  ip_vs_wrr); it has rr";
     let stands_in = named[0].ends_with("; rr stands in");
     assert!(named[0].starts_with(words) && stands_in, "{named:?}");
@@ -33,15 +36,15 @@ pub(super) fn without_modules() {
         "-> 10.244.0.5:8080 Masq 5",
     );
     run("sysctl", &format!("-qw kernel.modprobe={}", loader.trim()));
-    let report = proxy.retry();
-    assert_eq!((report.full, refused(&report)), (false, vec![]));
+    proxy.reconciler_mut().probe().unwrap();
+    assert!(proxy.synced().full);
+    assert_eq!(refused(&proxy), [""; 0]);
     shows("ipvsadm", "-Ln -t 10.96.0.19:80", "wrr");
-    assert_eq!(refused(&proxy.resync()), [""; 0]);
     shows("ipvsadm", "-Ln", "mh (mh-fallback)");
-    Proxy::start(web(BOTH)).resync();
+    start(web(BOTH)).resync();
 }
 
-pub(super) fn schedulers(proxy: &mut Proxy) {
+pub(super) fn schedulers(proxy: &mut Node) {
     let open = Ipvs::open(Options {
         scheduler: "nosuch".into(),
         ..options()
@@ -57,9 +60,10 @@ pub(super) fn schedulers(proxy: &mut Proxy) {
         http("good", &about, endpoints_text)
     };
     let both = [odd(BOTH), good("mh", BOTH)].concat();
-    let named = refused(&proxy.change(both));
+    proxy.change(both);
+    let named = refused(proxy);
     assert_eq!(named.len(), 1, "{named:?}");
-    let words = "default/odd:http: scheduler nosuch: the kernel has no scheduler \"nosuch\" (module \
+    let words = "default/odd:http: the kernel has no scheduler \"nosuch\" (module \
                  ip_vs_nosuch); it has rr, wrr";
     assert!(named[0].starts_with(words), "{named:?}");
     let server = "TCP 10.96.0.12:80 mh (mh-fallback,mh-port)";
@@ -68,21 +72,21 @@ pub(super) fn schedulers(proxy: &mut Proxy) {
     // Endpoints come and go by another scheduler.
     let fewer = "10.244.0.6:8080@";
     let report = proxy.change([odd(fewer), good("nosuch", fewer)].concat());
-    assert_eq!((report.full, refused(&report).len()), (false, 2));
+    assert_eq!((report.full, refused(proxy).len()), (false, 2));
     for server in ["10.96.0.11:80", "10.96.0.12:80"] {
         let lists = format!("-Ln -t {server}");
         shows("ipvsadm", &lists, &format!("TCP {server} rr"));
         shows("ipvsadm", &lists, "-> 10.244.0.6:8080 Masq 1");
         shows_no("ipvsadm", &lists, "-> 10.244.0.5:8080");
     }
-    for report in [proxy.retry(), proxy.resync()] {
-        assert!(report.is_empty(), "{report:?}");
-        assert_eq!(refused(&report).len(), 2);
-    }
-    assert_eq!(refused(&proxy.change(good("mh", BOTH))), [""; 0]);
+    let report = proxy.resync();
+    assert!(report.is_empty(), "{report:?}");
+    assert_eq!(refused(proxy).len(), 2);
+    proxy.change(good("mh", BOTH));
+    assert_eq!(refused(proxy).len(), 1);
     shows("ipvsadm", "-Ln", server);
     proxy.change(["odd", "good"].map(delete).into());
-    assert!(proxy.reconciler.refused().is_empty());
+    assert!(proxy.reconciler().refusals().is_empty());
     shows_no("ipvsadm", "-Ln", "TCP 10.96.0.11:80");
     shows_no("ipvsadm", "-Ln", "TCP 10.96.0.12:80");
     // Affinity, and its end.

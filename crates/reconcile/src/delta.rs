@@ -57,13 +57,6 @@ impl<K: Ord + Clone, O: Clone + Eq> Delta<K, O> {
     pub fn len(&self) -> usize {
         self.add.len() + self.replace.len() + self.delete.len()
     }
-
-    /// Leaves the objects of these keys as they are.
-    pub fn spare(&mut self, keys: &BTreeSet<K>) {
-        self.add.retain(|(key, _)| !keys.contains(key));
-        self.replace.retain(|(key, _)| !keys.contains(key));
-        self.delete.retain(|key| !keys.contains(key));
-    }
 }
 
 #[cfg(test)]

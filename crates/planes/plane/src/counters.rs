@@ -1,0 +1,89 @@
+//! What a data plane counts: connections, and its own rules.
+
+use std::net::SocketAddr;
+
+use sluice_model::{IpFamily, Protocol};
+use sluice_plan::Frontend;
+use sluice_reconcile::BackendError;
+
+/// Reads what a data plane has counted. Has a connection to the kernel of its own and may be used
+/// from any thread, so that no sync waits for it.
+pub trait Counters: Send {
+    /// What every counter shows now. Expensive: reads everything that counts.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked.
+    fn read(&mut self) -> Result<Reading, BackendError>;
+}
+
+/// What all counters showed at some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// The counters; one may be there twice, the later value last.
+    pub counts: Vec<ConnectionCount>,
+    /// No counter is missing. The kernel may skip some when rules change while it lists them.
+    pub is_complete: bool,
+}
+
+/// Connections that an endpoint got by way of a frontend, as one counter shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionCount {
+    /// What the clients dialled.
+    pub frontend: Frontend,
+    /// Where the kernel counts them.
+    pub counter: Counter,
+    /// Who answered.
+    pub endpoint: SocketAddr,
+    /// How many, since the counter began.
+    pub connections: u64,
+    /// How the endpoint is doing now; `None` in data planes that do not know.
+    pub load: Option<Load>,
+}
+
+/// Which of the kernel's counters. One that is made anew begins at zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Counter {
+    /// Of a map, what a frontend has in one slot: the endpoint may be replaced by another.
+    Slot(&'static str, Frontend, u32),
+    /// A real server of the virtual server that clients dial by this protocol, address and port.
+    RealServer(Protocol, SocketAddr, SocketAddr),
+    /// A real server of the virtual server of a firewall mark.
+    MarkedRealServer(u32, SocketAddr),
+}
+
+/// How a real server of IPVS is doing, by way of one frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Its share of new connections; 0 gets none.
+    pub weight: u32,
+    /// Established connections.
+    pub active: u64,
+    /// Other connections: begun, ending, or without a state, as all of UDP.
+    pub inactive: u64,
+}
+
+impl Load {
+    /// This and another one of the same endpoint, by way of another frontend.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            weight: self.weight.max(other.weight),
+            active: self.active.saturating_add(other.active),
+            inactive: self.inactive.saturating_add(other.inactive),
+        }
+    }
+}
+
+/// The rules of ours in one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleCount {
+    /// The family.
+    pub family: IpFamily,
+    /// The table: `nat`.
+    pub table: &'static str,
+    /// How many there are.
+    pub total: usize,
+    /// How many of them the last write wrote.
+    pub last: usize,
+}

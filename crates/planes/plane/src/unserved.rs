@@ -1,0 +1,21 @@
+//! Families that a machine has and a data plane cannot serve yet.
+
+use std::fmt;
+
+use sluice_model::IpFamily;
+
+/// A family that the machine has and that cannot be served yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// Which.
+    pub family: IpFamily,
+    /// What is in the way, for a person.
+    pub reason: String,
+}
+
+impl fmt::Display for Unserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { family, reason } = self;
+        write!(f, "{family} is not served until this works: {reason}")
+    }
+}

@@ -1,0 +1,184 @@
+//! What a kernel technology has to offer: itself as a map of keyed objects.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use crate::Delta;
+
+/// Keyed objects in the order in which they were rendered, no key twice.
+pub type Objects<B> = Vec<(<B as Backend>::Key, <B as Backend>::Object)>;
+
+/// A kernel technology: renders plans into objects, reads objects from the kernel, writes
+/// differences.
+///
+/// Rendering is pure, total and per owner, so that the cost of an update is proportional to the
+/// change. Objects of different owners have different keys, except *shared* objects: those are equal
+/// wherever they are rendered, and stay as long as any owner renders them.
+pub trait Backend {
+    /// Who wants objects: a service port.
+    type Owner: Ord + Clone + fmt::Debug;
+    /// What an owner wants.
+    type Plan: fmt::Debug;
+    /// What the objects of all owners may depend on beside their plans.
+    type Scene: Clone + Eq + fmt::Debug;
+    /// Identity of an object in the kernel. Displays as a person would name it.
+    type Key: Ord + Clone + fmt::Display + fmt::Debug;
+    /// Everything that has to be true of an object.
+    type Object: Clone + Eq + fmt::Debug;
+    /// What rendering has to remember of an owner so that its next change is small: slot numbers,
+    /// ids.
+    type Placement: Clone + fmt::Debug;
+
+    /// Whether the objects of owners depend on the [`Scene`](Self::Scene): when it changes, all
+    /// owners are rendered again.
+    const SCENE_SHAPES_OWNERS: bool;
+
+    /// Whether several owners may render an object of this key.
+    fn is_shared(key: &Self::Key) -> bool;
+
+    /// The objects that do not depend on any owner.
+    fn standing(&self, scene: &Self::Scene) -> Objects<Self>;
+
+    /// Chooses the places of an owner's objects, near to where they were before.
+    fn place(
+        &mut self,
+        plan: &Self::Plan,
+        previous: Option<(&Self::Plan, &Self::Placement)>,
+    ) -> Self::Placement;
+
+    /// The places that the kernel's objects show, so that a restart moves nothing. Need not be exact:
+    /// [`place`](Self::place) goes on from here, and the delta repairs the rest.
+    fn recover(
+        &self,
+        plan: &Self::Plan,
+        observed: &BTreeMap<Self::Key, Self::Object>,
+    ) -> Self::Placement;
+
+    /// What this machine lacks of what an owner needs, as the last probe found; `None` when it lacks
+    /// nothing. The machine is probed when the backend is opened, by [`observe`](Self::observe) and by
+    /// [`probe`](Self::probe).
+    fn lacks(
+        &self,
+        scene: &Self::Scene,
+        plan: &Self::Plan,
+        placement: &Self::Placement,
+    ) -> Option<Refusal> {
+        let _ = (scene, plan, placement);
+        None
+    }
+
+    /// Asks again for what the machine lacked, without reading all objects; whether it has something
+    /// of it by now. Then the next sync has to observe.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked.
+    fn probe(&mut self) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
+    /// The objects that carry out the plan of one owner.
+    fn render(
+        &self,
+        scene: &Self::Scene,
+        plan: &Self::Plan,
+        placement: &Self::Placement,
+    ) -> Objects<Self>;
+
+    /// Whether it is certain that nobody else changed anything since the last
+    /// [`observe`](Self::observe), so that a periodic resync is not needed.
+    fn is_undisturbed(&mut self) -> bool {
+        false
+    }
+
+    /// Every object of ours that the kernel holds. Probes what the machine lacks.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked, or an object that is not ours is in the way.
+    fn observe(&mut self) -> Result<BTreeMap<Self::Key, Self::Object>, BackendError>;
+
+    /// Does work that had to wait: a draining real server, a question to a kernel that does not tell
+    /// of changes, another probe of a family. Called after each sync and when the returned time has
+    /// passed.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked or told, or holds something else than was written: the next
+    /// sync observes.
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
+        Ok(Upkeep::Nothing)
+    }
+
+    /// Writes a delta: in one transaction where the kernel has transactions, else in an order that
+    /// never breaks what works.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refused something, or could not be told. What it holds now is unknown.
+    fn apply(&mut self, delta: &Delta<Self::Key, Self::Object>) -> Result<(), BackendError>;
+}
+
+/// Why an owner does not get what it wants: the machine lacks something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What the machine lacks, and what it costs the owner, for a person.
+    pub reason: String,
+    /// A stand-in is written in place of what is lacking. If `false`, nothing of the owner is.
+    pub is_served: bool,
+}
+
+/// What is left to do after [`Backend::upkeep`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Nothing waits.
+    Nothing,
+    /// Call again after this time.
+    After(Duration),
+    /// The next sync has to observe, for this reason, though nobody else changed anything.
+    Resync(String),
+}
+
+impl Upkeep {
+    /// Both: a resync comes before every wait, a short wait before a long one.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Resync(reason), _) | (_, Self::Resync(reason)) => Self::Resync(reason),
+            (Self::After(one), Self::After(another)) => Self::After(one.min(another)),
+            (Self::Nothing, it) | (it, Self::Nothing) => it,
+        }
+    }
+}
+
+impl From<Option<Duration>> for Upkeep {
+    fn from(wait: Option<Duration>) -> Self {
+        wait.map_or(Self::Nothing, Self::After)
+    }
+}
+
+/// The kernel could not be asked or told.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation}: {reason}")]
+pub struct BackendError {
+    /// What was tried, with its object: `list table ip sluice`.
+    pub operation: String,
+    /// Why it failed, in the kernel's words where it has any.
+    pub reason: String,
+    /// The error beneath.
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl BackendError {
+    /// Says what `error` means: this operation failed.
+    pub fn new(operation: impl Into<String>, error: impl Error + Send + Sync + 'static) -> Self {
+        Self {
+            operation: operation.into(),
+            reason: error.to_string(),
+            source: Some(Box::new(error)),
+        }
+    }
+}

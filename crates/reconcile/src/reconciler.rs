@@ -1,0 +1,245 @@
+//! Knows what the kernel holds and writes the difference.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::backend::{Backend, BackendError, Objects, Refusal, Upkeep};
+use crate::stage::{Held, SharedCounts, Step, stage};
+use crate::{Delta, Report};
+
+/// What all owners want: each with its plan.
+pub type Wanted<B> = BTreeMap<<B as Backend>::Owner, Arc<<B as Backend>::Plan>>;
+
+/// A backend and the belief about what its kernel holds.
+///
+/// Law: the belief is replaced after the kernel acknowledged a write. After an error there is no
+/// belief, and the next sync observes.
+#[derive(Debug)]
+pub struct Reconciler<B: Backend> {
+    backend: B,
+    believed: Option<Belief<B>>,
+    refusals: BTreeMap<B::Owner, Refusal>,
+}
+
+/// What the kernel holds.
+#[derive(Debug)]
+struct Belief<B: Backend> {
+    owners: BTreeMap<B::Owner, Held<B>>,
+    standing: Objects<B>,
+    /// What the standing objects were rendered for.
+    scene: Arc<B::Scene>,
+    shared: SharedCounts<B::Key>,
+}
+
+impl<B: Backend> Reconciler<B> {
+    /// Nothing is known about the kernel yet: the first sync observes.
+    pub fn new(backend: B) -> Self {
+        Self {
+            backend,
+            believed: None,
+            refusals: BTreeMap::new(),
+        }
+    }
+
+    /// The backend.
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// The backend, for tests that change what its kernel does.
+    pub fn backend_mut(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// Whether the next sync reads the kernel first.
+    pub fn is_resync_due(&self) -> bool {
+        self.believed.is_none()
+    }
+
+    /// Whether a periodic resync would find nothing: nobody else changed anything.
+    pub fn is_undisturbed(&mut self) -> bool {
+        self.believed.is_some() && self.backend.is_undisturbed()
+    }
+
+    /// Drops the belief: the next sync reads the kernel and repairs what differs.
+    pub fn forget(&mut self) {
+        self.believed = None;
+    }
+
+    /// Owners who do not get what they want because the machine lacks something.
+    pub fn refusals(&self) -> &BTreeMap<B::Owner, Refusal> {
+        &self.refusals
+    }
+
+    /// Asks again for what the machine lacks and some owner needs. If it has some of it by now, the
+    /// next sync reads the kernel.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Backend::probe`].
+    pub fn probe(&mut self) -> Result<(), BackendError> {
+        if !self.refusals.is_empty() && self.backend.probe()? {
+            self.forget();
+        }
+        Ok(())
+    }
+
+    /// Does work that had to wait; see [`Backend::upkeep`].
+    ///
+    /// # Errors
+    ///
+    /// As of [`Backend::upkeep`]; the next sync reads the kernel.
+    pub fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
+        if self.believed.is_none() {
+            return Ok(Upkeep::Nothing);
+        }
+        let result = self.backend.upkeep();
+        if matches!(result, Err(_) | Ok(Upkeep::Resync(_))) {
+            self.forget();
+        }
+        result
+    }
+
+    /// Makes the kernel hold what is wanted. `changed` are the owners whose plans differ from those
+    /// of the last sync, whether or not that one succeeded.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be read or written. The next sync reads the kernel.
+    pub fn sync(
+        &mut self,
+        scene: &B::Scene,
+        wanted: &Wanted<B>,
+        changed: &BTreeSet<B::Owner>,
+    ) -> Result<Report, BackendError> {
+        match self.believed.take() {
+            Some(belief) => self.sync_changed(scene, wanted, changed, belief),
+            None => self.resync(scene, wanted),
+        }
+    }
+
+    /// Reads the kernel and writes everything in which it differs.
+    fn resync(&mut self, scene: &B::Scene, wanted: &Wanted<B>) -> Result<Report, BackendError> {
+        let observed = self.backend.observe()?;
+        self.refusals.clear();
+        let scene = Arc::new(scene.clone());
+        let mut steps = Vec::with_capacity(wanted.len());
+        for (owner, plan) in wanted {
+            let seen = (!observed.is_empty()).then(|| self.backend.recover(plan, &observed));
+            let previous = seen.as_ref().map(|placement| (&**plan, placement));
+            steps.push(Step {
+                owner: owner.clone(),
+                old: None,
+                new: self.held(owner, plan, previous, &scene),
+            });
+        }
+        let belief = Belief {
+            owners: BTreeMap::new(),
+            standing: self.backend.standing(&scene),
+            scene,
+            shared: SharedCounts::default(),
+        };
+        let standing = Some((Objects::<B>::new(), belief.standing.clone()));
+        let staged = stage(&self.backend, standing, &steps, &belief.shared);
+        let delta = Delta::between(&observed, staged.desired);
+        drop(observed);
+        self.write(&delta)?;
+        self.believe(belief, steps, staged.shared);
+        Ok(Report::of(true, &delta))
+    }
+
+    /// Writes the difference that these owners make.
+    fn sync_changed(
+        &mut self,
+        scene: &B::Scene,
+        wanted: &Wanted<B>,
+        changed: &BTreeSet<B::Owner>,
+        mut belief: Belief<B>,
+    ) -> Result<Report, BackendError> {
+        let is_same_scene = *belief.scene == *scene;
+        let everybody: BTreeSet<B::Owner>;
+        let changed = match is_same_scene || !B::SCENE_SHAPES_OWNERS {
+            true => changed,
+            false => {
+                let all = belief.owners.keys().chain(wanted.keys()).chain(changed);
+                everybody = all.cloned().collect();
+                &everybody
+            }
+        };
+        let scene = match is_same_scene {
+            true => belief.scene.clone(),
+            false => Arc::new(scene.clone()),
+        };
+        let mut steps = Vec::with_capacity(changed.len());
+        for owner in changed {
+            let old = belief.owners.get(owner);
+            let previous = old.map(|it| (&*it.plan, &it.placement));
+            let new = wanted.get(owner);
+            if new.is_none() {
+                self.refusals.remove(owner);
+            }
+            steps.push(Step {
+                owner: owner.clone(),
+                old: old.cloned(),
+                new: new.and_then(|plan| self.held(owner, plan, previous, &scene)),
+            });
+        }
+        let standing = (!is_same_scene).then(|| {
+            let new = self.backend.standing(&scene);
+            let old = std::mem::replace(&mut belief.standing, new.clone());
+            belief.scene = scene;
+            (old, new)
+        });
+        let staged = stage(&self.backend, standing, &steps, &belief.shared);
+        let delta = Delta::between(&staged.observed, staged.desired);
+        self.write(&delta)?;
+        self.believe(belief, steps, staged.shared);
+        Ok(Report::of(false, &delta))
+    }
+
+    /// What the kernel shall hold for an owner; `None` for one that is refused as a whole.
+    fn held(
+        &mut self,
+        owner: &B::Owner,
+        plan: &Arc<B::Plan>,
+        previous: Option<(&B::Plan, &B::Placement)>,
+        scene: &Arc<B::Scene>,
+    ) -> Option<Held<B>> {
+        let placement = self.backend.place(plan, previous);
+        let refusal = self.backend.lacks(scene, plan, &placement);
+        let is_served = refusal.as_ref().is_none_or(|it| it.is_served);
+        match refusal {
+            Some(refusal) => self.refusals.insert(owner.clone(), refusal),
+            None => self.refusals.remove(owner),
+        };
+        is_served.then(|| Held {
+            scene: scene.clone(),
+            plan: plan.clone(),
+            placement,
+        })
+    }
+
+    fn write(&mut self, delta: &Delta<B::Key, B::Object>) -> Result<(), BackendError> {
+        match delta.is_empty() {
+            true => Ok(()),
+            false => self.backend.apply(delta),
+        }
+    }
+
+    /// The kernel holds what the steps say.
+    fn believe(
+        &mut self,
+        mut belief: Belief<B>,
+        steps: Vec<Step<B>>,
+        shared: SharedCounts<B::Key>,
+    ) {
+        belief.shared.add(shared);
+        for Step { owner, new, .. } in steps {
+            match new {
+                Some(held) => belief.owners.insert(owner, held),
+                None => belief.owners.remove(&owner),
+            };
+        }
+        self.believed = Some(belief);
+    }
+}

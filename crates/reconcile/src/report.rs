@@ -1,0 +1,44 @@
+//! What a sync did.
+
+use std::fmt;
+
+use crate::Delta;
+
+/// What a sync did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The kernel was read first: a resync.
+    pub full: bool,
+    /// Objects added.
+    pub added: usize,
+    /// Objects replaced.
+    pub replaced: usize,
+    /// Objects deleted.
+    pub deleted: usize,
+}
+
+impl Report {
+    /// Nothing was written.
+    pub fn is_empty(&self) -> bool {
+        self.added + self.replaced + self.deleted == 0
+    }
+
+    pub(crate) fn of<K: Ord + Clone, O: Clone + Eq>(full: bool, delta: &Delta<K, O>) -> Self {
+        Self {
+            full,
+            added: delta.add.len(),
+            replaced: delta.replace.len(),
+            deleted: delta.delete.len(),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "added {}, replaced {}, deleted {}",
+            self.added, self.replaced, self.deleted
+        )
+    }
+}

@@ -1,0 +1,129 @@
+//! Puts the objects of many owners together into one delta.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::backend::{Backend, Objects};
+
+/// What the kernel holds for one owner, or shall hold.
+#[derive(Debug)]
+pub(crate) struct Held<B: Backend> {
+    /// As of when it was written; see [`Backend::SCENE_SHAPES_OWNERS`].
+    pub(crate) scene: Arc<B::Scene>,
+    pub(crate) plan: Arc<B::Plan>,
+    pub(crate) placement: B::Placement,
+}
+
+impl<B: Backend> Clone for Held<B> {
+    fn clone(&self) -> Self {
+        Self {
+            scene: self.scene.clone(),
+            plan: self.plan.clone(),
+            placement: self.placement.clone(),
+        }
+    }
+}
+
+/// What one owner's objects were and shall be; `None` where it has none. Objects are rendered when
+/// they are needed and not kept: a first sync has a step for every owner.
+#[derive(Debug)]
+pub(crate) struct Step<B: Backend> {
+    pub(crate) owner: B::Owner,
+    pub(crate) old: Option<Held<B>>,
+    pub(crate) new: Option<Held<B>>,
+}
+
+/// How many owners render each shared object.
+#[derive(Debug)]
+pub(crate) struct SharedCounts<K>(BTreeMap<K, i64>);
+
+impl<K> Default for SharedCounts<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> SharedCounts<K> {
+    fn get(&self, key: &K) -> i64 {
+        self.0.get(key).copied().unwrap_or(0)
+    }
+
+    /// Adds changes of counts; an object without owners is forgotten.
+    pub(crate) fn add(&mut self, changes: Self) {
+        for (key, change) in changes.0 {
+            let count = self.get(&key) + change;
+            match count {
+                0 => self.0.remove(&key),
+                _ => self.0.insert(key, count),
+            };
+        }
+    }
+}
+
+/// The objects that do not depend on any owner, as they were and shall be; `None` when they stay as
+/// they are.
+pub(crate) type Standing<B> = Option<(Objects<B>, Objects<B>)>;
+
+/// What is to be compared, and how the counts of shared objects change when it is written.
+pub(crate) struct Staged<B: Backend> {
+    /// The objects that the kernel holds for these steps.
+    pub(crate) observed: BTreeMap<B::Key, B::Object>,
+    pub(crate) desired: Objects<B>,
+    pub(crate) shared: SharedCounts<B::Key>,
+}
+
+/// Collects the objects of all steps. A shared object takes part only when it gets its first owner
+/// or loses its last.
+pub(crate) fn stage<B: Backend>(
+    backend: &B,
+    standing: Standing<B>,
+    steps: &[Step<B>],
+    counts: &SharedCounts<B::Key>,
+) -> Staged<B> {
+    let mut staged = Staged {
+        observed: BTreeMap::new(),
+        desired: Vec::new(),
+        shared: SharedCounts::default(),
+    };
+    let mut shared: BTreeMap<B::Key, (i64, B::Object)> = BTreeMap::new();
+    let mut collect = |old: Objects<B>, new: Objects<B>| {
+        let mut count = |key: B::Key, object: B::Object, change: i64| {
+            shared.entry(key).or_insert((0, object)).0 += change;
+        };
+        for (key, object) in old {
+            match B::is_shared(&key) {
+                true => count(key, object, -1),
+                false => drop(staged.observed.insert(key, object)),
+            }
+        }
+        for (key, object) in new {
+            match B::is_shared(&key) {
+                true => count(key, object, 1),
+                false => staged.desired.push((key, object)),
+            }
+        }
+    };
+    if let Some((old, new)) = standing {
+        collect(old, new);
+    }
+    let render = |held: &Option<Held<B>>| {
+        let held = held.as_ref();
+        held.map(|it| backend.render(&it.scene, &it.plan, &it.placement))
+            .unwrap_or_default()
+    };
+    for step in steps {
+        collect(render(&step.old), render(&step.new));
+    }
+    for (key, (change, object)) in shared {
+        let before = counts.get(&key);
+        match (before > 0, before + change > 0) {
+            (false, true) => staged.desired.push((key.clone(), object)),
+            (true, false) => {
+                staged.observed.insert(key.clone(), object);
+            }
+            _ => {}
+        }
+        staged.shared.0.insert(key, change);
+    }
+    staged
+}
