@@ -16,8 +16,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("config", &["model", "plan", "yaml"]),
     ("source", &["model", "plan", "yaml"]),
     ("kernel/netlink", &[]),
-    ("kernel/xtables", &["model", "netlink", "reconcile"]),
-    ("planes/plane", &["model", "plan", "reconcile"]),
+    ("kernel/xtables", &["model", "netlink"]),
+    (
+        "planes/plane",
+        &["config", "model", "netlink", "plan", "reconcile", "xtables"],
+    ),
     (
         "planes/nftables",
         &["model", "netlink", "plan", "plane", "reconcile"],
@@ -28,11 +31,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "planes/ipvs",
-        &["model", "netlink", "plan", "plane", "reconcile", "xtables"],
+        &[
+            "config",
+            "model",
+            "netlink",
+            "plan",
+            "plane",
+            "reconcile",
+            "xtables",
+        ],
     ),
     (
         "node",
-        &["model", "netlink", "plan", "plane", "reconcile", "xtables"],
+        &["config", "model", "netlink", "plan", "plane", "reconcile"],
     ),
     ("lab", &[]),
     (

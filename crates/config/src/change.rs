@@ -20,7 +20,7 @@ pub enum Change {
 /// verbosity, connection tracking. The rest is decided at start; in the ipvs mode also the mark bit
 /// that says "masquerade", because marks of near clients are laid out around it, and in the iptables
 /// mode NodePort addresses that add loopback, because the machine is set up for that after the first
-/// sync.
+/// sync, and `tcpBeLiberal`, because rules are written for what the kernel does at start.
 pub fn change(old: &Effective, new: &Effective) -> Change {
     if old == new {
         return Change::Nothing;
@@ -36,7 +36,7 @@ pub fn change(old: &Effective, new: &Effective) -> Change {
         node_ports,
         node_ip,
         periods: _,
-        conntrack: _,
+        conntrack,
         oom_score_adj,
         health_address,
         metrics_address,
@@ -60,6 +60,10 @@ pub fn change(old: &Effective, new: &Effective) -> Change {
             *node_ports == old.node_ports
                 || !new.node_ports_on_loopback()
                 || old.node_ports_on_loopback(),
+        ),
+        (
+            "conntrack.tcpBeLiberal",
+            *mode != Mode::Iptables || !conntrack.tcp_be_liberal || old.conntrack.tcp_be_liberal,
         ),
         ("bindAddress", *node_ip == old.node_ip),
         ("oomScoreAdj", *oom_score_adj == old.oom_score_adj),

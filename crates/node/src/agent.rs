@@ -3,6 +3,7 @@
 mod announce;
 mod answer;
 mod families;
+mod measure;
 mod tally;
 mod waiting;
 
@@ -19,7 +20,7 @@ use sluice_plan::issue::Issue;
 use sluice_plan::settings::Settings;
 use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
 use sluice_plan::{Frontend, Plan, PortPlan};
-use sluice_plane::{DataPlane, Proxy, Superseded, Synced};
+use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded, Synced};
 use sluice_reconcile::{BackendError, Report, Upkeep};
 use tracing::{debug, error, info, warn};
 
@@ -30,8 +31,8 @@ use crate::health::{Health, NodeState};
 use crate::health_check::HealthChecks;
 use crate::metrics::Metrics;
 use crate::pace::{Pace, Periods, Resync};
-use crate::reports::Reports;
-use crate::status::{IssueStatus, Status, SyncStatus};
+use crate::reports::{Complaint, Reports};
+use crate::status::{RefusedStatus, Status, SyncStatus};
 
 /// Inputs taken in before a sync that is due: a stream of them must not put it off for ever.
 const BURST: usize = 1024;
@@ -75,8 +76,8 @@ pub struct Outputs {
     pub announce: Sender<Announcement>,
     /// Gets the stale flows after each successful sync.
     pub stale: Sender<Vec<StaleFlows>>,
-    /// Runs once, after the first successful sync.
-    pub after_first_sync: Box<dyn FnOnce() + Send>,
+    /// Told of foreign changes of our rules, after the first successful sync; `None` after it.
+    pub foreign_changes: Option<ForeignChange>,
     /// Told all families that are served, after the first successful sync and whenever one has
     /// joined them: nobody needs the rules that others left of these.
     pub take_over: TakeOver,
@@ -84,11 +85,9 @@ pub struct Outputs {
 
 /// The proxy, and the loop that connects it to the world.
 pub struct Agent<P: DataPlane> {
-    mode: &'static str,
     proxy: Proxy<P>,
     pace: Pace,
     outputs: Outputs,
-    first: Option<Box<dyn FnOnce() + Send>>,
     taken_over: Vec<IpFamily>,
     /// What another program may have done to our rules last; `None` once we have looked.
     drift: Option<String>,
@@ -109,22 +108,13 @@ pub struct Agent<P: DataPlane> {
 }
 
 impl<P: DataPlane> Agent<P> {
-    /// An agent that knows nothing yet. `mode` names the data plane in the status.
-    pub fn new(
-        mode: &'static str,
-        settings: Settings,
-        plane: P,
-        periods: Periods,
-        mut outputs: Outputs,
-    ) -> Self {
-        let first = std::mem::replace(&mut outputs.after_first_sync, Box::new(|| {}));
+    /// An agent that knows nothing yet.
+    pub fn new(settings: Settings, plane: P, periods: Periods, outputs: Outputs) -> Self {
         queued(&outputs.metrics);
         Self {
-            mode,
             proxy: Proxy::new(settings, plane),
             pace: Pace::new(periods),
             outputs,
-            first: Some(first),
             taken_over: Vec::new(),
             drift: None,
             reports: Reports::default(),
@@ -303,14 +293,20 @@ impl<P: DataPlane> Agent<P> {
         let full = self.proxy.reconciler().is_resync_due();
         // What fails may cost a family, which then has failed.
         let served = self.served();
+        let parts = self.parts(full);
         let result = self.proxy.sync();
         let end = Instant::now();
         match result {
             Ok(synced) => {
+                let served = self.served();
+                self.observe_duration(synced.report.full, &parts, &served, end - now);
                 self.succeeded(synced, reason, now, end);
                 self.keep_up(end);
             }
-            Err(error) => self.failed(&error, full, &served, now, end),
+            Err(error) => {
+                self.observe_duration(full, &parts, &served, end - now);
+                self.failed(&error, full, &served, now, end);
+            }
         }
         self.report();
     }
@@ -333,10 +329,37 @@ impl<P: DataPlane> Agent<P> {
         ours.refused.set(to_gauge(refused.len()));
         ours.set_complete(&self.complete());
         self.tally.show(&self.outputs.metrics);
-        let issues: Vec<IssueStatus> = issues.iter().map(IssueStatus::from).collect();
-        let unserved = self.unserved().map(|it| it.to_string());
-        self.reports
-            .update(&issues, &problems, unserved.as_slice(), &refused);
+        let issues = issues.iter().map(|it| {
+            let service = it.service().map_or_else(String::new, ToString::to_string);
+            (format!("{} {service}", it.reason()), it.to_string())
+        });
+        self.complain("object", issues);
+        let problems = problems.into_iter();
+        self.complain(
+            "source",
+            problems.map(|it| (it.origin.clone(), it.to_string())),
+        );
+        let unserved = self.unserved().into_iter();
+        let unserved = unserved.map(|it| (it.family.to_string(), it.to_string()));
+        let refused = refused.iter().map(|it| {
+            let RefusedStatus {
+                service_port,
+                family,
+                protocol,
+                ..
+            } = it;
+            (
+                format!("{service_port} {family} {protocol}"),
+                it.to_string(),
+            )
+        });
+        self.complain("kernel", unserved.chain(refused));
+    }
+
+    /// Logs what is wrong: what it is about, and a line for a person.
+    fn complain(&mut self, from: &'static str, all: impl Iterator<Item = (String, String)>) {
+        let all = all.map(|(about, text)| Complaint { about, text });
+        self.reports.update(from, all.collect());
     }
 
     /// What a look at all rules found.
@@ -379,7 +402,7 @@ impl<P: DataPlane> Agent<P> {
         let served = self.served();
         self.outputs.health.updated(now, &self.complete());
         let elapsed = end - start;
-        self.measure(&report, &served, elapsed);
+        self.measure(&report, &served);
         self.waiting
             .done(now.as_millisecond(), &served, &self.outputs.metrics);
         self.serve_health_checks();
@@ -403,41 +426,10 @@ impl<P: DataPlane> Agent<P> {
             elapsed_seconds: seconds(elapsed),
             error: None,
         });
-        if let Some(first) = self.first.take() {
-            first();
+        if let Some(report) = self.outputs.foreign_changes.take() {
+            self.proxy.reconciler_mut().backend_mut().started(report);
         }
         self.take_over();
-    }
-
-    /// The families that are served are written in one sync, so each took as long as it.
-    fn observe_duration(&self, full: bool, served: &[IpFamily], elapsed: Duration) {
-        let theirs = &self.outputs.metrics.kube_proxy;
-        let by_kind = match full {
-            true => &theirs.full_sync_duration,
-            false => &theirs.partial_sync_duration,
-        };
-        let durations = || by_kind.iter().chain([&theirs.sync_duration]);
-        for family in served {
-            durations().for_each(|it| it.of(*family).observe(seconds(elapsed)));
-        }
-    }
-
-    fn measure(&self, report: &Report, served: &[IpFamily], elapsed: Duration) {
-        self.observe_duration(report.full, served, elapsed);
-        let metrics = &self.outputs.metrics;
-        for family in served {
-            let last = metrics.kube_proxy.last_sync.of(*family);
-            last.set(seconds_since_epoch());
-        }
-        if let Some(rules) = &metrics.kube_proxy.rules {
-            rules.set(&self.proxy.reconciler().backend().rule_counts());
-        }
-        let ours = &metrics.ours;
-        ours.syncs_succeeded.inc();
-        ours.last_sync_succeeded.set(1);
-        ours.objects_added.inc_by(report.added as u64);
-        ours.objects_replaced.inc_by(report.replaced as u64);
-        ours.objects_deleted.inc_by(report.deleted as u64);
     }
 
     /// Load balancers hear of endpoints only once the kernel leads to them.
@@ -462,7 +454,6 @@ impl<P: DataPlane> Agent<P> {
         self.pace.fail(end, full);
         self.outputs.health.wanted(start);
         self.failures += 1;
-        self.observe_duration(full, families, end - start);
         let metrics = &self.outputs.metrics;
         let theirs = &metrics.kube_proxy;
         let of_kind = match full || theirs.partial_restore_failures.is_none() {

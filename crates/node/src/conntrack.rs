@@ -17,10 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sluice_model::{IpFamily, Protocol};
-use sluice_netlink::conntrack::{Conntrack, Flow, FlowFilter};
+use sluice_netlink::conntrack::{Flow, FlowFilter};
 use sluice_netlink::nftables::Family;
 use sluice_plan::Frontend;
 use sluice_plan::stale::{Keep, StaleFlows};
+use sluice_plane::FlowTable;
 use sluice_reconcile::Backoff;
 use tracing::{debug, info, warn};
 
@@ -51,58 +52,22 @@ enum Kept {
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 const LOOKS: u8 = 2;
 
-/// The kernel's table, or a test's.
-trait Table {
-    fn flows(&mut self, filter: &FlowFilter) -> Result<Vec<Flow>, String>;
-    fn delete(&mut self, flow: &Flow) -> Result<(), String>;
-    fn local_addresses(&self) -> Result<BTreeSet<IpAddr>, String>;
-}
-
-/// The table of the thread's network namespace; connects when first asked.
-#[derive(Debug, Default)]
-struct Kernel(Option<Conntrack>);
-
-impl Kernel {
-    fn connected(&mut self) -> Result<&mut Conntrack, String> {
-        match &mut self.0 {
-            Some(conntrack) => Ok(conntrack),
-            empty => {
-                let opened = Conntrack::open().map_err(|error| chain(&error))?;
-                Ok(empty.insert(opened))
-            }
-        }
-    }
-}
-
-impl Table for Kernel {
-    fn flows(&mut self, filter: &FlowFilter) -> Result<Vec<Flow>, String> {
-        let flows = self.connected()?.flows(filter);
-        flows.map_err(|error| chain(&error))
-    }
-
-    fn delete(&mut self, flow: &Flow) -> Result<(), String> {
-        let deleted = self.connected()?.delete(flow);
-        deleted.map_err(|error| chain(&error))
-    }
-
-    fn local_addresses(&self) -> Result<BTreeSet<IpAddr>, String> {
-        node::addresses().map_err(|error| chain(&error))
-    }
-}
-
 /// Starts the thread that cleans up, in the network namespace of the caller. It ends when the
 /// sender is dropped.
 ///
 /// # Errors
 /// No thread could be started.
-pub fn spawn(metrics: Arc<Metrics>) -> io::Result<Sender<Vec<StaleFlows>>> {
+pub fn spawn(
+    mut table: Box<dyn FlowTable>,
+    metrics: Arc<Metrics>,
+) -> io::Result<Sender<Vec<StaleFlows>>> {
     let (sender, stale) = mpsc::channel();
-    let run = move || run(&stale, &mut Kernel::default(), &metrics);
+    let run = move || run(&stale, &mut *table, &metrics);
     thread::Builder::new().name("conntrack".into()).spawn(run)?;
     Ok(sender)
 }
 
-fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, metrics: &Metrics) {
+fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut dyn FlowTable, metrics: &Metrics) {
     let mut wanted = Wanted::new();
     let mut backoff = Backoff::default();
     let mut said: Option<String> = None;
@@ -123,7 +88,9 @@ fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut impl Table, metrics: &Metr
             continue;
         }
         again = None;
-        match clean(table, &wanted, metrics) {
+        let cleaned = local_addresses(&wanted);
+        let cleaned = cleaned.and_then(|local| clean(table, &wanted, &local, metrics));
+        match cleaned {
             Ok(()) => {
                 again = looked(&mut wanted).then_some(now + SECOND_LOOK);
                 backoff.succeed();
@@ -176,13 +143,22 @@ fn looked(wanted: &mut Wanted) -> bool {
     !wanted.is_empty()
 }
 
-/// Goes on after an entry that cannot be deleted; returns the first error.
-fn clean(table: &mut impl Table, wanted: &Wanted, metrics: &Metrics) -> Result<(), String> {
+/// The node's addresses, if NodePorts make them matter.
+fn local_addresses(wanted: &Wanted) -> Result<BTreeSet<IpAddr>, String> {
     let is_node_port = |it: &Frontend| matches!(it, Frontend::NodePort { .. });
-    let local = match wanted.keys().any(is_node_port) {
-        true => table.local_addresses()?,
-        false => BTreeSet::new(),
-    };
+    match wanted.keys().any(is_node_port) {
+        true => node::addresses().map_err(|error| chain(&error)),
+        false => Ok(BTreeSet::new()),
+    }
+}
+
+/// Goes on after an entry that cannot be deleted; returns the first error.
+fn clean(
+    table: &mut dyn FlowTable,
+    wanted: &Wanted,
+    local: &BTreeSet<IpAddr>,
+    metrics: &Metrics,
+) -> Result<(), String> {
     let mut result = Ok(());
     let mut count = 0;
     let mut walks: BTreeMap<IpFamily, Duration> = BTreeMap::new();
@@ -193,7 +169,7 @@ fn clean(table: &mut impl Table, wanted: &Wanted, metrics: &Metrics) -> Result<(
             _ => IpFamily::V4,
         };
         let flows = table.flows(&filter)?;
-        for flow in flows.iter().filter(|it| is_stale(it, wanted, &local)) {
+        for flow in flows.iter().filter(|it| is_stale(it, wanted, local)) {
             match table.delete(flow) {
                 Ok(()) => {
                     count += 1;

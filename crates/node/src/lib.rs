@@ -11,7 +11,7 @@
 //! ```text
 //! source ──Events──┐                              ┌─▶ kernel (Reconciler, Backend)
 //! addresses ─Events┤                              │
-//! drift ──Changed──┤                              ├─▶ conntrack cleanup (own thread)
+//! watch ──Changed──┤                              ├─▶ conntrack cleanup (own thread)
 //! status ──Status──┼─▶ channel ─▶ Agent::run ─────┤
 //! signals ──Stop───┘    wait, drain, plan, sync   ├─▶ Health ◀───── GET /healthz, /livez
 //!                                                 ├─▶ Metrics ◀──── GET /metrics
@@ -37,7 +37,6 @@ mod agent;
 pub mod client;
 mod connections;
 pub mod conntrack;
-pub mod drift;
 mod flock;
 mod health;
 mod health_check;

@@ -20,7 +20,7 @@ use std::time::Duration;
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
 use sluice_model::{IpFamily, Protocol};
-use sluice_netlink::nfacct::Accounts;
+use sluice_plane::{Description, PacketCounters};
 
 pub use framework::{BuildInfo, Feature};
 use framework::{Framework, Slis};
@@ -32,33 +32,11 @@ use registrar::Registrar;
 use crate::connections::{ConnectionCollector, Connections};
 use crate::health::Probe;
 
-/// A data plane: which of kube-proxy's metrics exist depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// nftables.
-    Nftables,
-    /// iptables.
-    Iptables,
-    /// IPVS.
-    Ipvs,
-}
-
-impl Mode {
-    /// kube-proxy's word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Nftables => "nftables",
-            Self::Iptables => "iptables",
-            Self::Ipvs => "ipvs",
-        }
-    }
-}
-
 /// What the process is, for the metrics that never change.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The data plane.
-    pub mode: Mode,
+    /// The data plane: which of kube-proxy's metrics exist depends on it.
+    pub plane: Description,
     /// The program.
     pub build: BuildInfo,
     /// Every feature gate that is known, by name.
@@ -73,7 +51,7 @@ pub struct Metrics {
     pub(crate) kube_proxy: KubeProxy,
     pub(crate) ours: Ours,
     framework: Framework,
-    mode: Mode,
+    plane: Description,
     connections: OnceLock<Arc<Connections>>,
 }
 
@@ -83,11 +61,11 @@ impl Metrics {
         let registry = Registry::new();
         let registrar = Registrar(&registry);
         Self {
-            kube_proxy: KubeProxy::new(registrar, identity.mode),
+            kube_proxy: KubeProxy::new(registrar, identity.plane.metrics),
             ours: Ours::new(registrar, identity),
             framework: Framework::new(registrar, identity),
             slis: Slis::new(),
-            mode: identity.mode,
+            plane: identity.plane,
             registry,
             connections: OnceLock::new(),
         }
@@ -102,16 +80,16 @@ impl Metrics {
         }
     }
 
-    /// Shows what rules count in these objects, in the iptables mode.
-    pub fn show_packets(&self, accounts: Accounts) {
+    /// Shows the packets that rules count, in data planes whose rules count some.
+    pub fn show_packets(&self, counters: Box<dyn PacketCounters>) {
         if let Some(packets) = &self.kube_proxy.packets {
-            packets.read_from(accounts);
+            packets.read_from(counters);
         }
     }
 
-    /// The mode of the data plane.
-    pub(crate) fn mode(&self) -> Mode {
-        self.mode
+    /// The data plane.
+    pub(crate) fn plane(&self) -> Description {
+        self.plane
     }
 
     /// What counts connections; `None` when nobody does.
@@ -201,15 +179,15 @@ fn encode(families: &[MetricFamily]) -> Result<String, prometheus::Error> {
     TextEncoder::new().encode_to_string(families)
 }
 
-/// Metrics of an nftables proxy, for tests.
+/// Metrics of a proxy with this data plane, for tests.
 #[cfg(test)]
-pub(crate) fn for_test(mode: Mode) -> Metrics {
+pub(crate) fn for_test<P: sluice_plane::DataPlane>() -> Metrics {
     let feature = Feature {
         stage: "BETA".to_owned(),
         enabled: true,
     };
     Metrics::new(&Identity {
-        mode,
+        plane: P::DESCRIPTION,
         build: BuildInfo {
             version: "0.1.0".to_owned(),
             commit: "abc".to_owned(),

@@ -5,8 +5,7 @@ use std::net::{IpAddr, UdpSocket};
 
 use nix::net::if_::if_nametoindex;
 use sluice_netlink::{RequestError, rtnetlink};
-
-use crate::takeover::IPVS_DEVICE;
+use sluice_plane::kube_proxy::DEVICE;
 
 /// Documentation prefixes (RFC 5737, RFC 3849): reached by the default route, and nobody answers.
 const FAR_AWAY: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
@@ -30,7 +29,7 @@ pub fn default_route_addresses() -> Vec<IpAddr> {
 /// # Errors
 /// The kernel could not list them.
 pub fn addresses() -> Result<BTreeSet<IpAddr>, RequestError> {
-    let ipvs = if_nametoindex(IPVS_DEVICE).ok();
+    let ipvs = if_nametoindex(DEVICE).ok();
     let all = rtnetlink::addresses()?.into_iter();
     let own = all.filter(|it| it.is_usable && Some(it.interface) != ipvs);
     Ok(own.map(|it| it.ip).collect())

@@ -15,6 +15,8 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use caps::errors::CapsError;
 use caps::{CapSet, CapsHashSet};
@@ -23,6 +25,9 @@ use nix::sys::prctl;
 use tracing::debug;
 
 pub use caps::Capability;
+
+/// How long a thread that was joined may be listed.
+const JOINED: Duration = Duration::from_secs(1);
 
 /// What netlink alone takes.
 pub const NETLINK: &[Capability] = &[Capability::CAP_NET_ADMIN];
@@ -74,7 +79,7 @@ pub fn lend(capabilities: &[Capability]) -> Result<(), PrivilegeError> {
 /// # Errors
 /// Any [`PrivilegeError`]; some privileges may be gone already.
 pub fn reduce(keep: &[Capability]) -> Result<(), PrivilegeError> {
-    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let threads = threads();
     if threads != 1 {
         return Err(PrivilegeError::Threads(threads));
     }
@@ -96,6 +101,17 @@ pub fn reduce(keep: &[Capability]) -> Result<(), PrivilegeError> {
         caps::set(None, set, &kept).map_err(refused(name))?;
     }
     Ok(())
+}
+
+/// How many threads there are. One that was joined a moment ago, as after a run of a program, is still
+/// listed: the kernel wakes who joins it before it takes it off the list (`do_exit`, kernel/exit.c).
+fn threads() -> usize {
+    let count = || fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let deadline = Instant::now() + JOINED;
+    while count() != 1 && Instant::now() < deadline {
+        thread::yield_now();
+    }
+    count()
 }
 
 /// `keep`, and the right to read everybody's files if one of these files and folders cannot be

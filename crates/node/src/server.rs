@@ -25,8 +25,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use sluice_model::Announcement;
-use sluice_model::ObjectKey;
+use sluice_model::{Announcement, ObjectKey};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
@@ -40,7 +39,7 @@ use crate::agent::Input;
 use crate::flock::Lock;
 use crate::health::Health;
 use crate::health_check::{HealthCheckServers, Links};
-use crate::metrics::{Metrics, Mode};
+use crate::metrics::Metrics;
 
 /// Between attempts to get a port, as kube-proxy does.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
@@ -302,7 +301,7 @@ impl Signals {
     }
 }
 
-fn sorry(status: StatusCode, why: &'static str) -> Response {
+fn sorry(status: StatusCode, why: impl IntoResponse) -> Response {
     let plain = [(header::CONTENT_TYPE, "text/plain")];
     (status, plain, why).into_response()
 }
@@ -320,23 +319,10 @@ async fn status(State(inputs): State<Sender<Input>>) -> Response {
     }
 }
 
-/// Why nobody counts connections, and what to do.
-fn uncounted(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Iptables => {
-            "the iptables mode does not count connections: `iptables -t nat -nvL KUBE-SERVICES` \
-             shows packets by Service; the nftables mode counts with --count-connections, the ipvs \
-             mode always\n"
-        }
-        Mode::Nftables | Mode::Ipvs => {
-            "connections are not counted: start it with --count-connections\n"
-        }
-    }
-}
-
 async fn connections(State(metrics): State<Arc<Metrics>>) -> Response {
     let Some(connections) = metrics.connections() else {
-        return sorry(StatusCode::NOT_FOUND, uncounted(metrics.mode()));
+        let why = format!("{}\n", metrics.plane().uncounted);
+        return sorry(StatusCode::NOT_FOUND, why);
     };
     connections.refresh().await;
     Json(connections.report()).into_response()

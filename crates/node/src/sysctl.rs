@@ -17,6 +17,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use sluice_config::ConntrackLimits;
 use sluice_netlink::conntrack::{Conntrack, FlowFilter};
 use sluice_netlink::nftables::Family;
 use tracing::{info, warn};
@@ -36,40 +37,6 @@ const MOST_SCALED: u64 = 1 << 20;
 
 /// Entries in a chain of the hash table, on average and when it is full.
 const ENTRIES_PER_BUCKET: u64 = 4;
-
-/// What the operator wants of connection tracking; zero leaves the machine's value alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConntrackSettings {
-    /// Entries per core, at most 1,048,576 in all.
-    pub max_per_core: u32,
-    /// Entries at least, when `max_per_core` is given.
-    pub min: u32,
-    /// How long an idle TCP connection is remembered.
-    pub tcp_established: Duration,
-    /// How long a TCP connection is remembered that one side has closed.
-    pub tcp_close_wait: Duration,
-    /// TCP packets outside the window are no reason to forget a translation.
-    pub tcp_be_liberal: bool,
-    /// How long a UDP flow without an answer is remembered.
-    pub udp: Duration,
-    /// How long a UDP flow with answers is remembered.
-    pub udp_stream: Duration,
-}
-
-impl Default for ConntrackSettings {
-    /// kube-proxy's.
-    fn default() -> Self {
-        Self {
-            max_per_core: 32 << 10,
-            min: 128 << 10,
-            tcp_established: Duration::from_hours(24),
-            tcp_close_wait: Duration::from_hours(1),
-            tcp_be_liberal: false,
-            udp: Duration::ZERO,
-            udp_stream: Duration::ZERO,
-        }
-    }
-}
 
 /// One value to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +72,7 @@ impl fmt::Display for WantedBy {
 ///
 /// The table is only ever enlarged. Timeouts are set to what is asked for, in whole seconds.
 pub fn plan(
-    settings: &ConntrackSettings,
+    settings: &ConntrackLimits,
     cores: usize,
     current: impl Fn(&'static str) -> Option<u64>,
 ) -> Vec<Write> {
@@ -150,7 +117,7 @@ pub fn plan(
 }
 
 /// `None` leaves the table as large as it is.
-fn wanted_max(settings: &ConntrackSettings, cores: usize) -> Option<u64> {
+fn wanted_max(settings: &ConntrackLimits, cores: usize) -> Option<u64> {
     if settings.max_per_core == 0 {
         return None;
     }
@@ -247,7 +214,7 @@ impl std::error::Error for SysctlError {}
 /// # Errors
 /// [`SysctlError`]; kube-proxy does not start then, and neither should we: a table that is too
 /// small drops connections.
-pub fn apply(settings: &ConntrackSettings) -> Result<(), SysctlError> {
+pub fn apply(settings: &ConntrackLimits) -> Result<(), SysctlError> {
     if read(MAX).is_none() {
         load_conntrack();
     }

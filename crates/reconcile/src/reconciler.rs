@@ -46,7 +46,7 @@ impl<B: Backend> Reconciler<B> {
         &self.backend
     }
 
-    /// The backend, for tests that change what its kernel does.
+    /// The backend, to be told something.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
     }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use sluice_nftables::Counting;
 
 use crate::flags::{self, Flags, Heading};
 
@@ -124,16 +123,6 @@ pub(crate) struct NodeArgs {
     pub(crate) master: Option<String>,
     #[command(flatten)]
     pub(crate) flags: Flags,
-}
-
-impl NodeArgs {
-    /// What the data plane counts.
-    pub(crate) fn counting(&self) -> Counting {
-        match self.count_connections {
-            true => Counting::Connections,
-            false => Counting::Nothing,
-        }
-    }
 }
 
 /// `sluice proxy`.

@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use sluice_config::{Effective, GoDuration, KubeProxyConfiguration, Mode};
 use sluice_node::Periods;
 use sluice_plan::settings::Settings;
+use sluice_plane::Options;
 use sluice_yaml::quoted;
 
 use crate::cli::{NodeArgs, ProxyArgs};
@@ -83,6 +84,17 @@ pub(crate) struct ProxyConfig {
     pub(crate) node: NodeConfig,
     pub(crate) periods: Periods,
     pub(crate) socket: PathBuf,
+}
+
+impl NodeConfig {
+    /// What a data plane is opened and rendered with.
+    pub(crate) fn options(&self, counts_connections: bool) -> Options<'_> {
+        Options {
+            config: &self.effective,
+            settings: &self.settings,
+            counts_connections,
+        }
+    }
 }
 
 impl NodeArgs {

@@ -18,7 +18,9 @@ use crate::target;
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let config = args.node.validate(&config::host_name())?;
     config.warnings.iter().for_each(|it| say(it));
-    let Planned { planner, problems } = plan(config)?;
+    let Planned {
+        planner, problems, ..
+    } = plan(config)?;
     problems.iter().for_each(|it| say(it));
     let mut host = host_addresses(&planner);
     let interface = args.interface.as_deref();

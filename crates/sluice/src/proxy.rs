@@ -15,23 +15,22 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use sluice_config::{KubeProxyConfiguration, Mode, encode};
-use sluice_model::Announcement;
-use sluice_model::ObjectKey;
+use sluice_config::{KubeProxyConfiguration, encode};
+use sluice_model::{Announcement, ObjectKey};
 use sluice_node::addresses::Addresses;
 use sluice_node::metrics::Metrics;
 use sluice_node::{
-    Agent, Connections, Health, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server, Wires,
-    conntrack, health_checks, preflight, takeover,
+    Agent, Connections, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server,
+    Wires, conntrack, health_checks, preflight, privileges, sysctl, takeover,
 };
-use sluice_plane::DataPlane as _;
+use sluice_plane::{DataPlane, Options};
 use tracing::{info, warn};
 
 use crate::cli::ProxyArgs;
 use crate::config::{self, ProxyConfig, Source};
 use crate::config_watch;
-use crate::data_plane::{DataPlane, IptablesPlane, IpvsPlane, NftablesPlane};
 use crate::logging;
+use crate::planes;
 use crate::render::print;
 
 /// Runs until it is told to stop.
@@ -50,60 +49,113 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
         info!("the machine is prepared");
         return Ok(ExitCode::SUCCESS);
     }
-    match effective.mode {
-        Mode::Nftables => serve::<NftablesPlane>(args, &config, &host_name),
-        Mode::Iptables => serve::<IptablesPlane>(args, &config, &host_name),
-        Mode::Ipvs => serve::<IpvsPlane>(args, &config, &host_name),
-        // Refused with the configuration.
-        Mode::Ebpf => bail!("mode ebpf has no data plane"),
+    let start = Start {
+        args,
+        config: &config,
+        host_name: &host_name,
+    };
+    (planes::of(effective.mode)?.run)(start)
+}
+
+/// What an agent is started with.
+#[derive(Clone, Copy)]
+pub(crate) struct Start<'a> {
+    args: &'a ProxyArgs,
+    config: &'a ProxyConfig,
+    host_name: &'a str,
+}
+
+/// Sets what a data plane needs of the machine.
+fn prepare<P: DataPlane>(options: &Options<'_>) -> anyhow::Result<()> {
+    let mode = P::NAME;
+    let needed = P::prepare(options).with_context(|| format!("set the machine up for {mode}"))?;
+    let wanted = needed.into_iter().map(|it| sysctl::Write {
+        path: it.path,
+        wanted_by: sysctl::WantedBy::Mode(mode),
+        value: it.value,
+    });
+    sysctl::write(wanted).with_context(|| format!("set the machine up for {mode}"))
+}
+
+/// Does for an agent without privileges what takes some.
+pub(crate) fn initialize<P: DataPlane>(options: &Options<'_>) -> anyhow::Result<()> {
+    prepare::<P>(options)?;
+    lend_privileges::<P>();
+    Ok(P::initialize(options)?)
+}
+
+/// Gives the programs of iptables what they need, before they are run for the first time.
+fn lend_privileges<P: DataPlane>() {
+    if P::RUNS_PROGRAMS
+        && let Err(error) = privileges::lend(privileges::IPTABLES)
+    {
+        let error = format!("{:#}", anyhow::Error::new(error));
+        warn!(error, "the programs of iptables get no privileges");
     }
 }
 
 /// Runs the agent with a data plane.
-fn serve<P: DataPlane>(
-    args: &ProxyArgs,
-    config: &ProxyConfig,
-    host_name: &str,
-) -> anyhow::Result<ExitCode> {
+pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> {
+    let Start {
+        args,
+        config,
+        host_name,
+    } = start;
     let (file, effective) = (&config.node.file, &config.node.effective);
     preflight::check_capability()?;
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
-    let mut plane = P::open(args, config)?;
-    let ours = plane.ours();
+    let options = config.node.options(args.node.count_connections);
+    prepare::<P>(&options)?;
+    lend_privileges::<P>();
+    let mut plane = P::open(&options).with_context(|| format!("open the {} mode", P::NAME))?;
+    let keep = Arc::from(plane.keep());
+    let leftovers = planes::leftovers();
+    let needs_programs = P::RUNS_PROGRAMS || leftovers.iter().any(|it| it.need_programs());
     let config_file = args.node.config.as_deref();
-    machine::give_up_privileges(ours, &[source::files(&config.node.source), config_file]);
+    machine::give_up_privileges(
+        needs_programs,
+        &[source::files(&config.node.source), config_file],
+    );
     say_hello(config);
 
     let node_name = config.node.settings.node_name.clone();
     let health = Arc::new(health(config));
-    let metrics = Arc::new(Metrics::new(&pages::identity(effective.mode, file)));
-    plane.meter(&metrics);
+    let metrics = Arc::new(Metrics::new(&pages::identity(P::DESCRIPTION, file)));
+    let observed = metrics.clone();
+    plane.on_exchange(Box::new(move |it| {
+        observed.netlink_request(it.sent, it.received, it.elapsed);
+    }));
+    if let Some(packets) = plane.packet_counters() {
+        metrics.show_packets(packets);
+    }
     let (health_checks, health_check_servers) = health_checks();
     let (announce, announcements) = mpsc::channel();
     let (sender, inputs) = mpsc::channel();
-    let after_first_sync = plane.after_first_sync(sender.clone());
-    let backend = plane.into_backend();
-    if let Some(counters) = backend.counters()? {
+    if let Some(counters) = plane.counters()? {
         let connections = Connections::start(counters, sender.clone());
         metrics.show_connections(connections.context("start counting connections")?);
     }
+    let foreign = sender.clone();
+    let stale = conntrack::spawn(plane.flow_table(), metrics.clone());
     let outputs = Outputs {
         health: health.clone(),
         metrics: metrics.clone(),
         health_checks,
         announce: announce.clone(),
-        stale: conntrack::spawn(metrics.clone()).context("start conntrack cleanup")?,
-        after_first_sync,
+        stale: stale.context("start conntrack cleanup")?,
+        foreign_changes: Some(Box::new(move |what| {
+            // The agent has stopped; the process is about to end.
+            let _ = foreign.send(Input::KernelChanged(what));
+        })),
         take_over: Box::new(move |families| {
-            P::remove_tables(families);
-            takeover::take_over(ours, families);
+            takeover::take_over(leftovers.clone(), Arc::clone(&keep), families);
         }),
     };
     let server = Server {
         socket: config.socket.clone(),
         health_address: effective.health_address,
-        metrics: pages::metrics_server(effective, file, args.node.flags.given()),
+        metrics: pages::metrics_server(P::NAME, effective, file, args.node.flags.given()),
         port_taken: match effective.bind_address_hard_fail {
             true => PortTaken::Fail,
             false => PortTaken::Retry,
@@ -130,13 +182,12 @@ fn serve<P: DataPlane>(
     info!(
         version = env!("CARGO_PKG_VERSION"),
         node = &*node_name,
-        mode = effective.mode.name(),
+        mode = P::NAME,
         source = %from,
         "started"
     );
     let settings = config.node.settings.clone();
-    let mode = effective.mode.name();
-    Agent::new(mode, settings, backend, config.periods, outputs).run(&inputs);
+    Agent::new(settings, plane, config.periods, outputs).run(&inputs);
     match restart.get() {
         Some(why) => bail!("{why}: start again"),
         None => Ok(ExitCode::SUCCESS),

@@ -1,7 +1,5 @@
 //! `sluice render`: the rules of a node as text.
 
-mod text;
-
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -12,21 +10,25 @@ use sluice_plan::Planner;
 use crate::cli::{Output, RenderArgs};
 use crate::config::{self, NodeConfig, Source};
 use crate::error::{Usage, say};
-use text::Rules;
+use crate::planes;
 
 /// Prints rules to stdout and problems to stderr.
 pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
     let config = args.node.validate(&config::host_name())?;
     config.warnings.iter().for_each(|it| say(it));
-    let mode = config.effective.mode;
-    let scheduler = config.effective.ipvs.scheduler.clone();
-    let Planned { planner, problems } = plan(config)?;
+    let plane = planes::of(config.effective.mode)?;
+    let Planned {
+        planner,
+        config,
+        problems,
+    } = plan(config)?;
     problems.iter().for_each(|it| say(it));
-    let rules = Rules::of(mode, planner.plan(), args.node.counting(), &scheduler);
-    let rules = rules.with_context(|| format!("mode {mode} has no rules"))?;
+    let options = config.options(args.node.count_connections);
     let out = match args.output {
-        Output::Text => rules.text(),
-        Output::Json => serde_json::to_string_pretty(&rules.objects())? + "\n",
+        Output::Text => (plane.text)(planner.plan(), &options),
+        Output::Json => {
+            serde_json::to_string_pretty(&(plane.objects)(planner.plan(), &options))? + "\n"
+        }
     };
     print(&out)?;
     match args.strict && !problems.is_empty() {
@@ -38,6 +40,8 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
 /// A plan and what was wrong on the way to it.
 pub(crate) struct Planned {
     pub(crate) planner: Planner,
+    /// What it was planned with.
+    pub(crate) config: NodeConfig,
     /// One line each: first the manifests', then the plan's.
     pub(crate) problems: Vec<String>,
 }
@@ -49,7 +53,7 @@ pub(crate) fn plan(config: NodeConfig) -> anyhow::Result<Planned> {
         return Err(Usage(vec![problem.to_owned()]).into());
     };
     let loaded = sluice_source::load(manifests)?;
-    let mut planner = Planner::new(config.settings);
+    let mut planner = Planner::new(config.settings.clone());
     for object in loaded.objects {
         planner.absorb(Event::Set(object));
     }
@@ -58,7 +62,11 @@ pub(crate) fn plan(config: NodeConfig) -> anyhow::Result<Planned> {
     let of_manifests = loaded.problems.iter().map(ToString::to_string);
     let of_plan = planner.issues().map(|it| it.to_string());
     let problems = of_manifests.chain(of_plan).collect();
-    Ok(Planned { planner, problems })
+    Ok(Planned {
+        planner,
+        config,
+        problems,
+    })
 }
 
 /// Writes to stdout. Whoever reads may have read enough.

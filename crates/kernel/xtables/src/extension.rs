@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sluice_model::{IpFamily, Protocol};
 
-use crate::rule::{Match, Rule, Sense, States, Table, Target};
+use crate::parse::parse_rule;
+use crate::rule::{Match, Rule, Table, Target};
 
 /// A match or a target of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,93 +91,81 @@ impl Extension {
         })
     }
 
-    /// A rule that needs it, and the table that takes it; `None` where that takes an ipset or
-    /// an object of nfacct. `list` is a name that nobody uses.
-    pub fn sample(self, family: IpFamily, list: &str) -> Option<(Table, Rule)> {
-        let counted = |condition: Match| (Table::Filter, Rule::count([condition]));
-        let done = |table: Table, target: Target| (table, Rule::always(target));
-        Some(match self {
-            Self::Comment => counted(Match::comment("what the kernel has")),
-            Self::Ports(protocol) => {
-                let matches = [Match::Protocol(protocol), Match::DestinationPort(1)];
-                (Table::Filter, Rule::count(matches))
-            }
-            Self::Mark => counted(Match::Mark {
-                sense: Sense::Is,
-                value: 1,
-                mask: 1,
-            }),
-            Self::AddrType => counted(Match::DestinationIsLocal(Sense::Is)),
-            Self::Conntrack => counted(Match::State(Sense::Is, States::NEW)),
-            Self::Statistic => counted(Match::one_in(2)),
-            Self::Recent => counted(Match::Remember { list: list.into() }),
-            Self::Ipvs => counted(Match::Ipvs(Sense::Is)),
-            Self::Set | Self::MapSet | Self::Nfacct => return None,
-            Self::Reject => done(Table::Filter, Target::Reject),
-            Self::SetMark => done(Table::Filter, Target::Mark { clear: 1, flip: 1 }),
-            Self::Dnat => {
-                let to = SocketAddr::new(loopback(family), 1);
-                let tcp = Match::Protocol(Protocol::Tcp);
-                (Table::Nat, Rule::when([tcp], Target::Dnat(to)))
-            }
-            Self::Masquerade => done(Table::Nat, Target::Masquerade { random_fully: true }),
-        })
+    /// A rule that needs it, and the table that takes the rule; `None` where that takes an ipset or an
+    /// object of nfacct.
+    pub fn sample(self, family: IpFamily) -> Option<(Table, Rule)> {
+        let text = match (self, family) {
+            (Self::Dnat, IpFamily::V4) => "-p tcp -j DNAT --to-destination 127.0.0.1:1",
+            (Self::Dnat, IpFamily::V6) => "-p tcp -j DNAT --to-destination [::1]:1",
+            _ => self.row().2?,
+        };
+        let table = match self {
+            Self::Dnat | Self::Masquerade => Table::Nat,
+            _ => Table::Filter,
+        };
+        Some((table, parse_rule(text)))
     }
 
     /// The kernel's module.
     pub const fn module(self) -> &'static str {
-        match self {
-            Self::Comment => "xt_comment",
-            Self::Ports(Protocol::Tcp | Protocol::Udp) => "xt_tcpudp",
-            Self::Ports(Protocol::Sctp) => "xt_sctp",
-            Self::Mark | Self::SetMark => "xt_mark",
-            Self::AddrType => "xt_addrtype",
-            Self::Conntrack => "xt_conntrack",
-            Self::Statistic => "xt_statistic",
-            Self::Recent => "xt_recent",
-            Self::Set | Self::MapSet => "xt_set",
-            Self::Ipvs => "xt_ipvs",
-            Self::Nfacct => "xt_nfacct",
-            Self::Reject => "ipt_REJECT, ip6t_REJECT",
-            Self::Dnat => "xt_nat",
-            Self::Masquerade => "xt_MASQUERADE",
-        }
+        self.row().1
+    }
+
+    /// The name, the kernel's module, and the text of a rule that needs nothing else.
+    const fn row(self) -> (&'static str, &'static str, Option<&'static str>) {
+        let (name, module, sample) = match self {
+            Self::Comment => ("match comment", "xt_comment", "-m comment --comment x"),
+            Self::Ports(Protocol::Tcp) => ("match tcp", "xt_tcpudp", "-m tcp -p tcp --dport 1"),
+            Self::Ports(Protocol::Udp) => ("match udp", "xt_tcpudp", "-m udp -p udp --dport 1"),
+            Self::Ports(Protocol::Sctp) => ("match sctp", "xt_sctp", "-m sctp -p sctp --dport 1"),
+            Self::Mark => ("match mark", "xt_mark", "-m mark --mark 0x1/0x1"),
+            Self::AddrType => (
+                "match addrtype",
+                "xt_addrtype",
+                "-m addrtype --dst-type LOCAL",
+            ),
+            Self::Conntrack => (
+                "match conntrack",
+                "xt_conntrack",
+                "-m conntrack --ctstate NEW",
+            ),
+            Self::Statistic => (
+                "match statistic",
+                "xt_statistic",
+                "-m statistic --mode random --probability 0.5",
+            ),
+            // A list of a name that nobody uses.
+            Self::Recent => (
+                "match recent",
+                "xt_recent",
+                "-m recent --name SLUICE-TRIAL --set",
+            ),
+            Self::Ipvs => ("match ipvs", "xt_ipvs", "-m ipvs --ipvs"),
+            Self::Reject => ("target REJECT", "ipt_REJECT, ip6t_REJECT", "-j REJECT"),
+            Self::SetMark => ("target MARK", "xt_mark", "-j MARK --or-mark 0x1"),
+            Self::Masquerade => (
+                "target MASQUERADE",
+                "xt_MASQUERADE",
+                "-j MASQUERADE --random-fully",
+            ),
+            Self::Dnat => return ("target DNAT", "xt_nat", None),
+            Self::Set => return ("match set", "xt_set", None),
+            Self::MapSet => return ("target SET", "xt_set", None),
+            Self::Nfacct => return ("match nfacct", "xt_nfacct", None),
+        };
+        (name, module, Some(sample))
     }
 }
 
 impl fmt::Display for Extension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Comment => f.write_str("match comment"),
-            Self::Ports(protocol) => write!(f, "match {protocol}"),
-            Self::Mark => f.write_str("match mark"),
-            Self::AddrType => f.write_str("match addrtype"),
-            Self::Conntrack => f.write_str("match conntrack"),
-            Self::Statistic => f.write_str("match statistic"),
-            Self::Recent => f.write_str("match recent"),
-            Self::Set => f.write_str("match set"),
-            Self::Ipvs => f.write_str("match ipvs"),
-            Self::Nfacct => f.write_str("match nfacct"),
-            Self::Reject => f.write_str("target REJECT"),
-            Self::SetMark => f.write_str("target MARK"),
-            Self::Dnat => f.write_str("target DNAT"),
-            Self::Masquerade => f.write_str("target MASQUERADE"),
-            Self::MapSet => f.write_str("target SET"),
-        }
-    }
-}
-
-fn loopback(family: IpFamily) -> IpAddr {
-    match family {
-        IpFamily::V4 => Ipv4Addr::LOCALHOST.into(),
-        IpFamily::V6 => Ipv6Addr::LOCALHOST.into(),
+        f.write_str(self.row().0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::parse_rule;
 
     #[test]
     fn a_sample_needs_what_it_stands_for() {
@@ -192,7 +180,7 @@ mod tests {
         ];
         for extension in ports.into_iter().chain(others) {
             for family in IpFamily::ALL {
-                let (_, rule) = extension.sample(family, "LIST").expect("it has a sample");
+                let (_, rule) = extension.sample(family).expect("it has a sample");
                 let needed = Extension::of(&rule);
                 assert!(needed.contains(&extension), "{extension}: {rule}");
                 assert!(needed.len() == 1 || extension == Dnat, "{needed:?}");

@@ -18,11 +18,12 @@
 
 pub mod extension;
 pub mod parse;
+pub mod probe;
 pub mod programs;
 pub mod random;
 pub mod rule;
 pub mod rule_list;
 pub mod script;
 pub mod text;
-pub mod trial;
+
 pub mod watch;

@@ -4,17 +4,17 @@
 //! and both ways of storing rules need translating as the host's programs translate, so that
 //! operators' `iptables` reads what we wrote.
 
-mod by_line;
 mod detect;
 mod error;
 mod find;
-mod lock;
 mod refusal;
 mod run;
 
+use std::env;
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::process::ChildStdout;
 use std::time::Duration;
 
 use sluice_model::IpFamily;
@@ -22,12 +22,10 @@ use sluice_model::IpFamily;
 use crate::parse::{self, Ruleset};
 use crate::rule::Table;
 use crate::script::Script;
-use by_line::ByLine;
 use run::Run;
 
 pub use error::{FindError, RestoreError, RunError, SaveError};
 pub use find::{Version, search_path};
-pub use lock::{Holder, Lock};
 
 /// Where the kernel keeps the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,12 +67,49 @@ impl std::fmt::Display for Variant {
     }
 }
 
-/// How long one run may take, if nothing else is said: `iptables-nft-save` 1.8.9 lists 10,000
-/// Services with 10 endpoints in four minutes of a fast processor.
-const PATIENCE: Duration = Duration::from_secs(30 * 60);
+/// Timeout of a run, if nothing else is said: `iptables-nft-save` 1.8.9 lists 10,000 Services with 10
+/// endpoints in four minutes of a fast processor.
+const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// How long an answer may take that does not depend on the rules there are.
+/// Timeout of a run whose duration does not depend on the rules that are there.
 const QUICK: Duration = Duration::from_secs(60);
+
+/// The lock that programs of the legacy variant take while they write. The nft variant takes none:
+/// its transactions are the kernel's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lock {
+    /// The file.
+    pub file: PathBuf,
+    /// How many seconds a program waits until the lock is free.
+    pub seconds: u32,
+}
+
+impl Default for Lock {
+    /// The file of `XTABLES_LOCKFILE`, else that which programs are built with; 5 s, as kube-proxy.
+    fn default() -> Self {
+        let named = env::var_os("XTABLES_LOCKFILE").filter(|it| !it.is_empty());
+        Self {
+            file: named.map_or_else(|| "/run/xtables.lock".into(), PathBuf::from),
+            seconds: 5,
+        }
+    }
+}
+
+/// Runs a program that is found in PATH to its end, without input. What it prints is not read.
+///
+/// # Errors
+///
+/// The program could not be started, failed, or did not end in time: [`RunError`].
+pub fn run(program: &str, arguments: &[&str], timeout: Duration) -> Result<(), RunError> {
+    let run = Run {
+        program: Path::new(program),
+        arguments,
+        lock: &Lock::default(),
+        timeout,
+    };
+    run.output(|mut it| io::copy(&mut it, &mut io::sink()))
+        .map(drop)
+}
 
 /// One variant's programs for both families.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +119,7 @@ pub struct Programs {
     ipv4: Pair,
     ipv6: Pair,
     lock: Lock,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// The rules of one family.
@@ -135,19 +170,26 @@ impl Programs {
         find::find(variant, path)
     }
 
-    /// The same, waiting for this lock.
+    /// The same programs with this lock.
     #[must_use]
     pub fn with_lock(mut self, lock: Lock) -> Self {
         self.lock = lock;
         self
     }
 
-    /// The same, with so much time for one run. It is meant for what hangs: a slow machine may list
-    /// or write a large ruleset for minutes. Waiting for the lock, and a large input, may take more.
+    /// The same programs with this timeout of a run, to which the seconds of the lock are added. It
+    /// is meant for programs that hang: a slow machine may list or write a large ruleset for minutes.
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
+    }
+
+    /// The same programs with a timeout of a minute at most, for runs whose duration does not depend
+    /// on the rules that are there.
+    #[must_use]
+    pub fn quick(&self) -> Self {
+        self.clone().with_timeout(self.timeout.min(QUICK))
     }
 
     /// Where these keep rules.
@@ -160,8 +202,7 @@ impl Programs {
         self.version
     }
 
-    /// The rules of every table that exists, of which those that are no [`Table`]
-    /// are left out. Takes no lock.
+    /// The rules of every table that exists, but for those that are no [`Table`]. Takes no lock.
     ///
     /// # Errors
     ///
@@ -178,19 +219,8 @@ impl Programs {
         }
     }
 
-    /// Whether a table has rules that only `nft` can show. Takes no lock. Lists no other table, and of
-    /// one that does not exist one is made.
-    ///
-    /// # Errors
-    ///
-    /// The program failed: [`SaveError::Failed`].
-    pub fn hides(&self, family: IpFamily, table: Table) -> Result<bool, SaveError> {
-        let (_, hidden) = self.text(family, &["-t", table.as_str()])?;
-        Ok(hidden.contains(&table))
-    }
-
-    /// Shows each line about one table, without counters, as it comes: nobody keeps a listing, which
-    /// may be large. Takes no lock. Of a table that does not exist one is made.
+    /// Shows each line about one table, without counters, as it is printed: a listing may be large.
+    /// Takes no lock, and makes the table if there is none.
     ///
     /// # Errors
     ///
@@ -199,10 +229,16 @@ impl Programs {
         &self,
         family: IpFamily,
         table: Table,
-        line: impl FnMut(&str),
+        mut line: impl FnMut(&str),
     ) -> Result<(), SaveError> {
-        let arguments = ["-t", table.as_str()];
-        self.list(family, &arguments, &mut ByLine::new(line))
+        self.list(family, &["-t", table.as_str()], |stdout| {
+            // Comments of others may be any bytes.
+            let mut lines = BufReader::new(stdout).split(b'\n');
+            lines.try_for_each(|it| {
+                line(&String::from_utf8_lossy(&it?));
+                Ok(())
+            })
+        })
     }
 
     /// The listing as text, and the tables that it leaves out.
@@ -211,84 +247,64 @@ impl Programs {
         family: IpFamily,
         arguments: &[&str],
     ) -> Result<(String, Vec<Table>), SaveError> {
-        let mut said = Vec::new();
-        self.list(family, arguments, &mut said)?;
-        // Comments of others may be anything. A listing is large: not copied without need.
-        let text = String::from_utf8(said)
+        let bytes = self.list(family, arguments, |mut stdout| {
+            let mut bytes = Vec::new();
+            stdout.read_to_end(&mut bytes).map(|_| bytes)
+        })?;
+        // A listing is large: not copied without need.
+        let text = String::from_utf8(bytes)
             .unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
         let hidden = refusal::incompatible(&text);
         Ok((text, hidden))
     }
 
-    fn list(
+    fn list<T>(
         &self,
         family: IpFamily,
         arguments: &[&str],
-        to: &mut dyn Write,
-    ) -> Result<(), SaveError> {
-        let program = &self.pair(family).save;
-        let failed = |source| SaveError::Failed { family, source };
-        let finished = self.run(program, arguments).with(&Script::empty(), to);
-        let finished = finished.map_err(failed)?;
-        match finished.status.success() {
-            true => Ok(()),
-            false => Err(failed(finished.failure(program))),
-        }
+        read: impl FnOnce(ChildStdout) -> io::Result<T>,
+    ) -> Result<T, SaveError> {
+        let output = self.run(&self.pair(family).save, arguments).output(read);
+        output.map_err(|source| SaveError::Failed { family, source })
     }
 
-    /// Carries out `script`, without touching chains that it does not name, and the counters of
-    /// `[packets:bytes]` where it has them. Each table changes at once or not at all, if
-    /// [`Lines::may_cut`](crate::script::Lines::may_cut) has made no steps of it.
+    /// Carries out `script`, with its counters. Chains that it does not name stay as they are. Each
+    /// table changes at once or not at all, unless [`Lines::may_cut`](crate::script::Lines::may_cut)
+    /// has made several steps of it.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`]: tables and steps before the one that was refused are written.
+    /// [`RestoreError`]: tables and steps before the refused one are written.
     pub fn restore(&self, family: IpFamily, script: &Script<'_>) -> Result<(), RestoreError> {
-        let program = &self.pair(family).restore;
         let seconds = self.lock.seconds.to_string();
         let arguments = ["--noflush", "--counters", "-w", &seconds];
-        let run = self.run(program, &arguments);
-        let finished = run.with(script, &mut io::sink())?;
+        let run = self.run(&self.pair(family).restore, &arguments);
+        let finished = run.with_input(script)?;
         if finished.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&finished.stderr);
-        if refusal::is_locked(&said) {
-            return Err(RestoreError::Locked {
-                file: self.lock.file.clone(),
-                seconds: self.lock.seconds,
-                holder: self.lock.holder(),
-            });
+        if refusal::is_locked(&finished.stderr) {
+            return Err(RestoreError::Locked(self.lock.clone()));
         }
-        match refusal::refused(&said) {
-            Some(refused) => {
-                let (owner, text) = script.line(refused.line).unwrap_or_default();
-                Err(RestoreError::Refused {
-                    family,
-                    line: refused.line,
-                    owner,
-                    text,
-                    reason: refused.reason,
-                })
-            }
-            None => Err(RestoreError::Failed(finished.failure(program))),
+        match refusal::refused(&finished.stderr) {
+            Some(refusal::Refused { line, reason }) => Err(RestoreError::Refused {
+                family,
+                line,
+                text: script.line(line).unwrap_or_default(),
+                reason,
+            }),
+            None => Err(RestoreError::Failed(run.failure(&finished))),
         }
     }
 
-    /// Asks for tables of a family, without changing them and however many rules they have.
+    /// Asks for tables of a family, without changing them.
     ///
     /// # Errors
     ///
     /// The kernel has no such table, or does not let us use it: [`RestoreError`].
     pub fn probe(&self, family: IpFamily, tables: &[Table]) -> Result<(), RestoreError> {
         let script = Script::new(|lines| tables.iter().for_each(|it| lines.table(*it)));
-        self.hurried().restore(family, &script)
-    }
-
-    /// The same, for what takes no time however many rules there are.
-    #[must_use]
-    pub fn hurried(&self) -> Self {
-        self.clone().with_patience(self.patience.min(QUICK))
+        self.quick().restore(family, &script)
     }
 
     fn run<'a>(&'a self, program: &'a Path, arguments: &'a [&'a str]) -> Run<'a> {
@@ -296,7 +312,7 @@ impl Programs {
             program,
             arguments,
             lock: &self.lock,
-            patience: self.patience,
+            timeout: self.timeout,
         }
     }
 

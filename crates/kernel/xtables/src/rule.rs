@@ -8,6 +8,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_model::Protocol;
 
+use crate::parse::jumps;
 use crate::random;
 use crate::text::{comment_text, is_comment};
 
@@ -16,7 +17,7 @@ use crate::text::{comment_text, is_comment};
 pub enum Table {
     /// Marks of packets.
     Mangle,
-    /// Who may pass. Written before [`Table::Nat`], as kube-proxy does.
+    /// Who may pass.
     Filter,
     /// Address translation: its chains see the first packet of a connection.
     Nat,
@@ -129,6 +130,15 @@ impl Rule {
                 ..
             } => Some(chain),
             _ => None,
+        }
+    }
+
+    /// The chains that packets may be sent to. Of a foreign rule there may be too many: a comment may
+    /// look like a jump.
+    pub fn chains(&self) -> Vec<ChainName> {
+        match self {
+            Self::Known { .. } => self.jump().copied().into_iter().collect(),
+            Self::Foreign(text) => jumps(text),
         }
     }
 

@@ -1,79 +1,86 @@
-//! Input of `iptables-restore --noflush` that knows what each of its lines is for.
+//! Input of `iptables-restore --noflush`.
 
 use std::fmt::{self, Display};
+use std::io;
 
 use crate::programs::Variant;
 use crate::rule::{ChainName, Rule, Table};
 use crate::rule_list::RuleList;
 use crate::text::Word;
 
-/// Lines of input, made anew whenever somebody wants them: the text of a large ruleset is larger
-/// than everything that it is made from, so nobody keeps it.
+/// Lines of input, rendered again for each reader: the text of a large ruleset is larger than
+/// everything that it is rendered from, so it is never in memory as a whole.
 pub struct Script<'a> {
-    write: Box<dyn Fn(&mut Lines<'_>) + Sync + 'a>,
+    render: Box<dyn Fn(&mut Lines<'_>) + Sync + 'a>,
 }
 
 impl<'a> Script<'a> {
-    /// The lines that `write` writes, the same each time.
-    pub fn new(write: impl Fn(&mut Lines<'_>) + Sync + 'a) -> Self {
-        let write = Box::new(write);
-        Self { write }
+    /// The lines that `render` adds, which are the same each time.
+    pub fn new(render: impl Fn(&mut Lines<'_>) + Sync + 'a) -> Self {
+        let render = Box::new(render);
+        Self { render }
     }
 
-    /// No lines.
-    pub(crate) fn empty() -> Self {
-        Self::new(|_| {})
-    }
-
-    /// Shows every line, in order.
-    pub(crate) fn read(&self, mut to: impl FnMut(&Line<'_>)) {
+    /// Shows each line, without its end. Returns how many of them are `COMMIT`.
+    fn for_each(&self, mut line: impl FnMut(fmt::Arguments<'_>)) -> u32 {
         let mut lines = Lines {
-            to: &mut to,
-            count: 0,
+            add: &mut line,
             table: None,
             declared: 0,
-            owner: None,
+            commits: 0,
         };
-        (self.write)(&mut lines);
+        (self.render)(&mut lines);
         lines.commit();
+        lines.commits
+    }
+
+    /// Writes every line. After an error nothing more is written.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `to`.
+    pub(crate) fn write(&self, to: &mut dyn io::Write) -> io::Result<()> {
+        let mut result = Ok(());
+        self.for_each(|line| {
+            if result.is_ok() {
+                result = writeln!(to, "{line}");
+            }
+        });
+        result
     }
 
     /// The whole input.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        self.read(|line| line.write(&mut text));
+        self.for_each(|line| {
+            fmt::Write::write_fmt(&mut text, line).expect("a String takes all text");
+            text.push('\n');
+        });
         text
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there are no lines.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        let mut is_empty = true;
+        self.for_each(|_| is_empty = false);
+        is_empty
     }
 
-    /// How many lines there are.
-    pub fn len(&self) -> usize {
-        let mut count = 0;
-        self.read(|_| count += 1);
-        count
-    }
-
-    /// Whose line `number` is, counted from 1, and the line without its end. Nobody's are `*table`
-    /// and `COMMIT`.
-    pub fn line(&self, number: usize) -> Option<(Option<usize>, String)> {
-        let mut found = None;
-        self.read(|line| {
-            if line.number == number {
-                found = Some((line.owner, line.text.to_string()));
+    /// Line `number`, counted from 1, without its end.
+    pub fn line(&self, number: usize) -> Option<String> {
+        let (mut count, mut found) = (0, None);
+        self.for_each(|line| {
+            count += 1;
+            if count == number {
+                found = Some(line.to_string());
             }
         });
         found
     }
 
-    /// How many steps are committed before line `number`, counted from 1.
-    pub fn commits_before(&self, number: usize) -> u32 {
-        let mut commits = 0;
-        self.read(|line| commits += u32::from(line.is_commit && line.number < number));
-        commits
+    /// How many transactions the kernel gets at most: one for each `COMMIT`.
+    pub(crate) fn commits(&self) -> u32 {
+        self.for_each(|_| {})
     }
 }
 
@@ -83,32 +90,13 @@ impl fmt::Debug for Script<'_> {
     }
 }
 
-/// One line of a script.
-pub(crate) struct Line<'a> {
-    /// Counted from 1.
-    number: usize,
-    owner: Option<usize>,
-    is_commit: bool,
-    text: fmt::Arguments<'a>,
-}
-
-impl Line<'_> {
-    /// Adds it to a text, with its end.
-    pub(crate) fn write(&self, text: &mut String) {
-        fmt::Write::write_fmt(text, self.text).expect("a String takes all text");
-        text.push('\n');
-    }
-}
-
-/// Takes the lines of a script. Lines belong to the table and the owner that were named last.
+/// Takes the lines of a script. Lines belong to the table that was named last.
 pub struct Lines<'a> {
-    to: &'a mut dyn FnMut(&Line<'_>),
-    /// Lines that were written.
-    count: usize,
+    add: &'a mut dyn FnMut(fmt::Arguments<'_>),
     table: Option<Table>,
     /// Chains that the open step declares.
     declared: usize,
-    owner: Option<usize>,
+    commits: u32,
 }
 
 impl Lines<'_> {
@@ -118,7 +106,7 @@ impl Lines<'_> {
         if self.table != Some(table) {
             self.commit();
             self.table = Some(table);
-            self.put(None, false, format_args!("*{table}"));
+            (self.add)(format_args!("*{table}"));
         }
     }
 
@@ -138,15 +126,10 @@ impl Lines<'_> {
         self.commit();
     }
 
-    /// Whose the following lines are: a number that the caller understands.
-    pub fn about(&mut self, owner: Option<usize>) {
-        self.owner = owner;
-    }
-
     /// `:CHAIN - [0:0]`: the chain exists and is empty, its counters are zero.
     pub fn declare(&mut self, chain: &ChainName) {
         self.declared += 1;
-        self.line(format_args!(":{} - [0:0]", Word(chain.as_str())));
+        (self.add)(format_args!(":{} - [0:0]", Word(chain.as_str())));
     }
 
     /// `-A`: the rule is the last of the chain.
@@ -174,7 +157,7 @@ impl Lines<'_> {
     /// `-X`: the chain goes; refused when it has rules or one leads to it. Declare it first, which
     /// empties it.
     pub fn remove(&mut self, chain: &ChainName) {
-        self.line(format_args!("-X {}", Word(chain.as_str())));
+        (self.add)(format_args!("-X {}", Word(chain.as_str())));
     }
 
     fn rule(&mut self, command: &str, chain: &ChainName, rule: &Rule) {
@@ -189,30 +172,17 @@ impl Lines<'_> {
     fn on_chain(&mut self, command: &str, chain: &ChainName, is_empty: bool, rule: impl Display) {
         let chain = Word(chain.as_str());
         match is_empty {
-            true => self.line(format_args!("{command} {chain}")),
-            false => self.line(format_args!("{command} {chain} {rule}")),
+            true => (self.add)(format_args!("{command} {chain}")),
+            false => (self.add)(format_args!("{command} {chain} {rule}")),
         }
     }
 
     fn commit(&mut self) {
         if self.table.take().is_some() {
             self.declared = 0;
-            self.put(None, true, format_args!("COMMIT"));
+            self.commits += 1;
+            (self.add)(format_args!("COMMIT"));
         }
-    }
-
-    fn line(&mut self, text: fmt::Arguments<'_>) {
-        self.put(self.owner, false, text);
-    }
-
-    fn put(&mut self, owner: Option<usize>, is_commit: bool, text: fmt::Arguments<'_>) {
-        self.count += 1;
-        (self.to)(&Line {
-            number: self.count,
-            owner,
-            is_commit,
-            text,
-        });
     }
 }
 
@@ -222,40 +192,30 @@ mod tests {
     use crate::rule::{Match, Target};
 
     #[test]
-    fn lines_know_their_owners() {
+    fn lines_are_rendered_in_tables() {
         let (a, b) = (ChainName::new("A"), ChainName::new("B"));
         let rule = Rule::when([Match::comment("c d")], Target::Jump(b));
         assert!(Script::new(|_| {}).is_empty());
         let script = Script::new(|lines| {
             lines.table(Table::Filter);
-            lines.about(Some(7));
             lines.declare(&a);
             lines.declare(&b);
             lines.append(&a, &rule);
             lines.table(Table::Nat);
-            lines.about(None);
             lines.insert(&a, &Rule::count([]));
-            lines.about(Some(9));
             lines.delete(&a, &rule);
             lines.remove(&b);
         });
-        assert_eq!(script.len(), 10);
         let text = "*filter\n:A - [0:0]\n:B - [0:0]\n-A A -m comment --comment \"c d\" -j B\nCOMMIT\n\
                     *nat\n-I A\n-D A -m comment --comment \"c d\" -j B\n-X B\nCOMMIT\n";
         assert_eq!(script.text(), text);
-        let owner = |number| script.line(number).and_then(|(owner, _)| owner);
-        let owners: Vec<_> = (0..=11).map(owner).collect();
-        let (none, seven, nine) = (None, Some(7), Some(9));
-        let expected = [
-            none, none, seven, seven, seven, none, none, none, nine, nine, none, none,
-        ];
-        assert_eq!(owners, expected);
-        assert_eq!(script.line(9), Some((nine, "-X B".to_owned())));
-        assert_eq!(script.line(0), None);
-        assert_eq!(
-            [5, 6, 10, 11].map(|it| script.commits_before(it)),
-            [0, 1, 1, 2]
-        );
+        let mut written = Vec::new();
+        script.write(&mut written).unwrap();
+        assert_eq!(written, text.as_bytes());
+        assert_eq!(script.commits(), 2);
+        let numbered = |number| script.line(number);
+        assert_eq!(numbered(9), Some("-X B".to_owned()));
+        assert_eq!([0, 11].map(numbered), [None, None]);
     }
 
     #[test]

@@ -72,10 +72,7 @@ fn through_kernel(variant: Variant, family: IpFamily, count: usize) {
         lines.table(Table::Nat);
         chains().iter().for_each(|it| lines.declare(it));
         lines.declare(&chain);
-        for (number, rule) in wanted.iter().enumerate() {
-            lines.about(Some(number));
-            lines.append(&chain, rule);
-        }
+        wanted.iter().for_each(|it| lines.append(&chain, it));
     });
     let seen = Netns::new("xtables").unwrap().run(|| {
         Accounts::open().unwrap().ensure(ACCOUNT).unwrap();

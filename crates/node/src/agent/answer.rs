@@ -15,7 +15,7 @@ impl<P: DataPlane> Agent<P> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             node: self.proxy.planner().settings().node_name.to_string(),
-            mode: self.mode.to_owned(),
+            mode: P::NAME.to_owned(),
             uptime_seconds: seconds(self.started.elapsed()),
             source_synced: self.proxy.planner().is_synced(),
             synced: succeeded && !self.pace.is_wanted(),

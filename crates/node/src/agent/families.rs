@@ -24,7 +24,7 @@ impl<P: DataPlane> Agent<P> {
     pub(super) fn complete(&self) -> Vec<IpFamily> {
         let served = self.served();
         let mut complete = IpFamily::ALL.to_vec();
-        complete.retain(|it| served.contains(it) || !self.tally.has_service_ports(*it));
+        complete.retain(|it| served.contains(it) || self.tally.service_ports_of(*it) == 0);
         complete
     }
 

@@ -79,8 +79,8 @@ impl Tally {
         self.families.iter().map(|it| it.service_ports).sum()
     }
 
-    pub(super) fn has_service_ports(&self, family: IpFamily) -> bool {
-        self.families.of(family).service_ports > 0
+    pub(super) fn service_ports_of(&self, family: IpFamily) -> usize {
+        self.families.of(family).service_ports
     }
 
     pub(super) fn frontends(&self) -> usize {

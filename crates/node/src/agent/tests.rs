@@ -3,7 +3,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -11,14 +10,18 @@ use sluice_model::{
     AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName, Object,
     ObjectKey, Protocol,
 };
+use sluice_nftables::Nftables;
 use sluice_plan::PortKey;
-use sluice_plane::{Scene, Unserved};
+use sluice_plane::{
+    Leftovers, Options, Removal, RenderedObject, Request, RuleMetrics, Scene, ServiceBackend,
+    Unserved,
+};
 use sluice_reconcile::{Backend, Delta, Objects, Refusal, Upkeep};
 
 use super::*;
 use crate::health::{HEALTH_TIMEOUT, NodeObject, Probe};
 use crate::health_check;
-use crate::metrics::{self, Mode};
+use crate::metrics;
 
 mod metered;
 
@@ -39,6 +42,8 @@ struct Kernel {
     /// What is served of no Service.
     unserved: Option<Unserved>,
     upkeeps: usize,
+    /// How often it was told of a first sync.
+    started: usize,
     /// How long the data plane waits until it has something to do.
     waits: Option<Duration>,
     /// What it finds then.
@@ -140,8 +145,45 @@ impl Backend for Fake {
     }
 }
 
-impl DataPlane for Fake {
+struct NoLeftovers;
+
+impl Leftovers for NoLeftovers {
+    fn remove(&self, _: &Request<'_>, _: &mut Removal) {}
+
+    fn sign_of_kube_proxy(&self, _: &sluice_plane::Keep) -> Option<String> {
+        None
+    }
+}
+
+impl ServiceBackend for Fake {
     const LARGE: usize = 1000;
+}
+
+impl DataPlane for Fake {
+    const NAME: &'static str = "fake";
+    const RUNS_PROGRAMS: bool = false;
+    const METRICS: RuleMetrics = Nftables::METRICS;
+    const LEFTOVERS: &'static dyn Leftovers = &NoLeftovers;
+
+    fn open(_: &Options<'_>) -> Result<Self, BackendError> {
+        Ok(Self::default())
+    }
+
+    fn keep(&self) -> Box<sluice_plane::Keep> {
+        Box::new(|_| false)
+    }
+
+    fn started(&mut self, _: ForeignChange) {
+        self.0.borrow_mut().started += 1;
+    }
+
+    fn text(_: &Plan, _: &Options<'_>) -> String {
+        String::new()
+    }
+
+    fn objects(_: &Plan, _: &Options<'_>) -> Vec<RenderedObject> {
+        Vec::new()
+    }
 
     fn unserved(&self) -> Option<Unserved> {
         self.0.borrow().unserved.clone()
@@ -155,7 +197,6 @@ struct World {
     metrics: Arc<Metrics>,
     announcements: Receiver<Announcement>,
     stale: Receiver<Vec<StaleFlows>>,
-    first_syncs: Arc<AtomicU64>,
     taken_over: Receiver<Vec<IpFamily>>,
     now: Instant,
 }
@@ -171,11 +212,9 @@ impl World {
         let node = NodeObject::Required;
         let health = Health::new(HEALTH_TIMEOUT, node, now, Timestamp::now());
         let health = Arc::new(health);
-        let metrics = Arc::new(metrics::for_test(Mode::Nftables));
+        let metrics = Arc::new(metrics::for_test::<Nftables>());
         let (announce, announcements) = mpsc::channel();
         let (sender, stale) = mpsc::channel();
-        let first_syncs = Arc::new(AtomicU64::new(0));
-        let count = first_syncs.clone();
         let (take_over, taken_over) = mpsc::channel();
         let outputs = Outputs {
             health: health.clone(),
@@ -183,20 +222,17 @@ impl World {
             health_checks: health_check::health_checks().0,
             announce,
             stale: sender,
-            after_first_sync: Box::new(move || {
-                count.fetch_add(1, Ordering::Relaxed);
-            }),
+            foreign_changes: Some(Box::new(|_| {})),
             take_over: Box::new(move |families| take_over.send(families.to_vec()).unwrap()),
         };
         let settings = Settings::for_node("node-a");
         Self {
-            agent: Agent::new("fake", settings, kernel.clone(), periods, outputs),
+            agent: Agent::new(settings, kernel.clone(), periods, outputs),
             kernel,
             health,
             metrics,
             announcements,
             stale,
-            first_syncs,
             taken_over,
             now,
         }
@@ -568,12 +604,12 @@ fn what_happens_after_the_first_sync_happens_once_and_not_before() {
     world.say(web());
     world.say([Event::Synced]);
     world.step();
-    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 0);
+    assert_eq!(world.kernel.0.borrow().started, 0);
     world.step_after(SECOND);
-    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1);
+    assert_eq!(world.kernel.0.borrow().started, 1);
     world.say([slice("web", &[])]);
     world.step();
-    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1);
+    assert_eq!(world.kernel.0.borrow().started, 1);
 }
 
 #[test]
@@ -635,7 +671,7 @@ fn what_others_left_of_a_family_stays_until_it_is_served() {
     assert!(taken_over(&world).is_empty(), "the sync failed");
     world.step_after(SECOND);
     assert_eq!(taken_over(&world), [vec![IpFamily::V4]]);
-    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1);
+    assert_eq!(world.kernel.0.borrow().started, 1);
     world.say(web());
     world.step();
     assert!(taken_over(&world).is_empty(), "still the same");
@@ -646,7 +682,7 @@ fn what_others_left_of_a_family_stays_until_it_is_served() {
         world.step_after(SECOND);
     }
     assert_eq!(taken_over(&world), [IpFamily::ALL.to_vec()], "once");
-    assert_eq!(world.first_syncs.load(Ordering::Relaxed), 1);
+    assert_eq!(world.kernel.0.borrow().started, 1);
 }
 
 #[test]

@@ -12,6 +12,11 @@ use crate::metrics::Metrics;
 /// Changes of one slice that are remembered one by one. While syncs fail there may be any number.
 const CHANGES: usize = 64;
 
+/// kube-proxy has a tracker of Services for each family and counts what each of them hears, but a
+/// slice once: it has one family (`pkg/proxy/servicechangetracker.go`,
+/// `pkg/proxy/endpointschangetracker.go`).
+const SERVICE_TRACKERS: u64 = 2;
+
 /// Changes since the last sync that succeeded.
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -40,7 +45,7 @@ impl Waiting {
         let metrics = &metrics.kube_proxy;
         match event {
             Event::Set(Object::Service(service)) => {
-                metrics.service_changes.inc();
+                metrics.service_changes.inc_by(SERVICE_TRACKERS);
                 let known = state.service(&service.name);
                 let known = known.and_then(|it| it.service.as_ref());
                 if known != Some(service) {
@@ -48,7 +53,7 @@ impl Waiting {
                 }
             }
             Event::Delete(ObjectKey::Service(name)) => {
-                metrics.service_changes.inc();
+                metrics.service_changes.inc_by(SERVICE_TRACKERS);
                 self.services.insert(name.clone());
             }
             Event::Set(Object::EndpointSlice(slice)) => {

@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use sluice_netlink::conntrack::Tuple;
 
+use sluice_nftables::Nftables;
+
 use super::*;
-use crate::metrics::Mode;
 
 /// A table in memory that fails on demand.
 #[derive(Debug, Default)]
 struct Fake {
     flows: Vec<Flow>,
-    local: BTreeSet<IpAddr>,
     dumps: usize,
     /// How many of the next dumps fail.
     failures: usize,
@@ -17,7 +17,7 @@ struct Fake {
     dumped: Option<Sender<usize>>,
 }
 
-impl Table for Fake {
+impl FlowTable for Fake {
     fn flows(&mut self, filter: &FlowFilter) -> Result<Vec<Flow>, String> {
         self.dumps += 1;
         if let Some(dumped) = &self.dumped {
@@ -34,10 +34,6 @@ impl Table for Fake {
     fn delete(&mut self, flow: &Flow) -> Result<(), String> {
         self.flows.retain(|it| it != flow);
         Ok(())
-    }
-
-    fn local_addresses(&self) -> Result<BTreeSet<IpAddr>, String> {
-        Ok(self.local.clone())
     }
 }
 
@@ -96,15 +92,13 @@ fn node_port(port: u16, keep: &[&str]) -> StaleFlows {
 fn check(flows: &[(&str, &str)], stale: Vec<StaleFlows>, left: &[&str]) {
     let mut table = Fake {
         flows: flows.iter().map(|(a, b)| flow(a, b)).collect(),
-        local: ["192.168.0.1", "127.0.0.1"]
-            .map(|it| it.parse().expect("an address"))
-            .into(),
         ..Fake::default()
     };
     let mut wanted = Wanted::new();
     merge(&mut wanted, stale);
-    let metrics = crate::metrics::for_test(Mode::Nftables);
-    clean(&mut table, &wanted, &metrics).expect("the fake does not fail");
+    let metrics = crate::metrics::for_test::<Nftables>();
+    let local = ["192.168.0.1", "127.0.0.1"].map(|it| it.parse().expect("an address"));
+    clean(&mut table, &wanted, &local.into(), &metrics).expect("the fake does not fail");
     let remaining = table.flows.iter().map(|it| {
         let dialled = SocketAddr::new(it.original.dst, it.original.dst_port);
         let answers = SocketAddr::new(it.reply.src, it.reply.src_port);
@@ -188,8 +182,8 @@ fn many_frontends_cost_one_dump_per_family() {
         ],
         ..Fake::default()
     };
-    let metrics = crate::metrics::for_test(Mode::Nftables);
-    clean(&mut table, &wanted, &metrics).expect("the fake does not fail");
+    let metrics = crate::metrics::for_test::<Nftables>();
+    clean(&mut table, &wanted, &BTreeSet::new(), &metrics).expect("the fake does not fail");
     assert_eq!(table.flows, [flow("10.96.1.7:53", "10.0.0.1:53")]);
     wanted.retain(|frontend, _| frontend.family() == IpFamily::V6);
     assert_eq!(filters(&wanted).len(), 1, "few are asked for one by one");
@@ -205,7 +199,7 @@ fn a_failure_is_retried_and_nothing_is_forgotten() {
         dumped: Some(dumped),
         ..Fake::default()
     };
-    let metrics = Arc::new(crate::metrics::for_test(Mode::Nftables));
+    let metrics = Arc::new(crate::metrics::for_test::<Nftables>());
     let count = metrics.clone();
     let running = thread::spawn(move || {
         run(&stale, &mut table, &count);

@@ -5,10 +5,11 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use jiff::Timestamp;
+use sluice_nftables::Nftables;
 
 use super::*;
 use crate::health::{HEALTH_TIMEOUT, NodeObject};
-use crate::metrics::{Mode, for_test};
+use crate::metrics::for_test;
 use crate::node::free_port;
 
 const WITHIN: Duration = Duration::from_secs(20);
@@ -27,7 +28,7 @@ impl World {
         let (announce, announcements) = mpsc::channel();
         let (node, now) = (NodeObject::Optional, Instant::now());
         let health = Arc::new(Health::new(HEALTH_TIMEOUT, node, now, Timestamp::now()));
-        let metrics = Arc::new(for_test(Mode::Nftables));
+        let metrics = Arc::new(for_test::<Nftables>());
         let links = Links {
             health: health.clone(),
             metrics: metrics.clone(),

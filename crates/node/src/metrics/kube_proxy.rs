@@ -5,9 +5,8 @@ use prometheus::{
     Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, exponential_buckets, linear_buckets,
 };
 use sluice_model::IpFamily;
-use sluice_plane::RuleCount;
+use sluice_plane::{FailureMetrics, RuleCount, RuleMetrics};
 
-use super::Mode;
 use super::packets::Packets;
 use super::registrar::{PerFamily, Registrar, word};
 
@@ -89,12 +88,11 @@ pub(crate) struct Answers {
 }
 
 impl KubeProxy {
-    pub(super) fn new(to: Registrar<'_>, mode: Mode) -> Self {
+    pub(super) fn new(to: Registrar<'_>, has: RuleMetrics) -> Self {
         let latencies = exponential_buckets(0.001, 2.0, 15).expect("constants");
         let durations = |name: &str, help: &str| {
             to.family_histograms(&format!("kubeproxy_{name}"), help, &latencies)
         };
-        let has_partial_syncs = mode != Mode::Ipvs;
         let no_local = to.gauges(
             "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
             "Service ports whose clients are dropped: policy Local and no endpoint on this node.",
@@ -103,19 +101,27 @@ impl KubeProxy {
         let no_local = |policy: &str| {
             PerFamily::new(|it: IpFamily| no_local.with_label_values(&[policy, word(it)]))
         };
-        of_other_modes(to, mode);
+        let is_nftables = has.failures == FailureMetrics::Nftables;
+        if is_nftables {
+            // Nothing here moves it. It is zero, which is true: an alert on a metric that does not
+            // exist never fires, and never says that it cannot.
+            to.family_counters(
+                "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
+                "Deletions that had to wait and failed; here nothing has to wait.",
+            );
+        }
         Self {
             sync_duration: durations(
                 "sync_proxy_rules_duration_seconds",
                 "How long syncs took, failed ones included.",
             ),
-            full_sync_duration: has_partial_syncs.then(|| {
+            full_sync_duration: has.tells_full_syncs.then(|| {
                 durations(
                     "sync_full_proxy_rules_duration_seconds",
                     "How long syncs took that read the kernel and compared everything.",
                 )
             }),
-            partial_sync_duration: has_partial_syncs.then(|| {
+            partial_sync_duration: has.tells_full_syncs.then(|| {
                 durations(
                     "sync_partial_proxy_rules_duration_seconds",
                     "How long syncs took that wrote what had changed.",
@@ -152,26 +158,28 @@ impl KubeProxy {
             ),
             no_local_endpoints_internal: no_local("internal"),
             no_local_endpoints_external: no_local("external"),
-            nftables_failures: (mode == Mode::Nftables).then(|| {
+            nftables_failures: is_nftables.then(|| {
                 to.family_counters(
                     "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
                     "Syncs that failed.",
                 )
             }),
-            restore_failures: (mode != Mode::Nftables).then(|| {
+            restore_failures: (!is_nftables).then(|| {
                 to.family_counters(
                     "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
                     "Full syncs that failed.",
                 )
             }),
-            partial_restore_failures: (mode == Mode::Iptables).then(|| {
-                to.family_counters(
-                    "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
-                    "Syncs with differences that failed: a full one followed.",
-                )
-            }),
-            rules: (mode == Mode::Iptables).then(|| Rules::new(to)),
-            packets: (mode == Mode::Iptables).then(|| to.register(Ok(Packets::new()))),
+            partial_restore_failures: (has.failures == FailureMetrics::RestoreAndPartial).then(
+                || {
+                    to.family_counters(
+                        "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
+                        "Syncs with differences that failed: a full one followed.",
+                    )
+                },
+            ),
+            rules: has.counts_rules.then(|| Rules::new(to)),
+            packets: has.counts_rules.then(|| to.register(Ok(Packets::new()))),
             conntrack_duration: durations(
                 "conntrack_reconciler_sync_duration_seconds",
                 "How long walks through the conntrack table took.",
@@ -183,19 +191,6 @@ impl KubeProxy {
             healthz: answers(to, "healthz"),
             livez: answers(to, "livez"),
         }
-    }
-}
-
-/// Metrics that kube-proxy has and nothing here moves. They are zero, which is true: an alert on
-/// a metric that does not exist never fires, and never says that it cannot.
-fn of_other_modes(to: Registrar<'_>, mode: Mode) {
-    let name = |name: &str| format!("kubeproxy_{name}");
-    let failures = |it: &str, help: &str| to.family_counters(&name(it), help);
-    if mode == Mode::Nftables {
-        failures(
-            "sync_proxy_rules_nftables_cleanup_failures_total",
-            "Deletions that had to wait and failed; here nothing has to wait.",
-        );
     }
 }
 

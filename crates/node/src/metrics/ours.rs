@@ -56,7 +56,7 @@ impl Ours {
         );
         let (version, commit) = (&*identity.build.version, &*identity.build.commit);
         build
-            .with_label_values(&[version, commit, identity.mode.as_str()])
+            .with_label_values(&[version, commit, identity.plane.name])
             .set(1);
         let issues = to.gauges(
             "sluice_issues",

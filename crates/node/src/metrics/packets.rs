@@ -1,22 +1,23 @@
 //! Packets that rules of the iptables mode count in objects of nfacct, which have kube-proxy's names.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus::IntCounter;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use sluice_netlink::nfacct::{self, Accounts};
+use sluice_plane::PacketCounters;
 use sluice_plane::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use tracing::debug;
 
 /// Shows what the kernel says when somebody asks, as kube-proxy does: an object goes on when the
 /// agent starts again. Zero where nobody counts; what is gone keeps its last number.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Packets {
     /// Names of objects, and what they showed last.
     shown: [(&'static str, IntCounter); 2],
     /// `None` before there is something to read, and where the kernel has no objects.
-    kernel: Arc<Mutex<Option<Accounts>>>,
+    kernel: Arc<Mutex<Option<Box<dyn PacketCounters>>>>,
 }
 
 impl Packets {
@@ -42,11 +43,11 @@ impl Packets {
     }
 
     /// Reads these from now on.
-    pub(super) fn read_from(&self, accounts: Accounts) {
-        *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(accounts);
+    pub(super) fn read_from(&self, counters: Box<dyn PacketCounters>) {
+        *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = Some(counters);
     }
 
-    fn refresh(&self, kernel: &mut Option<Accounts>) {
+    fn refresh(&self, kernel: &mut Option<Box<dyn PacketCounters>>) {
         for (name, shown) in &self.shown {
             match kernel.as_mut().map(|it| it.packets(name)) {
                 Some(Ok(Some(packets))) => {
@@ -57,12 +58,20 @@ impl Packets {
                 Some(Err(error)) => {
                     debug!(%error, "the packets that rules count are not known");
                     // To ask again would make a kernel without objects look for the module again.
-                    if nfacct::is_final(&error) {
+                    if error.is_final {
                         *kernel = None;
                     }
                 }
             }
         }
+    }
+}
+
+impl fmt::Debug for Packets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packets")
+            .field("shown", &self.shown)
+            .finish_non_exhaustive()
     }
 }
 

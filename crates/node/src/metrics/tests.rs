@@ -2,6 +2,10 @@ use std::collections::BTreeSet;
 
 use prometheus::proto::MetricType;
 
+use sluice_iptables::Iptables;
+use sluice_ipvs::Ipvs;
+use sluice_nftables::Nftables;
+
 use super::*;
 
 /// Name, type and labels of every metric, one line each.
@@ -105,21 +109,21 @@ fn request(host: &str, code: Option<u16>) -> ApiRequest<'_> {
 #[test]
 fn every_metric_has_its_name_type_and_labels_from_the_start() {
     let modes = [
-        (Mode::Nftables, NFTABLES),
-        (Mode::Iptables, IPTABLES),
-        (Mode::Ipvs, IPVS),
+        (for_test::<Nftables>(), NFTABLES),
+        (for_test::<Iptables>(), IPTABLES),
+        (for_test::<Ipvs>(), IPVS),
     ];
-    for (mode, own) in modes {
-        let metrics = for_test(mode);
+    for (metrics, own) in modes {
+        let mode = metrics.plane().name;
         let mut expected: Vec<&str> = EVERYWHERE.lines().chain(own.lines()).collect();
         expected.sort_unstable();
-        assert_eq!(shapes(&metrics.registry.gather()), expected, "{mode:?}");
+        assert_eq!(shapes(&metrics.registry.gather()), expected, "{mode}");
         metrics.api_request(&request("10.96.0.1:443", Some(200)));
         expected.extend(REQUESTS.lines());
         expected.sort_unstable();
-        assert_eq!(shapes(&metrics.registry.gather()), expected, "{mode:?}");
+        assert_eq!(shapes(&metrics.registry.gather()), expected, "{mode}");
     }
-    let slis = for_test(Mode::Nftables).slis.registry.gather();
+    let slis = for_test::<Nftables>().slis.registry.gather();
     let expected = [
         "kubernetes_healthcheck gauge name,type",
         "kubernetes_healthchecks_total counter name,status,type",
@@ -130,7 +134,7 @@ fn every_metric_has_its_name_type_and_labels_from_the_start() {
 #[test]
 fn buckets_are_those_of_kube_proxy() {
     let bounds = |name: &str| -> Vec<f64> {
-        let families = for_test(Mode::Nftables).registry.gather();
+        let families = for_test::<Nftables>().registry.gather();
         let family = families.iter().find(|it| it.name() == name);
         let metric = &family.expect("registered").get_metric()[0];
         let buckets = metric.get_histogram().get_bucket().iter();
@@ -152,7 +156,7 @@ fn buckets_are_those_of_kube_proxy() {
 
 #[test]
 fn the_exposition_is_prometheus_text() {
-    let metrics = for_test(Mode::Nftables);
+    let metrics = for_test::<Nftables>();
     metrics.probed(Probe::Healthz, 200);
     metrics.probed(Probe::Livez, 503);
     metrics.netlink_request(100, 20, Duration::from_millis(3));
@@ -178,7 +182,7 @@ fn the_exposition_is_prometheus_text() {
 
 #[test]
 fn an_api_server_that_moves_does_not_fill_the_memory() {
-    let metrics = for_test(Mode::Nftables);
+    let metrics = for_test::<Nftables>();
     for host in 0..10_000 {
         metrics.api_request(&request(&format!("host-{host}"), None));
     }
@@ -208,8 +212,11 @@ fn every_metric_is_documented() {
         "sluice_endpoint_active_connections",
     ];
     let mut there: BTreeSet<String> = counted.map(str::to_owned).into();
-    for mode in [Mode::Nftables, Mode::Iptables, Mode::Ipvs] {
-        let metrics = for_test(mode);
+    for metrics in [
+        for_test::<Nftables>(),
+        for_test::<Iptables>(),
+        for_test::<Ipvs>(),
+    ] {
         metrics.api_request(&request("host", None));
         let slis = metrics.slis.registry.gather();
         let families = metrics.registry.gather().into_iter().chain(slis);

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tracing::error;
 
 use super::debug::{self, Profiling};
-use crate::metrics::{Metrics, Mode};
+use crate::metrics::Metrics;
 
 /// What the metrics server serves beside the metrics.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct MetricsServer {
     /// Where it listens.
     pub address: SocketAddr,
     /// The data plane, for `/proxyMode`.
-    pub mode: Mode,
+    pub mode: &'static str,
     /// The configuration in effect, for `/configz`: an object whose keys are component
     /// configurations.
     pub config: Value,
@@ -124,7 +124,7 @@ fn exposition(text: Result<String, prometheus::Error>) -> Response {
 }
 
 async fn proxy_mode(State(pages): Shared) -> Response {
-    plain(StatusCode::OK, pages.server.mode.as_str())
+    plain(StatusCode::OK, pages.server.mode)
 }
 
 async fn configz(State(pages): Shared) -> Response {

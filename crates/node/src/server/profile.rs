@@ -1,9 +1,8 @@
 //! A CPU profile of the process: which code ran when the profiling timer of the kernel went off.
 
-mod encode;
-
 use std::time::Duration;
 
+use pprof::protos::Message;
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 use tokio::time::sleep;
 
@@ -30,6 +29,7 @@ pub(super) async fn record(time: Duration) -> Result<Vec<u8>, String> {
 
 fn finish(guard: &ProfilerGuard<'_>) -> Result<Vec<u8>, String> {
     let report = guard.report().build();
-    let report = report.map_err(|error| format!("read the profiler: {error}"))?;
-    Ok(encode::profile(&report, FREQUENCY))
+    let profile = report.and_then(|it| it.pprof());
+    let profile = profile.map_err(|error| format!("read the profiler: {error}"))?;
+    Ok(profile.encode_to_vec())
 }

@@ -5,7 +5,18 @@ use sluice_lab::{Netns, require_netns};
 use super::*;
 
 /// What the machine has stays; each case turns on what it is about.
-const NOTHING: ConntrackSettings = ConntrackSettings {
+/// kube-proxy's.
+const DEFAULTS: ConntrackLimits = ConntrackLimits {
+    max_per_core: 32 << 10,
+    min: 128 << 10,
+    tcp_established: Duration::from_hours(24),
+    tcp_close_wait: Duration::from_hours(1),
+    tcp_be_liberal: false,
+    udp: Duration::ZERO,
+    udp_stream: Duration::ZERO,
+};
+
+const NOTHING: ConntrackLimits = ConntrackLimits {
     max_per_core: 0,
     min: 0,
     tcp_established: Duration::ZERO,
@@ -16,7 +27,7 @@ const NOTHING: ConntrackSettings = ConntrackSettings {
 };
 
 /// Writes as `name=value`, for a machine whose files hold this.
-fn planned(settings: &ConntrackSettings, cores: usize, current: &[(&str, u64)]) -> String {
+fn planned(settings: &ConntrackLimits, cores: usize, current: &[(&str, u64)]) -> String {
     let current: BTreeMap<&str, u64> = current.iter().copied().collect();
     let writes = plan(settings, cores, |path| current.get(name(path)).copied());
     let shown = writes
@@ -54,7 +65,7 @@ fn the_table_is_scaled_capped_and_only_enlarged() {
         (12, 0, 8, [96, 12], "hashsize=24"),
     ];
     for (max_per_core, min, cores, [max, hashsize], expected) in cases {
-        let settings = ConntrackSettings {
+        let settings = ConntrackLimits {
             max_per_core,
             min,
             ..NOTHING
@@ -64,7 +75,7 @@ fn the_table_is_scaled_capped_and_only_enlarged() {
         assert_eq!(found, expected, "{settings:?} {cores} {current:?}");
     }
     let unreadable = planned(
-        &ConntrackSettings {
+        &ConntrackLimits {
             max_per_core: 12,
             ..NOTHING
         },
@@ -77,7 +88,7 @@ fn the_table_is_scaled_capped_and_only_enlarged() {
 #[test]
 fn timeouts_are_exact_and_zero_leaves_them_alone() {
     let second = Duration::from_secs(1);
-    let all = ConntrackSettings {
+    let all = ConntrackLimits {
         tcp_established: second * 5,
         tcp_close_wait: second * 6,
         tcp_be_liberal: true,
@@ -102,7 +113,7 @@ fn timeouts_are_exact_and_zero_leaves_them_alone() {
 
 #[test]
 fn kube_proxys_defaults() {
-    let defaults = ConntrackSettings::default();
+    let defaults = DEFAULTS;
     assert_eq!(
         planned(&defaults, 2, &[]),
         "max=131072 hashsize=32768 tcp_timeout_established=86400 tcp_timeout_close_wait=3600"
@@ -184,7 +195,7 @@ fn a_namespace_has_its_own_timeouts_and_not_its_own_table() {
     require_netns!();
     let netns = Netns::new("sysctl").expect("permitted");
     netns.run(|| {
-        let settings = ConntrackSettings {
+        let settings = ConntrackLimits {
             udp: Duration::from_secs(47),
             tcp_be_liberal: true,
             ..NOTHING
@@ -192,7 +203,7 @@ fn a_namespace_has_its_own_timeouts_and_not_its_own_table() {
         apply(&settings).expect("ours to write");
         assert_eq!((read(UDP), read(BE_LIBERAL)), (Some(47), Some(1)));
 
-        let large = ConntrackSettings {
+        let large = ConntrackLimits {
             max_per_core: 1,
             min: u32::MAX,
             udp: Duration::from_secs(48),

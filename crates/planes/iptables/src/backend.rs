@@ -1,50 +1,45 @@
 //! The backend: pure rendering on one side, the host's programs on the other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::path::Path;
+use std::time::Duration;
 
 use sluice_model::IpFamily;
+use sluice_netlink::nfacct::Accounts;
 use sluice_plan::{Plan, PortKey, PortPlan};
-use sluice_plane::{DataPlane, RuleCount, Scale, Scene, Unserved};
+use sluice_plane::{Families, RuleCounts, Scale, Scene};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
-use sluice_xtables::parse::Ruleset;
-use sluice_xtables::programs::{Listing, Programs, RestoreError};
+use sluice_xtables::extension::Extension;
+use sluice_xtables::programs::{Programs, RestoreError};
 use sluice_xtables::rule::Table;
-use sluice_xtables::trial::{self, Candidate, Findings};
-use sluice_xtables::watch::{OwnWrites, Watch};
+use sluice_xtables::watch::Watch;
+use tracing::{debug, warn};
 
-use crate::accounts::{Accounting, Accounts};
-use crate::count::RuleCounts;
-use crate::family::{Families, Ipv6};
-use crate::lack::{Lacks, Sample};
+use crate::accounts::{self, Accounting};
+use crate::lack::Lacks;
 use crate::layout::Conntrack;
-use crate::name::{self, Kind};
+use crate::name;
 use crate::object::{Key, Object};
-use crate::script::{self, Lists};
+use crate::script::{self, Present};
 use crate::{layout, observe, render};
+
+/// There as long as the kernel has IPv6.
+const IPV6: &str = "/proc/thread-self/net/if_inet6";
 
 /// The iptables data plane of one network namespace.
 #[derive(Debug)]
 pub struct Iptables {
-    programs: Programs,
+    pub(crate) programs: Programs,
     conntrack: Conntrack,
-    families: Families,
-    lists: Lists,
-    counts: RuleCounts,
-    trouble: Trouble,
+    pub(crate) families: Families,
+    present: Present,
+    pub(crate) counts: RuleCounts<Key>,
     lacks: Lacks,
-    accounts: Accounts,
+    /// `None`: the kernel has no objects in which rules count packets.
+    accounts: Option<Accounts>,
     watch: Watch,
-}
-
-/// What did not work, until a full sync has done it another way.
-#[derive(Debug, Default)]
-struct Trouble {
-    /// A rule that is there could not be deleted: common chains are written anew.
-    with_rules: bool,
-    /// Chains that cannot be deleted, because somebody else's rule leads there: they stay, empty.
-    with_chains: BTreeSet<Key>,
+    /// NodePorts answer on 127.0.0.1 too: packets from there have to leave for a pod.
+    pub(crate) routes_loopback: bool,
 }
 
 impl Iptables {
@@ -53,41 +48,41 @@ impl Iptables {
     ///
     /// # Errors
     ///
-    /// The kernel has no iptables for IPv4, or does not let us use it.
-    pub fn open(programs: Programs, conntrack: Conntrack) -> Result<Self, BackendError> {
-        let families = Families::ask(&programs);
-        let families = families.map_err(|error| failed("ask for iptables", error))?;
+    /// The kernel has no iptables, or does not let us use it.
+    pub fn with(programs: Programs, conntrack: Conntrack) -> Result<Self, BackendError> {
+        let mut families = vec![IpFamily::V4];
+        match Path::new(IPV6).exists() {
+            true => families.push(IpFamily::V6),
+            false => warn!("this kernel has no IPv6: only IPv4 is served"),
+        }
+        let families = Families::open(families, |it| programs.probe(it, layout::READ));
+        let watch = Watch::open(programs.variant());
+        let accounts = Accounts::open();
         Ok(Self {
-            watch: Watch::of(programs.variant())?,
+            families: families.map_err(|error| BackendError::new("ask for iptables", error))?,
+            watch: watch.map_err(|error| BackendError::new("watch rules", error))?,
             programs,
             conntrack,
-            families,
-            lists: Lists::new(),
+            present: Present::default(),
             counts: RuleCounts::default(),
-            trouble: Trouble::default(),
             lacks: Lacks::default(),
-            accounts: Accounts::open(),
+            accounts: accounts
+                .inspect_err(|error| debug!(%error, "no nfacct"))
+                .ok(),
+            routes_loopback: false,
         })
     }
 
-    /// Whether IPv6 is served, and why not.
-    pub fn ipv6(&self) -> &Ipv6 {
-        self.families.ipv6()
+    /// The same, which looks for changes of rules by others once in this time, in place of 30 s.
+    #[must_use]
+    pub fn with_watch_period(mut self, period: Duration) -> Self {
+        self.watch.set_period(period);
+        self
     }
 
     /// The programs in use.
     pub fn programs(&self) -> &Programs {
         &self.programs
-    }
-
-    /// As [`Watch::generation`], since the last [`observe`](Backend::observe).
-    pub fn generation(&self) -> Arc<AtomicU32> {
-        self.watch.generation()
-    }
-
-    /// As [`Watch::own_writes`].
-    pub fn own_writes(&self) -> OwnWrites {
-        self.watch.own_writes()
     }
 
     /// Writes what keeps other hosts from this one's loopback address (CVE-2020-8558) where it is
@@ -97,11 +92,11 @@ impl Iptables {
     /// # Errors
     ///
     /// The rules could not be listed, or the kernel refused.
-    pub fn guard_loopback(&mut self) -> Result<(), BackendError> {
+    pub(crate) fn guard_loopback(&mut self) -> Result<(), BackendError> {
         let listing = self.programs.save(IpFamily::V4, layout::READ);
-        let listing = listing.map_err(|error| failed("list rules", error))?;
+        let listing = listing.map_err(|error| BackendError::new("list rules", error))?;
         let mut observed = BTreeMap::new();
-        observe::objects(IpFamily::V4, listing, &mut observed);
+        observe::objects(IpFamily::V4, listing, &BTreeSet::new(), &mut observed);
         let mut missing = layout::loopback_guard();
         missing.retain(|(key, _)| !observed.contains_key(key));
         self.apply(&Delta {
@@ -110,84 +105,19 @@ impl Iptables {
         })
     }
 
-    fn list(&mut self) -> Result<Vec<(IpFamily, Listing)>, BackendError> {
-        self.watch.begin(self.families.served())?;
-        let listings = self.families.list(&self.programs);
-        let listings = listings.map_err(|error| failed("list rules", error))?;
-        self.watch.listed(self.families.served());
-        Ok(listings)
+    /// Asks what the kernel has, unless its rules show it.
+    fn probe(&mut self, family: IpFamily) -> Result<bool, RestoreError> {
+        let programs = self.programs.quick();
+        let watch = &mut self.watch;
+        self.lacks
+            .probe(family, |script| watch.restore(&programs, family, script))
     }
 
-    /// Repairs what the last apply could not do in its usual way.
-    fn work_around(&mut self, observed: &mut BTreeMap<Key, Object>) {
-        if std::mem::take(&mut self.trouble.with_rules) {
-            observed.retain(|key, _| {
-                let place = key.place();
-                let kind = name::kind(place.table, place.chain.as_str());
-                kind != Some(Kind::Common)
-            });
+    fn accounting(&self, family: IpFamily) -> Accounting {
+        match self.lacks.has(family, Extension::Nfacct) {
+            true => Accounting::On,
+            false => Accounting::Off,
         }
-        let is_empty = |object: &Object| matches!(object, Object::Rules(it) if it.is_empty());
-        let stuck = &self.trouble.with_chains;
-        observed.retain(|key, object| !(stuck.contains(key) && is_empty(object)));
-    }
-
-    /// Asks what the kernel can do, unless its rules show that it does it already.
-    fn ask(&mut self, family: IpFamily, ruleset: &Ruleset) {
-        self.lacks.see(family, ruleset);
-        let samples = self.lacks.samples(family);
-        let mut candidates: Vec<Candidate> =
-            samples.iter().enumerate().map(Sample::candidate).collect();
-        let counting = self.accounts.sample(family, ruleset);
-        let owner = samples.len();
-        candidates.extend(counting.iter().map(|rule| Candidate {
-            owner,
-            table: Table::Filter,
-            rule: rule.clone(),
-        }));
-        let findings = self.trial(family, &candidates);
-        self.lacks.learn(family, &samples, &findings);
-        if counting.is_some() {
-            self.accounts.learn(family, owner, &findings);
-        }
-    }
-
-    /// Who of these is refused by itself.
-    fn trial(&mut self, family: IpFamily, candidates: &[Candidate]) -> Findings {
-        let (programs, watch) = (&self.programs, &mut self.watch);
-        trial::find(candidates, |script| watch.restore(programs, family, script))
-    }
-
-    /// What an error of writing means. A program for IPv6 that fails costs IPv6 alone.
-    fn failed(
-        &mut self,
-        delta: &Delta<Key, Object>,
-        family: IpFamily,
-        error: RestoreError,
-    ) -> BackendError {
-        if family == IpFamily::V6 && !matches!(error, RestoreError::Locked { .. }) {
-            self.families.lose_ipv6(error.to_string());
-        }
-        if let RestoreError::Refused { owner, text, .. } = &error
-            && let Some(key) = owner.and_then(|it| script::key(delta, it))
-        {
-            match text.split(' ').next() {
-                Some("-D") => self.trouble.with_rules = true,
-                Some("-X") => {
-                    self.trouble.with_chains.insert(key.clone());
-                }
-                _ => {}
-            }
-        }
-        failed("write rules", error)
-    }
-}
-
-fn failed(operation: &str, error: impl std::error::Error + Send + Sync + 'static) -> BackendError {
-    BackendError {
-        operation: operation.into(),
-        reason: error.to_string(),
-        source: Some(Box::new(error)),
     }
 }
 
@@ -240,8 +170,8 @@ impl Backend for Iptables {
 
     fn standing(&self, scene: &Scene) -> Objects<Self> {
         let served = self.families.served();
-        let accounting = |family| self.accounts.accounting(family);
-        layout::standing(&scene.node, served, self.conntrack, accounting)
+        let accounting = |family| self.accounting(family);
+        layout::standing(&scene.node, &served, self.conntrack, accounting)
     }
 
     fn place(&mut self, _port: &PortPlan, _previous: Option<(&PortPlan, &())>) {}
@@ -249,28 +179,24 @@ impl Backend for Iptables {
     fn recover(&self, _port: &PortPlan, _observed: &BTreeMap<Key, Object>) {}
 
     fn render(&self, scene: &Scene, port: &PortPlan, _placement: &()) -> Objects<Self> {
-        match self.families.served().contains(&port.key.family) {
-            true => {
-                let accounting = self.accounts.accounting(port.key.family);
-                render::port(scene, port, accounting)
-            }
+        let family = port.key.family;
+        match self.families.serves(family) {
+            true => render::port(scene, port, self.accounting(family)),
             false => Vec::new(),
         }
     }
 
     fn probe(&mut self) -> Result<bool, BackendError> {
-        let before = self.lacks.len();
-        for family in self.families.served().to_vec() {
-            let samples = self.lacks.samples(family);
-            let candidates: Vec<_> = samples.iter().enumerate().map(Sample::candidate).collect();
-            let findings = self.trial(family, &candidates);
-            self.lacks.learn(family, &samples, &findings);
+        let mut any_new = false;
+        for family in self.families.served() {
+            let probed = self.probe(family);
+            any_new |= probed.map_err(|error| BackendError::new("probe iptables", error))?;
         }
-        Ok(self.lacks.len() < before)
+        Ok(any_new)
     }
 
     fn lacks(&self, scene: &Scene, port: &PortPlan, placement: &()) -> Option<Refusal> {
-        if self.lacks.len() == 0 {
+        if !self.lacks.hurts() {
             return None;
         }
         self.lacks.refusal(&self.render(scene, port, placement))
@@ -281,67 +207,72 @@ impl Backend for Iptables {
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
-        self.accounts.ensure();
-        let mut observed = BTreeMap::new();
-        for (family, listing) in self.list()? {
-            self.ask(family, &listing.rules);
-            observe::objects(family, listing, &mut observed);
-        }
-        self.work_around(&mut observed);
-        let lists = observed.iter().filter_map(|(key, object)| match object {
-            Object::Rules(rules) if matches!(key, Key::Tail(_) | Key::Jumps(_)) => {
-                Some((key.clone(), rules.iter().collect()))
-            }
-            _ => None,
+        let began = self.watch.begin(&self.families.served());
+        began.map_err(|error| BackendError::new("watch rules", error))?;
+        let programs = &self.programs;
+        let listings = self.families.list(|family, timeout| {
+            let programs = programs.clone().with_timeout(timeout);
+            programs.save(family, layout::READ)
         });
-        self.lists = lists.collect();
+        let listings = listings.map_err(|error| BackendError::new("list rules", error))?;
+        self.watch.listed();
+        let can_count = self.accounts.as_mut().is_some_and(accounts::ensure);
+        let (mut observed, mut needed) = (BTreeMap::new(), BTreeSet::new());
+        for (family, listing) in listings {
+            self.lacks.see(family, &listing.rules);
+            if !can_count {
+                self.lacks.forget(family, Extension::Nfacct);
+            }
+            if let Err(error) = self.probe(family) {
+                let is_locked = matches!(error, RestoreError::Locked(_));
+                if is_locked || self.families.lose(family, &error).is_err() {
+                    return Err(BackendError::new("probe iptables", error));
+                }
+                continue;
+            }
+            needed.append(&mut observe::needed(family, &listing.rules));
+            observe::objects(family, listing, &needed, &mut observed);
+        }
+        self.present = Present::observed(&observed, needed);
         self.counts.observed(&observed);
         Ok(observed)
     }
 
     fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
-        let watched = self.watch.upkeep()?;
-        let awaited = self.families.upkeep(&self.programs);
-        Ok(awaited.and(watched.into()))
+        let next = self.watch.upkeep();
+        let next = next.map_err(|error| BackendError::new("watch rules", error))?;
+        let programs = &self.programs;
+        let tried = self.families.upkeep(|family, timeout| {
+            let probed = programs.probe(family, layout::READ);
+            probed.map_err(|error| error.to_string())?;
+            let programs = programs.clone().with_timeout(timeout);
+            let listed = programs.save(family, layout::READ);
+            listed.map(drop).map_err(|error| error.to_string())
+        });
+        Ok(tried.and(Upkeep::After(next)))
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
-        let stuck = &self.trouble.with_chains;
-        let scripts = script::scripts(delta, &self.lists, stuck, self.programs.variant());
-        let written = scripts.into_iter().try_for_each(|(family, script)| {
-            let written = self.watch.restore(&self.programs, family, &script);
-            written.map_err(|error| (family, error))
-        });
-        written.map_err(|(family, error)| self.failed(delta, family, error))?;
+        let scripts = script::scripts(delta, &self.present, self.programs.variant());
+        for (family, script) in scripts {
+            let Err(error) = self.watch.restore(&self.programs, family, &script) else {
+                continue;
+            };
+            // Where somebody else changed rules, or has the lock, the next sync may succeed.
+            if self.watch.is_unchanged() && !matches!(error, RestoreError::Locked(_)) {
+                // This sync has failed, whether or not the other family is served.
+                let _ = self.families.lose(family, &error);
+            }
+            return Err(BackendError::new("write rules", error));
+        }
         self.families.written();
-        script::remember(delta, &mut self.lists);
+        self.present.written(delta);
         self.counts.written(delta);
         Ok(())
     }
 }
 
-impl DataPlane for Iptables {
-    /// As kube-proxy's large-cluster mode: from here on the rules of endpoints have no comments,
-    /// which are most of what they take.
-    const LARGE: usize = 1000;
-
-    fn rule_counts(&self) -> Vec<RuleCount> {
-        self.counts.all()
-    }
-
-    fn unserved(&self) -> Option<Unserved> {
-        match self.families.ipv6() {
-            Ipv6::Awaited(reason) => Some(Unserved {
-                family: IpFamily::V6,
-                reason: reason.clone(),
-            }),
-            Ipv6::Served | Ipv6::Impossible(_) => None,
-        }
-    }
-}
-
-/// Whether a chain is ours, or one of the kernel's that leads to ours: a change of it by somebody
-/// else is worth a look.
-pub fn concerns(table: Table, chain: &str) -> bool {
+/// Whether a chain is ours, or one of the kernel's that leads to ours.
+pub(crate) fn concerns(table: Table, chain: &str) -> bool {
     name::kind(table, chain).is_some()
 }

@@ -1,19 +1,23 @@
 //! What the kernel lacks of what our rules need, and whom that hurts.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use sluice_model::{IpFamily, Protocol};
 use sluice_reconcile::Refusal;
 use sluice_xtables::extension::Extension;
 use sluice_xtables::parse::Ruleset;
+use sluice_xtables::probe;
+use sluice_xtables::programs::RestoreError;
 use sluice_xtables::rule::{Rule, Table};
-use sluice_xtables::trial::{CHAIN, Candidate, Findings};
+use sluice_xtables::script::Script;
 use tracing::{info, warn};
 
+use crate::accounts;
 use crate::object::{Key, Object, rules};
 
-/// Everything that our rules need.
-const NEEDED: [Extension; 13] = [
+/// Everything that our rules use. Without nfacct they count no packets, without anything else there
+/// are Services that cannot be served.
+const USED: [Extension; 14] = [
     Extension::Comment,
     Extension::Ports(Protocol::Tcp),
     Extension::Ports(Protocol::Udp),
@@ -27,9 +31,10 @@ const NEEDED: [Extension; 13] = [
     Extension::SetMark,
     Extension::Dnat,
     Extension::Masquerade,
+    Extension::Nfacct,
 ];
 
-/// What a Service loses that cannot have this.
+/// What is lost without an extension.
 fn cost(extension: Extension) -> &'static str {
     match extension {
         Extension::Ports(Protocol::Tcp) => "TCP Services",
@@ -38,93 +43,92 @@ fn cost(extension: Extension) -> &'static str {
         Extension::Statistic => "Services with more than one endpoint",
         Extension::Recent => "Services with session affinity",
         Extension::Reject => "Services with a ClusterIP, which refuse other ports",
+        Extension::Nfacct => {
+            "the metrics of packets dropped as invalid and of packets to localhost NodePorts"
+        }
         _ => "any Service",
     }
 }
 
-/// A rule that tells whether the kernel has something.
-#[derive(Debug)]
-pub(crate) struct Sample {
-    extension: Extension,
-    table: Table,
-    rule: Rule,
-}
-
-impl Sample {
-    /// A name that no Service has is the chain's.
-    fn of(extension: Extension, family: IpFamily) -> Option<Self> {
-        let (table, rule) = extension.sample(family, CHAIN)?;
-        Some(Self {
-            extension,
-            table,
-            rule,
-        })
-    }
-
-    /// To be tried, by its number among all samples.
-    pub(crate) fn candidate((number, sample): (usize, &Self)) -> Candidate {
-        Candidate {
-            owner: number,
-            table: sample.table,
-            rule: sample.rule.clone(),
-        }
+/// A rule that the kernel takes if it has an extension, and its table.
+fn sample(extension: Extension, family: IpFamily) -> Option<(Table, Rule)> {
+    match extension {
+        Extension::Nfacct => Some((Table::Filter, Rule::count([accounts::count_invalid()]))),
+        extension => extension.sample(family),
     }
 }
 
-/// What is known of the kernel.
+/// Whether the kernel has an extension, as far as that is known.
 #[derive(Debug, Default)]
-pub(crate) struct Lacks {
-    has: BTreeSet<(IpFamily, Extension)>,
-    lacks: BTreeSet<(IpFamily, Extension)>,
-}
+pub(crate) struct Lacks(BTreeMap<(IpFamily, Extension), bool>);
 
 impl Lacks {
-    /// What is in use, the kernel has.
+    /// The kernel has what rules use that are there. To ask for it would cost a legacy kernel two
+    /// writes of its tables, of 3 s each with 10,000 Services.
     pub(crate) fn see(&mut self, family: IpFamily, ruleset: &Ruleset) {
-        if self.unknown(family).next().is_none() {
+        if USED.iter().all(|it| self.has(family, *it)) {
             return;
         }
         let rules = ruleset.values().flatten();
         let seen = rules.flat_map(Extension::of);
-        self.has.extend(seen.map(|it| (family, it)));
+        self.0.extend(seen.map(|it| ((family, it), true)));
     }
 
-    /// Of everything that the kernel is not known to have.
-    pub(crate) fn samples(&self, family: IpFamily) -> Vec<Sample> {
-        let samples = self.unknown(family).map(|it| Sample::of(it, family));
-        samples.flatten().collect()
+    /// An extension is asked for by the next probe.
+    pub(crate) fn forget(&mut self, family: IpFamily, extension: Extension) {
+        self.0.remove(&(family, extension));
     }
 
-    fn unknown(&self, family: IpFamily) -> impl Iterator<Item = Extension> {
-        let is_known = move |it: &Extension| self.has.contains(&(family, *it));
-        NEEDED.into_iter().filter(move |it| !is_known(it))
-    }
-
-    /// What became of the samples.
-    pub(crate) fn learn(&mut self, family: IpFamily, samples: &[Sample], findings: &Findings) {
-        for (number, sample) in samples.iter().enumerate() {
-            let extension = sample.extension;
-            let key = (family, extension);
+    /// Asks for everything that the kernel is not known to have. `restore` runs the program. Returns
+    /// whether the kernel has something that it lacked.
+    ///
+    /// # Errors
+    ///
+    /// The program failed.
+    pub(crate) fn probe(
+        &mut self,
+        family: IpFamily,
+        restore: impl FnMut(&Script<'_>) -> Result<(), RestoreError>,
+    ) -> Result<bool, RestoreError> {
+        let unknown = USED.into_iter().filter(|it| !self.has(family, *it));
+        let unknown = unknown.filter_map(|it| Some((it, sample(it, family)?)));
+        let (unknown, samples): (Vec<Extension>, Vec<(Table, Rule)>) = unknown.unzip();
+        let refused = probe::refused(&samples, restore)?;
+        let mut any_new = false;
+        for (place, extension) in unknown.into_iter().enumerate() {
+            let reason = refused.get(&place);
+            let before = self.0.insert((family, extension), reason.is_none());
             let module = extension.module();
-            let mut culprits = findings.culprits.iter();
-            if let Some(culprit) = culprits.find(|it| it.owner == number) {
-                let reason = &culprit.reason;
-                if self.lacks.insert(key) {
-                    let cost = cost(extension);
-                    warn!(%family, %extension, module, cost, reason, "the kernel lacks a part of iptables");
-                }
-            } else if findings.is_complete {
-                self.has.insert(key);
-                if self.lacks.remove(&key) {
+            match (before, reason) {
+                (Some(false), None) => {
+                    any_new = true;
                     info!(%family, %extension, module, "the kernel has it now");
                 }
+                (None | Some(true), Some(reason)) => {
+                    let cost = cost(extension);
+                    match extension {
+                        Extension::Nfacct => info!(%family, module, cost, reason, "no nfacct"),
+                        _ => warn!(
+                            %family, %extension, module, cost, reason,
+                            "the kernel lacks a part of iptables"
+                        ),
+                    }
+                }
+                _ => {}
             }
         }
+        Ok(any_new)
     }
 
-    /// How much the kernel lacks.
-    pub(crate) fn len(&self) -> usize {
-        self.lacks.len()
+    /// Whether the kernel is known to have an extension.
+    pub(crate) fn has(&self, family: IpFamily, extension: Extension) -> bool {
+        self.0.get(&(family, extension)) == Some(&true)
+    }
+
+    /// Whether there may be Services that cannot be served.
+    pub(crate) fn hurts(&self) -> bool {
+        let mut all = self.0.iter();
+        all.any(|((_, extension), has)| !has && *extension != Extension::Nfacct)
     }
 
     /// What these objects need and the kernel lacks; `None` when it lacks nothing of it.
@@ -137,7 +141,7 @@ impl Lacks {
             let family = key.place().family;
             let rules = rules(key, object).into_iter();
             let mut needed = rules.flat_map(|it| Extension::of(&it));
-            let missing = needed.find(|it| self.lacks.contains(&(family, *it)))?;
+            let missing = needed.find(|it| self.0.get(&(family, *it)) == Some(&false))?;
             Some(Refusal {
                 reason: format!(
                     "the kernel lacks {missing} of {family} (module {}), which {} need",
@@ -152,10 +156,13 @@ impl Lacks {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use sluice_plan::Planner;
     use sluice_plan::settings::Settings;
     use sluice_plan::testing::{endpoints, service};
     use sluice_plane::{Scale, Scene};
+    use sluice_xtables::parse::parse_rule;
 
     use super::*;
     use crate::accounts::Accounting;
@@ -190,24 +197,32 @@ mod tests {
         rendered.collect()
     }
 
+    /// A restore program of a kernel that lacks these.
+    fn kernel<'a>(
+        missing: &'a [Extension],
+    ) -> impl Fn(&Script<'_>) -> Result<(), RestoreError> + 'a {
+        move |script| {
+            let text = script.text();
+            let rules = text
+                .lines()
+                .filter_map(|it| it.strip_prefix("-A SLUICE-TRIAL "));
+            let mut needed = rules.flat_map(|it| Extension::of(&parse_rule(it)));
+            match needed.any(|it| missing.contains(&it)) {
+                false => Ok(()),
+                true => Err(RestoreError::Refused {
+                    family: IpFamily::V4,
+                    line: 1,
+                    text: String::new(),
+                    reason: "no".to_owned(),
+                }),
+            }
+        }
+    }
+
     /// Of IPv4, without these.
     fn without(missing: &[Extension]) -> Lacks {
         let mut lacks = Lacks::default();
-        let samples = lacks.samples(IpFamily::V4);
-        assert_eq!(samples.len(), NEEDED.len());
-        let refused = samples.iter().enumerate();
-        let refused = refused.filter(|(_, it)| missing.contains(&it.extension));
-        let refused: Vec<_> = refused
-            .map(|(owner, _)| sluice_xtables::trial::Culprit {
-                owner,
-                reason: "no".into(),
-            })
-            .collect();
-        let findings = Findings {
-            culprits: refused,
-            is_complete: true,
-        };
-        lacks.learn(IpFamily::V4, &samples, &findings);
+        assert!(!lacks.probe(IpFamily::V4, kernel(missing)).unwrap());
         lacks
     }
 
@@ -242,28 +257,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_asked_for_by_each_look() {
-        let mut lacks = without(&[Extension::Recent, Extension::Statistic]);
-        let samples = lacks.samples(IpFamily::V4);
-        let asked: BTreeSet<Extension> = samples.iter().map(|it| it.extension).collect();
-        assert_eq!(asked, [Extension::Recent, Extension::Statistic].into());
-        lacks.learn(IpFamily::V4, &samples, &Findings::default());
-        assert_eq!(lacks.len(), 2, "nobody knows");
-        let findings = Findings {
-            is_complete: true,
-            ..Findings::default()
-        };
-        lacks.learn(IpFamily::V4, &samples, &findings);
-        assert_eq!(lacks.len(), 0);
+    fn what_is_missing_is_asked_for_again() {
+        let mut lacks = without(&[Extension::Recent, Extension::Nfacct]);
+        assert!(lacks.hurts());
+        let mut asked = Vec::new();
+        let found = lacks.probe(IpFamily::V4, |script| {
+            let text = script.text();
+            let rules = text.lines().filter(|it| it.starts_with("-A"));
+            asked.extend(rules.map(str::to_owned));
+            kernel(&[Extension::Nfacct])(script)
+        });
+        assert!(found.unwrap(), "recent is there now");
+        let recent = "-A SLUICE-TRIAL -m recent --name SLUICE-TRIAL --set";
+        let nfacct = "-A SLUICE-TRIAL -m nfacct --nfacct-name ct_state_invalid_dropped_pkts";
+        assert_eq!(asked, [recent, nfacct, recent, nfacct]);
+        assert!(!lacks.hurts(), "nobody needs nfacct");
+        assert!(!lacks.has(IpFamily::V4, Extension::Nfacct));
+        assert!(lacks.probe(IpFamily::V4, kernel(&[])).unwrap());
+        assert!(lacks.has(IpFamily::V4, Extension::Nfacct));
     }
 
     #[test]
-    fn what_is_in_use_need_not_be_asked_for() {
-        let mut lacks = Lacks::default();
+    fn what_is_in_use_is_not_asked_for() {
+        let mut lacks = without(&[Extension::Recent]);
         let text = "*nat\n-A X -m comment --comment x -m recent --set --name A --mask \
                     255.255.255.255 --rsource -j RETURN\nCOMMIT\n";
         lacks.see(IpFamily::V4, &sluice_xtables::parse::parse(text));
-        let samples = lacks.samples(IpFamily::V4);
-        assert_eq!(samples.len(), NEEDED.len() - 2);
+        assert!(!lacks.hurts());
+        let nobody = |_: &Script<'_>| -> Result<(), RestoreError> { panic!("asked") };
+        assert!(!lacks.probe(IpFamily::V4, nobody).unwrap());
     }
 }

@@ -15,19 +15,19 @@
 
 mod accounts;
 mod backend;
-mod count;
-mod family;
 mod lack;
 mod layout;
+mod leftovers;
 mod name;
 mod object;
 mod observe;
+mod packets;
+mod plane;
 mod render;
 mod script;
 pub mod text;
 
 pub use accounts::Accounting;
-pub use backend::{Iptables, concerns, render_plan, render_port};
-pub use family::Ipv6;
+pub use backend::{Iptables, render_plan, render_port};
 pub use layout::Conntrack;
 pub use object::{Key, Object, Place};

@@ -11,8 +11,8 @@ pub(crate) use sluice_plane::kube_proxy::{
     POSTROUTING as POSTROUTING_RULES, PROXY_FIREWALL, SERVICES,
 };
 use sluice_plane::kube_proxy::{EXT, FW, HASH, HASHED, SEP, SVC, SVL, is_hashed};
+use sluice_xtables::probe;
 use sluice_xtables::rule::{ChainName, Table};
-use sluice_xtables::trial;
 
 /// Shared with the kubelet, which writes the same rule into it.
 pub(crate) const FIREWALL: &str = "KUBE-FIREWALL";
@@ -109,8 +109,8 @@ pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
     Some(match (table, name) {
         (_, CANARY) => Kind::Whole,
         (Table::Mangle, _) => return None,
-        // Of a trial that was interrupted.
-        (_, trial::CHAIN) => Kind::Whole,
+        // Of a probe that was interrupted.
+        (_, probe::CHAIN) => Kind::Whole,
         (_, SERVICES | NODE_PORTS) => Kind::Common,
         (Table::Nat, POSTROUTING_RULES | MARK_MASQ | OWNED) => Kind::Whole,
         (Table::Nat, PREROUTING | OUTPUT | POSTROUTING) => Kind::Builtin,
@@ -123,6 +123,12 @@ pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
         (Table::Filter, _) if is_hashed(name, FW) => Kind::Whole,
         _ => return None,
     })
+}
+
+/// Whether a chain is there only as long as a Service needs it.
+pub(crate) fn is_of_services(chain: &ChainName) -> bool {
+    let mut beginnings = HASHED.iter().chain([&OF_PREFIXES]);
+    beginnings.any(|it| is_hashed(chain.as_str(), it))
 }
 
 /// Whether this is the chain of a prefix, which several service ports need.

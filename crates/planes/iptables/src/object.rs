@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sluice_model::IpFamily;
+use sluice_plane::RuleKey;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::rule_list::RuleList;
 
@@ -75,6 +76,32 @@ pub enum Object {
     Present,
     /// These rules in this order: a chain, a tail, jumps.
     Rules(RuleList),
+}
+
+impl RuleKey for Key {
+    type Object = Object;
+
+    fn table(&self) -> Option<(IpFamily, &'static str)> {
+        let place = self.place();
+        Some((place.family, place.table.as_str()))
+    }
+
+    fn rules(&self, object: &Object) -> usize {
+        match (self, object) {
+            (_, Object::Rules(rules)) => rules.len(),
+            (Self::Rule(..), Object::Present) => 1,
+            (_, Object::Present) => 0,
+        }
+    }
+
+    /// Most chains are those of endpoints, which have two rules.
+    fn usual(&self) -> usize {
+        match self {
+            Self::Common(_) => 0,
+            Self::Rule(..) => 1,
+            Self::Chain(_) | Self::Tail(_) | Self::Jumps(_) => 2,
+        }
+    }
 }
 
 /// The rules that an object stands for.

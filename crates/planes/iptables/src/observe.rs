@@ -4,40 +4,79 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use sluice_model::IpFamily;
+use sluice_xtables::parse::Ruleset;
 use sluice_xtables::programs::Listing;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 
 use crate::accounts::counted;
 use crate::layout::{self, is_of_tail};
-use crate::name::{self, Kind, kind};
+use crate::name::{self, Kind, is_of_services, kind};
 use crate::object::{Key, Object, Place};
 
 /// The objects of one family's rules. A chain that we own and that is not in the shape in which we
-/// leave it is left out, so that it is written anew; of what is not ours, nothing is said.
-pub(crate) fn objects(family: IpFamily, listing: Listing, objects: &mut BTreeMap<Key, Object>) {
+/// leave it is left out, so that it is written again. Rules of others are no objects.
+///
+/// A chain that a Service does not need any more and that a rule of somebody else leads to was emptied
+/// and stays: it is no object either.
+pub(crate) fn objects(
+    family: IpFamily,
+    listing: Listing,
+    needed: &BTreeSet<Place>,
+    objects: &mut BTreeMap<Key, Object>,
+) {
     // Whether it is there does not matter enough to write it again with each look.
     if listing.hidden.contains(&Table::Mangle) {
         objects.extend(layout::mangle(family));
     }
     for ((table, chain), rules) in listing.rules {
-        let Some(kind) = kind(table, chain.as_str()) else {
-            continue;
-        };
         let place = Place {
             family,
             table,
             chain,
         };
-        match kind {
-            Kind::Whole => {
+        let is_left = || rules.is_empty() && needed.contains(&place) && is_of_services(&chain);
+        match kind(table, chain.as_str()) {
+            Some(Kind::Whole | Kind::Common) if is_left() => {}
+            Some(Kind::Whole) => {
                 objects.insert(Key::Chain(place), Object::Rules(rules.into()));
             }
-            Kind::Common => common(place, &rules, objects),
-            Kind::Builtin => builtin(place, &rules, objects),
-            Kind::Firewall if family == IpFamily::V4 => firewall(place, &rules, objects),
-            Kind::Firewall => {}
+            Some(Kind::Common) => common(place, &rules, objects),
+            Some(Kind::Builtin) => builtin(place, &rules, objects),
+            Some(Kind::Firewall) if family == IpFamily::V4 => firewall(place, &rules, objects),
+            Some(Kind::Firewall) | None => {}
         }
     }
+}
+
+/// Our chains that rules of others lead to.
+pub(crate) fn needed(family: IpFamily, ruleset: &Ruleset) -> BTreeSet<Place> {
+    let mut needed = BTreeSet::new();
+    for ((table, chain), rules) in ruleset {
+        let is_theirs = |rule: &&Rule| match kind(*table, chain.as_str()) {
+            Some(Kind::Whole | Kind::Common) => false,
+            Some(Kind::Builtin) => !is_own_jump(*table, rule),
+            Some(Kind::Firewall) | None => true,
+        };
+        let chains = rules.iter().filter(is_theirs).flat_map(Rule::chains);
+        let ours = chains.filter(|it| is_ours(*table, it));
+        needed.extend(ours.map(|chain| Place {
+            family,
+            table: *table,
+            chain,
+        }));
+    }
+    needed
+}
+
+fn is_ours(table: Table, chain: &ChainName) -> bool {
+    let kind = kind(table, chain.as_str());
+    matches!(kind, Some(Kind::Whole | Kind::Common))
+}
+
+/// Whether a rule in a chain of the kernel is ours. Others ask for the mark from there; we never do.
+fn is_own_jump(table: Table, rule: &Rule) -> bool {
+    let leads_to_ours = |to: &ChainName| is_ours(table, to) && to.as_str() != name::MARK_MASQ;
+    rule.jump().is_some_and(leads_to_ours)
 }
 
 /// A common chain that can be repaired rule by rule: ours alone, each once, the tail at the end,
@@ -68,12 +107,7 @@ fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
 
 /// Every rule of a chain of the kernel that leads to one of our chains.
 fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
-    let is_ours = |to: &ChainName| {
-        let kind = kind(place.table, to.as_str());
-        // Others ask for the mark from here; we never do.
-        matches!(kind, Some(Kind::Whole | Kind::Common)) && to.as_str() != name::MARK_MASQ
-    };
-    let own = rules.iter().filter(|it| it.jump().is_some_and(is_ours));
+    let own = rules.iter().filter(|it| is_own_jump(place.table, it));
     let own: Vec<Rule> = own.cloned().collect();
     let jump = layout::to_firewall();
     let filters = (place.family, place.table) == (IpFamily::V4, Table::Filter);

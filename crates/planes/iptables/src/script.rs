@@ -1,14 +1,18 @@
 //! A delta as input of `iptables-restore --noflush`: one script per family.
 //!
-//! In each table: chains that are new, changed or gone are declared, which empties them; rules go
-//! that nobody wants any more; chains are filled; rules come, at the head of their common chain, so
-//! that its tail stays last; jumps come; empty chains go. Each table is one transaction. filter is
-//! before nat, as in kube-proxy: who is to be refused is refused before anybody is translated.
+//! In each table: chains that are new, changed or gone are declared, which empties them; rules that
+//! are gone are deleted; chains are filled; new rules are inserted at the head of their common chain,
+//! so that its tail stays last; jumps are inserted; empty chains are removed. Each table is one
+//! transaction.
 //!
-//! More than [`Variant::largest_step`] takes well is written in several transactions, so that every
+//! nat is before filter: a refusal must never be there before what it would refuse. filter refuses
+//! and drops packets that nat has not translated, so what nat has translated by then does not meet
+//! its rules. A Service that loses its last endpoint is not translated and not refused for a moment.
+//!
+//! More than [`Variant::largest_step`] is written in several transactions, so that every
 //! chain is complete before or together with what leads to it: endpoints, what chooses among them,
-//! what leads to those, common chains and jumps; at last what nothing leads to any more goes, from
-//! the other end.
+//! what leads to those, common chains and jumps; at last the chains that nothing leads to any more
+//! are removed, in the opposite order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,62 +26,42 @@ use sluice_xtables::script::{Lines, Script};
 use crate::name;
 use crate::object::{Key, Object, Place, rules};
 
-/// Tails and jumps that the kernel holds: replacing them takes knowing the old ones.
-pub(crate) type Lists = BTreeMap<Key, Vec<Rule>>;
+/// The order in which tables are written.
+const ORDER: [Table; 3] = [Table::Mangle, Table::Nat, Table::Filter];
 
-/// What to do with an object. The number is its place in the delta: see [`key`].
-#[derive(Clone, Copy)]
-enum Step<'a> {
-    Write(usize, &'a Key, &'a Object),
-    Delete(usize, &'a Key),
+/// What the kernel holds, as far as a delta does not say it.
+#[derive(Debug, Default)]
+pub(crate) struct Present {
+    /// Tails and jumps: replacing them takes knowing the old ones.
+    pub(crate) lists: BTreeMap<Key, Vec<Rule>>,
+    /// Chains of ours that rules of others lead to: they are emptied, and cannot be removed.
+    pub(crate) needed: BTreeSet<Place>,
 }
 
-impl<'a> Step<'a> {
-    fn key(&self) -> &'a Key {
-        match self {
-            Self::Write(_, key, _) | Self::Delete(_, key) => key,
-        }
-    }
-
-    fn chain(&self) -> &'a ChainName {
-        &self.key().place().chain
-    }
-
-    fn level(&self) -> u8 {
-        name::level(self.chain())
-    }
-}
+/// An object that is written, or one that is deleted.
+type Step<'a> = (&'a Key, Option<&'a Object>);
 
 /// The scripts of a delta, of those families that have something to do, IPv4 first.
-///
-/// `stuck` are chains that go, but that somebody else's rule leads to: they are emptied.
 pub(crate) fn scripts<'a>(
     delta: &'a Delta<Key, Object>,
-    lists: &'a Lists,
-    stuck: &'a BTreeSet<Key>,
+    present: &'a Present,
     variant: Variant,
 ) -> Vec<(IpFamily, Script<'a>)> {
     let writes = delta.add.iter().chain(&delta.replace);
     let writes = writes.map(|(key, object)| (key, Some(object)));
     let deletes = delta.delete.iter().map(|key| (key, None));
     let mut families: BTreeMap<IpFamily, BTreeMap<Table, Vec<Step<'a>>>> = BTreeMap::new();
-    for (number, (key, object)) in writes.chain(deletes).enumerate() {
-        let place = key.place();
+    for step in writes.chain(deletes) {
+        let place = step.0.place();
         let tables = families.entry(place.family).or_default();
-        tables.entry(place.table).or_default().push(match object {
-            Some(object) => Step::Write(number, key, object),
-            None => Step::Delete(number, key),
-        });
+        tables.entry(place.table).or_default().push(step);
     }
     let scripts = families.into_iter().map(|(family, tables)| {
         let script = Script::new(move |lines| {
-            for (table, steps) in &tables {
-                lines.table(*table);
-                let mut writer = Writer::new(lines, steps, lists, stuck);
-                let chains = steps.iter().filter(|it| matches!(it.key(), Key::Chain(_)));
-                match chains.count() > variant.largest_step() {
-                    true => writer.write_in_steps(steps, variant),
-                    false => writer.write(steps),
+            for table in ORDER {
+                if let Some(steps) = tables.get(&table) {
+                    lines.table(table);
+                    Writer::new(lines, steps, present).write_table(steps, variant);
                 }
             }
         });
@@ -86,65 +70,75 @@ pub(crate) fn scripts<'a>(
     scripts.collect()
 }
 
-/// The object of a delta that has this number in scripts.
-pub(crate) fn key(delta: &Delta<Key, Object>, number: usize) -> Option<&Key> {
-    let written = delta.add.iter().chain(&delta.replace).map(|(key, _)| key);
-    written.chain(&delta.delete).nth(number)
-}
-
-/// What the kernel holds once a delta is written.
-pub(crate) fn remember(delta: &Delta<Key, Object>, lists: &mut Lists) {
-    for (key, object) in delta.add.iter().chain(&delta.replace) {
-        if let (Key::Tail(_) | Key::Jumps(_), Object::Rules(rules)) = (key, object) {
-            lists.insert(key.clone(), rules.iter().collect());
+impl Present {
+    /// The kernel holds these objects, and these chains are needed by others.
+    pub(crate) fn observed(objects: &BTreeMap<Key, Object>, needed: BTreeSet<Place>) -> Self {
+        let lists = objects.iter().filter_map(list);
+        Self {
+            lists: lists.collect(),
+            needed,
         }
     }
-    for key in &delta.delete {
-        lists.remove(key);
+
+    /// A delta was written.
+    pub(crate) fn written(&mut self, delta: &Delta<Key, Object>) {
+        for key in &delta.delete {
+            self.lists.remove(key);
+        }
+        let writes = delta.add.iter().chain(&delta.replace);
+        self.lists
+            .extend(writes.filter_map(|(key, object)| list((key, object))));
+    }
+}
+
+/// The rules of a tail or of jumps.
+fn list((key, object): (&Key, &Object)) -> Option<(Key, Vec<Rule>)> {
+    match (key, object) {
+        (Key::Tail(_) | Key::Jumps(_), Object::Rules(rules)) => {
+            Some((key.clone(), rules.iter().collect()))
+        }
+        _ => None,
     }
 }
 
 struct Writer<'a, 's, 'l> {
     lines: &'s mut Lines<'l>,
-    lists: &'a Lists,
-    stuck: &'a BTreeSet<Key>,
-    /// Common chains that come or go: empty once they are declared.
+    present: &'a Present,
+    /// Common chains that are new or gone: empty once they are declared.
     emptied: BTreeSet<&'a Place>,
 }
 
 impl<'a, 's, 'l> Writer<'a, 's, 'l> {
-    fn new(
-        lines: &'s mut Lines<'l>,
-        steps: &[Step<'a>],
-        lists: &'a Lists,
-        stuck: &'a BTreeSet<Key>,
-    ) -> Self {
-        let emptied = steps.iter().filter_map(|it| match it.key() {
+    fn new(lines: &'s mut Lines<'l>, steps: &[Step<'a>], present: &'a Present) -> Self {
+        let emptied = steps.iter().filter_map(|(key, _)| match key {
             Key::Common(place) => Some(place),
             _ => None,
         });
         Self {
             lines,
-            lists,
-            stuck,
+            present,
             emptied: emptied.collect(),
         }
     }
 
-    fn write_in_steps(&mut self, steps: &[Step<'a>], variant: Variant) {
-        let is_chain = |step: &Step<'_>| matches!(step.key(), Key::Chain(_));
+    fn write_table(&mut self, steps: &[Step<'a>], variant: Variant) {
+        let is_chain = |(key, _): &Step<'_>| matches!(key, Key::Chain(_));
+        if steps.iter().filter(|it| is_chain(it)).count() <= variant.largest_step() {
+            return self.write(steps);
+        }
         let (chains, others): (Vec<_>, Vec<_>) = steps.iter().partition(|it| is_chain(it));
-        let comes = |step: &Step<'_>| matches!(step, Step::Write(..));
-        let (mut come, mut go): (Vec<_>, Vec<_>) = chains.into_iter().partition(comes);
-        come.sort_by_key(|it| (it.level(), it.chain()));
-        go.sort_by_key(|it| (Reverse(it.level()), it.chain()));
-        for step in come {
+        let (mut new, mut gone): (Vec<_>, Vec<_>) =
+            chains.into_iter().partition(|(_, object)| object.is_some());
+        let level = |(key, _): &Step<'_>| (name::level(chain(key)), *chain(key));
+        new.sort_by_key(level);
+        gone.sort_by_key(|it| (Reverse(level(it).0), level(it).1));
+        for step in new {
             self.lines.may_cut(variant);
             self.write(&[step]);
         }
         self.lines.may_cut(variant);
         self.write(&others);
-        for step in go {
+        for step in gone {
             self.lines.may_cut(variant);
             self.write(&[step]);
         }
@@ -152,42 +146,34 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
 
     fn write(&mut self, steps: &[Step<'a>]) {
         self.declare(steps);
-        self.take_away(steps);
+        self.delete(steps);
         self.fill(steps);
         self.insert(steps);
-        self.lists(steps);
+        self.write_lists(steps);
         self.remove(steps);
     }
 
     /// By name: `iptables-nft` 1.8.9 keeps chains sorted, and takes several times as long for
     /// thousands that come in no order.
     fn declare(&mut self, steps: &[Step<'a>]) {
-        let is_chain = |step: &&Step<'_>| matches!(step.key(), Key::Chain(_) | Key::Common(_));
-        let mut declared: Vec<_> = steps.iter().filter(is_chain).collect();
-        declared.sort_by_key(|it| it.chain());
-        for step in declared {
-            self.own(step);
-            self.lines.declare(step.chain());
-        }
+        let keys = steps.iter().map(|(key, _)| key);
+        let chains = keys.filter(|it| matches!(it, Key::Chain(_) | Key::Common(_)));
+        let mut declared: Vec<_> = chains.map(|it| chain(it)).collect();
+        declared.sort();
+        declared.into_iter().for_each(|it| self.lines.declare(it));
     }
 
-    /// Rules that are gone, and of tails and jumps what is not there any more or not in its place.
-    fn take_away(&mut self, steps: &[Step<'a>]) {
-        for step in steps {
-            self.own(step);
-            match step {
-                Step::Delete(_, Key::Rule(place, rule)) if !self.emptied.contains(place) => {
+    /// Rules that are gone, and of tails and jumps those that are gone or in another place.
+    fn delete(&mut self, steps: &[Step<'a>]) {
+        for (key, object) in steps {
+            match (key, object) {
+                (Key::Rule(place, rule), None) if !self.emptied.contains(place) => {
                     self.lines.delete(&place.chain, rule);
                 }
-                Step::Write(_, key @ (Key::Tail(place) | Key::Jumps(place)), object) => {
-                    let same = self.same(key, &rules(key, object));
+                (Key::Tail(place) | Key::Jumps(place), object) => {
+                    let new = object.map_or_else(Vec::new, |it| rules(key, it));
                     let old = self.old(key);
-                    for rule in &old[..old.len() - same] {
-                        self.lines.delete(&place.chain, rule);
-                    }
-                }
-                Step::Delete(_, key @ (Key::Tail(place) | Key::Jumps(place))) => {
-                    for rule in self.old(key) {
+                    for rule in &old[..old.len() - self.same(key, &new)] {
                         self.lines.delete(&place.chain, rule);
                     }
                 }
@@ -199,12 +185,11 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
     /// Whole chains, and common chains that are new: in the order of rendering.
     fn fill(&mut self, steps: &[Step<'a>]) {
         for step in steps {
-            self.own(step);
             match step {
-                Step::Write(_, Key::Chain(place), Object::Rules(rules)) => {
+                (Key::Chain(place), Some(Object::Rules(rules))) => {
                     self.lines.append_all(&place.chain, rules);
                 }
-                Step::Write(_, Key::Rule(place, rule), _) if self.emptied.contains(place) => {
+                (Key::Rule(place, rule), Some(_)) if self.emptied.contains(place) => {
                     self.lines.append(&place.chain, rule);
                 }
                 _ => {}
@@ -215,54 +200,49 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
     /// Backwards, so that they stand in the order of rendering.
     fn insert(&mut self, steps: &[Step<'a>]) {
         for step in steps.iter().rev() {
-            if let Step::Write(_, Key::Rule(place, rule), _) = step
+            if let (Key::Rule(place, rule), Some(_)) = step
                 && !self.emptied.contains(place)
             {
-                self.own(step);
                 self.lines.insert(&place.chain, rule);
             }
         }
     }
 
-    fn lists(&mut self, steps: &[Step<'a>]) {
-        for step in steps {
-            let Step::Write(_, key @ (Key::Tail(place) | Key::Jumps(place)), object) = step else {
-                continue;
-            };
-            self.own(step);
-            let rules = rules(key, object);
-            let new = &rules[..rules.len() - self.same(key, &rules)];
+    fn write_lists(&mut self, steps: &[Step<'a>]) {
+        for (key, object) in steps {
+            let Some(object) = object else { continue };
+            let rules = || rules(key, object);
             match key {
-                Key::Tail(_) => new
-                    .iter()
-                    .for_each(|it| self.lines.append(&place.chain, it)),
-                _ => {
-                    let backwards = new.iter().rev();
+                Key::Tail(place) => {
+                    let rules = rules();
+                    rules
+                        .iter()
+                        .for_each(|it| self.lines.append(&place.chain, it));
+                }
+                Key::Jumps(place) => {
+                    let rules = rules();
+                    let new = rules.len() - self.same(key, &rules);
+                    let backwards = rules[..new].iter().rev();
                     backwards.for_each(|it| self.lines.insert(&place.chain, it));
                 }
+                _ => {}
             }
         }
     }
 
     fn remove(&mut self, steps: &[Step<'a>]) {
         for step in steps {
-            if let Step::Delete(_, key @ (Key::Chain(place) | Key::Common(place))) = step
-                && !self.stuck.contains(key)
+            if let (Key::Chain(place) | Key::Common(place), None) = step
+                && !self.present.needed.contains(place)
             {
-                self.own(step);
                 self.lines.remove(&place.chain);
             }
         }
     }
 
-    fn own(&mut self, step: &Step<'_>) {
-        let (Step::Write(number, _, _) | Step::Delete(number, _)) = step;
-        self.lines.about(Some(*number));
-    }
-
-    /// What there is of a tail or of jumps.
+    /// The old rules of a tail or of jumps.
     fn old(&self, key: &Key) -> &'a [Rule] {
-        let lists = self.lists;
+        let lists = &self.present.lists;
         match self.emptied.contains(key.place()) {
             true => &[],
             false => lists.get(key).map_or(&[], Vec::as_slice),
@@ -280,6 +260,10 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
             _ => 0,
         }
     }
+}
+
+fn chain(key: &Key) -> &ChainName {
+    &key.place().chain
 }
 
 #[cfg(test)]

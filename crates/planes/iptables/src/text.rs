@@ -1,7 +1,6 @@
 //! Objects as text: what `iptables-restore --noflush` and `ip6tables-restore --noflush` load into a
 //! kernel that has none of them.
 
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use sluice_model::IpFamily;
@@ -10,9 +9,9 @@ use sluice_reconcile::Delta;
 use sluice_xtables::programs::Variant;
 
 use crate::object::{Key, Object};
-use crate::script::{Lists, scripts};
+use crate::script::{Present, scripts};
 
-/// A table is one step, in kube-proxy's order, whoever loads it.
+/// A table is one step, whoever loads it.
 const WHOLE: Variant = Variant::Legacy;
 
 /// The input of both programs, each part under a comment that says whose it is.
@@ -34,7 +33,7 @@ pub fn script(objects: &[(Key, Object)]) -> Vec<(IpFamily, String)> {
         add: objects.to_vec(),
         ..Delta::default()
     };
-    let (lists, stuck) = (Lists::new(), BTreeSet::new());
-    let scripts = scripts(&delta, &lists, &stuck, WHOLE).into_iter();
+    let present = Present::default();
+    let scripts = scripts(&delta, &present, WHOLE).into_iter();
     scripts.map(|(family, it)| (family, it.text())).collect()
 }

@@ -6,18 +6,19 @@
 mod common;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use common::{
     Node, facts, in_namespace, iptables, make_accounts, programs, restore, save, with_examples,
     with_programs,
 };
 use sluice_iptables::{Accounting, Conntrack, Iptables, render_plan, text};
-use sluice_lab::require_netns;
+use sluice_lab::{eventually, require_netns};
 use sluice_model::{Event, LocalAddresses, NamespacedName, ObjectKey};
 use sluice_plan::settings::{NodePortAddresses, Settings};
 use sluice_plan::testing::{endpoints, service};
-use sluice_plane::DataPlane as _;
-use sluice_reconcile::{Backend as _, Upkeep};
+use sluice_plane::{DataPlane as _, Proxy};
+use sluice_reconcile::Upkeep;
 use sluice_scenarios::{Drive as _, golden};
 use sluice_xtables::programs::{Lock, Variant};
 
@@ -37,6 +38,7 @@ for_each_variant! {
     a_changed_address_writes_what_names_it
     rules_are_counted_as_they_come_and_go
     a_large_cluster_comes_and_goes
+    a_flush_is_noticed_within_a_period
 }
 
 fn a_restart_finds_everything_as_it_was(variant: Variant) {
@@ -340,24 +342,47 @@ fn counting(text: &str) -> String {
     counting
 }
 
-/// A rule of somebody leads to a chain of a Service that goes.
+/// Rules of somebody lead to chains of Services that go: the chains stay, empty, until the rules are
+/// gone.
 fn a_chain_that_somebody_needs_stops_nothing(variant: Variant) {
     let mut node = with_examples(variant);
-    let mut events = vec![service("ns1/svc1 10.96.77.1 p80:80")];
-    events.extend(endpoints("ns1/svc1:p80", "10.244.0.5:80@"));
-    node.tell(events);
+    for (name, address) in [("svc1", "10.96.77.1"), ("svc2", "10.96.77.2")] {
+        let mut events = vec![service(&format!("ns1/{name} {address} p80:80"))];
+        events.extend(endpoints(&format!("ns1/{name}:p80"), "10.244.0.5:80@"));
+        node.tell(events);
+    }
     node.synced();
+    let gone = |name| {
+        let name = NamespacedName::new("ns1", name);
+        vec![Event::Delete(ObjectKey::Service(name))]
+    };
+    let chains = || {
+        let mut chains = chain_of(variant, ":KUBE-SVC-");
+        chains.retain(|it| it.contains("XPGD46QRK7WJZT7O") || it.contains(SVC2));
+        chains.len()
+    };
+    const SVC2: &str = "IP2NFBUX2EWVD722";
     iptables(variant, "-t nat -N THEIRS");
     iptables(variant, "-t nat -A THEIRS -j KUBE-SVC-XPGD46QRK7WJZT7O");
-    let name = NamespacedName::new("ns1", "svc1");
-    node.tell(vec![Event::Delete(ObjectKey::Service(name))]);
-    let result = node.try_sync();
+    // The rule is newer than the last listing, so the next one has to see it.
+    let result = node.try_change(gone("svc1"));
     assert!(result.is_err(), "{result:?}");
-    node.resync();
+    assert_eq!(node.reconciler().backend().unserved(), None);
+    assert!(node.synced().full);
     assert!(node.resync().is_empty(), "left alone from now on");
     let services = save(variant, "iptables", &[]);
     assert!(!services.contains("ns1/svc1"), "{services}");
-    node.change(vec![service("default/more 10.96.77.2 :80")]);
+    node.change(vec![service("default/more 10.96.77.3 :80")]);
+    // One that the last listing shows, of a kind that we do not write.
+    let limited = "-t nat -A THEIRS -m limit --limit 7/sec -g KUBE-SVC-";
+    iptables(variant, &format!("{limited}{SVC2}"));
+    node.resync();
+    assert!(!node.change(gone("svc2")).full);
+    assert!(node.resync().is_empty(), "left alone from now on");
+    assert_eq!(chains(), 2);
+    iptables(variant, "-t nat -F THEIRS");
+    assert_eq!(node.resync().deleted, 2);
+    assert_eq!(chains(), 0);
 }
 
 fn a_service_comes_and_goes_without_a_trace(variant: Variant) {
@@ -560,7 +585,7 @@ fn a_large_cluster_comes_and_goes(variant: Variant) {
 }
 
 #[test]
-fn a_lock_that_is_held_names_its_holder_and_is_tried_again() {
+fn a_lock_that_is_held_is_named_and_waited_for() {
     require_netns!();
     in_namespace(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -572,14 +597,13 @@ fn a_lock_that_is_held_names_its_holder_and_is_tried_again() {
         let mut node = with_programs(programs(Variant::Legacy).with_lock(lock));
         let held = std::fs::File::create(&file).unwrap();
         held.lock().unwrap();
-        let error = node.try_sync().unwrap_err();
-        let here = std::process::id().to_string();
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("(pid {here}) holds it")),
-            "{error}"
+        let error = node.try_sync().unwrap_err().to_string();
+        let named = format!(
+            "the xtables lock {} was not free within 1 s",
+            file.display()
         );
+        assert!(error.contains(&named), "{error}");
+        assert_eq!(node.reconciler().backend().unserved(), None);
         held.unlock().unwrap();
         assert!(node.try_sync().unwrap().added > 100);
     });
@@ -592,14 +616,8 @@ fn a_look_is_saved_only_while_nobody_changes_anything() {
         let mut node = with_examples(Variant::Nft);
         node.synced();
         assert!(node.reconciler_mut().is_undisturbed());
-        let own = node.reconciler().backend().own_writes();
-        let generation = node.reconciler().backend().generation();
-        let at = || generation.load(std::sync::atomic::Ordering::Acquire);
-        let first = at();
         node.change(endpoints("default/web", "10.244.0.99:8080@"));
         assert!(node.reconciler_mut().is_undisturbed(), "our own change");
-        assert!(at() > first && (first + 1..=at()).all(|it| own.made(it)));
-        assert!(!own.made(at() + 1));
         iptables(Variant::Nft, "-N THEIRS");
         assert!(!node.reconciler_mut().is_undisturbed());
         node.change(endpoints("default/web", "10.244.0.98:8080@"));
@@ -612,31 +630,38 @@ fn a_look_is_saved_only_while_nobody_changes_anything() {
     });
 }
 
-#[test]
-fn a_flush_of_legacy_tables_is_noticed() {
-    require_netns!();
-    in_namespace(|| {
-        let mut backend = Iptables::open(programs(Variant::Legacy), Conntrack::Strict).unwrap();
-        assert!(
-            matches!(backend.upkeep(), Ok(Upkeep::After(_))),
-            "nothing to compare with yet"
-        );
-        let mut node = with_examples(Variant::Legacy);
-        node.synced();
-        assert!(
-            !node.reconciler_mut().is_undisturbed(),
-            "nobody can be certain"
-        );
-        let due = node.reconciler_mut().upkeep().unwrap();
-        assert!(
-            matches!(due, Upkeep::After(it) if it.as_secs() <= 1),
-            "{due:?}"
-        );
-        node.change(endpoints("default/web", "10.244.0.99:8080@"));
-        node.reconciler_mut().upkeep().unwrap();
-        iptables(Variant::Legacy, "-t nat -F KUBE-MARK-MASQ");
-        assert!(node.reconciler_mut().upkeep().is_err());
-        assert_eq!(node.synced().replaced, 1);
-        node.reconciler_mut().upkeep().unwrap();
-    });
+fn a_flush_is_noticed_within_a_period(variant: Variant) {
+    let period = Duration::from_millis(200);
+    let plane = Iptables::with(programs(variant), Conntrack::Strict).unwrap();
+    let plane = plane.with_watch_period(period);
+    let mut node = Proxy::new(golden::with_localhost_node_ports(), plane);
+    node.tell(golden::events(&golden::folder()));
+    node.synced();
+    assert_eq!(
+        node.reconciler_mut().is_undisturbed(),
+        variant == Variant::Nft,
+        "a legacy rule may be replaced by another of its size"
+    );
+    let after = |node: &mut Node| node.reconciler_mut().upkeep().unwrap();
+    assert_eq!(after(&mut node), Upkeep::After(period));
+    node.change(endpoints("default/web", "10.244.0.99:8080@"));
+    assert_eq!(after(&mut node), Upkeep::After(period), "our own change");
+    iptables(variant, "-t nat -F KUBE-MARK-MASQ");
+    // The last listing took a fiftieth of the time until the next one, at most.
+    let noticed = |node: &mut Node| {
+        let noticed = eventually(Duration::from_secs(60), || {
+            let error = node.reconciler_mut().upkeep().err()?;
+            Some(error.to_string())
+        });
+        noticed.unwrap_or_default()
+    };
+    let expected = "watch rules: somebody else changed rules";
+    assert_eq!(noticed(&mut node), expected);
+    assert_eq!(node.synced().replaced, 1);
+    assert_eq!(after(&mut node), Upkeep::After(period));
+    iptables(variant, "-A INPUT -s 192.0.2.1 -j DROP");
+    assert_eq!(noticed(&mut node), expected);
+    let report = node.synced();
+    assert!(report.full && report.is_empty(), "not ours: {report:?}");
+    assert_eq!(after(&mut node), Upkeep::After(period));
 }

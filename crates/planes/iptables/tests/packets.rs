@@ -13,7 +13,7 @@ fn open(variant: Variant) -> Iptables {
         file: Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock"),
         seconds: 60,
     };
-    Iptables::open(programs.with_lock(lock), Conntrack::Strict).expect("the kernel has iptables")
+    Iptables::with(programs.with_lock(lock), Conntrack::Strict).expect("the kernel has iptables")
 }
 
 fn run_with(variant: Variant, scenario: &Scenario) {

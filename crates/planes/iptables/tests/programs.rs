@@ -11,7 +11,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Node, in_namespace, save, with_examples, with_programs};
-use sluice_iptables::Ipv6;
 use sluice_lab::{eventually, write_program};
 use sluice_model::IpFamily;
 use sluice_plan::testing::{endpoints, service};
@@ -47,10 +46,10 @@ fn a_mangle_table_that_cannot_be_read_stops_nobody() {
 }
 
 for_each_variant! {
-    a_program_that_hangs_fails_the_sync
+    a_program_that_hangs_fails_one_sync
     ipv6_is_served_as_soon_as_it_can_be
     ipv6_that_cannot_be_read_does_not_stop_ipv4
-    ipv6_that_cannot_be_written_does_not_stop_ipv4
+    a_family_that_cannot_be_written_does_not_stop_the_other
     without_the_match_nothing_is_counted
     what_the_kernel_lacks_is_asked_for_alone
 }
@@ -85,10 +84,10 @@ impl Wrapped {
     }
 }
 
-/// The host's programs, of which those for IPv6 fail while this file is there.
-fn failing(variant: Variant, verb: &str, file: &str) -> Wrapped {
+/// The host's programs, of which those of one family fail while this file is there.
+fn failing(variant: Variant, plain: &str, verb: &str, file: &str) -> Wrapped {
     let fail = format!("test -e {file} && {{ echo no memory >&2; exit 4; }}");
-    Wrapped::new(variant, &format!("ip6tables-{variant}-{verb}"), &fail)
+    Wrapped::new(variant, &format!("{plain}-{variant}-{verb}"), &fail)
 }
 
 /// A file that a program looks for.
@@ -96,7 +95,7 @@ fn switch(folder: &tempfile::TempDir) -> String {
     folder.path().join("switch").display().to_string()
 }
 
-fn a_program_that_hangs_fails_the_sync(variant: Variant) {
+fn a_program_that_hangs_fails_one_sync(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
     let hang = format!("test -e {file} && sleep 1000");
@@ -106,8 +105,8 @@ fn a_program_that_hangs_fails_the_sync(variant: Variant) {
         file: folder.path().join("lock"),
         seconds: 0,
     };
-    let patience = Duration::from_secs(10);
-    let programs = wrapped.programs().with_lock(lock).with_patience(patience);
+    let timeout = Duration::from_secs(10);
+    let programs = wrapped.programs().with_lock(lock).with_timeout(timeout);
     let mut node = with_programs(programs);
     node.synced();
     let mut events = vec![service("default/new 10.99.60.1 :80")];
@@ -117,8 +116,13 @@ fn a_program_that_hangs_fails_the_sync(variant: Variant) {
     let error = node.try_sync().unwrap_err().to_string();
     let named = format!("iptables-{variant}-restore --noflush --counters -w 0: killed");
     assert!(error.contains(&named), "{error}");
-    fs::remove_file(&file).unwrap();
     node.synced();
+    let unserved = node.reconciler().backend().unserved().unwrap();
+    assert_eq!(unserved.family, IpFamily::V4);
+    assert!(unserved.reason.contains(&named), "{unserved}");
+    fs::remove_file(&file).unwrap();
+    assert!(!until_served(&mut node).is_empty());
+    assert_eq!(node.reconciler().backend().unserved(), None);
     assert!(save(variant, "iptables", &[]).contains("default/new cluster IP"));
     assert!(node.resync().is_empty());
 }
@@ -126,18 +130,12 @@ fn a_program_that_hangs_fails_the_sync(variant: Variant) {
 fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
-    let wrapped = failing(variant, "restore", &file);
+    let wrapped = failing(variant, "ip6tables", "restore", &file);
     let programs = wrapped.programs();
     fs::write(&file, "").unwrap();
     let mut node = with_programs(programs);
-    let reason = |node: &Node| match node.reconciler().backend().ipv6() {
-        Ipv6::Awaited(reason) => Some(reason.clone()),
-        Ipv6::Served => None,
-        Ipv6::Impossible(reason) => panic!("{reason}"),
-    };
     node.synced();
     assert!(node.resync().is_empty());
-    assert!(reason(&node).unwrap().contains("no memory"));
     let unserved = node.reconciler().backend().unserved().unwrap();
     assert_eq!(unserved.family, IpFamily::V6);
     assert!(unserved.reason.contains("no memory"), "{unserved}");
@@ -150,7 +148,6 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
     fs::remove_file(&file).unwrap();
     let report = until_served(&mut node);
     assert!(report.added > 20, "{report:?}");
-    assert_eq!(reason(&node), None);
     assert_eq!(node.reconciler().backend().unserved(), None);
     assert!(save(variant, "ip6tables", &[]).contains("-j KUBE-SVC-"));
     assert!(node.resync().is_empty());
@@ -159,7 +156,7 @@ fn ipv6_is_served_as_soon_as_it_can_be(variant: Variant) {
 fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
     let folder = tempfile::tempdir().unwrap();
     let file = switch(&folder);
-    let wrapped = failing(variant, "save", &file);
+    let wrapped = failing(variant, "ip6tables", "save", &file);
     let mut node = with_programs(wrapped.programs());
     node.synced();
     // Nothing but nft shows such a rule, and the legacy tables have none.
@@ -199,29 +196,43 @@ fn ipv6_that_cannot_be_read_does_not_stop_ipv4(variant: Variant) {
     assert!(node.resync().is_empty());
 }
 
-fn ipv6_that_cannot_be_written_does_not_stop_ipv4(variant: Variant) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = switch(&folder);
-    let wrapped = failing(variant, "restore", &file);
-    let mut node = with_programs(wrapped.programs());
-    node.synced();
-    fs::write(&file, "").unwrap();
-    let mut events = vec![service("default/new 10.99.60.1 fd00:99:60::1 :80")];
-    events.extend(endpoints("default/new", "10.244.0.5:80@ [fd00:244::5]:80@"));
-    node.tell(events);
-    let error = node.try_sync().unwrap_err().to_string();
-    assert!(error.contains("no memory"), "{error}");
-    node.resync();
-    let unserved = node.reconciler().backend().unserved().unwrap();
-    assert!(unserved.reason.contains("no memory"), "{unserved}");
-    // A sync of what changed, as all that follow.
-    let mut events = vec![service("default/other 10.99.60.2 fd00:99:60::2 :80")];
-    events.extend(endpoints("default/other", "10.244.0.6:80@"));
-    node.change(events);
-    let rules = save(variant, "iptables", &[]);
-    assert!(rules.contains("default/new cluster IP"), "{rules}");
-    assert!(rules.contains("default/other cluster IP"), "{rules}");
-    assert!(node.resync().is_empty());
+fn a_family_that_cannot_be_written_does_not_stop_the_other(variant: Variant) {
+    let names = [(IpFamily::V4, "iptables"), (IpFamily::V6, "ip6tables")];
+    for [(lost, broken), (_, healthy)] in [names, [names[1], names[0]]] {
+        in_namespace(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = switch(&folder);
+            let wrapped = failing(variant, broken, "restore", &file);
+            let mut node = with_programs(wrapped.programs());
+            node.synced();
+            fs::write(&file, "").unwrap();
+            let both = |name: &str, number: u8| {
+                let about = format!("default/{name} 10.99.60.{number} fd00:99:60::{number} :80");
+                let pool = "10.244.0.5:80@ [fd00:244::5]:80@";
+                let mut events = vec![service(&about)];
+                events.extend(endpoints(&format!("default/{name}"), pool));
+                events
+            };
+            let error = node.try_change(both("new", 1)).unwrap_err().to_string();
+            assert!(error.contains("no memory"), "{error}");
+            assert!(node.synced().full, "one failed sync");
+            let unserved = node.reconciler().backend().unserved().unwrap();
+            assert_eq!(unserved.family, lost);
+            assert!(unserved.reason.contains("no memory"), "{unserved}");
+            // A sync of what changed, as all that follow.
+            assert!(!node.change(both("other", 2)).full);
+            let rules = save(variant, healthy, &[]);
+            for name in ["default/new cluster IP", "default/other cluster IP"] {
+                assert!(rules.contains(name), "{rules}");
+            }
+            assert!(node.resync().is_empty());
+            fs::remove_file(&file).unwrap();
+            assert!(!until_served(&mut node).is_empty());
+            assert_eq!(node.reconciler().backend().unserved(), None);
+            let rules = save(variant, broken, &[]);
+            assert!(rules.contains("default/other cluster IP"), "{rules}");
+        });
+    }
 }
 
 /// All of it can be read, and each rule be tried by itself.
@@ -242,13 +253,18 @@ fn ipv6_that_refuses_what_all_services_need_does_not_stop_ipv4() {
     });
 }
 
-/// The sync with IPv6, once the agent would try it again.
+/// The sync with both families, once the agent would try it again.
 fn until_served(node: &mut Node) -> Report {
     let asked = eventually(Duration::from_secs(60), || {
-        let upkeep = node.reconciler_mut().upkeep().unwrap();
-        matches!(upkeep, Upkeep::Resync(_)).then_some(())
+        match node.reconciler_mut().upkeep() {
+            Ok(Upkeep::Resync(_)) => return Some(()),
+            Ok(_) => {}
+            // Somebody else changed rules.
+            Err(_) => drop(node.synced()),
+        }
+        None
     });
-    asked.expect("IPv6 is tried again");
+    asked.expect("the family is tried again");
     node.synced()
 }
 
@@ -275,11 +291,11 @@ fn without_the_match_nothing_is_counted(variant: Variant) {
     let mut node = with_programs(wrapped.programs());
     node.synced();
     assert!(node.reconciler().refusals().is_empty());
-    for program in ["iptables", "ip6tables"] {
-        let rules = save(variant, program, &[]);
-        assert!(rules.contains("--ctstate INVALID -j DROP"), "{rules}");
-        assert!(!rules.contains("nfacct"), "{rules}");
-    }
+    let rules = save(variant, "iptables", &[]);
+    assert!(rules.contains("--ctstate INVALID -j DROP"), "{rules}");
+    assert!(!rules.contains("nfacct"), "{rules}");
+    let rules = save(variant, "ip6tables", &[]);
+    assert!(rules.contains("nfacct"), "each family is asked: {rules}");
     assert!(node.resync().is_empty());
 }
 

@@ -17,13 +17,13 @@ use sluice_lab::require_netns;
 use sluice_model::{Event, IpFamily};
 use sluice_plan::testing::{endpoints, service};
 use sluice_plan::{PortKey, PortPlan};
-use sluice_plane::{DataPlane, Proxy, Scene};
+use sluice_plane::{Proxy, Scene, ServiceBackend};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 use sluice_scenarios::{Drive as _, golden};
 use sluice_xtables::extension::Extension;
+use sluice_xtables::probe;
 use sluice_xtables::programs::Variant;
 use sluice_xtables::rule::{Match, Rule};
-use sluice_xtables::trial::{self, Candidate};
 
 for_each_variant! {
     a_refused_rule_fails_the_sync_and_is_named
@@ -102,14 +102,14 @@ impl Backend for Poisoned {
     }
 }
 
-impl DataPlane for Poisoned {
+impl ServiceBackend for Poisoned {
     const LARGE: usize = Iptables::LARGE;
 }
 
 fn poisoned(variant: Variant) -> (Proxy<Poisoned>, Rc<Cell<bool>>) {
     let is_on = Rc::new(Cell::new(true));
     let poisoned = Poisoned {
-        plane: Iptables::open(programs(variant), Conntrack::Strict).unwrap(),
+        plane: Iptables::with(programs(variant), Conntrack::Strict).unwrap(),
         is_on: is_on.clone(),
         meanwhile: Rc::default(),
     };
@@ -170,7 +170,7 @@ fn a_refused_rule_fails_the_sync_and_is_named(variant: Variant) {
 
 /// The samples against what the program says when a person asks it for the same.
 #[test]
-fn trials_tell_what_the_kernel_has() {
+fn probes_tell_what_the_kernel_has() {
     require_netns!();
     let arguments = [
         (Extension::Ipvs, "-m ipvs --ipvs"),
@@ -185,14 +185,10 @@ fn trials_tell_what_the_kernel_has() {
         in_namespace(|| {
             let programs = programs(variant);
             for (extension, arguments) in arguments {
-                let (table, rule) = extension.sample(IpFamily::V4, "LIST").unwrap();
-                let candidate = Candidate {
-                    owner: 3,
-                    table,
-                    rule: rule.clone(),
-                };
-                let found = trial::find(&[candidate], |it| programs.restore(IpFamily::V4, it));
-                assert!(found.is_complete);
+                let sample = extension.sample(IpFamily::V4).unwrap();
+                let refused =
+                    probe::refused(&[sample], |script| programs.restore(IpFamily::V4, script));
+                let refused = refused.unwrap();
                 let mut command = std::process::Command::new(format!("iptables-{variant}"));
                 let lock = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock");
                 command
@@ -201,9 +197,9 @@ fn trials_tell_what_the_kernel_has() {
                 let output = command.args(arguments.split(' ')).output().unwrap();
                 let has = output.status.success();
                 assert_eq!(
-                    found.culprits.is_empty(),
+                    refused.is_empty(),
                     has,
-                    "{variant} {extension}: {found:?}"
+                    "{variant} {extension}: {refused:?}"
                 );
             }
             assert!(!save(variant, "iptables", &[]).contains("SLUICE"));

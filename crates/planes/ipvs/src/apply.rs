@@ -15,26 +15,26 @@
 //! Where the external policy changes, members that say who is not masqueraded go before 5 and come
 //! after the real servers of 7 (`policy.rs`).
 //!
-//! What the kernel refuses of Services does not keep the rest from being written (`refusal.rs`).
-//! Without a set or the rules of a family nothing of that family is (`foundation.rs`), without the
-//! interface nothing at all. A frontend whose virtual server is refused is in no set: what they let
-//! pass would come to whatever listens on the node. One that would serve those who must not use it
-//! is not served.
+//! What the kernel refuses fails the sync, and the next one reads the kernel. A refusal in 1 to 3 ends
+//! it at once: without a set or rules nothing of the family may be written (`foundation.rs`), without
+//! a member of 2 a virtual server lets in whom it must not, and without a virtual server the members
+//! of 4 let packets pass to whatever listens on the node. From 4 on a refused object leaves only its
+//! own clients without an answer, and the rest is written.
 
 mod changes;
 mod foundation;
 mod node_port;
 mod policy;
-mod refusal;
+mod refused;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::{IpFamily, Protocol};
+use sluice_netlink::Errno;
 use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::{Change, RealState};
 use sluice_netlink::rtnetlink::{AddressChange, Applied, link};
-use sluice_netlink::{Errno, Failure};
 use sluice_reconcile::{BackendError, Delta};
 use tracing::warn;
 
@@ -44,20 +44,18 @@ use crate::kernel::{self, Kernel};
 use crate::object::{DEVICE, Key, Object, Server};
 use crate::set::SetName;
 use changes::Changes;
-pub(crate) use foundation::{foundations, try_foundation};
+pub(crate) use foundation::{device, foundation, probe};
 use policy::Passing;
-use refusal::Refusals;
+use refused::Refused;
 
 /// Each set's changes.
 type Members = BTreeMap<(IpFamily, SetName), Changes<SetChange>>;
 
-/// Writes all of a delta but its [`foundations`]. Returns the objects that the kernel refused, while
-/// it took all others.
+/// Writes all of a delta but its [`device`] and [`foundation`].
 ///
 /// # Errors
 ///
-/// What the kernel holds now is unknown: it could not be reached, somebody else was at work, or it
-/// refused what everything needs.
+/// The kernel could not be reached, or it refused objects, which the error names.
 pub(crate) fn write(
     kernel: &mut Kernel,
     held: &mut Held,
@@ -66,16 +64,16 @@ pub(crate) fn write(
     let mut writer = Writer {
         kernel,
         held,
-        refusals: Refusals::default(),
+        refused: Refused::default(),
     };
     let written = written(delta);
     let passing = Passing::of(delta);
     writer.add_members(&written, |key, set| {
         !set.leads() && !set.lets_pass() && !passing.becomes_local(key)
     })?;
-    writer.refusals.refuse_unguarded(&delta.add);
-    let (freed, reals) = writer.virtual_servers(delta)?;
-    writer.leave_out_members(&delta.add)?;
+    writer.stop_if_refused()?;
+    let reals = writer.virtual_servers(delta)?;
+    writer.stop_if_refused()?;
     writer.add_members(&written, |key, set| {
         set.lets_pass() && !passing.becomes_local(key)
     })?;
@@ -87,12 +85,12 @@ pub(crate) fn write(
     let gone: Vec<(&Key, &Object)> = delta.delete.iter().map(|key| (key, &GONE)).collect();
     writer.addresses(&gone, AddressChange::Delete)?;
     writer.delete_servers(&delta.delete)?;
-    writer.show(freed)?;
+    writer.show(&delta.delete)?;
     writer.add_members(&written, |key, _| passing.becomes_local(key))?;
     writer.delete_members(&delta.delete, |key, set| {
         !set.leads() && !passing.becomes_cluster(key)
     })?;
-    writer.refusals.into_result()
+    writer.refused.into_result()
 }
 
 /// In place of what is not there any more.
@@ -102,20 +100,6 @@ fn written(delta: &Delta<Key, Object>) -> Vec<(&Key, &Object)> {
     pairs(&delta.add).chain(pairs(&delta.replace)).collect()
 }
 
-/// The part of a delta that belongs to these families, or to none.
-pub(crate) fn of_families(delta: &Delta<Key, Object>, families: &[IpFamily]) -> Delta<Key, Object> {
-    let stays = |key: &&Key| key.family().is_none_or(|it| families.contains(&it));
-    let objects = |all: &[(Key, Object)]| {
-        let stay = all.iter().filter(|(key, _)| stays(&key));
-        stay.cloned().collect()
-    };
-    Delta {
-        add: objects(&delta.add),
-        replace: objects(&delta.replace),
-        delete: delta.delete.iter().filter(stays).cloned().collect(),
-    }
-}
-
 fn pairs(objects: &[(Key, Object)]) -> impl Iterator<Item = (&Key, &Object)> {
     objects.iter().map(|(key, object)| (key, object))
 }
@@ -123,10 +107,17 @@ fn pairs(objects: &[(Key, Object)]) -> impl Iterator<Item = (&Key, &Object)> {
 struct Writer<'a> {
     kernel: &'a mut Kernel,
     held: &'a mut Held,
-    refusals: Refusals,
+    refused: Refused,
 }
 
 impl Writer<'_> {
+    /// # Errors
+    ///
+    /// Something was refused that what comes next depends on.
+    fn stop_if_refused(&mut self) -> Result<(), BackendError> {
+        std::mem::take(&mut self.refused).into_result()
+    }
+
     fn add_members(
         &mut self,
         written: &[(&Key, &Object)],
@@ -136,7 +127,6 @@ impl Writer<'_> {
         for (key, object) in written {
             if let (Key::Member(family, set, entry), Object::Member(mark)) = (key, object)
                 && is_meant(key, *set)
-                && self.refusals.of(key).is_none()
             {
                 let change = SetChange::Add(convert::member(entry, *mark));
                 let changes = members.entry((*family, *set)).or_default();
@@ -144,17 +134,6 @@ impl Writer<'_> {
             }
         }
         self.change_members(members)
-    }
-
-    /// New frontends whose virtual server the kernel refused are not in the sets. Those of which
-    /// somebody took the virtual server away leave them.
-    fn leave_out_members(&mut self, added: &[(Key, Object)]) -> Result<(), BackendError> {
-        for triple in self.refusals.refuse_members(added) {
-            let family = IpFamily::of(&triple.ip);
-            let members = SetName::VIRTUAL_IPS.map(|set| Key::Member(family, set, triple.into()));
-            self.delete_members(&members, |_, _| true)?;
-        }
-        Ok(())
     }
 
     fn delete_members(
@@ -179,23 +158,21 @@ impl Writer<'_> {
         for ((family, set), changes) in members {
             let Changes { keys, changes } = changes;
             let applied = self.kernel.sets.apply(&set.name(family), &changes);
-            self.refusals.take(&keys, applied.map_err(kernel::asked)?)?;
+            self.refused.add(&keys, &applied.map_err(kernel::asked)?);
         }
         Ok(())
     }
 
-    /// Adds and replaces virtual servers. Returns the NodePorts that come out from behind a virtual
-    /// IP when that is gone, and the real servers to write.
+    /// Adds and replaces virtual servers. Returns the real servers to write.
     fn virtual_servers(
         &mut self,
         delta: &Delta<Key, Object>,
-    ) -> Result<(Vec<Server>, Changes<Change>), BackendError> {
-        let taken = self.taken(delta);
+    ) -> Result<Changes<Change>, BackendError> {
+        let taken = node_port::taken(delta);
         let mut changes = Changes::default();
         let mut reals = Changes::default();
         for (key, object) in pairs(&delta.add).chain(pairs(&delta.replace)) {
             match (key, object) {
-                _ if self.refusals.of(key).is_some() => {}
                 (Key::Server(server), _) | (Key::Real(server, _), _)
                     if self.is_behind(server, &taken) =>
                 {
@@ -215,18 +192,11 @@ impl Writer<'_> {
         }
         let found = self.found(&taken)?;
         self.change_servers(changes)?;
+        self.stop_if_refused()?;
         for node_port in found {
             self.hide(node_port, delta, &reals)?;
         }
-        let reals = self.leave_out_reals(reals, &taken);
-        let refused = delta.add.iter().map(|(key, _)| key);
-        let refused = refused.filter(|key| self.refusals.of(key).is_some());
-        let deleted = delta.delete.iter().chain(refused);
-        let freed = deleted.filter_map(|key| match key {
-            Key::Server(Server::Address(triple)) => Some(Server::NodePort(*triple)),
-            _ => None,
-        });
-        Ok((freed.collect(), reals))
+        Ok(reals)
     }
 
     /// What is to be added and is there already is changed instead: it was draining, or it is
@@ -237,7 +207,7 @@ impl Writer<'_> {
         let (there, refused): (Vec<_>, Vec<_>) = failures
             .into_iter()
             .partition(|it| it.error.errno() == Some(Errno::EEXIST));
-        self.refused_servers(&keys, refused)?;
+        self.refused.add(&keys, &refused);
         let (again, repeated): (Vec<Key>, Vec<Change>) = there
             .iter()
             .filter_map(|it| {
@@ -251,11 +221,11 @@ impl Writer<'_> {
             .unzip();
         if !again.is_empty() {
             let refused = self.kernel.ipvs.apply(&repeated).map_err(kernel::asked)?;
-            self.refused_servers(&again, refused)?;
+            self.refused.add(&again, &refused);
         }
         for (key, change) in keys.iter().zip(&changes) {
             match (key, change) {
-                _ if self.refusals.of(key).is_some() => {}
+                _ if self.refused.contains(key) => {}
                 (Key::Server(server), Change::AddVirtual(it)) => {
                     self.held.add_server(*server, &it.scheduler);
                 }
@@ -264,15 +234,6 @@ impl Writer<'_> {
             }
         }
         Ok(())
-    }
-
-    fn refused_servers(&mut self, keys: &[Key], refused: Vec<Failure>) -> Result<(), BackendError> {
-        // The kernel knows no such scheduler, or has no IPVS any more.
-        let nothing_there = |it: &Failure| it.error.errno() == Some(Errno::ENOENT);
-        if refused.iter().any(nothing_there) {
-            self.kernel.ipvs.version().map_err(kernel::asked)?;
-        }
-        self.refusals.take(keys, refused)
     }
 
     fn delete_servers(&mut self, deleted: &[Key]) -> Result<(), BackendError> {
@@ -310,7 +271,8 @@ impl Writer<'_> {
         }
         let Changes { keys, changes } = changes;
         let refused = self.kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
-        self.refusals.take(&keys, refused)
+        self.refused.add(&keys, &refused);
+        Ok(())
     }
 
     /// Real servers go at once, or get no more connections until they have none left.
@@ -354,7 +316,7 @@ impl Writer<'_> {
             return Ok(());
         }
         let Some(link) = link(DEVICE).map_err(kernel::asked)? else {
-            return Err(refusal::gone(&Key::Device, "it is not there any more"));
+            return Err(refused::gone(&Key::Device));
         };
         let applied = self.kernel.addresses.apply(link.index, &changes);
         let Applied { refused, late } = applied.map_err(kernel::asked)?;
@@ -365,7 +327,8 @@ impl Writer<'_> {
                 "packets to new IPv6 addresses may not be taken in yet"
             );
         }
-        self.refusals.take(&keys, refused)
+        self.refused.add(&keys, &refused);
+        Ok(())
     }
 }
 

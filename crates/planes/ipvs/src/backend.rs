@@ -1,29 +1,28 @@
 //! The backend: pure rendering on one side, netlink and iptables on the other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::ipvs::{SCHEDULERS, Timeouts};
 use sluice_plan::settings::DEFAULT_MASQUERADE_MARK;
 use sluice_plan::{NodePlan, Plan, PortKey, PortPlan};
-use sluice_plane::{Counters, DataPlane, RuleCount, Scene, Unserved};
+use sluice_plane::{Families, RuleCounts, Scene};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
 use sluice_xtables::programs::Programs;
-use sluice_xtables::watch::OwnWrites;
+use sluice_xtables::rule::Table;
+use tracing::warn;
 
-use crate::counters::RealServerCounters;
 use crate::drain::{self, Pace};
-use crate::family::{Families, Loss};
 use crate::held::Held;
 use crate::kernel::{self, Kernel};
 use crate::mark::{MarkLayout, Marks};
 use crate::object::{Key, Object, Server};
 use crate::observe::{self, Scope};
 use crate::placement::{self, Placement};
-use crate::rule_count::RuleCounts;
 use crate::scheduler::Choice;
 use crate::set::SetName;
 use crate::{apply, chain, render};
@@ -31,9 +30,12 @@ use crate::{apply, chain, render};
 /// Scheduler of Services that ask for none, if the operator says nothing: as kube-proxy.
 const DEFAULT_SCHEDULER: &str = "rr";
 
+/// 1 where the operator switched IPv6 off; not there where the kernel has none.
+const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
+
 /// What the operator decided.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct IpvsOptions {
     /// Scheduler of Services that ask for none; empty is `rr`.
     pub scheduler: Arc<str>,
     /// Virtual servers with an address in here are never touched, but for those of Services.
@@ -46,7 +48,7 @@ pub struct Options {
     pub families: Vec<IpFamily>,
 }
 
-impl Default for Options {
+impl Default for IpvsOptions {
     fn default() -> Self {
         Self {
             scheduler: DEFAULT_SCHEDULER.into(),
@@ -63,7 +65,7 @@ impl Default for Options {
 pub struct Ipvs {
     kernel: Kernel,
     held: Held,
-    families: Families,
+    pub(crate) families: Families,
     scheduler: Arc<str>,
     exclude: Vec<IpNet>,
     layout: MarkLayout,
@@ -73,7 +75,7 @@ pub struct Ipvs {
     /// All that it has in words; empty until somebody asked for one that is not there.
     offered: String,
     pace: Pace,
-    rules: RuleCounts,
+    pub(crate) rules: RuleCounts<Key>,
 }
 
 impl Ipvs {
@@ -83,9 +85,11 @@ impl Ipvs {
     /// # Errors
     ///
     /// Something of it is missing, or the kernel lacks the scheduler: the error lists those it has.
-    pub fn open(options: Options) -> Result<Self, BackendError> {
+    pub fn with(options: IpvsOptions) -> Result<Self, BackendError> {
         let mut kernel = Kernel::open()?;
-        let families = Families::ask(&kernel, &options.families)?;
+        let all = of_machine(options.families);
+        let families = Families::open(all, |it| kernel.programs.probe(it, &Table::ALL));
+        let families = families.map_err(|error| kernel::failed("ask for iptables", error))?;
         let scheduler = match &*options.scheduler {
             "" => DEFAULT_SCHEDULER.into(),
             _ => options.scheduler,
@@ -118,20 +122,16 @@ impl Ipvs {
         }
     }
 
+    /// The same, which looks for changes of rules by others once in this time, in place of 30 s.
+    #[must_use]
+    pub fn with_watch_period(mut self, period: Duration) -> Self {
+        self.kernel.watch.set_period(period);
+        self
+    }
+
     /// The iptables programs in use.
     pub fn programs(&self) -> &Programs {
         &self.kernel.programs
-    }
-
-    /// As [`Watch::generation`](sluice_xtables::watch::Watch::generation), since the last
-    /// [`observe`](Backend::observe).
-    pub fn generation(&self) -> Arc<AtomicU32> {
-        self.kernel.watch.generation()
-    }
-
-    /// As [`Watch::own_writes`](sluice_xtables::watch::Watch::own_writes).
-    pub fn own_writes(&self) -> OwnWrites {
-        self.kernel.watch.own_writes()
     }
 
     /// Whether the kernel has a scheduler. The next resync asks again for one that it lacks.
@@ -180,6 +180,20 @@ impl Ipvs {
             lacking.append(&mut more);
         }
     }
+}
+
+/// The families of `wanted` that the machine has.
+fn of_machine(mut wanted: Vec<IpFamily>) -> Vec<IpFamily> {
+    let reason = match fs::read_to_string(NO_IPV6) {
+        Ok(text) if text.trim() == "0" => return wanted,
+        Ok(_) => format!("{NO_IPV6} is set"),
+        Err(error) => format!("{NO_IPV6}: {error}"),
+    };
+    if wanted.contains(&IpFamily::V6) {
+        warn!(reason, "this machine has no IPv6: only IPv4 is served");
+        wanted.retain(|it| *it == IpFamily::V4);
+    }
+    wanted
 }
 
 /// Every object of a plan, as a first sync would write it. Pure.
@@ -296,15 +310,22 @@ impl Backend for Ipvs {
         self.schedulers.clear();
         self.offered.clear();
         let (kernel, held) = (&mut self.kernel, &mut self.held);
-        kernel.watch.begin(&self.families.served())?;
-        let rulesets = self.families.list(kernel)?;
+        let began = kernel.watch.begin(&self.families.served());
+        began.map_err(|error| kernel::failed("watch rules", error))?;
+        let programs = &kernel.programs;
+        let listings = self.families.list(|family, timeout| {
+            let programs = programs.clone().with_timeout(timeout);
+            let listing = programs.save(family, &Table::ALL);
+            listing.map(|it| it.rules)
+        });
+        let listings = listings.map_err(|error| kernel::failed("list rules", error))?;
         let scope = Scope {
             families: &self.families.served(),
             exclude: &self.exclude,
             marks: self.layout,
         };
-        let objects = observe::everything(kernel, held, &scope, rulesets)?;
-        kernel.watch.listed(&self.families.served());
+        let objects = observe::everything(kernel, held, &scope, listings)?;
+        kernel.watch.listed();
         self.rules.observed(&objects);
         Ok(objects)
     }
@@ -312,56 +333,32 @@ impl Backend for Ipvs {
     fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
         let (kernel, held) = (&mut self.kernel, &mut self.held);
         let drained = drain::upkeep(kernel, held, &mut self.pace)?;
-        let lost = self.families.wait_for_lost(kernel, held);
-        let watched = kernel.watch.upkeep()?;
-        Ok(lost.and(drained.into()).and(watched.into()))
+        let probed = self
+            .families
+            .upkeep(|family, timeout| apply::probe(kernel, family, timeout));
+        let next = kernel.watch.upkeep();
+        let next = next.map_err(|error| kernel::failed("watch rules", error))?;
+        Ok(probed.and(drained.into()).and(Upkeep::After(next)))
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         let (kernel, held) = (&mut self.kernel, &mut self.held);
-        let mut served = self.families.served();
-        if let Some(loss) = apply::foundations(kernel, held, delta, &served)? {
-            self.families.lose(loss);
-            served = self.families.served();
+        apply::device(delta)?;
+        for family in self.families.served() {
+            if let Err(error) = apply::foundation(kernel, held, family, delta) {
+                // This sync has failed, whether or not the other family is served.
+                let _ = self.families.lose(family, &error);
+                return Err(error);
+            }
         }
         self.families.written();
-        let rest;
-        let delta = match self.families.lost() {
-            None => delta,
-            Some(_) => {
-                rest = apply::of_families(delta, &served);
-                &rest
-            }
-        };
         apply::write(kernel, held, delta)?;
-        self.rules.applied(delta);
+        self.rules.written(delta);
         for key in &delta.delete {
             if let Key::Server(Server::Mark(_, _, mark)) = key {
                 self.marks.release(*mark);
             }
         }
         Ok(())
-    }
-}
-
-impl DataPlane for Ipvs {
-    const LARGE: usize = usize::MAX;
-
-    fn unserved(&self) -> Option<Unserved> {
-        let Loss { family, reason, .. } = self.families.lost()?;
-        Some(Unserved {
-            family: *family,
-            reason: reason.clone(),
-        })
-    }
-
-    fn rule_counts(&self) -> Vec<RuleCount> {
-        self.rules.counts()
-    }
-
-    fn counters(&self) -> Result<Option<Box<dyn Counters>>, BackendError> {
-        Ok(Some(Box::new(RealServerCounters::open(
-            self.families.all(),
-        )?)))
     }
 }

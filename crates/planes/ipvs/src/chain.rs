@@ -43,7 +43,7 @@ pub(crate) const CHAINS: &[(Table, &str)] = &[
 
 /// Whether a chain is ours, or one of the kernel's that leads to ours: a change of it by somebody
 /// else is worth a look.
-pub fn concerns(table: Table, chain: &str) -> bool {
+pub(crate) fn concerns(table: Table, chain: &str) -> bool {
     let leads_to_ours = JUMPS.iter().any(|it| (it.0, it.1) == (table, chain));
     leads_to_ours || CHAINS.contains(&(table, chain))
 }

@@ -26,7 +26,7 @@ impl Kernel {
             ipvs,
             sets: Sets::open().map_err(|error| failed("open ipset", error))?,
             addresses: Addresses::open().map_err(|error| failed("open rtnetlink", error))?,
-            watch: Watch::of(programs.variant())?,
+            watch: Watch::open(programs.variant()).map_err(|error| failed("watch rules", error))?,
             programs,
         })
     }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_model::{IpFamily, Protocol};
+use sluice_plane::RuleKey;
 pub use sluice_plane::kube_proxy::DEVICE;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 
@@ -43,6 +44,31 @@ impl Key {
             Self::Server(server) | Self::Real(server, _) => Some(server.family()),
             Self::Address(ip) => Some(IpFamily::of(ip)),
         }
+    }
+}
+
+impl RuleKey for Key {
+    type Object = Object;
+
+    fn table(&self) -> Option<(IpFamily, &'static str)> {
+        match self {
+            Self::Chain(family, table, _) | Self::Jump(family, table, ..) => {
+                Some((*family, table.as_str()))
+            }
+            _ => None,
+        }
+    }
+
+    fn rules(&self, object: &Object) -> usize {
+        match object {
+            Object::Chain(rules) => rules.len(),
+            Object::Jump(_) => 1,
+            _ => 0,
+        }
+    }
+
+    fn usual(&self) -> usize {
+        1
     }
 }
 

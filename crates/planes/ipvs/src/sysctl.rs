@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use sluice_plane::Sysctl;
 use sluice_reconcile::BackendError;
 
 use crate::kernel::{self, failed};
@@ -18,15 +19,6 @@ pub enum Arp {
     /// Only on the interface that has the address, so that the virtual IPs of kube-ipvs0 are not
     /// answered for on the network: load balancers like MetalLB in layer 2 mode do that.
     Strict,
-}
-
-/// A setting that IPVS needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sysctl {
-    /// The file that holds it.
-    pub path: &'static str,
-    /// What it has to hold.
-    pub value: u64,
 }
 
 /// What IPVS needs of the machine. Asks for IPVS first, so that the kernel loads it: some of these

@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use sluice_ipvs::{Arp, Ipvs, Options, Sysctl, sysctls};
+use sluice_ipvs::{Arp, Ipvs, IpvsOptions, sysctls};
 use sluice_plan::settings::Settings;
+use sluice_plane::Sysctl;
 
 /// Scenarios that IPVS cannot play, and why; `README.md` says what users see instead.
 const IMPOSSIBLE: &[(&str, &str)] = &[
@@ -33,9 +34,9 @@ fn make(settings: &Settings) -> Ipvs {
     for Sysctl { path, value } in sysctls(Arp::Loose).expect("the machine has IPVS") {
         fs::write(path, value.to_string()).expect("a namespace's own settings are writable");
     }
-    Ipvs::open(Options {
+    Ipvs::with(IpvsOptions {
         masquerade_mark: settings.masquerade_mark,
-        ..Options::default()
+        ..IpvsOptions::default()
     })
     .expect("the machine has IPVS")
 }

@@ -1,28 +1,32 @@
 //! The backend: pure rendering on one side, a netlink connection on the other.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Exchange, Failure};
+use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Failure};
 use sluice_plan::{Plan, PortKey, PortPlan};
-use sluice_plane::{Counters, DataPlane, Scale, Scene};
+use sluice_plane::{
+    Counters, DataPlane, ExchangeObserver, FailureMetrics, ForeignChange, Keep, Leftovers, Options,
+    RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Trace,
+};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
 use crate::apply;
 use crate::counters::ElementCounters;
+use crate::leftovers::Tables;
 use crate::name::{ChainName, TABLE};
 use crate::object::{Key, Object};
 use crate::placement::{self, Placement};
 use crate::set::{Counting, SetName};
-use crate::{layout, observe, render};
+use crate::{drift, layout, observe, render, text};
 
 /// The nftables data plane of one network namespace.
 #[derive(Debug)]
 pub struct Nftables {
     connection: Connection,
-    generation: Arc<AtomicU32>,
+    /// The number that the namespace's ruleset has as long as nobody but us changed it since the last
+    /// [`observe`](Backend::observe): every transaction raises it by one.
+    generation: u32,
     counting: Counting,
 }
 
@@ -32,10 +36,10 @@ impl Nftables {
     /// # Errors
     ///
     /// No netlink socket could be opened.
-    pub fn open() -> Result<Self, BackendError> {
+    pub fn connect() -> Result<Self, BackendError> {
         Ok(Self {
             connection: connect()?,
-            generation: Arc::default(),
+            generation: 0,
             counting: Counting::Nothing,
         })
     }
@@ -46,22 +50,6 @@ impl Nftables {
     pub fn counting(mut self, counting: Counting) -> Self {
         self.counting = counting;
         self
-    }
-
-    /// The number that the namespace's ruleset has as long as nobody but us changed it since the
-    /// last [`observe`](Backend::observe): every transaction raises it by one.
-    pub fn generation(&self) -> Arc<AtomicU32> {
-        self.generation.clone()
-    }
-
-    /// Under which the kernel reports our own changes to those who watch.
-    pub fn port_id(&self) -> u32 {
-        self.connection.port_id()
-    }
-
-    /// Tells this function of every transaction that the kernel answers, from now on.
-    pub fn on_exchange(&mut self, observer: impl Fn(Exchange) + Send + Sync + 'static) {
-        self.connection.on_exchange(observer);
     }
 
     /// Removes our tables of these families; returns those that were there.
@@ -89,7 +77,7 @@ impl Nftables {
     /// # Errors
     ///
     /// The kernel's answer: no permission, no nf_tables.
-    pub fn probe(&mut self) -> Result<(), BackendError> {
+    fn probe(&mut self) -> Result<(), BackendError> {
         let mut batch = Batch::new();
         let scope = sluice_netlink::nftables::Scope {
             table: "sluice-probe",
@@ -157,13 +145,12 @@ impl Backend for Nftables {
 
     fn is_undisturbed(&mut self) -> bool {
         let current = observe::generation(&mut self.connection);
-        current.is_ok_and(|it| it == self.generation.load(Ordering::Acquire))
+        current.is_ok_and(|it| it == self.generation)
     }
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         // Before listing, so that a change in between shows.
-        let current = observe::generation(&mut self.connection)?;
-        self.generation.store(current, Ordering::Release);
+        self.generation = observe::generation(&mut self.connection)?;
         observe::tables(&mut self.connection, self.counting)
     }
 
@@ -175,14 +162,67 @@ impl Backend for Nftables {
     }
 }
 
-impl DataPlane for Nftables {
+impl ServiceBackend for Nftables {
     const LARGE: usize = 4096;
+}
+
+impl DataPlane for Nftables {
+    const NAME: &'static str = "nftables";
+    const RUNS_PROGRAMS: bool = false;
+    const METRICS: RuleMetrics = RuleMetrics {
+        tells_full_syncs: true,
+        failures: FailureMetrics::Nftables,
+        counts_rules: false,
+    };
+    const LEFTOVERS: &'static dyn Leftovers = &Tables;
+
+    fn open(options: &Options<'_>) -> Result<Self, BackendError> {
+        let need = "this kernel offers no nf_tables (CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4)";
+        let opened = Self::connect().and_then(|mut it| it.probe().map(|()| it));
+        let plane = opened.map_err(|error| BackendError::new(need, error))?;
+        Ok(plane.counting(counting(options)))
+    }
+
+    fn keep(&self) -> Box<Keep> {
+        Box::new(|trace| matches!(trace, Trace::Table(name) if *name == TABLE))
+    }
+
+    fn started(&mut self, report: ForeignChange) {
+        drift::watch(self.connection.port_id(), self.generation, report);
+    }
+
+    fn on_exchange(&mut self, observer: ExchangeObserver) {
+        self.connection.on_exchange(observer);
+    }
 
     fn counters(&self) -> Result<Option<Box<dyn Counters>>, BackendError> {
         Ok(match self.counting {
             Counting::Nothing => None,
             Counting::Connections => Some(Box::new(ElementCounters::new(connect()?))),
         })
+    }
+
+    fn text(plan: &Plan, options: &Options<'_>) -> String {
+        text::ruleset(&render_plan(plan, counting(options)))
+    }
+
+    fn objects(plan: &Plan, options: &Options<'_>) -> Vec<RenderedObject> {
+        let objects = render_plan(plan, counting(options)).into_iter();
+        objects
+            .map(|(key, object)| RenderedObject {
+                key: key.to_string(),
+                comment: object.comment().to_owned(),
+                text: text::object(&key, &object),
+            })
+            .collect()
+    }
+}
+
+/// What the operator wants counted.
+fn counting(options: &Options<'_>) -> Counting {
+    match options.counts_connections {
+        true => Counting::Connections,
+        false => Counting::Nothing,
     }
 }
 
@@ -193,10 +233,8 @@ impl Nftables {
         match self.connection.commit(batch) {
             Ok(()) if batch.is_empty() => Ok(()),
             Ok(()) => {
-                let last = self.generation.load(Ordering::Acquire);
                 // Zero is no generation (`nft_base_seq_inc`, nf_tables_api.c).
-                let next = last.wrapping_add(1).max(1);
-                self.generation.store(next, Ordering::Release);
+                self.generation = self.generation.wrapping_add(1).max(1);
                 Ok(())
             }
             Err(error) => {

@@ -163,3 +163,15 @@ impl PartialEq for Rules {
 }
 
 impl Eq for Rules {}
+
+impl Object {
+    /// Which Service it is for; empty when it is for all, or when its text says it.
+    pub(crate) fn comment(&self) -> &str {
+        match self {
+            Self::Element(it) => it.comment.as_deref().unwrap_or_default(),
+            Self::Chain(it) => &it.comment,
+            Self::Sticky(it) => &it.comment,
+            Self::Table | Self::Set(_) | Self::Foreign => "",
+        }
+    }
+}

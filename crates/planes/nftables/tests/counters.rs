@@ -25,7 +25,7 @@ struct Node<'a> {
 
 impl<'a> Node<'a> {
     fn start(netns: &'a Netns, counting: Counting, events: &[Event]) -> Self {
-        let plane = netns.run(|| Nftables::open().unwrap().counting(counting));
+        let plane = netns.run(|| Nftables::connect().unwrap().counting(counting));
         let proxy = Proxy::new(Settings::for_node("node-a"), plane);
         let mut node = Self { netns, proxy };
         node.change(events);

@@ -60,7 +60,7 @@ fn with_examples() -> Proxy<Nftables> {
 }
 
 fn with_counting(counting: Counting) -> Proxy<Nftables> {
-    let plane = Nftables::open().unwrap().counting(counting);
+    let plane = Nftables::connect().unwrap().counting(counting);
     let mut node = Proxy::new(golden::settings(), plane);
     node.tell(golden::events(&golden::folder()));
     node
@@ -255,7 +255,7 @@ fn tables_of_others_are_left_alone() {
         let mut node = with_examples();
         node.synced();
         node.resync();
-        let mut backend = Nftables::open().unwrap();
+        let mut backend = Nftables::connect().unwrap();
         assert_eq!(
             backend.cleanup(&IpFamily::ALL).unwrap(),
             ["ip sluice", "ip6 sluice"]
@@ -284,7 +284,12 @@ fn a_foreign_table_of_our_name_stops_us() {
             error.to_string().contains("nft delete table ip sluice"),
             "{error}"
         );
-        assert!(Nftables::open().unwrap().cleanup(&IpFamily::ALL).is_err());
+        assert!(
+            Nftables::connect()
+                .unwrap()
+                .cleanup(&IpFamily::ALL)
+                .is_err()
+        );
         assert_eq!(nft(&["list", "ruleset"]), before, "nothing was changed");
     });
 }

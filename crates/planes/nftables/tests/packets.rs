@@ -5,7 +5,7 @@ use sluice_plan::settings::Settings;
 use sluice_scenarios::{self as scenario, Scenario};
 
 fn make(_settings: &Settings) -> Nftables {
-    Nftables::open().expect("the kernel has nf_tables")
+    Nftables::connect().expect("the kernel has nf_tables")
 }
 
 fn run(scenario: &Scenario) {

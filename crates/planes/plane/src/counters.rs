@@ -87,3 +87,46 @@ pub struct RuleCount {
     /// How many of them the last write wrote.
     pub last: usize,
 }
+
+/// Which of kube-proxy's metrics a data plane has: their names depend on the mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RuleMetrics {
+    /// Syncs that read the kernel are told from those that write differences.
+    pub tells_full_syncs: bool,
+    /// How failures of syncs are counted.
+    pub failures: FailureMetrics,
+    /// Rules are counted by table, and packets by some rules.
+    pub counts_rules: bool,
+}
+
+/// How kube-proxy counts failures of syncs in a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureMetrics {
+    /// `nftables_sync_failures_total`.
+    Nftables,
+    /// `iptables_restore_failures_total` for all syncs.
+    Restore,
+    /// The same for full syncs, and `iptables_partial_restore_failures_total` for the others.
+    RestoreAndPartial,
+}
+
+/// Reads packets that rules count, under the names of kube-proxy's objects of nfacct. May be used
+/// from any thread.
+pub trait PacketCounters: Send {
+    /// What the object of this name shows; `None` when it is not there.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked. [`PacketError::is_final`] when it never can be.
+    fn packets(&mut self, name: &str) -> Result<Option<u64>, PacketError>;
+}
+
+/// The packets that rules count are not known.
+#[derive(Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct PacketError {
+    /// Why.
+    pub reason: String,
+    /// Asking again is of no use.
+    pub is_final: bool,
+}

@@ -4,6 +4,9 @@
 /// The dummy interface of its ipvs mode.
 pub const DEVICE: &str = "kube-ipvs0";
 
+/// Its tables in the nftables mode.
+pub const TABLE: &str = "kube-proxy";
+
 /// The chain that every mode with iptables has.
 pub const SERVICES: &str = "KUBE-SERVICES";
 /// What is for addresses from outside the cluster.
@@ -91,4 +94,52 @@ pub fn is_hashed(name: &str, beginning: &str) -> bool {
     let is_base32 = |it: u8| matches!(it, b'A'..=b'Z' | b'2'..=b'7');
     let rest = name.strip_prefix(beginning);
     rest.is_some_and(|it| it.len() == HASH && it.bytes().all(is_base32))
+}
+
+/// Whether a chain of iptables is kube-proxy's, or of our own iptables and ipvs modes.
+#[must_use]
+pub fn is_chain(name: &str) -> bool {
+    let is_of_service = |beginning: &&str| is_hashed(name, beginning);
+    is_ours(name) || CHAINS.contains(&name) || HASHED.iter().any(is_of_service)
+}
+
+/// Whether a chain or an ipset is of the kind that only our own iptables and ipvs modes have.
+#[must_use]
+pub fn is_ours(name: &str) -> bool {
+    name.starts_with(OURS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_of_others_are_not_kube_proxys() {
+        for theirs in [
+            "KUBE-SERVICES",
+            "KUBE-MARK-MASQ",
+            "KUBE-PROXY-CANARY",
+            "KUBE-SVC-XPGD46QRK7WJZT7O",
+            "KUBE-SEP-SXIVWICOYRO3J4NJ",
+            "KUBE-FW-NPX46M4PTMTKRN6Y",
+        ] {
+            assert!(is_chain(theirs), "{theirs}");
+        }
+        for others in [
+            "KUBE-FIREWALL",
+            "KUBE-IPTABLES-HINT",
+            "KUBE-KUBELET-CANARY",
+            "KUBE-MARK-DROP",
+            "KUBE-FW-NPX46M4PTMTKRN6",
+            "KUBE-SVC-xpgd46qrk7wjzt7o",
+            "KUBE-POD-FW-XPGD46QRK7WJZT7O",
+            "KUBE-ROUTER-FORWARD",
+            "KUBE-SERVICES-2",
+            "CNI-HOSTPORT-DNAT",
+            "DOCKER",
+            "",
+        ] {
+            assert!(!is_chain(others), "{others}");
+        }
+    }
 }

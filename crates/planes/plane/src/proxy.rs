@@ -8,13 +8,13 @@ use sluice_plan::settings::Settings;
 use sluice_plan::{Changes, Plan, Planner, PortKey, PortPlan};
 use sluice_reconcile::{BackendError, Reconciler, Report};
 
-use crate::{DataPlane, Scale, Scene};
+use crate::{Scale, Scene, ServiceBackend};
 
 /// What sources say goes in, and the kernel is in line with it after each [`sync`](Self::sync).
 #[derive(Debug)]
-pub struct Proxy<P: DataPlane> {
+pub struct Proxy<B: ServiceBackend> {
     planner: Planner,
-    reconciler: Reconciler<P>,
+    reconciler: Reconciler<B>,
     scale: Scale,
     /// Service ports that differ from the plan of the last successful sync, with that plan.
     pending: Superseded,
@@ -32,12 +32,12 @@ pub struct Synced {
     pub superseded: Superseded,
 }
 
-impl<P: DataPlane> Proxy<P> {
+impl<B: ServiceBackend> Proxy<B> {
     /// A proxy that knows nothing yet.
-    pub fn new(settings: Settings, plane: P) -> Self {
+    pub fn new(settings: Settings, backend: B) -> Self {
         Self {
             planner: Planner::new(settings),
-            reconciler: Reconciler::new(plane),
+            reconciler: Reconciler::new(backend),
             scale: Scale::Small,
             pending: BTreeMap::new(),
         }
@@ -54,12 +54,12 @@ impl<P: DataPlane> Proxy<P> {
     }
 
     /// What the kernel is believed to hold.
-    pub fn reconciler(&self) -> &Reconciler<P> {
+    pub fn reconciler(&self) -> &Reconciler<B> {
         &self.reconciler
     }
 
     /// The same, to be told what to do next.
-    pub fn reconciler_mut(&mut self) -> &mut Reconciler<P> {
+    pub fn reconciler_mut(&mut self) -> &mut Reconciler<B> {
         &mut self.reconciler
     }
 
@@ -83,6 +83,11 @@ impl<P: DataPlane> Proxy<P> {
         changes
     }
 
+    /// The service ports that the next [`sync`](Self::sync) writes anew.
+    pub fn pending(&self) -> impl Iterator<Item = &PortKey> {
+        self.pending.keys()
+    }
+
     /// Makes the kernel hold the plan.
     ///
     /// # Errors
@@ -92,7 +97,7 @@ impl<P: DataPlane> Proxy<P> {
         let plan = self.planner.plan();
         // Never shrinks: a plan that swings around the limit must not be prepared for again and
         // again.
-        if plan.endpoints >= P::LARGE {
+        if plan.endpoints >= B::LARGE {
             self.scale = Scale::Large;
         }
         let scene = Scene {

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use sluice_config::{Effective, KubeProxyConfiguration, Mode};
+use sluice_config::{Effective, KubeProxyConfiguration};
 use sluice_node::metrics::{BuildInfo, Feature, Identity};
 use sluice_node::{MetricsServer, Profiling};
+use sluice_plane::Description;
 
-use crate::data_plane::metrics_mode;
 use crate::logging;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// What this process is.
-pub(super) fn identity(mode: Mode, config: &KubeProxyConfiguration) -> Identity {
+pub(super) fn identity(plane: Description, config: &KubeProxyConfiguration) -> Identity {
     let features = config.feature_gates.iter();
     let features = features.map(|(name, enabled)| {
         let feature = Feature {
@@ -23,7 +23,7 @@ pub(super) fn identity(mode: Mode, config: &KubeProxyConfiguration) -> Identity 
         (name.clone(), feature)
     });
     Identity {
-        mode: metrics_mode(mode),
+        plane,
         build: BuildInfo {
             version: VERSION.to_owned(),
             commit: String::new(),
@@ -34,6 +34,7 @@ pub(super) fn identity(mode: Mode, config: &KubeProxyConfiguration) -> Identity 
 
 /// The metrics server, where the configuration asks for one.
 pub(super) fn metrics_server(
+    mode: &'static str,
     effective: &Effective,
     config: &KubeProxyConfiguration,
     flags: BTreeMap<String, String>,
@@ -47,7 +48,7 @@ pub(super) fn metrics_server(
     };
     Some(MetricsServer {
         address: effective.metrics_address?,
-        mode: metrics_mode(effective.mode),
+        mode,
         config: json!({ "kubeproxy.config.k8s.io": config }),
         flags,
         version: VERSION.to_owned(),

@@ -3,15 +3,13 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
-use sluice_config::{ConntrackLimits, Effective, Mode};
-use sluice_iptables::Conntrack;
+use sluice_config::{ConntrackLimits, Effective};
 use sluice_node::Input;
 use tracing::{info, warn};
 
 use super::machine;
 use crate::config::ProxyConfig;
 use crate::config_watch::Reload;
-use crate::data_plane::conntrack;
 use crate::logging;
 
 /// Tells the agent of a new configuration, or makes the process end.
@@ -21,8 +19,6 @@ use crate::logging;
 pub(super) struct Reloading {
     inputs: Sender<Input>,
     current: Effective,
-    /// What the rules are written for.
-    conntrack: Conntrack,
     /// Why the process has to be started again.
     restart: Arc<OnceLock<String>>,
 }
@@ -32,7 +28,6 @@ impl Reloading {
         Self {
             inputs,
             current,
-            conntrack: conntrack(),
             restart: Arc::default(),
         }
     }
@@ -58,12 +53,6 @@ impl Reloading {
         let effective = config.node.effective;
         if effective.conntrack != self.current.conntrack {
             limit_conntrack(&effective.conntrack);
-            let rules_depend_on_it = effective.mode == Mode::Iptables;
-            let is_wanted = effective.conntrack.tcp_be_liberal;
-            // Somebody else may have set it before.
-            if rules_depend_on_it && is_wanted && conntrack() != self.conntrack {
-                return self.end("conntrack.tcpBeLiberal");
-            }
         }
         logging::set_verbosity(effective.verbosity);
         let patience = config.periods.patience(effective.periods.sync);

@@ -52,16 +52,19 @@ pub(super) fn of(status: &Status) -> String {
     text
 }
 
+/// Whether clients get what the sources say. A source with problems may say less than there is.
 fn state(status: &Status) -> &'static str {
-    match (
-        status.source_synced,
-        status.synced,
-        status.refused.is_empty() && status.unserved.is_none(),
-    ) {
-        (false, ..) => "not written: waiting for the first complete list",
-        (true, false, _) => "behind: a sync is pending",
-        (true, true, false) => "up to date, except for what is refused",
-        (true, true, true) => "up to date",
+    let is_refused = !status.refused.is_empty() || status.unserved.is_some();
+    let is_stale = !status.problems.is_empty();
+    match (status.source_synced, status.synced) {
+        (false, _) => "not written: waiting for the first complete list",
+        (true, false) => "behind: a sync is pending",
+        (true, true) => match (is_refused, is_stale) {
+            (false, false) => "up to date",
+            (true, false) => "up to date, except for what is refused",
+            (false, true) => "as the source last said: see its problems",
+            (true, true) => "as the source last said, except for what is refused: see its problems",
+        },
     }
 }
 
@@ -185,7 +188,7 @@ mod tests {
 node                    node-a
 mode                    nftables
 agent                   sluice 0.1.0, pid 7, up 1h2m
-rules                   up to date, except for what is refused
+rules                   as the source last said, except for what is refused: see its problems
 services                3
 service ports           4
 frontends               9
@@ -213,6 +216,26 @@ refused: the machine lacks something (1)
   Service default/web (IPv4, tcp): no memory
 ";
         assert_eq!(of(&status), expected);
+    }
+
+    #[test]
+    fn rules_are_up_to_date_only_where_nothing_is_stale_or_refused() {
+        let synced = Status {
+            source_synced: true,
+            synced: true,
+            ..Status::default()
+        };
+        let stale = Status {
+            problems: vec![ProblemStatus::default()],
+            ..synced.clone()
+        };
+        let unserved = Status {
+            unserved: Some("IPv6".to_owned()),
+            ..synced.clone()
+        };
+        assert_eq!(state(&synced), "up to date");
+        assert_eq!(state(&stale), "as the source last said: see its problems");
+        assert_eq!(state(&unserved), "up to date, except for what is refused");
     }
 
     #[test]

@@ -25,7 +25,7 @@ fn there_and_back(flavour: &str) {
     for _ in 0..2 {
         world.stop();
         world.start_in("iptables");
-        world.until_logged("removed what the nftables mode left");
+        world.until_logged("removed what an earlier proxy left");
         assert!(!world.tables().contains("sluice"), "{}", world.log());
         assert!(world.saved(flavour).contains("KUBE-SVC-"));
         more(&hammers, 30);
@@ -70,13 +70,13 @@ fn a_family_that_waits_is_served_by_the_old_mode() {
         let mut sessions: Vec<_> = world.sessions().into();
         let hammers = world.hammers();
         world.start_in("iptables");
-        world.until_logged("removed what the nftables mode left");
+        world.until_logged("removed what an earlier proxy left");
         let tables = world.tables();
         assert!(tables.contains("table ip6 sluice"), "{tables}");
         assert!(!tables.contains("table ip sluice"), "{tables}");
         more(&hammers, 30);
         world.mend_ip6tables();
-        world.until_logged("removed=\"ip6 sluice\"");
+        world.until_logged("removed=\"table ip6 sluice\"");
         assert!(!world.tables().contains("sluice"), "{}", world.log());
         more(&hammers, 30);
         sessions.extend(world.sessions());
@@ -105,26 +105,9 @@ fn the_chains_of_a_kube_proxy_are_adopted() {
     }
 }
 
-/// Legacy tables do not tell what changed: a look that finds all of ours is no repair.
+/// Also while a takeover removes chains at the same time.
 #[test]
-fn rules_of_others_in_legacy_tables_are_no_drift() {
-    require_netns!();
-    let mut world = World::new();
-    world.install_neighbours("legacy");
-    world.start_in("iptables");
-    world.until_logged("synced");
-    let theirs = ["-A", "INPUT", "-s", "192.0.2.1", "-j", "DROP"];
-    world.run("iptables-legacy", &theirs, "");
-    world.until_logged("ours are as we wrote them");
-    assert!(!world.log().contains(DRIFT), "{}", world.log());
-    world.run("iptables-legacy", &["-t", "nat", "-F", "KUBE-SERVICES"], "");
-    world.until_logged(DRIFT);
-    world.answers();
-}
-
-/// What we remove ourselves, from chains of the kernel that lead to ours as well.
-#[test]
-fn a_takeover_is_no_drift() {
+fn a_flush_by_somebody_else_is_repaired() {
     require_netns!();
     let mut world = World::new();
     world.install_neighbours("nft");
@@ -134,7 +117,7 @@ fn a_takeover_is_no_drift() {
     world.until_logged("removed=\"1 iptables chains of table ip filter\"");
     world.run("iptables-nft", &["-t", "nat", "-F", "KUBE-SERVICES"], "");
     world.until_logged(DRIFT);
-    assert!(!world.log().contains("takeover (pid"), "{}", world.log());
+    world.answers();
 }
 
 /// The iptables mode writes its rules.

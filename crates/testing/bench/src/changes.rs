@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use sluice_model::Event;
 use sluice_plan::PortKey;
 use sluice_plan::settings::Settings;
-use sluice_plane::{DataPlane, Proxy};
+use sluice_plane::{Proxy, ServiceBackend};
 
 use super::measure::{Cost, Samples, measure_all, millis};
 use super::synthetic::{self, ENDPOINTS};
@@ -67,9 +67,9 @@ impl Change {
 }
 
 /// A proxy whose steps are measured.
-pub(super) struct Node<P: DataPlane>(pub(super) Proxy<P>);
+pub(super) struct Node<P: ServiceBackend>(pub(super) Proxy<P>);
 
-impl<P: DataPlane> Node<P> {
+impl<P: ServiceBackend> Node<P> {
     pub(super) fn new(plane: P) -> Self {
         Self(Proxy::new(Settings::for_node("node-a"), plane))
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
 use sluice_model::Event;
 use sluice_nftables::Nftables;
-use sluice_plane::DataPlane;
+use sluice_plane::ServiceBackend;
 
 use super::Plane;
 use super::changes::Node;
@@ -157,7 +157,7 @@ fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
     let mut events = synthetic::cluster(services);
     events.extend([0, services - 1].map(|index| synthetic::slice(index, &[pod])));
     match plane {
-        Plane::Nftables(counting) => load(Nftables::open()?.counting(counting), events),
+        Plane::Nftables(counting) => load(Nftables::connect()?.counting(counting), events),
         Plane::Iptables(variant) => {
             let scratch = tempfile::tempdir().context("create a folder")?;
             load(
@@ -168,7 +168,7 @@ fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
     }
 }
 
-fn load(plane: impl DataPlane, events: Vec<Event>) -> anyhow::Result<()> {
+fn load(plane: impl ServiceBackend, events: Vec<Event>) -> anyhow::Result<()> {
     let mut node = Node::new(plane);
     node.absorb(events);
     node.sync().map(drop)

@@ -10,7 +10,7 @@ use sluice_iptables::{Conntrack, Iptables, text};
 use sluice_lab::Netns;
 use sluice_model::IpFamily;
 use sluice_plan::PortKey;
-use sluice_plane::{DataPlane as _, Scale, Scene};
+use sluice_plane::{Scale, Scene, ServiceBackend as _};
 use sluice_reconcile::Backend as _;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
@@ -212,7 +212,7 @@ pub(super) fn open(variant: Variant, lock: &Path) -> anyhow::Result<Iptables> {
         seconds: 5,
     };
     let programs = Programs::find(variant)?.with_lock(lock);
-    Ok(Iptables::open(programs, Conntrack::Strict)?)
+    Ok(Iptables::with(programs, Conntrack::Strict)?)
 }
 
 /// The chains in nat of these service ports.

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context;
-use sluice_ipvs::{Ipvs, Options, render_plan, text};
+use sluice_ipvs::{Ipvs, IpvsOptions, render_plan, text};
 use sluice_lab::Cluster;
 
 use super::changes::{Change, Limit, Node};
@@ -50,7 +50,7 @@ fn on_a_node<T: Send>(work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
 }
 
 fn open() -> anyhow::Result<Ipvs> {
-    Ok(Ipvs::open(Options::default())?)
+    Ok(Ipvs::with(IpvsOptions::default())?)
 }
 
 fn one_size(services: u32) -> anyhow::Result<String> {

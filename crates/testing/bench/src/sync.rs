@@ -69,7 +69,7 @@ struct Measured {
 }
 
 fn one_size(services: u32, counting: Counting) -> anyhow::Result<Measured> {
-    let mut bench = Node::new(Nftables::open()?.counting(counting));
+    let mut bench = Node::new(Nftables::connect()?.counting(counting));
     let first = bench.first_sync(synthetic::cluster(services))?;
     let rules = text::ruleset(&render_plan(bench.0.plan(), counting));
     let mut changes = format!("| {} |", count(services));

@@ -1,7 +1,7 @@
 //! A proxy as kernel tests and benchmarks drive it: no agent, no clock.
 
 use sluice_model::Event;
-use sluice_plane::{DataPlane, Proxy};
+use sluice_plane::{Proxy, ServiceBackend};
 use sluice_reconcile::{BackendError, Report};
 
 /// Steps of a proxy, each in the network namespace of the calling thread.
@@ -50,7 +50,7 @@ pub trait Drive {
     }
 }
 
-impl<P: DataPlane> Drive for Proxy<P> {
+impl<P: ServiceBackend> Drive for Proxy<P> {
     fn tell(&mut self, events: Vec<Event>) {
         events.into_iter().for_each(|it| self.absorb(it));
         self.replan();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_model::Event;
 use sluice_plan::settings::Settings;
-use sluice_plane::{DataPlane, Proxy};
+use sluice_plane::{Proxy, ServiceBackend};
 
 use super::asker::{Asker, netns, transport};
 use super::check::left_to;
@@ -23,13 +23,13 @@ use sluice_lab::{Netns, Outcome, Session};
 ///
 /// # Panics
 /// At the first thing that is not as it must be, with what was seen, the plan and the rules.
-pub fn run<P: DataPlane>(scenario: &Scenario, make: impl Fn(&Settings) -> P + Sync) {
+pub fn run<P: ServiceBackend>(scenario: &Scenario, make: impl Fn(&Settings) -> P + Sync) {
     let mut stage = Stage::build(scenario).expect("this machine can build a lab");
     play(scenario, &mut stage, make);
 }
 
 /// Runs a scenario on a stage that suits it.
-pub(super) fn play<P: DataPlane>(
+pub(super) fn play<P: ServiceBackend>(
     scenario: &Scenario,
     stage: &mut Stage,
     make: impl Fn(&Settings) -> P + Sync,
@@ -53,7 +53,7 @@ pub(super) fn play<P: DataPlane>(
     });
 }
 
-struct Run<'a, P: DataPlane> {
+struct Run<'a, P: ServiceBackend> {
     scenario: &'a Scenario,
     asker: Asker<'a>,
     objects: Objects,
@@ -64,7 +64,7 @@ struct Run<'a, P: DataPlane> {
     at: String,
 }
 
-impl<P: DataPlane> Run<'_, P> {
+impl<P: ServiceBackend> Run<'_, P> {
     fn go(&mut self) {
         let mut asked = Vec::new();
         for (number, step) in (1..).zip(&self.scenario.steps) {

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sluice_plan::{PortKey, PortPlan};
-use sluice_plane::{DataPlane, Scene};
+use sluice_plane::{Scene, ServiceBackend};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
 use super::*;
@@ -77,7 +77,7 @@ impl Backend for Idle {
     }
 }
 
-impl DataPlane for Idle {
+impl ServiceBackend for Idle {
     const LARGE: usize = usize::MAX;
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use sluice_plan::settings::Settings;
-use sluice_plane::DataPlane;
+use sluice_plane::ServiceBackend;
 
 use super::packets::play;
 use super::stage::Stage;
@@ -46,7 +46,7 @@ pub fn beginning_with(beginnings: &[&str]) -> Vec<Scenario> {
 ///
 /// # Panics
 /// At the end, naming all that failed.
-pub fn run_all<P: DataPlane>(scenarios: &[Scenario], make: impl Fn(&Settings) -> P + Sync) {
+pub fn run_all<P: ServiceBackend>(scenarios: &[Scenario], make: impl Fn(&Settings) -> P + Sync) {
     let filter = env::var(FILTER).unwrap_or_default();
     let wanted = scenarios.iter().filter(|it| it.name.contains(&filter));
     let queue = Mutex::new(wanted);
@@ -78,7 +78,7 @@ pub fn run_all<P: DataPlane>(scenarios: &[Scenario], make: impl Fn(&Settings) ->
 }
 
 /// Runs one on a stage that is free, or on a new one. Where it fails nobody plays again.
-fn on_a_stage<P: DataPlane>(
+fn on_a_stage<P: ServiceBackend>(
     scenario: &Scenario,
     free: &Mutex<Vec<Stage>>,
     make: impl Fn(&Settings) -> P + Sync,

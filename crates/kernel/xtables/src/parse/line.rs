@@ -33,6 +33,13 @@ pub(super) fn rule(text: &str) -> Rule {
     }
 }
 
+/// The chains that follow `-j` or `-g`.
+pub(super) fn jumps(text: &str) -> Vec<ChainName> {
+    let words = Words(text).zip(Words(text).skip(1));
+    let jumps = words.filter(|(flag, _)| matches!(&**flag, "-j" | "-g"));
+    jumps.filter_map(|(_, to)| ChainName::read(&to)).collect()
+}
+
 /// Arguments, without quotes and escapes.
 struct Words<'a>(&'a str);
 

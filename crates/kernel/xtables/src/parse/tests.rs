@@ -237,3 +237,23 @@ fn order_of_conditions_does_not_matter() {
     assert_eq!(one, Rule::count([b.clone(), state.clone(), a]));
     assert_ne!(one, Rule::count([b, state]));
 }
+
+#[test]
+fn chains_that_foreign_rules_lead_to_are_found() {
+    let chains = |text: &str| {
+        let chains = parse_rule(text).chains().into_iter();
+        chains.map(|it| it.to_string()).collect::<Vec<_>>()
+    };
+    for (rule, expected) in [
+        ("-j A", &["A"][..]),
+        ("-m comment --comment x", &[]),
+        ("-p tcp -m owner --uid-owner 7 -j A", &["A"]),
+        ("-m owner --uid-owner 7 -g A", &["A"]),
+        ("-m owner --uid-owner 7", &[]),
+        // A comment that looks like a jump, and one that does not.
+        ("-m owner -m comment --comment -j -j A", &["-j", "A"]),
+        ("-m owner -m comment --comment \"-j B\" -j A", &["A"]),
+    ] {
+        assert_eq!(chains(rule), expected, "{rule}");
+    }
+}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sluice_model::IpFamily;
 
-use super::{Holder, Variant, Version};
+use super::{Lock, Variant, Version};
 use crate::rule::Table;
 
 /// A program did not do what it is for.
@@ -113,27 +113,18 @@ pub enum RestoreError {
         family: IpFamily,
         /// Its number, counted from 1.
         line: usize,
-        /// Whose it is, by [`Lines::about`](crate::script::Lines::about).
-        owner: Option<usize>,
         /// The line itself.
         text: String,
         /// What was said about it.
         reason: String,
     },
-    /// Somebody else was writing rules all the time.
+    /// Another program held the lock all the time.
     #[error(
-        "the xtables lock {} was not free within {seconds} s: {}",
-        file.display(),
-        Holder::describe(holder.as_ref())
+        "the xtables lock {} was not free within {} s",
+        .0.file.display(),
+        .0.seconds
     )]
-    Locked {
-        /// The lock file.
-        file: PathBuf,
-        /// How long was waited.
-        seconds: u32,
-        /// Who has it; `None` when it is free by now, or in a process that we do not see.
-        holder: Option<Holder>,
-    },
+    Locked(Lock),
     /// Anything else.
     #[error(transparent)]
     Failed(#[from] RunError),

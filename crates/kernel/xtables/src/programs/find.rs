@@ -3,14 +3,14 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 use sluice_model::IpFamily;
 
 use super::run::Run;
-use super::{FindError, Lock, PATIENCE, Pair, Programs, QUICK, RunError, Variant};
-use crate::script::Script;
+use super::{FindError, Lock, Pair, Programs, QUICK, RunError, TIMEOUT, Variant};
 
 /// Where programs of the system are when PATH does not say so.
 const USUAL: [&str; 6] = [
@@ -69,7 +69,7 @@ pub(super) fn find(variant: Variant, path: &OsStr) -> Result<Programs, FindError
         ipv4,
         ipv6,
         lock: Lock::default(),
-        patience: PATIENCE,
+        timeout: TIMEOUT,
     })
 }
 
@@ -113,14 +113,9 @@ fn program(
             program: &program,
             arguments: &["--version"],
             lock: &Lock::default(),
-            patience: QUICK,
+            timeout: QUICK,
         };
-        let mut said = Vec::new();
-        let finished = run.with(&Script::empty(), &mut said)?;
-        if !finished.status.success() {
-            return Err(finished.failure(&program).into());
-        }
-        let said = String::from_utf8_lossy(&said);
+        let said = run.output(io::read_to_string)?;
         let Some(version) = Version::parse(&said) else {
             let problem = format!("no version in {:?}", said.trim());
             return Err(RunError::Failed { program, problem }.into());

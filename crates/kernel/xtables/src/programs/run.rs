@@ -1,56 +1,29 @@
 //! One run of a program.
 
 use std::env;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, Builder};
+use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
-use super::{Lock, RunError, find};
+use super::{Lock, RunError, find, refusal};
 use crate::script::Script;
 
-/// For so many lines of input, beside what every run may take: a fast machine takes a second and a
-/// half.
-const LINES: usize = 10_000;
-const EACH_LINES: Duration = Duration::from_secs(30);
-/// How long a program that was killed may take to end. One that hangs in the kernel does not.
-const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What is written or read at once.
+/// Bytes of a script that are written at once: as many as a pipe holds (pipe(7)).
 const PIECE: usize = 1 << 16;
-/// What the pipe to a program may hold: the most that everybody may ask for
-/// (`/proc/sys/fs/pipe-max-size`).
-const ROOM: i32 = 1 << 20;
-/// Bytes that no program reads in a millisecond.
-const SWIFT: u32 = 50_000;
 
-/// How a program ended, and what it complained about.
+/// How a program ended, and its stderr.
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
-    pub(super) stderr: Vec<u8>,
-}
-
-impl Finished {
-    /// Why it failed, in its own first words.
-    pub(super) fn failure(&self, program: &Path) -> RunError {
-        let said = String::from_utf8_lossy(&self.stderr);
-        let problem = match super::refusal::first_words(&said) {
-            Some(words) => words,
-            None => self.status.to_string(),
-        };
-        RunError::Failed {
-            program: program.to_owned(),
-            problem,
-        }
-    }
+    pub(super) stderr: String,
 }
 
 /// A program with its arguments, and how it is run.
@@ -58,19 +31,80 @@ pub(super) struct Run<'a> {
     pub(super) program: &'a Path,
     pub(super) arguments: &'a [&'a str],
     pub(super) lock: &'a Lock,
-    /// How long it may take with little input, apart from waiting for the lock.
-    pub(super) patience: Duration,
+    /// How long it may take, beside the time that it may wait for the lock.
+    pub(super) timeout: Duration,
 }
 
 impl Run<'_> {
-    /// Runs the program to its end with `input` on stdin, and hands on what it prints as it comes. It
-    /// sees nothing of our environment but PATH, the lock and where its extensions are. After its
-    /// time it is killed, with every process that it started.
-    pub(super) fn with(
+    /// Runs the program with a script on its stdin.
+    pub(super) fn with_input(&self, script: &Script<'_>) -> Result<Finished, RunError> {
+        let (stdin, stdout) = (Stdio::piped(), Stdio::null());
+        let finished = self.run(stdin, stdout, |child| {
+            write(child.stdin.take().expect("stdin is piped"), script)
+        });
+        finished.map(|((), it)| it)
+    }
+
+    /// Runs the program, which must succeed, while `read` reads its stdout to the end.
+    pub(super) fn output<T>(
         &self,
-        input: &Script<'_>,
-        stdout: &mut dyn Write,
-    ) -> Result<Finished, RunError> {
+        read: impl FnOnce(ChildStdout) -> io::Result<T>,
+    ) -> Result<T, RunError> {
+        let (stdin, stdout) = (Stdio::null(), Stdio::piped());
+        let (output, finished) = self.run(stdin, stdout, |child| {
+            read(child.stdout.take().expect("stdout is piped"))
+        })?;
+        match finished.status.success() {
+            true => Ok(output),
+            false => Err(self.failure(&finished)),
+        }
+    }
+
+    /// Why the program failed, in its own first words.
+    pub(super) fn failure(&self, finished: &Finished) -> RunError {
+        let words = refusal::first_words(&finished.stderr);
+        RunError::Failed {
+            program: self.program.to_owned(),
+            problem: words.unwrap_or_else(|| finished.status.to_string()),
+        }
+    }
+
+    /// Runs the program to its end, while `talk` uses its pipes. When the time is up, the program is
+    /// killed with every process that it started.
+    fn run<T>(
+        &self,
+        stdin: Stdio,
+        stdout: Stdio,
+        talk: impl FnOnce(&mut Child) -> io::Result<T>,
+    ) -> Result<(T, Finished), RunError> {
+        let broken = |source| RunError::Start {
+            program: self.program.to_owned(),
+            source,
+        };
+        let timeout = self.timeout + Duration::from_secs(self.lock.seconds.into());
+        let mut command = self.command();
+        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(broken)?;
+        // What it starts is in the same process group.
+        let group = Pid::from_raw(child.id().cast_signed());
+        let ended = until_end(&mut child, group, timeout, talk);
+        if ended.is_err() {
+            let _ = killpg(group, Signal::SIGKILL);
+        }
+        let status = child.wait().map_err(broken)?;
+        let (output, stderr, is_late) = ended.map_err(broken)?;
+        if is_late {
+            return Err(RunError::TimedOut {
+                program: self.program.to_owned(),
+                arguments: self.arguments.join(" "),
+                seconds: timeout.as_secs(),
+            });
+        }
+        Ok((output.map_err(broken)?, Finished { status, stderr }))
+    }
+
+    /// Of our environment the program gets PATH, the lock and the folder of its extensions.
+    fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         command.args(self.arguments).env_clear();
         command.env("PATH", find::search_path());
@@ -79,229 +113,49 @@ impl Run<'_> {
         if let Some(folder) = env::var_os("XTABLES_LIBDIR") {
             command.env("XTABLES_LIBDIR", folder);
         }
-        command.stdin(Stdio::piped());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // What it starts can be killed with it.
         command.process_group(0);
-        let broken = |source| RunError::Start {
-            program: self.program.to_owned(),
-            source,
-        };
-        let time = self.time_for(input);
-        let deadline = Instant::now() + time;
-        let mut child = command.spawn().map_err(broken)?;
-        let result = talk(&mut child, input, stdout, deadline);
-        let result = result.and_then(|stderr| {
-            let status = end(&mut child, deadline)?;
-            Ok(Finished { status, stderr })
-        });
-        match result {
-            Ok(finished) => Ok(finished),
-            Err(error) => {
-                kill(&mut child);
-                Err(match error.kind() {
-                    ErrorKind::TimedOut => RunError::TimedOut {
-                        program: self.program.to_owned(),
-                        arguments: self.arguments.join(" "),
-                        seconds: time.as_secs(),
-                    },
-                    _ => broken(error),
-                })
-            }
-        }
-    }
-
-    fn time_for(&self, input: &Script<'_>) -> Duration {
-        let times = u32::try_from(input.len() / LINES).unwrap_or(u32::MAX);
-        let waiting = Duration::from_secs(self.lock.seconds.into());
-        let working = EACH_LINES.saturating_mul(times);
-        self.patience
-            .saturating_add(waiting)
-            .saturating_add(working)
+        command
     }
 }
 
-/// The pipes of a program; `None` what is closed.
-struct Talk<'a> {
-    to: Option<ChildStdin>,
-    /// How long a full pipe lasts.
-    lasts: Duration,
-    from: (Option<ChildStdout>, Option<ChildStderr>),
-    stdout: &'a mut dyn Write,
-    stderr: Vec<u8>,
-    deadline: Instant,
-}
-
-/// Makes room in a pipe. Returns how long it lasts when it is full.
-fn enlarge(pipe: &ChildStdin) -> Duration {
-    // Refused where the user has very many: the usual room does, too.
-    let _ = fcntl(pipe, FcntlArg::F_SETPIPE_SZ(ROOM));
-    let room = fcntl(pipe, FcntlArg::F_GETPIPE_SZ).unwrap_or_default();
-    Duration::from_millis(u64::from(room.unsigned_abs() / SWIFT))
-}
-
-/// Writes all lines and listens until the program says no more. Returns what it complained about.
-fn talk(
+/// Waits until a program has ended, and does not reap it. Returns the result of `talk`, stderr, and
+/// whether the program was killed because its time was up.
+fn until_end<T>(
     child: &mut Child,
-    input: &Script<'_>,
-    stdout: &mut dyn Write,
-    deadline: Instant,
-) -> io::Result<Vec<u8>> {
-    let to = child.stdin.take();
-    let mut talk = Talk {
-        lasts: to.as_ref().map_or(Duration::ZERO, enlarge),
-        to,
-        from: (child.stdout.take(), child.stderr.take()),
-        stdout,
-        stderr: Vec::new(),
-        deadline,
-    };
-    let stdin = talk.to.as_ref().map(AsFd::as_fd);
-    for fd in talk.outputs().chain(stdin) {
-        let flags = OFlag::from_bits_retain(fcntl(fd, FcntlArg::F_GETFL)?);
-        fcntl(fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-    }
-    let mut piece = String::with_capacity(PIECE);
-    let mut result = Ok(());
-    input.read(|line| {
-        if result.is_err() || talk.to.is_none() {
-            return;
-        }
-        line.write(&mut piece);
-        if piece.len() >= PIECE {
-            result = talk.say(piece.as_bytes());
-            piece.clear();
-        }
-    });
-    result?;
-    talk.say(piece.as_bytes())?;
-    talk.to = None;
-    talk.listen()?;
-    Ok(talk.stderr)
+    group: Pid,
+    timeout: Duration,
+    talk: impl FnOnce(&mut Child) -> io::Result<T>,
+) -> io::Result<(io::Result<T>, String, bool)> {
+    let mut stderr = child.stderr.take().expect("stderr is piped");
+    let (ended, wait_for_end) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let watchdog = Builder::new().spawn_scoped(scope, move || {
+            let is_late = wait_for_end.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout);
+            is_late && killpg(group, Signal::SIGKILL).is_ok()
+        })?;
+        // All the time: a program waits for its reader once the pipe is full.
+        let stderr = Builder::new().spawn_scoped(scope, move || {
+            let mut bytes = Vec::new();
+            let _ = stderr.read_to_end(&mut bytes);
+            String::from_utf8_lossy(&bytes).into_owned()
+        })?;
+        let output = talk(child);
+        let stderr = stderr.join().unwrap_or_default();
+        // As long as it is not reaped, no other process group has its number.
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        while waitid(Id::Pid(group), flags) == Err(Errno::EINTR) {}
+        drop(ended);
+        Ok((output, stderr, watchdog.join().unwrap_or_default()))
+    })
 }
 
-impl Talk<'_> {
-    /// Writes all of `input`, and reads meanwhile, so that a program that talks before it has read
-    /// everything does not wait for us while we wait for it.
-    fn say(&mut self, mut input: &[u8]) -> io::Result<()> {
-        loop {
-            self.write(&mut input)?;
-            self.read()?;
-            if input.is_empty() {
-                return Ok(());
-            }
-            // Who waits for room is woken for each page of it.
-            self.wait(self.lasts)?;
-        }
+/// Writes a script. A program that ends before it has read everything says why on stderr.
+fn write(to: ChildStdin, script: &Script<'_>) -> io::Result<()> {
+    let mut to = BufWriter::with_capacity(PIECE, to);
+    match script.write(&mut to).and_then(|()| to.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
     }
-
-    /// Reads until the program says no more.
-    fn listen(&mut self) -> io::Result<()> {
-        loop {
-            self.read()?;
-            if let (None, None) = self.from {
-                return Ok(());
-            }
-            self.wait(Duration::MAX)?;
-        }
-    }
-
-    /// Until something can be read, or so long.
-    fn wait(&self, longest: Duration) -> io::Result<()> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        let mut fds: Vec<PollFd<'_>> = self
-            .outputs()
-            .map(|fd| PollFd::new(fd, PollFlags::POLLIN))
-            .collect();
-        let timeout = PollTimeout::try_from(left.min(longest) + Duration::from_millis(1));
-        match poll(&mut fds, timeout.unwrap_or(PollTimeout::MAX)) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn outputs(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let (stdout, stderr) = &self.from;
-        let from = [
-            stdout.as_ref().map(AsFd::as_fd),
-            stderr.as_ref().map(AsFd::as_fd),
-        ];
-        from.into_iter().flatten()
-    }
-
-    /// As much of `input` as there is room for; all of it when nobody reads any more.
-    fn write(&mut self, input: &mut &[u8]) -> io::Result<()> {
-        while !input.is_empty() {
-            let Some(to) = &mut self.to else {
-                *input = &[];
-                break;
-            };
-            match to.write(input) {
-                Ok(count) => *input = &input[count..],
-                // It ended early, and has said why on stderr.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => self.to = None,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    fn read(&mut self) -> io::Result<()> {
-        if take(self.from.0.as_mut(), self.stdout)? {
-            self.from.0 = None;
-        }
-        if take(self.from.1.as_mut(), &mut self.stderr)? {
-            self.from.1 = None;
-        }
-        Ok(())
-    }
-}
-
-/// Takes what there is, or some of it: who never stops talking has a deadline. Whether that was the
-/// end.
-fn take(from: Option<&mut impl Read>, to: &mut dyn Write) -> io::Result<bool> {
-    let Some(from) = from else {
-        return Ok(false);
-    };
-    let mut piece = [0; PIECE];
-    match from.read(&mut piece) {
-        Ok(0) => return Ok(true),
-        Ok(count) => to.write_all(&piece[..count])?,
-        Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-        Err(error) if error.kind() == ErrorKind::Interrupted => {}
-        Err(error) => return Err(error),
-    }
-    Ok(false)
-}
-
-/// Its end, which comes soon after its last word.
-fn end(child: &mut Child, deadline: Instant) -> io::Result<ExitStatus> {
-    let mut pause = Duration::from_micros(50);
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if Instant::now() >= deadline {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(20));
-    }
-}
-
-/// Ends a program that we started, and what it started: they are a process group of their own.
-fn kill(child: &mut Child) {
-    if let Ok(group) = i32::try_from(child.id()) {
-        // Whoever is gone already need not be killed.
-        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
-    }
-    // One that hangs in the kernel is left alone: nobody can end it.
-    let _ = end(child, Instant::now() + LAST_WORDS);
 }
 
 #[cfg(test)]

@@ -115,8 +115,12 @@ fn changes_wait_until_a_sync_succeeds() {
         }
         for kind in ["service", "endpoint"] {
             assert_eq!(value(&world, &pending(kind)), waiting, "{step}: {kind}");
-            assert_eq!(value(&world, &total(kind)), 2.0, "{step}: {kind}");
         }
+        // kube-proxy's trackers of both families count a Service.
+        check(
+            &world,
+            &[(&total("service"), 4.0), (&total("endpoint"), 2.0)],
+        );
         check(&world, &[(failures, failed), (synced, succeeded)]);
         let last = value(&world, "sluice_last_sync_succeeded");
         assert_eq!(last, f64::from(u8::from(step != 1)));
@@ -192,10 +196,32 @@ fn a_family_that_is_not_served_is_not_counted_as_synced() {
     assert!(report(&world).healthy && report(&world).status["IPv4"].healthy);
     assert!(!report(&world).status["IPv6"].healthy);
     world.kernel.0.borrow_mut().unserved = None;
-    world.say([slice("web", &["10.0.0.1"])]);
+    world.say([triggered("web", "fd00::2", now + 2)]);
     world.step_after(SECOND);
-    assert_eq!(shown(&world, "IPv6"), (0.0, 1.0, 0.0, 1.0, true));
+    assert_eq!(shown(&world, "IPv6"), (0.0, 1.0, 0.0, 2.0, true));
     assert!(report(&world).status["IPv6"].healthy);
+}
+
+#[test]
+fn the_time_of_a_sync_is_booked_once() {
+    let mut world = World::synced();
+    let of = |world: &World, series: &str, family: &str| {
+        let name = "kubeproxy_sync_proxy_rules_duration_seconds";
+        value(world, &format!("{name}_{series}{{ip_family=\"{family}\"}}"))
+    };
+    // A sync without service ports belongs to both.
+    assert_eq!(of(&world, "count", "IPv4"), 1.0);
+    assert_eq!(of(&world, "count", "IPv6"), 1.0);
+    let both = of(&world, "sum", "IPv4");
+    assert_eq!(of(&world, "sum", "IPv6"), both);
+    world.say([service("web", "10.96.0.1")]);
+    world.step();
+    assert_eq!(of(&world, "count", "IPv4"), 2.0);
+    assert_eq!(of(&world, "count", "IPv6"), 1.0);
+    let web = of(&world, "sum", "IPv4") - both;
+    let status = world.agent.status();
+    let last = status.last_sync.expect("there was one").elapsed_seconds;
+    assert!((web - last).abs() < 1e-9, "{web} {last}");
 }
 
 #[test]

@@ -22,17 +22,16 @@ type Objects = BTreeMap<Key, Object>;
 type Kernel = BTreeMap<IpFamily, Ruleset>;
 
 /// The scripts of all families.
-fn text(delta: &Delta<Key, Object>, lists: &Lists) -> String {
-    let stuck = BTreeSet::new();
-    let scripts = scripts(delta, lists, &stuck, Variant::Nft);
+fn text(delta: &Delta<Key, Object>, present: &Present) -> String {
+    let scripts = scripts(delta, present, Variant::Nft);
     scripts.iter().map(|(_, it)| it.text()).collect()
 }
 
-fn carry_out(kernel: &mut Kernel, delta: &Delta<Key, Object>, lists: &mut Lists) {
-    for (family, script) in scripts(delta, lists, &BTreeSet::new(), Variant::Nft) {
+fn carry_out(kernel: &mut Kernel, delta: &Delta<Key, Object>, present: &mut Present) {
+    for (family, script) in scripts(delta, present, Variant::Nft) {
         play(kernel.entry(family).or_default(), &script.text());
     }
-    remember(delta, lists);
+    present.written(delta);
 }
 
 fn observed(kernel: &Kernel) -> Objects {
@@ -42,7 +41,7 @@ fn observed(kernel: &Kernel) -> Objects {
             rules: ruleset.clone(),
             ..Listing::default()
         };
-        observe::objects(*family, listing, &mut objects);
+        observe::objects(*family, listing, &BTreeSet::new(), &mut objects);
     }
     objects
 }
@@ -63,17 +62,17 @@ proptest! {
         second in arbitrary_events(),
     ) {
         let mut planner = Planner::new(settings);
-        let (mut kernel, mut lists) = (Kernel::new(), Lists::new());
+        let (mut kernel, mut present) = (Kernel::new(), Present::default());
         let mut believed = Objects::new();
         for events in [first, second] {
             let desired = absorb(&mut planner, events);
             let delta = Delta::between(&believed, desired.clone());
-            carry_out(&mut kernel, &delta, &mut lists);
+            carry_out(&mut kernel, &delta, &mut present);
             believed = desired.into_iter().collect();
             prop_assert_eq!(observed(&kernel), believed.clone());
         }
         let delta = Delta::between(&believed, Vec::new());
-        carry_out(&mut kernel, &delta, &mut lists);
+        carry_out(&mut kernel, &delta, &mut present);
         prop_assert_eq!(observed(&kernel), Objects::new());
     }
 }
@@ -110,13 +109,12 @@ fn what_is_cut_leaves_every_step_right() {
     let (few, many) = (large_cluster(9), large_cluster(10));
     let mut planner = Planner::new(Settings::for_node("node-a"));
     let mut ruleset = Ruleset::new();
-    let (mut believed, mut lists) = (Objects::new(), Lists::new());
+    let (mut believed, mut present) = (Objects::new(), Present::default());
     let mut steps = 0;
     for events in [Some(few), Some(many), None] {
         let desired = events.map_or(Vec::new(), |it| absorb(&mut planner, it));
         let delta = Delta::between(&believed, desired.clone());
-        let stuck = BTreeSet::new();
-        let text = scripts(&delta, &lists, &stuck, Variant::Nft)[0].1.text();
+        let text = scripts(&delta, &present, Variant::Nft)[0].1.text();
         let (before, mut after) = (ruleset.clone(), ruleset.clone());
         play(&mut after, &text);
         for step in text.split_inclusive("COMMIT\n") {
@@ -133,7 +131,7 @@ fn what_is_cut_leaves_every_step_right() {
             }
         }
         assert!(ruleset == after);
-        remember(&delta, &mut lists);
+        present.written(&delta);
         believed = desired.into_iter().collect();
     }
     assert!(steps > 10, "{steps}");
@@ -155,14 +153,17 @@ fn jump(comment: &str, to: &str) -> Rule {
 fn of_jumps_what_is_at_the_end_stays() {
     let key = Key::Jumps(place("FORWARD"));
     let rules = |names: &[&str]| names.iter().map(|it| jump(it, "A")).collect::<Vec<_>>();
-    let lists = Lists::from([(key.clone(), rules(&["x", "b", "c"]))]);
+    let present = Present {
+        lists: [(key.clone(), rules(&["x", "b", "c"]))].into(),
+        ..Present::default()
+    };
     let delta = Delta {
         replace: vec![(key, Object::Rules(rules(&["a", "b", "c"]).into()))],
         ..Delta::default()
     };
     let expected = "*filter\n-D FORWARD -m comment --comment x -j A\n\
                     -I FORWARD -m comment --comment a -j A\nCOMMIT\n";
-    assert_eq!(text(&delta, &lists), expected);
+    assert_eq!(text(&delta, &present), expected);
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn rules_come_in_their_order_before_a_tail() {
     let expected = "*filter\n-D SLUICE-CLUSTER-IPS -d 10.0.0.3 -j REJECT\n\
                     -I SLUICE-CLUSTER-IPS -d 10.0.0.2 -j REJECT\n\
                     -I SLUICE-CLUSTER-IPS -d 10.0.0.1 -j REJECT\nCOMMIT\n";
-    assert_eq!(text(&delta, &Lists::new()), expected);
+    assert_eq!(text(&delta, &Present::default()), expected);
 }
 
 #[test]
@@ -201,5 +202,39 @@ fn a_chain_that_goes_is_emptied_first_and_removed_last() {
     let expected = "*filter\n:KUBE-FORWARD - [0:0]\n:KUBE-FW-NPX46M4PTMTKRN6Y - [0:0]\n\
                     -A KUBE-FORWARD -m comment --comment new -j B\n\
                     -X KUBE-FW-NPX46M4PTMTKRN6Y\nCOMMIT\n";
-    assert_eq!(text(&delta, &Lists::new()), expected);
+    assert_eq!(text(&delta, &Present::default()), expected);
+}
+
+#[test]
+fn a_chain_that_others_need_is_emptied_and_stays() {
+    let chain = |name| Key::Chain(place(name));
+    let (needed, other) = ("KUBE-FW-NPX46M4PTMTKRN6Y", "KUBE-FW-XPGD46QRK7WJZT7O");
+    let delta = Delta {
+        delete: vec![chain(needed), chain(other)],
+        ..Delta::default()
+    };
+    let present = Present {
+        needed: [place(needed)].into(),
+        ..Present::default()
+    };
+    let expected = format!("*filter\n:{needed} - [0:0]\n:{other} - [0:0]\n-X {other}\nCOMMIT\n");
+    assert_eq!(text(&delta, &present), expected);
+}
+
+#[test]
+fn nat_is_written_before_filter() {
+    let of = |table| {
+        let place = Place {
+            table,
+            ..place("KUBE-PROXY-CANARY")
+        };
+        (Key::Chain(place), Object::Rules(Vec::new().into()))
+    };
+    let delta = Delta {
+        add: [Table::Filter, Table::Nat, Table::Mangle].map(of).into(),
+        ..Delta::default()
+    };
+    let text = text(&delta, &Present::default());
+    let tables = text.lines().filter(|it| it.starts_with('*'));
+    assert_eq!(tables.collect::<Vec<_>>(), ["*mangle", "*nat", "*filter"]);
 }

@@ -149,6 +149,6 @@ pub(crate) fn with_programs(programs: Programs) -> Node {
 }
 
 fn empty(programs: Programs) -> Node {
-    let plane = Iptables::open(programs, Conntrack::Strict).unwrap();
+    let plane = Iptables::with(programs, Conntrack::Strict).unwrap();
     Proxy::new(golden::with_localhost_node_ports(), plane)
 }

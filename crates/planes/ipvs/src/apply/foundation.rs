@@ -1,5 +1,7 @@
 //! What every Service needs: the interface, and of each family the sets and the rules.
 
+use std::time::Duration;
+
 use sluice_model::IpFamily;
 use sluice_netlink::Errno;
 use sluice_netlink::rtnetlink::create_dummy;
@@ -8,79 +10,61 @@ use sluice_reconcile::Delta;
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Script;
 
-use super::{pairs, written};
+use super::written;
 use crate::convert;
-use crate::family::{Loss, Undone};
 use crate::held::Held;
 use crate::kernel::{self, Kernel};
 use crate::object::{DEVICE, Key, Object};
 use crate::script;
 use crate::set::SetName;
 
-/// Writes what these families need. Returns the one that cannot be given all of it.
+/// Makes the interface, if it is in the delta.
 ///
 /// # Errors
 ///
-/// There is no interface, or no family could be given what it needs.
-pub(crate) fn foundations(
-    kernel: &mut Kernel,
-    held: &mut Held,
-    delta: &Delta<Key, Object>,
-    families: &[IpFamily],
-) -> Result<Option<Loss>, BackendError> {
-    let written = written(delta);
-    if written.iter().any(|(key, _)| **key == Key::Device) {
-        create_dummy(DEVICE).map_err(kernel::asked)?;
+/// The kernel refused.
+pub(crate) fn device(delta: &Delta<Key, Object>) -> Result<(), BackendError> {
+    match written(delta).iter().any(|(key, _)| **key == Key::Device) {
+        true => create_dummy(DEVICE).map(drop).map_err(kernel::asked),
+        false => Ok(()),
     }
-    let mut losses = Vec::new();
-    for family in families {
-        let of_family = |key: &Key| key.family() == Some(*family);
-        let written: Vec<_> = written
-            .iter()
-            .copied()
-            .filter(|it| of_family(it.0))
-            .collect();
-        if let Err(error) = write(kernel, held, *family, &written) {
-            let harmless = written.iter().filter(|(key, _)| is_harmless(key));
-            let missing = harmless.map(|(key, it)| ((*key).clone(), (*it).clone()));
-            losses.push(Loss {
-                family: *family,
-                reason: error.to_string(),
-                undone: Undone::Write(missing.collect()),
-            });
-        }
-    }
-    if losses.len() == families.len() && !losses.is_empty() {
-        let reasons = losses
-            .iter()
-            .map(|it| format!("{}: {}", it.family, it.reason));
-        return Err(BackendError {
-            operation: "write ipsets and rules".into(),
-            reason: reasons.collect::<Vec<_>>().join("; "),
-            source: None,
-        });
-    }
-    Ok(losses.pop())
 }
 
-/// Tries again what could not be written.
+/// Writes the sets and the rules of a family.
 ///
 /// # Errors
 ///
-/// It still cannot.
-pub(crate) fn try_foundation(
+/// The kernel refused, or a set of this name has another type.
+pub(crate) fn foundation(
     kernel: &mut Kernel,
     held: &mut Held,
     family: IpFamily,
-    missing: &[(Key, Object)],
+    delta: &Delta<Key, Object>,
 ) -> Result<(), BackendError> {
-    let missing: Vec<_> = pairs(missing).collect();
-    write(kernel, held, family, &missing)
+    let mut written = written(delta);
+    written.retain(|(key, _)| key.family() == Some(family));
+    write(kernel, held, family, &written)
 }
 
-/// Whether it may be written again and again: rules in built-in chains would become ever more.
-fn is_harmless(key: &Key) -> bool {
-    matches!(key, Key::Set(..) | Key::Chain(..))
+/// Tries what the sets and the rules of a family need: makes all sets, and lists the rules within
+/// this time.
+///
+/// # Errors
+///
+/// The kernel or a program refused, in one line.
+pub(crate) fn probe(
+    kernel: &mut Kernel,
+    family: IpFamily,
+    timeout: Duration,
+) -> Result<(), String> {
+    let probed = kernel.programs.probe(family, &Table::ALL);
+    probed.map_err(|error| error.to_string())?;
+    for set in SetName::ALL {
+        create_set(kernel, family, set).map_err(|error| error.to_string())?;
+    }
+    let programs = kernel.programs.clone().with_timeout(timeout);
+    let listed = programs.save(family, &Table::ALL);
+    listed.map(drop).map_err(|error| error.to_string())
 }
 
 fn write(
@@ -154,7 +138,7 @@ fn restore(kernel: &mut Kernel, family: IpFamily, script: &Script<'_>) -> Result
         return Ok(());
     }
     // As few rules for any number of Services; nobody is served while a program hangs.
-    let programs = kernel.programs.hurried();
+    let programs = kernel.programs.quick();
     let restored = kernel.watch.restore(&programs, family, script);
     restored.map_err(|error| kernel::failed("write rules", error))
 }

@@ -10,7 +10,7 @@ use sluice_reconcile::Delta;
 
 use super::Writer;
 use super::changes::Changes;
-use super::refusal;
+use super::refused;
 use crate::convert;
 use crate::kernel;
 use crate::object::{Key, Object, Server, Triple};
@@ -23,18 +23,20 @@ pub(super) struct Found {
     reals: Vec<SocketAddr>,
 }
 
-impl Writer<'_> {
-    /// What virtual IPs of this delta take from NodePorts of the same numbers.
-    pub(super) fn taken(&self, delta: &Delta<Key, Object>) -> BTreeSet<Triple> {
-        let added = delta.add.iter().map(|(key, _)| key);
-        let added = added.filter(|key| self.refusals.of(key).is_none());
-        let triples = added.filter_map(|key| match key {
-            Key::Server(Server::Address(triple)) => Some(*triple),
-            _ => None,
-        });
-        triples.collect()
-    }
+/// What virtual IPs of this delta take from NodePorts of the same numbers.
+pub(super) fn taken(delta: &Delta<Key, Object>) -> BTreeSet<Triple> {
+    virtual_ips(delta.add.iter().map(|(key, _)| key)).collect()
+}
 
+/// What clients of virtual IPs dial, where a virtual server of one is among these objects.
+fn virtual_ips<'a>(keys: impl Iterator<Item = &'a Key>) -> impl Iterator<Item = Triple> {
+    keys.filter_map(|key| match key {
+        Key::Server(Server::Address(triple)) => Some(*triple),
+        _ => None,
+    })
+}
+
+impl Writer<'_> {
     /// Those that NodePorts have in the kernel.
     pub(super) fn found(&mut self, taken: &BTreeSet<Triple>) -> Result<Vec<Found>, BackendError> {
         let has = |triple: &&Triple| self.held.node_ports.contains(*triple);
@@ -48,8 +50,7 @@ impl Writer<'_> {
             let server = Server::NodePort(triple);
             let key = convert::key(&server);
             let Some(state) = listed.iter().find(|it| it.server.key == key) else {
-                let reason = "it is not there any more";
-                return Err(refusal::gone(&Key::Server(server), reason));
+                return Err(refused::gone(&Key::Server(server)));
             };
             let balancing = convert::balancing(&state.server).map(Object::Server);
             let mut found = Found {
@@ -75,8 +76,8 @@ impl Writer<'_> {
         Ok(all)
     }
 
-    /// Puts a NodePort behind the virtual IP that its virtual server is now, unless the kernel
-    /// refused that: therefore it was changed and not deleted. `reals` are yet to be written.
+    /// Puts a NodePort behind the virtual IP that its virtual server is now. `reals` are yet to be
+    /// written.
     pub(super) fn hide(
         &mut self,
         node_port: Found,
@@ -84,9 +85,6 @@ impl Writer<'_> {
         reals: &Changes<Change>,
     ) -> Result<(), BackendError> {
         let shown = Server::Address(node_port.triple);
-        if self.refusals.of(&Key::Server(shown)).is_some() {
-            return Ok(());
-        }
         let hidden = Server::NodePort(node_port.triple);
         self.held.remove_server(hidden);
         if !delta.delete.contains(&Key::Server(hidden)) {
@@ -105,31 +103,8 @@ impl Writer<'_> {
         }
         let Changes { keys, changes } = changes;
         let refused = self.kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
-        self.refusals.take(&keys, refused)
-    }
-
-    /// Real servers of new virtual IPs that were refused would come to the NodePorts of the same
-    /// numbers.
-    pub(super) fn leave_out_reals(
-        &mut self,
-        reals: Changes<Change>,
-        taken: &BTreeSet<Triple>,
-    ) -> Changes<Change> {
-        let mut left = Changes::default();
-        for (key, change) in reals.keys.into_iter().zip(reals.changes) {
-            let refused = match key {
-                Key::Real(Server::Address(triple), _) if taken.contains(&triple) => {
-                    let server = Key::Server(Server::Address(triple));
-                    self.refusals.of(&server).map(str::to_owned)
-                }
-                _ => None,
-            };
-            match refused {
-                Some(reason) => self.refusals.add(key, reason),
-                None => left.push(key, change),
-            }
-        }
-        left
+        self.refused.add(&keys, &refused);
+        Ok(())
     }
 
     /// Whether a virtual IP comes before this NodePort.
@@ -142,10 +117,10 @@ impl Writer<'_> {
         }
     }
 
-    /// NodePorts whose virtual IP is gone come into the kernel.
-    pub(super) fn show(&mut self, servers: Vec<Server>) -> Result<(), BackendError> {
+    /// NodePorts whose virtual IP is among what was deleted come into the kernel.
+    pub(super) fn show(&mut self, deleted: &[Key]) -> Result<(), BackendError> {
         let mut changes = Changes::default();
-        for server in servers {
+        for server in virtual_ips(deleted.iter()).map(Server::NodePort) {
             let of = |key: &Key| match key {
                 Key::Server(it) | Key::Real(it, _) => *it == server,
                 _ => false,

@@ -26,6 +26,8 @@ pub(super) fn a_family_in_trouble(broken: &Family, healthy: &Family) {
     let mention = format!("OUTPUT -m set --match-set {set} src");
     broken.iptables(&format!("-A {mention}"));
     let mut proxy = start(web(BOTH));
+    let error = proxy.try_sync().unwrap_err().to_string();
+    assert!(error.contains(set), "{error}");
     proxy.resync();
     let named = |what: &str| {
         let name = broken.name;
@@ -107,19 +109,26 @@ fn unserved(proxy: &Node) -> Option<String> {
     unserved.map(|it| it.to_string())
 }
 
+/// As the agent does it: once somebody else has changed rules, the next sync reads the kernel.
+fn upkeep(proxy: &mut Node) -> Upkeep {
+    let upkeep = proxy.reconciler_mut().upkeep();
+    upkeep.unwrap_or_else(|_| {
+        proxy.synced();
+        proxy.reconciler_mut().upkeep().unwrap()
+    })
+}
+
 #[track_caller]
 fn is_awaited(proxy: &mut Node) {
-    let due = proxy.reconciler_mut().upkeep().unwrap();
+    let due = upkeep(proxy);
     assert!(matches!(due, Upkeep::After(_)), "{due:?}");
 }
 
 #[track_caller]
 fn can_be_served_again(proxy: &mut Node, family: &Family) {
-    let tried = eventually(Duration::from_secs(60), || {
-        match proxy.reconciler_mut().upkeep().unwrap() {
-            Upkeep::Resync(reason) => Some(reason),
-            Upkeep::Nothing | Upkeep::After(_) => None,
-        }
+    let tried = eventually(Duration::from_secs(60), || match upkeep(proxy) {
+        Upkeep::Resync(reason) => Some(reason),
+        Upkeep::Nothing | Upkeep::After(_) => None,
     });
     assert_eq!(tried, Some(format!("{} can be served now", family.name)));
 }

@@ -15,13 +15,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use sluice_ipvs::{Arp, Ipvs, Options, Sysctl, render_plan, sysctls, text};
+use sluice_ipvs::{Arp, Ipvs, IpvsOptions, render_plan, sysctls, text};
 use sluice_lab::{Netns, eventually, require_netns, require_vm};
-use sluice_model::{Event, NamespacedName, ObjectKey};
-use sluice_node::takeover::{left_own, remove_own};
+use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey};
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, node, service};
-use sluice_plane::Proxy;
+use sluice_plane::{DataPlane as _, Proxy, Purpose, Removal, Request, Sysctl};
 use sluice_reconcile::Upkeep;
 use sluice_scenarios::Drive as _;
 
@@ -83,16 +82,16 @@ fn shows_no(program: &str, arguments: &str, words: &str) {
 /// A proxy of this data plane.
 type Node = Proxy<Ipvs>;
 
-fn options() -> Options {
-    Options {
+fn options() -> IpvsOptions {
+    IpvsOptions {
         exclude_cidrs: vec!["192.0.2.0/24".parse().unwrap()],
-        ..Options::default()
+        ..IpvsOptions::default()
     }
 }
 
 /// node-a with these objects, opened anew.
 fn start(events: Vec<Event>) -> Node {
-    let mut node = Proxy::new(Settings::for_node("node-a"), Ipvs::open(options()).unwrap());
+    let mut node = Proxy::new(Settings::for_node("node-a"), Ipvs::with(options()).unwrap());
     node.tell(events);
     node
 }
@@ -303,7 +302,9 @@ fn a_flush_of_legacy_tables() {
     proxy.change(web("10.244.0.5:8080@"));
     is_watched(&mut proxy);
     run("iptables-legacy", "-t nat -F KUBE-MARK-MASQ");
-    assert!(proxy.reconciler_mut().upkeep().is_err());
+    // The last listing took a fiftieth of the time until the next one, at most.
+    let noticed = || proxy.reconciler_mut().upkeep().err();
+    assert!(eventually(Duration::from_secs(60), noticed).is_some());
     let repaired = proxy.synced();
     assert_eq!((repaired.full, repaired.replaced), (true, 1));
     is_watched(&mut proxy);
@@ -467,15 +468,23 @@ fn cleanup() {
         run(program, "-F");
         run(program, "-X SLUICE-CLUSTER-IPS");
     }
-    assert!(left_own());
-    let removal = remove_own();
+    let clean = || {
+        let request = Request {
+            purpose: Purpose::Cleanup,
+            families: &IpFamily::ALL,
+            keep: &|_| false,
+        };
+        let mut removal = Removal::default();
+        Ipvs::LEFTOVERS.remove(&request, &mut removal);
+        removal
+    };
+    let removal = clean();
     assert!(
         removal.errors.is_empty() && removal.notes.is_empty(),
         "{removal:?}"
     );
     assert!(!removal.removed.is_empty());
-    assert!(!left_own());
-    let nothing = remove_own().removed;
+    let nothing = clean().removed;
     assert!(nothing.is_empty(), "{nothing:?}");
     shows("ipvsadm", "-Ln", "TCP 192.0.2.9:80 rr");
     shows("ipvsadm", "-Ln", "FWM 77 rr");

@@ -1,6 +1,6 @@
 //! Schedulers that the kernel has and lacks.
 
-use sluice_ipvs::{Ipvs, Options};
+use sluice_ipvs::{Ipvs, IpvsOptions};
 use sluice_plan::testing::{endpoints, service};
 
 use sluice_scenarios::Drive as _;
@@ -45,7 +45,7 @@ pub(super) fn without_modules() {
 }
 
 pub(super) fn schedulers(proxy: &mut Node) {
-    let open = Ipvs::open(Options {
+    let open = Ipvs::with(IpvsOptions {
         scheduler: "nosuch".into(),
         ..options()
     });

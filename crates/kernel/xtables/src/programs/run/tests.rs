@@ -1,5 +1,6 @@
 use std::fs;
 use std::path::PathBuf;
+use std::time::Instant;
 
 use sluice_lab::write_program;
 
@@ -13,25 +14,18 @@ fn program(folder: &Path, text: &str) -> PathBuf {
     path
 }
 
-/// How a program of this text ends, and what it prints.
-fn run(
-    text: &str,
-    input: &Script<'_>,
-    patience: Duration,
-) -> Result<(Finished, Vec<u8>), RunError> {
+/// Runs a program of this text.
+fn run<T>(text: &str, timeout: Duration, with: impl FnOnce(&Run<'_>) -> T) -> T {
     let folder = tempfile::tempdir().unwrap();
-    let run = Run {
+    with(&Run {
         program: &program(folder.path(), text),
         arguments: &["--noflush", "-w", "0"],
         lock: &Lock {
             file: folder.path().join("lock"),
             seconds: 0,
         },
-        patience,
-    };
-    let mut stdout = Vec::new();
-    let finished = run.with(input, &mut stdout)?;
-    Ok((finished, stdout))
+        timeout,
+    })
 }
 
 /// So many lines.
@@ -44,18 +38,30 @@ const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(200);
 
 #[test]
-fn what_is_said_is_heard_to_the_end() {
-    // More than pipes hold, both ways at once, and on stderr.
+fn input_and_output_may_be_more_than_pipes_hold() {
     let input = lines(100_000);
-    let (finished, stdout) = run("cat; echo done >&2; exit 3", &input, LONG).unwrap();
+    let ended = |text: &str| run(text, LONG, |it| it.with_input(&input)).unwrap();
+    let finished = ended("cat >&2; echo done >&2; exit 3");
     assert_eq!(finished.status.code(), Some(3));
-    assert!(stdout == input.text().as_bytes() && finished.stderr == b"done\n");
-    // It ends without reading, and talks after it closed its input.
-    let (finished, stdout) = run("exec <&-; echo no; exit 1", &input, LONG).unwrap();
-    assert_eq!((finished.status.code(), &*stdout), (Some(1), &b"no\n"[..]));
+    assert!(finished.stderr == input.text() + "done\n");
+    // It ends without reading.
+    let finished = ended("exec <&-; echo no >&2; exit 1");
+    assert_eq!(
+        (finished.status.code(), &*finished.stderr),
+        (Some(1), "no\n")
+    );
+    let printed = |text: &str| run(text, LONG, |it| it.output(io::read_to_string));
+    let said = printed("cat; yes 0123456789 | head -n 100000").unwrap();
+    assert_eq!(said.len(), 11 * 100_000);
+    let error = printed("echo lost; echo no memory >&2; exit 4").unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("iptables-stub failed: no memory")
+    );
 }
 
-/// Whether a process of this number runs; the dead that nobody has waited for do not.
+/// Whether a process of this number runs; one that has ended and was not reaped does not.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().unwrap_or_default();
@@ -63,48 +69,49 @@ fn runs(pid: &str) -> bool {
 }
 
 #[test]
-fn who_hangs_is_killed_with_all_that_it_started() {
+fn a_program_that_hangs_is_killed_with_all_that_it_started() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
     for hang in [
-        // Without a word, before it reads, and after it has said everything.
+        // Without a word, before it reads, and after it has closed its pipes.
         "sleep 1000",
         "sleep 1000 & wait",
         "cat > /dev/null; exec >&- 2>&-; sleep 1000",
         "trap '' TERM; while :; do sleep 1; done",
-        // Talks for ever.
+        // Writes for ever.
         "exec yes",
+        // Ends, and what it started has its pipes.
+        "sleep 1000 &",
     ] {
         let text = format!("echo $$ > {}\n{hang}", pids.display());
         let started = Instant::now();
-        let error = run(&text, &lines(LINES - 1), SHORT).err().unwrap();
+        let input = lines(100_000);
+        let written = run(&text, SHORT, |it| it.with_input(&input).map(drop));
+        let sink = |mut it: ChildStdout| io::copy(&mut it, &mut io::sink());
+        let read = run(&text, SHORT, |it| it.output(sink).map(drop));
         assert!(started.elapsed() < LONG);
-        let RunError::TimedOut { arguments, .. } = &error else {
-            panic!("{hang}: {error}");
-        };
-        assert_eq!(arguments, "--noflush -w 0");
-        let said = error.to_string();
-        assert!(
-            said.contains("iptables-stub --noflush -w 0: killed"),
-            "{said}"
-        );
+        for result in [written, read] {
+            let error = result.unwrap_err().to_string();
+            let named = "iptables-stub --noflush -w 0: killed, it did not end within 0 s";
+            assert!(error.ends_with(named), "{hang}: {error}");
+        }
         let pid = fs::read_to_string(&pids).unwrap();
         assert!(!runs(pid.trim()), "{hang}");
     }
 }
 
 #[test]
-fn much_input_may_take_longer() {
-    let lock = Lock {
-        file: PathBuf::new(),
-        seconds: 7,
-    };
+fn the_time_to_wait_for_the_lock_is_added() {
+    let folder = tempfile::tempdir().unwrap();
     let run = Run {
-        program: Path::new("iptables"),
+        program: &program(folder.path(), "sleep 1000"),
         arguments: &[],
-        lock: &lock,
-        patience: Duration::from_secs(100),
+        lock: &Lock {
+            file: PathBuf::new(),
+            seconds: 1,
+        },
+        timeout: SHORT,
     };
-    assert_eq!(run.time_for(&Script::empty()).as_secs(), 107);
-    assert_eq!(run.time_for(&lines(3 * LINES)).as_secs(), 107 + 3 * 30);
+    let error = run.with_input(&lines(1)).err().unwrap();
+    assert!(error.to_string().ends_with("within 1 s"), "{error}");
 }

@@ -1,0 +1,57 @@
+//! Chains of iptables, and the objects of nfacct in which their rules count packets.
+
+use nix::net::if_::if_nametoindex;
+use sluice_netlink::Errno;
+use sluice_netlink::nfacct::{self, Accounts};
+use sluice_plane::kube_proxy::{ACCOUNTS, DEVICE};
+use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, chains};
+
+/// What the iptables mode of kube-proxy leaves, and ours.
+pub(crate) struct ChainsAndAccounts;
+
+impl Leftovers for ChainsAndAccounts {
+    fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
+        // While the ipvs mode still serves the other family, its chains are needed.
+        let serves_by_ipvs =
+            !(request.keep)(&Trace::VirtualServers) && if_nametoindex(DEVICE).is_ok();
+        let is_of_kube_proxy = request.purpose == Purpose::Cleanup && !chains::are_ours();
+        if !is_of_kube_proxy && (request.is_whole() || !serves_by_ipvs) {
+            chains::remove(request, removal);
+        }
+        // The rules of a kube-proxy that comes back are refused until it makes them anew.
+        if request.purpose != Purpose::TakeOver {
+            remove_accounts(removal);
+        }
+    }
+
+    fn sign_of_kube_proxy(&self, keep: &Keep) -> Option<String> {
+        chains::sign_of_kube_proxy(keep)
+    }
+
+    fn need_programs(&self) -> bool {
+        chains::need_programs()
+    }
+}
+
+/// Removes the objects that no rule mentions, whoever made them.
+fn remove_accounts(removal: &mut Removal) {
+    let mut accounts = match Accounts::open() {
+        Ok(it) => it,
+        Err(error) => return removal.errors.push(LeftoverError::Connect(error)),
+    };
+    let mut count = 0;
+    for name in ACCOUNTS {
+        match accounts.delete(name) {
+            Ok(was_there) => count += usize::from(was_there),
+            Err(error) if error.errno() == Some(Errno::EBUSY) => {
+                let note = format!("nfacct object {name} of kube-proxy stays: a rule mentions it");
+                removal.notes.push(note);
+            }
+            Err(error) if nfacct::is_absent(&error) => return,
+            Err(error) => removal.errors.push(LeftoverError::Request(error)),
+        }
+    }
+    if count > 0 {
+        removal.removed.push(format!("{count} nfacct objects"));
+    }
+}

@@ -1,0 +1,170 @@
+//! The door of the iptables mode: what it needs of the host, and what it shows.
+
+use std::fs;
+
+use sluice_plan::Plan;
+use sluice_plane::{
+    DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Options, PacketCounters,
+    RenderedObject, RuleCount, RuleMetrics, ServiceBackend, Trace, Unserved,
+};
+use sluice_reconcile::BackendError;
+use sluice_xtables::programs::Programs;
+use sluice_xtables::rule::Table;
+use tracing::{debug, info, warn};
+
+use crate::accounts::Accounting;
+use crate::backend::{Iptables, concerns, render_plan};
+use crate::layout::Conntrack;
+use crate::leftovers::ChainsAndAccounts;
+use crate::object::{Key, Object};
+use crate::packets::Packets;
+use crate::text;
+
+const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
+const BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
+
+impl ServiceBackend for Iptables {
+    /// As kube-proxy's large-cluster mode: from here on the rules of endpoints have no comments,
+    /// which are most of what they take.
+    const LARGE: usize = 1000;
+}
+
+impl DataPlane for Iptables {
+    const NAME: &'static str = "iptables";
+    const RUNS_PROGRAMS: bool = true;
+    const METRICS: RuleMetrics = RuleMetrics {
+        tells_full_syncs: true,
+        failures: FailureMetrics::RestoreAndPartial,
+        counts_rules: true,
+    };
+    const UNCOUNTED: &'static str = "the iptables mode does not count connections: `iptables -t nat \
+                                     -nvL KUBE-SERVICES` shows packets by Service; the nftables \
+                                     mode counts with --count-connections, the ipvs mode always";
+    const LEFTOVERS: &'static dyn Leftovers = &ChainsAndAccounts;
+
+    /// Sets what NodePorts on loopback need: the rules that guard it, then the sysctl.
+    fn initialize(options: &Options<'_>) -> Result<(), BackendError> {
+        if !options.config.node_ports_on_loopback() || routes_loopback() {
+            return Ok(());
+        }
+        let mut plane = Self::with(programs()?, conntrack())?;
+        plane.guard_loopback()?;
+        route_loopback();
+        Ok(())
+    }
+
+    fn open(options: &Options<'_>) -> Result<Self, BackendError> {
+        let mut plane = Self::with(programs()?, conntrack())?;
+        plane.routes_loopback = options.config.node_ports_on_loopback();
+        Ok(plane)
+    }
+
+    fn keep(&self) -> Box<Keep> {
+        let own = self.programs.variant();
+        Box::new(move |trace| match trace {
+            Trace::Chain {
+                variant,
+                table,
+                chain,
+            } => {
+                let table = Table::ALL.into_iter().find(|it| it.as_str() == *table);
+                *variant == own && table.is_some_and(|it| concerns(it, chain))
+            }
+            Trace::Table(_) | Trace::VirtualServers => false,
+        })
+    }
+
+    fn started(&mut self, _: ForeignChange) {
+        if self.routes_loopback {
+            route_loopback();
+        }
+    }
+
+    fn unserved(&self) -> Option<Unserved> {
+        self.families.unserved().cloned()
+    }
+
+    fn rule_counts(&self) -> Vec<RuleCount> {
+        self.counts.all()
+    }
+
+    fn packet_counters(&self) -> Option<Box<dyn PacketCounters>> {
+        match Packets::open() {
+            Ok(packets) => Some(Box::new(packets)),
+            Err(error) => {
+                debug!(%error, "packets that rules count are not shown");
+                None
+            }
+        }
+    }
+
+    fn text(plan: &Plan, _: &Options<'_>) -> String {
+        text::ruleset(&rendered(plan))
+    }
+
+    fn objects(plan: &Plan, _: &Options<'_>) -> Vec<RenderedObject> {
+        rendered(plan).iter().map(rendered_object).collect()
+    }
+}
+
+fn rendered(plan: &Plan) -> Vec<(Key, Object)> {
+    render_plan(plan, Conntrack::default(), Accounting::default())
+}
+
+fn rendered_object((key, object): &(Key, Object)) -> RenderedObject {
+    let chain = &key.place().chain;
+    let text = match (key, object) {
+        (Key::Rule(_, rule), _) => format!("-A {chain} {rule}"),
+        (_, Object::Present) => format!(":{chain} - [0:0]"),
+        (_, Object::Rules(rules)) => {
+            let lines = rules.iter().map(|rule| format!("-A {chain} {rule}"));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+    };
+    RenderedObject {
+        key: key.to_string(),
+        comment: String::new(),
+        text,
+    }
+}
+
+/// The programs of the host, and a line about which they are.
+fn programs() -> Result<Programs, BackendError> {
+    let programs = Programs::detect();
+    let programs = programs
+        .map_err(|error| BackendError::new("find out which iptables this host uses", error))?;
+    let (variant, version) = (programs.variant(), programs.version());
+    info!(%variant, %version, "iptables");
+    Ok(programs)
+}
+
+/// Whether the kernel lets packets outside the window through, as of now. Rules are written for what
+/// it is at start.
+fn conntrack() -> Conntrack {
+    let value = fs::read_to_string(BE_LIBERAL).unwrap_or_default();
+    match value.trim() {
+        "" | "0" => Conntrack::Strict,
+        _ => Conntrack::Liberal,
+    }
+}
+
+fn routes_loopback() -> bool {
+    fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|it| it.trim() == "1")
+}
+
+/// Lets packets from 127.0.0.1 leave for a pod. The rules that keep other hosts from the loopback
+/// address are in force by now (CVE-2020-8558).
+fn route_loopback() {
+    if routes_loopback() {
+        return;
+    }
+    match fs::write(ROUTE_LOCALNET, "1") {
+        Ok(()) => info!(path = ROUTE_LOCALNET, value = 1, "sysctl set"),
+        Err(error) => warn!(
+            %error,
+            path = ROUTE_LOCALNET,
+            "NodePorts do not answer on 127.0.0.1: set the sysctl to 1 on the machine, or turn them \
+             off by --iptables-localhost-nodeports=false"
+        ),
+    }
+}

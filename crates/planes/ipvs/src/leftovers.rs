@@ -1,0 +1,40 @@
+//! What the ipvs mode of kube-proxy leaves, and ours: virtual servers, their interface, ipsets and the
+//! chains that mention them.
+
+mod names;
+mod servers;
+mod sets;
+
+use sluice_plane::kube_proxy::DEVICE;
+use sluice_plane::{Keep, Leftovers, Purpose, Removal, Request, Trace, chains};
+
+/// What the ipvs mode leaves.
+pub(crate) struct VirtualServers;
+
+impl Leftovers for VirtualServers {
+    /// Packets to addresses of kube-ipvs0 are this machine's own, and a chain keeps them away from
+    /// what listens here: so chains go after virtual servers, and the sets that they mention last.
+    fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
+        let is_of_kube_proxy =
+            request.purpose == Purpose::Cleanup && !chains::are_ours() && !sets::are_ours();
+        if is_of_kube_proxy || !request.is_whole() || (request.keep)(&Trace::VirtualServers) {
+            return;
+        }
+        let connections = servers::remove(removal);
+        chains::remove(request, removal);
+        sets::remove(removal);
+        servers::forget(&connections, removal);
+    }
+
+    fn open_connections(&self, keep: &Keep) -> usize {
+        match keep(&Trace::VirtualServers) {
+            true => 0,
+            false => servers::open_connections(),
+        }
+    }
+
+    fn sign_of_kube_proxy(&self, keep: &Keep) -> Option<String> {
+        let is_foreign = !keep(&Trace::VirtualServers) && servers::has_device();
+        is_foreign.then(|| format!("interface {DEVICE}"))
+    }
+}

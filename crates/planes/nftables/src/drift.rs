@@ -1,0 +1,181 @@
+//! Notices when another program changes our tables.
+//!
+//! The monitor is opened after the first sync: as long as anybody listens, the kernel builds a
+//! message for each element that is written, which costs more than writing it. What happened in
+//! between shows in the generation of the ruleset. Later the kernel itself drops the notices about
+//! our own port ids (a socket filter), so our writes wake nobody.
+
+use std::collections::BTreeMap;
+use std::thread;
+
+use sluice_netlink::nftables::{Change, ChangeKind, Connection, Generation, Monitor, Notice, Wake};
+use sluice_plane::{ForeignChange, chains};
+use tracing::{info, warn};
+
+use crate::name::TABLE;
+
+/// Reports foreign changes of our tables from now on, in the network namespace of the caller, and at
+/// once if the ruleset is not of this generation any more. `port_id` is that of our own writes; what
+/// a takeover removes is no foreign change either.
+pub(crate) fn watch(port_id: u32, generation: u32, report: ForeignChange) {
+    let monitor = match Monitor::ignoring(&[port_id, chains::port_id()]) {
+        Ok(monitor) => monitor,
+        Err(error) => return unwatched(&error.to_string()),
+    };
+    let current = Connection::open()
+        .ok()
+        .and_then(|mut it| it.generation().ok());
+    if current.as_ref().map(|it| it.id) != Some(generation) {
+        info!("the ruleset changed before the watch began: looking again");
+        report("somebody, before the watch began".to_owned());
+    }
+    let thread = thread::Builder::new().name("drift".into());
+    if let Err(error) = thread.spawn(move || run(monitor, &report)) {
+        unwatched(&error.to_string());
+    }
+}
+
+fn unwatched(error: &str) {
+    warn!(
+        error,
+        "no watch for foreign changes: only the periodic resync repairs them"
+    );
+}
+
+fn run(mut monitor: Monitor, report: &ForeignChange) {
+    let mut foreign = Foreign::default();
+    loop {
+        match monitor.wait(None) {
+            Ok(Wake::Notice(notice)) => {
+                if let Some(what) = foreign.take(notice) {
+                    report(what);
+                }
+            }
+            Ok(Wake::TimedOut) => {}
+            Ok(Wake::Stopped) => return,
+            Err(error) => return unwatched(&error.to_string()),
+        }
+    }
+}
+
+/// Puts the notices of one transaction together.
+#[derive(Default)]
+struct Foreign {
+    /// What the transaction that is being reported did to our tables.
+    touched: BTreeMap<&'static str, String>,
+}
+
+impl Foreign {
+    /// One line about a transaction that touched our tables, when its last notice has come.
+    fn take(&mut self, notice: Notice) -> Option<String> {
+        match notice {
+            Notice::Change(change) => {
+                let table = change.table.as_deref().unwrap_or_default();
+                if table == TABLE && !is_expiry(&change) {
+                    self.touched.insert(verb(change.kind), table.to_owned());
+                }
+                None
+            }
+            Notice::Generation { generation, .. } => {
+                describe(&std::mem::take(&mut self.touched), &generation)
+            }
+            Notice::Lost => {
+                self.touched.clear();
+                Some("unknown: the kernel dropped notices".to_owned())
+            }
+        }
+    }
+}
+
+/// One line; `None` when nothing of ours was touched.
+fn describe(touched: &BTreeMap<&str, String>, by: &Generation) -> Option<String> {
+    let table = touched.values().next()?;
+    let touched: Vec<&str> = touched.keys().copied().collect();
+    let touched = touched.join(", ");
+    let (name, pid) = (&by.process_name, by.process_id);
+    Some(format!("{name} (pid {pid}): {touched} in table {table}"))
+}
+
+/// Elements that remember clients come and go by themselves.
+fn is_expiry(change: &Change) -> bool {
+    let element = matches!(change.kind, ChangeKind::NewElement | ChangeKind::DelElement);
+    element && change.port_id == 0
+}
+
+fn verb(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::NewTable => "new table",
+        ChangeKind::DelTable => "table deleted",
+        ChangeKind::NewChain => "new chain",
+        ChangeKind::DelChain => "chain deleted",
+        ChangeKind::NewRule => "new rule",
+        ChangeKind::DelRule => "rule deleted",
+        ChangeKind::NewSet => "new set",
+        ChangeKind::DelSet => "set deleted",
+        ChangeKind::NewElement => "new element",
+        ChangeKind::DelElement => "element deleted",
+        ChangeKind::Other => "other change",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(kind: ChangeKind, table: &str, port_id: u32) -> Notice {
+        Notice::Change(Change {
+            kind,
+            family: 2,
+            table: Some(table.to_owned()),
+            chain: None,
+            port_id,
+        })
+    }
+
+    fn end() -> Notice {
+        Notice::Generation {
+            generation: Generation {
+                id: 7,
+                process_id: 4711,
+                process_name: "nft".to_owned(),
+            },
+            port_id: 4711,
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_one_line_that_names_who() {
+        let mut foreign = Foreign::default();
+        assert_eq!(
+            foreign.take(change(ChangeKind::DelRule, "sluice", 4711)),
+            None
+        );
+        assert_eq!(
+            foreign.take(change(ChangeKind::DelRule, "sluice", 4711)),
+            None
+        );
+        assert_eq!(
+            foreign.take(change(ChangeKind::DelTable, "sluice", 4711)),
+            None
+        );
+        assert_eq!(
+            foreign.take(end()).as_deref(),
+            Some("nft (pid 4711): rule deleted, table deleted in table sluice")
+        );
+        assert_eq!(foreign.take(end()), None, "said once");
+    }
+
+    #[test]
+    fn other_tables_and_expiring_elements_are_no_drift() {
+        let mut foreign = Foreign::default();
+        foreign.take(change(ChangeKind::DelTable, "filter", 4711));
+        foreign.take(change(ChangeKind::DelElement, "sluice", 0));
+        assert_eq!(foreign.take(end()), None);
+    }
+
+    #[test]
+    fn lost_notices_may_have_been_anything() {
+        let mut foreign = Foreign::default();
+        assert!(foreign.take(Notice::Lost).is_some());
+    }
+}

@@ -1,0 +1,86 @@
+//! Tables of nf_tables: kube-proxy's in its nftables mode, and ours.
+
+use sluice_model::IpFamily;
+use sluice_netlink::nftables::{Batch, Connection, Family, Scope};
+use sluice_netlink::{Errno, RequestError};
+use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, kube_proxy};
+use tracing::debug;
+
+use crate::apply;
+use crate::backend::Nftables;
+use crate::name::TABLE;
+
+/// Tables of kube-proxy's nftables mode, and of ours.
+pub(crate) struct Tables;
+
+impl Leftovers for Tables {
+    fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
+        if request.purpose != Purpose::Cleanup {
+            let result = remove_kube_proxy(request.families);
+            let tables = removal.take(result);
+            let names = tables
+                .iter()
+                .map(|it| format!("table {it} {}", kube_proxy::TABLE));
+            removal.removed.extend(names);
+        }
+        if !(request.keep)(&Trace::Table(TABLE)) {
+            remove_ours(request, removal);
+        }
+    }
+
+    fn sign_of_kube_proxy(&self, _: &Keep) -> Option<String> {
+        let mut connection = Connection::open().ok()?;
+        let mut families = IpFamily::ALL.into_iter();
+        let found = families.find(|it| has_table(&mut connection, *it).unwrap_or_default());
+        found.map(|it| format!("table {} {}", it.nft_name(), kube_proxy::TABLE))
+    }
+}
+
+fn remove_ours(request: &Request<'_>, removal: &mut Removal) {
+    let removed = Nftables::connect().and_then(|mut it| it.cleanup(request.families));
+    match removed {
+        Ok(tables) => removal
+            .removed
+            .extend(tables.iter().map(|it| format!("table {it}"))),
+        // Without nf_tables there are no tables, and another data plane goes on.
+        Err(error) if request.purpose == Purpose::TakeOver => {
+            debug!(%error, "tables of the nftables mode");
+        }
+        Err(error) => removal.errors.push(LeftoverError::Tables(error)),
+    }
+}
+
+/// Removes the tables of kube-proxy's nftables mode, all of these families or none.
+fn remove_kube_proxy(families: &[IpFamily]) -> Result<Vec<&'static str>, LeftoverError> {
+    let mut connection = Connection::open().map_err(LeftoverError::Connect)?;
+    let mut batch = Batch::new();
+    let mut removed = Vec::new();
+    for &family in families {
+        if has_table(&mut connection, family)? {
+            let scope = Scope {
+                table: kube_proxy::TABLE,
+                ..apply::scope(family)
+            };
+            batch.delete_table(0, scope);
+            removed.push(family.nft_name());
+        }
+    }
+    let what = "the tables";
+    let result = connection.commit(&batch);
+    result.map_err(|source| LeftoverError::Commit { what, source })?;
+    Ok(removed)
+}
+
+/// Whether there is a table of kube-proxy's nftables mode. What a kernel without nf_tables holds is
+/// nothing; it says so with `EINVAL` (`nfnetlink_rcv_msg`).
+fn has_table(connection: &mut Connection, family: IpFamily) -> Result<bool, LeftoverError> {
+    let family: Family = apply::scope(family).family;
+    match connection.tables(family) {
+        Ok(tables) => Ok(tables.iter().any(|it| it.name == kube_proxy::TABLE)),
+        Err(RequestError::Refused {
+            errno: Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOENT,
+            ..
+        }) => Ok(false),
+        Err(error) => Err(LeftoverError::Request(error)),
+    }
+}

@@ -1,0 +1,185 @@
+//! Which IP families a data plane serves: one that cannot be served does not hold up the other.
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use sluice_model::IpFamily;
+use sluice_reconcile::{Backoff, Upkeep};
+
+use crate::Unserved;
+
+/// Timeout of a listing before any has succeeded: `iptables-nft-save` 1.8.9 lists 10,000 Services with
+/// 10 endpoints in four minutes of a fast processor.
+const FIRST_LISTING: Duration = Duration::from_secs(30 * 60);
+/// Shortest timeout of a listing.
+const QUICK: Duration = Duration::from_secs(60);
+/// A listing may take so many times as long as the longest before it: one that hangs must not hold up
+/// the other family for long.
+const TIMES: u32 = 10;
+
+/// The other family waits while an unserved one is tried: one part in so many of the time.
+const PARTS: u32 = 50;
+/// The longest wait for an unserved family that takes long to try, or that can be listed and not be
+/// written: each try of that costs a failed sync, so the wait doubles beyond that of [`Backoff`].
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
+/// The families of a machine, of which one may be unserved for the moment.
+#[derive(Debug)]
+pub struct Families {
+    /// The families that the machine has, IPv4 first.
+    all: Vec<IpFamily>,
+    unserved: Option<Unserved>,
+    /// When the unserved family is tried again.
+    backoff: Backoff,
+    /// How often in a row a family could not be written.
+    unwritten: u32,
+    /// The duration of the longest listing when families were listed last.
+    listing: Option<Duration>,
+}
+
+impl Families {
+    /// The families of a machine, IPv4 first, each of which `probe` tries.
+    ///
+    /// # Errors
+    ///
+    /// No family works: the error of the last one.
+    pub fn open<E: Display>(
+        all: Vec<IpFamily>,
+        mut probe: impl FnMut(IpFamily) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut families = Self {
+            all,
+            unserved: None,
+            backoff: Backoff::default(),
+            unwritten: 0,
+            listing: None,
+        };
+        for family in families.served() {
+            probe(family).or_else(|error| families.leave(family, error, Duration::ZERO))?;
+        }
+        Ok(families)
+    }
+
+    /// The families that the machine has, IPv4 first.
+    pub fn all(&self) -> &[IpFamily] {
+        &self.all
+    }
+
+    /// The families that are served, IPv4 first.
+    pub fn served(&self) -> Vec<IpFamily> {
+        let all = self.all.iter().copied();
+        all.filter(|it| self.serves(*it)).collect()
+    }
+
+    /// Whether a family is served.
+    pub fn serves(&self, family: IpFamily) -> bool {
+        self.all.contains(&family) && self.unserved().is_none_or(|it| it.family != family)
+    }
+
+    /// The family that is not served, and why.
+    pub fn unserved(&self) -> Option<&Unserved> {
+        self.unserved.as_ref()
+    }
+
+    /// Lists the families that are served. `list` gets the timeout of a listing. A family that cannot
+    /// be listed is not served any more.
+    ///
+    /// # Errors
+    ///
+    /// No family can be listed: the error of the last one. The next sync tries both.
+    pub fn list<T, E: Display>(
+        &mut self,
+        mut list: impl FnMut(IpFamily, Duration) -> Result<T, E>,
+    ) -> Result<Vec<(IpFamily, T)>, E> {
+        let mut listings = Vec::new();
+        let mut longest = Duration::ZERO;
+        for family in self.served() {
+            let began = Instant::now();
+            let listed = list(family, self.listing_timeout());
+            let duration = began.elapsed();
+            match listed {
+                Ok(listing) => {
+                    longest = longest.max(duration);
+                    self.listing = self.listing.max(Some(longest));
+                    listings.push((family, listing));
+                }
+                Err(error) => self.leave(family, error, duration * PARTS)?,
+            }
+        }
+        self.listing = Some(longest);
+        Ok(listings)
+    }
+
+    /// max(60 s, 10 x the longest listing).
+    fn listing_timeout(&self) -> Duration {
+        let of_listing = |it: Duration| QUICK.max(it * TIMES);
+        self.listing.map_or(FIRST_LISTING, of_listing)
+    }
+
+    /// A family can be listed, and not be written or asked for what it lacks: it is not served any
+    /// more.
+    ///
+    /// # Errors
+    ///
+    /// No other family is served. The next sync tries both.
+    pub fn lose<E: Display>(&mut self, family: IpFamily, error: E) -> Result<(), E> {
+        let rest = Backoff::FIRST * (1 << self.unwritten.min(12));
+        self.unwritten += 1;
+        let listing = self.listing.unwrap_or_default() * PARTS;
+        self.leave(family, error, rest.max(listing))
+    }
+
+    /// The families that are served were written.
+    pub fn written(&mut self) {
+        if self.unserved.is_none() {
+            self.backoff.succeed();
+            self.unwritten = 0;
+        }
+    }
+
+    /// Tries the unserved family again when that is due. `probe` gets the timeout of a listing. As
+    /// soon as the family works, a resync is due.
+    pub fn upkeep<E: Display>(
+        &mut self,
+        probe: impl FnOnce(IpFamily, Duration) -> Result<(), E>,
+    ) -> Upkeep {
+        let timeout = self.listing_timeout();
+        let Some(unserved) = &mut self.unserved else {
+            return Upkeep::Nothing;
+        };
+        let began = Instant::now();
+        if self.backoff.due().is_none_or(|due| due <= began) {
+            match probe(unserved.family, timeout) {
+                Ok(()) => {
+                    let reason = format!("{} can be served now", unserved.family);
+                    self.unserved = None;
+                    return Upkeep::Resync(reason);
+                }
+                Err(error) => unserved.reason = error.to_string(),
+            }
+            self.rest(began.elapsed() * PARTS);
+        }
+        self.backoff.left(Instant::now()).into()
+    }
+
+    /// A family is not served any more, and not tried before this time has passed.
+    fn leave<E: Display>(&mut self, family: IpFamily, error: E, wait: Duration) -> Result<(), E> {
+        if self.served() == [family] {
+            self.unserved = None;
+            return Err(error);
+        }
+        let reason = error.to_string();
+        self.unserved = Some(Unserved { family, reason });
+        self.rest(wait);
+        Ok(())
+    }
+
+    fn rest(&mut self, wait: Duration) {
+        let now = Instant::now();
+        self.backoff.fail(now);
+        self.backoff.postpone(now + wait.min(LONGEST));
+    }
+}
+
+#[cfg(test)]
+mod tests;

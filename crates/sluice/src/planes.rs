@@ -1,0 +1,60 @@
+//! Every data plane of this program, by its mode's name.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use sluice_config::Mode;
+use sluice_iptables::Iptables;
+use sluice_ipvs::Ipvs;
+use sluice_nftables::Nftables;
+use sluice_node::takeover::AllLeftovers;
+use sluice_plan::Plan;
+use sluice_plane::{DataPlane, Leftovers, Options, RenderedObject};
+
+use crate::proxy::{self, Start};
+
+/// What this program does with a data plane.
+pub(crate) struct Plane {
+    /// The mode's name.
+    name: &'static str,
+    /// What it may have left on the machine.
+    leftovers: &'static dyn Leftovers,
+    /// Prepares the machine for an agent without privileges: `--init-only`.
+    pub(crate) initialize: fn(&Options<'_>) -> anyhow::Result<()>,
+    /// Runs the agent.
+    pub(crate) run: fn(Start<'_>) -> anyhow::Result<ExitCode>,
+    /// The rules of a plan as text.
+    pub(crate) text: fn(&Plan, &Options<'_>) -> String,
+    /// The rules of a plan, object by object.
+    pub(crate) objects: fn(&Plan, &Options<'_>) -> Vec<RenderedObject>,
+}
+
+const fn plane<P: DataPlane>() -> Plane {
+    Plane {
+        name: P::NAME,
+        leftovers: P::LEFTOVERS,
+        initialize: proxy::initialize::<P>,
+        run: proxy::serve::<P>,
+        text: P::text,
+        objects: P::objects,
+    }
+}
+
+/// The data planes, in the order in which their leftovers are removed: virtual servers before the
+/// chains that keep packets to their addresses away from this machine.
+static PLANES: [Plane; 3] = [plane::<Nftables>(), plane::<Ipvs>(), plane::<Iptables>()];
+
+/// What the data planes may have left, in the order in which it is removed.
+pub(crate) fn leftovers() -> AllLeftovers {
+    PLANES.iter().map(|it| it.leftovers).collect()
+}
+
+/// The data plane of a mode.
+///
+/// # Errors
+///
+/// This program has none.
+pub(crate) fn of(mode: Mode) -> anyhow::Result<&'static Plane> {
+    let found = PLANES.iter().find(|it| it.name == mode.name());
+    found.with_context(|| format!("mode {mode} has no data plane"))
+}
