@@ -79,14 +79,14 @@ pub struct Ipvs {
 }
 
 impl Ipvs {
-    /// Connects to IPVS, ipset, rtnetlink and iptables of the calling thread's network namespace,
-    /// and sets the timeouts. Nothing else is written.
+    /// Connects to IPVS, ipset and rtnetlink in the network namespace of the calling thread, in which
+    /// these programs are run, and sets the timeouts. Nothing else is written.
     ///
     /// # Errors
     ///
     /// Something of it is missing, or the kernel lacks the scheduler: the error lists those it has.
-    pub fn with(options: IpvsOptions) -> Result<Self, BackendError> {
-        let mut kernel = Kernel::open()?;
+    pub fn with(programs: Programs, options: IpvsOptions) -> Result<Self, BackendError> {
+        let mut kernel = Kernel::open(programs)?;
         let all = of_machine(options.families);
         let families = Families::open(all, |it| kernel.programs.probe(it, &Table::ALL));
         let families = families.map_err(|error| kernel::failed("ask for iptables", error))?;

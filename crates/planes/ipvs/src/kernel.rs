@@ -19,9 +19,8 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn open() -> Result<Self, BackendError> {
+    pub(crate) fn open(programs: Programs) -> Result<Self, BackendError> {
         let ipvs = open_ipvs()?;
-        let programs = Programs::detect().map_err(|error| failed("find iptables", error))?;
         Ok(Self {
             ipvs,
             sets: Sets::open().map_err(|error| failed("open ipset", error))?,

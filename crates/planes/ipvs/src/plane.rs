@@ -12,7 +12,7 @@ use sluice_plane::{
     RuleMetrics, ServiceBackend, Sysctl, Trace, Unserved,
 };
 use sluice_reconcile::BackendError;
-use sluice_xtables::programs;
+use sluice_xtables::programs::{self, Programs};
 use sluice_xtables::rule::Table;
 use tracing::debug;
 
@@ -52,13 +52,17 @@ impl DataPlane for Ipvs {
 
     fn open(options: &Options<'_>) -> Result<Self, BackendError> {
         let settings = &options.config.ipvs;
-        Self::with(IpvsOptions {
+        let programs = Programs::detect();
+        let programs = programs
+            .map_err(|error| BackendError::new("find out which iptables this host uses", error))?;
+        let options = IpvsOptions {
             scheduler: settings.scheduler.as_str().into(),
             exclude_cidrs: settings.exclude_cidrs.clone(),
             timeouts: timeouts(settings),
             masquerade_mark: options.settings.masquerade_mark,
             families: IpFamily::ALL.to_vec(),
-        })
+        };
+        Self::with(programs, options)
     }
 
     fn keep(&self) -> Box<Keep> {

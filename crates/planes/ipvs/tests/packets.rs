@@ -1,10 +1,12 @@
 //! Every shared scenario with real packets through IPVS, in virtual machines: few kernels have it.
 
 use std::fs;
+use std::sync::LazyLock;
 
 use sluice_ipvs::{Arp, Ipvs, IpvsOptions, sysctls};
 use sluice_plan::settings::Settings;
 use sluice_plane::Sysctl;
+use sluice_xtables::programs::Programs;
 
 /// Scenarios that IPVS cannot play, and why; `README.md` says what users see instead.
 const IMPOSSIBLE: &[(&str, &str)] = &[
@@ -34,11 +36,14 @@ fn make(settings: &Settings) -> Ipvs {
     for Sysctl { path, value } in sysctls(Arp::Loose).expect("the machine has IPVS") {
         fs::write(path, value.to_string()).expect("a namespace's own settings are writable");
     }
-    Ipvs::with(IpvsOptions {
+    // The scenarios of one machine find the same programs.
+    static PROGRAMS: LazyLock<Programs> =
+        LazyLock::new(|| Programs::detect().expect("the machine has iptables"));
+    let options = IpvsOptions {
         masquerade_mark: settings.masquerade_mark,
         ..IpvsOptions::default()
-    })
-    .expect("the machine has IPVS")
+    };
+    Ipvs::with(PROGRAMS.clone(), options).expect("the machine has IPVS")
 }
 
 // Each on one of the kernels: emulation is slow. SCTP, which differs most, on both.

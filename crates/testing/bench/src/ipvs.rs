@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use sluice_ipvs::{Ipvs, IpvsOptions, render_plan, text};
 use sluice_lab::Cluster;
+use sluice_xtables::programs::Programs;
 
 use super::changes::{Change, Limit, Node};
 use super::measure::{Cost, count, measure_children, seconds};
@@ -50,7 +51,7 @@ fn on_a_node<T: Send>(work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
 }
 
 fn open() -> anyhow::Result<Ipvs> {
-    Ok(Ipvs::with(IpvsOptions::default())?)
+    Ok(Ipvs::with(Programs::detect()?, IpvsOptions::default())?)
 }
 
 fn one_size(services: u32) -> anyhow::Result<String> {

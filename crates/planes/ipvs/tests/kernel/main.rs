@@ -23,6 +23,7 @@ use sluice_plan::testing::{endpoints, node, service};
 use sluice_plane::{DataPlane as _, Proxy, Purpose, Removal, Request, Sysctl};
 use sluice_reconcile::Upkeep;
 use sluice_scenarios::Drive as _;
+use sluice_xtables::programs::Programs;
 
 use draining::{draining, draining_by};
 use families::{IPV4, IPV6, a_family_in_trouble, an_unreadable_family};
@@ -91,7 +92,8 @@ fn options() -> IpvsOptions {
 
 /// node-a with these objects, opened anew.
 fn start(events: Vec<Event>) -> Node {
-    let mut node = Proxy::new(Settings::for_node("node-a"), Ipvs::with(options()).unwrap());
+    let ipvs = Ipvs::with(Programs::detect().unwrap(), options()).unwrap();
+    let mut node = Proxy::new(Settings::for_node("node-a"), ipvs);
     node.tell(events);
     node
 }

@@ -4,6 +4,7 @@ use sluice_ipvs::{Ipvs, IpvsOptions};
 use sluice_plan::testing::{endpoints, service};
 
 use sluice_scenarios::Drive as _;
+use sluice_xtables::programs::Programs;
 
 use super::{BOTH, Node, delete, http, options, refused, run, shows, shows_no, start, web};
 
@@ -45,11 +46,12 @@ pub(super) fn without_modules() {
 }
 
 pub(super) fn schedulers(proxy: &mut Node) {
-    let open = Ipvs::with(IpvsOptions {
+    let unknown = IpvsOptions {
         scheduler: "nosuch".into(),
         ..options()
-    });
-    let error = open.err().unwrap().to_string();
+    };
+    let opened = Ipvs::with(Programs::detect().unwrap(), unknown);
+    let error = opened.err().unwrap().to_string();
     assert!(
         error.contains("nosuch") && error.contains("rr, wrr"),
         "{error}"
