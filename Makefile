@@ -9,10 +9,17 @@ DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db python3-venv 
 DEBIAN := $(shell command -v apt-get 2>/dev/null)
 ROOT := $(shell [ "$$(id -u)" = 0 ] && echo yes)
 
+# Most tests wait for packets, programs or timeouts, so there are more of them than processors.
+NEXTEST := $(CARGO) nextest run --workspace --no-fail-fast --test-threads $(shell expr 3 \* $$(nproc))
+
+# A tool that runs for a moment need not be fast.
+INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+  $(CARGO) install --locked
+
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup setup-vm demo test test-vm test-deploy check bench bless static package setup-deploy
+.PHONY: help setup setup-vm demo test test-fast test-vm test-deploy check bench bless static package setup-deploy
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -28,18 +35,21 @@ endef
 setup: ## install what building, testing and the demo need (Debian packages, cargo-nextest)
 	$(call install_packages,$(PACKAGES))
 	@[ -z "$(DEBIAN)" ] || scripts/fetch-trixie-nft target/nft-trixie
-	@command -v cargo-nextest >/dev/null || $(CARGO) install cargo-nextest --locked
+	@command -v cargo-nextest >/dev/null || $(INSTALL_TOOL) cargo-nextest
 
 demo: setup ## a cluster of network namespaces, real connections, drawn on the terminal
 	$(CARGO) build --release -p sluice
 	target/release/sluice lab demo
 
 test: setup setup-vm test-deploy ## everything that proves something: unit, golden, property and packet tests (root)
-	$(CARGO) nextest run --workspace --no-fail-fast
+	$(NEXTEST)
 	$(CARGO) test --workspace --doc --quiet
 
+test-fast: setup ## of these, the ones that need no virtual machine and no package: what one change needs (root)
+	$(NEXTEST) -E 'not test(/^vm_/)'
+
 test-vm: setup setup-vm ## of these, the ones that boot a virtual machine: kernel modules that hosts may lack
-	$(CARGO) nextest run --workspace --no-fail-fast -E 'test(/^vm_/)'
+	$(NEXTEST) -E 'test(/^vm_/)'
 
 ifeq ($(if $(DEBIAN),$(ROOT)),yes)
 setup-vm: setup ## what scripts/vm needs: Debian kernels and qemu, in target/vm (root)
@@ -50,11 +60,9 @@ setup-vm:
 	@echo "SKIP: a virtual machine needs root and Debian's packages"
 endif
 
-# Little is packed here: a cargo-deb with little optimisation is there sooner.
 setup-deploy: setup
 	$(call install_packages,$(DEPLOY_PACKAGES))
-	@command -v cargo-deb >/dev/null || CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
-	  $(CARGO) install cargo-deb --locked
+	@command -v cargo-deb >/dev/null || $(INSTALL_TOOL) cargo-deb
 	@deploy/tests/fetch-tools target/deploy-tools
 
 test-deploy: setup-deploy ## manifests, chart, image, package, alerts and dashboard (root)
@@ -72,7 +80,7 @@ check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- tidy
-	@command -v cargo-deny >/dev/null || $(CARGO) install cargo-deny --locked
+	@command -v cargo-deny >/dev/null || $(INSTALL_TOOL) cargo-deny
 	$(CARGO) deny --log-level error check licenses bans sources
 
 bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
