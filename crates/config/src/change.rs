@@ -1,33 +1,33 @@
-//! What a new configuration asks of a running program.
+//! Whether a running program can take over a new configuration.
 
 use crate::effective::{Effective, Mode};
 
-/// What is to be done about a new configuration.
+/// How a running program takes over a new configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It means the same.
+    /// Both configurations mean the same.
     Nothing,
-    /// The program can take it on while it runs.
+    /// The program applies it while it runs.
     Apply,
-    /// Only a new process can take it on: the fields that ask for it.
+    /// These fields differ and need a new process.
     Restart(Vec<&'static str>),
 }
 
 /// Compares two configurations.
 ///
-/// Safe at run time are those that only the plan, the agent's clock, the log and the kernel's
-/// settings know: masquerading, detection of local traffic, NodePort addresses, periods,
-/// verbosity, connection tracking. The rest is decided at start; in the ipvs mode also the mark bit
-/// that says "masquerade", because marks of near clients are laid out around it, and in the iptables
-/// mode NodePort addresses that add loopback, because the machine is set up for that after the first
-/// sync, and `tcpBeLiberal`, because rules are written for what the kernel does at start.
+/// Masquerading, detection of local traffic, NodePort addresses, periods, verbosity and connection
+/// tracking change at run time; every other field needs a restart. Three exceptions need one, too:
+/// - ipvs mode, the mark bit for masquerading: the marks of local clients are laid out around it;
+/// - iptables mode, NodePort addresses that add loopback: the node sets its sysctls for them once,
+///   after the first sync;
+/// - iptables mode, `tcpBeLiberal` turned on: the rules depend on the kernel's value at the start.
 pub fn change(old: &Effective, new: &Effective) -> Change {
     if old == new {
         return Change::Nothing;
     }
-    // Every field has a place here, or this does not compile.
+    // Names every field, so that a new one does not compile before somebody decides about it.
     let Effective {
-        hostname_override,
+        hostname_override: hostname,
         mode,
         mode_is_default: _,
         masquerade_all: _,
@@ -38,63 +38,51 @@ pub fn change(old: &Effective, new: &Effective) -> Change {
         periods: _,
         conntrack,
         oom_score_adj,
-        health_address,
-        metrics_address,
-        bind_address_hard_fail,
+        health_address: health,
+        metrics_address: metrics,
+        bind_address_hard_fail: hard_fail,
         profiling,
         client,
-        config_sync_period,
-        localhost_node_ports,
+        config_sync_period: resync,
+        localhost_node_ports: loopback,
         ipvs,
         verbosity: _,
         log_format,
-    } = new;
-    let fixed = [
-        (
-            "hostnameOverride",
-            *hostname_override == old.hostname_override,
-        ),
-        ("mode", *mode == old.mode),
-        (
-            "nodePortAddresses",
-            *node_ports == old.node_ports
-                || !new.node_ports_on_loopback()
-                || old.node_ports_on_loopback(),
-        ),
-        (
-            "conntrack.tcpBeLiberal",
-            *mode != Mode::Iptables || !conntrack.tcp_be_liberal || old.conntrack.tcp_be_liberal,
-        ),
-        ("bindAddress", *node_ip == old.node_ip),
-        ("oomScoreAdj", *oom_score_adj == old.oom_score_adj),
-        ("healthzBindAddress", *health_address == old.health_address),
-        (
-            "metricsBindAddress",
-            *metrics_address == old.metrics_address,
-        ),
-        (
-            "bindAddressHardFail",
-            *bind_address_hard_fail == old.bind_address_hard_fail,
-        ),
-        ("enableProfiling", *profiling == old.profiling),
-        ("clientConnection", *client == old.client),
-        (
-            "configSyncPeriod",
-            *config_sync_period == old.config_sync_period,
-        ),
-        (
-            "iptables.localhostNodePorts",
-            *localhost_node_ports == old.localhost_node_ports,
-        ),
-        (
-            "iptables.masqueradeBit",
-            *mode != Mode::Ipvs || *masquerade_mark == old.masquerade_mark,
-        ),
-        ("ipvs", *ipvs == old.ipvs),
-        ("logging.format", *log_format == old.log_format),
-    ];
-    let changed = fixed.into_iter().filter(|(_, same)| !same);
-    let changed: Vec<&str> = changed.map(|(field, _)| field).collect();
+    } = old;
+    let same_ports = *node_ports == new.node_ports
+        || !new.node_ports_on_loopback()
+        || old.node_ports_on_loopback();
+    let (liberal, was_liberal) = (new.conntrack.tcp_be_liberal, conntrack.tcp_be_liberal);
+    let same_liberal = new.mode != Mode::Iptables || !liberal || was_liberal;
+    let same_mark = new.mode != Mode::Ipvs || *masquerade_mark == new.masquerade_mark;
+    let mut changed = Vec::new();
+    let mut fixed = |field, same: bool| {
+        if !same {
+            changed.push(field);
+        }
+    };
+    fixed("hostnameOverride", *hostname == new.hostname_override);
+    fixed("mode", *mode == new.mode);
+    fixed("nodePortAddresses", same_ports);
+    fixed("conntrack.tcpBeLiberal", same_liberal);
+    fixed("bindAddress", *node_ip == new.node_ip);
+    fixed("oomScoreAdj", *oom_score_adj == new.oom_score_adj);
+    fixed("healthzBindAddress", *health == new.health_address);
+    fixed("metricsBindAddress", *metrics == new.metrics_address);
+    fixed(
+        "bindAddressHardFail",
+        *hard_fail == new.bind_address_hard_fail,
+    );
+    fixed("enableProfiling", *profiling == new.profiling);
+    fixed("clientConnection", *client == new.client);
+    fixed("configSyncPeriod", *resync == new.config_sync_period);
+    fixed(
+        "iptables.localhostNodePorts",
+        *loopback == new.localhost_node_ports,
+    );
+    fixed("iptables.masqueradeBit", same_mark);
+    fixed("ipvs", *ipvs == new.ipvs);
+    fixed("logging.format", *log_format == new.log_format);
     match changed.is_empty() {
         true => Change::Apply,
         false => Change::Restart(changed),

@@ -1,10 +1,10 @@
-//! What a value that is not set means: `SetDefaults_KubeProxyConfiguration` of
+//! Values of fields that are not set: `SetDefaults_KubeProxyConfiguration` of
 //! `pkg/proxy/apis/config/v1alpha1/defaults.go`.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::duration::GoDuration;
-use crate::types::{FormatOptions, KubeProxyConfiguration};
+use crate::types::{API_VERSION, FormatOptions, KIND, KubeProxyConfiguration};
 
 /// Port of the health server where only an address is given.
 pub const HEALTH_PORT: u16 = 10256;
@@ -23,9 +23,11 @@ impl KubeProxyConfiguration {
         config
     }
 
-    /// Fills in what is not set. A zero duration is not set, except where the type has room for
-    /// both. Twice does the same as once.
+    /// Fills in the fields that are not set. A duration of 0 counts as not set, unless its field is
+    /// an `Option`. Idempotent.
     pub fn set_defaults(&mut self) {
+        text(&mut self.api_version, API_VERSION);
+        text(&mut self.kind, KIND);
         text(&mut self.bind_address, "0.0.0.0");
         let (health, metrics) = default_hosts(&self.bind_address);
         server(&mut self.healthz_bind_address, health, HEALTH_PORT);
@@ -79,23 +81,21 @@ fn duration(field: &mut GoDuration, seconds: u32) {
     }
 }
 
-/// Hosts of the health and the metrics server: of the family of the node's address.
+/// Default hosts of the health and the metrics server: of the family of the node's address.
 fn default_hosts(bind_address: &str) -> (&'static str, &'static str) {
     let is_v4 = |it: IpAddr| it.to_canonical().is_ipv4();
     match bind_address.parse().is_ok_and(is_v4) {
         true => ("0.0.0.0", "127.0.0.1"),
-        false => ("[::]", "[::1]"),
+        false => ("::", "::1"),
     }
 }
 
 fn server(field: &mut String, host: &str, port: u16) {
-    match &**field {
-        "" => *field = format!("{host}:{port}"),
-        given => *field = with_port(given, port),
-    }
+    text(field, host);
+    *field = with_port(field, port);
 }
 
-/// The address of a server with a port, if it has none. Anything else stays as it is.
+/// Adds the port to an IP address that has none. Any other text stays as it is.
 pub fn with_port(address: &str, port: u16) -> String {
     let bare = address
         .strip_prefix('[')

@@ -4,8 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::de::{self, Deserializer, Visitor};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Units of `time.ParseDuration` in nanoseconds.
 const UNITS: [(&str, i128); 8] = [
@@ -31,12 +30,12 @@ impl GoDuration {
         Self(seconds as i64 * 1_000_000_000)
     }
 
-    /// Whether it is no time at all, which many fields read as "not set".
+    /// Whether it is 0, which many fields read as "not set".
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// The time, `None` when it is negative.
+    /// As a [`Duration`]; `None` when it is negative.
     pub fn to_std(self) -> Option<Duration> {
         u64::try_from(self.0).ok().map(Duration::from_nanos)
     }
@@ -76,13 +75,12 @@ impl FromStr for GoDuration {
     }
 }
 
-/// `1.5` of a unit of `scale` nanoseconds; what is less than a nanosecond is cut.
+/// `number` such as `1.5`, in units of `scale` nanoseconds; fractions of a nanosecond are cut.
 fn scaled(number: &str, scale: i128) -> Option<i128> {
-    /// Digits after the point that matter: the largest unit has fewer.
+    /// Digits after the point that are read: the largest unit, 1 h, has 13 digits of nanoseconds.
     const PRECISION: usize = 18;
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let digits = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
-    if whole.len() + part.len() == 0 || !digits(whole) || !digits(part) || whole.len() > 20 {
+    if whole.len() + part.len() == 0 || part.contains('.') || whole.len() > 20 {
         return None;
     }
     let part = &part[..part.len().min(PRECISION)];
@@ -139,23 +137,19 @@ impl<'de> Deserialize<'de> for GoDuration {
 
 /// `logging.flushFrequency`: a text as above, or a number of nanoseconds.
 pub(crate) fn text_or_nanos<'de, D: Deserializer<'de>>(from: D) -> Result<GoDuration, D::Error> {
-    struct Either;
-    impl Visitor<'_> for Either {
-        type Value = GoDuration;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a duration such as 5s, or a number of nanoseconds")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<GoDuration, E> {
-            text.parse().map_err(E::custom)
-        }
-
-        fn visit_i64<E: de::Error>(self, nanos: i64) -> Result<GoDuration, E> {
-            Ok(GoDuration(nanos))
-        }
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "expected a duration such as 5s, or a number of nanoseconds"
+    )]
+    enum TextOrNanos {
+        Text(String),
+        Nanos(i64),
     }
-    from.deserialize_any(Either)
+    match TextOrNanos::deserialize(from)? {
+        TextOrNanos::Text(text) => text.parse().map_err(de::Error::custom),
+        TextOrNanos::Nanos(nanos) => Ok(GoDuration(nanos)),
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
-//! Fields that are set and mean nothing here.
+//! Warnings of fields that are set and have no effect.
 
 use serde_json::Value;
 
-use crate::gates;
 use crate::problem::{Lines, Problem};
 use crate::types::KubeProxyConfiguration;
 
-/// Paths whose every value below is ignored, and why.
+/// Paths that are ignored, with all fields below them, and why.
 const MEANINGLESS: &[(&str, &str)] = &[
     (
         "clientConnection.acceptContentTypes",
@@ -28,6 +27,31 @@ const MEANINGLESS: &[(&str, &str)] = &[
     ("winkernel", "for Windows only"),
 ];
 
+/// Feature gates of Kubernetes 1.36 that kube-proxy reads. None of them changes Sluice, so an unknown
+/// name does no harm and is a warning, where kube-proxy refuses it. A list of all gates of
+/// Kubernetes would be wrong after the next release.
+const GATES: [&str; 19] = [
+    "AllAlpha",
+    "AllBeta",
+    "ComponentFlagz",
+    "ComponentSLIs",
+    "ComponentStatusz",
+    "ContextualLogging",
+    "InformerResourceVersion",
+    "KubeProxyDrainingTerminatingNodes",
+    "LoggingAlphaOptions",
+    "LoggingBetaOptions",
+    "MultiCIDRServiceAllocator",
+    "NFTablesProxyMode",
+    "NativeHistograms",
+    "PreferSameTrafficDistribution",
+    "ServiceTrafficDistribution",
+    "StrictIPCIDRValidation",
+    "TopologyAwareHints",
+    "WatchListClient",
+    "WinDSR",
+];
+
 /// Sections of modes, ignored while another mode runs.
 fn other_sections(mode: &str) -> &'static [(&'static str, &'static str)] {
     match mode {
@@ -47,7 +71,7 @@ fn other_sections(mode: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// What is set to something else than its default and does nothing in Sluice, each with the
+/// A warning for each field that differs from its default and has no effect in Sluice, with the
 /// reason. The configuration must have its defaults.
 pub fn warnings(config: &KubeProxyConfiguration, lines: &Lines) -> Vec<Problem> {
     let json = |it| serde_json::to_value(it).expect("plain values and text keys");
@@ -59,13 +83,11 @@ pub fn warnings(config: &KubeProxyConfiguration, lines: &Lines) -> Vec<Problem> 
         let (value, default) = (lookup(&value, field), lookup(&default, field));
         differences((*field).to_owned(), value, default, why, &mut found);
     }
-    for gate in config
-        .feature_gates
-        .keys()
-        .filter(|it| !gates::is_known(it))
-    {
-        let field = format!("featureGates.{gate}");
-        found.push(Problem::new(field, "not a feature gate of kube-proxy 1.36"));
+    for gate in config.feature_gates.keys() {
+        if !GATES.contains(&gate.as_str()) {
+            let field = format!("featureGates.{gate}");
+            found.push(Problem::new(field, "not a feature gate of kube-proxy 1.36"));
+        }
     }
     for problem in &mut found {
         problem.line = lines.of(&problem.field);

@@ -1,18 +1,17 @@
-//! The configuration of kube-proxy 1.36, `KubeProxyConfiguration`: reading, defaults, validation,
-//! meaning.
+//! The configuration of kube-proxy 1.36, `KubeProxyConfiguration`: reading, defaults, checks.
 //!
 //! ```text
 //! bytes ──decode──▶ KubeProxyConfiguration ──set_defaults──▶ ──effective──▶ Effective
-//!                   (what was written)        ▲              (valid, what the program uses)
+//!                   (as written)              ▲              (valid, as the program uses it)
 //!                                             └── flags, one field each
 //! ```
 //!
 //! # Invariants
 //!
-//! - Pure: bytes and values in, values out. Nobody here opens a file or knows a flag.
-//! - An [`Effective`] in hand is valid. Every problem is told at once, with its field.
-//! - What kube-proxy 1.36 takes is taken; what Sluice does not do with it is said in a warning.
-//! - What is written ([`encode`]) is read back as the same.
+//! - Pure: bytes and values in, values out. This crate opens no file and knows no flag.
+//! - An [`Effective`] is valid. A check reports every problem at once, with its field.
+//! - Sluice accepts what kube-proxy 1.36 accepts, and warns of fields that have no effect.
+//! - [`decode`] reads what [`encode`] writes as the same configuration.
 
 mod change;
 mod decode;
@@ -20,7 +19,6 @@ pub mod defaults;
 mod duration;
 mod effective;
 mod encode;
-mod gates;
 mod ignored;
 mod problem;
 mod strict;
@@ -30,7 +28,7 @@ pub use change::{Change, change};
 pub use decode::{Decoded, decode};
 pub use duration::GoDuration;
 pub use effective::{
-    ApiClient, ConntrackLimits, Effective, IpvsSettings, LogFormat, Mode, NotBuilt, Periods,
+    ApiClient, ConntrackLimits, Effective, IpvsSettings, LogFormat, Mode, Periods,
 };
 pub use encode::encode;
 pub use ignored::warnings;

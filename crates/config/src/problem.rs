@@ -1,18 +1,18 @@
-//! What is wrong, and where.
+//! Problems of fields, with their lines.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use sluice_yaml::escaped;
 
-/// Something wrong with a field, as `iptables.masqueradeBit: 32: must be within 0 to 31`.
+/// A problem of a field, as `iptables.masqueradeBit: 32: must be within 0 to 31`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Path of the field as in the file; empty when the whole file is meant.
+    /// Path of the field as in the file; empty for a problem of the whole file.
     pub field: String,
-    /// Line in the file, from 1; `None` where no line can be named.
+    /// Line in the file, from 1; `None` where the file does not set the field.
     pub line: Option<u32>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
 }
 
@@ -50,12 +50,11 @@ impl fmt::Display for Problem {
 pub struct Lines(BTreeMap<String, u32>);
 
 impl Lines {
-    /// Notes a field.
     pub(crate) fn insert(&mut self, field: &str, line: u32) {
         self.0.insert(field.to_owned(), line);
     }
 
-    /// The line of a field, or of the section that it would be in.
+    /// The line of a field; if the file does not set it, of the section that would contain it.
     pub fn of(&self, field: &str) -> Option<u32> {
         let mut path = field;
         loop {

@@ -1,5 +1,5 @@
-//! What strict decoding refuses and lenient decoding ignores: fields that do not exist, keys
-//! that are there twice.
+//! Removes unknown fields and repeated keys, which strict decoding refuses and lenient decoding
+//! ignores.
 
 use serde_json::Value as Json;
 use sluice_yaml::{Key, Meaning, Node, Value, push_field, quoted};
@@ -11,36 +11,36 @@ use crate::types::KubeProxyConfiguration;
 pub(crate) struct Lenient<'a> {
     /// Only fields that exist, each once, none of them null.
     pub(crate) document: Node<'a>,
-    /// What was left out.
-    pub(crate) oddities: Vec<Problem>,
-    /// Where the fields are.
+    /// A problem for each removed field.
+    pub(crate) ignored: Vec<Problem>,
+    /// The lines of the fields.
     pub(crate) lines: Lines,
 }
 
-/// Leaves out what strict decoding would refuse. As in Kubernetes the case of a field counts, the
-/// last of two equal keys wins, and null is the same as absent.
+/// Removes unknown fields, repeated keys and nulls. As in Kubernetes, field names are case
+/// sensitive, the last of two equal keys wins, and null means absent.
 pub(crate) fn lenient(document: Node<'_>) -> Lenient<'_> {
     let known = serde_json::to_value(KubeProxyConfiguration::default());
     let known = known.expect("plain values and text keys");
     let mut walk = Walk::default();
     let document = walk.node(document, &known, &mut String::new());
-    let mut oddities = walk.oddities;
-    oddities.sort_by_key(|it| it.line);
+    let mut ignored = walk.ignored;
+    ignored.sort_by_key(|it| it.line);
     Lenient {
         document,
-        oddities,
+        ignored,
         lines: walk.lines,
     }
 }
 
 #[derive(Default)]
 struct Walk {
-    oddities: Vec<Problem>,
+    ignored: Vec<Problem>,
     lines: Lines,
 }
 
 impl Walk {
-    /// `known` has the shape of what may be here.
+    /// `known`: the default value of this place, whose keys are the known fields.
     fn node<'a>(&mut self, node: Node<'a>, known: &Json, path: &mut String) -> Node<'a> {
         let place = node.place;
         let Some(known) = known.as_object() else {
@@ -53,23 +53,23 @@ impl Walk {
             }
             value => return Node { place, value },
         };
-        // A map with keys of the user's choice is empty by default.
-        let is_free = known.is_empty();
+        // A map whose keys the user chooses (`featureGates`) is empty by default.
+        let any_key = known.is_empty();
         let mut kept: Vec<(Key<'a>, Node<'a>)> = Vec::new();
         for (mut key, value) in entries {
             let length = path.len();
             push_field(path, &key.text);
             let line = key.place.line;
-            let mut odd = |message: String| {
-                self.oddities.push(Problem::new(&**path, message).at(line));
+            let mut ignore = |message: String| {
+                self.ignored.push(Problem::new(&**path, message).at(line));
             };
             if key.repeated {
-                odd("the key is there twice, the last one counts".to_owned());
+                ignore("the key is there twice, the last one counts".to_owned());
                 key.repeated = false;
                 kept.retain(|(it, _)| it.text != key.text);
             }
             match known.get(&*key.text) {
-                None if !is_free => odd(unknown(&key.text, known.keys())),
+                None if !any_key => ignore(unknown(&key.text, known.keys())),
                 _ if is_null(&value) => {}
                 shape => {
                     self.lines.insert(path, line);

@@ -1,4 +1,4 @@
-//! What is written: `KubeProxyConfiguration` of `kubeproxy.config.k8s.io/v1alpha1`.
+//! The fields as written: `KubeProxyConfiguration` of `kubeproxy.config.k8s.io/v1alpha1`.
 //!
 //! Names, types and meaning are those of `k8s.io/kube-proxy/config/v1alpha1/types.go` and of the
 //! component-base types it embeds. A value that is absent, null or empty is what Go calls the
@@ -23,7 +23,7 @@ pub const API_VERSION: &str = "kubeproxy.config.k8s.io/v1alpha1";
 pub const KIND: &str = "KubeProxyConfiguration";
 
 /// Everything that can be configured of kube-proxy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KubeProxyConfiguration {
     /// [`API_VERSION`].
@@ -34,9 +34,9 @@ pub struct KubeProxyConfiguration {
     pub feature_gates: BTreeMap<String, bool>,
     /// How to reach the API server.
     pub client_connection: ClientConnection,
-    /// What to log, and how.
+    /// Format and verbosity of the log.
     pub logging: Logging,
-    /// Name of the Node, empty for the host's name.
+    /// Name of the Node; empty for the host's name.
     pub hostname_override: String,
     /// The node's primary address if it is a specific one; binds nothing.
     pub bind_address: String,
@@ -60,9 +60,9 @@ pub struct KubeProxyConfiguration {
     pub nftables: Nftables,
     /// For Windows.
     pub winkernel: Winkernel,
-    /// How traffic of this node's pods is recognised.
+    /// How the node recognises traffic of its own pods.
     pub detect_local_mode: String,
-    /// Names for two of the modes of detection.
+    /// Interface names for two of the detection modes.
     pub detect_local: DetectLocal,
     /// Addresses of pods: one prefix, or one of each family after a comma.
     #[serde(rename = "clusterCIDR")]
@@ -73,44 +73,10 @@ pub struct KubeProxyConfiguration {
     pub oom_score_adj: Option<i32>,
     /// Connection tracking of the kernel.
     pub conntrack: Conntrack,
-    /// How often the API server is asked for everything again.
+    /// Interval at which kube-proxy lists all objects again.
     pub config_sync_period: GoDuration,
-    /// Does nothing; ports of the userspace mode that is gone.
+    /// Has no effect: ports of the userspace mode, which was removed.
     pub port_range: String,
     /// For Windows.
     pub windows_run_as_service: bool,
-}
-
-impl Default for KubeProxyConfiguration {
-    /// Go's zero value, with its type filled in.
-    fn default() -> Self {
-        Self {
-            api_version: API_VERSION.to_owned(),
-            kind: KIND.to_owned(),
-            feature_gates: BTreeMap::new(),
-            client_connection: ClientConnection::default(),
-            logging: Logging::default(),
-            hostname_override: String::new(),
-            bind_address: String::new(),
-            healthz_bind_address: String::new(),
-            metrics_bind_address: String::new(),
-            bind_address_hard_fail: false,
-            enable_profiling: false,
-            show_hidden_metrics_for_version: String::new(),
-            mode: String::new(),
-            iptables: Iptables::default(),
-            ipvs: Ipvs::default(),
-            nftables: Nftables::default(),
-            winkernel: Winkernel::default(),
-            detect_local_mode: String::new(),
-            detect_local: DetectLocal::default(),
-            cluster_cidr: String::new(),
-            node_port_addresses: None,
-            oom_score_adj: None,
-            conntrack: Conntrack::default(),
-            config_sync_period: GoDuration::default(),
-            port_range: String::new(),
-            windows_run_as_service: false,
-        }
-    }
 }

@@ -1,18 +1,18 @@
-//! What people who look at an object in the cluster should be told about it.
+//! Messages for the users of an object in the cluster.
 
 use crate::ObjectKey;
 
-/// Something to say about an object where its users look: a Kubernetes Event, a log line.
+/// A message about an object: a Kubernetes Event and a log line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Announcement {
-    /// The object it is about.
+    /// The object.
     pub about: ObjectKey,
-    /// Something is wrong and will not go away by itself.
+    /// Somebody has to act.
     pub is_warning: bool,
-    /// A word for machines: `FailedToStartServiceHealthcheck`.
+    /// `reason` of the Event, such as `FailedToStartServiceHealthcheck`.
     pub reason: &'static str,
-    /// What was being done, a word for machines: `StartKubeProxy`.
+    /// `action` of the Event, such as `StartKubeProxy`.
     pub action: &'static str,
-    /// One line for a person. Foreign text in it is escaped.
+    /// `note` of the Event: one line, foreign text escaped.
     pub note: String,
 }

@@ -1,4 +1,4 @@
-//! Endpoint slices: who answers for a Service.
+//! EndpointSlices: the endpoints of a Service.
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -13,16 +13,16 @@ pub struct EndpointSlice {
     pub name: NamespacedName,
     /// Value of the label `kubernetes.io/service-name`; a slice without it serves no Service.
     pub service: Option<Arc<str>>,
-    /// Carries the label `service.kubernetes.io/headless`: proxies leave it alone.
+    /// Has the label `service.kubernetes.io/headless`: proxies ignore the slice.
     pub headless: bool,
     /// `addressType`.
     pub address_type: AddressType,
-    /// `ports`, without those that have no number (all ports) or no name: a proxy ignores both.
+    /// `ports`, without those that a proxy ignores: those without number (all ports) or name.
     pub ports: Vec<EndpointPort>,
     /// `endpoints`, without those that have no address.
     pub endpoints: Vec<Endpoint>,
     /// Annotation `endpoints.kubernetes.io/last-change-trigger-time` in milliseconds since the
-    /// Unix epoch: when the change happened that this version of the slice reports.
+    /// Unix epoch: the time of the change that this version of the slice reports.
     pub triggered: Option<i64>,
 }
 
@@ -33,14 +33,14 @@ pub enum AddressType {
     Ipv4,
     /// IPv6 addresses.
     Ipv6,
-    /// Domain names: nothing for a proxy to do.
+    /// Domain names, which proxies ignore.
     Fqdn,
 }
 
 /// A port that every endpoint of a slice serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointPort {
-    /// Name of the Service port it answers for; empty for an unnamed one.
+    /// Name of the Service port; empty for an unnamed one.
     pub name: Arc<str>,
     /// Protocol, default TCP.
     pub protocol: Protocol,
@@ -61,10 +61,10 @@ pub struct Endpoint {
     pub zone_hints: Vec<Arc<str>>,
     /// `hints.forNodes`. Empty when there are none.
     pub node_hints: Vec<Arc<str>>,
-    /// Its share of new connections in proportion to the others', where the data plane has weights;
-    /// 0 gets none. 1 unless the slice's annotation `sluice.dev/endpoint-weights` says otherwise.
+    /// Share of new connections relative to the other endpoints, where the data plane has weights;
+    /// 0 gets none. From the slice's annotation `sluice.dev/endpoint-weights`, default 1.
     pub weight: u16,
-    /// `targetRef.name`: the pod, for rule comments and explanations.
+    /// `targetRef.name`, the pod: for rule comments and explanations.
     pub target: Option<Arc<str>>,
 }
 
@@ -73,21 +73,21 @@ pub struct Endpoint {
 pub struct Conditions {
     /// May get new connections (default true).
     pub ready: bool,
-    /// Answers, whether or not it is terminating (default true).
+    /// Answers, even while terminating (default true).
     pub serving: bool,
     /// Is shutting down (default false).
     pub terminating: bool,
 }
 
 impl Conditions {
-    /// A live endpoint in good order.
+    /// Ready, serving, not terminating.
     pub const READY: Self = Self {
         ready: true,
         serving: true,
         terminating: false,
     };
 
-    /// Still answers while it shuts down: the last resort when nothing is ready (KEP-1669).
+    /// Serves while it shuts down: used when no endpoint is ready (KEP-1669).
     pub const fn is_fallback(self) -> bool {
         self.serving && self.terminating
     }

@@ -1,4 +1,4 @@
-//! What a source says.
+//! Events: the statements of a source.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,30 +7,30 @@ use crate::{EndpointSlice, LocalAddresses, NamespacedName, Node, Service, Servic
 
 /// One statement of a source about the cluster.
 ///
-/// The order of events for different objects means nothing; of two events for one object the
-/// later one counts. An object that is set again unchanged is no change.
+/// The order of events for different objects is free; the later of two events for one object wins.
+/// To set an object again unchanged is no change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The object exists and looks like this now.
+    /// The object exists with this content.
     Set(Object),
-    /// The object is gone. An unknown object is no error.
+    /// The object is gone. The object may be unknown.
     Delete(ObjectKey),
-    /// Problems of one origin (a file, a watch): replaces all that was said of this origin
-    /// before, so an empty list clears it. Each problem is one line for a person.
+    /// The problems of one origin (a file, a watch). Replaces the problems of this origin; an empty
+    /// list clears them. Each problem is one line for a person.
     Problems {
-        /// Where the problems are: a file name, the name of a watch.
+        /// File name, or name of a watch.
         origin: Arc<str>,
-        /// Every problem there, object and field named.
+        /// Every problem, with object and field.
         problems: Vec<String>,
     },
-    /// The addresses of the machine: replaces what was said before.
+    /// The addresses of the machine. Replaces the earlier ones.
     LocalAddresses(LocalAddresses),
-    /// The first complete list has been delivered. Nothing is programmed before: half a cluster
-    /// would delete the other half's rules.
+    /// The first complete list was delivered. Nothing is applied before: an incomplete list would
+    /// delete the rules of missing objects.
     Synced,
 }
 
-/// An object of one of the kinds a proxy learns.
+/// An object of a kind that a proxy reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// A Service.
@@ -44,7 +44,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// What identifies the object.
+    /// Kind and name of the object.
     pub fn key(&self) -> ObjectKey {
         match self {
             Self::Service(it) => ObjectKey::Service(it.name.clone()),

@@ -1,4 +1,4 @@
-//! The objects a proxy learns, free of any Kubernetes client type.
+//! The objects that a proxy reads, without Kubernetes client types.
 //!
 //! A source checks and converts API objects into these; see [`Event`] for the contract between a
 //! source and the planner.

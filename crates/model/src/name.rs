@@ -1,4 +1,4 @@
-//! Names: what identifies objects and load-balanced ports.
+//! Names of objects and of load-balanced ports.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use crate::Protocol;
 
 /// Namespace and name of a Kubernetes object. Displays as `namespace/name`.
 ///
-/// Both parts are DNS labels or subdomains: a source refuses an object whose name is not, so a
-/// name can be shown in logs and rule comments as it is.
+/// Both parts are DNS labels or subdomains, since a source refuses any other name. So logs and rule
+/// comments need not escape them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamespacedName {
     /// The namespace.
@@ -36,7 +36,7 @@ impl fmt::Display for NamespacedName {
 /// Identity of one load-balanced port: the key of everything in the planner.
 ///
 /// Displays as `namespace/name:port` (`namespace/name` for an unnamed port), the form used in
-/// rule comments and logs. A port name may be shared by two protocols, so it does not stand alone.
+/// rule comments and logs. Two protocols may share a port name, so the protocol is part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServicePortName {
     /// The Service.

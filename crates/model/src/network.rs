@@ -44,7 +44,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// A word that names no protocol of Services.
+/// A text that is no protocol of Services.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not one of TCP, UDP, SCTP")]
 pub struct UnknownProtocol(pub String);
@@ -61,7 +61,7 @@ impl FromStr for Protocol {
     }
 }
 
-/// The two IP families. Everything a Service does, it does per family.
+/// The two IP families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum IpFamily {
     /// IPv4.
@@ -74,7 +74,7 @@ impl IpFamily {
     /// Both families, IPv4 first.
     pub const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    /// As nft names its tables: `ip`, `ip6`.
+    /// The family's name in nft: `ip`, `ip6`.
     pub const fn nft_name(self) -> &'static str {
         match self {
             Self::V4 => "ip",

@@ -19,7 +19,7 @@ pub struct Node {
     /// `spec.podCIDRs` (or the older `spec.podCIDR`).
     pub pod_cidrs: Vec<IpNet>,
     /// Is being deleted (`metadata.deletionTimestamp`), or the cluster autoscaler is about to
-    /// (taint `ToBeDeletedByClusterAutoscaler`): load balancers should look elsewhere (KEP-3836).
+    /// (taint `ToBeDeletedByClusterAutoscaler`): load balancers should use other nodes (KEP-3836).
     pub leaving: bool,
 }
 
@@ -32,12 +32,12 @@ pub struct ServiceCidr {
     pub cidrs: Vec<IpNet>,
 }
 
-/// The addresses of the machine itself, as its kernel has them.
+/// The addresses of the machine, from its kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalAddresses {
     /// Every address of every interface, loopback included.
     pub all: BTreeSet<IpAddr>,
-    /// The addresses it sends from along the default route, one of each family at most: the
-    /// node's own while no Node object names better ones.
+    /// The source addresses along the default route, at most one of each family. They are the node's
+    /// addresses while no Node object names any.
     pub default_route: Vec<IpAddr>,
 }

@@ -1,4 +1,4 @@
-//! Services: what the API object says, cut to what a proxy needs.
+//! Services: the fields that a proxy needs.
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::{NamespacedName, Protocol};
+use crate::{NamespacedName, Protocol, ServicePortName};
 
 /// A Service (core/v1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct Service {
     /// Namespace and name.
     pub name: NamespacedName,
     /// `metadata.creationTimestamp` in seconds since the Unix epoch; `None` when the object has
-    /// none (manifests usually do not). Decides who keeps a contested frontend.
+    /// none, as most manifests. Decides which Service owns a frontend that two ask for.
     pub created: Option<i64>,
     /// `spec.type`.
     pub kind: ServiceKind,
@@ -22,8 +22,7 @@ pub struct Service {
     pub cluster_ips: ClusterIps,
     /// `spec.externalIPs`.
     pub external_ips: Vec<IpAddr>,
-    /// `status.loadBalancer.ingress[]` entries that have an address; hostname-only ones have no
-    /// meaning for a proxy.
+    /// `status.loadBalancer.ingress[]`, the entries that have an address.
     pub load_balancer: Vec<LoadBalancerIngress>,
     /// `spec.loadBalancerSourceRanges`. Empty allows everyone.
     pub source_ranges: Vec<IpNet>,
@@ -33,15 +32,26 @@ pub struct Service {
     pub external_policy: TrafficPolicy,
     /// `spec.sessionAffinity`.
     pub affinity: SessionAffinity,
-    /// Annotation `sluice.dev/ipvs-scheduler`: how IPVS chooses among the endpoints.
+    /// Annotation `sluice.dev/ipvs-scheduler`: the IPVS scheduler.
     pub ipvs_scheduler: Option<Arc<str>>,
     /// `spec.healthCheckNodePort`; `None` when zero or absent.
     pub health_check_node_port: Option<NonZeroU16>,
-    /// Value of the label `service.kubernetes.io/service-proxy-name`. `Some`: another proxy
-    /// serves this Service and we leave it alone.
+    /// Value of the label `service.kubernetes.io/service-proxy-name`. `Some`: another proxy serves
+    /// this Service.
     pub proxy_name: Option<Arc<str>>,
     /// `spec.ports`.
     pub ports: Vec<ServicePort>,
+}
+
+impl Service {
+    /// Identity of one of the Service's ports.
+    pub fn port_name(&self, port: &ServicePort) -> ServicePortName {
+        ServicePortName {
+            service: self.name.clone(),
+            port: port.name.clone(),
+            protocol: port.protocol,
+        }
+    }
 }
 
 /// `spec.type` of a Service.
@@ -53,16 +63,16 @@ pub enum ServiceKind {
     NodePort,
     /// Also through a load balancer's address.
     LoadBalancer,
-    /// A DNS alias: nothing for a proxy to do.
+    /// A DNS alias, which proxies ignore.
     ExternalName,
 }
 
 /// The virtual IPs of a Service inside the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterIps {
-    /// `clusterIP: None`: clients talk to the endpoints themselves.
+    /// `clusterIP: None`: clients connect to the endpoints directly.
     Headless,
-    /// Nobody has allocated one yet.
+    /// Not allocated yet.
     Unassigned,
     /// One address per family at most, in the Service's order of preference.
     Assigned(Vec<IpAddr>),
@@ -95,16 +105,16 @@ pub struct LoadBalancerIngress {
 pub enum IpMode {
     /// Packets arrive with the address as destination: nodes must answer to it.
     Vip,
-    /// The load balancer is a proxy: nodes must not short-cut to it.
+    /// The load balancer is a proxy: packets to the address must leave the node.
     Proxy,
 }
 
 /// `internalTrafficPolicy` and `externalTrafficPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TrafficPolicy {
-    /// Any endpoint of the cluster.
+    /// Endpoints of the whole cluster.
     Cluster,
-    /// Only endpoints on the node that the packet reached.
+    /// Only endpoints of the node that the packet reached.
     Local,
 }
 
@@ -115,7 +125,7 @@ pub enum SessionAffinity {
     None,
     /// Connections of one client address go to one endpoint.
     ClientIp {
-        /// Seconds after the last new connection until the client is forgotten, 1..=86400.
+        /// Timeout in seconds since the client's last new connection, 1..=86400.
         timeout_seconds: u32,
     },
 }

@@ -1,8 +1,8 @@
-//! Which addresses of Services are served: what an operator lets their authors take.
+//! Which addresses of Services are served.
 //!
 //! Whoever may write a Service may name any address in `spec.externalIPs`, and in the status of a
-//! load balancer (CVE-2020-8554). kube-proxy serves them all, and so do we unless told otherwise;
-//! what takes an address away from a node or from pods is an issue in any case.
+//! load balancer (CVE-2020-8554). kube-proxy serves them all, and so does Sluice by
+//! default. An address that belongs to a node or to pods is an issue in any case.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,18 +11,19 @@ use ipnet::IpNet;
 
 use crate::Role;
 use crate::issue::{Issue, Shadowed};
+use crate::node::is_beyond_link;
 use crate::settings::{LocalDetector, Settings};
 use crate::state::ClusterState;
 use sluice_model::NamespacedName;
 
-/// The operator's choices with what they protect.
+/// The operator's settings, and the addresses of the node and of pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Admission {
     external_ips: Option<Vec<IpNet>>,
     refuse_shadowing: bool,
-    /// The addresses by which the node is known.
+    /// The addresses of the Node object, or else of the default route.
     node: BTreeSet<IpAddr>,
-    /// Every other address of the machine that a Service could take.
+    /// Every other address of the machine that a Service could name.
     machine: BTreeSet<IpAddr>,
     pods: Vec<IpNet>,
 }
@@ -36,12 +37,8 @@ impl Admission {
             _ => &local.default_route,
         };
         let known: BTreeSet<IpAddr> = settings.node_ip.iter().chain(known).copied().collect();
-        // Addresses that come and go with every interface, and that no Service can have.
-        let is_takeable = |ip: &&IpAddr| match ip {
-            IpAddr::V4(ip) => !ip.is_link_local() && !ip.is_loopback(),
-            IpAddr::V6(ip) => !ip.is_unicast_link_local() && !ip.is_loopback(),
-        };
-        let machine = local.all.iter().filter(is_takeable).copied();
+        // No Service can have a link-local address, and each interface has its own.
+        let machine = local.all.iter().copied().filter(is_beyond_link);
         let mut pods = node.map(|it| it.pod_cidrs.clone()).unwrap_or_default();
         if let LocalDetector::ClusterCidrs(cidrs) = &settings.local_detector {
             pods.extend(cidrs);
@@ -60,7 +57,7 @@ impl Admission {
         self.allows(role, addr) && !(self.refuse_shadowing && self.shadowed(role, addr).is_some())
     }
 
-    /// What people should know about an address that a Service names.
+    /// The issue with an address that a Service names, if there is one.
     pub(crate) fn issue(
         &self,
         service: &NamespacedName,
@@ -87,8 +84,8 @@ impl Admission {
             || allowed.is_none_or(|nets| nets.iter().any(|it| it.contains(&addr)))
     }
 
-    /// A load balancer may hand out an address that is bound to the machine it picked; the address
-    /// by which the node is known is another matter.
+    /// Some load balancers bind their address to the machine that they chose, so such an address is
+    /// no issue. The address of the Node object is.
     fn shadowed(&self, role: Role, addr: IpAddr) -> Option<Shadowed> {
         let on_machine = role != Role::LoadBalancer && self.machine.contains(&addr);
         if on_machine || self.node.contains(&addr) {

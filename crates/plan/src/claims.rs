@@ -1,11 +1,11 @@
-//! Who owns which frontend when several Services ask for one.
+//! Which service port owns a frontend when several ask for it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::{Frontend, PortKey};
 
-/// Something that only one service port can have.
+/// A resource that only one service port can own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Claim {
     /// A frontend.
@@ -14,8 +14,8 @@ pub(crate) enum Claim {
     ClusterIp(IpAddr),
 }
 
-/// A service port that asks, by seniority: the older Service first, one without a creation time
-/// last, then by name. A pure order, so that no order of events can matter.
+/// A service port that asks for a claim. The order is that of ownership: the older Service first,
+/// a Service without a creation time last, then by name. Events do not influence it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Claimant {
     undated: bool,
@@ -33,7 +33,7 @@ impl Claimant {
     }
 }
 
-/// Every claim with its claimants, the senior first.
+/// Every claim with its claimants in order; the first one owns the claim.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     claimants: HashMap<Claim, Vec<Claimant>>,
@@ -45,8 +45,8 @@ impl Claims {
         self.holder(Claim::Frontend(*frontend))
     }
 
-    /// The service port that refuses the undefined ports of a ClusterIP; `None` when the address
-    /// belongs to no Service.
+    /// The service port that owns a ClusterIP and rejects its undefined ports; `None` when the
+    /// address belongs to no Service.
     pub fn cluster_ip_owner(&self, addr: IpAddr) -> Option<&PortKey> {
         self.holder(Claim::ClusterIp(addr))
     }
@@ -56,20 +56,20 @@ impl Claims {
         claimants.first().map(|it| &it.key)
     }
 
-    /// Adds a claim; returns the other claimants when the claim thereby changes hands.
+    /// Adds a claim. Returns the other claimants if this changes the owner.
     pub(crate) fn add(&mut self, claim: Claim, claimant: Claimant) -> Vec<PortKey> {
         let claimants = self.claimants.entry(claim).or_default();
         let Err(position) = claimants.binary_search(&claimant) else {
             return Vec::new();
         };
-        // Nearly always the only one.
+        // Nearly every claim has one claimant.
         claimants.reserve_exact(1);
         claimants.insert(position, claimant);
         let others = claimants.iter().skip(1).filter(|_| position == 0);
         others.map(|it| it.key.clone()).collect()
     }
 
-    /// Takes a claim back; returns the other claimants when the claim thereby changes hands.
+    /// Removes a claim. Returns the other claimants if this changes the owner.
     pub(crate) fn remove(&mut self, claim: Claim, claimant: &Claimant) -> Vec<PortKey> {
         let Some(claimants) = self.claimants.get_mut(&claim) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Which endpoints a client of one service port may be sent to.
+//! The endpoints that a client of one service port may be sent to.
 //!
 //! Source of the rules: `CategorizeEndpoints` in Kubernetes' `pkg/proxy/topology.go`, KEP-1669
 //! (serving and terminating), KEP-2433 and KEP-3015 (topology hints).
@@ -6,16 +6,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use sluice_model::{
-    AddressType, Endpoint, EndpointSlice, IpFamily, NamespacedName, ServicePortName, TrafficPolicy,
-};
+use crate::state::ServiceEntry;
+use sluice_model::{Endpoint, IpFamily, NamespacedName, ServicePortName};
 
-/// One endpoint of a service port with the slice it was taken from.
+/// One endpoint of a service port with its slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Where it listens.
+    /// Address and port of the endpoint.
     pub addr: SocketAddr,
-    /// What the slice says about it.
+    /// The entry in the slice.
     pub endpoint: &'a Endpoint,
     /// The slice.
     pub slice: &'a NamespacedName,
@@ -28,10 +27,30 @@ impl Candidate<'_> {
     pub fn is_ready(&self) -> bool {
         self.endpoint.conditions.ready
     }
+}
 
-    fn is_fallback(&self) -> bool {
-        self.endpoint.conditions.is_fallback()
-    }
+/// Every endpoint of one service port in one family, with duplicates, by slice.
+pub(crate) fn entries<'a>(
+    entry: &'a ServiceEntry,
+    port: &ServicePortName,
+    family: IpFamily,
+    node_name: &str,
+) -> impl Iterator<Item = Candidate<'a>> {
+    let slices = entry.slices_of(family).filter(|it| !it.headless);
+    slices.flat_map(move |slice| {
+        let numbers = slice.ports.iter();
+        let numbers = numbers.filter(|it| it.name == port.port && it.protocol == port.protocol);
+        numbers.flat_map(move |number| {
+            let endpoints = slice.endpoints.iter();
+            let endpoints = endpoints.filter(move |it| IpFamily::of(&it.address) == family);
+            endpoints.map(move |endpoint| Candidate {
+                addr: SocketAddr::new(endpoint.address, number.port.get()),
+                endpoint,
+                slice: &slice.name,
+                local: endpoint.node.as_deref() == Some(node_name),
+            })
+        })
+    })
 }
 
 /// The endpoints of one service port in one family, without duplicates, by address.
@@ -40,63 +59,27 @@ impl Candidate<'_> {
 /// between two live ones the later slice by name wins.
 #[must_use]
 pub fn candidates<'a>(
-    slices: impl Iterator<Item = &'a EndpointSlice>,
+    entry: &'a ServiceEntry,
     port: &ServicePortName,
     family: IpFamily,
     node_name: &str,
 ) -> Vec<Candidate<'a>> {
-    let wanted = match family {
-        IpFamily::V4 => AddressType::Ipv4,
-        IpFamily::V6 => AddressType::Ipv6,
-    };
     let mut found: BTreeMap<SocketAddr, Candidate<'a>> = BTreeMap::new();
-    for slice in slices.filter(|it| it.address_type == wanted && !it.headless) {
-        let numbers = slice
-            .ports
-            .iter()
-            .filter(|it| it.name == port.port && it.protocol == port.protocol);
-        for number in numbers {
-            let endpoints = slice.endpoints.iter();
-            for endpoint in endpoints.filter(|it| IpFamily::of(&it.address) == family) {
-                let addr = SocketAddr::new(endpoint.address, number.port.get());
-                let candidate = Candidate {
-                    addr,
-                    endpoint,
-                    slice: &slice.name,
-                    local: endpoint.node.as_deref() == Some(node_name),
-                };
-                if !endpoint.conditions.terminating || !found.contains_key(&addr) {
-                    found.insert(addr, candidate);
-                }
-            }
+    for candidate in entries(entry, port, family, node_name) {
+        if !candidate.endpoint.conditions.terminating || !found.contains_key(&candidate.addr) {
+            found.insert(candidate.addr, candidate);
         }
     }
     found.into_values().collect()
 }
 
-/// Which lists a service port needs.
+/// The lists of endpoints that a service port needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uses {
     /// Some client goes to endpoints anywhere.
     pub cluster: bool,
     /// Some client goes to endpoints of this node only.
     pub local: bool,
-}
-
-impl Uses {
-    /// `externally_accessible`: the port has a NodePort, a load balancer address or an external
-    /// IP. Under a Local external policy the node's own clients still use the cluster list.
-    pub fn new(
-        internal: TrafficPolicy,
-        external: TrafficPolicy,
-        externally_accessible: bool,
-    ) -> Self {
-        Self {
-            cluster: internal == TrafficPolicy::Cluster || externally_accessible,
-            local: internal == TrafficPolicy::Local
-                || (external == TrafficPolicy::Local && externally_accessible),
-        }
-    }
 }
 
 /// How topology narrows the cluster list.
@@ -111,43 +94,32 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// Every ready endpoint must carry a hint for the hints to count, and one must name us.
+    /// Hints apply only if every ready endpoint has one, and at least one names this node or zone.
     fn of(candidates: &[Candidate<'_>], node_name: &str, zone: Option<&str>) -> Self {
         let ready = || candidates.iter().filter(|it| it.is_ready());
-        if ready().next().is_none() {
-            return Self::Anywhere;
-        }
+        let any_admitted = |by: Self| ready().any(|it| by.admits(it, node_name, zone));
         let all_name_nodes = ready().all(|it| !it.endpoint.node_hints.is_empty());
-        if all_name_nodes && ready().any(|it| Self::hints_node(it, node_name)) {
-            return Self::SameNode;
-        }
         let all_name_zones = ready().all(|it| !it.endpoint.zone_hints.is_empty());
-        if all_name_zones && ready().any(|it| Self::hints_zone(it, zone)) {
-            return Self::SameZone;
+        if all_name_nodes && any_admitted(Self::SameNode) {
+            Self::SameNode
+        } else if all_name_zones && any_admitted(Self::SameZone) {
+            Self::SameZone
+        } else {
+            Self::Anywhere
         }
-        Self::Anywhere
     }
 
     fn admits(self, candidate: &Candidate<'_>, node_name: &str, zone: Option<&str>) -> bool {
+        let endpoint = candidate.endpoint;
         match self {
             Self::Anywhere => true,
-            Self::SameNode => Self::hints_node(candidate, node_name),
-            Self::SameZone => Self::hints_zone(candidate, zone),
+            Self::SameNode => endpoint.node_hints.iter().any(|it| &**it == node_name),
+            Self::SameZone => endpoint.zone_hints.iter().any(|it| Some(&**it) == zone),
         }
-    }
-
-    fn hints_node(candidate: &Candidate<'_>, node_name: &str) -> bool {
-        let hints = &candidate.endpoint.node_hints;
-        hints.iter().any(|it| &**it == node_name)
-    }
-
-    fn hints_zone(candidate: &Candidate<'_>, zone: Option<&str>) -> bool {
-        let hints = &candidate.endpoint.zone_hints;
-        zone.is_some_and(|zone| hints.iter().any(|it| &**it == zone))
     }
 }
 
-/// What becomes of the endpoints of one service port.
+/// The lists of endpoints that the clients of one service port are balanced over.
 #[derive(Clone, Debug)]
 pub struct Categorized {
     /// How topology narrowed the cluster list.
@@ -156,11 +128,11 @@ pub struct Categorized {
     pub cluster: Vec<usize>,
     /// Indices of the candidates of this node; empty when not used.
     pub local: Vec<usize>,
-    /// Somewhere there is an endpoint that would answer: decides between drop and reject.
+    /// Some endpoint in the cluster would answer. Decides between drop and reject.
     pub has_any: bool,
 }
 
-/// Sorts the candidates of one service port into the lists its clients are balanced over.
+/// Sorts the candidates of one service port into the lists.
 #[must_use]
 pub fn categorize(
     candidates: &[Candidate<'_>],
@@ -168,35 +140,26 @@ pub fn categorize(
     node_name: &str,
     zone: Option<&str>,
 ) -> Categorized {
-    let select = |keep: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<usize> {
-        let kept = candidates.iter().enumerate().filter(|(_, it)| keep(it));
-        kept.map(|(index, _)| index).collect()
+    let select = |is_used: bool, admits: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<usize> {
+        let all = candidates.iter().enumerate().filter(|_| is_used);
+        let admitted = all.filter(|(_, it)| admits(it));
+        admitted.map(|(index, _)| index).collect()
     };
-    let or_fallback = |ready: Vec<usize>, keep: &dyn Fn(&Candidate<'_>) -> bool| {
-        if ready.is_empty() {
-            select(keep)
-        } else {
-            ready
-        }
+    let is_fallback = |it: &Candidate<'_>| it.endpoint.conditions.is_fallback();
+    let topology = match uses.cluster {
+        true => Topology::of(candidates, node_name, zone),
+        false => Topology::Anywhere,
     };
-    let topology = if uses.cluster {
-        Topology::of(candidates, node_name, zone)
-    } else {
-        Topology::Anywhere
-    };
-    let cluster = if uses.cluster {
-        let ready = select(&|it| it.is_ready() && topology.admits(it, node_name, zone));
-        or_fallback(ready, &|it| it.is_fallback())
-    } else {
-        Vec::new()
-    };
-    let local = if uses.local {
-        let ready = select(&|it| it.local && it.is_ready());
-        or_fallback(ready, &|it| it.local && it.is_fallback())
-    } else {
-        Vec::new()
-    };
-    let answers = |it: &Candidate<'_>| it.is_ready() || it.is_fallback();
+    let is_near = |it: &Candidate<'_>| it.is_ready() && topology.admits(it, node_name, zone);
+    let mut cluster = select(uses.cluster, &is_near);
+    if cluster.is_empty() {
+        cluster = select(uses.cluster, &is_fallback);
+    }
+    let mut local = select(uses.local, &|it| it.local && it.is_ready());
+    if local.is_empty() {
+        local = select(uses.local, &|it| it.local && is_fallback(it));
+    }
+    let answers = |it: &Candidate<'_>| it.is_ready() || is_fallback(it);
     let has_any = !cluster.is_empty() || (uses.local && candidates.iter().any(answers));
     Categorized {
         topology,

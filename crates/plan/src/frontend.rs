@@ -1,4 +1,4 @@
-//! Frontends and what happens to packets addressed to them.
+//! Frontends and the verdicts on packets to them.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -94,18 +94,20 @@ impl fmt::Display for Role {
     }
 }
 
-/// What happens to a new connection.
+/// What happens to a packet that opens a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// Goes to a random endpoint of this pool, which exists in the same [`PortPlan`](crate::PortPlan).
+    /// It goes to a random endpoint of this pool of its [`PortPlan`](crate::PortPlan).
     Balance(Scope),
-    /// Vanishes: a Local policy and no endpoint here. The sender may try another node.
+    /// It is dropped: the policy is Local and this node has no endpoint, but another node may; or
+    /// source ranges or an unallocated ClusterIP forbid it.
     Drop,
-    /// Is refused: no endpoint anywhere.
+    /// It is rejected, and the client gets an error at once: no endpoint anywhere, or an undefined
+    /// port of a ClusterIP.
     Reject,
 }
 
-/// Who gets which verdict, and whether the source address is replaced on the way.
+/// The verdict of a frontend for each kind of client, and which clients are masqueraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
     /// ClusterIP: one verdict for all; masqueraded as [`NodePlan`](crate::NodePlan) says for ClusterIPs.

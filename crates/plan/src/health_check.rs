@@ -1,4 +1,4 @@
-//! What a load balancer is told when it asks a node about one Service.
+//! The answer to a load balancer that asks the node about one Service.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::num::NonZeroU16;
 use crate::endpoints::candidates;
 use crate::port::{cluster_ip, health_check_node_port};
 use crate::state::ServiceEntry;
-use sluice_model::{IpFamily, Service, ServicePortName};
+use sluice_model::{IpFamily, Service};
 
 /// The health check of a Service of type LoadBalancer with the external policy Local
 /// (`spec.healthCheckNodePort`; kube-proxy, `pkg/proxy/healthcheck/service_health.go`).
@@ -24,10 +24,7 @@ impl HealthCheck {
     /// terminates does not count, though it may still get traffic. `None` when the Service has no
     /// ClusterIP of the family, and nobody answers there.
     pub fn local_endpoints(&self, family: IpFamily) -> Option<usize> {
-        match family {
-            IpFamily::V4 => self.local[0],
-            IpFamily::V6 => self.local[1],
-        }
+        self.local[family as usize]
     }
 
     pub(super) fn of(entry: &ServiceEntry, service: &Service, node_name: &str) -> Option<Self> {
@@ -36,13 +33,7 @@ impl HealthCheck {
             cluster_ip(service, family)?;
             let mut ready: BTreeSet<IpAddr> = BTreeSet::new();
             for port in &service.ports {
-                let name = ServicePortName {
-                    service: service.name.clone(),
-                    port: port.name.clone(),
-                    protocol: port.protocol,
-                };
-                let slices = entry.slices.values().map(AsRef::as_ref);
-                let all = candidates(slices, &name, family, node_name);
+                let all = candidates(entry, &service.port_name(port), family, node_name);
                 let here = all.iter().filter(|it| it.local && it.is_ready());
                 ready.extend(here.map(|it| it.addr.ip()));
             }

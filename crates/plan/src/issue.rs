@@ -1,4 +1,4 @@
-//! What is wrong with the cluster's objects, though each is well formed.
+//! Problems of objects that are well formed, each in itself.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,25 +8,25 @@ use ipnet::IpNet;
 use crate::{Frontend, Role};
 use sluice_model::{NamespacedName, ServicePortName};
 
-/// A problem that planning found. Everything else stands; status shows the issue.
+/// A problem that planning found. Everything else is planned; the status shows the issue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Issue {
     /// Two Services ask for one frontend: the older or first by name keeps it.
     FrontendTaken {
-        /// What both ask for.
+        /// The frontend that both ask for.
         frontend: Frontend,
-        /// Who has it.
+        /// The service port that owns it.
         holder: ServicePortName,
-        /// Who goes without.
+        /// The service port that does not get it.
         loser: ServicePortName,
     },
     /// Two Services have one ClusterIP. Ports that differ work for both.
     ClusterIpShared {
         /// The address.
         addr: IpAddr,
-        /// Who had it first.
+        /// The Service that owns the address.
         holder: NamespacedName,
-        /// Who has it too.
+        /// The other Service.
         other: NamespacedName,
     },
     /// A Service that needs a ClusterIP has none, and nothing here allocates one.
@@ -41,7 +41,7 @@ pub enum Issue {
         /// The address, which is not served.
         addr: IpAddr,
     },
-    /// A Service takes an address that somebody else has already.
+    /// A Service names an address that belongs to the node or to pods.
     Shadows {
         /// The Service.
         service: NamespacedName,
@@ -49,36 +49,36 @@ pub enum Issue {
         role: Role,
         /// The address.
         addr: IpAddr,
-        /// Whose it is.
+        /// The owner of the address.
         shadowed: Shadowed,
         /// The address is not served.
         refused: bool,
     },
-    /// A Service asks for more than one Service may; it is not served.
+    /// A Service exceeds a limit of one Service; it is not served.
     TooLarge {
         /// The Service.
         service: NamespacedName,
-        /// Of what there is too much.
+        /// The resource whose limit is exceeded.
         what: &'static str,
-        /// How many it asks for.
+        /// How many the Service asks for.
         asked: usize,
-        /// How many one Service may have.
+        /// The limit.
         limit: usize,
     },
-    /// There is no Node object for this node, so topology hints and the node's addresses cannot
-    /// follow it.
+    /// There is no Node object for this node: topology hints are ignored, and the node's addresses
+    /// come from the machine.
     NoNode {
         /// The node's name.
         name: String,
     },
 }
 
-/// Whose address a Service takes.
+/// The owner of an address that a Service names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shadowed {
-    /// This node's.
+    /// This node.
     Node,
-    /// A pod's, maybe: it lies in this range.
+    /// Maybe a pod: the address lies in this range of pods.
     Pods(IpNet),
 }
 
@@ -96,7 +96,7 @@ impl Issue {
         }
     }
 
-    /// A word for the kind of issue, for metrics and scripts.
+    /// The kind of issue in one word, for metrics and scripts.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::FrontendTaken { .. } => "FrontendTaken",

@@ -1,12 +1,12 @@
-//! Kubernetes' Service semantics: what this node does with every packet addressed to a Service.
+//! Kubernetes' Service semantics: the verdict of this node on every packet to a Service.
 //!
 //! ```text
 //! Event ─▶ ClusterState ─▶ Planner ─▶ Plan ─▶ a data plane's objects
 //!            state.rs     planner.rs    └──▶ lookup.rs, explain.rs: one packet
 //! ```
 //!
-//! A [`Plan`] knows frontends, verdicts and pools; it knows no chain, no mark handling and no map.
-//! [`Planner`] keeps one up to date at the cost of what changed.
+//! A [`Plan`] has frontends, verdicts and pools; it has no chain, no mark handling and no map.
+//! [`Planner`] updates it at a cost proportional to the change.
 //!
 //! # Invariants
 //!
@@ -14,7 +14,7 @@
 //!   and choices of the operator are arguments.
 //! - All Kubernetes semantics end in [`Plan`]. A data plane that needs an `if` about Kubernetes
 //!   shows a gap in the plan.
-//! - Planning cannot fail: bad input becomes an [`issue::Issue`], and everything else stands.
+//! - Planning cannot fail: bad input becomes an [`issue::Issue`], everything else is planned.
 //! - The plan is a function of the objects, never of the order in which they arrived.
 
 mod admission;
@@ -51,20 +51,19 @@ pub use health_check::HealthCheck;
 pub use node::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 pub use planner::{Changes, Planner, PortChange};
 pub use pool::{Pool, PoolEndpoint, Scope};
-pub(crate) use port::external_policy;
 pub use port::{PlannedFrontend, PortKey, PortPlan};
 
-/// What a node does: per service port and family, and for the node as a whole.
+/// The plan of a node: per service port and family, and for the node as a whole.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What does not depend on any Service.
+    /// The part that no Service changes.
     pub node: NodePlan,
-    /// Every service port that has something to do, by key.
+    /// Every service port that owns a frontend or a ClusterIP, by key.
     pub ports: BTreeMap<PortKey, Arc<PortPlan>>,
-    /// Load balancers ask about these Services, each on a port of its own.
+    /// The health checks of Services, each on a port of its own.
     pub health_checks: BTreeMap<NamespacedName, HealthCheck>,
-    /// Who owns which frontend and ClusterIP.
+    /// The owners of frontends and ClusterIPs.
     pub claims: Claims,
-    /// Endpoints of all service ports, once per frontend that leads to them: how large the plan is.
+    /// The size of the plan: endpoints of all service ports, once per frontend that leads to them.
     pub endpoints: usize,
 }

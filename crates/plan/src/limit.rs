@@ -1,4 +1,4 @@
-//! How much one Service may ask for.
+//! Limits of one Service.
 //!
 //! The API server bounds the size of an object, not what follows from it: 1,000 ports with 1,000
 //! external IPs are a million frontends, each with all endpoints. One Service must not exhaust the
@@ -7,7 +7,7 @@
 use crate::issue::Issue;
 use crate::port::addresses;
 use crate::state::ServiceEntry;
-use sluice_model::{AddressType, EndpointSlice, IpFamily, Service};
+use sluice_model::{IpFamily, Service};
 
 /// Frontends of one Service: ports times addresses, and NodePorts.
 pub(crate) const FRONTENDS: usize = 100_000;
@@ -30,32 +30,37 @@ fn per_port(service: &Service, family: IpFamily) -> usize {
 pub(crate) fn too_many_frontends(service: &Service) -> Option<Issue> {
     let [v4, v6] = IpFamily::ALL.map(|it| per_port(service, it));
     let asked = (v4 + v6).saturating_mul(service.ports.len());
-    (asked > FRONTENDS).then(|| Issue::TooLarge {
-        service: service.name.clone(),
-        what: "frontends (ports times addresses)",
+    too_large(
+        service,
+        "frontends (ports times addresses)",
         asked,
-        limit: FRONTENDS,
-    })
+        FRONTENDS,
+    )
 }
 
 /// Whether the endpoints of a Service are too many to be planned.
 pub(crate) fn too_many_endpoints(service: &Service, entry: &ServiceEntry) -> Option<Issue> {
     let of_family = |family| {
-        let wanted = match family {
-            IpFamily::V4 => AddressType::Ipv4,
-            IpFamily::V6 => AddressType::Ipv6,
-        };
-        let slices = entry.slices.values().map(AsRef::as_ref);
-        let slices = slices.filter(|it: &&EndpointSlice| it.address_type == wanted);
+        let slices = entry.slices_of(family);
         let endpoints: usize = slices.map(|it| it.endpoints.len() * it.ports.len()).sum();
         endpoints.saturating_mul(per_port(service, family))
     };
     let [v4, v6] = IpFamily::ALL.map(of_family);
     let asked = v4.saturating_add(v6);
-    (asked > ENDPOINTS).then(|| Issue::TooLarge {
-        service: service.name.clone(),
-        what: "endpoints (each once per frontend)",
+    too_large(
+        service,
+        "endpoints (each once per frontend)",
         asked,
-        limit: ENDPOINTS,
+        ENDPOINTS,
+    )
+}
+
+fn too_large(service: &Service, what: &'static str, asked: usize, limit: usize) -> Option<Issue> {
+    let service = service.name.clone();
+    (asked > limit).then_some(Issue::TooLarge {
+        service,
+        what,
+        asked,
+        limit,
     })
 }

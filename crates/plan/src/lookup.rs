@@ -1,4 +1,4 @@
-//! What happens to one packet: the oracle of the tests and of `sluice explain`.
+//! The verdict on one packet, for the tests and for `sluice explain`.
 
 #[cfg(test)]
 mod tests;
@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::{
-    ClusterIpMasquerade, FamilyPlan, Frontend, Plan, PlannedFrontend, Pool, PortPlan, Route,
+    ClusterIpMasquerade, FamilyPlan, Frontend, Plan, PlannedFrontend, Pool, PortPlan, Route, Scope,
     Verdict,
 };
 use sluice_model::{IpFamily, Protocol};
@@ -28,65 +30,94 @@ pub struct Packet {
     pub interface: Option<Arc<str>>,
 }
 
-/// What a lookup has to know about the node beyond the plan: its addresses, loopback included.
+/// The node's own addresses, loopback included.
 pub type HostAddresses = BTreeSet<IpAddr>;
 
-/// The fate of a packet.
+/// What the plan says about one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate<'a> {
-    /// Sent to an endpoint of the pool.
-    Balance {
-        /// The service port that answers.
-        port: &'a PortPlan,
-        /// The endpoints it may go to.
-        pool: &'a Pool,
-        /// The endpoint sees an address of the node, whichever endpoint is chosen. Without it
-        /// only a client that reaches itself is masqueraded: [`Fate::masquerades`].
-        masquerade: bool,
-    },
-    /// Vanishes.
-    Drop(Reason),
-    /// Is refused: the client hears at once.
-    Reject(Reason),
-    /// Is none of our business.
-    NotService,
+pub struct Lookup<'a> {
+    /// `None`: the packet is not addressed to a Service, and the node leaves it alone.
+    pub verdict: Option<Verdict>,
+    /// Why the packet goes to no endpoint, as part of a sentence; empty for [`Verdict::Balance`].
+    pub reason: &'static str,
+    /// The frontend that the packet is addressed to, with the service port that owns it.
+    pub found: Option<(&'a PortPlan, &'a PlannedFrontend)>,
+    /// The endpoints that the packet may go to; `None` unless the verdict is [`Verdict::Balance`].
+    pub pool: Option<&'a Pool>,
+    /// The endpoint sees an address of the node as its client, whichever endpoint is chosen. If
+    /// false, only a client that reaches itself is masqueraded: [`Lookup::masquerades`].
+    pub masquerade: bool,
 }
 
-/// Why a packet goes nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The source is outside `loadBalancerSourceRanges`.
-    SourceRanges,
-    /// A Local traffic policy and no endpoint on this node.
-    NoLocalEndpoint,
-    /// No endpoint anywhere.
-    NoEndpoint,
-    /// The ClusterIP has no such port.
-    UndefinedPort,
-    /// Inside a ServiceCIDR, but no Service has the address.
-    UnallocatedClusterIp,
+/// What a client is to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Client {
+    /// The node itself.
+    Node,
+    /// A pod of this node.
+    LocalPod,
+    /// Anyone else.
+    Other,
 }
 
-impl Fate<'_> {
+impl Client {
+    pub(crate) fn of(packet: &Packet, host: &HostAddresses, family: &FamilyPlan) -> Self {
+        let interface = packet.interface.as_deref();
+        match &family.local_traffic {
+            Some(it) if it.matches(packet.source, interface) => Self::LocalPod,
+            _ if host.contains(&packet.source) => Self::Node,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// What a route does with a new connection of a client: the verdict, whether it is masqueraded,
+/// and why, as part of a sentence.
+pub(crate) fn treat(
+    route: Route,
+    client: Client,
+    cluster_ip: ClusterIpMasquerade,
+) -> (Verdict, bool, &'static str) {
+    use ClusterIpMasquerade::{Everybody, Nobody, NotLocalPods};
+    let anywhere = Verdict::Balance(Scope::Cluster);
+    match (route, cluster_ip, client) {
+        (Route::Internal(it), Everybody, _) => (it, true, "is masqueraded: masqueradeAll"),
+        (Route::Internal(it), Nobody, _) => {
+            (it, false, "keeps its address: no detector of local pods")
+        }
+        (Route::Internal(it), NotLocalPods, Client::LocalPod) => (it, false, "keeps its address"),
+        (Route::Internal(it), NotLocalPods, _) => {
+            (it, true, "is masqueraded: not a pod of this node")
+        }
+        (Route::External(it), ..) => (it, true, "is masqueraded: external traffic"),
+        (Route::ExternalLocal { .. }, _, Client::Node) => {
+            (anywhere, true, "is masqueraded: the node's own connection")
+        }
+        (Route::ExternalLocal { .. }, _, Client::LocalPod) => {
+            (anywhere, false, "keeps its address: policy Local")
+        }
+        (Route::ExternalLocal { far }, _, Client::Other) => {
+            (far, false, "keeps its address: policy Local")
+        }
+    }
+}
+
+impl Lookup<'_> {
     /// Whether the endpoint at this address would see an address of the node as its client.
     ///
-    /// What arrives for an endpoint on the node's own address is delivered here and never leaves,
-    /// so it keeps its source whatever the rules say: `NF_INET_POST_ROUTING` is not passed.
+    /// A packet that arrives from outside for an endpoint with the node's own address is delivered
+    /// locally. It does not pass `NF_INET_POST_ROUTING`, so no rule can masquerade it.
     #[must_use]
     pub fn masquerades(&self, packet: &Packet, endpoint: IpAddr, host: &HostAddresses) -> bool {
-        let Self::Balance {
-            masquerade, pool, ..
-        } = self
-        else {
+        let Some(pool) = self.pool else {
             return false;
         };
-        if packet.interface.is_some() && host.contains(&endpoint) {
-            return false;
-        }
+        let is_delivered_here = packet.interface.is_some() && host.contains(&endpoint);
         let mut endpoints = pool.endpoints().iter();
         let hairpin =
             packet.source == endpoint && endpoints.any(|it| it.local && it.addr.ip() == endpoint);
-        *masquerade || hairpin
+        !is_delivered_here && (self.masquerade || hairpin)
     }
 }
 
@@ -110,57 +141,42 @@ impl Plan {
             port: packet.port,
             protocol: packet.protocol,
         };
-        let answers = self
-            .node
-            .family(family)
-            .answers_node_ports(packet.destination, host);
-        self.planned(&address)
-            .or_else(|| answers.then(|| self.planned(&node_port)).flatten())
+        let node = self.node.family(family);
+        let answers = node.answers_node_ports(packet.destination, host);
+        let of_node_port = || self.planned(&node_port).filter(|_| answers);
+        self.planned(&address).or_else(of_node_port)
     }
 
-    /// The fate of a packet on this node.
+    /// The verdict on a packet on this node.
     #[must_use]
-    pub fn lookup(&self, packet: &Packet, host: &HostAddresses) -> Fate<'_> {
+    pub fn lookup(&self, packet: &Packet, host: &HostAddresses) -> Lookup<'_> {
         let family = self.node.family(IpFamily::of(&packet.destination));
         let Some((port, planned)) = self.frontend(packet, host) else {
             return self.without_frontend(packet, family);
         };
-        if let Some(allowed) = &planned.allowed_sources
-            && !allowed.iter().any(|net| net.contains(&packet.source))
-        {
-            return Fate::Drop(Reason::SourceRanges);
-        }
-        let local_pod = family.local_traffic.as_ref();
-        let local_pod =
-            local_pod.is_some_and(|it| it.matches(packet.source, packet.interface.as_deref()));
-        let (verdict, masquerade) = match planned.route {
-            Route::Internal(verdict) => match family.cluster_ip_masquerade {
-                ClusterIpMasquerade::Everybody => (verdict, true),
-                ClusterIpMasquerade::NotLocalPods => (verdict, !local_pod),
-                ClusterIpMasquerade::Nobody => (verdict, false),
-            },
-            Route::External(verdict) => (verdict, true),
-            Route::ExternalLocal { far } => {
-                let near = Verdict::Balance(crate::Scope::Cluster);
-                match (local_pod, host.contains(&packet.source)) {
-                    (true, _) => (near, false),
-                    (false, true) => (near, true),
-                    (false, false) => (far, false),
-                }
-            }
+        let client = Client::of(packet, host, family);
+        let (verdict, masquerade, _) = treat(planned.route, client, family.cluster_ip_masquerade);
+        let (verdict, reason) = match verdict {
+            _ if !planned.admits(packet.source) => (
+                Verdict::Drop,
+                "the source is outside loadBalancerSourceRanges",
+            ),
+            Verdict::Balance(_) => (verdict, ""),
+            Verdict::Drop => (
+                verdict,
+                "the policy is Local and no endpoint on this node answers",
+            ),
+            Verdict::Reject => (verdict, "no endpoint anywhere answers"),
         };
-        match verdict {
-            Verdict::Drop => Fate::Drop(Reason::NoLocalEndpoint),
-            Verdict::Reject => Fate::Reject(Reason::NoEndpoint),
-            Verdict::Balance(scope) => match port.pool(scope) {
-                Some(pool) => Fate::Balance {
-                    port,
-                    pool,
-                    masquerade,
-                },
-                // A planned balance always has its pool; an oracle does not panic for that.
-                None => Fate::Reject(Reason::NoEndpoint),
+        Lookup {
+            verdict: Some(verdict),
+            reason,
+            found: Some((port, planned)),
+            pool: match verdict {
+                Verdict::Balance(scope) => port.pool(scope),
+                Verdict::Drop | Verdict::Reject => None,
             },
+            masquerade,
         }
     }
 
@@ -170,14 +186,22 @@ impl Plan {
         Some((port, planned))
     }
 
-    fn without_frontend(&self, packet: &Packet, family: &FamilyPlan) -> Fate<'_> {
-        if self.claims.cluster_ip_owner(packet.destination).is_some() {
-            return Fate::Reject(Reason::UndefinedPort);
+    fn without_frontend(&self, packet: &Packet, family: &FamilyPlan) -> Lookup<'_> {
+        let addr = packet.destination;
+        let (verdict, reason) = if self.claims.cluster_ip_owner(addr).is_some() {
+            (Some(Verdict::Reject), "the ClusterIP has no such port")
+        } else if family.service_cidrs.iter().any(|it| it.contains(&addr)) {
+            let reason = "no Service has this address of the ServiceCIDR";
+            (Some(Verdict::Drop), reason)
+        } else {
+            (None, "no Service has this address and port")
+        };
+        Lookup {
+            verdict,
+            reason,
+            found: None,
+            pool: None,
+            masquerade: false,
         }
-        let mut cidrs = family.service_cidrs.iter();
-        if cidrs.any(|net| net.contains(&packet.destination)) {
-            return Fate::Drop(Reason::UnallocatedClusterIp);
-        }
-        Fate::NotService
     }
 }

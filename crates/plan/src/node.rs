@@ -1,4 +1,4 @@
-//! The part of the plan that depends on the node and not on any Service.
+//! The part of the plan that no Service changes.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,10 +11,10 @@ use crate::settings::{LocalDetector, NodePortAddresses, Settings};
 use crate::state::ClusterState;
 use sluice_model::{IpFamily, Node};
 
-/// What the node does, whichever Services there are.
+/// The part of the plan that no Service changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodePlan {
-    /// The mark bit that says "masquerade this packet".
+    /// The packet mark, one bit, for packets to masquerade.
     pub masquerade_mark: u32,
     /// The node's zone, for topology hints.
     pub zone: Option<Arc<str>>,
@@ -27,29 +27,30 @@ pub struct NodePlan {
 pub struct FamilyPlan {
     /// The node's primary address; `None` when none is known.
     pub node_ip: Option<IpAddr>,
-    /// How pods of this node are recognised; `None` when they are not.
+    /// How the node recognises its own pods; `None` when it cannot.
     pub local_traffic: Option<LocalTraffic>,
-    /// Which packets to a ClusterIP get the node's address as their source.
+    /// Which packets to a ClusterIP are masqueraded.
     pub cluster_ip_masquerade: ClusterIpMasquerade,
-    /// The node's own addresses, sorted: without loopback and link-local ones. While the machine's
-    /// are unknown, those that its Node object names.
+    /// The node's own addresses, sorted, without loopback and link-local ones. Those of its Node
+    /// object while the machine's are unknown.
     pub addresses: Vec<IpAddr>,
     /// Which addresses answer on NodePorts.
     pub node_ports: NodePortMatch,
     /// Loopback answers on NodePorts as well.
     pub node_ports_on_loopback: bool,
-    /// Ranges that ClusterIPs come from, none overlapping: what no Service owns there is dropped.
+    /// The ranges of ClusterIPs, none overlapping. A packet to an address in them that no Service
+    /// owns is dropped.
     pub service_cidrs: Vec<IpNet>,
 }
 
 /// Packets that come from a pod of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalTraffic {
-    /// The source address is in here.
+    /// The source address is in this prefix.
     From(IpNet),
     /// Arrived through this interface.
     Interface(Arc<str>),
-    /// Arrived through an interface whose name starts like this.
+    /// Arrived through an interface whose name begins with this prefix.
     InterfacePrefix(Arc<str>),
 }
 
@@ -68,16 +69,16 @@ impl LocalTraffic {
 /// Which packets to a ClusterIP are masqueraded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClusterIpMasquerade {
-    /// None: pods cannot be told from others, so all are trusted to be reachable.
+    /// None: nothing tells this node's pods from other clients.
     #[default]
     Nobody,
-    /// All that do not come from a pod of this node.
+    /// All but those from a pod of this node.
     NotLocalPods,
     /// All.
     Everybody,
 }
 
-/// Which of the node's addresses answer on NodePorts. Whether loopback does is said by
+/// The node's addresses that answer on NodePorts, apart from loopback:
 /// [`FamilyPlan::node_ports_on_loopback`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodePortMatch {
@@ -90,7 +91,7 @@ pub enum NodePortMatch {
 }
 
 impl NodePortMatch {
-    /// Whether an address of the node answers, loopback taken like any other.
+    /// Whether an address of the node is one of these. Loopback counts like any other.
     fn covers(&self, addr: IpAddr) -> bool {
         match self {
             Self::AnyLocal => true,
@@ -109,10 +110,7 @@ impl Default for NodePortMatch {
 impl NodePlan {
     /// The plan of one family.
     pub fn family(&self, family: IpFamily) -> &FamilyPlan {
-        match family {
-            IpFamily::V4 => &self.families[0],
-            IpFamily::V6 => &self.families[1],
-        }
+        &self.families[family as usize]
     }
 
     /// Where the node answers load balancers that ask about a Service: on every address that has
@@ -192,12 +190,6 @@ fn family_plan(
     let node_ip = primary.find(|ip| IpFamily::of(ip) == family);
     let node_ports = node_ports(settings, family, node_ip);
     let local_traffic = local_traffic(&settings.local_detector, node, family);
-    let service_cidrs: Vec<IpNet> = state
-        .service_cidrs()
-        .flat_map(|it| &it.cidrs)
-        .filter(|net| IpFamily::of_net(net) == family)
-        .map(IpNet::trunc)
-        .collect();
     FamilyPlan {
         node_ip,
         cluster_ip_masquerade: match &local_traffic {
@@ -211,33 +203,46 @@ fn family_plan(
             && family == IpFamily::V4
             && node_ports.covers(Ipv4Addr::LOCALHOST.into()),
         node_ports,
-        service_cidrs: IpNet::aggregate(&service_cidrs),
+        service_cidrs: of_family(state.service_cidrs().flat_map(|it| &it.cidrs), family),
     }
 }
 
 fn node_ports(settings: &Settings, family: IpFamily, node_ip: Option<IpAddr>) -> NodePortMatch {
     match &settings.node_ports {
         NodePortAddresses::Primary => NodePortMatch::Only(node_ip.filter(|ip| !ip.is_loopback())),
-        NodePortAddresses::Within(nets) => match NodePortAddresses::prefixes(nets, family) {
-            prefixes if prefixes.is_empty() => NodePortMatch::AnyLocal,
-            prefixes => NodePortMatch::LocalWithin(prefixes),
+        NodePortAddresses::Within(nets) => match of_family(nets, family) {
+            nets if nets.iter().all(|it| it.prefix_len() > 0) && !nets.is_empty() => {
+                NodePortMatch::LocalWithin(nets)
+            }
+            _ => NodePortMatch::AnyLocal,
         },
     }
 }
 
 fn own_addresses(machine: &BTreeSet<IpAddr>, node: &[IpAddr], family: IpFamily) -> Vec<IpAddr> {
-    let is_own = |ip: &IpAddr| {
-        let is_link_local = match ip {
-            IpAddr::V4(ip) => ip.is_link_local(),
-            IpAddr::V6(ip) => ip.is_unicast_link_local(),
-        };
-        IpFamily::of(ip) == family && !ip.is_loopback() && !is_link_local
+    let node: BTreeSet<IpAddr> = node.iter().copied().collect();
+    let all = if machine.is_empty() { &node } else { machine };
+    let own = all.iter().filter(|ip| IpFamily::of(ip) == family);
+    own.copied().filter(is_beyond_link).collect()
+}
+
+/// Whether an address means the same beyond its link: it is neither loopback nor link-local.
+pub(crate) fn is_beyond_link(ip: &IpAddr) -> bool {
+    let is_link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
-    let own: BTreeSet<IpAddr> = match machine.is_empty() {
-        true => node.iter().copied().filter(is_own).collect(),
-        false => machine.iter().copied().filter(is_own).collect(),
-    };
-    own.into_iter().collect()
+    !ip.is_loopback() && !is_link_local
+}
+
+/// The prefixes of one family, none overlapping.
+pub(crate) fn of_family<'a>(
+    nets: impl IntoIterator<Item = &'a IpNet>,
+    family: IpFamily,
+) -> Vec<IpNet> {
+    let nets = nets.into_iter();
+    let nets = nets.filter(|net| IpFamily::of_net(net) == family);
+    IpNet::aggregate(&nets.map(IpNet::trunc).collect())
 }
 
 fn local_traffic(

@@ -1,8 +1,7 @@
-//! Keeps a [`Plan`] up to date at the cost of what changed.
+//! Updates a [`Plan`] at a cost proportional to the change.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::IpAddr;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::admission::Admission;
@@ -12,29 +11,29 @@ use crate::issue::Issue;
 use crate::limit::{too_many_endpoints, too_many_frontends};
 use crate::port::{Inputs, Wanted, addresses, cluster_ip, is_served, plan_port, wanted};
 use crate::settings::Settings;
-use crate::state::{ClusterState, Touched};
+use crate::state::{ClusterState, ServiceEntry, Touched};
 use crate::{Frontend, HealthCheck, NodePlan, Plan, PortKey, PortPlan, Role};
 use sluice_model::{
     ClusterIps, Event, IpFamily, NamespacedName, Protocol, Service, ServiceKind, ServicePortName,
 };
 
-/// What the last [`Planner::replan`] changed.
+/// The changes of one [`Planner::replan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Service ports whose plan is new, different or gone.
+    /// Service ports whose plan is new, changed or gone.
     pub ports: BTreeMap<PortKey, PortChange>,
-    /// The node's own part is different.
+    /// [`Plan::node`] changed.
     pub node: bool,
-    /// The health checks are different.
+    /// [`Plan::health_checks`] changed.
     pub health_checks: bool,
 }
 
 /// A service port before and after.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortChange {
-    /// The plan until now.
+    /// The plan before; `None` for a new port.
     pub old: Option<Arc<PortPlan>>,
-    /// The plan from now on.
+    /// The plan now; `None` for a port that is gone.
     pub new: Option<Arc<PortPlan>>,
 }
 
@@ -45,7 +44,7 @@ impl Changes {
     }
 }
 
-/// The state, the plan made of it, and what still has to be planned.
+/// The state, its plan, and the parts that must be planned again.
 ///
 /// Law: after [`replan`](Self::replan) the plan is a function of the state alone, whatever the
 /// order of events was, how often they were repeated and how they were batched.
@@ -55,7 +54,7 @@ pub struct Planner {
     state: ClusterState,
     plan: Plan,
     admission: Admission,
-    /// What each Service claims, to take back what it no longer asks for.
+    /// The claims of each Service when it was planned last.
     claimed: BTreeMap<NamespacedName, Vec<(Claim, Claimant)>>,
     service_issues: BTreeMap<NamespacedName, Vec<Issue>>,
     problems: BTreeMap<Arc<str>, Vec<String>>,
@@ -81,17 +80,17 @@ impl Planner {
         }
     }
 
-    /// The operator's choices.
+    /// The operator's settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Other choices from now on. Everything is planned again; what comes out equal is no change.
+    /// Replaces the settings. Everything is planned again; an equal result is no change.
     pub fn configure(&mut self, settings: Settings) {
         if settings != self.settings {
             self.settings = settings;
             self.node_dirty = true;
-            self.soil_services();
+            self.replan_all();
         }
     }
 
@@ -105,12 +104,12 @@ impl Planner {
         &self.plan
     }
 
-    /// The source has delivered its first complete list. Before that nothing may be programmed.
+    /// The source has delivered its first complete list. Before that, nothing may be applied.
     pub fn is_synced(&self) -> bool {
         self.synced
     }
 
-    /// What planning found wrong, by Service, then the node.
+    /// The issues that planning found: by Service, then the node's.
     pub fn issues(&self) -> impl Iterator<Item = Issue> {
         let node_name = &self.settings.node_name;
         let no_node = self.state.node(node_name).is_none().then(|| Issue::NoNode {
@@ -120,23 +119,22 @@ impl Planner {
         of_services.chain(no_node)
     }
 
-    /// What sources found wrong, by origin.
+    /// The problems that sources reported, by origin.
     pub fn problems(&self) -> impl Iterator<Item = (&Arc<str>, &String)> {
         let origins = self.problems.iter();
         origins.flat_map(|(origin, all)| all.iter().map(move |problem| (origin, problem)))
     }
 
-    /// Takes in what a source says. Cheap: planning waits for [`replan`](Self::replan).
+    /// Stores an event. Planning waits for [`replan`](Self::replan).
     pub fn absorb(&mut self, event: Event) {
         let touched = match event {
             Event::Set(object) => self.state.set(object),
             Event::Delete(key) => self.state.delete(&key),
-            Event::Problems { origin, problems } if problems.is_empty() => {
-                self.problems.remove(&origin);
-                None
-            }
             Event::Problems { origin, problems } => {
-                self.problems.insert(origin, problems);
+                match problems.is_empty() {
+                    true => self.problems.remove(&origin),
+                    false => self.problems.insert(origin, problems),
+                };
                 None
             }
             Event::LocalAddresses(addresses) => self.state.set_local_addresses(addresses),
@@ -153,7 +151,7 @@ impl Planner {
         }
     }
 
-    /// Plans what is dirty, and only that.
+    /// Plans the Services and the node that changed, and only those.
     pub fn replan(&mut self) -> Changes {
         let mut changes = Changes::default();
         if std::mem::take(&mut self.node_dirty) {
@@ -174,33 +172,29 @@ impl Planner {
         let admission = Admission::new(&self.settings, &self.state);
         if admission != self.admission {
             self.admission = admission;
-            self.soil_services();
+            self.replan_all();
         }
         let node = NodePlan::new(&self.settings, &self.state);
         if node == self.plan.node {
             return;
         }
-        // Zones decide which endpoints count, node addresses whom source ranges admit.
-        let old = &self.plan.node;
-        let same_place = node.zone == old.zone
-            && IpFamily::ALL
-                .into_iter()
-                .all(|it| node.family(it).node_ip == old.family(it).node_ip);
-        if !same_place {
-            self.soil_services();
+        // The zone selects endpoints, the node's address extends source ranges.
+        let place = |it: &NodePlan| (it.zone.clone(), it.families.each_ref().map(|it| it.node_ip));
+        if place(&node) != place(&self.plan.node) {
+            self.replan_all();
         }
         self.plan.node = node;
         changes.node = true;
     }
 
-    /// Every Service has to be planned again.
-    fn soil_services(&mut self) {
+    /// Marks every Service to be planned again.
+    fn replan_all(&mut self) {
         let all = self.state.services();
         self.dirty.extend(all.map(|(name, _)| name.clone()));
     }
 
-    /// Brings the claims of one Service up to date; `affected` gets the Services that
-    /// share a claim which changes hands: they gain it, lose it, or report another holder.
+    /// Updates the claims of one Service. Adds to `affected` the other claimants of each claim whose
+    /// holder changes: they gain it, lose it, or report another holder.
     fn renew_claims(&mut self, name: &NamespacedName, affected: &mut BTreeSet<NamespacedName>) {
         let new = self.wanted_claims(name);
         let old = match new.is_empty() {
@@ -211,18 +205,18 @@ impl Planner {
         if old == new {
             return;
         }
-        // There may be very many of them.
+        // A Service may have 100,000 claims: no search in lists.
         let before: HashSet<_> = old.iter().collect();
         let after: HashSet<_> = new.iter().collect();
         let claims = &mut self.plan.claims;
+        let mut others = Vec::new();
         for (claim, claimant) in old.iter().filter(|it| !after.contains(it)) {
-            let others = claims.remove(*claim, claimant).into_iter();
-            affected.extend(others.map(|it| it.name.service));
+            others.extend(claims.remove(*claim, claimant));
         }
         for (claim, claimant) in new.iter().filter(|it| !before.contains(it)) {
-            let others = claims.add(*claim, claimant.clone()).into_iter();
-            affected.extend(others.map(|it| it.name.service));
+            others.extend(claims.add(*claim, claimant.clone()));
         }
+        affected.extend(others.into_iter().map(|it| it.name.service));
     }
 
     fn wanted_claims(&self, name: &NamespacedName) -> Vec<(Claim, Claimant)> {
@@ -231,10 +225,10 @@ impl Planner {
             return claims;
         };
         for family in IpFamily::ALL {
-            let mut guard = self.guarded(service, family);
+            let mut cluster_ip = self.served_cluster_ip(service, family);
             for (key, wanted) in self.ports(service, family) {
                 let claimant = Claimant::new(service.created, key);
-                if let Some(addr) = guard.take() {
+                if let Some(addr) = cluster_ip.take() {
                     claims.push((Claim::ClusterIp(addr), claimant.clone()));
                 }
                 let frontends = wanted.iter().map(|it| Claim::Frontend(it.frontend));
@@ -252,34 +246,27 @@ impl Planner {
             true => self.service_issues.remove(name),
             false => self.service_issues.insert(name.clone(), issues),
         };
-        for key in self.planned_keys(name) {
-            let new = planned.remove(&key);
-            if self.plan.ports.get(&key).map(|it| &**it) == new.as_ref() {
+        let mut keys = self.planned_keys(name);
+        keys.extend(planned.keys().cloned());
+        let endpoints = |port: &Option<Arc<PortPlan>>| port.as_ref().map_or(0, |it| it.weight());
+        for key in keys {
+            let new = planned.remove(&key).map(Arc::new);
+            if self.plan.ports.get(&key) == new.as_ref() {
                 continue;
             }
-            self.set_port(key, new, changes);
+            let old = match &new {
+                Some(port) => self.plan.ports.insert(key.clone(), port.clone()),
+                None => self.plan.ports.remove(&key),
+            };
+            self.plan.endpoints = self.plan.endpoints + endpoints(&new) - endpoints(&old);
+            changes.ports.insert(key, PortChange { old, new });
         }
-        for (key, port) in planned {
-            self.set_port(key, Some(port), changes);
-        }
-    }
-
-    fn set_port(&mut self, key: PortKey, new: Option<PortPlan>, changes: &mut Changes) {
-        let new = new.map(Arc::new);
-        let old = match &new {
-            Some(port) => self.plan.ports.insert(key.clone(), port.clone()),
-            None => self.plan.ports.remove(&key),
-        };
-        let endpoints = |port: &Option<Arc<PortPlan>>| port.as_ref().map_or(0, |it| it.weight());
-        self.plan.endpoints = self.plan.endpoints + endpoints(&new) - endpoints(&old);
-        changes.ports.insert(key, PortChange { old, new });
     }
 
     fn renew_health_check(&mut self, name: &NamespacedName, changes: &mut Changes) {
-        let service = self.served(name).zip(self.state.service(name));
-        let planned = service.filter(|(it, entry)| too_many_endpoints(it, entry).is_none());
-        let new = planned
-            .and_then(|(service, entry)| HealthCheck::of(entry, service, &self.settings.node_name));
+        let inputs = self.served(name).and_then(|it| self.inputs(it));
+        let planned = inputs.filter(|it| too_many_endpoints(it.service, it.entry).is_none());
+        let new = planned.and_then(|it| HealthCheck::of(it.entry, it.service, it.node_name));
         let all = &mut self.plan.health_checks;
         let old = match new {
             Some(check) => all.insert(name.clone(), check),
@@ -298,24 +285,18 @@ impl Planner {
             issues.extend(self.unserved(name));
             return planned;
         };
-        let Some(entry) = self.state.service(name) else {
+        let Some(inputs) = self.inputs(service) else {
             return planned;
         };
-        if let Some(issue) = too_many_endpoints(service, entry) {
+        if let Some(issue) = too_many_endpoints(service, inputs.entry) {
             issues.push(issue);
             return planned;
         }
-        issues.extend(self.objections(service));
-        let inputs = Inputs {
-            entry,
-            service,
-            node: &self.plan.node,
-            node_name: &self.settings.node_name,
-        };
+        issues.extend(self.address_issues(service));
         let claims = &self.plan.claims;
         for family in IpFamily::ALL {
-            let address = self.guarded(service, family);
-            // One that claims no port claims no ClusterIP either, and would not hear of changes.
+            let address = self.served_cluster_ip(service, family);
+            // A Service without ports claims no ClusterIP, so no change of the claim replans it.
             if !service.ports.is_empty()
                 && let Some(addr) = address
                 && let Some(holder) = claims.cluster_ip_owner(addr)
@@ -328,10 +309,21 @@ impl Planner {
                 });
             }
             for (key, wanted) in self.ports(service, family) {
-                let owned = owned(claims, &key, &wanted, issues);
-                let guarded = address.filter(|ip| claims.cluster_ip_owner(*ip) == Some(&key));
-                if !owned.is_empty() || guarded.is_some() {
-                    let plan = plan_port(&inputs, key.clone(), &wanted, &owned, guarded);
+                let mut owned = wanted.clone();
+                owned.retain(|it| match claims.owner(&it.frontend) {
+                    Some(holder) if *holder != key => {
+                        issues.push(Issue::FrontendTaken {
+                            frontend: it.frontend,
+                            holder: holder.name.clone(),
+                            loser: key.name.clone(),
+                        });
+                        false
+                    }
+                    _ => true,
+                });
+                let cluster_ip = address.filter(|ip| claims.cluster_ip_owner(*ip) == Some(&key));
+                if !owned.is_empty() || cluster_ip.is_some() {
+                    let plan = plan_port(&inputs, key.clone(), &wanted, &owned, cluster_ip);
                     planned.insert(key, plan);
                 }
             }
@@ -339,19 +331,25 @@ impl Planner {
         planned
     }
 
-    /// Every endpoint of a service port, and which of them its clients may be sent to.
-    pub(crate) fn categorized(&self, key: &PortKey) -> Option<(Vec<Candidate<'_>>, Categorized)> {
+    /// The endpoints of a service port, and which of them its clients may be sent to.
+    pub(crate) fn categorized(
+        &self,
+        key: &PortKey,
+    ) -> Option<(&ServiceEntry, Vec<Candidate<'_>>, Categorized)> {
         let service = self.served(&key.name.service)?;
-        let inputs = Inputs {
-            entry: self.state.service(&key.name.service)?,
+        let inputs = self.inputs(service)?;
+        let (_, wanted) = self.ports(service, key.family).find(|(it, _)| it == key)?;
+        let (candidates, categorized) = inputs.categorize(key, &wanted);
+        Some((inputs.entry, candidates, categorized))
+    }
+
+    fn inputs<'a>(&'a self, service: &'a Service) -> Option<Inputs<'a>> {
+        Some(Inputs {
+            entry: self.state.service(&service.name)?,
             service,
             node: &self.plan.node,
             node_name: &self.settings.node_name,
-        };
-        let (_, wanted) = self.ports(service, key.family).find(|(it, _)| it == key)?;
-        let candidates = inputs.candidates(key);
-        let categorized = inputs.categorize(&candidates, &wanted);
-        Some((candidates, categorized))
+        })
     }
 
     fn served(&self, name: &NamespacedName) -> Option<&Service> {
@@ -359,7 +357,7 @@ impl Planner {
         (is_served(service) && too_many_frontends(service).is_none()).then_some(service)
     }
 
-    /// What is wrong with a Service that is not served at all.
+    /// Why a Service is not served at all, if that is an issue.
     fn unserved(&self, name: &NamespacedName) -> Option<Issue> {
         let service = self.state.service(name)?.service.as_deref()?;
         if is_served(service) {
@@ -372,22 +370,22 @@ impl Planner {
         })
     }
 
-    /// The ClusterIP whose undefined ports a Service refuses.
-    fn guarded(&self, service: &Service, family: IpFamily) -> Option<IpAddr> {
+    /// The ClusterIP of a family, unless it is refused. Its undefined ports are rejected.
+    fn served_cluster_ip(&self, service: &Service, family: IpFamily) -> Option<IpAddr> {
         let ip = cluster_ip(service, family)?;
         self.admission.admits(Role::ClusterIp, ip).then_some(ip)
     }
 
-    /// What people should know about the addresses that a Service names, each told once.
-    fn objections(&self, service: &Service) -> Vec<Issue> {
+    /// The issues with the addresses that a Service names, each once.
+    fn address_issues(&self, service: &Service) -> BTreeSet<Issue> {
         let all = IpFamily::ALL.into_iter();
         let all = all.flat_map(|family| addresses(service, family));
         let issues = all.filter_map(|(ip, role)| self.admission.issue(&service.name, role, ip));
-        let issues: BTreeSet<Issue> = issues.collect();
-        issues.into_iter().collect()
+        issues.collect()
     }
 
-    /// The ports of a Service with the frontends that each asks for and may have in one family.
+    /// The ports of a Service in one family, each with the frontends that it asks for and that the
+    /// operator admits.
     pub(crate) fn ports(
         &self,
         service: &Service,
@@ -398,11 +396,7 @@ impl Planner {
             Frontend::NodePort { .. } => true,
         };
         let all = service.ports.iter().map(move |port| {
-            let name = ServicePortName {
-                service: service.name.clone(),
-                port: port.name.clone(),
-                protocol: port.protocol,
-            };
+            let name = service.port_name(port);
             let mut wanted = wanted(service, port, family);
             wanted.retain(admitted);
             (PortKey { name, family }, wanted)
@@ -410,7 +404,7 @@ impl Planner {
         all.filter(|(_, wanted)| !wanted.is_empty())
     }
 
-    fn planned_keys(&self, name: &NamespacedName) -> Vec<PortKey> {
+    fn planned_keys(&self, name: &NamespacedName) -> BTreeSet<PortKey> {
         let first = PortKey {
             name: ServicePortName {
                 service: name.clone(),
@@ -419,31 +413,9 @@ impl Planner {
             },
             family: IpFamily::V4,
         };
-        let from_first = (Bound::Included(first), Bound::Unbounded);
-        let keys = self.plan.ports.range(from_first).map(|(key, _)| key);
+        let keys = self.plan.ports.range(first..).map(|(key, _)| key);
         keys.take_while(|key| key.name.service == *name)
             .cloned()
             .collect()
     }
-}
-
-/// The frontends that a port has for itself; an issue for each that it has not.
-fn owned(
-    claims: &crate::Claims,
-    key: &PortKey,
-    wanted: &[Wanted],
-    issues: &mut Vec<Issue>,
-) -> Vec<Wanted> {
-    let mut owned = Vec::with_capacity(wanted.len());
-    for it in wanted {
-        match claims.owner(&it.frontend) {
-            Some(holder) if holder != key => issues.push(Issue::FrontendTaken {
-                frontend: it.frontend,
-                holder: holder.name.clone(),
-                loser: key.name.clone(),
-            }),
-            _ => owned.push(*it),
-        }
-    }
-    owned
 }

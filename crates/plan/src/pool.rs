@@ -6,22 +6,22 @@ use std::sync::Arc;
 /// One endpoint of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PoolEndpoint {
-    /// Where it listens.
+    /// Address and port of the endpoint.
     pub addr: SocketAddr,
     /// It runs on this node, so it may be its own client (hairpin).
     pub local: bool,
     /// Its share of new connections where the data plane has weights (IPVS); 0 gets none.
     pub weight: u16,
-    /// The pod behind it, for people.
+    /// Name of its pod, for rule comments.
     pub target: Option<Arc<str>>,
 }
 
-/// Endpoints to balance over, by address and never empty, so that no backend has to ask.
+/// Endpoints to balance over, by address; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool(Arc<[PoolEndpoint]>);
 
 impl Pool {
-    /// `None` when there is nothing to balance over.
+    /// `None` without endpoints.
     #[must_use]
     pub fn new(mut endpoints: Vec<PoolEndpoint>) -> Option<Self> {
         endpoints.sort_by_key(|it| it.addr);
@@ -35,7 +35,7 @@ impl Pool {
     }
 }
 
-/// Which of the two pools of a service port.
+/// One of the two pools of a service port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// Endpoints anywhere, narrowed by topology hints.

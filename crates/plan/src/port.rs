@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::endpoints::{Candidate, Categorized, Uses, candidates, categorize};
+use crate::node::of_family;
 use crate::state::ServiceEntry;
 use crate::{Frontend, NodePlan, Pool, PoolEndpoint, Role, Route, Scope, Verdict};
 use sluice_model::{
@@ -30,10 +31,18 @@ pub struct PlannedFrontend {
     pub frontend: Frontend,
     /// Why it exists.
     pub role: Role,
-    /// Where packets go.
+    /// The verdict for each kind of client.
     pub route: Route,
     /// Sources that may connect, none overlapping; `None` admits everyone, an empty list nobody.
     pub allowed_sources: Option<Vec<IpNet>>,
+}
+
+impl PlannedFrontend {
+    /// Whether this source may connect.
+    pub fn admits(&self, source: IpAddr) -> bool {
+        let allowed = self.allowed_sources.as_ref();
+        allowed.is_none_or(|nets| nets.iter().any(|it| it.contains(&source)))
+    }
 }
 
 /// The plan of one service port in one family.
@@ -43,21 +52,21 @@ pub struct PortPlan {
     pub key: PortKey,
     /// The IPVS scheduler that the Service asks for (annotation `sluice.dev/ipvs-scheduler`).
     pub scheduler: Option<Arc<str>>,
-    /// Load balancers ask about the Service on this port of the node.
+    /// Port of the node on which load balancers check the Service's health.
     pub health_check_node_port: Option<u16>,
     /// Seconds a client stays with its endpoint after its last new connection; `None` without
     /// session affinity.
     pub affinity_seconds: Option<u32>,
-    /// The ClusterIP whose undefined ports are refused on behalf of this port: set on exactly one
-    /// port of the one Service that owns the address.
-    pub guarded_cluster_ip: Option<IpAddr>,
-    /// Endpoints for clients that go anywhere; `None` when empty or unused.
+    /// The ClusterIP whose undefined ports are rejected: set on exactly one port of the one Service
+    /// that owns the address.
+    pub owned_cluster_ip: Option<IpAddr>,
+    /// Endpoints of the whole cluster; `None` when empty or unused.
     pub cluster: Option<Pool>,
-    /// Endpoints for clients that stay on this node; `None` when empty or unused.
+    /// Endpoints of this node; `None` when empty or unused.
     pub local: Option<Pool>,
     /// The frontends that this port owns.
     pub frontends: Vec<PlannedFrontend>,
-    /// UDP only: every endpoint that serves, whatever the policy. Flows to any other are stale.
+    /// UDP only: every endpoint that serves, under any policy. Flows to other endpoints are stale.
     pub serving: Vec<SocketAddr>,
 }
 
@@ -79,35 +88,30 @@ impl PortPlan {
 
     /// Every endpoint of both pools once, by address.
     pub fn reachable(&self) -> Vec<&PoolEndpoint> {
-        let pools = [&self.cluster, &self.local];
-        let mut all: Vec<_> = pools
-            .into_iter()
-            .flatten()
-            .flat_map(Pool::endpoints)
-            .collect();
+        let pools = [&self.cluster, &self.local].into_iter().flatten();
+        let mut all: Vec<_> = pools.flat_map(Pool::endpoints).collect();
         all.sort_by_key(|it| it.addr);
         all.dedup_by_key(|it| it.addr);
         all
     }
 }
 
-/// A frontend that a service port asks for. Whether it gets it is decided by
-/// [`Claims`](crate::Claims).
+/// A frontend that a service port asks for. [`Claims`](crate::Claims) decides who owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) frontend: Frontend,
     pub(crate) role: Role,
 }
 
-/// Whether a proxy serves this Service at all.
+/// Whether Sluice serves this Service at all.
 pub(crate) fn is_served(service: &Service) -> bool {
     service.proxy_name.is_none()
         && service.kind != ServiceKind::ExternalName
         && matches!(&service.cluster_ips, ClusterIps::Assigned(ips) if !ips.is_empty())
 }
 
-/// The policy for external traffic. One that is left over from an earlier type of the Service
-/// means nothing (`ExternalPolicyLocal` in Kubernetes' `pkg/api/v1/service`).
+/// The policy for external traffic: Cluster for a Service without external traffic, whose field may
+/// be left from an earlier type (`ExternalPolicyLocal` in Kubernetes' `pkg/api/v1/service`).
 pub(crate) fn external_policy(service: &Service) -> TrafficPolicy {
     let reachable = match service.kind {
         ServiceKind::NodePort | ServiceKind::LoadBalancer => true,
@@ -145,9 +149,6 @@ pub(crate) fn addresses(
 
 /// The frontends a service port asks for in one family, each once, the ClusterIP first.
 pub(crate) fn wanted(service: &Service, port: &ServicePort, family: IpFamily) -> Vec<Wanted> {
-    if cluster_ip(service, family).is_none() {
-        return Vec::new();
-    }
     let protocol = port.protocol;
     let address = |(addr, role)| Wanted {
         frontend: Frontend::Address {
@@ -158,7 +159,8 @@ pub(crate) fn wanted(service: &Service, port: &ServicePort, family: IpFamily) ->
         role,
     };
     let mut all: Vec<Wanted> = addresses(service, family).map(address).collect();
-    all.extend(port.node_port.map(|node_port| Wanted {
+    let node_port = port.node_port.filter(|_| !all.is_empty());
+    all.extend(node_port.map(|node_port| Wanted {
         frontend: Frontend::NodePort {
             family,
             port: node_port.get(),
@@ -171,7 +173,7 @@ pub(crate) fn wanted(service: &Service, port: &ServicePort, family: IpFamily) ->
     all
 }
 
-/// Everything that the plan of a port is a function of, beside the port itself.
+/// The input of a port's plan, apart from the port itself.
 pub(crate) struct Inputs<'a> {
     pub(crate) entry: &'a ServiceEntry,
     pub(crate) service: &'a Service,
@@ -180,26 +182,30 @@ pub(crate) struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// The endpoints of one of the Service's ports.
-    pub(crate) fn candidates(&self, key: &PortKey) -> Vec<Candidate<'a>> {
-        let slices = self.entry.slices.values().map(AsRef::as_ref);
-        candidates(slices, &key.name, key.family, self.node_name)
-    }
-
-    /// Which of them its clients may be sent to.
+    /// The endpoints of one of the Service's ports, sorted into the lists that clients are balanced
+    /// over.
     pub(crate) fn categorize(
         &self,
-        candidates: &[Candidate<'_>],
+        key: &PortKey,
         wanted: &[Wanted],
-    ) -> Categorized {
-        let external = wanted.iter().any(|it| it.role != Role::ClusterIp);
-        let service = self.service;
-        let uses = Uses::new(service.internal_policy, external_policy(service), external);
-        categorize(candidates, uses, self.node_name, self.node.zone.as_deref())
+    ) -> (Vec<Candidate<'a>>, Categorized) {
+        let candidates = candidates(self.entry, &key.name, key.family, self.node_name);
+        let internal = self.service.internal_policy;
+        let external = external_policy(self.service);
+        let is_external = wanted.iter().any(|it| it.role != Role::ClusterIp);
+        // The node and its pods reach even a Local external frontend through the cluster list.
+        let uses = Uses {
+            cluster: internal == TrafficPolicy::Cluster || is_external,
+            local: internal == TrafficPolicy::Local
+                || (is_external && external == TrafficPolicy::Local),
+        };
+        let zone = self.node.zone.as_deref();
+        let categorized = categorize(&candidates, uses, self.node_name, zone);
+        (candidates, categorized)
     }
 }
 
-/// Decides the fate of every packet to the frontends that the port owns.
+/// Decides the verdict on every packet to the frontends that the port owns.
 ///
 /// `owned` are the wanted frontends that no senior Service holds; `wanted` all of them, since a
 /// port that lost its NodePort to another Service is still planned as externally accessible.
@@ -208,11 +214,10 @@ pub(crate) fn plan_port(
     key: PortKey,
     wanted: &[Wanted],
     owned: &[Wanted],
-    guarded_cluster_ip: Option<IpAddr>,
+    owned_cluster_ip: Option<IpAddr>,
 ) -> PortPlan {
     let service = inputs.service;
-    let candidates = inputs.candidates(&key);
-    let sorted = inputs.categorize(&candidates, wanted);
+    let (candidates, sorted) = inputs.categorize(&key, wanted);
     let pool = |indices: &[usize]| {
         let members = indices.iter().map(|&index| PoolEndpoint {
             addr: candidates[index].addr,
@@ -254,7 +259,7 @@ pub(crate) fn plan_port(
             SessionAffinity::None => None,
             SessionAffinity::ClientIp { timeout_seconds } => Some(timeout_seconds),
         },
-        guarded_cluster_ip,
+        owned_cluster_ip,
         cluster: pool(&sorted.cluster),
         local: pool(&sorted.local),
         frontends: frontends.collect(),
@@ -266,7 +271,7 @@ pub(crate) fn plan_port(
     }
 }
 
-/// The port on which load balancers ask about a Service, where that means anything
+/// The health-check node port of a Service, if its type and policy use one
 /// (`ServiceNeedsHealthCheck` in Kubernetes' `pkg/api/v1/service`).
 pub(crate) fn health_check_node_port(service: &Service) -> Option<NonZeroU16> {
     let asked = service.kind == ServiceKind::LoadBalancer
@@ -274,14 +279,10 @@ pub(crate) fn health_check_node_port(service: &Service) -> Option<NonZeroU16> {
     service.health_check_node_port.filter(|_| asked)
 }
 
-/// Who may connect to the load balancer's addresses. A node that talks to one that is bound to
-/// itself has such an address as its source, so they are admitted when the node's own would be.
+/// The sources that may connect to the load balancer's addresses. Where such an address is bound to
+/// the node, it is the source of the node's own packets; it is admitted if the node's address is.
 fn allowed_sources(service: &Service, family: IpFamily, node: &NodePlan) -> Option<Vec<IpNet>> {
-    let ranges = service.source_ranges.iter();
-    let mut allowed: Vec<IpNet> = ranges
-        .filter(|net| IpFamily::of_net(net) == family)
-        .map(IpNet::trunc)
-        .collect();
+    let mut allowed = of_family(&service.source_ranges, family);
     if allowed.is_empty() || allowed.iter().any(|net| net.prefix_len() == 0) {
         return None;
     }

@@ -139,8 +139,8 @@ proptest! {
         let mut frontends = std::collections::BTreeSet::new();
         for (key, port) in &plan.ports {
             prop_assert_eq!(key, &port.key);
-            prop_assert!(!port.frontends.is_empty() || port.guarded_cluster_ip.is_some());
-            if let Some(guard) = port.guarded_cluster_ip {
+            prop_assert!(!port.frontends.is_empty() || port.owned_cluster_ip.is_some());
+            if let Some(guard) = port.owned_cluster_ip {
                 prop_assert!(guards.insert(guard));
             }
             for it in &port.frontends {

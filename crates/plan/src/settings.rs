@@ -1,30 +1,28 @@
-//! What the operator decided for this node: the part of the plan's input that is no API object.
+//! The operator's settings for this node: the part of the plan's input that is no API object.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use sluice_model::IpFamily;
-
-/// Mark bit that kube-proxy uses to say "masquerade this": `1 << 14`.
+/// Mark bit that kube-proxy sets on packets to masquerade: `1 << 14`.
 pub const DEFAULT_MASQUERADE_MARK: u32 = 1 << 14;
 
-/// Choices of the operator. Changing them means a new process.
+/// The operator's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Name of the Node that this process serves.
     pub node_name: Arc<str>,
     /// Masquerade every packet to a ClusterIP, whoever sent it.
     pub masquerade_all: bool,
-    /// The one mark bit that says "masquerade this packet".
+    /// The packet mark, one bit, for packets to masquerade.
     pub masquerade_mark: u32,
-    /// How traffic of this node's pods is told from all other.
+    /// How the node recognises traffic of its own pods.
     pub local_detector: LocalDetector,
     /// Which addresses of the node answer on NodePorts.
     pub node_ports: NodePortAddresses,
     /// NodePorts answer on IPv4 loopback too, where they answer on all addresses or on a range that
-    /// has it. Only the iptables data plane can.
+    /// has it. Only the iptables data plane supports it.
     pub localhost_node_ports: bool,
     /// The node's primary address of its family, whatever the Node object says (kube-proxy's
     /// `--bind-address`, which binds nothing).
@@ -58,10 +56,10 @@ impl Settings {
     }
 }
 
-/// How to recognise traffic that comes from a pod of this node (`--detect-local-mode`).
+/// How the node recognises traffic of its own pods (`--detect-local-mode`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalDetector {
-    /// Not at all: the masquerade rules that need it vanish.
+    /// Not at all: ClusterIPs are not masqueraded, unless all are.
     None,
     /// Source address inside one of these; only the first of each family counts, as in kube-proxy.
     ClusterCidrs(Vec<IpNet>),
@@ -69,7 +67,7 @@ pub enum LocalDetector {
     NodeCidr,
     /// Arrives through the interface of this name.
     Bridge(Arc<str>),
-    /// Arrives through an interface whose name starts like this.
+    /// Arrives through an interface whose name begins with this prefix.
     InterfacePrefix(Arc<str>),
 }
 
@@ -78,22 +76,7 @@ pub enum LocalDetector {
 pub enum NodePortAddresses {
     /// The node's primary address of each family: the default.
     Primary,
-    /// Every address of the node inside one of these. A family without any prefix answers on all
-    /// of its addresses, as does one with a zero-length prefix.
+    /// Every address of the node inside one of these prefixes. A family without a prefix, or with
+    /// one of length 0, answers on all of its addresses.
     Within(Vec<IpNet>),
-}
-
-impl NodePortAddresses {
-    /// The prefixes of one family; empty when every address of the family answers.
-    pub(crate) fn prefixes(nets: &[IpNet], family: IpFamily) -> Vec<IpNet> {
-        let of_family: Vec<IpNet> = nets
-            .iter()
-            .filter(|net| IpFamily::of_net(net) == family)
-            .map(IpNet::trunc)
-            .collect();
-        if of_family.iter().any(|net| net.prefix_len() == 0) {
-            return Vec::new();
-        }
-        IpNet::aggregate(&of_family)
-    }
 }

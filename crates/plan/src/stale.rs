@@ -1,81 +1,73 @@
-//! Connection-tracking entries that outlived the endpoint they lead to.
+//! Connection-tracking entries that lead to an endpoint that is gone.
 //!
-//! The kernel keeps sending the packets of a known UDP flow where its entry says, whatever the
-//! rules say now. A client that never changes its source port would talk to a dead endpoint for
-//! ever (Kubernetes issues 125467, 139628). The same happens to a TCP client that dialled while
-//! the rules were away: its SYN has an entry that leads to the virtual IP itself, and each SYN it
-//! sends again goes the same way.
+//! The kernel sends the packets of a known UDP flow where its entry says, whatever the rules say
+//! now. A client that never changes its source port would talk to a dead endpoint for ever
+//! (Kubernetes issues 125467, 139628). The same happens to a TCP client that dialled while the
+//! rules were missing: the entry of its SYN leads to the virtual IP itself, and so does each SYN
+//! that it sends again.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use crate::{Frontend, Plan, PortPlan, Route, Verdict};
 use sluice_model::Protocol;
 
-/// Entries to delete: flows that clients opened to `frontend`, but for those to keep.
+/// Entries to delete: the flows to `frontend`, except those to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaleFlows {
-    /// What the client dialled.
+    /// The destination that clients dialled.
     pub frontend: Frontend,
-    /// Which flows stay.
+    /// The flows that stay.
     pub keep: Keep,
 }
 
-/// Which flows to a frontend stay.
+/// The flows to a frontend that stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Those to one of these endpoints. Flows that lead nowhere (no endpoint when they began) go.
+    /// Flows to one of these endpoints.
     Endpoints(Vec<SocketAddr>),
-    /// Those to any endpoint: only flows that lead to the frontend itself go.
+    /// Flows to any endpoint. Flows that lead to the frontend itself are deleted.
     Translated,
 }
 
-/// What became stale when a service port's plan changed. Only UDP: TCP and SCTP notice by
-/// themselves.
+/// The flows that a change of a service port's plan makes stale. Only UDP: TCP and SCTP clients
+/// notice a dead endpoint by themselves.
 #[must_use]
 pub fn stale_flows(old: Option<&PortPlan>, new: Option<&PortPlan>) -> Vec<StaleFlows> {
-    let udp = [old, new].into_iter().flatten();
-    if udp.clone().any(|it| it.key.name.protocol != Protocol::Udp) {
+    let mut plans = [old, new].into_iter().flatten();
+    if plans.any(|it| it.key.name.protocol != Protocol::Udp) {
         return Vec::new();
     }
-    let frontends = |plan: Option<&PortPlan>| -> Vec<Frontend> {
+    let frontends = |plan: Option<&PortPlan>| -> BTreeSet<Frontend> {
         let all = plan.into_iter().flat_map(|it| &it.frontends);
         all.map(|it| it.frontend).collect()
     };
-    let serving = |plan: Option<&PortPlan>| plan.map(|it| it.serving.clone()).unwrap_or_default();
-    let (before, after) = (serving(old), serving(new));
-    let (had, has) = (frontends(old), frontends(new));
-    let had_set: HashSet<&Frontend> = had.iter().collect();
-    let has_set: HashSet<&Frontend> = has.iter().collect();
-    let lost_endpoint = before.iter().any(|it| !after.contains(it));
-    let first_endpoint = before.is_empty() && !after.is_empty();
-    let gone = had.iter().filter(|it| !has_set.contains(it));
-    let gone = gone.map(|frontend| StaleFlows {
+    let (before, after) = (frontends(old), frontends(new));
+    let was_serving = old.map_or(&[][..], |it| &it.serving);
+    let serving = new.map_or(&[][..], |it| &it.serving);
+    let is_first = was_serving.is_empty() && !serving.is_empty();
+    let is_changed = is_first || was_serving.iter().any(|it| !serving.contains(it));
+    let stale = |frontend: &Frontend, endpoints: &[SocketAddr]| StaleFlows {
         frontend: *frontend,
-        keep: Keep::Endpoints(Vec::new()),
-    });
-    let kept = has.iter().filter(|it| {
-        let is_new = !had_set.contains(it);
-        lost_endpoint || first_endpoint || is_new
-    });
-    let kept = kept.map(|frontend| StaleFlows {
-        frontend: *frontend,
-        keep: Keep::Endpoints(after.clone()),
-    });
-    gone.chain(kept).collect()
+        keep: Keep::Endpoints(endpoints.to_vec()),
+    };
+    let gone = before.difference(&after).map(|it| stale(it, &[]));
+    let there = after.iter();
+    let there = there.filter(|it| is_changed || !before.contains(it));
+    gone.chain(there.map(|it| stale(it, serving))).collect()
 }
 
-/// What clients dialled in vain while the rules of a plan were not in place: the flows of every
-/// frontend that leads somewhere, unless they were translated.
+/// The flows that clients opened while the rules of a plan were missing: those to each frontend
+/// with endpoints, unless they are translated.
 pub fn untranslated_flows(plan: &Plan) -> Vec<StaleFlows> {
-    let planned = plan.ports.values().flat_map(|port| &port.frontends);
-    let leads = planned.filter(|it| match it.route {
+    let frontends = plan.ports.values().flat_map(|port| &port.frontends);
+    let balanced = frontends.filter(|it| match it.route {
         Route::Internal(verdict) | Route::External(verdict) => {
             matches!(verdict, Verdict::Balance(_))
         }
         Route::ExternalLocal { .. } => true,
     });
-    let stale = leads.map(|it| StaleFlows {
+    let stale = balanced.map(|it| StaleFlows {
         frontend: it.frontend,
         keep: Keep::Translated,
     });

@@ -1,10 +1,11 @@
-//! Everything the sources have said, grouped the way the planner asks for it.
+//! The objects that sources reported, by Service.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use sluice_model::{
-    EndpointSlice, LocalAddresses, NamespacedName, Node, Object, ObjectKey, Service, ServiceCidr,
+    AddressType, EndpointSlice, IpFamily, LocalAddresses, NamespacedName, Node, Object, ObjectKey,
+    Service, ServiceCidr,
 };
 
 /// A Service and the slices that belong to it. Either may arrive first.
@@ -12,8 +13,20 @@ use sluice_model::{
 pub struct ServiceEntry {
     /// The Service; `None` while only slices are known.
     pub service: Option<Arc<Service>>,
-    /// Slices by name: the order decides between duplicates, so it must not depend on arrival.
+    /// Slices by name. The order decides between duplicates, so it must not be that of events.
     pub slices: BTreeMap<Arc<str>, Arc<EndpointSlice>>,
+}
+
+impl ServiceEntry {
+    /// The slices of one family, by name.
+    pub(crate) fn slices_of(&self, family: IpFamily) -> impl Iterator<Item = &EndpointSlice> {
+        let address_type = match family {
+            IpFamily::V4 => AddressType::Ipv4,
+            IpFamily::V6 => AddressType::Ipv6,
+        };
+        let slices = self.slices.values().map(Arc::as_ref);
+        slices.filter(move |it| it.address_type == address_type)
+    }
 }
 
 /// What a change to the state touches.
@@ -33,7 +46,7 @@ pub enum Touched {
 #[derive(Clone, Debug, Default)]
 pub struct ClusterState {
     services: BTreeMap<NamespacedName, ServiceEntry>,
-    /// Slice to the Service it was filed under, to find it again when its label changes.
+    /// The Service of each slice, to find the slice when its label changes.
     slice_owner: HashMap<NamespacedName, NamespacedName>,
     nodes: BTreeMap<Arc<str>, Arc<Node>>,
     cidrs: BTreeMap<Arc<str>, Arc<ServiceCidr>>,
@@ -41,10 +54,10 @@ pub struct ClusterState {
 }
 
 impl ClusterState {
-    /// Stores an object; `None` when it says nothing new.
+    /// Stores an object; `None` when it is unchanged.
     pub fn set(&mut self, object: Object) -> Option<Touched> {
         match object {
-            Object::Service(service) => self.set_service(service),
+            Object::Service(service) => self.set_service(&service),
             Object::EndpointSlice(slice) => self.set_slice(&slice),
             Object::Node(node) => {
                 let name = node.name.clone();
@@ -58,13 +71,13 @@ impl ClusterState {
         }
     }
 
-    /// Stores the machine's addresses; `None` when they are not new.
+    /// Stores the machine's addresses; `None` when they are unchanged.
     pub fn set_local_addresses(&mut self, addresses: LocalAddresses) -> Option<Touched> {
         let old = std::mem::replace(&mut self.local, addresses);
         (old != self.local).then_some(Touched::LocalAddresses)
     }
 
-    /// Forgets an object; `None` when it was not known.
+    /// Removes an object; `None` when it was not known.
     pub fn delete(&mut self, key: &ObjectKey) -> Option<Touched> {
         match key {
             ObjectKey::Service(name) => {
@@ -114,14 +127,11 @@ impl ClusterState {
         self.cidrs.values().map(Arc::as_ref)
     }
 
-    fn set_service(&mut self, service: Arc<Service>) -> Option<Touched> {
+    fn set_service(&mut self, service: &Arc<Service>) -> Option<Touched> {
         let name = service.name.clone();
         let entry = self.services.entry(name.clone()).or_default();
-        if entry.service.as_ref() == Some(&service) {
-            return None;
-        }
-        entry.service = Some(service);
-        Some(Touched::Services(vec![name]))
+        let old = entry.service.replace(service.clone());
+        (old.as_ref() != Some(service)).then(|| Touched::Services(vec![name]))
     }
 
     fn set_slice(&mut self, slice: &Arc<EndpointSlice>) -> Option<Touched> {
@@ -129,12 +139,12 @@ impl ClusterState {
             .service
             .as_ref()
             .map(|service| NamespacedName::new(slice.name.namespace.clone(), service.clone()));
+        let previous = match &owner {
+            Some(owner) => self.slice_owner.insert(slice.name.clone(), owner.clone()),
+            None => self.slice_owner.remove(&slice.name),
+        };
         let mut touched = Vec::new();
-        if let Some(previous) = self.slice_owner.get(&slice.name)
-            && owner.as_ref() != Some(previous)
-        {
-            let previous = previous.clone();
-            self.slice_owner.remove(&slice.name);
+        if let Some(previous) = previous.filter(|it| owner.as_ref() != Some(it)) {
             self.remove_slice(&previous, &slice.name.name);
             touched.push(previous);
         }
@@ -142,7 +152,6 @@ impl ClusterState {
             let entry = self.services.entry(owner.clone()).or_default();
             let old = entry.slices.insert(slice.name.name.clone(), slice.clone());
             if old.as_ref() != Some(slice) {
-                self.slice_owner.insert(slice.name.clone(), owner.clone());
                 touched.push(owner);
             }
         }
@@ -156,8 +165,8 @@ impl ClusterState {
         }
     }
 
-    /// Entries must not outlive their last object, or a cluster that creates and deletes
-    /// Services all day grows without end (kube-proxy issue 128928).
+    /// Removes an entry without objects. Otherwise memory would grow with every Service that was
+    /// ever deleted (kube-proxy issue 128928).
     fn drop_if_empty(&mut self, name: &NamespacedName) {
         if let Some(entry) = self.services.get(name)
             && entry.service.is_none()

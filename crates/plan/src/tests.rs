@@ -528,7 +528,7 @@ mod conflicts {
         let mut planner = planner(here(), events);
         let guards = |planner: &Planner| -> Vec<String> {
             let ports = planner.plan().ports.values();
-            let guards = ports.filter(|it| it.guarded_cluster_ip.is_some());
+            let guards = ports.filter(|it| it.owned_cluster_ip.is_some());
             guards.map(|it| it.key.name.to_string()).collect()
         };
         assert_eq!(guards(&planner), ["default/a:x"]);

@@ -224,11 +224,13 @@ impl NodeArgs {
         let config = problems.into_result(config)?;
         let config = config.expect("a configuration is missing only when there is a problem");
         let mode = config.as_ref().effective.mode;
-        match (mode.check_built(), &self.config) {
-            (Ok(()), _) => Ok(config),
-            (Err(error), Some(file)) => anyhow::bail!("{}: {error}", file.display()),
-            (Err(error), None) => anyhow::bail!("--proxy-{error}"),
-        }
+        let origin = match &self.config {
+            Some(file) => format!("{}: ", file.display()),
+            None => "--proxy-".to_owned(),
+        };
+        let message = "is not built yet: use nftables, iptables or ipvs";
+        anyhow::ensure!(mode != Mode::Ebpf, "{origin}mode {mode} {message}");
+        Ok(config)
     }
 
     /// Whether nobody asked for a pause between syncs, neither kube-proxy's defaults nor a flag.

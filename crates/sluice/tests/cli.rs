@@ -504,7 +504,7 @@ fn a_written_configuration_is_complete_and_means_the_same() {
     let [first, second] = [first, second].map(|it| fs::read_to_string(it).expect("written"));
     assert_eq!(first, second);
     assert!(
-        first.contains("\nhealthzBindAddress: \"0.0.0.0:10256\"\n"),
+        first.contains("\nhealthzBindAddress: 0.0.0.0:10256\n"),
         "{first}"
     );
     assert!(first.contains("kind: KubeProxyConfiguration\n"), "{first}");

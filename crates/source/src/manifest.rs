@@ -69,9 +69,11 @@ fn chunk<'a>(
     lines_before: u32,
     parse: impl Fn(&'a str, u32) -> yaml::Parsed<'a>,
 ) {
-    let text = match readable(bytes) {
+    let text = match yaml::readable(bytes) {
         Ok(text) => text,
-        Err((line, message)) => return reader.broken(lines_before.saturating_add(line), message),
+        Err(SyntaxError { place, message }) => {
+            return reader.broken(lines_before.saturating_add(place.line), message);
+        }
     };
     let parsed = parse(text, lines_before);
     for document in &parsed.documents {
@@ -79,24 +81,6 @@ fn chunk<'a>(
     }
     if let Some(SyntaxError { place, message }) = parsed.error {
         reader.broken(place.line, message);
-    }
-}
-
-/// Refuses what is no text: the parser takes a NUL byte for the end of the file.
-fn readable(bytes: &[u8]) -> Result<&str, (u32, String)> {
-    let line_of = |offset: usize| {
-        let lines = bytes[..offset].iter().filter(|it| **it == b'\n').count();
-        u32::try_from(lines + 1).unwrap_or(u32::MAX)
-    };
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| (line_of(error.valid_up_to()), "not UTF-8".to_owned()))?;
-    let is_bad = |it: u8| (it < 0x20 && !b"\t\n\r".contains(&it)) || it == 0x7f;
-    match bytes.iter().position(|it| is_bad(*it)) {
-        None => Ok(text),
-        Some(at) => Err((
-            line_of(at),
-            format!("control character 0x{:02x}", bytes[at]),
-        )),
     }
 }
 

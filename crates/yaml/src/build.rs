@@ -1,19 +1,19 @@
-//! YAML events → tree, within a budget.
+//! YAML events → tree, within [`MAX_DEPTH`] and [`MAX_NODES`].
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
+use saphyr_parser::{Event, Parser, ScalarStyle, StrInput, Tag};
 
-use super::{Key, MAX_DEPTH, MAX_NODES, Meaning, Node, Place, Scalar, SyntaxError, Value};
+use super::{Key, MAX_DEPTH, MAX_NODES, Meaning, Node, Place, Read, Scalar, SyntaxError, Value};
 
-/// What a text held.
+/// The documents of a text.
 #[derive(Debug, Default)]
 pub struct Parsed<'a> {
     /// The documents that are complete.
     pub documents: Vec<Node<'a>>,
-    /// Some mapping has a key twice: look at [`Node::repeated_keys`].
+    /// Some mapping has a key twice; [`Node::repeated_keys`] lists such keys.
     pub repeated_keys: bool,
     /// Why reading stopped before the end.
     pub error: Option<SyntaxError>,
@@ -22,308 +22,217 @@ pub struct Parsed<'a> {
 /// Reads the documents of a text whose first line is line `lines_before + 1`.
 pub fn parse_yaml(text: &str, lines_before: u32) -> Parsed<'_> {
     let mut builder = Builder {
+        parser: Parser::new_from_str(text),
         lines_before,
-        ..Builder::default()
+        anchors: HashMap::new(),
+        nodes: 0,
+        repeated_keys: false,
     };
-    let mut parser = Parser::new_from_str(text);
-    let mut result = Ok(());
-    while let Some(next) = parser.next_event()
-        && result.is_ok()
-    {
-        result = match next {
-            Ok((event, span)) => builder.event(event, span.start),
-            Err(error) => Err(SyntaxError {
-                place: builder.place(*error.marker()),
-                message: error.info().to_owned(),
-            }),
-        };
+    let mut documents = Vec::new();
+    let error = builder.documents(&mut documents).err();
+    Parsed {
+        documents,
+        repeated_keys: builder.repeated_keys,
+        error,
     }
-    builder.parsed.error = result.err();
-    builder.parsed
 }
 
-/// What is known of a node beside its value.
-struct Measured<'a> {
-    node: Node<'a>,
+/// A node that aliases may repeat.
+struct Anchored<'a> {
+    node: Rc<Node<'a>>,
     /// Nodes in it, aliases expanded.
     size: usize,
-    /// Levels below it.
+    /// Levels below it, aliases expanded.
     height: usize,
 }
 
-/// A collection that is still open.
-struct Open<'a> {
-    place: Place,
-    anchor: usize,
-    size: usize,
-    height: usize,
-    items: Items<'a>,
-}
-
-enum Items<'a> {
-    List(Vec<Node<'a>>),
-    Map {
-        entries: Vec<(Key<'a>, Node<'a>)>,
-        key: Option<Key<'a>>,
-        merges: Vec<Node<'a>>,
-    },
-}
-
-#[derive(Default)]
 struct Builder<'a> {
+    parser: Parser<'a, StrInput<'a>>,
     lines_before: u32,
-    open: Vec<Open<'a>>,
-    anchors: HashMap<usize, (Rc<Node<'a>>, usize, usize)>,
+    /// By the number that the parser gives to an anchor, from 1.
+    anchors: HashMap<usize, Anchored<'a>>,
     /// Nodes of the document so far, aliases expanded.
     nodes: usize,
-    parsed: Parsed<'a>,
+    repeated_keys: bool,
 }
 
 impl<'a> Builder<'a> {
-    fn place(&self, mark: Marker) -> Place {
+    fn documents(&mut self, found: &mut Vec<Node<'a>>) -> Read<()> {
+        while let Some((event, place)) = self.next()? {
+            match event {
+                Event::DocumentStart(_) => {
+                    self.anchors.clear();
+                    self.nodes = 0;
+                }
+                Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
+                content => found.push(self.node(content, place, 0)?.0),
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Read<Option<(Event<'a>, Place)>> {
+        let lines_before = self.lines_before;
         let short = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        Place {
-            line: self.lines_before.saturating_add(short(mark.line())),
-            column: short(mark.col()).saturating_add(1),
+        let place = |line, column| Place {
+            line: lines_before.saturating_add(short(line)),
+            column: short(column).saturating_add(1),
+        };
+        match self.parser.next_event() {
+            None => Ok(None),
+            Some(Ok((event, span))) => {
+                let place = place(span.start.line(), span.start.col());
+                Ok(Some((event, place)))
+            }
+            Some(Err(error)) => {
+                let mark = error.marker();
+                SyntaxError::at(place(mark.line(), mark.col()), error.info())
+            }
         }
     }
 
-    fn event(&mut self, event: Event<'a>, mark: Marker) -> Result<(), SyntaxError> {
-        let place = self.place(mark);
-        let fail = |message: &str| {
-            let message = message.to_owned();
-            Err(SyntaxError { place, message })
-        };
-        match event {
-            Event::DocumentStart(_) => {
-                self.anchors.clear();
-                self.nodes = 0;
+    /// Reads the node that begins with `event`, inside `depth` collections. Returns it with the
+    /// number of levels below it.
+    fn node(&mut self, event: Event<'a>, place: Place, depth: usize) -> Read<(Node<'a>, usize)> {
+        let nodes_before = self.nodes;
+        let (value, anchor, height) = match event {
+            Event::Alias(anchor) => {
+                let Some(anchored) = self.anchors.get(&anchor) else {
+                    return SyntaxError::at(place, "an alias inside its own anchor");
+                };
+                let (size, height) = (anchored.size, anchored.height);
+                let value = Value::Shared(anchored.node.clone());
+                self.count(size, depth + height, place)?;
+                (value, 0, height)
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let plain = style == ScalarStyle::Plain;
-                let Some(plain) = is_plain(plain, tag.as_deref()) else {
-                    return fail("a tag that Kubernetes does not know");
-                };
-                let value = Value::Scalar(Scalar { text, plain });
-                let node = Node { place, value };
-                self.close(node, anchor, 1, 0)?;
+                self.count(1, depth, place)?;
+                let plain = is_plain(style == ScalarStyle::Plain, tag.as_deref(), place)?;
+                (Value::Scalar(Scalar { text, plain }), anchor, 0)
             }
             Event::SequenceStart(_, Some(tag)) | Event::MappingStart(_, Some(tag))
                 if !tag.is_yaml_core_schema() =>
             {
-                return fail("a tag that Kubernetes does not know");
+                return SyntaxError::at(place, UNKNOWN_TAG);
             }
             Event::SequenceStart(anchor, _) => {
-                self.enter(place, anchor, Items::List(Vec::new()))?
+                let (items, height) = self.items(place, depth)?;
+                (Value::List(items), anchor, height)
             }
             Event::MappingStart(anchor, _) => {
-                let (entries, merges) = (Vec::new(), Vec::new());
-                let items = Items::Map {
-                    entries,
-                    key: None,
-                    merges,
-                };
-                self.enter(place, anchor, items)?;
+                let (items, height) = self.items(place, depth)?;
+                (self.map(items, depth, place)?, anchor, height)
             }
-            Event::SequenceEnd | Event::MappingEnd => {
-                let open = self.open.pop().expect("the parser balances its events");
-                let value = match open.items {
-                    Items::List(items) => Value::List(items),
-                    Items::Map {
-                        entries, merges, ..
-                    } => self.map(entries, &merges, place)?,
-                };
-                let node = Node {
-                    place: open.place,
-                    value,
-                };
-                self.close(node, open.anchor, open.size, open.height)?;
-            }
-            Event::Alias(anchor) => {
-                let Some((node, size, height)) = self.anchors.get(&anchor) else {
-                    return fail("an alias inside its own anchor");
-                };
-                let value = Value::Shared(node.clone());
-                let (size, height) = (*size, *height);
-                self.put(Measured {
-                    node: Node { place, value },
-                    size,
-                    height,
-                })?;
-            }
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
-        }
-        Ok(())
-    }
-
-    fn enter(&mut self, place: Place, anchor: usize, items: Items<'a>) -> Result<(), SyntaxError> {
-        let (size, height) = (1, 0);
-        self.open.push(Open {
-            place,
-            anchor,
-            size,
-            height,
-            items,
-        });
-        self.check_depth(place, 0)
-    }
-
-    fn check_depth(&self, place: Place, height: usize) -> Result<(), SyntaxError> {
-        if self.open.len() + height <= MAX_DEPTH {
-            return Ok(());
-        }
-        let message = format!("nested deeper than {MAX_DEPTH} levels");
-        Err(SyntaxError { place, message })
-    }
-
-    /// A complete node: remembers its anchor and puts it where it belongs.
-    fn close(
-        &mut self,
-        mut node: Node<'a>,
-        anchor: usize,
-        size: usize,
-        height: usize,
-    ) -> Result<(), SyntaxError> {
+            _ => return SyntaxError::at(place, "expected a value"),
+        };
+        let mut node = Node { place, value };
         if anchor != 0 {
-            let place = node.place;
             let shared = Rc::new(node);
-            self.anchors.insert(anchor, (shared.clone(), size, height));
-            node = Node {
-                place,
-                value: Value::Shared(shared),
+            let anchored = Anchored {
+                node: shared.clone(),
+                size: self.nodes - nodes_before,
+                height,
             };
+            self.anchors.insert(anchor, anchored);
+            let value = Value::Shared(shared);
+            node = Node { place, value };
         }
-        self.put(Measured { node, size, height })
+        Ok((node, height))
     }
 
-    fn put(&mut self, measured: Measured<'a>) -> Result<(), SyntaxError> {
-        let Measured { node, size, height } = measured;
-        let place = node.place;
-        // Nodes of a collection were counted one by one; an alias counts as all it stands for.
-        let is_alias = matches!(node.value, Value::Shared(_));
-        self.nodes = self.nodes.saturating_add(if is_alias { size } else { 1 });
+    /// Reads up to the end of the collection that began at `place`: elements of a list, or keys
+    /// and values of a mapping in turn. Returns them with the number of levels.
+    fn items(&mut self, place: Place, depth: usize) -> Read<(Vec<Node<'a>>, usize)> {
+        self.count(1, depth + 1, place)?;
+        let (mut items, mut levels) = (Vec::new(), 0);
+        while let Some((event, place)) = self.next()?
+            && !matches!(event, Event::SequenceEnd | Event::MappingEnd)
+        {
+            let (item, height) = self.node(event, place, depth + 1)?;
+            items.push(item);
+            levels = levels.max(height + 1);
+        }
+        Ok((items, levels))
+    }
+
+    /// Adds to the number of nodes.
+    fn count(&mut self, nodes: usize, depth: usize, place: Place) -> Read<()> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        if depth > MAX_DEPTH {
+            return SyntaxError::at(place, format!("nested deeper than {MAX_DEPTH} levels"));
+        }
         if self.nodes > MAX_NODES {
             let message = format!("more than {MAX_NODES} values in one document");
-            return Err(SyntaxError { place, message });
-        }
-        self.check_depth(place, height)?;
-        let Some(parent) = self.open.last_mut() else {
-            self.parsed.documents.push(node);
-            return Ok(());
-        };
-        parent.size = parent.size.saturating_add(size);
-        parent.height = parent.height.max(height + 1);
-        match &mut parent.items {
-            Items::List(items) => items.push(node),
-            Items::Map {
-                entries,
-                key,
-                merges,
-            } => match key.take() {
-                None => *key = Some(as_key(&node)?),
-                Some(key) if key.text == "<<" => merges.push(node),
-                Some(key) => entries.push((key, node)),
-            },
+            return SyntaxError::at(place, message);
         }
         Ok(())
     }
 
-    /// Completes a mapping: marks repeated keys, adds what `<<` merges in.
-    fn map(
-        &mut self,
-        mut entries: Vec<(Key<'a>, Node<'a>)>,
-        merges: &[Node<'a>],
-        place: Place,
-    ) -> Result<Value<'a>, SyntaxError> {
-        self.parsed.repeated_keys |= mark_repeated(&mut entries);
+    /// Pairs keys and values, marks repeated keys, adds what `<<` merges in.
+    fn map(&mut self, items: Vec<Node<'a>>, depth: usize, place: Place) -> Read<Value<'a>> {
+        let (mut entries, mut merges) = (Vec::with_capacity(items.len() / 2), Vec::new());
+        let mut items = items.into_iter();
+        while let (Some(key), Some(value)) = (items.next(), items.next()) {
+            let key = as_key(&key)?;
+            match &*key.text {
+                "<<" => merges.push(value),
+                _ => entries.push((key, value)),
+            }
+        }
+        self.repeated_keys |= mark_repeated(&mut entries);
         if merges.is_empty() {
             return Ok(Value::Map(entries));
         }
         let texts = entries.iter().map(|(key, _)| key.text.clone());
         let mut seen: HashSet<Cow<'a, str>> = texts.collect();
-        for merge in merges {
+        for merge in &merges {
             let sources = match merge.value() {
-                Value::List(list) => list.iter().collect(),
-                _ => vec![merge],
+                Value::List(list) => &list[..],
+                _ => std::slice::from_ref(merge),
             };
             for source in sources {
                 let Value::Map(merged) = source.value() else {
-                    let (place, message) = (merge.place, "'<<' needs a mapping".to_owned());
-                    return Err(SyntaxError { place, message });
+                    return SyntaxError::at(merge.place, "'<<' needs a mapping");
                 };
                 for (key, node) in merged {
+                    self.count(node.size(), depth, place)?;
                     if seen.insert(key.text.clone()) {
-                        entries.push((key.clone(), alias(node)));
+                        entries.push((key.clone(), node.clone()));
                     }
-                    self.nodes += 1;
                 }
             }
-        }
-        if self.nodes > MAX_NODES {
-            let message = format!("more than {MAX_NODES} values in one document");
-            return Err(SyntaxError { place, message });
         }
         Ok(Value::Map(entries))
     }
 }
 
-/// Marks the keys that an earlier entry has; says whether there are any.
-fn mark_repeated(entries: &mut [(Key<'_>, Node<'_>)]) -> bool {
-    // Nearly every mapping is so small that comparing all keys beats hashing them.
-    const SMALL: usize = 16;
-    let mut seen: HashSet<Cow<'_, str>> = HashSet::new();
+/// Marks the keys that an earlier entry has; returns whether there are any.
+pub(super) fn mark_repeated(entries: &mut [(Key<'_>, Node<'_>)]) -> bool {
+    let mut seen = HashSet::with_capacity(entries.len());
     let mut any = false;
-    for i in 0..entries.len() {
-        let (before, rest) = entries.split_at_mut(i);
-        let Some((key, _)) = rest.first_mut() else {
-            break;
-        };
-        key.repeated = if i < SMALL {
-            before.iter().any(|(it, _)| it.text == key.text)
-        } else {
-            if seen.is_empty() {
-                seen.extend(before.iter().map(|(it, _)| it.text.clone()));
-            }
-            !seen.insert(key.text.clone())
-        };
+    for (key, _) in entries {
+        key.repeated = !seen.insert(key.text.clone());
         any |= key.repeated;
     }
     any
 }
 
-/// A second handle on a node that a merge brings in.
-fn alias<'a>(node: &Node<'a>) -> Node<'a> {
-    let value = match &node.value {
-        Value::Shared(shared) => Value::Shared(shared.clone()),
-        Value::Scalar(scalar) => Value::Scalar(scalar.clone()),
-        Value::List(items) => Value::List(items.iter().map(alias).collect()),
-        Value::Map(entries) => {
-            let copies = entries.iter().map(|(key, node)| (key.clone(), alias(node)));
-            Value::Map(copies.collect())
-        }
+const UNKNOWN_TAG: &str = "a tag that Kubernetes does not know";
+
+/// Whether a scalar is to be read as plain, given its tag.
+fn is_plain(plain: bool, tag: Option<&Tag>, place: Place) -> Read<bool> {
+    let Some(tag) = tag else {
+        return Ok(plain);
     };
-    Node {
-        place: node.place,
-        value,
+    match (tag.is_yaml_core_schema(), &*tag.suffix) {
+        (false, "") if tag.handle == "!" => Ok(false),
+        (true, "str") => Ok(false),
+        (true, "int" | "float" | "bool" | "null") => Ok(true),
+        _ => SyntaxError::at(place, UNKNOWN_TAG),
     }
 }
 
-/// Whether a scalar is to be read as plain, given its tag; `None` for a foreign tag.
-fn is_plain(plain: bool, tag: Option<&Tag>) -> Option<bool> {
-    match tag {
-        None => Some(plain),
-        Some(tag) if !tag.is_yaml_core_schema() => {
-            (tag.handle == "!" && tag.suffix.is_empty()).then_some(false)
-        }
-        Some(tag) => match &*tag.suffix {
-            "str" => Some(false),
-            "int" | "float" | "bool" | "null" => Some(true),
-            _ => None,
-        },
-    }
-}
-
-fn as_key<'a>(node: &Node<'a>) -> Result<Key<'a>, SyntaxError> {
+fn as_key<'a>(node: &Node<'a>) -> Read<Key<'a>> {
     let place = node.place;
     match node.value() {
         Value::Scalar(scalar) if scalar.meaning() != Meaning::Null => Ok(Key {
@@ -331,9 +240,6 @@ fn as_key<'a>(node: &Node<'a>) -> Result<Key<'a>, SyntaxError> {
             text: scalar.text.clone(),
             repeated: false,
         }),
-        _ => {
-            let message = "a key must be a text".to_owned();
-            Err(SyntaxError { place, message })
-        }
+        _ => SyntaxError::at(place, "a key must be a text"),
     }
 }

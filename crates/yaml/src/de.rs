@@ -1,10 +1,10 @@
-//! Tree → API object: a serde deserializer whose errors know their place.
+//! Tree → API object: a serde deserializer whose errors have a node.
 
 mod access;
 
 use std::fmt;
 
-use serde::de::{self, DeserializeOwned, IntoDeserializer, Visitor};
+use serde::de::{self, DeserializeOwned, Visitor};
 
 use super::text::quoted;
 use super::{Meaning, Node, Value};
@@ -15,7 +15,7 @@ use access::{Entries, Items};
 pub struct TypeFault {
     /// [`Node::id`] of the value.
     pub node: usize,
-    /// What is wrong with it.
+    /// The problem.
     pub message: String,
 }
 
@@ -78,7 +78,7 @@ impl de::Error for Error {
     }
 }
 
-/// One node, and the values to leave out.
+/// Reads one node, without the values below whose [`Node::id`] is in `skip`.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a, 'de> {
     node: &'de Node<'de>,
@@ -112,7 +112,7 @@ impl<'a, 'de> Reader<'a, 'de> {
     }
 }
 
-/// What a message calls a node.
+/// The name of a node in a message.
 fn found(node: &Node<'_>) -> String {
     let scalar = match node.value() {
         Value::Scalar(scalar) => scalar,
@@ -213,13 +213,5 @@ impl<'de> de::Deserializer<'de> for Reader<'_, 'de> {
     serde::forward_to_deserialize_any! {
         i8 i16 i32 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
         newtype_struct tuple tuple_struct enum identifier
-    }
-}
-
-impl<'de> IntoDeserializer<'de, Error> for Reader<'_, 'de> {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
     }
 }

@@ -1,7 +1,9 @@
-//! Text → a small tree that knows its lines → API objects.
+//! Text → a tree of nodes with lines → API objects.
 //!
-//! Which text means what follows sigs.k8s.io/yaml (YAML 1.1 scalars, as `kubectl` reads them):
-//! see [`Scalar`]. JSON has a reader of its own, since YAML forbids things that JSON allows.
+//! Scalars mean what they mean to `kubectl`, that is to sigs.k8s.io/yaml (YAML 1.1): see
+//! [`Meaning`]. JSON has a reader of its own, since YAML forbids some JSON, such as surrogate pairs
+//! in escapes. The tree serves what serde deserializers of YAML do not: every type error of an
+//! object at once, each with line and path, repeated keys, and limits for aliases and depth.
 
 mod build;
 mod de;
@@ -17,15 +19,24 @@ pub use json::parse_json;
 pub use node::{Key, Node, Place, Value};
 pub use scalar::{Meaning, Scalar};
 pub use split::{Chunk, documents};
-pub use text::{escaped, push_field, push_index, quoted};
+pub use text::{escaped, push_field, push_index, quoted, readable};
 
 /// Why a document cannot be read at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyntaxError {
     /// Where the reader stopped.
     pub place: Place,
-    /// What it did not like.
+    /// What is wrong there.
     pub message: String,
+}
+
+type Read<T> = Result<T, SyntaxError>;
+
+impl SyntaxError {
+    fn at<T>(place: Place, message: impl Into<String>) -> Read<T> {
+        let message = message.into();
+        Err(Self { place, message })
+    }
 }
 
 /// Deepest nesting: Kubernetes objects have about ten levels.

@@ -1,6 +1,7 @@
 //! The tree of one document.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use super::Scalar;
@@ -20,20 +21,20 @@ pub struct Place {
 pub struct Node<'a> {
     /// Where it begins.
     pub place: Place,
-    /// What it is.
+    /// The value.
     pub value: Value<'a>,
 }
 
-/// What a node holds.
+/// The value of a node.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
     /// A text and how it was written.
     Scalar(Scalar<'a>),
     /// A list.
     List(Vec<Node<'a>>),
-    /// A mapping in the order of the file. A key may be there twice: [`Node::repeated_keys`].
+    /// A mapping in the order of the file, with repeated keys.
     Map(Vec<(Key<'a>, Node<'a>)>),
-    /// An anchored node or an alias of it. Aliases cost nothing but their count.
+    /// An anchored node or an alias of it. An alias copies nothing.
     Shared(Rc<Node<'a>>),
 }
 
@@ -71,41 +72,20 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Line and path of the first appearance of the node of this [identity](Self::id) below; this
-    /// node's own line where there is none.
+    /// Line and path of the first value with this [identity](Self::id) in the tree; this node's own
+    /// line where there is none.
     pub fn find(&self, id: usize) -> (u32, String) {
-        let mut path = String::new();
-        let line = self.search(id, self.place.line, &mut path);
-        (line.unwrap_or(self.place.line), path)
-    }
-
-    fn search(&self, id: usize, line: u32, path: &mut String) -> Option<u32> {
-        if self.id() == id {
-            return Some(line);
-        }
-        let length = path.len();
-        match self.value() {
-            Value::Map(entries) => {
-                for (key, value) in entries {
-                    push_field(path, &key.text);
-                    if let Some(line) = value.search(id, key.place.line, path) {
-                        return Some(line);
-                    }
-                    path.truncate(length);
+        let mut found = None;
+        if self.id() != id {
+            let _ = self.walk(&mut String::new(), &mut |place, path, _, node| {
+                if node.id() == id {
+                    found = Some((place.line, path.to_owned()));
+                    return ControlFlow::Break(());
                 }
-            }
-            Value::List(items) => {
-                for (i, item) in items.iter().enumerate() {
-                    push_index(path, i);
-                    if let Some(line) = item.search(id, item.place.line, path) {
-                        return Some(line);
-                    }
-                    path.truncate(length);
-                }
-            }
-            Value::Scalar(_) | Value::Shared(_) => {}
+                ControlFlow::Continue(())
+            });
         }
-        None
+        found.unwrap_or((self.place.line, String::new()))
     }
 
     /// The text of a scalar entry of a mapping.
@@ -116,35 +96,60 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Every key below that an earlier one of its mapping has taken, with its path. Walks the
-    /// whole tree: for documents that are known to have one.
+    /// Keys in the tree that an earlier entry of their mapping has, each with its place and path,
+    /// at most 20.
     pub fn repeated_keys(&self) -> Vec<(Place, String)> {
+        const MAX: usize = 20;
         let mut found = Vec::new();
-        self.walk_repeated(&mut String::new(), &mut found);
+        let _ = self.walk(&mut String::new(), &mut |place, path, is_repeated, _| {
+            if is_repeated {
+                found.push((place, path.to_owned()));
+            }
+            match found.len() < MAX {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
         found
     }
 
-    fn walk_repeated(&self, path: &mut String, found: &mut Vec<(Place, String)>) {
+    /// Visits every entry and element below, parents first: place, path, whether the key is
+    /// repeated, value.
+    fn walk(
+        &self,
+        path: &mut String,
+        visit: &mut dyn FnMut(Place, &str, bool, &Self) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let length = path.len();
         match self.value() {
             Value::Map(entries) => {
                 for (key, node) in entries {
                     push_field(path, &key.text);
-                    if key.repeated && found.len() < 20 {
-                        found.push((key.place, path.clone()));
-                    }
-                    node.walk_repeated(path, found);
+                    visit(key.place, path, key.repeated, node)?;
+                    node.walk(path, visit)?;
                     path.truncate(length);
                 }
             }
             Value::List(items) => {
                 for (i, node) in items.iter().enumerate() {
                     push_index(path, i);
-                    node.walk_repeated(path, found);
+                    visit(node.place, path, false, node)?;
+                    node.walk(path, visit)?;
                     path.truncate(length);
                 }
             }
             Value::Scalar(_) | Value::Shared(_) => {}
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Nodes in the tree, this one and those behind aliases included.
+    pub(super) fn size(&self) -> usize {
+        let below: usize = match self.value() {
+            Value::Map(entries) => entries.iter().map(|(_, node)| 1 + node.size()).sum(),
+            Value::List(items) => items.iter().map(Self::size).sum(),
+            Value::Scalar(_) | Value::Shared(_) => 0,
+        };
+        1 + below
     }
 }

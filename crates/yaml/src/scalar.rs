@@ -26,9 +26,9 @@ pub enum Meaning {
     Int(i64),
     /// A number with a fraction.
     Float(f64),
-    /// Something like a number, but too large for 64 bits.
+    /// An integer that does not fit in 64 bits.
     Huge,
-    /// Anything else.
+    /// A string: quoted, or plain and none of the others.
     Text,
 }
 
@@ -63,14 +63,10 @@ fn number(text: &str) -> Meaning {
     if !first.is_some_and(|it| it.is_ascii_digit()) {
         return Meaning::Text;
     }
+    // What begins with a digit and parses as `f64` is a float of YAML 1.1, too.
     let digits = text.replace('_', "");
-    if let Some(meaning) = integer(&digits) {
-        return meaning;
-    }
-    if is_float(&digits) {
-        return digits.parse().map_or(Meaning::Text, Meaning::Float);
-    }
-    Meaning::Text
+    let float = || digits.parse().map_or(Meaning::Text, Meaning::Float);
+    integer(&digits).unwrap_or_else(float)
 }
 
 fn integer(text: &str) -> Option<Meaning> {
@@ -91,20 +87,4 @@ fn integer(text: &str) -> Option<Meaning> {
     };
     let value = if text.starts_with('-') { -value } else { value };
     Some(i64::try_from(value).map_or(Meaning::Huge, Meaning::Int))
-}
-
-/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
-fn is_float(text: &str) -> bool {
-    let all_digits = |it: &str| it.bytes().all(|it| it.is_ascii_digit());
-    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (unsigned, None),
-    };
-    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let exponent = exponent.map(|it| it.strip_prefix(['+', '-']).unwrap_or(it));
-    all_digits(whole)
-        && all_digits(part)
-        && !(whole.is_empty() && part.is_empty())
-        && exponent.is_none_or(|it| !it.is_empty() && all_digits(it))
 }

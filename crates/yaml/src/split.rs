@@ -11,31 +11,30 @@ pub struct Chunk<'a> {
     pub lines_before: u32,
 }
 
-/// Cuts a file at the lines that start a document. A chunk that holds only directives and
-/// comments belongs to the document that follows.
+/// Cuts a file at the lines that start a document. Directives and comments before a document
+/// belong to it.
 pub fn documents(bytes: &[u8]) -> Vec<Chunk<'_>> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut chunks = Vec::new();
-    let (mut start, mut start_line) = (0, 0);
-    let (mut offset, mut line, mut content) = (0, 0, false);
-    for text in bytes.split_inclusive(|it| *it == b'\n') {
-        if is_start(text) && content {
-            let bytes = &bytes[start..offset];
+    let (mut length, mut lines, mut lines_before) = (0, 0, 0);
+    let mut has_content = false;
+    for line in rest.split_inclusive(|it| *it == b'\n') {
+        if has_content && is_start(line) {
+            let (bytes, after) = rest.split_at(length);
             chunks.push(Chunk {
                 bytes,
-                lines_before: start_line,
+                lines_before,
             });
-            (start, start_line, content) = (offset, line, false);
+            (rest, length, lines_before, has_content) = (after, 0, lines, false);
         }
         // A `---` line may carry content; an empty document is no harm.
-        content |= !matches!(text.trim_ascii_start().first(), None | Some(b'#' | b'%'));
-        offset += text.len();
-        line += 1;
+        has_content |= !matches!(line.trim_ascii_start().first(), None | Some(b'#' | b'%'));
+        length += line.len();
+        lines += 1;
     }
-    let bytes = &bytes[start..];
     chunks.push(Chunk {
-        bytes,
-        lines_before: start_line,
+        bytes: rest,
+        lines_before,
     });
     chunks
 }

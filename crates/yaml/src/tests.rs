@@ -178,3 +178,17 @@ fn aliases_share_and_merges_do_not_override() {
     let shown = show(&parsed.documents[0]);
     assert_eq!(shown, "{a={p=1,q=[2]},b={p=1,q=[2]},c={p=3,q=[2]}}");
 }
+
+/// A million nodes that are shared, merged into six mappings, would be six million.
+#[test]
+fn merges_count_as_what_they_stand_for() {
+    let thousand = |item: &str| vec![item; 1_000].join(",");
+    let text = format!(
+        "x: &x [{}]\ny: &y [{}]\nz: &z {{k: *y}}\nall: [{}]\n",
+        thousand("1"),
+        thousand("*x"),
+        ["{<<: *z}"; 6].join(", "),
+    );
+    let error = parse_yaml(&text, 0).error.expect("too many nodes");
+    assert_eq!(error.message, "more than 5000000 values in one document");
+}

@@ -28,9 +28,14 @@ fn refuses_rest(rest: &str, expected: &[&str]) {
 
 #[test]
 fn what_is_not_set_is_zero() {
-    assert_eq!(ignores("", &[]), KubeProxyConfiguration::default());
+    let zero = KubeProxyConfiguration {
+        api_version: API_VERSION.to_owned(),
+        kind: KIND.to_owned(),
+        ..KubeProxyConfiguration::default()
+    };
+    assert_eq!(ignores("", &[]), zero);
     let nulls = "mode: null\niptables: ~\nnodePortAddresses:\nconntrack: {min: null}\n";
-    assert_eq!(ignores(nulls, &[]), KubeProxyConfiguration::default());
+    assert_eq!(ignores(nulls, &[]), zero);
 }
 
 #[test]

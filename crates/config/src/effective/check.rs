@@ -1,28 +1,34 @@
-//! Checks of single values. Each goes on after a problem, with a value that will not be used.
+//! Checks of values. After a problem a check goes on with a value that nobody uses.
 
-use std::fmt;
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_yaml::quoted;
 
-use super::{LogFormat, Mode};
+use super::{ApiClient, ConntrackLimits, IpvsSettings, LogFormat, Mode, Periods, node_name};
 use crate::duration::GoDuration;
 use crate::problem::Problem;
-use crate::types::Logging;
+use crate::types::{ClientConnection, Conntrack, Ipvs, Logging};
 
 /// The minor version of Kubernetes whose hidden metrics may be shown.
 const PREVIOUS_MINOR: &str = "1.35";
 
-/// Everything that is wrong so far.
+/// The problems that were found.
 #[derive(Debug, Default)]
 pub(super) struct Problems(pub(super) Vec<Problem>);
 
 impl Problems {
-    /// `value` is shown as it is: a text must be quoted.
-    pub(super) fn push(&mut self, field: &str, value: impl fmt::Display, must: impl fmt::Display) {
+    /// Adds a problem. A `value` that is a text must be [`quoted`].
+    pub(super) fn push(&mut self, field: &str, value: impl Display, must: impl Display) {
         self.0.push(Problem::new(field, format!("{value}: {must}")));
+    }
+
+    /// As [`push`](Self::push); returns a value with which the check can go on.
+    pub(super) fn refuse<T: Default>(&mut self, field: &str, value: impl Display, must: &str) -> T {
+        self.push(field, value, must);
+        T::default()
     }
 
     pub(super) fn mode(&mut self, text: &str) -> Option<Mode> {
@@ -32,11 +38,8 @@ impl Problems {
         let mode = Mode::ALL.into_iter().find(|it| it.name() == text);
         if mode.is_none() {
             let names = Mode::ALL.map(Mode::name).join(", ");
-            self.push(
-                "mode",
-                quoted(text),
-                format!("must be empty or one of {names}"),
-            );
+            let must = format!("must be empty or one of {names}");
+            self.push("mode", quoted(text), must);
         }
         mode
     }
@@ -44,37 +47,23 @@ impl Problems {
     /// The mark with this bit.
     pub(super) fn bit(&mut self, field: &str, bit: Option<i32>) -> u32 {
         let bit = bit.unwrap_or(14);
-        match u32::try_from(bit).ok().and_then(|it| 1_u32.checked_shl(it)) {
-            Some(mark) => mark,
-            None => {
-                self.push(field, bit, "must be within 0 to 31");
-                0
-            }
-        }
+        let mark = u32::try_from(bit).ok().and_then(|it| 1_u32.checked_shl(it));
+        mark.unwrap_or_else(|| self.refuse(field, bit, "must be within 0 to 31"))
     }
 
-    pub(super) fn not_negative(&mut self, field: &str, value: i32) -> u32 {
-        u32::try_from(value).unwrap_or_else(|_| {
-            self.push(field, value, "must not be negative");
-            0
-        })
+    pub(super) fn count(&mut self, field: &str, value: i32) -> u32 {
+        let count = u32::try_from(value);
+        count.unwrap_or_else(|_| self.refuse(field, value, "must not be negative"))
     }
 
-    pub(super) fn not_before_zero(&mut self, field: &str, value: GoDuration) -> Duration {
-        value.to_std().unwrap_or_else(|| {
-            self.push(field, value, "must not be negative");
-            Duration::ZERO
-        })
+    pub(super) fn duration(&mut self, field: &str, value: GoDuration) -> Duration {
+        let duration = value.to_std();
+        duration.unwrap_or_else(|| self.refuse(field, value, "must not be negative"))
     }
 
     pub(super) fn positive(&mut self, field: &str, value: GoDuration) -> Duration {
-        match value.to_std().filter(|it| !it.is_zero()) {
-            Some(duration) => duration,
-            None => {
-                self.push(field, value, "must be longer than 0");
-                Duration::ZERO
-            }
-        }
+        let duration = value.to_std().filter(|it| !it.is_zero());
+        duration.unwrap_or_else(|| self.refuse(field, value, "must be longer than 0"))
     }
 
     pub(super) fn oom_score_adj(&mut self, value: Option<i32>) -> i32 {
@@ -85,7 +74,7 @@ impl Problems {
         value
     }
 
-    /// `None` for no server.
+    /// `None` for an empty text: no server.
     pub(super) fn server(&mut self, field: &str, text: &str) -> Option<SocketAddr> {
         if text.is_empty() {
             return None;
@@ -95,29 +84,91 @@ impl Problems {
         // A colon outside brackets is part of an address, as in Go.
         let host = bare.or(Some(host).filter(|it| !it.contains(':')));
         let ip = host.and_then(|it| it.parse::<IpAddr>().ok());
-        match (ip, port.parse::<u16>()) {
+        let must = match (ip, port.parse::<u16>()) {
             (Some(ip), Ok(port @ 1..)) => return Some(SocketAddr::new(ip, port)),
-            (Some(_), _) => self.push(field, quoted(text), "the port must be within 1 to 65535"),
-            (None, _) => {
-                let must = "must be an address and a port such as 0.0.0.0:10256";
-                self.push(field, quoted(text), must);
-            }
-        }
-        None
+            (Some(_), _) => "the port must be within 1 to 65535",
+            (None, _) => "must be an address and a port such as 0.0.0.0:10256",
+        };
+        self.refuse(field, quoted(text), must)
     }
 
-    pub(super) fn exclude_cidrs(&mut self, list: &[String]) -> Vec<IpNet> {
+    /// The prefixes of a list. `must` says how a wrong text should be.
+    pub(super) fn prefixes(
+        &mut self,
+        field: &str,
+        list: &[String],
+        must: fn(&str) -> &'static str,
+    ) -> Vec<IpNet> {
         let mut nets = Vec::new();
         for (i, text) in list.iter().enumerate() {
             match text.parse() {
                 Ok(net) => nets.push(net),
-                Err(_) => {
-                    let field = format!("ipvs.excludeCIDRs[{i}]");
-                    self.push(&field, quoted(text), "must be a prefix such as 10.0.0.0/8");
-                }
+                Err(_) => self.push(&format!("{field}[{i}]"), quoted(text), must(text)),
             }
         }
         nets
+    }
+
+    /// `None` where the configuration names no node.
+    pub(super) fn hostname(&mut self, text: &str) -> Option<String> {
+        let name = node_name(text);
+        if !text.is_empty() && name.is_empty() {
+            self.push("hostnameOverride", quoted(text), "the node needs a name");
+        }
+        (!text.is_empty()).then_some(name)
+    }
+
+    pub(super) fn periods(
+        &mut self,
+        section: &str,
+        sync: GoDuration,
+        min_sync: GoDuration,
+    ) -> Periods {
+        let sync_field = format!("{section}.syncPeriod");
+        let min_field = format!("{section}.minSyncPeriod");
+        if min_sync > sync {
+            let limit = format!("must not be longer than {sync_field}, {sync}");
+            self.push(&min_field, min_sync, limit);
+        }
+        Periods {
+            sync: self.positive(&sync_field, sync),
+            min_sync: self.duration(&min_field, min_sync),
+        }
+    }
+
+    pub(super) fn conntrack(&mut self, it: &Conntrack) -> ConntrackLimits {
+        let established = it.tcp_established_timeout.unwrap_or_default();
+        let close_wait = it.tcp_close_wait_timeout.unwrap_or_default();
+        ConntrackLimits {
+            tcp_established: self.duration("conntrack.tcpEstablishedTimeout", established),
+            tcp_close_wait: self.duration("conntrack.tcpCloseWaitTimeout", close_wait),
+            udp: self.duration("conntrack.udpTimeout", it.udp_timeout),
+            udp_stream: self.duration("conntrack.udpStreamTimeout", it.udp_stream_timeout),
+            max_per_core: self.count("conntrack.maxPerCore", it.max_per_core.unwrap_or_default()),
+            min: self.count("conntrack.min", it.min.unwrap_or_default()),
+            tcp_be_liberal: it.tcp_be_liberal,
+        }
+    }
+
+    pub(super) fn client(&mut self, it: &ClientConnection) -> ApiClient {
+        ApiClient {
+            kubeconfig: (!it.kubeconfig.is_empty()).then(|| (&it.kubeconfig).into()),
+            qps: it.qps,
+            burst: self.count("clientConnection.burst", it.burst),
+        }
+    }
+
+    pub(super) fn ipvs(&mut self, it: &Ipvs) -> IpvsSettings {
+        let exclude_cidrs = it.exclude_cidrs.as_deref().unwrap_or_default();
+        let must = |_: &str| "must be a prefix such as 10.0.0.0/8";
+        IpvsSettings {
+            scheduler: it.scheduler.clone(),
+            exclude_cidrs: self.prefixes("ipvs.excludeCIDRs", exclude_cidrs, must),
+            strict_arp: it.strict_arp,
+            tcp_timeout: self.duration("ipvs.tcpTimeout", it.tcp_timeout),
+            tcp_fin_timeout: self.duration("ipvs.tcpFinTimeout", it.tcp_fin_timeout),
+            udp_timeout: self.duration("ipvs.udpTimeout", it.udp_timeout),
+        }
     }
 
     pub(super) fn metrics_version(&mut self, text: &str) {
@@ -127,18 +178,7 @@ impl Problems {
         }
     }
 
-    pub(super) fn log_format(&mut self, text: &str) -> LogFormat {
-        match text {
-            "text" => LogFormat::Text,
-            "json" => LogFormat::Json,
-            other => {
-                self.push("logging.format", quoted(other), "must be text or json");
-                LogFormat::Text
-            }
-        }
-    }
-
-    pub(super) fn logging(&mut self, logging: &Logging) {
+    pub(super) fn logging(&mut self, logging: &Logging) -> LogFormat {
         if i32::try_from(logging.verbosity).is_err() {
             let must = format!("must not be larger than {}", i32::MAX);
             self.push("logging.verbosity", logging.verbosity, must);
@@ -147,11 +187,8 @@ impl Problems {
             let pattern = &item.file_pattern;
             if pattern.is_empty() || pattern.contains(['=', ',']) {
                 let field = format!("logging.vmodule[{i}].filePattern");
-                self.push(
-                    &field,
-                    quoted(pattern),
-                    "must be a name without `=` and `,`",
-                );
+                let must = "must be a name without `=` and `,`";
+                self.push(&field, quoted(pattern), must);
             }
         }
         if !logging.vmodule.is_empty() && logging.format == "json" {
@@ -165,6 +202,11 @@ impl Problems {
                 let value = quoted(&options.info_buffer_size);
                 self.push(&field, value, "must be a quantity such as 64Ki");
             }
+        }
+        match &*logging.format {
+            "text" => LogFormat::Text,
+            "json" => LogFormat::Json,
+            other => self.refuse("logging.format", quoted(other), "must be text or json"),
         }
     }
 }

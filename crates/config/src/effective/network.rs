@@ -12,7 +12,7 @@ use super::Mode;
 use super::check::Problems;
 use crate::types::KubeProxyConfiguration;
 
-/// `IFNAMSIZ` without the NUL.
+/// Longest name of an interface in bytes: `IFNAMSIZ` without the NUL.
 const INTERFACE_NAME: usize = 15;
 
 /// The word that stands for the node's primary addresses.
@@ -54,7 +54,7 @@ impl KubeProxyConfiguration {
         }
     }
 
-    /// Without a list the nftables mode takes the primary addresses, the others take all.
+    /// Without a list the nftables mode uses the primary addresses, the other modes use all.
     pub(super) fn node_ports(
         &self,
         mode: Option<Mode>,
@@ -69,48 +69,36 @@ impl KubeProxyConfiguration {
         if list[..] == [PRIMARY] {
             return NodePortAddresses::Primary;
         }
-        let mut prefixes = Vec::new();
-        for (i, text) in list.iter().enumerate() {
-            let field = format!("nodePortAddresses[{i}]");
-            match (&**text, text.parse()) {
-                (PRIMARY, _) => problems.push(&field, quoted(text), "must stand alone"),
-                (_, Ok(prefix)) => prefixes.push(prefix),
-                (_, Err(_)) => {
-                    let must = "must be `primary` or a prefix such as 192.168.0.0/16";
-                    problems.push(&field, quoted(text), must);
-                }
-            }
-        }
+        let prefixes = problems.prefixes("nodePortAddresses", list, |text| match text {
+            PRIMARY => "must stand alone",
+            _ => "must be `primary` or a prefix such as 192.168.0.0/16",
+        });
         NodePortAddresses::Within(prefixes)
     }
 
-    /// The unspecified address says nothing.
+    /// `None` for the unspecified address.
     pub(super) fn node_ip(&self, problems: &mut Problems) -> Option<IpAddr> {
-        match self.bind_address.parse::<IpAddr>() {
+        let text = &self.bind_address;
+        match text.parse::<IpAddr>() {
             Ok(ip) => Some(ip.to_canonical()).filter(|it| !it.is_unspecified()),
-            Err(_) => {
-                let value = quoted(&self.bind_address);
-                problems.push("bindAddress", value, "must be an IP address");
-                None
-            }
+            Err(_) => problems.refuse("bindAddress", quoted(text), "must be an IP address"),
         }
     }
 }
 
 fn cluster_cidrs(text: &str, problems: &mut Problems) -> Vec<IpNet> {
-    let mut wrong = |must: &str| {
-        problems.push("clusterCIDR", quoted(text), must);
-        Vec::new()
-    };
     if text.is_empty() {
         return Vec::new();
     }
     let nets: Result<Vec<IpNet>, _> = text.split(',').map(|it| it.trim().parse()).collect();
-    match nets.as_deref() {
-        Err(_) => wrong("must be a prefix such as 10.244.0.0/16, or one of each family"),
-        Ok([_]) => nets.unwrap_or_default(),
-        Ok([a, b]) if IpFamily::of_net(a) != IpFamily::of_net(b) => nets.unwrap_or_default(),
-        Ok([_, _]) => wrong("two prefixes must be one of each family"),
-        Ok(_) => wrong("at most one prefix of each family"),
-    }
+    let must = match nets.as_deref() {
+        Ok([_]) => return nets.unwrap_or_default(),
+        Ok([a, b]) if IpFamily::of_net(a) != IpFamily::of_net(b) => {
+            return nets.unwrap_or_default();
+        }
+        Ok([_, _]) => "two prefixes must be one of each family",
+        Ok(_) => "at most one prefix of each family",
+        Err(_) => "must be a prefix such as 10.244.0.0/16, or one of each family",
+    };
+    problems.refuse("clusterCIDR", quoted(text), must)
 }

@@ -68,18 +68,6 @@ fn the_mode_chooses_the_section() {
 }
 
 #[test]
-fn every_mode_of_kube_proxy_is_built() {
-    for mode in Mode::ALL {
-        assert_eq!(mode.check_built().is_ok(), mode != Mode::Ebpf);
-    }
-    let error = Mode::Ebpf.check_built().expect_err("not built");
-    assert_eq!(
-        error.to_string(),
-        "mode ebpf is not built yet: use nftables, iptables or ipvs"
-    );
-}
-
-#[test]
 fn every_value_has_its_meaning() {
     let it = good(
         "hostnameOverride: \" Node-A \"\nbindAddress: 192.0.2.7\nenableProfiling: true\n\

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::{GoDuration, VmoduleItem, decode};
+use crate::{API_VERSION, GoDuration, KIND, VmoduleItem, decode};
 
 #[test]
 fn the_beginning_of_a_file() {
@@ -11,7 +11,7 @@ fn the_beginning_of_a_file() {
         lines,
         [
             "apiVersion: kubeproxy.config.k8s.io/v1alpha1",
-            "bindAddress: 0.0.0.0",
+            "bindAddress: \"0.0.0.0\"",
             "bindAddressHardFail: false",
             "clientConnection:",
             "  acceptContentTypes: \"\"",
@@ -61,7 +61,11 @@ prop_compose! {
         patterns in proptest::collection::vec((texts(), any::<u32>()), 0..3),
         defaulted in any::<bool>(),
     ) -> KubeProxyConfiguration {
-        let mut it = KubeProxyConfiguration::default();
+        let mut it = KubeProxyConfiguration {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            ..KubeProxyConfiguration::default()
+        };
         it.hostname_override.clone_from(&text);
         it.logging.options.json.info_buffer_size = text;
         it.node_port_addresses.clone_from(&list);

@@ -1,26 +1,23 @@
 //! `logging`: `LoggingConfiguration` of `k8s.io/component-base/logs/api/v1`.
 
-use std::fmt;
-
-use serde::de::{self, Deserializer, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::duration::{self, GoDuration};
 
-/// What to log, and how.
+/// Format and verbosity of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Logging {
     /// `text` or `json`.
     pub format: String,
-    /// How often buffers are flushed. Sluice has none.
+    /// Interval between flushes of the buffer. Sluice has no buffer.
     #[serde(deserialize_with = "duration::text_or_nanos")]
     pub flush_frequency: GoDuration,
-    /// How much to log, from 0.
+    /// Verbosity, from 0.
     pub verbosity: u32,
     /// Another verbosity for some source files of kube-proxy.
     pub vmodule: Vec<VmoduleItem>,
-    /// Details of each format.
+    /// Options of each format.
     pub options: LoggingOptions,
 }
 
@@ -34,48 +31,39 @@ pub struct VmoduleItem {
     pub verbosity: u32,
 }
 
-/// Details of each format.
+/// Options of each format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoggingOptions {
-    /// Of `text`.
+    /// Options of the format `text`.
     pub text: FormatOptions,
-    /// Of `json`.
+    /// Options of the format `json`.
     pub json: FormatOptions,
 }
 
-/// Details of a format. Sluice writes each line at once, to stderr.
+/// Options of a format. Sluice writes each line at once, to stderr.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FormatOptions {
-    /// Errors to stderr, the rest to stdout.
+    /// Writes errors to stderr and the rest to stdout.
     pub split_stream: bool,
-    /// Bytes of a buffer, as a quantity such as `64Ki`.
+    /// Size of the buffer in bytes, as a quantity such as `64Ki`.
     #[serde(deserialize_with = "quantity")]
     pub info_buffer_size: String,
 }
 
-/// A quantity may be written as text or as number.
+/// A quantity written as text or as number.
 fn quantity<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
-    struct Either;
-    impl Visitor<'_> for Either {
-        type Value = String;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a quantity such as 64Ki")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
-            Ok(text.to_owned())
-        }
-
-        fn visit_i64<E: de::Error>(self, number: i64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
-
-        fn visit_f64<E: de::Error>(self, number: f64) -> Result<String, E> {
-            Ok(number.to_string())
-        }
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a quantity such as 64Ki")]
+    enum Quantity {
+        Text(String),
+        Whole(i64),
+        Fraction(f64),
     }
-    from.deserialize_any(Either)
+    Ok(match Quantity::deserialize(from)? {
+        Quantity::Text(text) => text,
+        Quantity::Whole(number) => number.to_string(),
+        Quantity::Fraction(number) => number.to_string(),
+    })
 }

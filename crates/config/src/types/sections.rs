@@ -1,7 +1,7 @@
 //! The sections of the configuration.
 
 use serde::de::{self, Deserializer};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::duration::GoDuration;
 
@@ -16,13 +16,13 @@ pub struct ClientConnection {
     /// The `Content-Type` header.
     pub content_type: String,
     /// Requests per second.
-    #[serde(deserialize_with = "finite")]
+    #[serde(deserialize_with = "finite", serialize_with = "shortest")]
     pub qps: f32,
-    /// Requests at once before `qps` counts.
+    /// Requests that may go out at once before `qps` limits them.
     pub burst: i32,
 }
 
-/// A number that JSON can hold.
+/// Refuses infinity and NaN, which JSON cannot hold.
 fn finite<'de, D: Deserializer<'de>>(from: D) -> Result<f32, D::Error> {
     let number = f32::deserialize(from)?;
     match number.is_finite() {
@@ -31,19 +31,27 @@ fn finite<'de, D: Deserializer<'de>>(from: D) -> Result<f32, D::Error> {
     }
 }
 
+/// Writes `5`, not `5.0`, as Go does.
+fn shortest<S: Serializer>(number: &f32, to: S) -> Result<S::Ok, S::Error> {
+    match number.fract() == 0.0 && number.abs() < 1e15 {
+        true => to.serialize_i64(*number as i64),
+        false => to.serialize_f32(*number),
+    }
+}
+
 /// For the iptables mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Iptables {
-    /// Bit of the packet mark that says "masquerade this", 0 to 31.
+    /// Bit of the packet mark for packets to masquerade, 0 to 31.
     pub masquerade_bit: Option<i32>,
     /// Masquerade all traffic to ClusterIPs.
     pub masquerade_all: bool,
     /// Whether NodePorts answer on the loopback address.
     pub localhost_node_ports: Option<bool>,
-    /// Between two repairs.
+    /// Interval between two full repairs.
     pub sync_period: GoDuration,
-    /// Between two syncs, at least.
+    /// Shortest time between two syncs.
     pub min_sync_period: GoDuration,
 }
 
@@ -51,13 +59,13 @@ pub struct Iptables {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Nftables {
-    /// Bit of the packet mark that says "masquerade this", 0 to 31.
+    /// Bit of the packet mark for packets to masquerade, 0 to 31.
     pub masquerade_bit: Option<i32>,
     /// Masquerade all traffic to ClusterIPs.
     pub masquerade_all: bool,
-    /// Between two repairs.
+    /// Interval between two full repairs.
     pub sync_period: GoDuration,
-    /// Between two syncs, at least.
+    /// Shortest time between two syncs.
     pub min_sync_period: GoDuration,
 }
 
@@ -65,23 +73,23 @@ pub struct Nftables {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Ipvs {
-    /// Between two repairs.
+    /// Interval between two full repairs.
     pub sync_period: GoDuration,
-    /// Between two syncs, at least.
+    /// Shortest time between two syncs.
     pub min_sync_period: GoDuration,
     /// How endpoints are chosen.
     pub scheduler: String,
-    /// Virtual servers in these prefixes are left alone.
+    /// Prefixes of virtual servers that are not ours.
     #[serde(rename = "excludeCIDRs")]
     pub exclude_cidrs: Option<Vec<String>>,
     /// Sets `arp_ignore` and `arp_announce`.
     #[serde(rename = "strictARP")]
     pub strict_arp: bool,
-    /// Of idle TCP connections; 0 leaves it alone.
+    /// Timeout of idle TCP connections; 0 keeps the kernel's.
     pub tcp_timeout: GoDuration,
-    /// Of TCP connections after a FIN; 0 leaves it alone.
+    /// Timeout of TCP connections after a FIN; 0 keeps the kernel's.
     pub tcp_fin_timeout: GoDuration,
-    /// Of UDP; 0 leaves it alone.
+    /// Timeout of UDP flows; 0 keeps the kernel's.
     pub udp_timeout: GoDuration,
 }
 
@@ -91,7 +99,7 @@ pub struct Ipvs {
 pub struct Winkernel {
     /// Name of the network.
     pub network_name: String,
-    /// Source of masqueraded packets.
+    /// Source address of masqueraded packets.
     pub source_vip: String,
     /// Direct server return.
     #[serde(rename = "enableDSR")]
@@ -102,32 +110,32 @@ pub struct Winkernel {
     pub forward_health_check_vip: bool,
 }
 
-/// Names for the modes `BridgeInterface` and `InterfaceNamePrefix`.
+/// Interfaces for the detection modes `BridgeInterface` and `InterfaceNamePrefix`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DetectLocal {
     /// The bridge of this node's pods.
     pub bridge_interface: String,
-    /// Beginning of the names of this node's pod interfaces.
+    /// Prefix of the names of this node's pod interfaces.
     pub interface_name_prefix: String,
 }
 
-/// Connection tracking of the kernel. Where `None` and 0 differ, 0 leaves the kernel's value.
+/// Connection tracking of the kernel. `None` takes the default; 0 keeps the kernel's value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Conntrack {
-    /// Entries per core of the machine; 0 leaves the limit and ignores `min`.
+    /// Most entries per core of the machine; 0 keeps the kernel's limit and ignores `min`.
     pub max_per_core: Option<i32>,
-    /// Entries at least.
+    /// Lower bound of the limit, in entries.
     pub min: Option<i32>,
-    /// Of established TCP connections.
+    /// Timeout of established TCP connections.
     pub tcp_established_timeout: Option<GoDuration>,
-    /// Of TCP connections in CLOSE_WAIT.
+    /// Timeout of TCP connections in CLOSE_WAIT.
     pub tcp_close_wait_timeout: Option<GoDuration>,
-    /// Takes packets outside the TCP window for valid.
+    /// Accepts packets outside the TCP window as valid.
     pub tcp_be_liberal: bool,
-    /// Of UDP flows without an answer; 0 leaves it.
+    /// Timeout of UDP flows without an answer; 0 keeps the kernel's.
     pub udp_timeout: GoDuration,
-    /// Of UDP flows with answers; 0 leaves it.
+    /// Timeout of UDP flows with answers; 0 keeps the kernel's.
     pub udp_stream_timeout: GoDuration,
 }

@@ -1,10 +1,10 @@
-//! Who else wants what a packet is addressed to, and what else there is at the address.
+//! Other Services that name the frontend or the address of a packet.
 
 use crate::lookup::{HostAddresses, Packet};
 use crate::{Frontend, Planner, PortKey};
-use sluice_model::{ClusterIps, IpFamily, IpMode, Service, ServiceKind};
+use sluice_model::{ClusterIps, IpFamily, IpMode, LoadBalancerIngress, Service, ServiceKind};
 
-/// A sentence for each Service that has to do with the packet but does not get it.
+/// A sentence for each Service that names the packet's destination but does not get the packet.
 pub(super) fn notes(
     planner: &Planner,
     packet: &Packet,
@@ -17,25 +17,22 @@ pub(super) fn notes(
     let mut notes = Vec::new();
     let services = planner.state().services();
     for service in services.filter_map(|(_, entry)| entry.service.as_deref()) {
+        let Some(why) = skipped(service) else {
+            notes.extend(wants(planner, service, packet, answers, owner));
+            continue;
+        };
+        let name = &service.name;
         let address = addresses(service).find(|(ip, _)| *ip == packet.destination);
-        if let Some((_, field)) = address
-            && let Some(why) = skipped(service)
-        {
-            notes.push(format!(
-                "Service {} names the address in {field}, but {why}",
-                service.name
-            ));
-            continue;
-        }
-        if skipped(service).is_some() {
-            continue;
-        }
-        notes.extend(wants(planner, service, packet, answers, owner));
+        notes.extend(
+            address.map(|(_, field)| {
+                format!("Service {name} names the address in {field}, but {why}")
+            }),
+        );
     }
     notes
 }
 
-/// Every address a Service mentions, with the field.
+/// Every address that a Service names, with the field.
 fn addresses(service: &Service) -> impl Iterator<Item = (std::net::IpAddr, &'static str)> {
     let cluster_ips = match &service.cluster_ips {
         ClusterIps::Assigned(ips) => &ips[..],
@@ -49,7 +46,7 @@ fn addresses(service: &Service) -> impl Iterator<Item = (std::net::IpAddr, &'sta
     cluster_ips.chain(external).chain(load_balancer)
 }
 
-/// Why no proxy of ours serves a Service; `None` when it does.
+/// Why Sluice does not serve a Service; `None` when it does.
 fn skipped(service: &Service) -> Option<String> {
     if let Some(name) = &service.proxy_name {
         return Some(format!(
@@ -66,7 +63,8 @@ fn skipped(service: &Service) -> Option<String> {
     Some(why.into())
 }
 
-/// Notes about a Service that is served: a frontend it lost, or the other ports of the address.
+/// Notes about a Service that is served: a frontend that another one owns, or the other ports of
+/// the address.
 fn wants(
     planner: &Planner,
     service: &Service,
@@ -75,47 +73,38 @@ fn wants(
     owner: Option<&PortKey>,
 ) -> Vec<String> {
     let family = IpFamily::of(&packet.destination);
-    let mut notes = Vec::new();
-    let mut others = Vec::new();
-    let wanted = planner.ports(service, family).flat_map(|(key, wanted)| {
-        let frontends = wanted.into_iter().map(|it| it.frontend);
-        frontends.map(move |it| (key.clone(), it))
-    });
-    for (key, frontend) in wanted {
-        let here = match frontend {
-            Frontend::Address { addr, .. } => addr == packet.destination,
-            Frontend::NodePort { .. } => answers,
-        };
-        if !here {
-            continue;
-        }
-        let exact = frontend.port() == packet.port && frontend.protocol() == packet.protocol;
-        match planner.plan().claims.owner(&frontend) {
-            Some(holder) if exact && *holder != key => notes.push(format!(
-                "Service {} also asks for {frontend}, which belongs to Service {}",
-                key.name, holder.name
-            )),
-            _ if owner.is_none() => {
-                others.push(format!("{}/{}", frontend.port(), frontend.protocol()))
+    let name = &service.name;
+    let (mut notes, mut others) = (Vec::new(), Vec::new());
+    for (key, wanted) in planner.ports(service, family) {
+        for frontend in wanted.into_iter().map(|it| it.frontend) {
+            let (port, protocol) = (frontend.port(), frontend.protocol());
+            let is_here = match frontend {
+                Frontend::Address { addr, .. } => addr == packet.destination,
+                Frontend::NodePort { .. } => answers,
+            };
+            let is_exact = port == packet.port && protocol == packet.protocol;
+            match planner.plan().claims.owner(&frontend) {
+                _ if !is_here => {}
+                Some(holder) if is_exact && *holder != key => notes.push(format!(
+                    "Service {} also asks for {frontend}, which belongs to Service {}",
+                    key.name, holder.name
+                )),
+                _ if owner.is_none() => others.push(format!("{port}/{protocol}")),
+                _ => {}
             }
-            _ => {}
         }
     }
-    let proxied = service.load_balancer.iter();
-    let mut proxied = proxied.filter(|it| it.mode == IpMode::Proxy);
-    if owner.is_none() && proxied.any(|it| it.ip == packet.destination) {
+    let is_proxied =
+        |it: &LoadBalancerIngress| it.mode == IpMode::Proxy && it.ip == packet.destination;
+    if owner.is_none() && service.load_balancer.iter().any(is_proxied) {
         notes.push(format!(
-            "Service {} has the address with ipMode Proxy: the load balancer answers itself",
-            service.name
+            "Service {name} has the address with ipMode Proxy: the load balancer answers itself"
         ));
     }
     if !others.is_empty() {
         others.dedup();
-        notes.push(format!(
-            "Service {} has at this address: {}",
-            service.name,
-            others.join(", ")
-        ));
+        let others = others.join(", ");
+        notes.push(format!("Service {name} has at this address: {others}"));
     }
     notes
 }

@@ -33,26 +33,20 @@ fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
 fn write_hit(f: &mut fmt::Formatter<'_>, hit: &Hit) -> fmt::Result {
     line(f, "service", &format!("{} ({})", hit.port, hit.role))?;
     line(f, "policy", &hit.policy)?;
-    line(
-        f,
-        "client",
-        &format!("{}: {}", hit.client_reason, hit.masquerade_reason),
-    )?;
+    let client = format!("{}: {}", hit.client_reason, hit.masquerade_reason);
+    line(f, "client", &client)?;
     if let Some(ranges) = &hit.source_ranges {
-        let admitted = if ranges.admitted {
+        let verb = if ranges.admitted {
             "admits"
         } else {
             "does not admit"
         };
         let allowed = ranges.allowed.join(", ");
-        line(f, "ranges", &format!("{allowed} {admitted} the client"))?;
+        line(f, "ranges", &format!("{allowed} {verb} the client"))?;
     }
     if let Some(seconds) = hit.affinity_seconds {
-        line(
-            f,
-            "affinity",
-            &format!("a client stays with its endpoint for {seconds} s"),
-        )?;
+        let affinity = format!("a client stays with its endpoint for {seconds} s");
+        line(f, "affinity", &affinity)?;
     }
     if let Some(topology) = &hit.topology {
         line(f, "topology", topology)?;
@@ -65,30 +59,27 @@ fn write_hit(f: &mut fmt::Formatter<'_>, hit: &Hit) -> fmt::Result {
 
 fn write_members(f: &mut fmt::Formatter<'_>, members: &[Member]) -> fmt::Result {
     writeln!(f, "  endpoints")?;
-    let rows: Vec<[String; 5]> = members
-        .iter()
-        .map(|it| {
-            [
-                it.address.to_string(),
-                if it.included { "in" } else { "out" }.into(),
-                it.pod.clone().unwrap_or_else(|| "-".into()),
-                it.node.clone().unwrap_or_else(|| "-".into()),
-                it.reason.clone(),
-            ]
-        })
-        .collect();
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths = [width(0), 3, width(2), width(3)];
-    for row in &rows {
-        let mut text = String::new();
-        for (cell, width) in row.iter().zip(widths) {
-            text += &format!("{cell:<width$}  ");
-        }
-        text += &row[4];
-        writeln!(f, "    {}", text.trim_end())?;
+    let name = |it: &Option<String>| it.clone().unwrap_or_else(|| "-".into());
+    let rows = members.iter().map(|it| {
+        let included = if it.included { "in" } else { "out" };
+        (
+            it.address.to_string(),
+            included,
+            name(&it.pod),
+            name(&it.node),
+            &it.reason,
+        )
+    });
+    let rows: Vec<_> = rows.collect();
+    let widest = |lengths: &mut dyn Iterator<Item = usize>| lengths.max().unwrap_or(0);
+    let of_address = widest(&mut rows.iter().map(|it| it.0.len()));
+    let of_pod = widest(&mut rows.iter().map(|it| it.2.chars().count()));
+    let of_node = widest(&mut rows.iter().map(|it| it.3.chars().count()));
+    for (address, included, pod, node, reason) in &rows {
+        let row = format!(
+            "{address:of_address$}  {included:3}  {pod:of_pod$}  {node:of_node$}  {reason}"
+        );
+        writeln!(f, "    {}", row.trim_end())?;
     }
     Ok(())
 }

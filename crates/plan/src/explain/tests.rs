@@ -240,24 +240,24 @@ proptest! {
         let planner = planner(settings, events);
         for packet in packets {
             let explanation = explain(&planner, &packet, &host());
-            let fate = planner.plan().lookup(&packet, &host());
-            let verdict = match fate {
-                Fate::Balance { .. } => Outcome::Balance,
-                Fate::Drop(_) => Outcome::Drop,
-                Fate::Reject(_) => Outcome::Reject,
-                Fate::NotService => Outcome::NotService,
+            let lookup = planner.plan().lookup(&packet, &host());
+            let verdict = match lookup.verdict {
+                Some(Verdict::Balance(_)) => "balance",
+                Some(Verdict::Drop) => "drop",
+                Some(Verdict::Reject) => "reject",
+                None => "not-service",
             };
             prop_assert_eq!(explanation.verdict, verdict);
             let found = explanation.service.iter().flat_map(|it| &it.endpoints);
             let included: Vec<_> = found.clone().filter(|it| it.included).collect();
-            if let Fate::Balance { pool, masquerade, .. } = &fate {
+            if let Some(pool) = lookup.pool {
                 let pool: BTreeSet<_> = pool.endpoints().iter().map(|it| it.addr).collect();
                 prop_assert_eq!(included.len(), pool.len());
                 prop_assert_eq!(included.iter().map(|it| it.address).collect::<BTreeSet<_>>(), pool);
                 let hit = explanation.service.as_ref().expect("a balance has a port");
-                prop_assert_eq!(hit.masquerade, *masquerade);
+                prop_assert_eq!(hit.masquerade, lookup.masquerade);
                 for it in &included {
-                    let masquerades = fate.masquerades(&packet, it.address.ip(), &host());
+                    let masquerades = lookup.masquerades(&packet, it.address.ip(), &host());
                     prop_assert_eq!(it.masqueraded, masquerades);
                 }
             } else {

@@ -3,22 +3,20 @@ use crate::settings::{LocalDetector, NodePortAddresses, Settings};
 use crate::testing::{NODE, cidr, endpoints, host, node, packet, planner, service};
 use sluice_model::Event;
 
-fn print(fate: &Fate<'_>) -> String {
-    match fate {
-        Fate::Balance {
-            pool, masquerade, ..
-        } => {
-            let pool: Vec<_> = pool
-                .endpoints()
-                .iter()
-                .map(|it| it.addr.to_string())
-                .collect();
-            let masquerade = if *masquerade { " masqueraded" } else { "" };
+fn print(lookup: &Lookup<'_>) -> String {
+    let pool = lookup.pool.into_iter().flat_map(Pool::endpoints);
+    let pool: Vec<_> = pool.map(|it| it.addr.to_string()).collect();
+    match lookup.verdict {
+        Some(Verdict::Balance(_)) => {
+            let masquerade = if lookup.masquerade {
+                " masqueraded"
+            } else {
+                ""
+            };
             format!("{}{masquerade}", pool.join(" "))
         }
-        Fate::Drop(reason) => format!("drop {reason:?}"),
-        Fate::Reject(reason) => format!("reject {reason:?}"),
-        Fate::NotService => "not a service".into(),
+        Some(verdict) => format!("{verdict:?}: {}", lookup.reason).to_lowercase(),
+        None => "not a service".into(),
     }
 }
 
@@ -27,8 +25,8 @@ fn check_with(settings: Settings, events: Vec<Event>, table: &[(&str, &str)]) {
     let planner = planner(settings, events);
     for (text, expected) in table {
         let packet = packet(text);
-        let fate = planner.plan().lookup(&packet, &host());
-        assert_eq!(print(&fate), *expected, "{text}");
+        let lookup = planner.plan().lookup(&packet, &host());
+        assert_eq!(print(&lookup), *expected, "{text}");
     }
 }
 
@@ -60,9 +58,18 @@ fn addresses_of_no_service() {
         web(""),
         &[
             ("10.244.0.9 > 10.96.0.1:80", BOTH),
-            ("10.244.0.9 > 10.96.0.1:81", "reject UndefinedPort"),
-            ("10.244.0.9 > 10.96.0.1:80/udp", "reject UndefinedPort"),
-            ("10.244.0.9 > 10.96.0.7:80", "drop UnallocatedClusterIp"),
+            (
+                "10.244.0.9 > 10.96.0.1:81",
+                "reject: the clusterip has no such port",
+            ),
+            (
+                "10.244.0.9 > 10.96.0.1:80/udp",
+                "reject: the clusterip has no such port",
+            ),
+            (
+                "10.244.0.9 > 10.96.0.7:80",
+                "drop: no service has this address of the servicecidr",
+            ),
             ("10.244.0.9 > 10.97.0.7:80", "not a service"),
             ("10.244.0.9 > 192.0.2.1:81", "not a service"),
             ("10.244.0.9 > 192.168.0.1:80", "not a service"),
@@ -118,9 +125,12 @@ fn source_ranges_come_first() {
         ("198.51.100.1 > 203.0.113.1:80 via eth0", BOTH_MASQUERADED),
         (
             "198.51.101.1 > 203.0.113.1:80 via eth0",
-            "drop SourceRanges",
+            "drop: the source is outside loadbalancersourceranges",
         ),
-        ("192.168.0.1 > 203.0.113.1:80", "drop SourceRanges"),
+        (
+            "192.168.0.1 > 203.0.113.1:80",
+            "drop: the source is outside loadbalancersourceranges",
+        ),
         ("198.51.101.1 > 192.0.2.1:80 via eth0", BOTH_MASQUERADED),
         (
             "198.51.101.1 > 192.168.0.1:30080 via eth0",
@@ -131,7 +141,7 @@ fn source_ranges_come_first() {
     check_with(here(), web(about), &table);
     let empty = service("web LoadBalancer 10.96.0.1 :80 lb=203.0.113.1 ranges=198.51.100.0/24");
     table.truncate(2);
-    table[0].1 = "reject NoEndpoint";
+    table[0].1 = "reject: no endpoint anywhere answers";
     check_with(here(), vec![empty], &table);
 }
 
@@ -144,7 +154,10 @@ fn a_range_with_the_node_admits_the_virtual_ip_as_source() {
         &[
             ("203.0.113.1 > 203.0.113.1:80", BOTH_MASQUERADED),
             ("192.168.0.1 > 203.0.113.1:80", BOTH_MASQUERADED),
-            ("192.168.5.1 > 203.0.113.1:80", "drop SourceRanges"),
+            (
+                "192.168.5.1 > 203.0.113.1:80",
+                "drop: the source is outside loadbalancersourceranges",
+            ),
         ],
     );
 }
@@ -286,8 +299,8 @@ mod masquerade {
         let planner = planner(here(), web(""));
         let masquerades = |source: &str, endpoint: &str| {
             let packet = packet(&format!("{source} > 10.96.0.1:80 via cni0"));
-            let fate = planner.plan().lookup(&packet, &host());
-            fate.masquerades(&packet, endpoint.parse().unwrap(), &host())
+            let lookup = planner.plan().lookup(&packet, &host());
+            lookup.masquerades(&packet, endpoint.parse().unwrap(), &host())
         };
         assert!(masquerades("10.244.0.5", "10.244.0.5"));
         assert!(!masquerades("10.244.0.5", "10.244.1.6"));
@@ -308,10 +321,10 @@ mod masquerade {
             ("192.168.0.1 > 192.168.0.1:30080", true),
         ] {
             let packet = packet(text);
-            let fate = planner.plan().lookup(&packet, &host());
+            let lookup = planner.plan().lookup(&packet, &host());
             let endpoint = "192.168.0.1".parse().unwrap();
             assert_eq!(
-                fate.masquerades(&packet, endpoint, &host()),
+                lookup.masquerades(&packet, endpoint, &host()),
                 expected,
                 "{text}"
             );

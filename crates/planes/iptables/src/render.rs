@@ -190,7 +190,7 @@ impl Render<'_> {
     /// Whoever gets here asks a ClusterIP for something that it does not have: everything else was
     /// translated, or refused on the way.
     fn undefined_ports(&mut self) {
-        let Some(addr) = self.port.guarded_cluster_ip else {
+        let Some(addr) = self.port.owned_cluster_ip else {
             return;
         };
         let prefix = prefix_of(addr);

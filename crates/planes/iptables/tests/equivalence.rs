@@ -1,12 +1,12 @@
 //! The rules mean what the plan says: the outcome of any packet in the text that is loaded is the
-//! fate that `Plan::lookup` gives it, on random clusters.
+//! verdict that `Plan::lookup` gives it, on random clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use sluice_iptables::{Accounting, Conntrack, Iptables, Key, Object, render_plan, text};
 use sluice_model::{Event, IpFamily, LocalAddresses};
-use sluice_plan::lookup::{Fate, HostAddresses, Packet};
+use sluice_plan::lookup::{HostAddresses, Packet};
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{self, arbitrary_events, arbitrary_packet, arbitrary_settings, host};
 use sluice_plan::{Plan, Planner};
@@ -37,9 +37,9 @@ fn rulesets(plan: &Plan, accounting: Accounting) -> BTreeMap<IpFamily, Ruleset> 
 }
 
 fn expected(plan: &Plan, packet: &Packet, host: &HostAddresses) -> BTreeSet<Outcome> {
-    match plan.lookup(packet, host) {
+    match plan.lookup(packet, host).verdict {
         // The guard against packets to loopback, which the kernel calls martians.
-        Fate::NotService if is_martian(packet) => [Outcome::Dropped].into(),
+        None if is_martian(packet) => [Outcome::Dropped].into(),
         _ => planned(plan, packet, host),
     }
 }
@@ -86,12 +86,12 @@ proptest! {
         for packet in &packets {
             let rules = &rulesets[&IpFamily::of(&packet.destination)];
             let world = World { rules, host: &host, members: NO_SETS };
-            let fate = plan.lookup(packet, &host);
+            let lookup = plan.lookup(packet, &host);
             let expected = expected(plan, packet, &host);
             let seen = outcomes(world, packet);
             let seen: BTreeSet<Outcome> =
                 seen.into_iter().map(|it| forgiven(it, packet, &expected)).collect();
-            prop_assert_eq!(seen, expected, "{:?}\n{:?}", packet, fate);
+            prop_assert_eq!(seen, expected, "{:?}\n{:?}", packet, lookup);
         }
     }
 

@@ -68,7 +68,7 @@ impl Port<'_> {
         for planned in &plan.frontends {
             self.frontend(planned);
         }
-        if let Some(ip) = plan.guarded_cluster_ip {
+        if let Some(ip) = plan.owned_cluster_ip {
             self.virtual_ip(ip);
         }
         if let Some(mark) = self.mark {

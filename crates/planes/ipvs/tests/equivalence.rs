@@ -1,5 +1,5 @@
 //! The objects mean what the plan says: what becomes of any packet between the hooks, with the
-//! rendered rules, sets and virtual servers, is the fate that `Plan::lookup` gives it, on random
+//! rendered rules, sets and virtual servers, is the verdict that `Plan::lookup` gives it, on random
 //! clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use sluice_ipvs::{Entry, Ipvs, Key, Object, Server, SetKind, SetName, Triple, render_plan};
 use sluice_model::{Event, IpFamily, LocalAddresses, Object as ClusterObject, Protocol};
-use sluice_plan::lookup::{Fate, HostAddresses, Packet};
+use sluice_plan::lookup::{HostAddresses, Packet};
 use sluice_plan::settings::{LocalDetector, Settings};
 use sluice_plan::testing::{
     NODE, arbitrary_events, arbitrary_packet, arbitrary_settings, endpoints, host, packet, planner,
@@ -231,8 +231,9 @@ fn index(family: IpFamily) -> usize {
 
 fn expected(plan: &Plan, packet: &Packet, model: &Model) -> BTreeSet<Outcome> {
     let mut outcomes = sluice_tracers::chance::planned(plan, packet, &host());
-    match plan.lookup(packet, &host()) {
-        Fate::Balance { pool, .. } => {
+    let lookup = plan.lookup(packet, &host());
+    match (lookup.verdict, lookup.pool) {
+        (_, Some(pool)) => {
             let usable: BTreeSet<_> = usable(pool).collect();
             outcomes
                 .retain(|it| matches!(it, Outcome::Translated { to, .. } if usable.contains(to)));
@@ -241,7 +242,7 @@ fn expected(plan: &Plan, packet: &Packet, model: &Model) -> BTreeSet<Outcome> {
             }
         }
         // The node has the address now, and must not answer with its own sockets.
-        Fate::NotService if model.is_virtual(packet.destination) => {
+        (None, _) if model.is_virtual(packet.destination) => {
             return [Outcome::Rejected].into();
         }
         _ => {}
@@ -285,7 +286,7 @@ fn planned(mut settings: Settings, events: Vec<Event>) -> Planner {
 /// for this one.
 fn is_possible(plan: &Plan, packet: &Packet, model: &Model) -> bool {
     let is_here = model.local.contains(&packet.destination);
-    let is_balanced = matches!(plan.lookup(packet, &host()), Fate::Balance { .. });
+    let is_balanced = plan.lookup(packet, &host()).pool.is_some();
     let arrives = packet.interface.is_some();
     let is_honest = arrives != model.local.contains(&packet.source);
     is_honest && !model.is_virtual(packet.source) && (is_here || !is_balanced)
@@ -353,9 +354,9 @@ proptest! {
         let plan = planner.plan();
         let model = Model::new(plan);
         for packet in packets.iter().filter(|it| is_possible(plan, it, &model)) {
-            let fate = plan.lookup(packet, &host());
+            let lookup = plan.lookup(packet, &host());
             let wanted = expected(plan, packet, &model);
-            prop_assert_eq!(&model.outcomes(packet, 0), &wanted, "{:?}\n{:?}", packet, fate);
+            prop_assert_eq!(&model.outcomes(packet, 0), &wanted, "{:?}\n{:?}", packet, lookup);
             // What a tunnel sends has the mark of what it carries.
             if let Some(mark) = model.mark() {
                 prop_assert_eq!(&model.outcomes(packet, mark), &wanted, "{:?} {}", packet, mark);
@@ -382,7 +383,7 @@ proptest! {
                 continue;
             }
             let as_itself = Packet { source: own, interface: None, ..packet.clone() };
-            let Fate::Balance { pool, .. } = plan.lookup(&as_itself, &host()) else { continue };
+            let Some(pool) = plan.lookup(&as_itself, &host()).pool else { continue };
             let ranges = plan.frontend(&as_itself, &host());
             if ranges.is_some_and(|(_, it)| it.allowed_sources.is_some()) {
                 continue;

@@ -235,7 +235,7 @@ impl Render<'_> {
     }
 
     fn cluster_ip(&mut self) {
-        if let Some(addr) = self.port.guarded_cluster_ip {
+        if let Some(addr) = self.port.owned_cluster_ip {
             let element = Element {
                 value: ElementValue::Member,
                 comment: Some(shared_comment(

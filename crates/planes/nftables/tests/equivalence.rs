@@ -1,5 +1,5 @@
 //! The ruleset means what the plan says: the outcome of any packet in the rendered objects is the
-//! fate that `Plan::lookup` gives it, on random clusters.
+//! verdict that `Plan::lookup` gives it, on random clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,8 +38,8 @@ proptest! {
         let host = host();
         for packet in &packets {
             let seen = outcomes(&objects, packet, &host);
-            let fate = plan.lookup(packet, &host);
-            prop_assert_eq!(seen, planned(plan, packet, &host), "{:?}\n{:?}", packet, fate);
+            let lookup = plan.lookup(packet, &host);
+            prop_assert_eq!(seen, planned(plan, packet, &host), "{:?}\n{:?}", packet, lookup);
         }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use sluice_model::Event;
-use sluice_plan::lookup::{Fate, HostAddresses};
-use sluice_plan::{Plan, Planner};
+use sluice_plan::lookup::{HostAddresses, Lookup};
+use sluice_plan::{Plan, Planner, Pool, Verdict};
 
 use super::proxy::Objects;
 use super::world::{self, Flow};
@@ -41,10 +41,7 @@ pub fn consult(scenario: &Scenario) {
             Step::Restart => {}
             Step::Hold { from, to } => {
                 for flow in world::flows(scenario, from, to) {
-                    if !matches!(
-                        planner.plan().lookup(&flow.packet, &host),
-                        Fate::Balance { .. }
-                    ) {
+                    if planner.plan().lookup(&flow.packet, &host).pool.is_none() {
                         refuted(&flow, "nobody to connect to".to_owned());
                     }
                 }
@@ -61,8 +58,8 @@ pub(super) fn assert_forgotten(scenario: &Scenario, plan: &Plan, asked: &[Flow])
     assert!(plan.ports.is_empty(), "{name}: plans nobody asks for");
     let host = world::home_addresses(scenario);
     for flow in asked {
-        let fate = plan.lookup(&flow.packet, &host);
-        assert_eq!(fate, Fate::NotService, "{name}: nothing exists: {flow:?}");
+        let verdict = plan.lookup(&flow.packet, &host).verdict;
+        assert_eq!(verdict, None, "{name}: nothing exists: {flow:?}");
     }
 }
 
@@ -73,33 +70,35 @@ pub(super) fn verify(
     flow: &Flow,
     expect: &Expect,
 ) -> Result<(), String> {
-    let fate = plan.lookup(&flow.packet, host);
-    let agrees = match (expect, &fate) {
-        (Expect::Answers { by, seen }, Fate::Balance { .. }) => {
-            return same_pool(&fate, by).and_then(|()| same_source(&fate, flow, host, *seen));
+    let lookup = plan.lookup(&flow.packet, host);
+    let agrees = match (expect, lookup.verdict) {
+        (Expect::Answers { by, seen }, Some(Verdict::Balance(_))) => {
+            return same_pool(&lookup, by).and_then(|()| same_source(&lookup, flow, host, *seen));
         }
         (
             Expect::Stays { among, .. }
             | Expect::Moves { among, .. }
             | Expect::Refreshes { among, .. },
-            Fate::Balance { port, .. },
+            Some(Verdict::Balance(_)),
         ) => {
-            same_pool(&fate, among)?;
-            port.affinity_seconds.is_some()
+            same_pool(&lookup, among)?;
+            let found = lookup.found;
+            found.is_some_and(|(port, _)| port.affinity_seconds.is_some())
         }
-        (Expect::Refused, Fate::Reject(_))
-        | (Expect::Dropped, Fate::Drop(_))
-        | (Expect::Untouched(_), Fate::NotService) => true,
+        (Expect::Refused, Some(Verdict::Reject))
+        | (Expect::Dropped, Some(Verdict::Drop))
+        | (Expect::Untouched(_), None) => true,
         _ => false,
     };
     match agrees {
         true => Ok(()),
-        false => Err(format!("the plan says {fate:?}")),
+        false => Err(format!("the plan says {lookup:?}")),
     }
 }
 
-fn same_pool(fate: &Fate<'_>, wanted: &BTreeSet<&'static str>) -> Result<(), String> {
-    let names = pool_names(fate);
+fn same_pool(lookup: &Lookup<'_>, wanted: &BTreeSet<&'static str>) -> Result<(), String> {
+    let endpoints = lookup.pool.into_iter().flat_map(Pool::endpoints);
+    let names: BTreeSet<String> = endpoints.map(|it| world::endpoint_name(it.addr)).collect();
     let wanted: BTreeSet<String> = wanted.iter().map(|it| (*it).to_owned()).collect();
     match names == wanted {
         true => Ok(()),
@@ -107,35 +106,24 @@ fn same_pool(fate: &Fate<'_>, wanted: &BTreeSet<&'static str>) -> Result<(), Str
     }
 }
 
-fn pool_names(fate: &Fate<'_>) -> BTreeSet<String> {
-    match fate {
-        Fate::Balance { pool, .. } => {
-            let all = pool.endpoints().iter();
-            all.map(|it| world::endpoint_name(it.addr)).collect()
-        }
-        _ => BTreeSet::new(),
-    }
-}
-
 fn same_source(
-    fate: &Fate<'_>,
+    lookup: &Lookup<'_>,
     flow: &Flow,
     host: &HostAddresses,
     seen: Seen,
 ) -> Result<(), String> {
-    let Fate::Balance { pool, .. } = fate else {
-        return Ok(());
-    };
-    for endpoint in pool.endpoints() {
+    for endpoint in lookup.pool.into_iter().flat_map(Pool::endpoints) {
         let address = endpoint.addr.ip();
-        let masquerades = fate.masquerades(&flow.packet, address, host);
+        let masquerades = lookup.masquerades(&flow.packet, address, host);
         let wanted = match seen {
             Seen::Client => false,
             Seen::Node => true,
             Seen::ClientUnlessItself => flow.packet.source == address,
         };
         if masquerades != wanted {
-            return Err(format!("the plan says masquerade {masquerades}: {fate:?}"));
+            return Err(format!(
+                "the plan says masquerade {masquerades}: {lookup:?}"
+            ));
         }
     }
     Ok(())

@@ -188,7 +188,7 @@ impl<P: ServiceBackend> Run<'_, P> {
 
     fn fail_flow(&self, flow: &Flow, outcomes: &[Outcome]) -> ! {
         let packet = &flow.packet;
-        let fate = self.proxy.plan().lookup(packet, &self.asker.host);
+        let lookup = self.proxy.plan().lookup(packet, &self.asker.host);
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for outcome in outcomes {
             let key = match outcome {
@@ -200,7 +200,7 @@ impl<P: ServiceBackend> Run<'_, P> {
         let target = flow.target();
         let (from, protocol) = (flow.from, packet.protocol);
         self.fail(&format!(
-            "{from} ({}) -> {target}/{protocol}\nseen: {seen:#?}\nthe plan says: {fate:#?}",
+            "{from} ({}) -> {target}/{protocol}\nseen: {seen:#?}\nthe plan says: {lookup:#?}",
             packet.source
         ));
     }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use sluice_plan::Plan;
-use sluice_plan::lookup::{Fate, HostAddresses, Packet};
+use sluice_plan::lookup::{HostAddresses, Packet};
+use sluice_plan::{Plan, Pool, Verdict};
 
 /// Where a packet ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,19 +29,19 @@ pub enum Outcome {
 /// weights of endpoints.
 #[must_use]
 pub fn planned(plan: &Plan, packet: &Packet, host: &HostAddresses) -> BTreeSet<Outcome> {
-    let fate = plan.lookup(packet, host);
-    match &fate {
-        Fate::Balance { pool, .. } => {
-            let endpoints = pool.endpoints().iter().map(|it| it.addr);
-            let outcomes = endpoints.map(|to| Outcome::Translated {
-                to,
-                masqueraded: fate.masquerades(packet, to.ip(), host),
+    let lookup = plan.lookup(packet, host);
+    match lookup.verdict {
+        Some(Verdict::Balance(_)) => {
+            let endpoints = lookup.pool.into_iter().flat_map(Pool::endpoints);
+            let outcomes = endpoints.map(|it| Outcome::Translated {
+                to: it.addr,
+                masqueraded: lookup.masquerades(packet, it.addr.ip(), host),
             });
             outcomes.collect()
         }
-        Fate::Drop(_) => [Outcome::Dropped].into(),
-        Fate::Reject(_) => [Outcome::Rejected].into(),
-        Fate::NotService => [Outcome::Untouched].into(),
+        Some(Verdict::Drop) => [Outcome::Dropped].into(),
+        Some(Verdict::Reject) => [Outcome::Rejected].into(),
+        None => [Outcome::Untouched].into(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Elements and entries, without those that are to be left out.
+//! Elements of a list and entries of a mapping, without those to skip.
 
 use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess};
@@ -25,10 +25,6 @@ impl<'de> SeqAccess<'de> for Items<'_, 'de> {
         let read = seed.deserialize(Reader { node, skip });
         read.map(Some).map_err(|it| it.at(node))
     }
-
-    fn size_hint(&self) -> Option<usize> {
-        Some(self.rest.len())
-    }
 }
 
 pub(super) struct Entries<'a, 'de> {
@@ -46,9 +42,10 @@ impl<'de> MapAccess<'de> for Entries<'_, 'de> {
     {
         let skip = self.skip;
         // A repeated key is a problem of its own; the first one counts for the other problems.
-        let wanted =
-            |(key, node): &&(Key<'_>, Node<'_>)| !key.repeated && !skip.contains(&node.id());
-        let Some((key, node)) = self.rest.find(wanted) else {
+        let read = self
+            .rest
+            .find(|(key, node)| !key.repeated && !skip.contains(&node.id()));
+        let Some((key, node)) = read else {
             return Ok(None);
         };
         self.value = Some(node);
