@@ -1,8 +1,8 @@
 //! Many changes with few system calls.
 //!
 //! `netlink_rcv_skb` (`af_netlink.c`) walks the messages of a datagram one after the other, and a
-//! refusal of one does not touch the others. It reports each refusal; success of all that came
-//! before is what the acknowledgement of the last message says.
+//! refusal of one does not touch the others. It reports each refusal. The acknowledgement of the last
+//! message means that it made all others before.
 
 use nix::errno::Errno;
 
@@ -12,18 +12,18 @@ use crate::request::{self, RequestError};
 use crate::socket::{Socket, SocketError};
 
 /// Messages of one datagram. A refusal takes about a kilobyte of the receive queue, so all of them
-/// find room in [`QUEUE`].
+/// fit into [`QUEUE`].
 const MESSAGES: usize = 512;
 
-/// Bytes of answers that the kernel may keep for us.
+/// Most kernel memory for unread answers in bytes.
 const QUEUE: usize = 1 << 20;
 
-/// A change that the kernel refused; the others were made.
+/// A change that the kernel refused. The others were made.
 #[derive(Debug)]
 pub struct Failure {
-    /// Where the change stands in what was asked for.
+    /// Index of the change in the list of the caller.
     pub index: usize,
-    /// What was refused and why.
+    /// The refusal.
     pub error: RequestError,
 }
 
@@ -34,15 +34,15 @@ pub(crate) struct Bulk<'a, T> {
     pub(crate) name: &'a dyn Fn(&T) -> (&'static str, String),
     pub(crate) head: &'a dyn Fn(&T) -> Head,
     pub(crate) attrs: &'a dyn Fn(&T, &mut AttrWriter),
-    /// Whether a refusal says that it is so already.
+    /// Whether an error means that nothing had to be changed.
     pub(crate) is_done: &'a dyn Fn(&T, Errno) -> bool,
 }
 
 impl<T> Bulk<'_, T> {
-    /// Makes all changes that the kernel does not refuse and returns the refused ones in order.
+    /// Makes all changes that the kernel does not refuse, and returns the refused ones in order.
     ///
-    /// An error is about the socket: changes behind the one it names were not made, or nobody
-    /// knows.
+    /// An error is about the socket. It is unknown whether the change that it names and later ones
+    /// were made.
     pub(crate) fn apply(
         &self,
         socket: &mut Socket,
@@ -77,7 +77,7 @@ impl<T> Bulk<'_, T> {
         let mut last = None;
         for ((at, change), sequence) in chunk.iter().enumerate().zip(first..) {
             let head = (self.head)(change);
-            let start = message::begin_with(&mut writer, head, sequence);
+            let start = message::begin(&mut writer, head, sequence);
             (self.attrs)(change, &mut writer);
             message::end(&mut writer, start);
             if writer.take_oversized() {
@@ -93,7 +93,7 @@ impl<T> Bulk<'_, T> {
         message::set_flags(&mut writer, start, flags | message::ACK);
         socket.send(&[writer.as_bytes()]).map_err(failed)?;
         let mut is_answered = false;
-        // The kernel answers before the send returns.
+        // The answers are there when the send returns.
         while let Some(datagram) = socket.try_receive(buffer).map_err(failed)? {
             let answers = Messages::new(datagram).filter_map(|it| it.answer());
             for answer in answers {

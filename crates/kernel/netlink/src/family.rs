@@ -1,24 +1,24 @@
 //! IPv4 or IPv6.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
-/// The kind of an IP address.
+/// The family of an IP address, of a table of `nf_tables` or of a table of `iptables`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum IpFamily {
-    /// IPv4.
-    V4,
-    /// IPv6.
-    V6,
+pub enum Family {
+    /// IPv4; to nftables `ip`.
+    Ipv4,
+    /// IPv6; to nftables `ip6`.
+    Ipv6,
 }
 
-impl IpFamily {
+impl Family {
     /// The family of an address.
     #[must_use]
     pub const fn of(ip: IpAddr) -> Self {
         match ip {
-            IpAddr::V4(_) => Self::V4,
-            IpAddr::V6(_) => Self::V6,
+            IpAddr::V4(_) => Self::Ipv4,
+            IpAddr::V6(_) => Self::Ipv6,
         }
     }
 
@@ -26,24 +26,24 @@ impl IpFamily {
     #[must_use]
     pub const fn bits(self) -> u8 {
         match self {
-            Self::V4 => 32,
-            Self::V6 => 128,
+            Self::Ipv4 => 32,
+            Self::Ipv6 => 128,
         }
     }
 
     /// `AF_INET` or `AF_INET6`, which are `NFPROTO_IPV4` and `NFPROTO_IPV6` as well.
     pub(crate) const fn number(self) -> u8 {
         match self {
-            Self::V4 => 2,
-            Self::V6 => 10,
+            Self::Ipv4 => 2,
+            Self::Ipv6 => 10,
         }
     }
 
     /// `None` for any other number.
-    pub(crate) const fn from_number(number: u16) -> Option<Self> {
-        match number {
-            2 => Some(Self::V4),
-            10 => Some(Self::V6),
+    pub(crate) fn from_number(number: impl Into<u32>) -> Option<Self> {
+        match number.into() {
+            2 => Some(Self::Ipv4),
+            10 => Some(Self::Ipv6),
             _ => None,
         }
     }
@@ -51,17 +51,25 @@ impl IpFamily {
     /// The address at the start of `bytes`; `None` when they are too few.
     pub(crate) fn address(self, bytes: &[u8]) -> Option<IpAddr> {
         Some(match self {
-            Self::V4 => Ipv4Addr::from(*bytes.first_chunk::<4>()?).into(),
-            Self::V6 => Ipv6Addr::from(*bytes.first_chunk::<16>()?).into(),
+            Self::Ipv4 => IpAddr::from(*bytes.first_chunk::<4>()?),
+            Self::Ipv6 => IpAddr::from(*bytes.first_chunk::<16>()?),
         })
     }
 }
 
-impl fmt::Display for IpFamily {
+/// The bytes of an address in network order: 4 or 16.
+pub(crate) fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::V4 => "IPv4",
-            Self::V6 => "IPv6",
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
         })
     }
 }

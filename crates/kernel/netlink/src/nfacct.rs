@@ -1,16 +1,15 @@
-//! Counters of packets that rules of iptables mention by their names: the objects of `nfacct`.
+//! Packet counters that iptables rules name: the objects of `nfacct`.
 //!
 //! Numbers and layouts are those of `linux/netfilter/nfnetlink_acct.h`.
 
 use nix::errno::Errno;
 
-use crate::attr::AttrWriter;
-use crate::message;
-use crate::request::{Request, RequestError};
+use crate::message::{self, Message};
+use crate::request::{Request, RequestError, unless};
 use crate::socket::{Socket, SocketError};
 
 /// `NFNL_SUBSYS_ACCT`.
-const SUBSYSTEM: u16 = 7;
+const SUBSYSTEM: u16 = 7 << 8;
 
 const NFNL_MSG_ACCT_NEW: u16 = 0;
 const NFNL_MSG_ACCT_GET: u16 = 1;
@@ -19,20 +18,20 @@ const NFNL_MSG_ACCT_DEL: u16 = 3;
 const NFACCT_NAME: u16 = 1;
 const NFACCT_PKTS: u16 = 2;
 
-/// Whether an error about a name that is short enough means that the kernel has no counters.
+/// Whether the error means that the kernel has no counters. Not for a name longer than 31 bytes,
+/// which has the same error.
 #[must_use]
 pub fn is_absent(error: &RequestError) -> bool {
     matches!(error.errno(), Some(Errno::EINVAL | Errno::EOPNOTSUPP))
 }
 
-/// Whether asking again is of no use: the kernel has no counters, or we may not use them. Anything
-/// else may pass.
+/// Whether a retry cannot help: the kernel has no counters, or we lack the privilege.
 #[must_use]
 pub fn is_final(error: &RequestError) -> bool {
     is_absent(error) || error.errno() == Some(Errno::EPERM)
 }
 
-/// The counters of one network namespace. IPv4 and IPv6 have the same ones.
+/// The counters of one network namespace, the same for IPv4 and IPv6.
 #[derive(Debug)]
 pub struct Accounts {
     socket: Socket,
@@ -40,88 +39,65 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Connects to the counters of the calling thread's network namespace. The first question
-    /// makes a kernel that has them as a module load it.
+    /// Connects to the counters of the calling thread's network namespace. The first request may
+    /// make the kernel load the module.
     ///
     /// # Errors
     /// [`SocketError::Io`].
     pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
-            socket: Socket::open()?,
+            socket: Socket::netfilter()?,
             buffer: Vec::new(),
         })
     }
 
-    /// Makes a counter, which begins at zero. One that is there goes on.
+    /// Creates a counter that starts at zero. A counter that exists keeps its count.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Refused`] with `EINVAL` when the kernel has no
     /// counters, or the name more than 31 bytes.
     pub fn ensure(&mut self, name: &str) -> Result<(), RequestError> {
-        let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
-        let create = Request::of_no_family(
-            "create nfacct object",
-            name,
-            kind(NFNL_MSG_ACCT_NEW),
-            &attrs,
-        );
-        // Without `NLM_F_REPLACE`, which would make it begin anew.
+        // Without `NLM_F_REPLACE`, which would reset an existing counter.
         let flags = message::ACK | message::CREATE;
-        match create.exchange(&mut self.socket, &mut self.buffer, flags, &mut |_| {}) {
-            Err(RequestError::Refused {
-                errno: Errno::EBUSY,
-                ..
-            }) => Ok(()),
-            result => result,
-        }
+        let result = self.request("create", NFNL_MSG_ACCT_NEW, name, flags, &mut |_| {});
+        unless(Errno::EBUSY, result).map(drop)
     }
 
-    /// Packets that it has counted; `None` when there is none of this name.
+    /// The packets that a counter counted; `None` when there is no counter of this name.
     ///
     /// # Errors
     /// Any [`RequestError`].
     pub fn packets(&mut self, name: &str) -> Result<Option<u64>, RequestError> {
         let mut packets = None;
-        let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
-        let ask =
-            Request::of_no_family("read nfacct object", name, kind(NFNL_MSG_ACCT_GET), &attrs);
-        let result = ask.ask(&mut self.socket, &mut self.buffer, &mut |message| {
-            let attr = message.attrs().find(NFACCT_PKTS);
-            packets = attr.and_then(|it| it.u64_be());
+        let result = self.request("read", NFNL_MSG_ACCT_GET, name, message::ACK, &mut |it| {
+            packets = it.attrs().u64_be(NFACCT_PKTS);
         });
-        match result {
-            Err(RequestError::Refused {
-                errno: Errno::ENOENT,
-                ..
-            }) => Ok(None),
-            result => result.map(|()| packets),
-        }
+        unless(Errno::ENOENT, result).map(|_| packets)
     }
 
-    /// Removes a counter and tells whether there was one.
+    /// Deletes a counter; `false` when there is no counter of this name.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Refused`] with `EBUSY` when a rule mentions it.
+    /// Any [`RequestError`]; [`RequestError::Refused`] with `EBUSY` while a rule uses it.
     pub fn delete(&mut self, name: &str) -> Result<bool, RequestError> {
-        let attrs = |writer: &mut AttrWriter| writer.string(NFACCT_NAME, name);
-        let delete = Request::of_no_family(
-            "delete nfacct object",
-            name,
-            kind(NFNL_MSG_ACCT_DEL),
-            &attrs,
-        );
-        match delete.ask(&mut self.socket, &mut self.buffer, &mut |_| {}) {
-            Err(RequestError::Refused {
-                errno: Errno::ENOENT,
-                ..
-            }) => Ok(false),
-            result => result.map(|()| true),
-        }
+        let result = self.request("delete", NFNL_MSG_ACCT_DEL, name, message::ACK, &mut |_| {});
+        unless(Errno::ENOENT, result)
     }
-}
 
-fn kind(command: u16) -> u16 {
-    (SUBSYSTEM << 8) | command
+    fn request(
+        &mut self,
+        operation: &'static str,
+        message: u16,
+        name: &str,
+        flags: u16,
+        visit: &mut dyn FnMut(&Message<'_>),
+    ) -> Result<(), RequestError> {
+        let object = format!("nfacct object {name}");
+        Request::new(operation, &object, SUBSYSTEM | message, |it| {
+            it.string(NFACCT_NAME, name);
+        })
+        .exchange(&mut self.socket, &mut self.buffer, flags, visit)
+    }
 }
 
 #[cfg(test)]
@@ -138,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_not_final() {
+    fn a_temporary_error_is_not_final() {
         for errno in [Errno::EINVAL, Errno::EOPNOTSUPP] {
             let error = refused(errno);
             assert!(is_absent(&error) && is_final(&error), "{errno}");

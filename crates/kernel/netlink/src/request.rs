@@ -1,42 +1,42 @@
-//! Questions to the kernel: one answer, or a dump.
+//! One request to the kernel, answered by an acknowledgement, one object or a list (a dump).
 
 use nix::errno::Errno;
 
 use crate::attr::AttrWriter;
-use crate::message::{self, Header, Message, Messages};
+use crate::message::{self, Head, Message, Messages};
 use crate::socket::{Socket, SocketError};
 
-/// Why the kernel did not answer a question or do a single thing.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// What was listed changed meanwhile; what was seen so far may miss objects. Ask again.
+    /// The listed objects changed during the listing, so some may be missing from it. List again.
     #[error("{operation} {object}: changed while it was read")]
     Interrupted {
-        /// What was attempted.
+        /// The verb, as `list`.
         operation: &'static str,
-        /// What it was attempted on.
+        /// The name of the object.
         object: String,
     },
-    /// The kernel refused.
+    /// The kernel refused the request.
     #[error("{operation} {object}: {}", reason(*errno, message.as_deref()))]
     Refused {
-        /// What was attempted.
+        /// The verb, as `list`.
         operation: &'static str,
-        /// What it was attempted on.
+        /// The name of the object.
         object: String,
-        /// The kernel's reason as a number; `ENOENT` when the object is not there.
+        /// The kernel's error number; `ENOENT` when there is no such object.
         errno: Errno,
-        /// The kernel's reason in words, if it has any.
+        /// The kernel's text, if it sent one.
         message: Option<String>,
     },
     /// The socket failed.
     #[error("{operation} {object}")]
     Socket {
-        /// What was attempted.
+        /// The verb, as `list`.
         operation: &'static str,
-        /// What it was attempted on.
+        /// The name of the object.
         object: String,
-        /// The socket's reason.
+        /// The error of the socket.
         source: SocketError,
     },
 }
@@ -50,7 +50,7 @@ fn reason(errno: Errno, message: Option<&str>) -> String {
 }
 
 impl RequestError {
-    /// Why, without saying of what.
+    /// The reason alone, without operation and object.
     #[must_use]
     pub fn reason(&self) -> String {
         match self {
@@ -59,7 +59,7 @@ impl RequestError {
         }
     }
 
-    /// The kernel's reason as a number, when it refused.
+    /// The kernel's error number, when it refused.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
@@ -69,25 +69,37 @@ impl RequestError {
     }
 }
 
-/// A question, and how to name it in errors.
+/// Turns a refusal with this error number into `false`, and success into `true`.
+pub(crate) fn unless(
+    expected: Errno,
+    result: Result<(), RequestError>,
+) -> Result<bool, RequestError> {
+    match result {
+        Err(error) if error.errno() == Some(expected) => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
+/// A request, and how errors name it.
 pub(crate) struct Request<'a> {
-    pub(crate) operation: &'static str,
-    pub(crate) object: &'a str,
-    /// Subsystem and message.
-    pub(crate) kind: u16,
-    /// `NFPROTO_*`.
-    pub(crate) family: u8,
-    pub(crate) attrs: &'a dyn Fn(&mut AttrWriter),
+    operation: &'static str,
+    object: &'a str,
+    kind: u16,
+    family: u8,
+    attrs: AttrWriter,
 }
 
 impl<'a> Request<'a> {
-    /// About an object of no family.
-    pub(crate) fn of_no_family(
+    /// A request about an object of no family. `kind` is subsystem and message, and `put` writes
+    /// what follows the first four bytes after `nlmsghdr`.
+    pub(crate) fn new(
         operation: &'static str,
         object: &'a str,
         kind: u16,
-        attrs: &'a dyn Fn(&mut AttrWriter),
+        put: impl FnOnce(&mut AttrWriter),
     ) -> Self {
+        let mut attrs = AttrWriter::new();
+        put(&mut attrs);
         Self {
             operation,
             object,
@@ -97,7 +109,13 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Asks for a list and shows every message of it to `visit`.
+    /// The same request with this `NFPROTO_*` or `AF_*`; with generic netlink, with this command.
+    pub(crate) fn family(mut self, family: u8) -> Self {
+        self.family = family;
+        self
+    }
+
+    /// Requests a list and shows every message of it to `visit`.
     pub(crate) fn dump(
         &self,
         socket: &mut Socket,
@@ -107,8 +125,8 @@ impl<'a> Request<'a> {
         self.exchange(socket, buffer, message::DUMP, visit)
     }
 
-    /// Asks for one thing, or to do one thing, and shows the answer, if it is more than an
-    /// acknowledgement, to `visit`.
+    /// Requests one object or one change. Shows the answer to `visit`, unless it is an
+    /// acknowledgement.
     pub(crate) fn ask(
         &self,
         socket: &mut Socket,
@@ -118,7 +136,8 @@ impl<'a> Request<'a> {
         self.exchange(socket, buffer, message::ACK, visit)
     }
 
-    /// Asks with these `NLM_F_*`, of which [`message::ACK`] or [`message::DUMP`] must be one.
+    /// Sends the request with these `NLM_F_*`, of which [`message::ACK`] or [`message::DUMP`] must
+    /// be one, and reads the answer to its end.
     pub(crate) fn exchange(
         &self,
         socket: &mut Socket,
@@ -129,46 +148,39 @@ impl<'a> Request<'a> {
         drain(socket, buffer).map_err(|it| self.failed(it))?;
         let sequence = socket.next_sequences(1);
         let mut writer = AttrWriter::new();
-        let header = Header {
+        let head = Head {
             kind: self.kind,
             flags,
-            sequence,
-            family: self.family,
-            resource: 0,
+            first: [self.family, 0, 0, 0],
         };
-        let start = message::begin(&mut writer, header);
-        (self.attrs)(&mut writer);
+        let start = message::begin(&mut writer, head, sequence);
+        writer.append(&self.attrs);
         message::end(&mut writer, start);
         if writer.take_oversized() {
             return Err(self.refused(Errno::EMSGSIZE, None));
         }
-        socket
-            .send(&[writer.as_bytes()])
-            .map_err(|it| self.failed(it))?;
+        let sent = socket.send(&[writer.as_bytes()]);
+        sent.map_err(|it| self.failed(it))?;
         let mut interrupted = false;
         loop {
             let datagram = socket.receive(buffer).map_err(|it| self.failed(it))?;
             for message in Messages::new(datagram).filter(|it| it.sequence == sequence) {
                 interrupted |= message.flags & message::DUMP_INTERRUPTED != 0;
-                match message.answer() {
-                    None => visit(&message),
-                    Some(answer) => {
-                        return match answer.errno {
-                            Some(Errno::EINTR) => Err(self.interrupted()),
-                            Some(errno) => Err(self.refused(errno, answer.reason(self.kind))),
-                            None if interrupted => Err(self.interrupted()),
-                            None => Ok(()),
-                        };
+                let Some(answer) = message.answer() else {
+                    visit(&message);
+                    continue;
+                };
+                return match answer.errno {
+                    Some(errno) if errno != Errno::EINTR => {
+                        Err(self.refused(errno, answer.reason(self.kind)))
                     }
-                }
+                    None if !interrupted => Ok(()),
+                    _ => Err(RequestError::Interrupted {
+                        operation: self.operation,
+                        object: self.object.to_owned(),
+                    }),
+                };
             }
-        }
-    }
-
-    fn interrupted(&self) -> RequestError {
-        RequestError::Interrupted {
-            operation: self.operation,
-            object: self.object.to_owned(),
         }
     }
 
@@ -190,8 +202,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Reads what an earlier question left; the kernel refuses a second dump before the first one was
-/// read to its end.
+/// Discards the rest of the answer to an earlier request. The kernel refuses a second dump until
+/// the first one was read to its end.
 pub(crate) fn drain(socket: &Socket, buffer: &mut Vec<u8>) -> Result<(), SocketError> {
     loop {
         match socket.try_receive(buffer) {

@@ -1,7 +1,8 @@
 //! A netlink socket.
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::iter;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -11,47 +12,48 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-use crate::sys::{self, NetlinkOption};
+use crate::stop::Stopper;
+use crate::sys;
 
 /// Bytes that one receive may return. The kernel sends dumps in pieces of at most 32 KiB
 /// (`netlink_dump`) and notices in pieces of a page or two.
-pub const RECEIVE_BUFFER: usize = 64 << 10;
+const RECEIVE_BUFFER: usize = 64 << 10;
 
-/// Longest wait for an answer in seconds. The kernel answers in the system call itself; this only
-/// keeps a lost answer from blocking forever.
+/// Timeout of one answer in seconds. The kernel answers within the system call that sends the
+/// request; without a timeout a lost answer would block the thread for ever.
 const ANSWER_TIMEOUT: i64 = 30;
 
-/// Kernel memory for the answers to one batch in bytes: a few thousand errors.
+/// Most kernel memory for the unread answers to one batch in bytes. An error takes about a kilobyte.
 const LARGEST_RECEIVE_QUEUE: usize = 64 << 20;
 
-/// Single requests count from here; messages of a batch count from 1.
+/// The sequence numbers of single requests start here, those of a batch's messages at 1.
 const FIRST_SEQUENCE: u32 = 1 << 31;
 
-/// Why a socket could not do its work.
+/// Why a netlink socket failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     /// A system call failed.
     #[error("{operation} netlink socket: {source}")]
     Io {
-        /// What was attempted.
+        /// The verb, as `open`.
         operation: &'static str,
-        /// The kernel's reason.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The kernel dropped messages because nobody read them in time (`ENOBUFS`).
     #[error("receive from netlink socket: the kernel dropped messages")]
     Overrun,
-    /// A datagram was longer than [`RECEIVE_BUFFER`] and its end is lost.
+    /// A datagram was longer than the buffer of 64 KiB and its end is lost.
     #[error("receive from netlink socket: message of {length} bytes is cut")]
     Truncated {
-        /// Bytes that the kernel had to say.
+        /// Length of the whole datagram in bytes.
         length: usize,
     },
 }
 
-/// A connection to a part of the kernel (netfilter, if nothing else is said) with its own port id.
+/// A connection to one part of the kernel, with a port id of its own.
 #[derive(Debug)]
-pub struct Socket {
+pub(crate) struct Socket {
     fd: OwnedFd,
     port: u32,
     send_buffer: usize,
@@ -59,66 +61,48 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket in the network namespace of the calling thread, subscribed to no group.
+    /// Opens a socket to this part of the kernel in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`SocketError::Io`] when the kernel has no netfilter netlink.
-    pub fn open() -> Result<Self, SocketError> {
-        Self::subscribed(SockProtocol::NetlinkNetFilter, 0, &mut [])
+    /// [`SocketError::Io`] when the kernel lacks this part.
+    pub(crate) fn open(protocol: SockProtocol) -> Result<Self, SocketError> {
+        Self::bound(protocol, 0, 0, &mut [])
     }
 
-    /// The same with this port id.
+    /// Opens a socket to netfilter.
     ///
     /// # Errors
-    /// [`SocketError::Io`], also when another socket has it.
-    pub(crate) fn open_at(port: u32) -> Result<Self, SocketError> {
-        Self::bound(SockProtocol::NetlinkNetFilter, port, 0, &mut [])
+    /// [`SocketError::Io`].
+    pub(crate) fn netfilter() -> Result<Self, SocketError> {
+        Self::open(SockProtocol::NetlinkNetFilter)
     }
 
-    /// Opens a socket that receives the multicast groups of the mask (bit `group - 1`, groups are
-    /// `NFNLGRP_*` or `RTNLGRP_*`), as far as the filter lets them through; an empty filter is none.
+    /// Opens a socket with this port id (0: the kernel chooses one) that receives the multicast
+    /// groups of the mask (bit `group - 1`, groups are `NFNLGRP_*` or `RTNLGRP_*`), as far as the
+    /// filter lets them through. An empty filter lets all through.
     ///
     /// # Errors
-    /// [`SocketError::Io`], as [`Socket::open`].
-    pub(crate) fn subscribed(
-        protocol: SockProtocol,
-        groups: u32,
-        filter: &mut [libc::sock_filter],
-    ) -> Result<Self, SocketError> {
-        Self::bound(protocol, 0, groups, filter)
-    }
-
-    /// Port 0 is one that the kernel chooses.
-    fn bound(
+    /// [`SocketError::Io`], also when another socket has the port id.
+    pub(crate) fn bound(
         protocol: SockProtocol,
         port: u32,
         groups: u32,
         filter: &mut [libc::sock_filter],
     ) -> Result<Self, SocketError> {
-        let fd = socket::socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            SockFlag::SOCK_CLOEXEC,
-            protocol,
-        )
-        .map_err(io_error("open"))?;
+        let (family, flags) = (AddressFamily::Netlink, SockFlag::SOCK_CLOEXEC);
+        let fd =
+            socket::socket(family, SockType::Raw, flags, protocol).map_err(io_error("open"))?;
         if !filter.is_empty() {
-            attach(fd.as_fd(), filter)?;
+            sys::attach_filter(fd.as_fd(), filter).map_err(io_error("attach filter to"))?;
         }
         socket::bind(fd.as_raw_fd(), &NetlinkAddr::new(port, groups)).map_err(io_error("bind"))?;
         let address: NetlinkAddr = socket::getsockname(fd.as_raw_fd()).map_err(io_error("name"))?;
-        for option in [NetlinkOption::CapAck, NetlinkOption::ExtAck] {
-            sys::enable(fd.as_fd(), option).map_err(|source| SocketError::Io {
-                operation: "configure",
-                source,
-            })?;
+        // Answers do not repeat the request, and carry the kernel's text and the place of the error.
+        for option in [libc::NETLINK_CAP_ACK, libc::NETLINK_EXT_ACK] {
+            sys::enable(fd.as_fd(), option).map_err(io_error("configure"))?;
         }
-        setsockopt(
-            &fd,
-            sockopt::ReceiveTimeout,
-            &TimeVal::new(ANSWER_TIMEOUT, 0),
-        )
-        .map_err(io_error("configure"))?;
+        let timeout = TimeVal::new(ANSWER_TIMEOUT, 0);
+        setsockopt(&fd, sockopt::ReceiveTimeout, &timeout).map_err(io_error("configure"))?;
         Ok(Self {
             fd,
             port: address.pid(),
@@ -127,14 +111,13 @@ impl Socket {
         })
     }
 
-    /// The address of this socket: the kernel puts it into `nlmsg_pid` of the notices that this
-    /// socket's requests cause.
-    #[must_use]
-    pub fn port_id(&self) -> u32 {
+    /// The port id of this socket. Notices about its changes carry it in `nlmsg_pid`.
+    pub(crate) fn port_id(&self) -> u32 {
         self.port
     }
 
-    /// The first of `count` sequence numbers in a row that no recent request on this socket had.
+    /// Reserves `count` consecutive sequence numbers that no recent request of this socket used, and
+    /// returns the first.
     pub(crate) fn next_sequences(&mut self, count: usize) -> u32 {
         let count = u32::try_from(count).unwrap_or(FIRST_SEQUENCE);
         let first = self.sequence;
@@ -146,18 +129,10 @@ impl Socket {
         first
     }
 
-    /// Replaces the filter of received datagrams.
-    pub(crate) fn attach_filter(
-        &self,
-        filter: &mut [libc::sock_filter],
-    ) -> Result<(), SocketError> {
-        attach(self.fd.as_fd(), filter)
-    }
-
-    /// Makes room in the kernel for `bytes` of unread messages; as much as permitted.
-    pub fn grow_receive_buffer(&self, bytes: usize) {
+    /// Raises the kernel's limit of unread messages to `bytes`, as far as permitted.
+    pub(crate) fn grow_receive_buffer(&self, bytes: usize) {
         let bytes = bytes.min(LARGEST_RECEIVE_QUEUE);
-        // Too small a queue shows as `Overrun`, so failing to grow it is no error of its own.
+        // A queue that is too small causes `Overrun` later.
         if setsockopt(&self.fd, sockopt::RcvBufForce, &bytes).is_err() {
             let _ = setsockopt(&self.fd, sockopt::RcvBuf, &bytes);
         }
@@ -167,43 +142,38 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Io`]; `EMSGSIZE` means that the send buffer could not be grown.
-    pub fn send(&mut self, parts: &[&[u8]]) -> Result<(), SocketError> {
+    pub(crate) fn send(&mut self, parts: &[&[u8]]) -> Result<(), SocketError> {
         let length = parts.iter().map(|it| it.len()).sum::<usize>();
         self.grow_send_buffer(length);
         let slices: Vec<IoSlice<'_>> = parts.iter().map(|it| IoSlice::new(it)).collect();
         let kernel = NetlinkAddr::new(0, 0);
         loop {
-            match socket::sendmsg(
-                self.fd.as_raw_fd(),
-                &slices,
-                &[],
-                MsgFlags::empty(),
-                Some(&kernel),
-            ) {
+            let flags = MsgFlags::empty();
+            match socket::sendmsg(self.fd.as_raw_fd(), &slices, &[], flags, Some(&kernel)) {
                 Ok(_) => return Ok(()),
-                // Signals are looked at before the request is handed over, never after.
+                // The kernel was interrupted before it took the request, never after.
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(io_error("send to")(errno)),
             }
         }
     }
 
-    /// Waits for one datagram and puts it into `buffer`.
+    /// Waits for one datagram and copies it into `buffer`.
     ///
     /// # Errors
-    /// Any [`SocketError`]; [`SocketError::Io`] with `EAGAIN` after half a minute of silence.
-    pub fn receive<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SocketError> {
+    /// Any [`SocketError`]; [`SocketError::Io`] with `EAGAIN` after 30 seconds.
+    pub(crate) fn receive<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SocketError> {
         match self.receive_with(buffer, MsgFlags::empty())? {
             Some(length) => Ok(&buffer[..length]),
             None => Err(io_error("receive from")(Errno::EAGAIN)),
         }
     }
 
-    /// Takes one datagram that is already there; `None` when there is none.
+    /// Receives one datagram without waiting; `None` when there is none.
     ///
     /// # Errors
     /// Any [`SocketError`].
-    pub fn try_receive<'b>(
+    pub(crate) fn try_receive<'b>(
         &self,
         buffer: &'b mut Vec<u8>,
     ) -> Result<Option<&'b [u8]>, SocketError> {
@@ -211,20 +181,17 @@ impl Socket {
         Ok(length.map(|it| &buffer[..it]))
     }
 
-    /// Waits until there is something to read from this socket or from `other`, or until the
-    /// timeout passed; `None` waits forever.
+    /// Waits until this socket has a message, the stopper was used or the timeout passed.
     ///
     /// # Errors
     /// [`SocketError::Io`].
     pub(crate) fn wait(
         &self,
-        other: BorrowedFd<'_>,
+        stopper: Option<&Stopper>,
         timeout: PollTimeout,
     ) -> Result<(), SocketError> {
-        let mut fds = [
-            PollFd::new(self.fd.as_fd(), PollFlags::POLLIN),
-            PollFd::new(other, PollFlags::POLLIN),
-        ];
+        let fds = iter::once(self.fd.as_fd()).chain(stopper.map(AsFd::as_fd));
+        let mut fds: Vec<_> = fds.map(|it| PollFd::new(it, PollFlags::POLLIN)).collect();
         match poll(&mut fds, timeout) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(errno) => Err(io_error("wait for")(errno)),
@@ -256,7 +223,7 @@ impl Socket {
     fn grow_send_buffer(&mut self, length: usize) {
         let wanted = length.max(64 << 10).next_power_of_two();
         if wanted > self.send_buffer {
-            // Too small a buffer shows as EMSGSIZE of the send itself.
+            // A buffer that is too small makes the send fail with EMSGSIZE.
             if setsockopt(&self.fd, sockopt::SndBufForce, &wanted).is_err() {
                 let _ = setsockopt(&self.fd, sockopt::SndBuf, &wanted);
             }
@@ -265,20 +232,7 @@ impl Socket {
     }
 }
 
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-fn attach(fd: BorrowedFd<'_>, filter: &mut [libc::sock_filter]) -> Result<(), SocketError> {
-    sys::attach_filter(fd, filter).map_err(|source| SocketError::Io {
-        operation: "attach filter to",
-        source,
-    })
-}
-
-fn io_error(operation: &'static str) -> impl Fn(Errno) -> SocketError {
+pub(crate) fn io_error(operation: &'static str) -> impl Fn(Errno) -> SocketError {
     move |errno| SocketError::Io {
         operation,
         source: errno.into(),

@@ -1,31 +1,21 @@
-//! The socket options that `nix` has no safe call for.
+//! Socket options that `nix` does not offer.
 
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `SOL_NETLINK` options that Sluice switches on, by number (`linux/netlink.h`).
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum NetlinkOption {
-    /// Acknowledgements do not echo the request.
-    CapAck = 10,
-    /// Acknowledgements carry text and offset of the bad attribute.
-    ExtAck = 11,
-}
+use nix::errno::Errno;
 
-/// Switches a netlink socket option on.
-pub(crate) fn enable(socket: BorrowedFd<'_>, option: NetlinkOption) -> io::Result<()> {
-    set(socket, libc::SOL_NETLINK, option as libc::c_int, &1_i32)
+/// Switches an option of `SOL_NETLINK` on (`linux/netlink.h`).
+pub(crate) fn enable(socket: BorrowedFd<'_>, option: libc::c_int) -> nix::Result<()> {
+    set(socket, libc::SOL_NETLINK, option, &1_i32)
 }
 
 /// Attaches a classic BPF program that decides which datagrams enter the receive queue.
 pub(crate) fn attach_filter(
     socket: BorrowedFd<'_>,
     program: &mut [libc::sock_filter],
-) -> io::Result<()> {
-    let length =
-        u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+) -> nix::Result<()> {
     let program = libc::sock_fprog {
-        len: length,
+        len: u16::try_from(program.len()).map_err(|_| Errno::EINVAL)?,
         filter: program.as_mut_ptr(),
     };
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
@@ -36,9 +26,8 @@ fn set<T>(
     level: libc::c_int,
     name: libc::c_int,
     value: &T,
-) -> io::Result<()> {
-    let length = libc::socklen_t::try_from(size_of::<T>())
-        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+) -> nix::Result<()> {
+    let length = size_of::<T>() as libc::socklen_t;
     #[expect(
         unsafe_code,
         reason = "nix offers no setter for these options; the kernel only reads `length` bytes of `value`"
@@ -52,11 +41,7 @@ fn set<T>(
             length,
         )
     };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Errno::result(result).map(drop)
 }
 
 /// `struct ipt_getinfo` (`linux/netfilter_ipv4/ip_tables.h`), which `struct ip6t_getinfo` equals.
@@ -82,9 +67,8 @@ pub(crate) fn table_info(
     socket: BorrowedFd<'_>,
     level: libc::c_int,
     mut info: TableInfo,
-) -> io::Result<TableInfo> {
-    let mut length = libc::socklen_t::try_from(size_of::<TableInfo>())
-        .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+) -> nix::Result<TableInfo> {
+    let mut length = size_of::<TableInfo>() as libc::socklen_t;
     #[expect(
         unsafe_code,
         reason = "nix offers no such option; the kernel writes at most `length` bytes of plain numbers"
@@ -98,9 +82,5 @@ pub(crate) fn table_info(
             &raw mut length,
         )
     };
-    if result == 0 {
-        Ok(info)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    Errno::result(result).map(|_| info)
 }

@@ -1,7 +1,7 @@
 //! Our objects in the words of netlink, and back.
 
 use sluice_model::{IpFamily, Protocol};
-use sluice_netlink::IpFamily as KernelFamily;
+use sluice_netlink::Family as KernelFamily;
 use sluice_netlink::ipset::{Fields, HASH_SIZE, Kind, Mark, Member, Set};
 use sluice_netlink::ipvs::{self, Flags, Forwarding, VirtualServer};
 
@@ -14,15 +14,15 @@ const WHOLE_MARK: u32 = u32::MAX;
 
 pub(crate) fn family(family: IpFamily) -> KernelFamily {
     match family {
-        IpFamily::V4 => KernelFamily::V4,
-        IpFamily::V6 => KernelFamily::V6,
+        IpFamily::V4 => KernelFamily::Ipv4,
+        IpFamily::V6 => KernelFamily::Ipv6,
     }
 }
 
 fn core_family(family: KernelFamily) -> IpFamily {
     match family {
-        KernelFamily::V4 => IpFamily::V4,
-        KernelFamily::V6 => IpFamily::V6,
+        KernelFamily::Ipv4 => IpFamily::V4,
+        KernelFamily::Ipv6 => IpFamily::V6,
     }
 }
 

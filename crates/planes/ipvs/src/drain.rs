@@ -108,7 +108,6 @@ fn drained(held: &mut Held, server: &Server, listed: &[RealState]) -> Vec<Socket
 #[cfg(test)]
 mod tests {
     use sluice_model::{IpFamily, Protocol};
-    use sluice_netlink::ipvs::Statistics;
 
     use super::*;
     use crate::apply::has_connections;
@@ -119,8 +118,7 @@ mod tests {
             server: convert::real_server("10.244.0.5:8080".parse().unwrap(), 0),
             active,
             inactive,
-            persistent: 0,
-            statistics: Statistics::default(),
+            connections: 0,
         }
     }
 

@@ -163,18 +163,18 @@ fn servers(
     let listed = again(|| kernel.ipvs.virtual_servers())?;
     let mut found = BTreeSet::new();
     for state in listed {
-        let Some(server) = classify(&state.server.key, held, scope, own, objects) else {
+        let Some(server) = classify(&state.key, held, scope, own, objects) else {
             continue;
         };
         found.insert(server);
-        held.add_server(server, &state.server.scheduler);
-        let object = match convert::balancing(&state.server) {
+        held.add_server(server, &state.scheduler);
+        let object = match convert::balancing(&state) {
             Some(balancing) => Object::Server(balancing),
             None => Object::Foreign,
         };
         objects.insert(Key::Server(server), object);
         let mut still = BTreeSet::new();
-        for real in kernel::real_servers(&mut kernel.ipvs, &state.server.key)? {
+        for real in kernel::real_servers(&mut kernel.ipvs, &state.key)? {
             let address = real.server.address;
             let weight = convert::weight(&real.server);
             // What an earlier process of ours let drain goes on doing so.

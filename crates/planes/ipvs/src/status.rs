@@ -71,14 +71,14 @@ impl RealServers {
     pub fn read(&mut self) -> Result<Vec<VirtualServerStatus>, BackendError> {
         let mut all = Vec::new();
         for state in again(|| self.ipvs.virtual_servers())? {
-            let Some(dialled) = convert::dialled(&state.server.key) else {
+            let Some(dialled) = convert::dialled(&state.key) else {
                 continue;
             };
             let (frontend, mark) = match dialled {
                 Dialled::Address(triple) => (Some(triple), 0),
                 Dialled::Mark(_, mark) => (None, mark),
             };
-            let reals = kernel::real_servers(&mut self.ipvs, &state.server.key)?;
+            let reals = kernel::real_servers(&mut self.ipvs, &state.key)?;
             let mut real_servers: Vec<_> = reals
                 .into_iter()
                 .map(|it| RealServerStatus {
@@ -86,14 +86,14 @@ impl RealServers {
                     weight: it.server.weight,
                     active: it.active,
                     inactive: it.inactive,
-                    connections: it.statistics.connections,
+                    connections: it.connections,
                 })
                 .collect();
             real_servers.sort_by_key(|it| it.address);
             all.push(VirtualServerStatus {
                 frontend,
                 mark,
-                scheduler: state.server.scheduler.to_string(),
+                scheduler: state.scheduler.to_string(),
                 real_servers,
             });
         }

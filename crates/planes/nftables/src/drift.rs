@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use sluice_netlink::nftables::{Change, ChangeKind, Connection, Generation, Monitor, Notice, Wake};
+use sluice_netlink::nftables::{Change, ChangeKind, Connection, Generation, Monitor, Notice};
 use sluice_plane::{ForeignChange, chains};
 use tracing::{info, warn};
 
@@ -46,13 +46,11 @@ fn run(mut monitor: Monitor, report: &ForeignChange) {
     let mut foreign = Foreign::default();
     loop {
         match monitor.wait(None) {
-            Ok(Wake::Notice(notice)) => {
-                if let Some(what) = foreign.take(notice) {
+            Ok(notice) => {
+                if let Some(what) = notice.and_then(|it| foreign.take(it)) {
                     report(what);
                 }
             }
-            Ok(Wake::TimedOut) => {}
-            Ok(Wake::Stopped) => return,
             Err(error) => return unwatched(&error.to_string()),
         }
     }
@@ -76,9 +74,7 @@ impl Foreign {
                 }
                 None
             }
-            Notice::Generation { generation, .. } => {
-                describe(&std::mem::take(&mut self.touched), &generation)
-            }
+            Notice::Generation(by) => describe(&std::mem::take(&mut self.touched), &by),
             Notice::Lost => {
                 self.touched.clear();
                 Some("unknown: the kernel dropped notices".to_owned())
@@ -125,22 +121,17 @@ mod tests {
     fn change(kind: ChangeKind, table: &str, port_id: u32) -> Notice {
         Notice::Change(Change {
             kind,
-            family: 2,
             table: Some(table.to_owned()),
-            chain: None,
             port_id,
         })
     }
 
     fn end() -> Notice {
-        Notice::Generation {
-            generation: Generation {
-                id: 7,
-                process_id: 4711,
-                process_name: "nft".to_owned(),
-            },
-            port_id: 4711,
-        }
+        Notice::Generation(Generation {
+            id: 7,
+            process_id: 4711,
+            process_name: "nft".to_owned(),
+        })
     }
 
     #[test]

@@ -4,8 +4,7 @@
 use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{
-    CmpOp, CtKey, DynsetOp, Expr, Family, FibAddress, MetaKey, NatKind, PayloadBase, Register,
-    Reject, Verdict,
+    CmpOp, CtKey, Expr, Family, FibAddress, MetaKey, PayloadBase, Register, Verdict,
 };
 
 use crate::bytes::octets;
@@ -127,12 +126,10 @@ fn action(out: &mut Vec<Expr>, family: IpFamily, action: &Action) {
         Action::Jump(chain) => out.push(verdict(Verdict::Jump(name(chain)))),
         Action::Goto(chain) => out.push(verdict(Verdict::Goto(name(chain)))),
         Action::Drop => out.push(verdict(Verdict::Drop)),
-        Action::Reject => {
-            out.push(Expr::Reject(Reject::port_unreachable(self::family(family))));
-        }
+        Action::Reject => out.push(Expr::port_unreachable(self::family(family))),
         Action::Mark(mark) => set_mark(out, !mark, *mark),
         Action::Unmark(mark) => set_mark(out, !mark, 0),
-        Action::Masquerade => out.push(Expr::Masquerade { fully_random: true }),
+        Action::Masquerade => out.push(Expr::Masquerade),
         Action::Verdict(of, map) => {
             fields(out, family, *of);
             out.push(Expr::Lookup {
@@ -173,12 +170,10 @@ fn action(out: &mut Vec<Expr>, family: IpFamily, action: &Action) {
         }
         Action::Remember(set, seconds) => {
             address(out, family, Side::Source, FIRST);
-            out.push(Expr::Dynset {
-                op: DynsetOp::Update,
+            out.push(Expr::Update {
                 set: set.to_string(),
                 key_reg: FIRST,
-                data_reg: None,
-                timeout_ms: Some(u64::from(*seconds) * 1000),
+                timeout_ms: u64::from(*seconds) * 1000,
             });
         }
     }
@@ -352,10 +347,9 @@ fn set_mark(out: &mut Vec<Expr>, keep: u32, set: u32) {
 }
 
 fn translate(family: IpFamily, port_reg: Register) -> Expr {
-    Expr::Nat {
-        kind: NatKind::Dnat,
+    Expr::Dnat {
         family: self::family(family),
         addr_reg: FIRST,
-        port_reg: Some(port_reg),
+        port_reg,
     }
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 use sluice_lab::{Agent, Cluster, Node};
 use sluice_miniapi::{MiniApi, Options};
-use sluice_netlink::nftables::{Monitor, Notice, Wake};
+use sluice_netlink::nftables::{Monitor, Notice};
 use sluice_node::client;
 use tempfile::TempDir;
 
@@ -196,7 +196,7 @@ fn acknowledged(monitor: &mut Monitor) -> anyhow::Result<()> {
     let deadline = Instant::now() + WITHIN;
     while Instant::now() < deadline {
         let left = deadline.saturating_duration_since(Instant::now());
-        if let Wake::Notice(Notice::Generation { .. } | Notice::Lost) = monitor.wait(Some(left))? {
+        if let Some(Notice::Generation(_) | Notice::Lost) = monitor.wait(Some(left))? {
             return Ok(());
         }
     }

@@ -1,8 +1,9 @@
 //! One tracked connection.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use crate::attr::{AttrWriter, Attrs};
+use crate::family::{Family, octets};
 
 pub(super) const CTA_TUPLE_ORIG: u16 = 1;
 const CTA_TUPLE_REPLY: u16 = 2;
@@ -12,26 +13,18 @@ pub(super) const CTA_ZONE: u16 = 18;
 const CTA_TUPLE_IP: u16 = 1;
 const CTA_TUPLE_PROTO: u16 = 2;
 
-const CTA_IP_V4_SRC: u16 = 1;
-const CTA_IP_V4_DST: u16 = 2;
-const CTA_IP_V6_SRC: u16 = 3;
-const CTA_IP_V6_DST: u16 = 4;
+/// Of an IPv4 address; those of an IPv6 address are two more.
+const CTA_IP_SRC: u16 = 1;
+const CTA_IP_DST: u16 = 2;
 
 const CTA_PROTO_NUM: u16 = 1;
 const CTA_PROTO_SRC_PORT: u16 = 2;
 const CTA_PROTO_DST_PORT: u16 = 3;
-const CTA_PROTO_ICMP_ID: u16 = 4;
-const CTA_PROTO_ICMPV6_ID: u16 = 7;
 
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
-
-/// One direction of a connection: what a packet of it carries.
-///
-/// For ICMP `src_port` is the identifier and `dst_port` is `type << 8 | code`, as in the kernel's
-/// own union; for protocols without ports both are 0.
+/// The header fields of the packets of one direction of a connection. The ports are 0 for protocols
+/// without ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names say it all")]
+#[expect(missing_docs, reason = "named as the header fields")]
 pub struct Tuple {
     pub src: IpAddr,
     pub dst: IpAddr,
@@ -44,143 +37,102 @@ pub struct Tuple {
 /// A tracked connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// As the client sent it, before translation.
+    /// The packets of the client, before translation.
     pub original: Tuple,
-    /// As the answer comes back; `reply.src` is the endpoint that was chosen.
+    /// The answers, before translation; `reply.src` is the chosen endpoint.
     pub reply: Tuple,
     /// Tells this connection from a later one with the same tuples.
     pub id: Option<u32>,
-    /// Conntrack zone; 0 unless a rule says otherwise.
+    /// Conntrack zone; 0 unless a rule sets another.
     pub zone: u16,
 }
 
 impl Flow {
     /// Reads the attributes of `IPCTNL_MSG_CT_NEW`; `None` without both tuples.
-    #[must_use]
-    pub fn decode(attrs: &Attrs<'_>) -> Option<Self> {
+    pub(super) fn decode(attrs: &Attrs<'_>) -> Option<Self> {
         Some(Self {
-            original: Tuple::decode(&attrs.find(CTA_TUPLE_ORIG)?.nested())?,
-            reply: Tuple::decode(&attrs.find(CTA_TUPLE_REPLY)?.nested())?,
-            id: attrs.find(CTA_ID).and_then(|it| it.u32_be()),
-            zone: attrs
-                .find(CTA_ZONE)
-                .and_then(|it| it.u16_be())
-                .unwrap_or_default(),
+            original: Tuple::decode(&attrs.nested(CTA_TUPLE_ORIG))?,
+            reply: Tuple::decode(&attrs.nested(CTA_TUPLE_REPLY))?,
+            id: attrs.u32_be(CTA_ID),
+            zone: attrs.u16_be(CTA_ZONE).unwrap_or_default(),
         })
     }
 }
 
 impl Tuple {
     fn decode(attrs: &Attrs<'_>) -> Option<Self> {
-        let ip = attrs.find(CTA_TUPLE_IP)?.nested();
-        let proto = attrs.find(CTA_TUPLE_PROTO)?.nested();
-        let protocol = proto.find(CTA_PROTO_NUM)?.u8()?;
-        let (src_port, dst_port) = ports(&proto, protocol);
+        let ip = attrs.nested(CTA_TUPLE_IP);
+        let proto = attrs.nested(CTA_TUPLE_PROTO);
         Some(Self {
-            src: address(&ip, CTA_IP_V4_SRC, CTA_IP_V6_SRC)?,
-            dst: address(&ip, CTA_IP_V4_DST, CTA_IP_V6_DST)?,
-            protocol,
-            src_port,
-            dst_port,
+            src: address(&ip, CTA_IP_SRC)?,
+            dst: address(&ip, CTA_IP_DST)?,
+            protocol: proto.u8(CTA_PROTO_NUM)?,
+            src_port: proto.u16_be(CTA_PROTO_SRC_PORT).unwrap_or_default(),
+            dst_port: proto.u16_be(CTA_PROTO_DST_PORT).unwrap_or_default(),
         })
     }
 
-    /// Writes the whole tuple, as the kernel wants it to find an entry.
+    /// Writes the tuple as `CTA_TUPLE_ORIG`.
     pub(super) fn put(&self, writer: &mut AttrWriter) {
-        put(
-            writer,
-            Some(self.src),
-            Some(self.dst),
-            Some(self.protocol),
-            |proto| {
-                let [kind, code] = self.dst_port.to_be_bytes();
-                let icmp = match self.protocol {
-                    ICMP => CTA_PROTO_ICMP_ID,
-                    ICMPV6 => CTA_PROTO_ICMPV6_ID,
-                    _ => {
-                        proto.u16_be(CTA_PROTO_SRC_PORT, self.src_port);
-                        proto.u16_be(CTA_PROTO_DST_PORT, self.dst_port);
-                        return;
-                    }
-                };
-                proto.u16_be(icmp, self.src_port);
-                proto.u8(icmp + 1, kind);
-                proto.u8(icmp + 2, code);
-            },
-        );
+        Partial {
+            src: Some(self.src),
+            dst: Some(self.dst),
+            protocol: Some(self.protocol),
+            src_port: Some(self.src_port),
+            dst_port: Some(self.dst_port),
+        }
+        .put(writer);
     }
 }
 
-/// Writes the destination of a tuple, as far as it is given, for a filter.
-pub(super) fn put_destination(
-    writer: &mut AttrWriter,
-    address: Option<IpAddr>,
-    protocol: Option<u8>,
-    port: Option<u16>,
-) {
-    put(writer, None, address, protocol, |proto| {
-        if let Some(port) = port {
-            proto.u16_be(CTA_PROTO_DST_PORT, port);
-        }
-    });
+/// The parts of a tuple that a request names.
+#[derive(Default)]
+pub(super) struct Partial {
+    pub(super) src: Option<IpAddr>,
+    pub(super) dst: Option<IpAddr>,
+    pub(super) protocol: Option<u8>,
+    pub(super) src_port: Option<u16>,
+    pub(super) dst_port: Option<u16>,
 }
 
-fn put(
-    writer: &mut AttrWriter,
-    src: Option<IpAddr>,
-    dst: Option<IpAddr>,
-    protocol: Option<u8>,
-    ports: impl FnOnce(&mut AttrWriter),
-) {
-    writer.nested(CTA_TUPLE_ORIG, |tuple| {
-        if src.is_some() || dst.is_some() {
-            tuple.nested(CTA_TUPLE_IP, |ip| {
-                src.iter()
-                    .for_each(|it| put_address(ip, CTA_IP_V4_SRC, CTA_IP_V6_SRC, *it));
-                dst.iter()
-                    .for_each(|it| put_address(ip, CTA_IP_V4_DST, CTA_IP_V6_DST, *it));
-            });
-        }
-        if let Some(protocol) = protocol {
+impl Partial {
+    /// Writes `CTA_TUPLE_ORIG`. The kernel refuses an empty `CTA_TUPLE_IP` or `CTA_TUPLE_PROTO`.
+    pub(super) fn put(&self, writer: &mut AttrWriter) {
+        writer.nested(CTA_TUPLE_ORIG, |tuple| {
+            if self.src.is_some() || self.dst.is_some() {
+                tuple.nested(CTA_TUPLE_IP, |ip| {
+                    put_address(ip, CTA_IP_SRC, self.src);
+                    put_address(ip, CTA_IP_DST, self.dst);
+                });
+            }
+            let Some(protocol) = self.protocol else {
+                return;
+            };
             tuple.nested(CTA_TUPLE_PROTO, |proto| {
                 proto.u8(CTA_PROTO_NUM, protocol);
-                ports(proto);
+                if let Some(port) = self.src_port {
+                    proto.u16_be(CTA_PROTO_SRC_PORT, port);
+                }
+                if let Some(port) = self.dst_port {
+                    proto.u16_be(CTA_PROTO_DST_PORT, port);
+                }
             });
-        }
-    });
-}
-
-fn put_address(writer: &mut AttrWriter, v4: u16, v6: u16, address: IpAddr) {
-    match address {
-        IpAddr::V4(address) => writer.bytes(v4, &address.octets()),
-        IpAddr::V6(address) => writer.bytes(v6, &address.octets()),
+        });
     }
 }
 
-fn address(attrs: &Attrs<'_>, v4: u16, v6: u16) -> Option<IpAddr> {
-    if let Some(attr) = attrs.find(v4) {
-        return Some(Ipv4Addr::from(*attr.value.first_chunk::<4>()?).into());
+fn put_address(writer: &mut AttrWriter, kind: u16, address: Option<IpAddr>) {
+    if let Some(ip) = address {
+        let kind = if ip.is_ipv4() { kind } else { kind + 2 };
+        writer.bytes(kind, &octets(ip));
     }
-    Some(Ipv6Addr::from(*attrs.find(v6)?.value.first_chunk::<16>()?).into())
 }
 
-fn ports(proto: &Attrs<'_>, protocol: u8) -> (u16, u16) {
-    let word = |kind| {
-        proto
-            .find(kind)
-            .and_then(|it| it.u16_be())
-            .unwrap_or_default()
-    };
-    let byte = |kind| proto.find(kind).and_then(|it| it.u8()).unwrap_or_default();
-    let icmp = match protocol {
-        ICMP => CTA_PROTO_ICMP_ID,
-        ICMPV6 => CTA_PROTO_ICMPV6_ID,
-        _ => return (word(CTA_PROTO_SRC_PORT), word(CTA_PROTO_DST_PORT)),
-    };
-    (
-        word(icmp),
-        u16::from_be_bytes([byte(icmp + 1), byte(icmp + 2)]),
-    )
+fn address(attrs: &Attrs<'_>, kind: u16) -> Option<IpAddr> {
+    match attrs.find(kind) {
+        Some(attr) => Family::Ipv4.address(attr.value),
+        None => Family::Ipv6.address(attrs.find(kind + 2)?.value),
+    }
 }
 
 #[cfg(test)]
@@ -191,7 +143,7 @@ mod tests {
     #[test]
     fn tuples_read_back() {
         for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
-            for protocol in [6, 17, 132, ICMP, ICMPV6] {
+            for protocol in [6, 17, 132] {
                 let (src, dst) = (src.parse().unwrap(), dst.parse().unwrap());
                 let tuple = Tuple {
                     src,
@@ -202,11 +154,9 @@ mod tests {
                 };
                 let mut writer = AttrWriter::new();
                 tuple.put(&mut writer);
-                let attrs = Attrs::new(writer.as_bytes())
-                    .find(CTA_TUPLE_ORIG)
-                    .unwrap()
-                    .nested();
-                assert_eq!(Tuple::decode(&attrs), Some(tuple));
+                let attrs = Attrs::new(writer.as_bytes());
+                let read = Tuple::decode(&attrs.nested(CTA_TUPLE_ORIG));
+                assert_eq!(read, Some(tuple));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Questions and changes.
+//! Requests about sets and their members.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use crate::attr::AttrWriter;
 use crate::bulk::{Bulk, Failure};
 use crate::message::{self, Head, Message};
-use crate::request::{Request, RequestError};
+use crate::request::{Request, RequestError, unless};
 use crate::socket::{Socket, SocketError};
 
 use super::member::{Change, Member};
@@ -27,14 +27,14 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Connects to the sets of the calling thread's network namespace. The first question makes a
-    /// kernel that has ipset as a module load it.
+    /// Connects to the sets of the calling thread's network namespace. The first request may make
+    /// the kernel load the module.
     ///
     /// # Errors
     /// [`SocketError::Io`].
     pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
-            socket: Socket::open()?,
+            socket: Socket::netfilter()?,
             buffer: Vec::new(),
         })
     }
@@ -45,14 +45,12 @@ impl Sets {
     /// Any [`RequestError`]; [`RequestError::Refused`] with `EINVAL` when the kernel has no ipset.
     pub fn names(&mut self) -> Result<BTreeSet<String>, RequestError> {
         let mut names = BTreeSet::new();
-        let attrs = |writer: &mut AttrWriter| {
-            writer.u8(IPSET_ATTR_PROTOCOL, PROTOCOL);
-            writer.u32_be(IPSET_ATTR_FLAGS, LIST_NAMES);
-        };
-        let list = Request::of_no_family("list", "ipsets", kind(IPSET_CMD_LIST), &attrs);
+        let list = Request::new("list", "ipsets", kind(IPSET_CMD_LIST), |it| {
+            it.u8(IPSET_ATTR_PROTOCOL, PROTOCOL);
+            it.u32_be(IPSET_ATTR_FLAGS, LIST_NAMES);
+        });
         list.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            let name = message.attrs().find(IPSET_ATTR_SETNAME);
-            names.extend(name.and_then(|it| it.str()).map(str::to_owned));
+            names.extend(message.attrs().string(IPSET_ATTR_SETNAME));
         })?;
         Ok(names)
     }
@@ -63,81 +61,70 @@ impl Sets {
     /// Any [`RequestError`]; [`RequestError::Refused`] with `ENOENT` when there is no such set.
     pub fn members(&mut self, set: &str) -> Result<Vec<Member>, RequestError> {
         let mut members = Vec::new();
-        let attrs = |writer: &mut AttrWriter| named(writer, set);
-        let list = Request::of_no_family("list ipset", set, kind(IPSET_CMD_LIST), &attrs);
+        let attrs = |it: &mut AttrWriter| put_name(it, set);
+        let list = Request::new("list ipset", set, kind(IPSET_CMD_LIST), attrs);
         list.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            if let Some(list) = message.attrs().find(IPSET_ATTR_ADT) {
-                members.extend(list.nested().map(|it| Member::decode(&it.nested())));
-            }
+            let listed = message.attrs().nested(IPSET_ATTR_ADT);
+            members.extend(listed.map(|it| Member::decode(&it.nested())));
         })?;
         Ok(members)
     }
 
-    /// What a set is; `None` when there is none of this name.
+    /// The properties of a set; `None` when there is no set of this name.
     ///
     /// # Errors
     /// Any [`RequestError`].
     pub fn header(&mut self, set: &str) -> Result<Option<Header>, RequestError> {
         let mut header = None;
-        let attrs = |writer: &mut AttrWriter| {
-            named(writer, set);
-            writer.u32_be(IPSET_ATTR_FLAGS, LIST_HEADER);
-        };
-        let list = Request::of_no_family("look at ipset", set, kind(IPSET_CMD_LIST), &attrs);
+        let list = Request::new("look at ipset", set, kind(IPSET_CMD_LIST), |it| {
+            put_name(it, set);
+            it.u32_be(IPSET_ATTR_FLAGS, LIST_HEADER);
+        });
         let mut visit = |message: &Message<'_>| header = header.take().or(Header::decode(message));
-        match list.dump(&mut self.socket, &mut self.buffer, &mut visit) {
-            Err(RequestError::Refused {
-                errno: Errno::ENOENT,
-                ..
-            }) => Ok(None),
-            result => result.map(|()| header),
-        }
+        let result = list.dump(&mut self.socket, &mut self.buffer, &mut visit);
+        unless(Errno::ENOENT, result).map(|_| header)
     }
 
-    /// Makes a set without members. One that is there and is the same, but for the size of its
-    /// hash, is success and keeps its members. May make the kernel load a module.
+    /// Creates a set without members. A set that exists and is equal, but for the size of its hash,
+    /// keeps its members. May make the kernel load a module.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Refused`] with `EEXIST` when there is another of this
-    /// name, with words when the kernel does not know the type.
+    /// Any [`RequestError`]; [`RequestError::Refused`] with `EEXIST` when there is another set of
+    /// this name, with the text of `IPSET_ERR_FIND_TYPE` when the kernel lacks the type.
     pub fn create(&mut self, name: &str, set: &Set) -> Result<(), RequestError> {
         let revision = self.revision(name, set)?;
-        let attrs = |writer: &mut AttrWriter| {
-            named(writer, name);
-            set.put(writer, revision);
-        };
-        let create = Request::of_no_family("create ipset", name, kind(IPSET_CMD_CREATE), &attrs);
-        // Without `NLM_F_EXCL`, which would refuse one that is the same.
+        let create = Request::new("create ipset", name, kind(IPSET_CMD_CREATE), |it| {
+            put_name(it, name);
+            set.put(it, revision);
+        });
+        // Without `NLM_F_EXCL`, with which the kernel refuses an equal set.
         let flags = message::ACK | message::CREATE;
         create.exchange(&mut self.socket, &mut self.buffer, flags, &mut |_| {})
     }
 
-    /// The revision to make a set with: what it needs, as far as the kernel has that.
+    /// The revision to create a set with: the oldest one that has the features of the set, within
+    /// the range of the kernel.
     fn revision(&mut self, name: &str, set: &Set) -> Result<u8, RequestError> {
         let (mut lowest, mut highest) = (None, None);
-        let attrs = |writer: &mut AttrWriter| {
-            writer.u8(IPSET_ATTR_PROTOCOL, PROTOCOL);
-            writer.string(IPSET_ATTR_TYPENAME, set.kind.type_name());
-            writer.u8(IPSET_ATTR_FAMILY, set.kind.family_number());
-        };
-        let ask = Request::of_no_family("create ipset", name, kind(IPSET_CMD_TYPE), &attrs);
-        ask.ask(&mut self.socket, &mut self.buffer, &mut |message| {
-            let attrs = message.attrs();
-            let byte = |kind| attrs.find(kind).and_then(|it| it.u8());
-            lowest = byte(IPSET_ATTR_REVISION_MIN);
-            highest = byte(IPSET_ATTR_REVISION);
+        let request = Request::new("create ipset", name, kind(IPSET_CMD_TYPE), |it| {
+            it.u8(IPSET_ATTR_PROTOCOL, PROTOCOL);
+            it.string(IPSET_ATTR_TYPENAME, set.kind.type_name());
+            it.u8(IPSET_ATTR_FAMILY, set.kind.family_number());
+        });
+        request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
+            lowest = message.attrs().u8(IPSET_ATTR_REVISION_MIN);
+            highest = message.attrs().u8(IPSET_ATTR_REVISION);
         })?;
-        let highest = highest.unwrap_or(u8::MAX);
-        Ok(set.revision().max(lowest.unwrap_or(0)).min(highest))
+        let revision = set.revision().max(lowest.unwrap_or(0));
+        Ok(revision.min(highest.unwrap_or(u8::MAX)))
     }
 
-    /// Makes the changes in their order, hundreds with each system call, and returns those that
-    /// the kernel refused, in the same order. A refused one does not keep the others from being
-    /// made.
+    /// Makes the changes in their order, 512 with each system call, and returns the refused ones in
+    /// the same order. The others are made all the same.
     ///
     /// # Errors
-    /// [`RequestError::Socket`] when it is not known which were made; [`RequestError::Refused`]
-    /// when the kernel refused to listen.
+    /// [`RequestError::Socket`] when it is unknown which changes were made;
+    /// [`RequestError::Refused`] when the kernel refused the datagram as a whole.
     pub fn apply(&mut self, set: &str, changes: &[Change]) -> Result<Vec<Failure>, RequestError> {
         let name = |change: &Change| {
             let operation = match change {
@@ -151,12 +138,12 @@ impl Sets {
                 Change::Add(_) => kind(IPSET_CMD_ADD),
                 Change::Delete(_) => kind(IPSET_CMD_DEL),
             },
-            // Without `NLM_F_EXCL`, which would refuse what is so already.
+            // Without `NLM_F_EXCL`, with which the kernel refuses what is so already.
             flags: 0,
             first: [0; 4],
         };
         let attrs = |change: &Change, writer: &mut AttrWriter| {
-            named(writer, set);
+            put_name(writer, set);
             change.put(writer);
         };
         Bulk {
@@ -169,42 +156,36 @@ impl Sets {
         .apply(&mut self.socket, &mut self.buffer)
     }
 
-    /// Gives each of two sets the name of the other: rules that mention one see the members of the
-    /// other from now on. Both have the same fields and family; size and marks may differ.
+    /// Exchanges the names of two sets: rules that name one see the members of the other. Both must
+    /// have the same fields and family; size and marks may differ.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Refused`] with `ENOENT` when there is no `first`, with
-    /// words when there is no `second` or it is of another type.
+    /// the text of an `IPSET_ERR_*` when there is no `second` or it is of another type.
     pub fn swap(&mut self, first: &str, second: &str) -> Result<(), RequestError> {
-        let attrs = |writer: &mut AttrWriter| {
-            named(writer, first);
-            writer.string(IPSET_ATTR_SETNAME2, second);
-        };
         let object = format!("{first} and {second}");
-        let swap = Request::of_no_family("swap ipsets", &object, kind(IPSET_CMD_SWAP), &attrs);
+        let swap = Request::new("swap ipsets", &object, kind(IPSET_CMD_SWAP), |it| {
+            put_name(it, first);
+            it.string(IPSET_ATTR_SETNAME2, second);
+        });
         swap.ask(&mut self.socket, &mut self.buffer, &mut |_| {})
     }
 
-    /// Destroys a set. One that is not there is success.
+    /// Destroys a set. A missing set is no error.
     ///
     /// # Errors
-    /// Any [`RequestError`]; [`RequestError::Refused`] with a number that no C library knows
-    /// (`IPSET_ERR_BUSY`), in words, when a rule uses it.
+    /// Any [`RequestError`]; [`RequestError::Refused`] with the text of `IPSET_ERR_BUSY` while a
+    /// rule uses the set.
     pub fn destroy(&mut self, set: &str) -> Result<(), RequestError> {
-        let attrs = |writer: &mut AttrWriter| named(writer, set);
-        let destroy = Request::of_no_family("destroy ipset", set, kind(IPSET_CMD_DESTROY), &attrs);
-        match destroy.ask(&mut self.socket, &mut self.buffer, &mut |_| {}) {
-            // Older kernels complain where newer ones want `NLM_F_EXCL` for that.
-            Err(RequestError::Refused {
-                errno: Errno::ENOENT,
-                ..
-            }) => Ok(()),
-            result => result,
-        }
+        let attrs = |it: &mut AttrWriter| put_name(it, set);
+        let destroy = Request::new("destroy ipset", set, kind(IPSET_CMD_DESTROY), attrs);
+        let result = destroy.ask(&mut self.socket, &mut self.buffer, &mut |_| {});
+        // Newer kernels send this error only with `NLM_F_EXCL`.
+        unless(Errno::ENOENT, result).map(drop)
     }
 }
 
-fn named(writer: &mut AttrWriter, set: &str) {
+fn put_name(writer: &mut AttrWriter, set: &str) {
     writer.u8(IPSET_ATTR_PROTOCOL, PROTOCOL);
     writer.string(IPSET_ATTR_SETNAME, set);
 }

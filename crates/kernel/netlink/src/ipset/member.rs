@@ -1,10 +1,10 @@
-//! What sets contain.
+//! Members of sets.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use crate::attr::{AttrWriter, Attrs};
-use crate::family::IpFamily;
+use crate::family::{Family, octets};
 
 use super::uapi::{
     IPSET_ATTR_CIDR, IPSET_ATTR_CIDR2, IPSET_ATTR_DATA, IPSET_ATTR_IP, IPSET_ATTR_IP2,
@@ -21,40 +21,37 @@ pub struct Mark {
     pub mask: u32,
 }
 
-/// A member of a set, as far as its type has these fields; others are left out.
+/// A member of a set, in the fields that the type of the set has. Others are not decoded.
 ///
-/// What is listed equals what was added when an added network has no host bits, and a length even
-/// where it has all bits.
+/// A listed member equals the added one when added networks have no host bits, and always a length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member {
     /// The first address, of types that begin with `ip` or `net`.
     pub ip: Option<IpAddr>,
-    /// Length of the network that `ip` is; at least 1, in `hash:net` alone.
+    /// Prefix length of `ip`, at least 1; only in `hash:net`.
     pub prefix: Option<u8>,
     /// The port, of types that have one.
     pub port: Option<u16>,
-    /// `IPPROTO_*` of the port; `None` in `bitmap:port`, where it means any.
+    /// `IPPROTO_*` of the port; `None` in `bitmap:port`, whose ports are of any protocol.
     pub protocol: Option<u8>,
     /// The second address, of types that end in `ip` or `net`.
     pub second: Option<IpAddr>,
-    /// Length of the network that `second` is; at least 1, in `hash:ip,port,net` alone.
+    /// Prefix length of `second`, at least 1; only in `hash:ip,port,net`.
     pub second_prefix: Option<u8>,
-    /// The mark that it gives, in sets that have marks; `None` is none.
+    /// The mark of the member's packets, in sets with marks.
     pub mark: Option<Mark>,
 }
 
 impl Member {
     pub(super) fn decode(attrs: &Attrs<'_>) -> Self {
-        let ip = |kind| attrs.find(kind).and_then(|it| address(&it.nested()));
-        let byte = |kind| attrs.find(kind).and_then(|it| it.u8());
-        let mark = attrs.find(IPSET_ATTR_SKBMARK).and_then(|it| it.u64_be());
+        let mark = attrs.u64_be(IPSET_ATTR_SKBMARK);
         Self {
-            ip: ip(IPSET_ATTR_IP),
-            prefix: byte(IPSET_ATTR_CIDR),
-            port: attrs.find(IPSET_ATTR_PORT).and_then(|it| it.u16_be()),
-            protocol: byte(IPSET_ATTR_PROTO),
-            second: ip(IPSET_ATTR_IP2),
-            second_prefix: byte(IPSET_ATTR_CIDR2),
+            ip: address(&attrs.nested(IPSET_ATTR_IP)),
+            prefix: attrs.u8(IPSET_ATTR_CIDR),
+            port: attrs.u16_be(IPSET_ATTR_PORT),
+            protocol: attrs.u8(IPSET_ATTR_PROTO),
+            second: address(&attrs.nested(IPSET_ATTR_IP2)),
+            second_prefix: attrs.u8(IPSET_ATTR_CIDR2),
             mark: mark.map(|it| Mark {
                 value: (it >> 32) as u32,
                 mask: it as u32,
@@ -88,7 +85,7 @@ impl Member {
     }
 }
 
-/// As `ipset` writes it, but for the names of protocols.
+/// Prints as `ipset` does, with numbers for protocols.
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";
@@ -115,9 +112,9 @@ impl fmt::Display for Member {
 /// A change of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Adds a member; one that is there gets the mark.
+    /// Adds a member; an existing one gets the mark.
     Add(Member),
-    /// Deletes a member, whatever its mark; one that is not there is success.
+    /// Deletes a member, whatever its mark; a missing one is no error.
     Delete(Member),
 }
 
@@ -143,16 +140,17 @@ impl Change {
 
 fn address(attrs: &Attrs<'_>) -> Option<IpAddr> {
     match attrs.find(IPSET_ATTR_IPADDR_IPV4) {
-        Some(attr) => IpFamily::V4.address(attr.value),
-        None => IpFamily::V6.address(attrs.find(IPSET_ATTR_IPADDR_IPV6)?.value),
+        Some(attr) => Family::Ipv4.address(attr.value),
+        None => Family::Ipv6.address(attrs.find(IPSET_ATTR_IPADDR_IPV6)?.value),
     }
 }
 
 fn put_address(writer: &mut AttrWriter, kind: u16, ip: IpAddr) {
-    writer.nested(kind, |it| match ip {
-        IpAddr::V4(ip) => it.bytes(IPSET_ATTR_IPADDR_IPV4 | NET_ORDER, &ip.octets()),
-        IpAddr::V6(ip) => it.bytes(IPSET_ATTR_IPADDR_IPV6 | NET_ORDER, &ip.octets()),
-    });
+    let inner = match ip {
+        IpAddr::V4(_) => IPSET_ATTR_IPADDR_IPV4,
+        IpAddr::V6(_) => IPSET_ATTR_IPADDR_IPV6,
+    };
+    writer.nested(kind, |it| it.bytes(inner | NET_ORDER, &octets(ip)));
 }
 
 #[cfg(test)]

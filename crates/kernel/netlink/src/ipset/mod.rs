@@ -1,4 +1,4 @@
-//! Sets of `ipset`: made, filled, listed, removed.
+//! Sets of `ipset`: create, fill, list, destroy.
 //!
 //! Numbers and layouts are those of `linux/netfilter/ipset/ip_set.h`.
 

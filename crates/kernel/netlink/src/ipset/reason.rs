@@ -1,6 +1,6 @@
-//! What the kernel's own numbers mean.
+//! The texts of ipset's own error numbers.
 
-/// What a number above 4096 means: `enum ipset_errno` of the kernel, which no C library knows.
+/// The text of an error number above 4096 (`enum ipset_errno`), which no C library knows.
 pub(crate) fn reason(code: i32) -> String {
     let words = match code {
         4097 => "another protocol version",

@@ -1,7 +1,7 @@
-//! Sets without their members.
+//! Properties of sets.
 
 use crate::attr::{AttrWriter, Attrs};
-use crate::family::IpFamily;
+use crate::family::Family;
 use crate::message::Message;
 
 use super::uapi::{
@@ -10,13 +10,10 @@ use super::uapi::{
     IPSET_ATTR_REVISION, IPSET_ATTR_TYPENAME, NET_ORDER, WITH_SKBINFO,
 };
 
-/// The buckets of a new hash when `ipset` is not told otherwise.
+/// The buckets of a new hash, by default.
 pub const HASH_SIZE: u32 = 1024;
 
-/// `bitmap:port`.
-const BITMAP_PORT: &str = "bitmap:port";
-
-/// What the members of a hash are made of.
+/// The fields of the members of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fields {
     /// `hash:ip`
@@ -31,77 +28,76 @@ pub enum Fields {
     Net,
 }
 
-impl Fields {
-    const ALL: [Self; 5] = [
-        Self::Ip,
-        Self::IpPort,
-        Self::IpPortIp,
-        Self::IpPortNet,
-        Self::Net,
-    ];
+/// A type of sets, as the kernel knows it.
+struct Type {
+    /// `None`: `bitmap:port`.
+    fields: Option<Fields>,
+    name: &'static str,
+    /// The oldest revision that knows SCTP, where there are ports (`IPSET_TYPE_REV_*` in the
+    /// kernel's file of the type).
+    revision: u8,
+    /// The oldest revision that knows marks.
+    revision_with_marks: u8,
+}
 
-    fn type_name(self) -> &'static str {
-        match self {
-            Self::Ip => "hash:ip",
-            Self::IpPort => "hash:ip,port",
-            Self::IpPortIp => "hash:ip,port,ip",
-            Self::IpPortNet => "hash:ip,port,net",
-            Self::Net => "hash:net",
-        }
-    }
-
-    /// The oldest revisions of the type that know SCTP where there are ports, and marks
-    /// (`IPSET_TYPE_REV_*` in the kernel's file of the type).
-    fn revisions(self) -> Revisions {
-        let (plain, marked) = match self {
-            Self::Ip => (0, 4),
-            Self::IpPort | Self::IpPortIp => (1, 5),
-            Self::IpPortNet => (1, 7),
-            Self::Net => (0, 6),
-        };
-        Revisions { plain, marked }
+const fn of(fields: Option<Fields>, name: &'static str, revisions: (u8, u8)) -> Type {
+    Type {
+        fields,
+        name,
+        revision: revisions.0,
+        revision_with_marks: revisions.1,
     }
 }
 
-struct Revisions {
-    plain: u8,
-    marked: u8,
-}
+static TYPES: [Type; 6] = [
+    of(None, "bitmap:port", (0, 3)),
+    of(Some(Fields::Ip), "hash:ip", (0, 4)),
+    of(Some(Fields::IpPort), "hash:ip,port", (1, 5)),
+    of(Some(Fields::IpPortIp), "hash:ip,port,ip", (1, 5)),
+    of(Some(Fields::IpPortNet), "hash:ip,port,net", (1, 7)),
+    of(Some(Fields::Net), "hash:net", (0, 6)),
+];
 
-/// What a set is.
+/// The type of a set, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// A hash.
     Hash {
-        /// What its members are made of.
+        /// The fields of its members.
         fields: Fields,
         /// The family of all addresses in it.
-        family: IpFamily,
-        /// Buckets to begin with, at least 64; it grows. [`HASH_SIZE`] is usual.
+        family: Family,
+        /// Buckets at first, at least 64; the hash grows. The default is [`HASH_SIZE`].
         size: u32,
-        /// A member more than this is refused. `ipset` makes it 65,536 when it is not told otherwise.
+        /// The most members. The default of `ipset` is 65,536.
         max_elements: u32,
     },
-    /// `bitmap:port`: ports of any protocol between two.
+    /// `bitmap:port`: a range of ports, of any protocol.
     Ports {
-        /// The lowest.
+        /// The lowest port.
         first: u16,
-        /// The highest.
+        /// The highest port.
         last: u16,
     },
 }
 
 impl Kind {
-    /// As `ipset` calls it.
-    #[must_use]
-    pub fn type_name(&self) -> &'static str {
-        match self {
-            Self::Hash { fields, .. } => fields.type_name(),
-            Self::Ports { .. } => BITMAP_PORT,
-        }
+    fn set_type(&self) -> &'static Type {
+        let fields = match self {
+            Self::Hash { fields, .. } => Some(*fields),
+            Self::Ports { .. } => None,
+        };
+        let mut types = TYPES.iter();
+        types.find(|it| it.fields == fields).expect("all are there")
     }
 
-    /// The same, whatever its size.
+    /// The name that `ipset` uses for the type.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        self.set_type().name
+    }
+
+    /// The same with all sizes 0, for comparisons.
     fn without_size(self) -> Self {
         match self {
             Self::Hash { fields, family, .. } => Self::Hash {
@@ -123,24 +119,23 @@ impl Kind {
     }
 }
 
-/// A set as it is made.
+/// The properties of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Set {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Whether its members may have marks (`skbinfo`).
     pub has_marks: bool,
 }
 
 impl Set {
-    /// Whether the members of one may be members of the other: all but how large they are is the
-    /// same.
+    /// Whether both sets can have the same members: they are equal but for their sizes.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         self.has_marks == other.has_marks && self.kind.without_size() == other.kind.without_size()
     }
 
-    /// How many members it takes at most.
+    /// The most members that the set can have.
     #[must_use]
     pub fn max_elements(&self) -> u32 {
         match self.kind {
@@ -152,14 +147,11 @@ impl Set {
     /// The oldest revision of the type that has what this set needs: the more versions of `ipset`
     /// can list it.
     pub(super) fn revision(&self) -> u8 {
-        let Revisions { plain, marked } = match self.kind {
-            Kind::Hash { fields, .. } => fields.revisions(),
-            Kind::Ports { .. } => Revisions {
-                plain: 0,
-                marked: 3,
-            },
-        };
-        if self.has_marks { marked } else { plain }
+        let set_type = self.kind.set_type();
+        match self.has_marks {
+            true => set_type.revision_with_marks,
+            false => set_type.revision,
+        }
     }
 
     /// Writes what follows the name in `IPSET_CMD_CREATE`.
@@ -186,55 +178,48 @@ impl Set {
         });
     }
 
-    fn decode(name: &str, attrs: &Attrs<'_>, data: &Attrs<'_>) -> Option<Self> {
-        let number = |kind| data.find(kind)?.u32_be();
-        let port = |kind| data.find(kind)?.u16_be();
-        let kind = if name == BITMAP_PORT {
-            Kind::Ports {
-                first: port(IPSET_ATTR_PORT)?,
-                last: port(IPSET_ATTR_PORT_TO)?,
-            }
-        } else {
-            let family = attrs.find(IPSET_ATTR_FAMILY)?.u8()?;
-            Kind::Hash {
-                fields: Fields::ALL.into_iter().find(|it| it.type_name() == name)?,
-                family: IpFamily::from_number(family.into())?,
-                size: number(IPSET_ATTR_HASHSIZE)?,
-                max_elements: number(IPSET_ATTR_MAXELEM)?,
-            }
+    /// `None` for a type that this crate does not create.
+    fn decode(attrs: &Attrs<'_>) -> Option<Self> {
+        let name = attrs.str(IPSET_ATTR_TYPENAME)?;
+        let data = attrs.nested(IPSET_ATTR_DATA);
+        let kind = match TYPES.iter().find(|it| it.name == name)?.fields {
+            None => Kind::Ports {
+                first: data.u16_be(IPSET_ATTR_PORT)?,
+                last: data.u16_be(IPSET_ATTR_PORT_TO)?,
+            },
+            Some(fields) => Kind::Hash {
+                fields,
+                family: Family::from_number(attrs.u8(IPSET_ATTR_FAMILY)?)?,
+                size: data.u32_be(IPSET_ATTR_HASHSIZE)?,
+                max_elements: data.u32_be(IPSET_ATTR_MAXELEM)?,
+            },
         };
+        let flags = data.u32_be(IPSET_ATTR_CADT_FLAGS).unwrap_or(0);
         Some(Self {
             kind,
-            has_marks: number(IPSET_ATTR_CADT_FLAGS).unwrap_or(0) & WITH_SKBINFO != 0,
+            has_marks: flags & WITH_SKBINFO != 0,
         })
     }
 }
 
-/// A set as it is, without its members.
+/// A set in the kernel, without its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// As `ipset` calls what it is.
-    pub type_name: String,
-    /// The revision of its type.
-    pub revision: u8,
-    /// What it is; `None` for a type that this crate does not make. Its hash may have grown.
+    /// Its properties; `None` for a type that this crate does not create. A hash may have grown.
     pub set: Option<Set>,
-    /// How many rules and sets mention it; it cannot be destroyed while any does.
+    /// The number of rules and sets that use it. Only an unused set can be destroyed.
     pub references: u32,
 }
 
 impl Header {
-    /// Reads `IPSET_CMD_LIST`; only the first message about a set has all.
+    /// Reads `IPSET_CMD_LIST`; `None` for the second and later messages about a set.
     pub(super) fn decode(message: &Message<'_>) -> Option<Self> {
         let attrs = message.attrs();
-        let name = attrs.find(IPSET_ATTR_TYPENAME)?.str()?;
-        let data = attrs.find(IPSET_ATTR_DATA)?.nested();
-        let number = |kind| data.find(kind)?.u32_be();
         Some(Self {
-            type_name: name.to_owned(),
-            revision: attrs.find(IPSET_ATTR_REVISION)?.u8()?,
-            set: Set::decode(name, &attrs, &data),
-            references: number(IPSET_ATTR_REFERENCES)?,
+            set: Set::decode(&attrs),
+            references: attrs
+                .nested(IPSET_ATTR_DATA)
+                .u32_be(IPSET_ATTR_REFERENCES)?,
         })
     }
 }
@@ -243,7 +228,7 @@ impl Header {
 mod tests {
     use super::*;
 
-    fn hash(fields: Fields, family: IpFamily, size: u32) -> Kind {
+    fn hash(fields: Fields, family: Family, size: u32) -> Kind {
         Kind::Hash {
             fields,
             family,
@@ -258,9 +243,9 @@ mod tests {
             first: 0,
             last: 65535,
         }];
-        for fields in Fields::ALL {
-            kinds.push(hash(fields, IpFamily::V4, 64));
-            kinds.push(hash(fields, IpFamily::V6, HASH_SIZE));
+        for fields in TYPES.iter().filter_map(|it| it.fields) {
+            kinds.push(hash(fields, Family::Ipv4, 64));
+            kinds.push(hash(fields, Family::Ipv6, HASH_SIZE));
         }
         for kind in kinds {
             for has_marks in [false, true] {
@@ -268,8 +253,7 @@ mod tests {
                 let mut writer = AttrWriter::new();
                 set.put(&mut writer, set.revision());
                 let attrs = Attrs::new(writer.as_bytes());
-                let data = attrs.find(IPSET_ATTR_DATA).unwrap().nested();
-                assert_eq!(Set::decode(kind.type_name(), &attrs, &data), Some(set));
+                assert_eq!(Set::decode(&attrs), Some(set));
             }
         }
     }
@@ -280,17 +264,17 @@ mod tests {
             kind,
             has_marks: false,
         };
-        let plain = set(hash(Fields::Ip, IpFamily::V4, 4096));
+        let plain = set(hash(Fields::Ip, Family::Ipv4, 4096));
         let larger = Kind::Hash {
             fields: Fields::Ip,
-            family: IpFamily::V4,
+            family: Family::Ipv4,
             size: HASH_SIZE,
             max_elements: 1 << 20,
         };
         assert!(plain.is_like(&set(larger)));
         for other in [
-            hash(Fields::Ip, IpFamily::V6, 4096),
-            hash(Fields::Net, IpFamily::V4, 4096),
+            hash(Fields::Ip, Family::Ipv6, 4096),
+            hash(Fields::Net, Family::Ipv4, 4096),
             Kind::Ports { first: 0, last: 9 },
         ] {
             assert!(!plain.is_like(&set(other)), "{other:?}");

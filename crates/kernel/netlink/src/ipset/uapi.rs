@@ -3,7 +3,7 @@
 /// `NFNL_SUBSYS_IPSET`.
 pub(crate) const SUBSYSTEM: u16 = 6;
 
-/// The oldest version that kernels of today speak (`IPSET_PROTOCOL_MIN`).
+/// The oldest protocol version that kernels accept (`IPSET_PROTOCOL_MIN`).
 pub(super) const PROTOCOL: u8 = 6;
 
 pub(super) const IPSET_CMD_CREATE: u16 = 2;
@@ -26,7 +26,7 @@ pub(super) const IPSET_ATTR_DATA: u16 = 7;
 pub(super) const IPSET_ATTR_ADT: u16 = 8;
 pub(super) const IPSET_ATTR_REVISION_MIN: u16 = 10;
 
-/// In the data of sets and of members.
+/// Inside the data of sets and of members.
 pub(super) const IPSET_ATTR_IP: u16 = 1;
 pub(super) const IPSET_ATTR_CIDR: u16 = 3;
 pub(super) const IPSET_ATTR_PORT: u16 = 4;
@@ -34,21 +34,21 @@ pub(super) const IPSET_ATTR_PORT_TO: u16 = 5;
 pub(super) const IPSET_ATTR_PROTO: u16 = 7;
 pub(super) const IPSET_ATTR_CADT_FLAGS: u16 = 8;
 
-/// In the data of sets.
+/// Inside the data of sets.
 pub(super) const IPSET_ATTR_HASHSIZE: u16 = 18;
 pub(super) const IPSET_ATTR_MAXELEM: u16 = 19;
 pub(super) const IPSET_ATTR_REFERENCES: u16 = 25;
 
-/// In the data of members.
+/// Inside the data of members.
 pub(super) const IPSET_ATTR_IP2: u16 = 20;
 pub(super) const IPSET_ATTR_CIDR2: u16 = 21;
 pub(super) const IPSET_ATTR_SKBMARK: u16 = 27;
 
-/// In an address.
+/// Inside an address.
 pub(super) const IPSET_ATTR_IPADDR_IPV4: u16 = 1;
 pub(super) const IPSET_ATTR_IPADDR_IPV6: u16 = 2;
 
-/// List names alone (`IPSET_FLAG_LIST_SETNAME`).
+/// List only names (`IPSET_FLAG_LIST_SETNAME`).
 pub(super) const LIST_NAMES: u32 = 1 << 1;
 /// List no members (`IPSET_FLAG_LIST_HEADER`).
 pub(super) const LIST_HEADER: u32 = 1 << 2;

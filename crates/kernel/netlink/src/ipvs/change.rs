@@ -14,28 +14,28 @@ use super::uapi::{
 };
 use super::virtual_server::Virtual;
 
-/// One change. What is deleted and is not there is success; the other refusals are said with each.
+/// One change. Deleting a missing server is no error; the other refusals are listed with each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Adds a virtual server without real ones. `EEXIST` when there is one by this key, `ENOENT`
-    /// when the kernel does not know the scheduler.
+    /// Adds a virtual server without real servers. `EEXIST` when the key is taken, `ENOENT` when the
+    /// kernel lacks the scheduler.
     AddVirtual(Virtual),
     /// Replaces scheduler, flags, timeout and prefix of a virtual server; its real servers and
-    /// connections stay. `ESRCH` when it is not there, `ENOENT` when the kernel does not know the
-    /// scheduler.
+    /// connections stay. `ESRCH` when there is no such virtual server, `ENOENT` when the kernel lacks
+    /// the scheduler.
     SetVirtual(Virtual),
-    /// Deletes a virtual server and forgets its real servers: from now on the packets of its
-    /// connections are dropped.
+    /// Deletes a virtual server and its real servers. Packets of its connections are dropped from now
+    /// on.
     DeleteVirtual(Key),
-    /// Adds a real server to a virtual one. `EEXIST` when it has it, `ESRCH` when there is no such
-    /// virtual server, `EINVAL` when the address is none of a host, or when the network namespace
-    /// has no IPv4 address at all, `ERANGE` when a threshold or the weight is. One that was deleted
-    /// not long ago gets its connections back.
+    /// Adds a real server to a virtual one. `EEXIST` when the virtual server has it, `ESRCH` when there
+    /// is no such virtual server, `EINVAL` when the address is not that of a host or the network
+    /// namespace has no IPv4 address at all, `ERANGE` when a threshold or the weight is out of range.
+    /// A recently deleted real server gets its connections back.
     AddReal(Key, Real),
-    /// Replaces all of a real server but its address. `ENOENT` when the virtual server does not
-    /// have it, `ESRCH` when there is no such virtual server.
+    /// Replaces all properties of a real server but its address. `ENOENT` when the virtual server
+    /// lacks it, `ESRCH` when there is no such virtual server.
     SetReal(Key, Real),
-    /// Deletes a real server: from now on the packets of its connections are dropped.
+    /// Deletes a real server. Packets of its connections are dropped from now on.
     DeleteReal(Key, SocketAddr),
 }
 
@@ -43,14 +43,8 @@ impl Change {
     /// Operation and object, for errors.
     pub(super) fn name(&self) -> (&'static str, String) {
         match self {
-            Self::AddVirtual(it) => {
-                let object = format!("{} scheduler {}", it.key, it.scheduler);
-                ("add virtual server", object)
-            }
-            Self::SetVirtual(it) => {
-                let object = format!("{} scheduler {}", it.key, it.scheduler);
-                ("set virtual server", object)
-            }
+            Self::AddVirtual(it) => ("add virtual server", with_scheduler(it)),
+            Self::SetVirtual(it) => ("set virtual server", with_scheduler(it)),
             Self::DeleteVirtual(key) => ("delete virtual server", key.to_string()),
             Self::AddReal(key, it) => ("add real server", of(it.address, key)),
             Self::SetReal(key, it) => ("set real server", of(it.address, key)),
@@ -84,12 +78,16 @@ impl Change {
         }
     }
 
-    /// Whether a refusal says that there is nothing to delete: `ip_vs_genl_set_cmd` says ESRCH for
-    /// a virtual server that it does not find, `ip_vs_del_dest` ENOENT for a real one.
+    /// Whether the error means that there is nothing to delete: `ip_vs_genl_set_cmd` returns ESRCH
+    /// for a missing virtual server, `ip_vs_del_dest` ENOENT for a missing real server.
     pub(super) fn is_done(&self, errno: Errno) -> bool {
         matches!(self, Self::DeleteVirtual(_) | Self::DeleteReal(..))
             && matches!(errno, Errno::ESRCH | Errno::ENOENT)
     }
+}
+
+fn with_scheduler(server: &Virtual) -> String {
+    format!("{} scheduler {}", server.key, server.scheduler)
 }
 
 fn of(address: SocketAddr, key: &Key) -> String {

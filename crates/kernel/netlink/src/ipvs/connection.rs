@@ -1,74 +1,67 @@
-//! Questions and changes.
+//! Requests about IPVS.
 
 use nix::errno::Errno;
 use nix::sys::socket::SockProtocol;
 
-use crate::attr::AttrWriter;
 use crate::bulk::{Bulk, Failure};
-use crate::family::IpFamily;
-use crate::message::{Head, Message};
-use crate::request::{Request, RequestError};
+use crate::family::Family;
+use crate::message::Head;
+use crate::request::{Request, RequestError, unless};
 use crate::socket::Socket;
 
 use super::change::Change;
-use super::config::{Timeouts, Version};
+use super::config::Timeouts;
 use super::key::Key;
 use super::real::RealState;
-use super::scheduler::SCHEDULERS;
 use super::uapi::{
     CONTROLLER, CTRL_ATTR_FAMILY_ID, CTRL_ATTR_FAMILY_NAME, CTRL_CMD_GETFAMILY, IPVS_CMD_ATTR_DEST,
-    IPVS_CMD_ATTR_SERVICE, IPVS_CMD_GET_DEST, IPVS_CMD_GET_INFO, IPVS_CMD_GET_SERVICE,
-    IPVS_CMD_SET_CONFIG, SCHEDULER_NAME,
+    IPVS_CMD_ATTR_SERVICE, IPVS_CMD_GET_DEST, IPVS_CMD_GET_SERVICE, IPVS_CMD_SET_CONFIG,
+    SCHEDULER_NAME,
 };
-use super::virtual_server::{Flags, Virtual, VirtualState};
+use super::virtual_server::{Flags, Virtual};
 
-/// A mark that no rule sets, for asking about schedulers.
+/// The schedulers of Linux (`net/netfilter/ipvs/Kconfig`, 6.12). `mh` is there since 4.18, `twos`
+/// since 5.12. Most are kernel modules named `ip_vs_NAME`, and a kernel may lack some.
+pub const SCHEDULERS: [&str; 14] = [
+    "rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq", "twos",
+];
+
+/// A mark that no rule sets, for the test of a scheduler.
 const UNLIKELY_MARK: Key = Key::Mark {
-    family: IpFamily::V4,
+    family: Family::Ipv4,
     mark: 0xfe5c_a1ed,
 };
+
+/// The name of the family, also in errors.
+const NAME: &str = "IPVS";
 
 /// IPVS of one network namespace.
 #[derive(Debug)]
 pub struct Ipvs {
     socket: Socket,
     buffer: Vec<u8>,
+    /// The number of IPVS among the families of generic netlink.
     family: u16,
 }
 
 impl Ipvs {
-    /// Connects to IPVS of the calling thread's network namespace; `None` when the kernel has
-    /// none. Asking may make the kernel load its module.
+    /// Connects to IPVS of the calling thread's network namespace; `None` when the kernel has no
+    /// IPVS. May make the kernel load the module.
     ///
     /// # Errors
     /// Any [`RequestError`].
     pub fn open() -> Result<Option<Self>, RequestError> {
-        let object = "IPVS";
-        let socket = Socket::subscribed(SockProtocol::NetlinkGeneric, 0, &mut []);
-        let mut socket = socket.map_err(|source| RequestError::Socket {
-            operation: "find",
-            object: object.to_owned(),
-            source,
-        })?;
+        let request = Request::new("find", NAME, CONTROLLER, |writer| {
+            writer.string(CTRL_ATTR_FAMILY_NAME, NAME)
+        })
+        .family(CTRL_CMD_GETFAMILY);
+        let socket = Socket::open(SockProtocol::NetlinkGeneric);
+        let mut socket = socket.map_err(|it| request.failed(it))?;
         let (mut buffer, mut family) = (Vec::new(), None);
-        let request = Request {
-            operation: "find",
-            object,
-            kind: CONTROLLER,
-            family: CTRL_CMD_GETFAMILY,
-            attrs: &|writer| writer.string(CTRL_ATTR_FAMILY_NAME, object),
-        };
         let found = request.ask(&mut socket, &mut buffer, &mut |message| {
-            let id = message.attrs().find(CTRL_ATTR_FAMILY_ID);
-            family = id.and_then(|it| it.u16_ne());
+            family = message.attrs().u16_ne(CTRL_ATTR_FAMILY_ID);
         });
-        match found {
-            Err(RequestError::Refused {
-                errno: Errno::ENOENT,
-                ..
-            }) => return Ok(None),
-            result => result?,
-        }
+        unless(Errno::ENOENT, found)?;
         Ok(family.map(|family| Self {
             socket,
             buffer,
@@ -76,54 +69,46 @@ impl Ipvs {
         }))
     }
 
-    /// All virtual servers, in no order that means anything. What changes meanwhile may be missed
-    /// or be there twice.
+    /// All virtual servers, in no particular order. One that changes during the listing may be
+    /// missing or listed twice.
     ///
     /// # Errors
     /// Any [`RequestError`].
-    pub fn virtual_servers(&mut self) -> Result<Vec<VirtualState>, RequestError> {
+    pub fn virtual_servers(&mut self) -> Result<Vec<Virtual>, RequestError> {
         let mut servers = Vec::new();
-        let request = Request {
-            operation: "list",
-            object: "virtual servers",
-            kind: self.family,
-            family: IPVS_CMD_GET_SERVICE,
-            attrs: &|_| {},
-        };
+        let request = Request::new("list", "virtual servers", self.family, |_| {})
+            .family(IPVS_CMD_GET_SERVICE);
         request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            let service = message.attrs().find(IPVS_CMD_ATTR_SERVICE);
-            servers.extend(service.and_then(|it| VirtualState::decode(&it)));
+            let service = message.attrs().nested(IPVS_CMD_ATTR_SERVICE);
+            servers.extend(Virtual::decode(&service));
         })?;
         Ok(servers)
     }
 
-    /// The real servers of a virtual one; none when there is no such virtual server.
+    /// The real servers of a virtual server; none when there is no such virtual server.
     ///
     /// # Errors
     /// Any [`RequestError`].
     pub fn real_servers(&mut self, key: &Key) -> Result<Vec<RealState>, RequestError> {
         let mut servers = Vec::new();
-        let request = Request {
-            operation: "list real servers of",
-            object: &key.to_string(),
-            kind: self.family,
-            family: IPVS_CMD_GET_DEST,
-            attrs: &|writer| key.put(writer),
-        };
+        let object = key.to_string();
+        let request = Request::new("list real servers of", &object, self.family, |writer| {
+            key.put(writer)
+        })
+        .family(IPVS_CMD_GET_DEST);
         request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            let dest = message.attrs().find(IPVS_CMD_ATTR_DEST);
-            servers.extend(dest.and_then(|it| RealState::decode(&it, key.family())));
+            let dest = message.attrs().nested(IPVS_CMD_ATTR_DEST);
+            servers.extend(RealState::decode(&dest));
         })?;
         Ok(servers)
     }
 
-    /// Makes the changes in their order, hundreds with each system call, and returns those that
-    /// the kernel refused, in the same order. Each counts for itself: a refused one does not keep
-    /// the others from being made.
+    /// Makes the changes in their order, 512 with each system call, and returns the refused ones in
+    /// the same order. The others are made all the same.
     ///
     /// # Errors
-    /// [`RequestError::Socket`] when it is not known which were made; [`RequestError::Refused`]
-    /// when nobody answers for what comes after a refused one.
+    /// [`RequestError::Socket`] when it is unknown which changes were made;
+    /// [`RequestError::Refused`] when the kernel refused the datagram as a whole.
     pub fn apply(&mut self, changes: &[Change]) -> Result<Vec<Failure>, RequestError> {
         let kind = self.family;
         Bulk {
@@ -140,44 +125,25 @@ impl Ipvs {
         .apply(&mut self.socket, &mut self.buffer)
     }
 
-    /// Makes one change.
+    /// Sets the idle timeouts of connections. A connection gets the new one with its next packet.
     ///
     /// # Errors
-    /// Any [`RequestError`].
-    pub fn change(&mut self, change: Change) -> Result<(), RequestError> {
-        let mut failures = self.apply(&[change])?;
-        failures.pop().map_or(Ok(()), |it| Err(it.error))
-    }
-
-    /// Changes after how long connections are forgotten; 0 leaves the one that is. Counts for
-    /// connections from their next packet on.
-    ///
-    /// # Errors
-    /// Any [`RequestError`]; `EINVAL` for one of more seconds than the kernel can count.
+    /// Any [`RequestError`]; `EINVAL` for more seconds than the kernel can count.
     pub fn set_timeouts(&mut self, timeouts: Timeouts) -> Result<(), RequestError> {
-        let put = |writer: &mut AttrWriter| timeouts.put(writer);
-        self.ask("set timeouts of", IPVS_CMD_SET_CONFIG, &put, &mut |_| {})
+        let request = Request::new("set timeouts of", NAME, self.family, |writer| {
+            timeouts.put(writer)
+        })
+        .family(IPVS_CMD_SET_CONFIG);
+        request.ask(&mut self.socket, &mut self.buffer, &mut |_| {})
     }
 
-    /// The kernel's IPVS; `None` when it does not say.
-    ///
-    /// # Errors
-    /// Any [`RequestError`].
-    pub fn version(&mut self) -> Result<Option<Version>, RequestError> {
-        let mut version = None;
-        self.ask("read version of", IPVS_CMD_GET_INFO, &|_| {}, &mut |it| {
-            version = Version::decode(&it.attrs());
-        })?;
-        Ok(version)
-    }
-
-    /// Whether the kernel has a scheduler of this name; loads its module (`ip_vs_NAME`). There is
-    /// no question for that: a virtual server of a mark that nobody uses is made for a moment.
+    /// Whether the kernel has this scheduler; loads its module (`ip_vs_NAME`). The kernel has no
+    /// request for that, so a virtual server of a mark that nobody uses is added and deleted.
     ///
     /// # Errors
     /// Any [`RequestError`].
     pub fn has_scheduler(&mut self, name: &str) -> Result<bool, RequestError> {
-        // To the kernel "none" is to have no scheduler (`ip_vs_add_service`).
+        // To the kernel the name "none" means a server without scheduler (`ip_vs_add_service`).
         if name.is_empty() || name == "none" || name.len() > SCHEDULER_NAME || name.contains('\0') {
             return Ok(false);
         }
@@ -186,10 +152,10 @@ impl Ipvs {
             scheduler: name.into(),
             flags: Flags::default(),
             timeout: 0,
-            prefix: IpFamily::V4.bits(),
+            prefix: Family::Ipv4.bits(),
         });
         let delete = Change::DeleteVirtual(UNLIKELY_MARK);
-        // First goes what a program that was killed may have left: it would hide the answer.
+        // A killed process may have left the server behind; its EEXIST would hide the answer.
         let mut failures = self.apply(&[delete.clone(), probe, delete])?;
         match failures.pop() {
             None => Ok(true),
@@ -198,7 +164,7 @@ impl Ipvs {
         }
     }
 
-    /// Those of [`SCHEDULERS`] that the kernel has; loads the modules of all.
+    /// The [`SCHEDULERS`] that the kernel has; loads all their modules.
     ///
     /// # Errors
     /// Any [`RequestError`].
@@ -210,22 +176,5 @@ impl Ipvs {
             }
         }
         Ok(found)
-    }
-
-    fn ask(
-        &mut self,
-        operation: &'static str,
-        command: u8,
-        attrs: &dyn Fn(&mut AttrWriter),
-        visit: &mut dyn FnMut(&Message<'_>),
-    ) -> Result<(), RequestError> {
-        let request = Request {
-            operation,
-            object: "IPVS",
-            kind: self.family,
-            family: command,
-            attrs,
-        };
-        request.ask(&mut self.socket, &mut self.buffer, visit)
     }
 }

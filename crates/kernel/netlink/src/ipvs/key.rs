@@ -1,43 +1,43 @@
-//! By what a virtual server is known.
+//! Keys of virtual servers.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use crate::attr::{AttrWriter, Attrs};
-use crate::family::IpFamily;
+use crate::family::{Family, octets};
 
 use super::uapi::{
     IPVS_CMD_ATTR_SERVICE, IPVS_SVC_ATTR_ADDR, IPVS_SVC_ATTR_AF, IPVS_SVC_ATTR_FWMARK,
     IPVS_SVC_ATTR_PORT, IPVS_SVC_ATTR_PROTOCOL,
 };
 
-/// What clients of a virtual server dial.
+/// The address, protocol and port that clients of a virtual server dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VirtualServer {
     /// Its address.
     pub ip: IpAddr,
     /// `IPPROTO_*`.
     pub protocol: u8,
-    /// Its port; 0 is any.
+    /// Its port; 0 is any port.
     pub port: u16,
 }
 
-/// By what the kernel knows a virtual server.
+/// The key by which the kernel knows a virtual server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
-    /// What its clients dial.
+    /// Address, protocol and port.
     Address(VirtualServer),
-    /// The firewall mark of its packets, whatever they are addressed to.
+    /// The firewall mark of its packets, whatever their destination.
     Mark {
         /// The family of the packets.
-        family: IpFamily,
-        /// Not 0, which is no mark.
+        family: Family,
+        /// Not 0, which means no mark.
         mark: u32,
     },
 }
 
 impl Key {
-    /// What clients dial; `None` for one that is known by a mark.
+    /// Address, protocol and port; `None` for a mark.
     #[must_use]
     pub fn address(&self) -> Option<VirtualServer> {
         match self {
@@ -48,30 +48,28 @@ impl Key {
 
     /// The family of the packets.
     #[must_use]
-    pub fn family(&self) -> IpFamily {
+    pub fn family(&self) -> Family {
         match self {
-            Self::Address(it) => IpFamily::of(it.ip),
+            Self::Address(it) => Family::of(it.ip),
             Self::Mark { family, .. } => *family,
         }
     }
 
-    /// Reads the content of `IPVS_CMD_ATTR_SERVICE`.
+    /// Reads the attributes inside `IPVS_CMD_ATTR_SERVICE`.
     pub(super) fn decode(attrs: &Attrs<'_>) -> Option<Self> {
-        let family = attrs.find(IPVS_SVC_ATTR_AF)?.u16_ne()?;
-        let family = IpFamily::from_number(family)?;
-        if let Some(mark) = attrs.find(IPVS_SVC_ATTR_FWMARK) {
-            let mark = mark.u32_ne()?;
+        let family = Family::from_number(attrs.u16_ne(IPVS_SVC_ATTR_AF)?)?;
+        if let Some(mark) = attrs.u32_ne(IPVS_SVC_ATTR_FWMARK) {
             return Some(Self::Mark { family, mark });
         }
-        let protocol = attrs.find(IPVS_SVC_ATTR_PROTOCOL)?.u16_ne()?;
+        let protocol = attrs.u16_ne(IPVS_SVC_ATTR_PROTOCOL)?;
         Some(Self::Address(VirtualServer {
             ip: family.address(attrs.find(IPVS_SVC_ATTR_ADDR)?.value)?,
             protocol: u8::try_from(protocol).ok()?,
-            port: attrs.find(IPVS_SVC_ATTR_PORT)?.u16_be()?,
+            port: attrs.u16_be(IPVS_SVC_ATTR_PORT)?,
         }))
     }
 
-    /// Writes what the content of `IPVS_CMD_ATTR_SERVICE` begins with.
+    /// Writes the attributes of the key into an open `IPVS_CMD_ATTR_SERVICE`.
     pub(super) fn put_fields(&self, service: &mut AttrWriter) {
         service.u16_ne(IPVS_SVC_ATTR_AF, self.family().number().into());
         match self {
@@ -84,22 +82,18 @@ impl Key {
         }
     }
 
-    /// Writes `IPVS_CMD_ATTR_SERVICE` with nothing but this in it.
+    /// Writes `IPVS_CMD_ATTR_SERVICE` with the key alone.
     pub(super) fn put(&self, writer: &mut AttrWriter) {
         writer.nested(IPVS_CMD_ATTR_SERVICE, |it| self.put_fields(it));
     }
 }
 
-/// The kernel takes an address as a union of 16 bytes in either family.
+/// The kernel takes an address as a union of 16 bytes, whatever the family.
 pub(super) fn union(ip: IpAddr) -> [u8; 16] {
-    match ip {
-        IpAddr::V4(ip) => {
-            let mut bytes = [0; 16];
-            bytes[..4].copy_from_slice(&ip.octets());
-            bytes
-        }
-        IpAddr::V6(ip) => ip.octets(),
-    }
+    let mut bytes = [0; 16];
+    let octets = octets(ip);
+    bytes[..octets.len()].copy_from_slice(&octets);
+    bytes
 }
 
 impl fmt::Display for VirtualServer {
@@ -139,7 +133,7 @@ mod tests {
                 port: 80,
             }));
         }
-        for family in [IpFamily::V4, IpFamily::V6] {
+        for family in [Family::Ipv4, Family::Ipv6] {
             reads_back(Key::Mark { family, mark: 7 });
         }
     }

@@ -2,16 +2,15 @@
 
 use std::net::SocketAddr;
 
-use crate::attr::{Attr, AttrWriter, Attrs};
-use crate::family::IpFamily;
+use crate::attr::{AttrWriter, Attrs};
+use crate::family::Family;
 
 use super::key::union;
-use super::statistics::Statistics;
 use super::uapi::{
     FORWARDING_MASK, IPVS_CMD_ATTR_DEST, IPVS_DEST_ATTR_ACTIVE_CONNS, IPVS_DEST_ATTR_ADDR,
     IPVS_DEST_ATTR_ADDR_FAMILY, IPVS_DEST_ATTR_FWD_METHOD, IPVS_DEST_ATTR_INACT_CONNS,
-    IPVS_DEST_ATTR_L_THRESH, IPVS_DEST_ATTR_PERSIST_CONNS, IPVS_DEST_ATTR_PORT,
-    IPVS_DEST_ATTR_STATS, IPVS_DEST_ATTR_STATS64, IPVS_DEST_ATTR_U_THRESH, IPVS_DEST_ATTR_WEIGHT,
+    IPVS_DEST_ATTR_L_THRESH, IPVS_DEST_ATTR_PORT, IPVS_DEST_ATTR_STATS64, IPVS_DEST_ATTR_U_THRESH,
+    IPVS_DEST_ATTR_WEIGHT, IPVS_STATS_ATTR_CONNS,
 };
 
 /// How packets reach a real server (`IP_VS_CONN_F_FWD_MASK`).
@@ -21,11 +20,11 @@ pub enum Forwarding {
     Masquerade,
     /// They stay on this machine (`Local`).
     Local,
-    /// In another IP packet (`Tunnel`).
+    /// They are sent inside another IP packet (`Tunnel`).
     Tunnel,
-    /// As they are, to the link-layer address of the real server (`Route`).
+    /// They are sent unchanged to the link-layer address of the real server (`Route`).
     Route,
-    /// A number that has another or no meaning.
+    /// A number that the kernel gives no meaning, or one of its own.
     Other(u8),
 }
 
@@ -51,20 +50,20 @@ impl Forwarding {
     }
 }
 
-/// A real server of one virtual server as it is configured.
+/// The configuration of a real server of one virtual server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Real {
-    /// Its address and port; with another forwarding than [`Forwarding::Masquerade`] the port is
-    /// that of the virtual server.
+    /// Its address and port. Only [`Forwarding::Masquerade`] permits another port than that of the
+    /// virtual server.
     pub address: SocketAddr,
     /// How packets reach it.
     pub forwarding: Forwarding,
-    /// Its share of new connections, below 2³¹ (`ipvsadm` takes 65535); 0 gets none and keeps those
-    /// that it has.
+    /// Its share of new connections, below 2³¹ (`ipvsadm` permits 65535). With 0 it gets no new
+    /// connections, and existing ones stay.
     pub weight: u32,
-    /// With so many connections it gets no more; 0 is no limit.
+    /// At this number of connections it gets no new ones; 0 is no limit.
     pub upper_threshold: u32,
-    /// Below so many connections it gets some again; 0 is three quarters of the upper one.
+    /// Below this number of connections it gets new ones again; 0 is three quarters of the upper one.
     pub lower_threshold: u32,
 }
 
@@ -80,64 +79,55 @@ impl Real {
         });
     }
 
-    fn decode(attrs: &Attrs<'_>, virtual_family: IpFamily) -> Option<Self> {
-        let family = match attrs.find(IPVS_DEST_ATTR_ADDR_FAMILY) {
-            Some(it) => IpFamily::from_number(it.u16_ne()?)?,
-            // Before 3.18 it was always that of the virtual server.
-            None => virtual_family,
-        };
-        let ip = family.address(attrs.find(IPVS_DEST_ATTR_ADDR)?.value)?;
-        let port = attrs.find(IPVS_DEST_ATTR_PORT)?.u16_be()?;
-        let number = |kind| attrs.find(kind)?.u32_ne();
-        let forwarding = number(IPVS_DEST_ATTR_FWD_METHOD)? & FORWARDING_MASK;
+    fn decode(dest: &Attrs<'_>) -> Option<Self> {
+        let family = Family::from_number(dest.u16_ne(IPVS_DEST_ATTR_ADDR_FAMILY)?)?;
+        let ip = family.address(dest.find(IPVS_DEST_ATTR_ADDR)?.value)?;
+        let forwarding = dest.u32_ne(IPVS_DEST_ATTR_FWD_METHOD)? & FORWARDING_MASK;
         Some(Self {
-            address: SocketAddr::new(ip, port),
+            address: SocketAddr::new(ip, dest.u16_be(IPVS_DEST_ATTR_PORT)?),
             forwarding: Forwarding::from_number(u8::try_from(forwarding).ok()?),
-            weight: number(IPVS_DEST_ATTR_WEIGHT)?,
-            upper_threshold: number(IPVS_DEST_ATTR_U_THRESH)?,
-            lower_threshold: number(IPVS_DEST_ATTR_L_THRESH)?,
+            weight: dest.u32_ne(IPVS_DEST_ATTR_WEIGHT)?,
+            upper_threshold: dest.u32_ne(IPVS_DEST_ATTR_U_THRESH)?,
+            lower_threshold: dest.u32_ne(IPVS_DEST_ATTR_L_THRESH)?,
         })
     }
 }
 
-/// Writes `IPVS_CMD_ATTR_DEST` with nothing in it but which real server is meant.
+/// Writes `IPVS_CMD_ATTR_DEST` with the address alone.
 pub(super) fn put_key(writer: &mut AttrWriter, address: SocketAddr) {
     writer.nested(IPVS_CMD_ATTR_DEST, |dest| put_address(dest, address));
 }
 
 fn put_address(dest: &mut AttrWriter, address: SocketAddr) {
-    let family = IpFamily::of(address.ip()).number();
+    let family = Family::of(address.ip()).number();
     dest.bytes(IPVS_DEST_ATTR_ADDR, &union(address.ip()));
     dest.u16_be(IPVS_DEST_ATTR_PORT, address.port());
     dest.u16_ne(IPVS_DEST_ATTR_ADDR_FAMILY, family.into());
 }
 
-/// A real server as it is.
+/// A real server in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealState {
-    /// How it is configured.
+    /// Its configuration.
     pub server: Real,
     /// Established connections.
     pub active: u32,
-    /// Connections that are not established: begun, ending, or without a state, as all of UDP.
+    /// Connections that are not established: opening, closing, or without a state, as all of UDP.
     pub inactive: u32,
-    /// Clients that will come back to it ([`super::Flags::PERSISTENT`]).
-    pub persistent: u32,
-    /// What went to it.
-    pub statistics: Statistics,
+    /// Connections that were scheduled to it since it was added. The kernel updates the number every
+    /// two seconds (`ip_vs_est.c`).
+    pub connections: u64,
 }
 
 impl RealState {
-    /// Reads `IPVS_CMD_ATTR_DEST` of a virtual server of this family.
-    pub(super) fn decode(dest: &Attr<'_>, family: IpFamily) -> Option<Self> {
-        let attrs = dest.nested();
-        let number = |kind| attrs.find(kind)?.u32_ne();
+    /// Reads the attributes inside `IPVS_CMD_ATTR_DEST`.
+    pub(super) fn decode(dest: &Attrs<'_>) -> Option<Self> {
+        let statistics = dest.nested(IPVS_DEST_ATTR_STATS64);
         Some(Self {
-            server: Real::decode(&attrs, family)?,
-            active: number(IPVS_DEST_ATTR_ACTIVE_CONNS)?,
-            inactive: number(IPVS_DEST_ATTR_INACT_CONNS)?,
-            persistent: number(IPVS_DEST_ATTR_PERSIST_CONNS)?,
-            statistics: Statistics::find(&attrs, IPVS_DEST_ATTR_STATS64, IPVS_DEST_ATTR_STATS),
+            server: Real::decode(dest)?,
+            active: dest.u32_ne(IPVS_DEST_ATTR_ACTIVE_CONNS)?,
+            inactive: dest.u32_ne(IPVS_DEST_ATTR_INACT_CONNS)?,
+            connections: statistics.u64_ne(IPVS_STATS_ATTR_CONNS).unwrap_or(0),
         })
     }
 }
@@ -150,19 +140,15 @@ mod tests {
     fn listed(real: Real) -> AttrWriter {
         let mut writer = AttrWriter::new();
         real.put(&mut writer);
-        let mut inner = AttrWriter::new();
-        let content = Attrs::new(writer.as_bytes()).next().unwrap().value.to_vec();
-        inner.raw(&content);
-        for (kind, value) in [
-            (IPVS_DEST_ATTR_ACTIVE_CONNS, 3),
-            (IPVS_DEST_ATTR_INACT_CONNS, 2),
-            (IPVS_DEST_ATTR_PERSIST_CONNS, 1),
-        ] {
-            inner.u32_ne(kind, value);
-        }
-        let mut outer = AttrWriter::new();
-        outer.bytes(IPVS_CMD_ATTR_DEST, inner.as_bytes());
-        outer
+        let dest = Attrs::new(writer.as_bytes()).find(IPVS_CMD_ATTR_DEST);
+        let mut listed = AttrWriter::new();
+        listed.raw(dest.unwrap().value);
+        listed.u32_ne(IPVS_DEST_ATTR_ACTIVE_CONNS, 3);
+        listed.u32_ne(IPVS_DEST_ATTR_INACT_CONNS, 2);
+        listed.nested(IPVS_DEST_ATTR_STATS64, |it| {
+            it.bytes(IPVS_STATS_ATTR_CONNS, &(1_u64 << 40).to_ne_bytes());
+        });
+        listed
     }
 
     #[test]
@@ -176,11 +162,10 @@ mod tests {
                     upper_threshold: 20,
                     lower_threshold: 10,
                 };
-                let writer = listed(real);
-                let attr = Attrs::new(writer.as_bytes()).next().unwrap();
-                let state = RealState::decode(&attr, IpFamily::V4).unwrap();
+                let state = RealState::decode(&Attrs::new(listed(real).as_bytes())).unwrap();
                 assert_eq!(state.server, real);
-                assert_eq!((state.active, state.inactive, state.persistent), (3, 2, 1));
+                let counts = (state.active, state.inactive, state.connections);
+                assert_eq!(counts, (3, 2, 1 << 40));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Numbers of `linux/ip_vs.h` and `linux/genetlink.h`.
 
-/// `GENL_ID_CTRL`: who knows the numbers of the other families.
+/// `GENL_ID_CTRL`: the family that tells the numbers of the others.
 pub(super) const CONTROLLER: u16 = 0x10;
 pub(super) const CTRL_CMD_GETFAMILY: u8 = 3;
 pub(super) const CTRL_ATTR_FAMILY_ID: u16 = 1;
@@ -15,7 +15,6 @@ pub(super) const IPVS_CMD_SET_DEST: u8 = 6;
 pub(super) const IPVS_CMD_DEL_DEST: u8 = 7;
 pub(super) const IPVS_CMD_GET_DEST: u8 = 8;
 pub(super) const IPVS_CMD_SET_CONFIG: u8 = 12;
-pub(super) const IPVS_CMD_GET_INFO: u8 = 15;
 
 pub(super) const IPVS_CMD_ATTR_SERVICE: u16 = 1;
 pub(super) const IPVS_CMD_ATTR_DEST: u16 = 2;
@@ -32,8 +31,6 @@ pub(super) const IPVS_SVC_ATTR_SCHED_NAME: u16 = 6;
 pub(super) const IPVS_SVC_ATTR_FLAGS: u16 = 7;
 pub(super) const IPVS_SVC_ATTR_TIMEOUT: u16 = 8;
 pub(super) const IPVS_SVC_ATTR_NETMASK: u16 = 9;
-pub(super) const IPVS_SVC_ATTR_STATS: u16 = 10;
-pub(super) const IPVS_SVC_ATTR_STATS64: u16 = 12;
 
 pub(super) const IPVS_DEST_ATTR_ADDR: u16 = 1;
 pub(super) const IPVS_DEST_ATTR_PORT: u16 = 2;
@@ -43,19 +40,10 @@ pub(super) const IPVS_DEST_ATTR_U_THRESH: u16 = 5;
 pub(super) const IPVS_DEST_ATTR_L_THRESH: u16 = 6;
 pub(super) const IPVS_DEST_ATTR_ACTIVE_CONNS: u16 = 7;
 pub(super) const IPVS_DEST_ATTR_INACT_CONNS: u16 = 8;
-pub(super) const IPVS_DEST_ATTR_PERSIST_CONNS: u16 = 9;
-pub(super) const IPVS_DEST_ATTR_STATS: u16 = 10;
 pub(super) const IPVS_DEST_ATTR_ADDR_FAMILY: u16 = 11;
 pub(super) const IPVS_DEST_ATTR_STATS64: u16 = 12;
 
 pub(super) const IPVS_STATS_ATTR_CONNS: u16 = 1;
-pub(super) const IPVS_STATS_ATTR_INPKTS: u16 = 2;
-pub(super) const IPVS_STATS_ATTR_OUTPKTS: u16 = 3;
-pub(super) const IPVS_STATS_ATTR_INBYTES: u16 = 4;
-pub(super) const IPVS_STATS_ATTR_OUTBYTES: u16 = 5;
-
-pub(super) const IPVS_INFO_ATTR_VERSION: u16 = 1;
-pub(super) const IPVS_INFO_ATTR_CONN_TAB_SIZE: u16 = 2;
 
 /// `IP_VS_CONN_F_FWD_MASK`.
 pub(super) const FORWARDING_MASK: u32 = 7;

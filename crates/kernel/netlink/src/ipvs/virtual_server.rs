@@ -3,26 +3,25 @@
 use std::ops::BitOr;
 use std::sync::Arc;
 
-use crate::attr::{Attr, AttrWriter, Attrs};
-use crate::family::IpFamily;
+use crate::attr::{AttrWriter, Attrs};
+use crate::family::Family;
 
 use super::key::Key;
-use super::statistics::Statistics;
 use super::uapi::{
     IPVS_CMD_ATTR_SERVICE, IPVS_SVC_ATTR_FLAGS, IPVS_SVC_ATTR_NETMASK, IPVS_SVC_ATTR_SCHED_NAME,
-    IPVS_SVC_ATTR_STATS, IPVS_SVC_ATTR_STATS64, IPVS_SVC_ATTR_TIMEOUT, SVC_HASHED,
+    IPVS_SVC_ATTR_TIMEOUT, SVC_HASHED,
 };
 
-/// `IP_VS_SVC_F_*` that a program may choose.
+/// The `IP_VS_SVC_F_*` that a program may set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Flags(u32);
 
 impl Flags {
-    /// Connections of a client go to the real server that its first one went to.
+    /// All connections of a client go to the real server of its first one.
     pub const PERSISTENT: Self = Self(0x1);
-    /// Each datagram of UDP is scheduled for itself.
+    /// Each UDP datagram is scheduled alone.
     pub const ONE_PACKET: Self = Self(0x4);
-    /// `sh` and `mh`: another real server when the chosen one has weight 0 (`sh-fallback`).
+    /// `sh` and `mh`: choose another real server when the first choice has weight 0 (`sh-fallback`).
     pub const HASH_FALLBACK: Self = Self(0x8);
     /// `sh` and `mh`: the client's port is part of the hash (`sh-port`).
     pub const HASH_PORT: Self = Self(0x10);
@@ -33,7 +32,7 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// As the kernel writes them.
+    /// The number that the kernel uses.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
@@ -48,20 +47,20 @@ impl BitOr for Flags {
     }
 }
 
-/// A virtual server as it is configured.
+/// The configuration of a virtual server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Virtual {
-    /// By what it is known.
+    /// Its key.
     pub key: Key,
-    /// The name of its scheduler, as `rr`; see [`super::SCHEDULERS`].
+    /// The name of its scheduler, one of [`super::SCHEDULERS`].
     pub scheduler: Arc<str>,
-    /// How it treats connections.
+    /// How it schedules connections.
     pub flags: Flags,
-    /// How long a client stays with its real server after its last connection, in seconds; means
-    /// something with [`Flags::PERSISTENT`].
+    /// Seconds that a client stays with its real server after its last connection; only with
+    /// [`Flags::PERSISTENT`].
     pub timeout: u32,
-    /// Clients that agree in so many leading bits of their address are one client; all bits are
-    /// usual. With IPv6 not 0.
+    /// Clients with an equal prefix of this length count as one client, usually all bits. Not 0 with
+    /// IPv6.
     pub prefix: u8,
 }
 
@@ -71,32 +70,35 @@ impl Virtual {
         writer.nested(IPVS_CMD_ATTR_SERVICE, |service| {
             self.key.put_fields(service);
             service.string(IPVS_SVC_ATTR_SCHED_NAME, &self.scheduler);
-            // `struct ip_vs_flags`: values, and which of them to take. Without the others an edit
-            // would keep flags that are not set here.
+            // `struct ip_vs_flags`: the values, then the mask of the flags to change. An edit keeps
+            // the flags outside the mask, so it has all but the kernel's own one.
             let mut flags = [0; 8];
             flags[..4].copy_from_slice(&self.flags.0.to_ne_bytes());
             flags[4..].copy_from_slice(&(!SVC_HASHED).to_ne_bytes());
             service.bytes(IPVS_SVC_ATTR_FLAGS, &flags);
             service.u32_ne(IPVS_SVC_ATTR_TIMEOUT, self.timeout);
             match self.key.family() {
-                IpFamily::V4 => service.u32_be(IPVS_SVC_ATTR_NETMASK, netmask(self.prefix)),
-                // The kernel keeps a prefix length in the field of the mask.
-                IpFamily::V6 => service.u32_ne(IPVS_SVC_ATTR_NETMASK, self.prefix.into()),
+                Family::Ipv4 => service.u32_be(IPVS_SVC_ATTR_NETMASK, netmask(self.prefix)),
+                // With IPv6 the kernel takes a prefix length in this attribute.
+                Family::Ipv6 => service.u32_ne(IPVS_SVC_ATTR_NETMASK, self.prefix.into()),
             }
         });
     }
 
-    fn decode(attrs: &Attrs<'_>) -> Option<Self> {
-        let key = Key::decode(attrs)?;
-        let mask = attrs.find(IPVS_SVC_ATTR_NETMASK)?;
+    /// Reads the attributes inside `IPVS_CMD_ATTR_SERVICE`.
+    pub(super) fn decode(service: &Attrs<'_>) -> Option<Self> {
+        let key = Key::decode(service)?;
         Some(Self {
             key,
-            scheduler: attrs.find(IPVS_SVC_ATTR_SCHED_NAME)?.str()?.into(),
-            flags: Flags(attrs.find(IPVS_SVC_ATTR_FLAGS)?.u32_ne()? & !SVC_HASHED),
-            timeout: attrs.find(IPVS_SVC_ATTR_TIMEOUT)?.u32_ne()?,
+            scheduler: service.str(IPVS_SVC_ATTR_SCHED_NAME)?.into(),
+            flags: Flags(service.u32_ne(IPVS_SVC_ATTR_FLAGS)? & !SVC_HASHED),
+            timeout: service.u32_ne(IPVS_SVC_ATTR_TIMEOUT)?,
             prefix: match key.family() {
-                IpFamily::V4 => u8::try_from(mask.u32_be()?.leading_ones()).ok()?,
-                IpFamily::V6 => u8::try_from(mask.u32_ne()?).ok()?,
+                Family::Ipv4 => {
+                    let mask = service.u32_be(IPVS_SVC_ATTR_NETMASK)?;
+                    u8::try_from(mask.leading_ones()).ok()?
+                }
+                Family::Ipv6 => u8::try_from(service.u32_ne(IPVS_SVC_ATTR_NETMASK)?).ok()?,
             },
         })
     }
@@ -105,26 +107,6 @@ impl Virtual {
 fn netmask(prefix: u8) -> u32 {
     let host = 32 - u32::from(prefix.min(32));
     u32::MAX.checked_shl(host).unwrap_or(0)
-}
-
-/// A virtual server as it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VirtualState {
-    /// How it is configured.
-    pub server: Virtual,
-    /// What went through it.
-    pub statistics: Statistics,
-}
-
-impl VirtualState {
-    /// Reads `IPVS_CMD_ATTR_SERVICE`.
-    pub(super) fn decode(service: &Attr<'_>) -> Option<Self> {
-        let attrs = service.nested();
-        Some(Self {
-            server: Virtual::decode(&attrs)?,
-            statistics: Statistics::find(&attrs, IPVS_SVC_ATTR_STATS64, IPVS_SVC_ATTR_STATS),
-        })
-    }
 }
 
 #[cfg(test)]
@@ -157,18 +139,17 @@ mod tests {
             let mut writer = AttrWriter::new();
             server.put(&mut writer);
             let service = Attrs::new(writer.as_bytes()).find(IPVS_CMD_ATTR_SERVICE);
-            let state = VirtualState::decode(&service.unwrap()).unwrap();
-            assert_eq!(state.server, server);
-            assert_eq!(state.statistics, Statistics::default());
+            let read = Virtual::decode(&service.unwrap().nested());
+            assert_eq!(read, Some(server));
         }
     }
 
     proptest! {
         #[test]
         fn never_panics_on_random_bytes(bytes in prop::collection::vec(0_u8..14, 0..120)) {
-            let attr = Attr { kind: 1, value: &bytes };
-            let _ = VirtualState::decode(&attr);
-            let _ = RealState::decode(&attr, IpFamily::V4);
+            let attrs = Attrs::new(&bytes);
+            let _ = Virtual::decode(&attrs);
+            let _ = RealState::decode(&attrs);
         }
     }
 

@@ -1,13 +1,11 @@
 use super::*;
 use proptest::prelude::*;
 
-fn header(kind: u16) -> Header {
-    Header {
+fn head(kind: u16) -> Head {
+    Head {
         kind,
         flags: ACK,
-        sequence: 7,
-        family: 2,
-        resource: 10,
+        first: [2, 0, 0, 10],
     }
 }
 
@@ -28,7 +26,7 @@ fn error(flags: u16, code: i32, echoed: &[u8], tlvs: &AttrWriter) -> Vec<u8> {
 fn reads_back_what_was_written() {
     let mut writer = AttrWriter::new();
     for kind in [0xa00, 0xa01] {
-        let start = begin(&mut writer, header(kind));
+        let start = begin(&mut writer, head(kind), 7);
         writer.string(5, "x");
         end(&mut writer, start);
     }
@@ -43,14 +41,14 @@ fn reads_back_what_was_written() {
         ),
         (0xa01, ACK | REQUEST, 7, 2)
     );
-    assert_eq!(read[1].attrs().find(5).and_then(|it| it.str()), Some("x"));
+    assert_eq!(read[1].attrs().str(5), Some("x"));
     assert_eq!(read[1].answer(), None);
 }
 
 #[test]
 fn an_error_carries_text_and_offset_with_and_without_the_request() {
     let mut request = AttrWriter::new();
-    let start = begin(&mut request, header(1));
+    let start = begin(&mut request, head(1), 7);
     request.string(5, "some payload");
     end(&mut request, start);
     let mut tlvs = AttrWriter::new();

@@ -1,27 +1,25 @@
 //! A transaction in one buffer.
 
-mod blame;
-
 use std::ops::Range;
 
 use crate::attr::{AttrWriter, Nest};
-use crate::message::{self, Header};
+use crate::message::{self, Answer, Head};
 
-use super::object::{Chain, ElementRef, Rule, Set, Table, put_element, put_table_name};
+use super::object::{Chain, ElementRef, Rule, Set, put_comment, put_element, put_table_name};
 use super::scope::Scope;
 use super::uapi;
 
-/// A message of packed elements is closed when its list is this long, in bytes: the length of an
-/// attribute has 16 bits, and the element that crosses the line must still fit.
+/// A message of elements is closed when its list is this long in bytes. The length of an attribute
+/// has 16 bits, and the last element must still fit.
 const ELEMENTS_PER_MESSAGE: usize = 60_000;
 
-/// What to do when the object exists.
+/// Whether the object may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Create {
-    /// Leave it (`NLM_F_CREATE`). A chain's policy and comment are updated; an element with other
-    /// data is refused all the same.
+    /// An existing object stays (`NLM_F_CREATE`). A chain gets the policy and the comment; an element
+    /// with other data is refused all the same.
     IfMissing,
-    /// Refuse the transaction (`NLM_F_CREATE | NLM_F_EXCL`).
+    /// An existing object refuses the transaction (`NLM_F_CREATE | NLM_F_EXCL`).
     New,
 }
 
@@ -34,42 +32,43 @@ impl Create {
     }
 }
 
-/// Which objects of the caller one message is about.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Tags {
-    One(u32),
-    /// A range of `Batch::element_tags`.
-    Elements(Range<usize>),
-}
-
+/// One message of the transaction.
 #[derive(Clone, Debug)]
 struct Record {
     /// Where the message begins in the buffer.
     start: usize,
-    tags: Tags,
+    /// Its objects in `Batch::objects`.
+    objects: Range<usize>,
 }
 
-/// The message that takes more elements, as long as they go to the same place.
+/// An object of the caller.
+#[derive(Clone, Copy, Debug)]
+struct Object {
+    tag: u32,
+    /// Where the object begins in its message, in bytes.
+    offset: usize,
+}
+
+/// The last message, while it takes more elements of the same set.
 #[derive(Clone, Debug)]
 struct OpenElements {
-    kind: u16,
-    flags: u16,
-    family: u8,
+    head: Head,
     table: String,
     set: String,
     list: Nest,
 }
 
-/// A transaction: changes in the order in which they were added, encoded as they were added.
+/// A transaction: changes in the order in which they were added.
 ///
 /// Every method takes a `tag`, an index into the caller's own list of objects, by which a
-/// [`super::Failure`] names the culprit. Names and values are not checked here; the kernel does.
+/// [`super::Failure`] names the refused object. The kernel checks names and values, this type does
+/// not.
 #[derive(Clone, Debug)]
 pub struct Batch {
     writer: AttrWriter,
-    /// Message `i` has sequence number `i + 1`; the frame has 0.
+    /// Message `i` has sequence number `i + 1`; `BATCH_BEGIN` and `BATCH_END` have 0.
     records: Vec<Record>,
-    element_tags: Vec<u32>,
+    objects: Vec<Object>,
     oversized: Vec<u32>,
     open: Option<OpenElements>,
     sets: u32,
@@ -85,12 +84,10 @@ impl Batch {
     /// A transaction without changes.
     #[must_use]
     pub fn new() -> Self {
-        let mut writer = AttrWriter::new();
-        frame(&mut writer, uapi::NFNL_MSG_BATCH_BEGIN);
         Self {
-            writer,
+            writer: frame(uapi::NFNL_MSG_BATCH_BEGIN),
             records: Vec::new(),
-            element_tags: Vec::new(),
+            objects: Vec::new(),
             oversized: Vec::new(),
             open: None,
             sets: 0,
@@ -103,7 +100,7 @@ impl Batch {
         self.writer.len()
     }
 
-    /// Whether there is nothing to change.
+    /// Whether the transaction has no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
@@ -111,39 +108,34 @@ impl Batch {
 
     /// Adds a table.
     pub fn add_table(&mut self, tag: u32, scope: Scope<'_>, comment: Option<&str>, create: Create) {
-        let table = Table {
-            name: scope.table.to_owned(),
-            comment: comment.map(str::to_owned),
-        };
         self.message(tag, scope, uapi::NFT_MSG_NEWTABLE, create.flags(), |it| {
-            table.put(it)
+            it.u32_be(uapi::NFTA_TABLE_FLAGS, 0);
+            put_comment(it, uapi::NFTA_TABLE_USERDATA, comment);
         });
     }
 
-    /// Removes a table and everything in it; refused when there is none.
+    /// Deletes a table and everything in it; refused when there is none.
     pub fn delete_table(&mut self, tag: u32, scope: Scope<'_>) {
-        self.message(tag, scope, uapi::NFT_MSG_DELTABLE, 0, |it| {
-            put_table_name(it, scope.table)
-        });
+        self.message(tag, scope, uapi::NFT_MSG_DELTABLE, 0, |_| {});
     }
 
     /// Adds a chain.
     pub fn add_chain(&mut self, tag: u32, scope: Scope<'_>, chain: &Chain, create: Create) {
-        self.within(tag, scope, uapi::NFT_MSG_NEWCHAIN, create.flags(), |it| {
+        self.message(tag, scope, uapi::NFT_MSG_NEWCHAIN, create.flags(), |it| {
             chain.put(it)
         });
     }
 
-    /// Removes a chain; refused when rules or elements lead to it.
+    /// Deletes a chain; refused while rules or elements lead to it.
     pub fn delete_chain(&mut self, tag: u32, scope: Scope<'_>, chain: &str) {
-        self.within(tag, scope, uapi::NFT_MSG_DELCHAIN, 0, |it| {
+        self.message(tag, scope, uapi::NFT_MSG_DELCHAIN, 0, |it| {
             it.string(uapi::NFTA_CHAIN_NAME, chain)
         });
     }
 
-    /// Removes all rules of a chain.
+    /// Deletes all rules of a chain.
     pub fn flush_chain(&mut self, tag: u32, scope: Scope<'_>, chain: &str) {
-        self.within(tag, scope, uapi::NFT_MSG_DELRULE, 0, |it| {
+        self.message(tag, scope, uapi::NFT_MSG_DELRULE, 0, |it| {
             it.string(uapi::NFTA_RULE_CHAIN, chain)
         });
     }
@@ -151,41 +143,41 @@ impl Batch {
     /// Adds a rule at the end of its chain.
     pub fn add_rule(&mut self, tag: u32, scope: Scope<'_>, rule: &Rule) {
         let flags = message::CREATE | message::APPEND;
-        self.within(tag, scope, uapi::NFT_MSG_NEWRULE, flags, |it| rule.put(it));
+        self.message(tag, scope, uapi::NFT_MSG_NEWRULE, flags, |it| rule.put(it));
     }
 
-    /// Removes one rule, by the number that [`super::Jump`] has; refused when it is gone.
+    /// Deletes one rule by its [`super::Jump::handle`]; refused when it is gone.
     pub fn delete_rule(&mut self, tag: u32, scope: Scope<'_>, chain: &str, handle: u64) {
-        self.within(tag, scope, uapi::NFT_MSG_DELRULE, 0, |it| {
+        self.message(tag, scope, uapi::NFT_MSG_DELRULE, 0, |it| {
             it.string(uapi::NFTA_RULE_CHAIN, chain);
             it.u64_be(uapi::NFTA_RULE_HANDLE, handle);
         });
     }
 
-    /// Adds a set or map. One that exists with other properties is refused.
+    /// Adds a set or map; refused when it exists with other properties.
     pub fn add_set(&mut self, tag: u32, scope: Scope<'_>, set: &Set, create: Create) {
         self.sets += 1;
         let id = self.sets;
-        self.within(tag, scope, uapi::NFT_MSG_NEWSET, create.flags(), |it| {
+        self.message(tag, scope, uapi::NFT_MSG_NEWSET, create.flags(), |it| {
             set.put(it, id)
         });
     }
 
-    /// Removes a set; refused when a rule uses it.
+    /// Deletes a set; refused while a rule uses it.
     pub fn delete_set(&mut self, tag: u32, scope: Scope<'_>, set: &str) {
-        self.within(tag, scope, uapi::NFT_MSG_DELSET, 0, |it| {
+        self.message(tag, scope, uapi::NFT_MSG_DELSET, 0, |it| {
             it.string(uapi::NFTA_SET_NAME, set)
         });
     }
 
-    /// Removes all elements of a set.
+    /// Deletes all elements of a set.
     pub fn flush_set(&mut self, tag: u32, scope: Scope<'_>, set: &str) {
-        self.within(tag, scope, uapi::NFT_MSG_DELSETELEM, 0, |it| {
+        self.message(tag, scope, uapi::NFT_MSG_DELSETELEM, 0, |it| {
             it.string(uapi::NFTA_SET_ELEM_LIST_SET, set)
         });
     }
 
-    /// Adds an element. Neighbours that go to the same set share a message.
+    /// Adds an element. Consecutive elements of one set share a message.
     pub fn add_element(
         &mut self,
         tag: u32,
@@ -194,17 +186,11 @@ impl Batch {
         element: &ElementRef<'_>,
         create: Create,
     ) {
-        self.element(
-            tag,
-            scope,
-            set,
-            element,
-            uapi::NFT_MSG_NEWSETELEM,
-            create.flags(),
-        );
+        let head = head(scope, uapi::NFT_MSG_NEWSETELEM, create.flags());
+        self.element(tag, scope, set, element, head);
     }
 
-    /// Removes an element; refused when it is not there. Only its key counts.
+    /// Deletes the element with this key; refused when there is none.
     pub fn delete_element(
         &mut self,
         tag: u32,
@@ -218,42 +204,44 @@ impl Batch {
             timeout_ms: None,
             ..*element
         };
-        self.element(tag, scope, set, &key, uapi::NFT_MSG_DELSETELEM, 0);
+        let head = head(scope, uapi::NFT_MSG_DELSETELEM, 0);
+        self.element(tag, scope, set, &key, head);
     }
 
-    /// What to send, in two parts: the frame's end is not stored, so that changes can be added
-    /// after a commit was refused.
+    /// The bytes to send before [`end`](Self::end), which is not stored: the caller can add changes
+    /// after a refused commit.
     pub(crate) fn begin_and_changes(&self) -> &[u8] {
         self.writer.as_bytes()
     }
 
-    /// The frame's end.
+    /// The message that ends the transaction.
     pub(crate) fn end() -> AttrWriter {
-        let mut writer = AttrWriter::new();
-        frame(&mut writer, uapi::NFNL_MSG_BATCH_END);
-        writer
+        frame(uapi::NFNL_MSG_BATCH_END)
     }
 
-    /// Tags of objects that do not fit a message; the batch must not be sent when there are any.
+    /// Tags of objects that are too long for a message. A batch with such objects must not be sent.
     pub(crate) fn oversized(&self) -> &[u32] {
         &self.oversized
     }
 
-    /// A message whose first attribute is the table's name.
-    fn within(
-        &mut self,
-        tag: u32,
-        scope: Scope<'_>,
-        kind: u16,
-        flags: u16,
-        body: impl FnOnce(&mut AttrWriter),
-    ) {
-        self.message(tag, scope, kind, flags, |writer| {
-            put_table_name(writer, scope.table);
-            body(writer);
-        });
+    /// The tags of the objects that an error is about: one when the kernel named the place, all of a
+    /// message when it did not, none when the error is about the transaction as a whole.
+    pub(crate) fn refused(&self, answer: &Answer) -> Vec<u32> {
+        let index = (answer.sequence as usize).checked_sub(1);
+        let Some(record) = index.and_then(|it| self.records.get(it)) else {
+            return Vec::new();
+        };
+        let objects = &self.objects[record.objects.clone()];
+        // The place is in the last element that begins before it, or before all elements.
+        let place = answer.offset.map(|it| it as usize);
+        let named = place.and_then(|place| objects.iter().rfind(|it| it.offset <= place));
+        match named {
+            Some(object) => vec![object.tag],
+            None => objects.iter().map(|it| it.tag).collect(),
+        }
     }
 
+    /// Adds a message about one object. Its first attribute is the table's name.
     fn message(
         &mut self,
         tag: u32,
@@ -263,106 +251,100 @@ impl Batch {
         body: impl FnOnce(&mut AttrWriter),
     ) {
         self.open = None;
-        let start = self.begin(scope.family.nfproto(), kind, flags, Tags::One(tag));
+        self.begin(head(scope, kind, flags));
+        put_table_name(&mut self.writer, scope.table);
         body(&mut self.writer);
-        message::end(&mut self.writer, start);
-        self.note_oversized(tag);
+        self.end_object(Object { tag, offset: 0 });
     }
 
+    /// Adds an element to the last message, or to a new one.
     fn element(
         &mut self,
         tag: u32,
         scope: Scope<'_>,
         set: &str,
         element: &ElementRef<'_>,
-        kind: u16,
-        flags: u16,
+        head: Head,
     ) {
-        if !self.takes(scope, set, kind, flags) {
-            self.open_elements(scope, set, kind, flags);
-        }
-        put_element(&mut self.writer, element);
-        self.element_tags.push(tag);
-        if let (Some(open), Some(record)) = (&self.open, self.records.last_mut()) {
-            if let Tags::Elements(range) = &mut record.tags {
-                range.end = self.element_tags.len();
+        let list = match &self.open {
+            Some(open)
+                if open.head == head
+                    && open.set == set
+                    && open.table == scope.table
+                    && self.writer.length_of(open.list) < ELEMENTS_PER_MESSAGE =>
+            {
+                open.list
             }
-            self.writer.end(open.list);
-            message::end(&mut self.writer, record.start);
-        }
-        self.note_oversized(tag);
+            _ => self.open_elements(scope, set, head),
+        };
+        let start = self.records.last().map_or(0, |it| it.start);
+        let offset = self.writer.len() - start;
+        put_element(&mut self.writer, element);
+        self.writer.end(list);
+        self.end_object(Object { tag, offset });
     }
 
-    /// Whether the last message is open for an element of this set.
-    fn takes(&self, scope: Scope<'_>, set: &str, kind: u16, flags: u16) -> bool {
-        self.open.as_ref().is_some_and(|open| {
-            open.kind == kind
-                && open.flags == flags
-                && open.family == scope.family.nfproto()
-                && open.set == set
-                && open.table == scope.table
-                && self.writer.length_of(open.list) < ELEMENTS_PER_MESSAGE
-        })
-    }
-
-    fn open_elements(&mut self, scope: Scope<'_>, set: &str, kind: u16, flags: u16) {
-        let family = scope.family.nfproto();
-        let first = self.element_tags.len();
-        self.begin(family, kind, flags, Tags::Elements(first..first));
+    fn open_elements(&mut self, scope: Scope<'_>, set: &str, head: Head) -> Nest {
+        self.begin(head);
         put_table_name(&mut self.writer, scope.table);
         self.writer.string(uapi::NFTA_SET_ELEM_LIST_SET, set);
         let list = self.writer.begin(uapi::NFTA_SET_ELEM_LIST_ELEMENTS);
         self.open = Some(OpenElements {
-            kind,
-            flags,
-            family,
+            head,
             table: scope.table.to_owned(),
             set: set.to_owned(),
             list,
         });
+        list
     }
 
     /// The first message asks for an acknowledgement: the kernel reports every error, but success
     /// only where it was asked to, and only after it committed (`nfnetlink_rcv_batch`).
-    fn begin(&mut self, family: u8, kind: u16, flags: u16, tags: Tags) -> usize {
-        let ack = if self.records.is_empty() {
-            message::ACK
-        } else {
-            0
-        };
-        let start = self.writer.len();
-        self.records.push(Record { start, tags });
+    fn begin(&mut self, mut head: Head) {
+        if self.records.is_empty() {
+            head.flags |= message::ACK;
+        }
+        self.records.push(Record {
+            start: self.writer.len(),
+            objects: self.objects.len()..self.objects.len(),
+        });
         let sequence = u32::try_from(self.records.len()).unwrap_or(u32::MAX);
-        let kind = (uapi::NFNL_SUBSYS_NFTABLES << 8) | kind;
-        message::begin(
-            &mut self.writer,
-            Header {
-                kind,
-                flags: flags | ack,
-                sequence,
-                family,
-                resource: 0,
-            },
-        )
+        message::begin(&mut self.writer, head, sequence);
     }
 
-    fn note_oversized(&mut self, tag: u32) {
-        if self.writer.take_oversized() {
-            self.oversized.push(tag);
+    /// Ends the last message behind one more object.
+    fn end_object(&mut self, object: Object) {
+        if let Some(record) = self.records.last_mut() {
+            message::end(&mut self.writer, record.start);
+            record.objects.end += 1;
         }
+        if self.writer.take_oversized() {
+            self.oversized.push(object.tag);
+        }
+        self.objects.push(object);
     }
 }
 
-fn frame(writer: &mut AttrWriter, kind: u16) {
-    let header = Header {
+fn head(scope: Scope<'_>, kind: u16, flags: u16) -> Head {
+    Head {
+        kind: (uapi::NFNL_SUBSYS_NFTABLES << 8) | kind,
+        flags,
+        first: [scope.family.number(), 0, 0, 0],
+    }
+}
+
+/// A message that begins or ends a transaction. Its header has the subsystem at the end.
+fn frame(kind: u16) -> AttrWriter {
+    let mut writer = AttrWriter::new();
+    let [high, low] = uapi::NFNL_SUBSYS_NFTABLES.to_be_bytes();
+    let head = Head {
         kind,
         flags: 0,
-        sequence: 0,
-        family: 0,
-        resource: uapi::NFNL_SUBSYS_NFTABLES,
+        first: [0, 0, high, low],
     };
-    let start = message::begin(writer, header);
-    message::end(writer, start);
+    let start = message::begin(&mut writer, head, 0);
+    message::end(&mut writer, start);
+    writer
 }
 
 #[cfg(test)]

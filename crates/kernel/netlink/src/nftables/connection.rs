@@ -1,27 +1,29 @@
-//! Committing transactions.
+//! Commits transactions.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sys::socket::SockProtocol;
 
 use crate::message::{Answer, Messages};
+use crate::request;
 use crate::socket::{Socket, SocketError};
 
 use super::batch::Batch;
 
-/// How often a transaction is sent again after the kernel asked for it.
+/// Attempts to commit a transaction when the kernel asks for a retry.
 const ATTEMPTS: usize = 10;
 
-/// One refusal.
+/// One refusal of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The caller's objects: exactly one when the kernel pointed at it, every element of a packed
-    /// message when it did not, none when the refusal is about the transaction as a whole.
+    /// Tags of the refused objects: one when the kernel named the object, those of all elements of a
+    /// message when it did not, none when it refused the transaction as a whole.
     pub tags: Vec<u32>,
-    /// The kernel's reason as a number.
+    /// The kernel's error number.
     pub errno: Errno,
-    /// The kernel's reason in words; most refusals of `nf_tables` have none.
+    /// The kernel's text; most refusals of `nf_tables` have none.
     pub message: Option<String>,
 }
 
@@ -37,19 +39,19 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Why a transaction was not applied.
+/// Why a commit failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// The kernel refused it and changed nothing. There is at least one failure.
+    /// The kernel refused the transaction and changed nothing. There is at least one failure.
     #[error("commit nftables transaction: {}", summary(failures))]
     Refused {
         /// In the order of the batch.
         failures: Vec<Failure>,
     },
-    /// The kernel said nothing, or its answer was lost: whether it was applied is unknown.
+    /// The kernel did not answer, or its answer was lost: it is unknown whether it was applied.
     #[error("commit nftables transaction: no answer from the kernel")]
     Unanswered,
-    /// The socket failed. After an error of `send` nothing was applied.
+    /// The socket failed. After an error of the send nothing was applied.
     #[error("commit nftables transaction")]
     Socket(#[source] SocketError),
 }
@@ -69,12 +71,11 @@ pub struct Exchange {
     pub sent: usize,
     /// Bytes of the answer.
     pub received: usize,
-    /// From the first byte to the last.
+    /// Time from the send to the last byte of the answer.
     pub elapsed: Duration,
 }
 
-/// Is told of every transaction; `None` tells nobody.
-#[derive(Default)]
+/// The function of [`Connection::on_exchange`].
 struct Observer(Option<Box<dyn Fn(Exchange) + Send + Sync>>);
 
 impl fmt::Debug for Observer {
@@ -83,7 +84,7 @@ impl fmt::Debug for Observer {
     }
 }
 
-/// A socket that commits transactions and observes what the kernel holds.
+/// A socket that commits transactions and lists objects.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) socket: Socket,
@@ -97,42 +98,37 @@ impl Connection {
     /// # Errors
     /// [`SocketError::Io`].
     pub fn open() -> Result<Self, SocketError> {
-        Ok(Self::by(Socket::open()?))
+        Self::open_at(0)
     }
 
-    /// The same with this port id, which a [`Monitor`](super::Monitor) may ignore before there is a
-    /// connection. The kernel itself gives out process ids, and numbers above 2³¹
+    /// As [`open`](Self::open) with this port id, which a [`Monitor`](super::Monitor) can ignore before
+    /// the connection exists. By itself the kernel chooses process ids, and numbers above 2³¹
     /// (`netlink_autobind`, `af_netlink.c`).
     ///
     /// # Errors
-    /// [`SocketError::Io`], also when another socket has it.
+    /// [`SocketError::Io`], also when another socket has the port id.
     pub fn open_at(port_id: u32) -> Result<Self, SocketError> {
-        Ok(Self::by(Socket::open_at(port_id)?))
-    }
-
-    fn by(socket: Socket) -> Self {
-        Self {
-            socket,
+        Ok(Self {
+            socket: Socket::bound(SockProtocol::NetlinkNetFilter, port_id, 0, &mut [])?,
             buffer: Vec::new(),
-            observer: Observer::default(),
-        }
+            observer: Observer(None),
+        })
     }
 
-    /// Tells this function of every transaction from now on, whether the kernel applied it or
-    /// not.
+    /// Calls this function after every later transaction, applied or refused.
     pub fn on_exchange(&mut self, observer: impl Fn(Exchange) + Send + Sync + 'static) {
         self.observer = Observer(Some(Box::new(observer)));
     }
 
-    /// The address under which the kernel reports this connection's changes to others; give it to
+    /// The port id that notices about this connection's changes carry, for
     /// [`super::Monitor::ignoring`].
     #[must_use]
     pub fn port_id(&self) -> u32 {
         self.socket.port_id()
     }
 
-    /// Applies all changes of the batch or none, and returns when that is done. A batch without
-    /// changes is not sent.
+    /// Applies all changes of the batch or none, and returns after the kernel's answer. A batch
+    /// without changes is not sent.
     ///
     /// # Errors
     /// Any [`CommitError`].
@@ -160,9 +156,9 @@ impl Connection {
     }
 
     fn attempt(&mut self, batch: &Batch) -> Result<(), CommitError> {
-        self.drain()?;
-        // A few answers for each message of 60 kB; a batch of rules may overrun it, which costs
-        // only the later ones of many errors.
+        request::drain(&self.socket, &mut self.buffer).map_err(CommitError::Socket)?;
+        // Enough for a few errors in each message of 60 kB. When a batch of rules has more errors than
+        // fit, the later ones are lost.
         self.socket.grow_receive_buffer((1 << 20).max(batch.len()));
         let end = Batch::end();
         let parts = [batch.begin_and_changes(), end.as_bytes()];
@@ -184,13 +180,7 @@ impl Connection {
         }
     }
 
-    /// Throws away what an earlier request left unread.
-    fn drain(&mut self) -> Result<(), CommitError> {
-        self.answers().map(drop)
-    }
-
-    /// Everything that the kernel said, and in how many bytes. It says it before the send
-    /// returns.
+    /// All answers of the kernel, and their length in bytes. They are there when the send returns.
     fn answers(&mut self) -> Result<(Vec<Answer>, usize), CommitError> {
         let mut answers = Vec::new();
         let mut bytes = 0;
@@ -198,10 +188,10 @@ impl Connection {
             match self.socket.try_receive(&mut self.buffer) {
                 Ok(Some(datagram)) => {
                     bytes += datagram.len();
-                    answers.extend(Messages::new(datagram).filter_map(|it| it.answer()))
+                    answers.extend(Messages::new(datagram).filter_map(|it| it.answer()));
                 }
                 Ok(None) => return Ok((answers, bytes)),
-                // Errors come in order and success last, so the lost ones are later errors.
+                // The kernel sends errors in order and success last, so the lost ones are later errors.
                 Err(SocketError::Overrun) => {}
                 Err(error) => return Err(CommitError::Socket(error)),
             }
@@ -212,7 +202,7 @@ impl Connection {
 fn failure(batch: &Batch, answer: &Answer) -> Option<Failure> {
     let errno = answer.errno?;
     Some(Failure {
-        tags: batch.blamed(answer),
+        tags: batch.refused(answer),
         errno,
         message: answer.message.clone(),
     })
@@ -226,8 +216,8 @@ fn oversized(tag: &u32) -> Failure {
     }
 }
 
-/// The kernel gave up for a reason that is gone by now: a module was loaded, another transaction
-/// came in between, a signal arrived.
+/// Whether a retry can help: the kernel loaded a module, another transaction came in between, or a
+/// signal arrived.
 fn is_transient(failure: &Failure) -> bool {
     failure.tags.is_empty()
         && matches!(

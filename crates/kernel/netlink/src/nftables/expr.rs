@@ -1,4 +1,4 @@
-//! Expressions: the instructions of a rule.
+//! Expressions: the instructions of a rule. Numbers of the enums are those of the kernel.
 
 mod decode;
 mod encode;
@@ -7,112 +7,50 @@ use super::register::Register;
 use super::scope::Family;
 use super::value::Verdict;
 
-/// Which header a payload is loaded from.
+/// The header that a payload is loaded from (`NFT_PAYLOAD_*_HEADER`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PayloadBase {
     /// IP header.
-    Network,
+    Network = 1,
     /// TCP, UDP, SCTP header.
-    Transport,
+    Transport = 2,
 }
 
-/// What `meta` reads; numbers are in host order unless said otherwise.
+/// A property of the packet (`NFT_META_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MetaKey {
-    /// EtherType, 2 bytes, network order.
-    Protocol,
-    /// Packet mark, 4 bytes.
-    Mark,
-    /// Index of the incoming interface, 4 bytes.
-    IncomingIndex,
-    /// Index of the outgoing interface, 4 bytes.
-    OutgoingIndex,
+    /// Packet mark, 4 bytes in host order.
+    Mark = 3,
     /// Name of the incoming interface, 16 bytes padded with NUL.
-    IncomingName,
-    /// Name of the outgoing interface, 16 bytes padded with NUL.
-    OutgoingName,
-    /// `NFPROTO_*`, 1 byte.
-    NfProto,
+    IncomingName = 6,
     /// `IPPROTO_*`, 1 byte.
-    L4Proto,
-    /// `ARPHRD_*` of the incoming interface, 2 bytes.
-    IncomingType,
+    L4Proto = 16,
 }
 
-/// What `ct` reads of the packet's connection.
+/// A property of the packet's connection (`NFT_CT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CtKey {
-    /// Bit mask, 4 bytes host order: invalid 1, established 2, related 4, new 8, untracked 64.
-    State,
-    /// 1 byte: original 0, reply 1.
-    Direction,
-    /// `IPS_*` bit mask, 4 bytes host order: snat 0x10, dnat 0x20.
-    Status,
+    /// Bit mask, 4 bytes in host order: invalid 1, established 2, related 4, new 8, untracked 64.
+    State = 0,
+    /// `IPS_*` bit mask, 4 bytes in host order: snat 0x10, dnat 0x20.
+    Status = 2,
 }
 
-/// Which address `fib` looks up.
+/// The address that `fib` looks up (`NFTA_FIB_F_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FibAddress {
     /// `fib saddr type`.
-    Source,
+    Source = 1,
     /// `fib daddr type`.
-    Destination,
+    Destination = 2,
 }
 
-/// How registers are compared, byte by byte from the first (so numbers must be in network order
-/// for an order to mean something).
+/// How a register is compared, byte by byte (`NFT_CMP_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it all")]
+#[expect(missing_docs, reason = "the operators themselves")]
 pub enum CmpOp {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-/// Which end of a connection is translated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NatKind {
-    /// The source.
-    Snat,
-    /// The destination.
-    Dnat,
-}
-
-/// How the sender learns that a packet was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reject {
-    /// ICMP destination unreachable of the table's family, with this code.
-    IcmpUnreachable {
-        /// Code of the ICMP or `ICMPv6` message.
-        code: u8,
-    },
-    /// A TCP reset.
-    TcpReset,
-}
-
-impl Reject {
-    /// What `nft` writes for a plain `reject`: port unreachable, code 3 in ICMP (RFC 792) and 4
-    /// in `ICMPv6` (RFC 4443).
-    #[must_use]
-    pub fn port_unreachable(family: Family) -> Self {
-        let code = match family {
-            Family::Ipv4 => 3,
-            Family::Ipv6 => 4,
-        };
-        Self::IcmpUnreachable { code }
-    }
-}
-
-/// What a rule does to a set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DynsetOp {
-    /// Adds; an element that is there keeps its age.
-    Add,
-    /// Adds or makes young again.
-    Update,
+    Equal = 0,
+    NotEqual = 1,
 }
 
 /// One instruction. Names follow the kernel's expressions (`net/netfilter/nft_*.c`).
@@ -135,7 +73,7 @@ pub enum Expr {
     MetaSet { key: MetaKey, sreg: Register },
     /// Loads a property of the connection.
     Ct { key: CtKey, dreg: Register },
-    /// Loads the type of an address, `RTN_*`, 4 bytes host order (`RTN_LOCAL` is 2).
+    /// Loads the type of an address, `RTN_*`, 4 bytes in host order (`RTN_LOCAL` is 2).
     FibType { dreg: Register, address: FibAddress },
     /// Ends the rule unless the comparison holds.
     Cmp {
@@ -154,41 +92,49 @@ pub enum Expr {
     ImmediateData { dreg: Register, data: Vec<u8> },
     /// Ends the rule with a verdict.
     Verdict(Verdict),
-    /// Ends the rule unless the key is in the set. With `dreg` the element's data is loaded:
-    /// [`Register::VERDICT`] for a verdict map. `invert` turns the test around (no `dreg` then).
+    /// Ends the rule unless the key is in the set. With `dreg` it loads the element's data;
+    /// [`Register::VERDICT`] is for a verdict map. With `invert` it ends the rule if the key is in
+    /// the set, and there is no `dreg`.
     Lookup {
         set: String,
         sreg: Register,
         dreg: Option<Register>,
         invert: bool,
     },
-    /// Loads a random number `0..modulus`, 4 bytes host order.
+    /// Loads a random number `0..modulus`, 4 bytes in host order.
     Numgen { dreg: Register, modulus: u32 },
-    /// Translates the connection. The port register holds 2 bytes in network order.
-    Nat {
-        kind: NatKind,
+    /// Translates the destination. The port register holds 2 bytes in network order.
+    Dnat {
         family: Family,
         addr_reg: Register,
-        port_reg: Option<Register>,
+        port_reg: Register,
     },
-    /// Translates the source to the address of the outgoing interface.
-    Masquerade { fully_random: bool },
-    /// Ends the packet and tells the sender.
-    Reject(Reject),
-    /// Adds the key to a set, for a map with the data of a register. `timeout_ms` `None` is the
-    /// set's.
-    Dynset {
-        op: DynsetOp,
+    /// Translates the source to the address of the outgoing interface, with a fully random port.
+    Masquerade,
+    /// Drops the packet and sends ICMP destination unreachable, of the table's family, with this
+    /// code.
+    Reject { code: u8 },
+    /// Adds the key to a set, or starts the timeout of an existing element again.
+    Update {
         set: String,
         key_reg: Register,
-        data_reg: Option<Register>,
-        timeout_ms: Option<u64>,
+        timeout_ms: u64,
     },
-    /// Counts packets and bytes. The counts themselves are not part of the value.
-    Counter,
-    /// Something read from the kernel that this type cannot say. The kernel refuses it when it is
-    /// written.
+    /// An expression in the kernel that this type cannot express. The kernel refuses it in a request.
     Other { name: String },
+}
+
+impl Expr {
+    /// The plain `reject` of `nft`: port unreachable, code 3 in ICMP (RFC 792) and 4 in `ICMPv6`
+    /// (RFC 4443).
+    #[must_use]
+    pub fn port_unreachable(family: Family) -> Self {
+        let code = match family {
+            Family::Ipv4 => 3,
+            Family::Ipv6 => 4,
+        };
+        Self::Reject { code }
+    }
 }
 
 #[cfg(test)]

@@ -1,35 +1,27 @@
-//! The number of a ruleset.
+//! The generation of a ruleset.
 
 use crate::attr::Attrs;
 
 use super::uapi;
 
-/// Which transaction the kernel committed last, and who is behind it.
+/// The number of the last committed transaction, and a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Generation {
-    /// Raised by one with every transaction in the namespace; starts again after 2^32.
+    /// Grows by one with every transaction in the network namespace; starts again after 2^32.
     pub id: u32,
-    /// Process (thread) id.
+    /// Id of the thread. In a notice it is the author, in an answer the thread that asked.
     pub process_id: u32,
-    /// Process (thread) name, at most 15 bytes.
+    /// Name of the thread, at most 15 bytes.
     pub process_name: String,
 }
 
 impl Generation {
     /// Reads the attributes of `NFT_MSG_NEWGEN`.
-    #[must_use]
-    pub fn decode(attrs: &Attrs<'_>) -> Self {
-        let number = |kind| {
-            attrs
-                .find(kind)
-                .and_then(|it| it.u32_be())
-                .unwrap_or_default()
-        };
-        let name = attrs.find(uapi::NFTA_GEN_PROC_NAME).and_then(|it| it.str());
+    pub(super) fn decode(attrs: &Attrs<'_>) -> Self {
         Self {
-            id: number(uapi::NFTA_GEN_ID),
-            process_id: number(uapi::NFTA_GEN_PROC_PID),
-            process_name: name.unwrap_or_default().to_owned(),
+            id: attrs.u32_be(uapi::NFTA_GEN_ID).unwrap_or_default(),
+            process_id: attrs.u32_be(uapi::NFTA_GEN_PROC_PID).unwrap_or_default(),
+            process_name: attrs.string(uapi::NFTA_GEN_PROC_NAME).unwrap_or_default(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Rules that lead from one chain to another.
+//! Rules with a jump or goto.
 
 use crate::attr::Attrs;
 use crate::request::RequestError;
@@ -9,30 +9,30 @@ use super::scope::Scope;
 use super::uapi;
 use super::value::Verdict;
 
-/// A rule that jumps or goes to another chain of its table. Whatever else the rule says is left
-/// out, so this also describes rules of other programs, whose expressions this crate cannot say.
+/// A rule that jumps or goes to another chain of its table. It can be a rule of another program, with
+/// expressions that [`Expr`] cannot express: they are left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Jump {
     /// The chain that holds the rule.
     pub chain: String,
-    /// The kernel's number of the rule, unique in its table for ever.
+    /// The kernel's number of the rule; the table never uses it again.
     pub handle: u64,
-    /// Where it leads.
+    /// The destination chain.
     pub target: String,
 }
 
 impl Jump {
-    /// Reads the attributes of `NFT_MSG_NEWRULE`; `None` when the rule leads nowhere else. Only a
-    /// verdict of the rule itself counts, not those of maps.
+    /// Reads the attributes of `NFT_MSG_NEWRULE`; `None` when the rule has no jump or goto of its own.
+    /// Verdicts of maps do not count.
     fn decode(attrs: &Attrs<'_>) -> Option<Self> {
-        let exprs = attrs.find(uapi::NFTA_RULE_EXPRESSIONS)?.nested();
+        let exprs = attrs.nested(uapi::NFTA_RULE_EXPRESSIONS);
         let target = exprs.map(Expr::from_attr).find_map(|it| match it {
             Expr::Verdict(Verdict::Jump(chain) | Verdict::Goto(chain)) => Some(chain),
             _ => None,
         })?;
         Some(Self {
-            chain: attrs.find(uapi::NFTA_RULE_CHAIN)?.str()?.to_owned(),
-            handle: attrs.find(uapi::NFTA_RULE_HANDLE)?.u64_be()?,
+            chain: attrs.string(uapi::NFTA_RULE_CHAIN)?,
+            handle: attrs.u64_be(uapi::NFTA_RULE_HANDLE)?,
             target,
         })
     }

@@ -1,4 +1,4 @@
-//! nf_tables: objects, expressions, transactions.
+//! nf_tables: objects, expressions, transactions, notices.
 //!
 //! Numbers and layouts are those of `linux/netfilter/nf_tables.h`; [`uapi`] names them.
 
@@ -18,15 +18,14 @@ mod value;
 
 pub use batch::{Batch, Create};
 pub use connection::{CommitError, Connection, Exchange, Failure};
-pub use expr::{CmpOp, CtKey, DynsetOp, Expr, FibAddress, MetaKey, NatKind, PayloadBase, Reject};
+pub use expr::{CmpOp, CtKey, Expr, FibAddress, MetaKey, PayloadBase};
 pub use generation::Generation;
 pub use jump::Jump;
-pub use monitor::{Change, ChangeKind, Monitor, Notice, Wake};
+pub use monitor::{Change, ChangeKind, Monitor, Notice};
 pub use object::{
-    Chain, ChainKind, Element, ElementData, ElementRef, Hook, HookPoint, Policy, Rule, Set,
-    SetData, SetFlags, Table,
+    Chain, ChainKind, ElementRef, Hook, HookPoint, Policy, Rule, Set, SetData, SetFlags, Table,
 };
 pub use register::Register;
 pub use scope::{Family, Scope};
-pub use userdata::{COMMENT_MAX, push_tlv, tlvs};
+pub use userdata::push_tlv;
 pub use value::{DataRef, Verdict};

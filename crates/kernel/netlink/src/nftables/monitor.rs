@@ -1,27 +1,24 @@
-//! Changes of the ruleset, by whomever.
-
-mod filter;
+//! Notices of changes of the ruleset, by any process.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use nix::poll::PollTimeout;
 use nix::sys::socket::SockProtocol;
 
+use crate::filter;
 use crate::message::{Message, Messages};
 use crate::socket::{Socket, SocketError};
-use crate::stop::{Stop, Stopper};
 
 use super::generation::Generation;
 use super::uapi;
 
-/// Unread notices that the kernel keeps for us, in bytes: a large table of somebody else.
+/// Most kernel memory for unread notices in bytes: a large table of another program.
 const QUEUE: usize = 4 << 20;
 
-/// What happened to what.
+/// What was done to which kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it all")]
+#[expect(missing_docs, reason = "a verb and an object")]
 pub enum ChangeKind {
     NewTable,
     DelTable,
@@ -40,15 +37,11 @@ pub enum ChangeKind {
 /// One change of the ruleset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What happened.
+    /// The verb and the kind of object.
     pub kind: ChangeKind,
-    /// `NFPROTO_*` of the table; also of families that [`super::Family`] does not name.
-    pub family: u8,
-    /// The table.
+    /// The name of the table.
     pub table: Option<String>,
-    /// The chain, of chains and rules.
-    pub chain: Option<String>,
-    /// Port id of the socket that asked for it; 0 is the kernel itself.
+    /// Port id of the socket that made the change; 0 is the kernel itself.
     pub port_id: u32,
 }
 
@@ -57,33 +50,21 @@ pub struct Change {
 pub enum Notice {
     /// One change of a transaction.
     Change(Change),
-    /// The end of a transaction.
-    Generation {
-        /// The new number, and the process behind it.
-        generation: Generation,
-        /// Port id of the socket that asked for it.
-        port_id: u32,
-    },
+    /// The end of a transaction, with its author.
+    Generation(Generation),
     /// The kernel dropped notices: anything may have changed.
     Lost,
 }
 
 impl Notice {
-    /// Reads one message of the group; `None` when it is none of nftables'.
-    #[must_use]
-    pub fn decode(message: &Message<'_>) -> Option<Self> {
+    /// Reads one message of the group; `None` when it is not one of nftables.
+    fn decode(message: &Message<'_>) -> Option<Self> {
         if message.kind >> 8 != uapi::NFNL_SUBSYS_NFTABLES {
             return None;
         }
         let attrs = message.attrs();
-        let port_id = message.port;
         let kind = match message.kind & 0xff {
-            uapi::NFT_MSG_NEWGEN => {
-                return Some(Self::Generation {
-                    generation: Generation::decode(&attrs),
-                    port_id,
-                });
-            }
+            uapi::NFT_MSG_NEWGEN => return Some(Self::Generation(Generation::decode(&attrs))),
             uapi::NFT_MSG_NEWTABLE => ChangeKind::NewTable,
             uapi::NFT_MSG_DELTABLE => ChangeKind::DelTable,
             uapi::NFT_MSG_NEWCHAIN => ChangeKind::NewChain,
@@ -96,32 +77,13 @@ impl Notice {
             uapi::NFT_MSG_DELSETELEM => ChangeKind::DelElement,
             _ => ChangeKind::Other,
         };
-        // The table's name is the first attribute of every kind of object.
-        let text = |attr| attrs.find(attr).and_then(|it| it.str()).map(str::to_owned);
-        let chain = match kind {
-            ChangeKind::NewChain | ChangeKind::DelChain => text(uapi::NFTA_CHAIN_NAME),
-            ChangeKind::NewRule | ChangeKind::DelRule => text(uapi::NFTA_RULE_CHAIN),
-            _ => None,
-        };
         Some(Self::Change(Change {
             kind,
-            family: message.family(),
-            table: text(uapi::NFTA_TABLE_NAME),
-            chain,
-            port_id,
+            // The table's name is the first attribute of every kind of object.
+            table: attrs.string(uapi::NFTA_TABLE_NAME),
+            port_id: message.port,
         }))
     }
-}
-
-/// Why [`Monitor::wait`] returned.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wake {
-    /// Something changed.
-    Notice(Notice),
-    /// Nothing happened in the given time.
-    TimedOut,
-    /// A [`Stopper`] was pulled; from now on every wait returns this.
-    Stopped,
 }
 
 /// A subscription to changes of the ruleset in one network namespace.
@@ -130,62 +92,41 @@ pub struct Monitor {
     socket: Socket,
     buffer: Vec<u8>,
     pending: VecDeque<Notice>,
-    stop: Stop,
 }
 
 impl Monitor {
-    /// Watches the network namespace of the calling thread, except for what the sockets with these
-    /// port ids do: the kernel drops those notices, so that our own writes do not wake us.
+    /// Watches the network namespace of the calling thread. The kernel drops the notices about
+    /// changes of the sockets with these port ids, so that our own writes do not wake us.
     ///
     /// # Errors
     /// [`SocketError::Io`].
     pub fn ignoring(port_ids: &[u32]) -> Result<Self, SocketError> {
-        let socket = Socket::subscribed(
-            SockProtocol::NetlinkNetFilter,
-            1 << (uapi::NFNLGRP_NFTABLES - 1),
-            &mut filter::dropping(port_ids),
-        )?;
+        let group = 1 << (uapi::NFNLGRP_NFTABLES - 1);
+        let mut filter = filter::without_ports(port_ids);
+        let socket = Socket::bound(SockProtocol::NetlinkNetFilter, 0, group, &mut filter)?;
         socket.grow_receive_buffer(QUEUE);
         Ok(Self {
             socket,
             buffer: Vec::new(),
             pending: VecDeque::new(),
-            stop: Stop::new()?,
         })
     }
 
-    /// A handle that ends the wait from another thread.
-    #[must_use]
-    pub fn stopper(&self) -> Stopper {
-        self.stop.stopper()
-    }
-
-    /// Replaces the port ids whose changes are not reported, as after a reconnect.
-    ///
-    /// # Errors
-    /// [`SocketError::Io`].
-    pub fn ignore(&mut self, port_ids: &[u32]) -> Result<(), SocketError> {
-        self.socket.attach_filter(&mut filter::dropping(port_ids))
-    }
-
-    /// Waits for the next notice; without a timeout, for ever.
+    /// Waits for the next notice; `None` after the timeout. Without a timeout it waits for ever.
     ///
     /// # Errors
     /// [`SocketError::Io`] and [`SocketError::Truncated`]; lost notices are [`Notice::Lost`].
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Wake, SocketError> {
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<Notice>, SocketError> {
         let deadline = timeout.and_then(|it| Instant::now().checked_add(it));
         loop {
-            if self.stop.is_stopped() {
-                return Ok(Wake::Stopped);
-            }
             if let Some(notice) = self.next_notice()? {
-                return Ok(Wake::Notice(notice));
+                return Ok(Some(notice));
             }
             let left = deadline.map(|it| it.saturating_duration_since(Instant::now()));
             if left.is_some_and(|it| it.is_zero()) {
-                return Ok(Wake::TimedOut);
+                return Ok(None);
             }
-            self.socket.wait(self.stop.as_fd(), poll_timeout(left))?;
+            self.socket.wait(None, poll_timeout(left))?;
         }
     }
 
@@ -193,8 +134,8 @@ impl Monitor {
         while self.pending.is_empty() {
             match self.socket.try_receive(&mut self.buffer) {
                 Ok(Some(datagram)) => {
-                    self.pending
-                        .extend(Messages::new(datagram).filter_map(|it| Notice::decode(&it)));
+                    let notices = Messages::new(datagram).filter_map(|it| Notice::decode(&it));
+                    self.pending.extend(notices);
                 }
                 Ok(None) => return Ok(None),
                 Err(SocketError::Overrun) => self.pending.push_back(Notice::Lost),
@@ -205,36 +146,19 @@ impl Monitor {
     }
 }
 
-/// Rounds up, so that a rest below a millisecond is not a busy loop; long ones are cut, and the
-/// caller's loop goes round again.
+/// At least one millisecond, so that a shorter rest is not a busy loop. A long timeout is cut to
+/// 24 days; the caller's loop waits again.
 fn poll_timeout(left: Option<Duration>) -> PollTimeout {
-    match left {
-        None => PollTimeout::NONE,
-        Some(left) => {
-            let millis = left.as_micros().div_ceil(1000);
-            PollTimeout::try_from(i32::try_from(millis).unwrap_or(i32::MAX))
-                .unwrap_or(PollTimeout::MAX)
-        }
-    }
+    left.map_or(PollTimeout::NONE, |left| {
+        let left = left.max(Duration::from_millis(1));
+        PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn timeouts_round_up_and_saturate() {
-        assert_eq!(poll_timeout(None), PollTimeout::NONE);
-        assert_eq!(
-            poll_timeout(Some(Duration::from_micros(1))).as_millis(),
-            Some(1)
-        );
-        assert_eq!(
-            poll_timeout(Some(Duration::MAX)).as_millis(),
-            Some(i32::MAX.cast_unsigned())
-        );
-    }
 
     proptest! {
         #[test]

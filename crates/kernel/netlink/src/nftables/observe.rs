@@ -135,13 +135,12 @@ impl Connection {
     /// Any [`RequestError`].
     pub fn generation(&mut self) -> Result<Generation, RequestError> {
         let mut generation = Generation::default();
-        let request = Request {
-            operation: "read",
-            object: "ruleset generation",
-            kind: kind(uapi::NFT_MSG_GETGEN),
-            family: 0,
-            attrs: &|_| {},
-        };
+        let request = Request::new(
+            "read",
+            "ruleset generation",
+            kind(uapi::NFT_MSG_GETGEN),
+            |_| {},
+        );
         request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
             generation = Generation::decode(&message.attrs());
         })?;
@@ -169,10 +168,7 @@ impl Connection {
             &attrs,
             &mut |message| {
                 // The kernel ignores the table's name for some kinds of objects.
-                let table = message
-                    .attrs()
-                    .find(uapi::NFTA_TABLE_NAME)
-                    .and_then(|it| it.str());
+                let table = message.attrs().str(uapi::NFTA_TABLE_NAME);
                 if table == Some(scope.table) {
                     visit(message);
                 }
@@ -189,13 +185,7 @@ impl Connection {
         attrs: &dyn Fn(&mut AttrWriter),
         visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<(), RequestError> {
-        let request = Request {
-            operation,
-            object,
-            kind: kind(message),
-            family: family.nfproto(),
-            attrs,
-        };
+        let request = Request::new(operation, object, kind(message), attrs).family(family.number());
         request.dump(&mut self.socket, &mut self.buffer, visit)
     }
 }

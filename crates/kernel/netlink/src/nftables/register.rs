@@ -4,15 +4,15 @@ use super::uapi;
 
 /// One of the sixteen 4-byte registers, or the verdict register.
 ///
-/// A value longer than four bytes takes the registers that follow. The kernel takes two
-/// numberings, `NFT_REG_1..4` (16 bytes each) and `NFT_REG32_00..15`, and dumps an aligned
-/// register in the first one whatever it was given (`nft_dump_register`,
-/// `net/netfilter/nf_tables_api.c`); a `Register` is the same value for both.
+/// A value longer than four bytes occupies the next registers too. The kernel accepts two
+/// numberings, `NFT_REG_1..4` (16 bytes each) and `NFT_REG32_00..15`, and lists an aligned register
+/// in the first one, whatever the request had (`nft_dump_register`, `net/netfilter/nf_tables_api.c`).
+/// A `Register` is the same value for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Register(u32);
 
 impl Register {
-    /// Where a verdict goes; as the destination of a lookup it makes a verdict map.
+    /// The verdict register; the destination of a lookup in a verdict map.
     pub const VERDICT: Self = Self(uapi::NFT_REG_VERDICT);
 
     /// The 4-byte register `index`, 0..=15 (`NFT_REG32_00 + index`).
@@ -25,7 +25,7 @@ impl Register {
         Self(uapi::NFT_REG32_00 + index)
     }
 
-    /// The number that the kernel takes.
+    /// The number in requests.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0

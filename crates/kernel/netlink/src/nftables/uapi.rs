@@ -8,13 +8,9 @@
 pub const NFNL_SUBSYS_NFTABLES: u16 = 10;
 /// `NFNLGRP_NFTABLES`: the multicast group of changes.
 pub const NFNLGRP_NFTABLES: u32 = 7;
-/// Frame of a transaction.
+/// First and last message of a transaction.
 pub const NFNL_MSG_BATCH_BEGIN: u16 = 16;
 pub const NFNL_MSG_BATCH_END: u16 = 17;
-
-/// Families.
-pub const NFPROTO_IPV4: u8 = 2;
-pub const NFPROTO_IPV6: u8 = 10;
 
 /// Verdicts of netfilter itself.
 pub const NF_DROP: i32 = 0;
@@ -55,20 +51,17 @@ pub const NFTA_HOOK_PRIORITY: u16 = 2;
 pub const NFTA_TABLE_NAME: u16 = 1;
 pub const NFTA_TABLE_FLAGS: u16 = 2;
 pub const NFTA_TABLE_USERDATA: u16 = 6;
-pub const NFTA_CHAIN_TABLE: u16 = 1;
 pub const NFTA_CHAIN_NAME: u16 = 3;
 pub const NFTA_CHAIN_HOOK: u16 = 4;
 pub const NFTA_CHAIN_POLICY: u16 = 5;
 pub const NFTA_CHAIN_TYPE: u16 = 7;
 pub const NFTA_CHAIN_USERDATA: u16 = 12;
-pub const NFTA_RULE_TABLE: u16 = 1;
 pub const NFTA_RULE_CHAIN: u16 = 2;
 pub const NFTA_RULE_HANDLE: u16 = 3;
 pub const NFTA_RULE_EXPRESSIONS: u16 = 4;
 pub const NFTA_RULE_USERDATA: u16 = 7;
 
 /// Sets.
-pub const NFTA_SET_TABLE: u16 = 1;
 pub const NFTA_SET_NAME: u16 = 2;
 pub const NFTA_SET_FLAGS: u16 = 3;
 pub const NFTA_SET_KEY_TYPE: u16 = 4;
@@ -85,7 +78,6 @@ pub const NFTA_SET_DESC_CONCAT: u16 = 2;
 pub const NFTA_SET_FIELD_LEN: u16 = 1;
 
 /// Elements.
-pub const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
 pub const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 pub const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
 pub const NFTA_SET_ELEM_KEY: u16 = 1;
@@ -98,7 +90,6 @@ pub const NFTA_SET_ELEM_KEY_END: u16 = 10;
 
 /// Bits of `NFTA_SET_ELEM_FLAGS`.
 pub const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
-pub const NFT_SET_ELEM_CATCHALL: u32 = 2;
 
 /// Values and verdicts.
 pub const NFTA_DATA_VALUE: u16 = 1;
@@ -170,39 +161,13 @@ pub const NFTA_NG_TYPE: u16 = 3;
 pub const NFTA_NG_OFFSET: u16 = 4;
 /// Name of the expression that counts.
 pub const COUNTER: &str = "counter";
-pub const NFTA_COUNTER_BYTES: u16 = 1;
 pub const NFTA_COUNTER_PACKETS: u16 = 2;
 
-/// Values inside expressions.
-pub const NFT_CMP_EQ: u32 = 0;
-pub const NFT_CMP_NEQ: u32 = 1;
-pub const NFT_CMP_LT: u32 = 2;
-pub const NFT_CMP_LTE: u32 = 3;
-pub const NFT_CMP_GT: u32 = 4;
-pub const NFT_CMP_GTE: u32 = 5;
+/// Values inside expressions, beside those of the enums in `expr.rs`.
 pub const NFT_LOOKUP_F_INV: u32 = 1;
-pub const NFT_DYNSET_OP_ADD: u32 = 0;
 pub const NFT_DYNSET_OP_UPDATE: u32 = 1;
-pub const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
-pub const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
-pub const NFT_META_PROTOCOL: u32 = 1;
-pub const NFT_META_MARK: u32 = 3;
-pub const NFT_META_IIF: u32 = 4;
-pub const NFT_META_OIF: u32 = 5;
-pub const NFT_META_IIFNAME: u32 = 6;
-pub const NFT_META_OIFNAME: u32 = 7;
-pub const NFT_META_NFPROTO: u32 = 15;
-pub const NFT_META_L4PROTO: u32 = 16;
-pub const NFT_META_IIFTYPE: u32 = 8;
-pub const NFT_CT_STATE: u32 = 0;
-pub const NFT_CT_DIRECTION: u32 = 1;
-pub const NFT_CT_STATUS: u32 = 2;
-pub const NFT_NAT_SNAT: u32 = 0;
 pub const NFT_NAT_DNAT: u32 = 1;
 pub const NFT_REJECT_ICMP_UNREACH: u32 = 0;
-pub const NFT_REJECT_TCP_RST: u32 = 1;
-pub const NFTA_FIB_F_SADDR: u32 = 1;
-pub const NFTA_FIB_F_DADDR: u32 = 2;
 pub const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
 pub const NFT_NG_RANDOM: u32 = 1;
 pub const NFT_BITWISE_MASK_XOR: u32 = 0;

@@ -1,36 +1,22 @@
-//! What a register or a map element holds: bytes or a verdict (`NFTA_DATA_*`).
+//! Data of a register or a map element: bytes or a verdict (`NFTA_DATA_*`).
 
 use crate::attr::{Attr, AttrWriter};
 
 use super::uapi;
 
-/// What happens to a packet next.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict<Name = String> {
-    /// Ends this base chain; later base chains of the hook still see the packet.
+    /// The packet leaves this base chain; later base chains of the hook still see it.
     Accept,
-    /// Ends the packet.
+    /// The packet is dropped.
     Drop,
-    /// Goes back to the chain that jumped here.
+    /// The packet returns to the chain that jumped here.
     Return,
-    /// Continues in a chain that returns to whoever called this one.
+    /// The packet continues in a chain, which returns to the caller of this one.
     Goto(Name),
-    /// Continues in a chain and comes back to the next rule.
+    /// The packet continues in a chain, which returns to the next rule.
     Jump(Name),
-}
-
-impl<Name: AsRef<str>> Verdict<Name> {
-    /// The same verdict with a borrowed chain name.
-    #[must_use]
-    pub fn as_ref(&self) -> Verdict<&str> {
-        match self {
-            Self::Accept => Verdict::Accept,
-            Self::Drop => Verdict::Drop,
-            Self::Return => Verdict::Return,
-            Self::Goto(chain) => Verdict::Goto(chain.as_ref()),
-            Self::Jump(chain) => Verdict::Jump(chain.as_ref()),
-        }
-    }
 }
 
 impl Verdict<&str> {
@@ -52,7 +38,7 @@ impl Verdict<&str> {
 pub enum DataRef<'a> {
     /// The verdict of a verdict map.
     Verdict(Verdict<&'a str>),
-    /// The value of a data map, as it lies in registers.
+    /// The value of a data map, as in registers.
     Value(&'a [u8]),
 }
 
@@ -61,19 +47,8 @@ pub(crate) fn put_value(writer: &mut AttrWriter, kind: u16, value: &[u8]) {
     writer.nested(kind, |it| it.bytes(uapi::NFTA_DATA_VALUE, value));
 }
 
-/// Writes a value or a verdict inside an attribute of this type.
-pub(crate) fn put_data(writer: &mut AttrWriter, kind: u16, data: DataRef<'_>) {
-    match data {
-        DataRef::Value(value) => put_value(writer, kind, value),
-        DataRef::Verdict(verdict) => {
-            let nest = writer.begin(kind);
-            put_verdict(writer, verdict);
-            writer.end(nest);
-        }
-    }
-}
-
-fn put_verdict(writer: &mut AttrWriter, verdict: Verdict<&str>) {
+/// Writes a verdict inside an attribute of this type.
+pub(crate) fn put_verdict(writer: &mut AttrWriter, kind: u16, verdict: &Verdict<impl AsRef<str>>) {
     let (code, chain) = match verdict {
         Verdict::Accept => (uapi::NF_ACCEPT, None),
         Verdict::Drop => (uapi::NF_DROP, None),
@@ -81,12 +56,14 @@ fn put_verdict(writer: &mut AttrWriter, verdict: Verdict<&str>) {
         Verdict::Goto(chain) => (uapi::NFT_GOTO, Some(chain)),
         Verdict::Jump(chain) => (uapi::NFT_JUMP, Some(chain)),
     };
-    let nest = writer.begin(uapi::NFTA_DATA_VERDICT);
-    writer.u32_be(uapi::NFTA_VERDICT_CODE, code.cast_unsigned());
-    if let Some(chain) = chain {
-        writer.string(uapi::NFTA_VERDICT_CHAIN, chain);
-    }
-    writer.end(nest);
+    writer.nested(kind, |it| {
+        it.nested(uapi::NFTA_DATA_VERDICT, |it| {
+            it.u32_be(uapi::NFTA_VERDICT_CODE, code.cast_unsigned());
+            if let Some(chain) = chain {
+                it.string(uapi::NFTA_VERDICT_CHAIN, chain.as_ref());
+            }
+        });
+    });
 }
 
 /// Reads the bytes inside a data attribute; `None` when it holds a verdict or nothing.
@@ -94,14 +71,14 @@ pub(crate) fn value(attr: Attr<'_>) -> Option<&[u8]> {
     attr.nested().find(uapi::NFTA_DATA_VALUE).map(|it| it.value)
 }
 
-/// Reads a value or a verdict; `None` when it is neither, or a verdict that has no name here.
+/// Reads a value or a verdict; `None` when it is neither, or a verdict that [`Verdict`] lacks.
 pub(crate) fn data(attr: Attr<'_>) -> Option<DataRef<'_>> {
     if let Some(value) = value(attr) {
         return Some(DataRef::Value(value));
     }
     let attrs = attr.nested().find(uapi::NFTA_DATA_VERDICT)?.nested();
-    let code = attrs.find(uapi::NFTA_VERDICT_CODE)?.u32_be()?.cast_signed();
-    let chain = || attrs.find(uapi::NFTA_VERDICT_CHAIN)?.str();
+    let code = attrs.u32_be(uapi::NFTA_VERDICT_CODE)?.cast_signed();
+    let chain = || attrs.str(uapi::NFTA_VERDICT_CHAIN);
     Some(DataRef::Verdict(match code {
         uapi::NF_ACCEPT => Verdict::Accept,
         uapi::NF_DROP => Verdict::Drop,

@@ -1,4 +1,4 @@
-//! Addresses that come and go.
+//! Adds and deletes addresses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,7 +9,7 @@ use nix::errno::Errno;
 
 use crate::attr::AttrWriter;
 use crate::bulk::{Bulk, Failure};
-use crate::family::IpFamily;
+use crate::family::{Family, octets};
 use crate::message::{self, Head};
 use crate::request::RequestError;
 use crate::socket::Socket;
@@ -18,31 +18,31 @@ use super::address::{IFA_ADDRESS, IFA_LOCAL, open};
 use super::route::is_local;
 use super::{RTM_DELADDR, RTM_NEWADDR};
 
-/// How long to wait at most for what the kernel has acknowledged and not yet done.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two looks.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Longest wait for the local route of an address that the kernel acknowledged.
+const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between two requests for the route.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// IPv6: take the address for unique without asking the others on the link.
+/// IPv6: use the address without asking the others on the link whether it is unique.
 const IFA_F_NODAD: u8 = 0x02;
 
 /// `ifa_cacheinfo { u32 preferred, u32 valid, u32 created, u32 changed }`, the times in seconds.
 const IFA_CACHEINFO: u16 = 6;
 
-/// Deprecated from now on, valid for ever.
+/// Deprecated at once, valid for ever.
 const NEVER_PREFERRED: [u32; 4] = [0, u32::MAX, 0, 0];
 
-/// `RT_SCOPE_UNIVERSE`, as `ip address add` gives to whatever is not on loopback.
+/// `RT_SCOPE_UNIVERSE`, the scope that `ip address add` sets outside loopback.
 const SCOPE_GLOBAL: u8 = 0;
 
-/// A change of the addresses of an interface. Each is a network of its own (/32, /128).
+/// A change of the addresses of an interface. Each address has all its bits as prefix (/32, /128).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressChange {
-    /// Adds an address; one that the interface has is success. An IPv6 address is deprecated, also
-    /// one that was not: the kernel takes it as a source for packets to itself, and else only where
+    /// Adds an address; an existing one is no error. An IPv6 address becomes deprecated, also an
+    /// existing one: the kernel uses it as a source for packets to itself, and otherwise only when
     /// there is no other (RFC 6724, rules 1 and 3).
     Add(IpAddr),
-    /// Deletes an address; one that the interface does not have is success.
+    /// Deletes an address; a missing one is no error.
     Delete(IpAddr),
 }
 
@@ -62,15 +62,15 @@ impl AddressChange {
     }
 
     fn head(&self) -> Head {
-        let family = IpFamily::of(self.ip());
+        let family = Family::of(self.ip());
         let (kind, flags) = match (self, family) {
-            (Self::Add(_), IpFamily::V4) => (RTM_NEWADDR, message::CREATE | message::EXCLUSIVE),
-            (Self::Add(_), IpFamily::V6) => (RTM_NEWADDR, message::CREATE | message::REPLACE),
+            (Self::Add(_), Family::Ipv4) => (RTM_NEWADDR, message::CREATE | message::EXCLUSIVE),
+            (Self::Add(_), Family::Ipv6) => (RTM_NEWADDR, message::CREATE | message::REPLACE),
             (Self::Delete(_), _) => (RTM_DELADDR, 0),
         };
         let address_flags = match family {
-            IpFamily::V4 => 0,
-            IpFamily::V6 => IFA_F_NODAD,
+            Family::Ipv4 => 0,
+            Family::Ipv6 => IFA_F_NODAD,
         };
         Head {
             kind,
@@ -81,19 +81,12 @@ impl AddressChange {
 
     fn put(&self, interface: u32, writer: &mut AttrWriter) {
         writer.raw(&interface.to_ne_bytes());
-        let mut put = |bytes: &[u8]| {
-            writer.bytes(IFA_LOCAL, bytes);
-            writer.bytes(IFA_ADDRESS, bytes);
-        };
-        match self.ip() {
-            IpAddr::V4(ip) => put(&ip.octets()),
-            IpAddr::V6(ip) => {
-                put(&ip.octets());
-                if matches!(self, Self::Add(_)) {
-                    let times = NEVER_PREFERRED.map(u32::to_ne_bytes).concat();
-                    writer.bytes(IFA_CACHEINFO, &times);
-                }
-            }
+        let bytes = octets(self.ip());
+        writer.bytes(IFA_LOCAL, &bytes);
+        writer.bytes(IFA_ADDRESS, &bytes);
+        if self.ip().is_ipv6() && matches!(self, Self::Add(_)) {
+            let times = NEVER_PREFERRED.map(u32::to_ne_bytes).concat();
+            writer.bytes(IFA_CACHEINFO, &times);
         }
     }
 
@@ -105,22 +98,22 @@ impl AddressChange {
     }
 }
 
-/// What became of changes.
+/// The result of changes.
 #[derive(Debug)]
 pub struct Applied {
-    /// Those that the kernel refused, in their order: `ENODEV` when there is no such interface,
-    /// `EACCES` or `EOPNOTSUPP` where IPv6 is switched off.
+    /// The refused changes, in their order: `ENODEV` when there is no such interface, `EACCES` or
+    /// `EOPNOTSUPP` where IPv6 is switched off.
     pub refused: Vec<Failure>,
-    /// From where on it is not known whether packets are taken in; `None` when they are.
+    /// The first added address that may not accept packets yet; `None` when all do.
     pub late: Option<Late>,
 }
 
-/// An added address that may not be the machine's own yet, nor those behind it.
+/// An added address that may not accept packets yet, nor the addresses that were added after it.
 #[derive(Debug)]
 pub struct Late {
-    /// Which.
+    /// The address.
     pub ip: Ipv6Addr,
-    /// Why the kernel cannot say; `None` when its routes do not have it after a second.
+    /// Why the kernel did not tell the route; `None` when it has no local route after a second.
     pub error: Option<RequestError>,
 }
 
@@ -128,7 +121,7 @@ impl fmt::Display for Late {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.error {
             Some(error) => write!(f, "{error}"),
-            None => write!(f, "no local route to {} after {PATIENCE:?}", self.ip),
+            None => write!(f, "no local route to {} after {ROUTE_TIMEOUT:?}", self.ip),
         }
     }
 }
@@ -152,12 +145,12 @@ impl Addresses {
         })
     }
 
-    /// Makes the changes in their order, hundreds with each system call. A refused one does not
-    /// keep the others from being made. When it returns, packets to the added addresses are taken
-    /// in, but for what is [`Late`].
+    /// Makes the changes in their order, 512 with each system call. The kernel makes the others when it
+    /// refuses one. On return the machine accepts packets to the added addresses, unless
+    /// [`Applied::late`] tells otherwise.
     ///
     /// # Errors
-    /// [`RequestError::Socket`] when it is not known which were made.
+    /// [`RequestError::Socket`] when it is unknown which changes were made.
     pub fn apply(
         &mut self,
         interface: u32,
@@ -175,15 +168,15 @@ impl Addresses {
         Ok(Applied { refused, late })
     }
 
-    /// Waits until the added addresses are the machine's own. The kernel acknowledges an IPv6
-    /// address before that: its route is the work of a queue, also where nobody has to be asked
-    /// whether it is unique (`addrconf_dad_start`, addrconf.c).
+    /// Waits until the machine accepts packets to the added addresses. The kernel acknowledges an
+    /// IPv6 address before that: a work queue adds its route, also without the question whether it is
+    /// unique (`addrconf_dad_start`, addrconf.c).
     fn settle(
         &mut self,
         changes: &[AddressChange],
         refused: &[Failure],
     ) -> Result<Option<Late>, RequestError> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + ROUTE_TIMEOUT;
         let mut refused = refused.iter().map(|it| it.index).peekable();
         for (index, change) in changes.iter().enumerate() {
             if refused.next_if_eq(&index).is_some() {
@@ -195,7 +188,7 @@ impl Addresses {
             let late = loop {
                 match is_local(&mut self.socket, &mut self.buffer, ip) {
                     Ok(true) => break None,
-                    Ok(false) if Instant::now() < deadline => thread::sleep(PAUSE),
+                    Ok(false) if Instant::now() < deadline => thread::sleep(POLL_INTERVAL),
                     Ok(false) => break Some(None),
                     Err(error @ RequestError::Socket { .. }) => return Err(error),
                     Err(error) => break Some(Some(error)),

@@ -1,10 +1,10 @@
-//! Interfaces: those of kind `dummy` made, any looked at, deleted.
+//! Interfaces: find, delete, and create those of kind `dummy`.
 
 use nix::errno::Errno;
 
-use crate::attr::{AttrWriter, Attrs};
+use crate::attr::AttrWriter;
 use crate::message::{self, Message};
-use crate::request::{Request, RequestError};
+use crate::request::{Request, RequestError, unless};
 
 use super::address::open;
 
@@ -15,8 +15,8 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 
-/// `ifinfomsg { u8 family, u8 padding, u16 hardware, u32 index, u32 flags, u32 change }`; the
-/// writer of requests puts down the first four bytes.
+/// `ifinfomsg { u8 family, u8 padding, u16 hardware, u32 index, u32 flags, u32 change }`;
+/// [`Request`] writes the first four bytes.
 const HEADER: usize = 16;
 const INDEX_OFFSET: usize = 4;
 
@@ -25,7 +25,7 @@ const INDEX_OFFSET: usize = 4;
 pub struct Link {
     /// Its number in its network namespace, from 1.
     pub index: u32,
-    /// Its kind, as `dummy` or `veth`; `None` for one of hardware, and for loopback.
+    /// Its kind, as `dummy` or `veth`; `None` for hardware and for loopback.
     pub kind: Option<String>,
 }
 
@@ -34,13 +34,10 @@ impl Link {
         if message.kind != RTM_NEWLINK {
             return None;
         }
-        let index = message.body.get(INDEX_OFFSET..)?.first_chunk()?;
-        let attrs = Attrs::new(message.body.get(HEADER..)?);
-        let kind = attrs.find(IFLA_LINKINFO);
-        let kind = kind.and_then(|it| it.nested().find(IFLA_INFO_KIND));
+        let attrs = message.attrs_at(HEADER);
         Some(Self {
-            index: u32::from_ne_bytes(*index),
-            kind: kind.and_then(|it| it.str()).map(str::to_owned),
+            index: message.u32_at(INDEX_OFFSET)?,
+            kind: attrs.nested(IFLA_LINKINFO).string(IFLA_INFO_KIND),
         })
     }
 }
@@ -52,70 +49,46 @@ impl Link {
 /// Any [`RequestError`].
 pub fn link(name: &str) -> Result<Option<Link>, RequestError> {
     let mut found = None;
-    let request = Request {
-        operation: "find interface",
-        object: name,
-        kind: RTM_GETLINK,
-        family: 0,
-        attrs: &|it| named(it, name),
-    };
-    let asked = ask(&request, message::ACK, &mut |message| {
+    let attrs = |it: &mut AttrWriter| put_name(it, name);
+    let request = Request::new("find interface", name, RTM_GETLINK, attrs);
+    let result = exchange(&request, message::ACK, &mut |message| {
         found = Link::decode(message);
     });
-    unless(Errno::ENODEV, asked).map(|_| found)
+    unless(Errno::ENODEV, result).map(|_| found)
 }
 
-/// Makes an interface of kind `dummy`, switched off, in the network namespace of the calling
-/// thread; returns whether there was none of this name. May make the kernel load a module.
+/// Creates an interface of kind `dummy`, switched off, in the network namespace of the calling
+/// thread; `false` when there is an interface of this name. May make the kernel load a module.
 ///
 /// # Errors
-/// Any [`RequestError`]; [`RequestError::Refused`] with `EOPNOTSUPP` when the kernel has no such
-/// kind.
+/// Any [`RequestError`]; [`RequestError::Refused`] with `EOPNOTSUPP` when the kernel lacks the kind.
 pub fn create_dummy(name: &str) -> Result<bool, RequestError> {
-    let request = Request {
-        operation: "create dummy interface",
-        object: name,
-        kind: RTM_NEWLINK,
-        family: 0,
-        attrs: &|writer| {
-            named(writer, name);
-            writer.nested(IFLA_LINKINFO, |it| it.string(IFLA_INFO_KIND, "dummy"));
-        },
-    };
+    let request = Request::new("create dummy interface", name, RTM_NEWLINK, |it| {
+        put_name(it, name);
+        it.nested(IFLA_LINKINFO, |it| it.string(IFLA_INFO_KIND, "dummy"));
+    });
     let flags = message::ACK | message::CREATE | message::EXCLUSIVE;
-    match unless(Errno::EEXIST, ask(&request, flags, &mut |_| {})) {
-        Err(RequestError::Refused {
-            operation,
-            object,
-            errno: errno @ Errno::EOPNOTSUPP,
-            ..
-        }) => Err(RequestError::Refused {
-            operation,
-            object,
-            errno,
-            message: Some("the kernel has no module dummy".to_owned()),
-        }),
-        result => result,
+    let mut result = exchange(&request, flags, &mut |_| {});
+    if let Err(RequestError::Refused { errno, message, .. }) = &mut result
+        && *errno == Errno::EOPNOTSUPP
+    {
+        *message = Some("the kernel has no module dummy".to_owned());
     }
+    unless(Errno::EEXIST, result)
 }
 
-/// Deletes an interface with its addresses, in the network namespace of the calling thread;
-/// returns whether there was one of this name.
+/// Deletes an interface and its addresses, in the network namespace of the calling thread; `false`
+/// when there is no interface of this name.
 ///
 /// # Errors
-/// Any [`RequestError`]; [`RequestError::Refused`] for one of hardware.
+/// Any [`RequestError`]; [`RequestError::Refused`] for an interface of hardware.
 pub fn delete_link(name: &str) -> Result<bool, RequestError> {
-    let request = Request {
-        operation: "delete interface",
-        object: name,
-        kind: RTM_DELLINK,
-        family: 0,
-        attrs: &|it| named(it, name),
-    };
-    unless(Errno::ENODEV, ask(&request, message::ACK, &mut |_| {}))
+    let attrs = |it: &mut AttrWriter| put_name(it, name);
+    let request = Request::new("delete interface", name, RTM_DELLINK, attrs);
+    unless(Errno::ENODEV, exchange(&request, message::ACK, &mut |_| {}))
 }
 
-fn ask(
+fn exchange(
     request: &Request<'_>,
     flags: u16,
     visit: &mut dyn FnMut(&Message<'_>),
@@ -125,17 +98,9 @@ fn ask(
 }
 
 /// Writes the rest of `struct ifinfomsg`, without flags, and the name.
-fn named(writer: &mut AttrWriter, name: &str) {
+fn put_name(writer: &mut AttrWriter, name: &str) {
     writer.raw(&[0; HEADER - 4]);
     writer.string(IFLA_IFNAME, name);
-}
-
-/// `false` when the kernel refused with this number.
-fn unless(expected: Errno, result: Result<(), RequestError>) -> Result<bool, RequestError> {
-    match result {
-        Err(RequestError::Refused { errno, .. }) if errno == expected => Ok(false),
-        result => result.map(|()| true),
-    }
 }
 
 #[cfg(test)]

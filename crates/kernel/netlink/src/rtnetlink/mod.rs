@@ -1,10 +1,9 @@
-//! Addresses of a network namespace, word of their changes, and interfaces that hold addresses.
+//! Addresses and interfaces of a network namespace, and notices of their changes.
 //!
 //! Numbers and layouts are those of `linux/rtnetlink.h` and `linux/if_addr.h`.
 
 mod address;
 mod change;
-mod filter;
 mod link;
 mod monitor;
 mod route;

@@ -1,17 +1,16 @@
-//! Changes of addresses and of the routes that choose among them.
-
-use std::os::fd::AsFd;
+//! Notices of changes of addresses and of the routes that choose among them.
 
 use nix::poll::PollTimeout;
 use nix::sys::socket::SockProtocol;
 
+use crate::filter;
 use crate::socket::{Socket, SocketError};
-use crate::stop::{Stop, Stopper};
+use crate::stop::Stopper;
 
-use super::filter;
+use super::{RTM_DELROUTE, RTM_NEWROUTE};
 
-/// `RTNLGRP_*` of what is heard, by number. Links, because their going down removes IPv4 routes
-/// without a word (`fib_table_flush`).
+/// Numbers of the `RTNLGRP_*` to receive. Links are among them, because the kernel removes the IPv4
+/// routes of a link that goes down without a notice (`fib_table_flush`).
 const GROUPS: [u32; 7] = [
     1,  // LINK
     5,  // IPV4_IFADDR
@@ -22,67 +21,67 @@ const GROUPS: [u32; 7] = [
     19, // IPV6_RULE
 ];
 
+/// Longest prefix that can be part of a default route: `0.0.0.0/1` and `128.0.0.0/1` are often one,
+/// `2000::/3` is. Changes of smaller routes are dropped: a machine that speaks BGP has thousands.
+const LONGEST_PREFIX: u32 = 3;
+
 /// Why [`Monitor::wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Something changed, or notices were lost and anything may have.
+    /// Something changed, or the kernel dropped notices, so that anything may have changed.
     Changed,
-    /// A [`Stopper`] was pulled; from now on every wait returns this.
+    /// A [`Stopper`] was used; every later wait returns this.
     Stopped,
 }
 
 /// A subscription to changes of addresses, default routes, routing rules and links in one network
-/// namespace. Says that something changed, not what: read it again.
+/// namespace. It tells that something changed, not what.
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
     buffer: Vec<u8>,
-    stop: Stop,
+    stopper: Stopper,
 }
 
 impl Monitor {
-    /// Watches the network namespace of the calling thread: what changes from now on is not
-    /// missed.
+    /// Watches the network namespace of the calling thread. No later change is missed.
     ///
     /// # Errors
     /// [`SocketError::Io`].
     pub fn open() -> Result<Self, SocketError> {
         let groups = GROUPS.iter().fold(0, |mask, it| mask | 1 << (it - 1));
-        let socket = Socket::subscribed(
-            SockProtocol::NetlinkRoute,
-            groups,
-            &mut filter::without_small_routes(),
-        )?;
+        let types = [RTM_NEWROUTE, RTM_DELROUTE];
+        let mut filter = filter::without_small_routes(types, LONGEST_PREFIX);
         Ok(Self {
-            socket,
+            socket: Socket::bound(SockProtocol::NetlinkRoute, 0, groups, &mut filter)?,
             buffer: Vec::new(),
-            stop: Stop::new()?,
+            stopper: Stopper::new()?,
         })
     }
 
     /// A handle that ends the wait from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        self.stop.stopper()
+        self.stopper.clone()
     }
 
-    /// Waits for the next change. Many changes that are there already are one.
+    /// Waits for the next change. Returns once for all changes that came meanwhile.
     ///
     /// # Errors
     /// [`SocketError::Io`] and [`SocketError::Truncated`].
     pub fn wait(&mut self) -> Result<Wake, SocketError> {
         loop {
-            if self.stop.is_stopped() {
+            if self.stopper.is_stopped() {
                 return Ok(Wake::Stopped);
             }
             if self.take_changes()? {
                 return Ok(Wake::Changed);
             }
-            self.socket.wait(self.stop.as_fd(), PollTimeout::NONE)?;
+            self.socket.wait(Some(&self.stopper), PollTimeout::NONE)?;
         }
     }
 
-    /// Whether anything changed since this was asked last; does not wait.
+    /// Whether anything changed since the last call; does not wait.
     ///
     /// # Errors
     /// As [`Monitor::wait`].

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 
 use sluice_netlink::nftables::{
-    Batch, Chain, Connection, Create, DataRef, Element, ElementRef, Set, SetData, SetFlags, Verdict,
+    Batch, Chain, Connection, Create, DataRef, ElementRef, Set, SetData, SetFlags, Verdict,
 };
 
+use crate::element::Element;
 use crate::netns::{self, SCOPE};
 
 fn observe(connection: &mut Connection, set: &str) -> BTreeMap<Vec<u8>, Element> {
     let mut elements = BTreeMap::new();
     connection
         .for_each_element(SCOPE, set, |it| {
-            drop(elements.insert(it.key.to_vec(), it.to_owned()))
+            drop(elements.insert(it.key.to_vec(), Element::of(&it)))
         })
         .unwrap();
     elements
@@ -57,13 +58,12 @@ fn check(set: Set, elements: Vec<Element>) {
 }
 
 fn element(key: &[u8], data: Option<DataRef<'_>>, comment: Option<&str>) -> Element {
-    ElementRef {
+    Element::of(&ElementRef {
         key,
         data,
         comment,
         ..ElementRef::default()
-    }
-    .to_owned()
+    })
 }
 
 #[test]

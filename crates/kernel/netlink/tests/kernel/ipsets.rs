@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use sluice_netlink::ipset::{Change, Fields, HASH_SIZE, Kind, Mark, Member, Set, Sets};
-use sluice_netlink::{Errno, IpFamily};
+use sluice_netlink::{Errno, Family};
 
 use crate::netns::{self, program};
 
@@ -16,7 +16,7 @@ const PORTS: Set = Set {
     has_marks: false,
 };
 
-fn hash(fields: Fields, family: IpFamily) -> Set {
+fn hash(fields: Fields, family: Family) -> Set {
     Set {
         kind: Kind::Hash {
             fields,
@@ -106,8 +106,8 @@ fn every_kind_is_made_filled_and_listed() {
         ];
         for (fields, revision, texts) in kinds {
             for ((family, first, second), text) in [
-                (IpFamily::V4, "10.0.0.1", "192.168.0.0"),
-                (IpFamily::V6, "fd00::1", "fd01::"),
+                (Family::Ipv4, "10.0.0.1", "192.168.0.0"),
+                (Family::Ipv6, "fd00::1", "fd01::"),
             ]
             .into_iter()
             .zip(texts)
@@ -118,7 +118,7 @@ fn every_kind_is_made_filled_and_listed() {
                 add(&mut sets, "s", &[member]);
                 assert_eq!(sets.members("s").unwrap(), [member]);
                 let name = set.kind.type_name();
-                let inet = if family == IpFamily::V4 {
+                let inet = if family == Family::Ipv4 {
                     "inet"
                 } else {
                     "inet6"
@@ -159,10 +159,10 @@ fn what_ipset_makes_is_what_we_would_make() {
                     create other list:set\n";
         program("ipset", &["restore"], made);
         let mut sets = Sets::open().unwrap();
-        let cluster = hash(Fields::IpPort, IpFamily::V4);
+        let cluster = hash(Fields::IpPort, Family::Ipv4);
         let marks = Set {
             has_marks: true,
-            ..hash(Fields::Net, IpFamily::V6)
+            ..hash(Fields::Net, Family::Ipv6)
         };
         for (name, set) in [
             ("KUBE-CLUSTER-IP", cluster),
@@ -174,7 +174,7 @@ fn what_ipset_makes_is_what_we_would_make() {
             sets.create(name, &set).unwrap();
         }
         let other = sets.header("other").unwrap().unwrap();
-        assert_eq!((other.type_name.as_str(), other.set), ("list:set", None));
+        assert_eq!(other.set, None);
         assert_eq!(sets.header("none").unwrap(), None);
         let error = sets.create("KUBE-CLUSTER-IP", &PORTS).unwrap_err();
         assert_eq!(error.errno(), Some(Errno::EEXIST));
@@ -193,7 +193,7 @@ fn marks_are_kept_and_changed() {
         let mut sets = Sets::open().unwrap();
         let set = Set {
             has_marks: true,
-            ..hash(Fields::IpPort, IpFamily::V4)
+            ..hash(Fields::IpPort, Family::Ipv4)
         };
         sets.create("s", &set).unwrap();
         let plain = member(Fields::IpPort, "10.0.0.1", "");
@@ -208,7 +208,7 @@ fn marks_are_kept_and_changed() {
         let refused = sets.apply("s", &[Change::Delete(Member { mark, ..plain })]);
         assert!(refused.unwrap().is_empty());
         assert_eq!(sets.members("s").unwrap(), []);
-        sets.create("unmarked", &hash(Fields::IpPort, IpFamily::V4))
+        sets.create("unmarked", &hash(Fields::IpPort, Family::Ipv4))
             .unwrap();
         let change = Change::Add(Member { mark, ..plain });
         let refused = sets.apply("unmarked", &[change]).unwrap();
@@ -228,7 +228,7 @@ fn a_network_of_length_zero_is_refused() {
             (Fields::Net, Some(0), None),
             (Fields::IpPortNet, None, Some(0)),
         ] {
-            sets.create("s", &hash(fields, IpFamily::V4)).unwrap();
+            sets.create("s", &hash(fields, Family::Ipv4)).unwrap();
             let member = Member {
                 prefix,
                 second_prefix,
@@ -251,7 +251,7 @@ fn a_set_is_filled_to_the_last_member_it_takes() {
         let mut sets = Sets::open().unwrap();
         let kind = Kind::Hash {
             fields: Fields::Ip,
-            family: IpFamily::V4,
+            family: Family::Ipv4,
             size: 64,
             max_elements: MOST,
         };
@@ -296,7 +296,7 @@ fn a_set_is_filled_to_the_last_member_it_takes() {
 fn sets_change_places_under_a_rule() {
     netns::run(|| {
         let mut sets = Sets::open().unwrap();
-        let small = hash(Fields::Ip, IpFamily::V4);
+        let small = hash(Fields::Ip, Family::Ipv4);
         let marked = Set {
             has_marks: true,
             ..small

@@ -4,6 +4,7 @@
 
 mod commit;
 mod conntrack;
+mod element;
 mod elements;
 mod expr;
 mod ipsets;

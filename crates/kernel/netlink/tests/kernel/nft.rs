@@ -2,7 +2,7 @@
 
 use sluice_netlink::nftables::{
     Batch, Chain, ChainKind, Connection, Create, DataRef, ElementRef, Expr, Hook, HookPoint,
-    MetaKey, PayloadBase, Policy, Register, Reject, Rule, Set, SetData, Verdict,
+    MetaKey, PayloadBase, Policy, Register, Rule, Set, SetData, Verdict,
 };
 
 use crate::netns::{self, SCOPE};
@@ -22,7 +22,7 @@ const LISTING: &str = r#"table ip t {
 
 	chain leaf {
 		comment "a leaf"
-		counter packets 0 bytes 0 reject comment "says no"
+		reject comment "says no"
 	}
 
 	chain input {
@@ -80,7 +80,7 @@ fn rules() -> [Rule; 3] {
         exprs,
         comment: comment.map(str::to_owned),
     };
-    let reject = Expr::Reject(Reject::port_unreachable(SCOPE.family));
+    let reject = Expr::port_unreachable(SCOPE.family);
     let lookup = |set: &str, dreg| Expr::Lookup {
         set: set.into(),
         sreg: word(0),
@@ -88,7 +88,7 @@ fn rules() -> [Rule; 3] {
         invert: false,
     };
     [
-        rule("leaf", vec![Expr::Counter, reject], Some("says no")),
+        rule("leaf", vec![reject], Some("says no")),
         rule(
             "input",
             vec![

@@ -10,10 +10,9 @@ use std::time::Duration;
 use sluice_lab::{eventually, require_vm};
 use sluice_netlink::ipvs::{
     Change, Flags, Forwarding, Ipvs, Key, Real, SCHEDULERS, Timeouts, Virtual, VirtualServer,
-    scheduler_module,
 };
 use sluice_netlink::rtnetlink::{AddressChange, Addresses, create_dummy, delete_link, link};
-use sluice_netlink::{Errno, Failure, IpFamily};
+use sluice_netlink::{Errno, Failure, Family};
 
 use crate::netns::{self, program};
 
@@ -29,7 +28,7 @@ fn ipvs() {
     netns::run(servers_are_what_ipvsadm_lists);
     netns::run(each_refusal_names_its_change);
     netns::run(schedulers_are_those_of_the_kernel);
-    netns::run(timeouts_and_version_are_those_of_ipvsadm);
+    netns::run(timeouts_are_those_of_ipvsadm);
     netns::run(thousands_are_listed);
     netns::run(addresses_of_a_dummy_are_local);
     netns::run(connections_are_counted);
@@ -85,10 +84,10 @@ fn listed(ipvs: &mut Ipvs) -> Vec<(Virtual, Vec<Real>)> {
     let mut all: Vec<(Virtual, Vec<Real>)> = servers
         .into_iter()
         .map(|it| {
-            let reals = ipvs.real_servers(&it.server.key).unwrap();
+            let reals = ipvs.real_servers(&it.key).unwrap();
             let mut reals: Vec<Real> = reals.iter().map(|it| it.server).collect();
             reals.sort();
-            (it.server, reals)
+            (it, reals)
         })
         .collect();
     all.sort_by_key(|(server, _)| server.key);
@@ -129,10 +128,10 @@ fn servers_are_what_ipvsadm_lists() {
         (one_packet, vec![direct]),
         (round_robin(at("10.96.0.11", SCTP, 9)), vec![]),
         (
-            round_robin(mark(IpFamily::V4)),
+            round_robin(mark(Family::Ipv4)),
             vec![real("10.244.0.9:0", 1)],
         ),
-        (round_robin(mark(IpFamily::V6)), vec![]),
+        (round_robin(mark(Family::Ipv6)), vec![]),
     ];
     expected.sort_by_key(|(server, _)| server.key);
     let mut changes = Vec::new();
@@ -170,7 +169,7 @@ fn servers_are_what_ipvsadm_lists() {
             Change::SetReal(four, real("10.244.0.2:8080", 0)),
             Change::DeleteReal(four, "10.244.1.3:8080".parse().unwrap()),
             Change::DeleteVirtual(six),
-            Change::DeleteVirtual(mark(IpFamily::V6)),
+            Change::DeleteVirtual(mark(Family::Ipv6)),
         ],
     );
     let found = listed(&mut ipvs);
@@ -269,7 +268,7 @@ fn schedulers_are_those_of_the_kernel() {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let folder = format!("/lib/modules/{}/kernel/net/netfilter/ipvs", release.trim());
     let there = |name: &&str| {
-        let file = format!("{folder}/{}.ko", scheduler_module(name));
+        let file = format!("{folder}/ip_vs_{name}.ko");
         Path::new(&file).exists() || Path::new(&format!("{file}.xz")).exists()
     };
     let expected: Vec<&str> = SCHEDULERS.into_iter().filter(there).collect();
@@ -288,7 +287,7 @@ fn schedulers_are_those_of_the_kernel() {
     );
 }
 
-fn timeouts_and_version_are_those_of_ipvsadm() {
+fn timeouts_are_those_of_ipvsadm() {
     let mut ipvs = open();
     let shown = || program("ipvsadm", &["-L", "--timeout"], "");
     assert_eq!(shown().trim(), "Timeout (tcp tcpfin udp): 900 120 300");
@@ -299,13 +298,6 @@ fn timeouts_and_version_are_those_of_ipvsadm() {
     };
     ipvs.set_timeouts(changed).unwrap();
     assert_eq!(shown().trim(), "Timeout (tcp tcpfin udp): 800 120 200");
-    let version = ipvs.version().unwrap().unwrap();
-    let shown = program("ipvsadm", &["-L", "-n"], "");
-    let wanted = format!(
-        "IP Virtual Server version {version} (size={})",
-        version.connection_table_size
-    );
-    assert!(shown.starts_with(&wanted), "{wanted}: {shown}");
 }
 
 /// More than one datagram of changes, more than one of answers.
@@ -395,26 +387,19 @@ fn connections_are_counted() {
     server.read_exact(&mut heard).unwrap();
     assert_eq!(&heard, b"hello");
     let state = ipvs.real_servers(&key).unwrap()[0];
-    assert_eq!((state.active, state.inactive, state.persistent), (1, 0, 0));
-    // The kernel adds its counters up every two seconds, for everybody who asks.
+    assert_eq!((state.active, state.inactive), (1, 0));
+    // The kernel updates its counters every two seconds, for all who read them.
     let mut seen = String::new();
     let agreed = eventually(DEADLINE, || {
-        let real = ipvs.real_servers(&key).unwrap()[0].statistics;
+        let connections = ipvs.real_servers(&key).unwrap()[0].connections;
         let shown = program("ipvsadm", &["-L", "-n", "--stats", "--exact"], "");
-        let line = shown.lines().find(|it| it.starts_with("TCP")).unwrap();
-        let words = line.split_whitespace();
-        let numbers: Vec<u64> = words.filter_map(|it| it.parse().ok()).collect();
-        let it = ipvs.virtual_servers().unwrap()[0].statistics;
-        let ours = [
-            it.connections,
-            it.packets_in,
-            it.packets_out,
-            it.bytes_in,
-            it.bytes_out,
-        ];
-        let is_counted = it.connections == 1 && it.packets_in >= 3;
-        seen = format!("{it:?}, {real:?}, {shown}");
-        (is_counted && it == real && numbers == ours).then_some(())
+        let line = shown
+            .lines()
+            .find(|it| it.contains("->") && it.contains("127.0.0.1"));
+        let mut words = line.unwrap().split_whitespace();
+        let by_ipvsadm = words.nth(2).and_then(|it| it.parse().ok());
+        seen = format!("{connections}, {shown}");
+        (connections == 1 && by_ipvsadm == Some(connections)).then_some(())
     });
     assert!(agreed.is_some(), "{seen}");
 }

@@ -49,10 +49,10 @@ impl Writer<'_> {
         for triple in triples {
             let server = Server::NodePort(triple);
             let key = convert::key(&server);
-            let Some(state) = listed.iter().find(|it| it.server.key == key) else {
+            let Some(state) = listed.iter().find(|it| it.key == key) else {
                 return Err(refused::gone(&Key::Server(server)));
             };
-            let balancing = convert::balancing(&state.server).map(Object::Server);
+            let balancing = convert::balancing(state).map(Object::Server);
             let mut found = Found {
                 triple,
                 objects: balancing

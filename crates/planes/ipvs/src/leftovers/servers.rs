@@ -126,7 +126,7 @@ fn servers() -> Result<(Owned, Vec<Key>), LeftoverError> {
     };
     let all = ipvs.virtual_servers().map_err(LeftoverError::Request)?;
     let owned = Owned::read()?;
-    let keys = all.into_iter().map(|it| it.server.key);
+    let keys = all.into_iter().map(|it| it.key);
     let keys = keys.filter(|it| owned.has_key(it)).collect();
     Ok((owned, keys))
 }

@@ -58,21 +58,13 @@ fn expr() -> impl Strategy<Value = Expr> {
                 dreg,
                 invert
             }),
-        (
-            name(),
-            register(),
-            prop::option::of(register()),
-            prop::option::of(1_u64..)
-        )
-            .prop_map(|(set, key_reg, data_reg, timeout_ms)| Expr::Dynset {
-                op: DynsetOp::Update,
-                set,
-                key_reg,
-                data_reg,
-                timeout_ms
-            }),
-        any::<bool>().prop_map(|fully_random| Expr::Masquerade { fully_random }),
-        any::<u8>().prop_map(|code| Expr::Reject(Reject::IcmpUnreachable { code })),
+        (name(), register(), any::<u64>()).prop_map(|(set, key_reg, timeout_ms)| Expr::Update {
+            set,
+            key_reg,
+            timeout_ms
+        }),
+        Just(Expr::Masquerade),
+        any::<u8>().prop_map(|code| Expr::Reject { code }),
     ]
 }
 
@@ -86,7 +78,7 @@ fn an_unknown_name_is_kept() {
 
 #[test]
 fn a_known_name_with_missing_operands_is_other() {
-    assert_eq!(Expr::decode("cmp", &Attrs::new(&[])), None);
+    assert_eq!(Expr::decode("cmp", Attrs::new(&[])), None);
     assert_eq!(
         Expr::from_attr(crate::attr::Attr {
             kind: 1,
@@ -106,13 +98,13 @@ proptest! {
 
     #[test]
     fn never_panics_on_random_operands(
-        name in prop::sample::select(vec!["payload", "meta", "ct", "fib", "cmp", "bitwise", "immediate", "lookup", "numgen", "nat", "masq", "reject", "dynset", "counter"]),
+        name in prop::sample::select(vec!["payload", "meta", "ct", "fib", "cmp", "bitwise", "immediate", "lookup", "numgen", "nat", "masq", "reject", "dynset"]),
         row in prop::collection::vec((0_u16..12, prop::collection::vec(0_u8..20, 0..24)), 0..12),
     ) {
         let mut writer = AttrWriter::new();
         for (kind, value) in &row {
             writer.bytes(*kind, value);
         }
-        let _ = Expr::decode(name, &Attrs::new(writer.as_bytes()));
+        let _ = Expr::decode(name, Attrs::new(writer.as_bytes()));
     }
 }

@@ -3,21 +3,13 @@
 use crate::attr::AttrWriter;
 
 use super::super::uapi;
-use super::super::userdata::{self, CommentData};
-use super::super::value::{put_data, put_value};
-use super::{Chain, ChainKind, ElementRef, Hook, Policy, Rule, Set, SetData, SetFlags, Table};
+use super::super::userdata::{self, fitting};
+use super::super::value::{DataRef, put_value, put_verdict};
+use super::{Chain, ChainKind, ElementRef, Hook, Policy, Rule, Set, SetData, SetFlags};
 
-/// The table's name has the same attribute number in the messages of all other objects too.
+/// Writes the table's name, whose attribute number is the same in the messages of all objects.
 pub(crate) fn put_table_name(writer: &mut AttrWriter, table: &str) {
     writer.string(uapi::NFTA_TABLE_NAME, table);
-}
-
-impl Table {
-    pub(crate) fn put(&self, writer: &mut AttrWriter) {
-        put_table_name(writer, &self.name);
-        writer.u32_be(uapi::NFTA_TABLE_FLAGS, 0);
-        put_comment(writer, uapi::NFTA_TABLE_USERDATA, self.comment.as_deref());
-    }
 }
 
 impl Chain {
@@ -125,7 +117,8 @@ impl Set {
     fn put_userdata(&self, writer: &mut AttrWriter) {
         let mut userdata = self.userdata.clone();
         if let Some(comment) = &self.comment {
-            userdata::push_comment(&mut userdata, userdata::SET_COMMENT, comment);
+            let text = [fitting(comment).as_bytes(), &[0]].concat();
+            userdata::push_tlv(&mut userdata, userdata::SET_COMMENT, &text);
         }
         if !userdata.is_empty() {
             writer.bytes(uapi::NFTA_SET_USERDATA, &userdata);
@@ -138,7 +131,10 @@ pub(crate) fn put_element(writer: &mut AttrWriter, element: &ElementRef<'_>) {
     let nest = writer.begin(uapi::NFTA_LIST_ELEM);
     put_value(writer, uapi::NFTA_SET_ELEM_KEY, element.key);
     if let Some(data) = element.data {
-        put_data(writer, uapi::NFTA_SET_ELEM_DATA, data);
+        match data {
+            DataRef::Value(value) => put_value(writer, uapi::NFTA_SET_ELEM_DATA, value),
+            DataRef::Verdict(it) => put_verdict(writer, uapi::NFTA_SET_ELEM_DATA, &it),
+        }
     }
     if element.interval_end {
         writer.u32_be(uapi::NFTA_SET_ELEM_FLAGS, uapi::NFT_SET_ELEM_INTERVAL_END);
@@ -153,8 +149,12 @@ pub(crate) fn put_element(writer: &mut AttrWriter, element: &ElementRef<'_>) {
     writer.end(nest);
 }
 
-fn put_comment(writer: &mut AttrWriter, kind: u16, comment: Option<&str>) {
+/// Writes user data with a comment and nothing else.
+pub(crate) fn put_comment(writer: &mut AttrWriter, kind: u16, comment: Option<&str>) {
     if let Some(comment) = comment {
-        writer.bytes(kind, CommentData::new(comment).as_bytes());
+        let text = fitting(comment).as_bytes();
+        // At most COMMENT_MAX, which fits a byte.
+        let length = (text.len() + 1) as u8;
+        writer.joined(kind, &[&[userdata::COMMENT, length], text, &[0]]);
     }
 }

@@ -1,33 +1,17 @@
 use proptest::prelude::*;
 
+use super::super::value::Verdict;
 use super::*;
 use crate::attr::{AttrWriter, Attrs};
 
-fn read_element(element: &ElementRef<'_>) -> Option<Element> {
-    let mut writer = AttrWriter::new();
-    put_element(&mut writer, element);
-    ElementRef::decode(Attrs::new(writer.as_bytes()).next()?).map(|it| it.to_owned())
-}
+/// Data of an element: a value, or the chain of a verdict.
+type Data = Result<Vec<u8>, String>;
 
-fn data() -> impl Strategy<Value = ElementData> {
+fn data() -> impl Strategy<Value = Data> {
     prop_oneof![
-        prop::collection::vec(any::<u8>(), 1..64).prop_map(ElementData::Value),
-        "[a-z0-9-]{1,60}".prop_map(|it| ElementData::Verdict(Verdict::Jump(it))),
-        Just(ElementData::Verdict(Verdict::Drop)),
+        prop::collection::vec(any::<u8>(), 1..64).prop_map(Ok),
+        "[a-z0-9-]{1,60}".prop_map(Err),
     ]
-}
-
-prop_compose! {
-    fn element()(
-        key in prop::collection::vec(any::<u8>(), 1..64),
-        key_end in prop::option::of(prop::collection::vec(any::<u8>(), 1..64)),
-        data in prop::option::of(data()),
-        interval_end in any::<bool>(),
-        timeout_ms in prop::option::of(any::<u64>()),
-        comment in prop::option::of("[a-z/:-]{0,127}"),
-    ) -> Element {
-        Element { key, key_end, data, interval_end, timeout_ms, comment }
-    }
 }
 
 fn attrs(depth: u32) -> BoxedStrategy<Vec<u8>> {
@@ -57,8 +41,40 @@ fn an_element_without_key_is_none() {
 
 proptest! {
     #[test]
-    fn any_element_reads_back(element in element()) {
-        prop_assert_eq!(read_element(&element.as_ref()), Some(element));
+    fn any_element_reads_back(
+        key in prop::collection::vec(any::<u8>(), 1..64),
+        key_end in prop::option::of(prop::collection::vec(any::<u8>(), 1..64)),
+        data in prop::option::of(data()),
+        interval_end in any::<bool>(),
+        timeout_ms in prop::option::of(any::<u64>()),
+        comment in prop::option::of("[a-z/:-]{0,127}"),
+    ) {
+        let element = ElementRef {
+            key: &key,
+            key_end: key_end.as_deref(),
+            data: data.as_ref().map(|it| match it {
+                Ok(value) => DataRef::Value(value),
+                Err(chain) => DataRef::Verdict(Verdict::Jump(chain)),
+            }),
+            interval_end,
+            timeout_ms,
+            comment: comment.as_deref(),
+            packets: None,
+        };
+        let mut writer = AttrWriter::new();
+        put_element(&mut writer, &element);
+        let attr = Attrs::new(writer.as_bytes()).next().unwrap();
+        prop_assert_eq!(ElementRef::decode(attr), Some(element));
+    }
+
+    #[test]
+    fn any_short_comment_is_type_length_text_nul(text in "[^\0]{0,31}") {
+        let mut writer = AttrWriter::new();
+        put_comment(&mut writer, 1, Some(&text));
+        let attr = Attrs::new(writer.as_bytes()).next().unwrap();
+        let length = u8::try_from(text.len() + 1).unwrap();
+        let expected = [&[0, length], text.as_bytes(), &[0]].concat();
+        prop_assert_eq!(attr.value, expected);
     }
 
     #[test]
