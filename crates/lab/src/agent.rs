@@ -63,6 +63,11 @@ impl Agent {
         Ok(agent)
     }
 
+    /// Its status socket.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     /// The process.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.process.id().cast_signed())

@@ -95,14 +95,33 @@ pub trait Backend {
 
     /// Every object of ours that the kernel holds. Probes what the machine lacks.
     ///
+    /// A backend whose kernel lists large sets slowly may leave out objects that have no effect
+    /// because no other object leads to them. [`look_up`](Self::look_up) finds those whose keys are
+    /// wanted. Of the others [`upkeep`](Self::upkeep) tells later, by asking for a resync, and the
+    /// next `observe` shows them.
+    ///
     /// # Errors
     ///
     /// The kernel could not be asked, or an object that is not ours is in the way.
     fn observe(&mut self) -> Result<BTreeMap<Self::Key, Self::Object>, BackendError>;
 
+    /// The objects of these keys that the last [`observe`](Self::observe) left out. Called before
+    /// the first write after it, with every key that is to be added.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked.
+    fn look_up(
+        &mut self,
+        keys: &[&Self::Key],
+    ) -> Result<BTreeMap<Self::Key, Self::Object>, BackendError> {
+        let _ = keys;
+        Ok(BTreeMap::new())
+    }
+
     /// Does work that had to wait: a draining real server, a question to a kernel that does not tell
-    /// of changes, another probe of a family. Called after each sync and when the returned time has
-    /// passed.
+    /// of changes, another probe of a family, a listing of what [`observe`](Self::observe) left out.
+    /// Called after each sync and when the returned time has passed.
     ///
     /// # Errors
     ///

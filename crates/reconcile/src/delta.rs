@@ -1,6 +1,6 @@
 //! The difference between what the kernel holds and what it should hold.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Writes that turn one set of keyed objects into another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,39 +23,40 @@ impl<K, O> Default for Delta<K, O> {
     }
 }
 
-impl<K: Ord + Clone, O: Clone + Eq> Delta<K, O> {
+impl<K: Ord, O: Eq> Delta<K, O> {
     /// What to write so that `observed` becomes `desired`.
     ///
     /// Law: applying the result to `observed` gives `desired`; it is empty exactly when they
     /// agree. A key must not occur twice in `desired`.
     #[must_use]
-    pub fn between(observed: &BTreeMap<K, O>, desired: Vec<(K, O)>) -> Self {
-        let mut delta = Self::default();
-        if observed.is_empty() {
-            delta.add = desired;
-            return delta;
+    pub fn between(mut observed: BTreeMap<K, O>, desired: Vec<(K, O)>) -> Self {
+        let mut delta = Self {
+            add: desired,
+            ..Self::default()
+        };
+        delta.exist(&mut observed);
+        delta.delete = observed.into_keys().collect();
+        delta
+    }
+
+    /// Of what is added, these objects exist: adding one of them is a replacement, or no write at
+    /// all when it is as it should be. Takes those out of `found`.
+    pub(crate) fn exist(&mut self, found: &mut BTreeMap<K, O>) {
+        if found.is_empty() {
+            return;
         }
-        let kept: BTreeSet<&K> = desired.iter().map(|(key, _)| key).collect();
-        let stale = observed.keys().filter(|key| !kept.contains(key));
-        delta.delete = stale.cloned().collect();
-        for (key, object) in desired {
-            match observed.get(&key) {
-                None => delta.add.push((key, object)),
-                Some(old) if *old != object => delta.replace.push((key, object)),
+        for (key, object) in std::mem::take(&mut self.add) {
+            match found.remove(&key) {
+                None => self.add.push((key, object)),
+                Some(old) if old != object => self.replace.push((key, object)),
                 Some(_) => {}
             }
         }
-        delta
     }
 
     /// Nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// How many objects are written.
-    pub fn len(&self) -> usize {
-        self.add.len() + self.replace.len() + self.delete.len()
+        self.add.is_empty() && self.replace.is_empty() && self.delete.is_empty()
     }
 }
 
@@ -90,9 +91,27 @@ mod tests {
             observed in prop::collection::btree_map(0u8..20, 0u8..3, 0..20),
             desired in prop::collection::btree_map(0u8..20, 0u8..3, 0..20),
         ) {
-            let delta = Delta::between(&observed, desired.clone().into_iter().collect());
+            let delta = Delta::between(observed.clone(), desired.clone().into_iter().collect());
             prop_assert_eq!(delta.is_empty(), observed == desired);
             prop_assert_eq!(patch(&observed, &delta), desired);
+        }
+
+        /// Objects that are found only when they are asked for by key.
+        #[test]
+        fn delta_law_of_what_is_found_later(
+            observed in prop::collection::btree_map(0u8..20, 0u8..3, 0..20),
+            hidden in prop::collection::btree_map(0u8..20, 0u8..3, 0..20),
+            desired in prop::collection::btree_map(0u8..20, 0u8..3, 0..20),
+        ) {
+            let wanted = desired.clone().into_iter().collect();
+            let mut delta = Delta::between(observed.clone(), wanted);
+            let mut found = hidden;
+            found.retain(|key, _| delta.add.iter().any(|(added, _)| added == key));
+            let mut all = observed;
+            all.extend(found.clone());
+            delta.exist(&mut found);
+            prop_assert_eq!(delta.is_empty(), all == desired);
+            prop_assert_eq!(patch(&all, &delta), desired);
         }
     }
 }

@@ -137,12 +137,17 @@ impl<B: Backend> Reconciler<B> {
             owners: BTreeMap::new(),
             standing: self.backend.standing(&scene),
             scene,
-            shared: SharedCounts::default(),
+            shared: SharedCounts::new(),
         };
         let standing = Some((Objects::<B>::new(), belief.standing.clone()));
         let staged = stage(&self.backend, standing, &steps, &belief.shared);
-        let delta = Delta::between(&observed, staged.desired);
-        drop(observed);
+        let is_fresh = observed.is_empty();
+        let mut delta = Delta::between(observed, staged.desired);
+        if !is_fresh {
+            let added: Vec<&B::Key> = delta.add.iter().map(|(key, _)| key).collect();
+            let mut found = self.backend.look_up(&added)?;
+            delta.exist(&mut found);
+        }
         self.write(&delta)?;
         self.believe(belief, steps, staged.shared);
         Ok(Report::of(true, &delta))
@@ -157,32 +162,24 @@ impl<B: Backend> Reconciler<B> {
         mut belief: Belief<B>,
     ) -> Result<Report, BackendError> {
         let is_same_scene = *belief.scene == *scene;
-        let everybody: BTreeSet<B::Owner>;
-        let changed = match is_same_scene || !B::SCENE_SHAPES_OWNERS {
-            true => changed,
-            false => {
-                let all = belief.owners.keys().chain(wanted.keys()).chain(changed);
-                everybody = all.cloned().collect();
-                &everybody
-            }
-        };
+        let mut owners = changed.clone();
+        if !is_same_scene && B::SCENE_SHAPES_OWNERS {
+            owners.extend(belief.owners.keys().chain(wanted.keys()).cloned());
+        }
         let scene = match is_same_scene {
             true => belief.scene.clone(),
             false => Arc::new(scene.clone()),
         };
-        let mut steps = Vec::with_capacity(changed.len());
-        for owner in changed {
-            let old = belief.owners.get(owner);
-            let previous = old.map(|it| (&*it.plan, &it.placement));
-            let new = wanted.get(owner);
+        let mut steps = Vec::with_capacity(owners.len());
+        for owner in owners {
+            let old = belief.owners.remove(&owner);
+            let previous = old.as_ref().map(|it| (&*it.plan, &it.placement));
+            let new = wanted.get(&owner);
             if new.is_none() {
-                self.refusals.remove(owner);
+                self.refusals.remove(&owner);
             }
-            steps.push(Step {
-                owner: owner.clone(),
-                old: old.cloned(),
-                new: new.and_then(|plan| self.held(owner, plan, previous, &scene)),
-            });
+            let new = new.and_then(|plan| self.held(&owner, plan, previous, &scene));
+            steps.push(Step { owner, old, new });
         }
         let standing = (!is_same_scene).then(|| {
             let new = self.backend.standing(&scene);
@@ -191,7 +188,7 @@ impl<B: Backend> Reconciler<B> {
             (old, new)
         });
         let staged = stage(&self.backend, standing, &steps, &belief.shared);
-        let delta = Delta::between(&staged.observed, staged.desired);
+        let delta = Delta::between(staged.observed, staged.desired);
         self.write(&delta)?;
         self.believe(belief, steps, staged.shared);
         Ok(Report::of(false, &delta))
@@ -233,13 +230,16 @@ impl<B: Backend> Reconciler<B> {
         steps: Vec<Step<B>>,
         shared: SharedCounts<B::Key>,
     ) {
-        belief.shared.add(shared);
-        for Step { owner, new, .. } in steps {
-            match new {
-                Some(held) => belief.owners.insert(owner, held),
-                None => belief.owners.remove(&owner),
+        for (key, count) in shared {
+            match count {
+                0 => belief.shared.remove(&key),
+                _ => belief.shared.insert(key, count),
             };
         }
+        let held = steps.into_iter();
+        belief
+            .owners
+            .extend(held.filter_map(|it| Some((it.owner, it.new?))));
         self.believed = Some(belief);
     }
 }

@@ -14,16 +14,6 @@ pub(crate) struct Held<B: Backend> {
     pub(crate) placement: B::Placement,
 }
 
-impl<B: Backend> Clone for Held<B> {
-    fn clone(&self) -> Self {
-        Self {
-            scene: self.scene.clone(),
-            plan: self.plan.clone(),
-            placement: self.placement.clone(),
-        }
-    }
-}
-
 /// What one owner's objects were and shall be; `None` where it has none. Objects are rendered when
 /// they are needed and not kept: a first sync has a step for every owner.
 #[derive(Debug)]
@@ -33,38 +23,14 @@ pub(crate) struct Step<B: Backend> {
     pub(crate) new: Option<Held<B>>,
 }
 
-/// How many owners render each shared object.
-#[derive(Debug)]
-pub(crate) struct SharedCounts<K>(BTreeMap<K, i64>);
-
-impl<K> Default for SharedCounts<K> {
-    fn default() -> Self {
-        Self(BTreeMap::new())
-    }
-}
-
-impl<K: Ord> SharedCounts<K> {
-    fn get(&self, key: &K) -> i64 {
-        self.0.get(key).copied().unwrap_or(0)
-    }
-
-    /// Adds changes of counts; an object without owners is forgotten.
-    pub(crate) fn add(&mut self, changes: Self) {
-        for (key, change) in changes.0 {
-            let count = self.get(&key) + change;
-            match count {
-                0 => self.0.remove(&key),
-                _ => self.0.insert(key, count),
-            };
-        }
-    }
-}
+/// How many owners render each shared object; none has no entry.
+pub(crate) type SharedCounts<K> = BTreeMap<K, i64>;
 
 /// The objects that do not depend on any owner, as they were and shall be; `None` when they stay as
 /// they are.
 pub(crate) type Standing<B> = Option<(Objects<B>, Objects<B>)>;
 
-/// What is to be compared, and how the counts of shared objects change when it is written.
+/// What is to be compared, and the counts of shared objects that change when it is written.
 pub(crate) struct Staged<B: Backend> {
     /// The objects that the kernel holds for these steps.
     pub(crate) observed: BTreeMap<B::Key, B::Object>,
@@ -83,7 +49,7 @@ pub(crate) fn stage<B: Backend>(
     let mut staged = Staged {
         observed: BTreeMap::new(),
         desired: Vec::new(),
-        shared: SharedCounts::default(),
+        shared: SharedCounts::new(),
     };
     let mut shared: BTreeMap<B::Key, (i64, B::Object)> = BTreeMap::new();
     let mut collect = |old: Objects<B>, new: Objects<B>| {
@@ -115,15 +81,14 @@ pub(crate) fn stage<B: Backend>(
         collect(render(&step.old), render(&step.new));
     }
     for (key, (change, object)) in shared {
-        let before = counts.get(&key);
-        match (before > 0, before + change > 0) {
+        let before = counts.get(&key).copied().unwrap_or(0);
+        let after = before + change;
+        match (before > 0, after > 0) {
             (false, true) => staged.desired.push((key.clone(), object)),
-            (true, false) => {
-                staged.observed.insert(key.clone(), object);
-            }
+            (true, false) => drop(staged.observed.insert(key.clone(), object)),
             _ => {}
         }
-        staged.shared.0.insert(key, change);
+        staged.shared.insert(key, after);
     }
     staged
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use crate::{Backend, BackendError, Delta, Objects, Reconciler, Refusal, Report};
+use crate::{Backend, BackendError, Delta, Objects, Reconciler, Refusal, Report, Upkeep};
 
 type Owner = u8;
 
@@ -40,6 +40,10 @@ enum Failure {
 #[derive(Debug, Default)]
 struct Kernel {
     objects: BTreeMap<Key, Object>,
+    /// Of these, what nothing leads to: only a question by key or a listing finds it.
+    unreachable: BTreeSet<Key>,
+    /// The next look shows what is unreachable, too.
+    is_listed: bool,
     /// The next write fails.
     failure: Option<Failure>,
     /// Owners who want this name need what the machine lacks.
@@ -47,6 +51,13 @@ struct Kernel {
     /// As the last look found.
     known_lack: Option<u8>,
     transactions: usize,
+}
+
+impl Kernel {
+    fn hide(&mut self, key: Key) {
+        self.objects.entry(key.clone()).or_insert(Some((98, 0)));
+        self.unreachable.insert(key);
+    }
 }
 
 fn failed() -> BackendError {
@@ -111,13 +122,40 @@ impl Backend for Kernel {
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         self.known_lack = self.lacks;
-        Ok(self.objects.clone())
+        if std::mem::take(&mut self.is_listed) {
+            self.unreachable.clear();
+        }
+        let mut objects = self.objects.clone();
+        objects.retain(|key, _| !self.unreachable.contains(key));
+        Ok(objects)
+    }
+
+    fn look_up(&mut self, keys: &[&Key]) -> Result<BTreeMap<Key, Object>, BackendError> {
+        let mut found = BTreeMap::new();
+        for key in keys.iter().copied() {
+            if self.unreachable.remove(key) {
+                found.insert(key.clone(), self.objects[key]);
+            }
+        }
+        Ok(found)
+    }
+
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
+        if self.unreachable.is_empty() {
+            return Ok(Upkeep::Nothing);
+        }
+        self.is_listed = true;
+        Ok(Upkeep::Resync("there is what nothing leads to".into()))
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         self.transactions += 1;
         let failure = self.failure.take();
-        if let Some(Failure::BeforeWriting) = failure {
+        let is_taken = delta
+            .add
+            .iter()
+            .any(|(key, _)| self.unreachable.contains(key));
+        if is_taken || matches!(failure, Some(Failure::BeforeWriting)) {
             return Err(failed());
         }
         for key in &delta.delete {
@@ -197,7 +235,8 @@ impl World {
         Ok(report)
     }
 
-    /// The kernel holds what is wanted of all who are not refused, and nothing else.
+    /// The kernel holds what is wanted of all who are not refused, and nothing else but what is
+    /// unreachable.
     fn check(&self) {
         let kernel = self.reconciler.backend();
         let refusals = self.reconciler.refusals();
@@ -214,7 +253,8 @@ impl World {
         assert!(refusals.keys().all(|it| self.wanted.contains_key(it)));
         let mut held = BTreeSet::new();
         let mut shared = BTreeSet::new();
-        for (key, object) in &kernel.objects {
+        let reachable = |it: &(&Key, &Object)| !kernel.unreachable.contains(it.0);
+        for (key, object) in kernel.objects.iter().filter(reachable) {
             match (key, object) {
                 (Key::Slot(owner, _), Some((name, scene))) => {
                     assert_eq!(*scene, self.scene, "{key}");
@@ -237,6 +277,10 @@ enum Move {
     Lack(Option<u8>),
     /// Someone removes, changes and adds objects, and we are told.
     Tamper(usize),
+    /// Someone puts an object where nothing leads to it, or takes away what led to one, and we are
+    /// told.
+    Hide(Owner, usize),
+    Upkeep,
     Forget,
 }
 
@@ -249,6 +293,8 @@ fn step() -> impl Strategy<Value = Move> {
         1 => Just(Move::Fail(Failure::AfterWriting)),
         1 => prop::option::of(10u8..50).prop_map(Move::Lack),
         2 => (0usize..64).prop_map(Move::Tamper),
+        2 => (1u8..5, 0usize..4).prop_map(|(owner, slot)| Move::Hide(owner, slot)),
+        1 => Just(Move::Upkeep),
         1 => Just(Move::Forget),
     ]
 }
@@ -258,6 +304,7 @@ fn tamper(kernel: &mut Kernel, at: usize) {
     let pick = |offset: usize| keys.get((at + offset) % keys.len().max(1)).cloned();
     if let Some(key) = pick(0) {
         kernel.objects.remove(&key);
+        kernel.unreachable.remove(&key);
     }
     if let Some(key) = pick(7)
         && let Some(Some((name, _))) = kernel.objects.get_mut(&key)
@@ -283,6 +330,11 @@ proptest! {
                     tamper(world.kernel(), at);
                     world.reconciler.forget();
                 }
+                Move::Hide(owner, slot) => {
+                    world.kernel().hide(Key::Slot(owner, slot));
+                    world.reconciler.forget();
+                }
+                Move::Upkeep => drop(world.reconciler.upkeep()),
                 Move::Forget => world.reconciler.forget(),
             }
             let _ = world.sync();
@@ -293,6 +345,10 @@ proptest! {
         world.reconciler.forget();
         world.sync().expect("nothing fails any more");
         prop_assert!(world.reconciler.refusals().is_empty());
+        if world.reconciler.upkeep().expect("nothing fails any more") != Upkeep::Nothing {
+            world.sync().expect("nothing fails any more");
+        }
+        prop_assert!(world.kernel().unreachable.is_empty());
         world.reconciler.forget();
         let report = world.sync().expect("nothing fails any more");
         prop_assert!(report.full && report.is_empty());
@@ -345,6 +401,28 @@ fn a_restart_moves_nothing() {
     world.reconciler = Reconciler::new(kernel);
     let report = world.sync().unwrap();
     assert!(report.full && report.is_empty(), "{report}");
+}
+
+#[test]
+fn what_nothing_leads_to_is_in_the_way_for_one_sync_at_most() {
+    let mut world = World::new();
+    world.want(1, &[1, 2]);
+    world.sync().unwrap();
+    // One that is wanted, one that is not.
+    world.kernel().hide(Key::Slot(1, 1));
+    world.kernel().hide(Key::Slot(1, 2));
+    world.reconciler.forget();
+    assert!(world.sync().unwrap().is_empty(), "it is as it should be");
+    world.want(1, &[1, 2, 3]);
+    assert!(world.sync().is_err(), "the place is taken");
+    assert_eq!(world.sync().unwrap().replaced, 1);
+
+    world.kernel().hide(Key::Slot(4, 0));
+    world.reconciler.forget();
+    assert!(world.sync().unwrap().is_empty());
+    assert!(matches!(world.reconciler.upkeep(), Ok(Upkeep::Resync(_))));
+    assert_eq!(world.sync().unwrap().deleted, 1);
+    assert_eq!(world.reconciler.upkeep().unwrap(), Upkeep::Nothing);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Many changes with few system calls.
+//! Many changes or questions with few system calls.
 //!
 //! `netlink_rcv_skb` (`af_netlink.c`) walks the messages of a datagram one after the other, and a
 //! refusal of one does not touch the others. It reports each refusal. The acknowledgement of the last
@@ -7,7 +7,7 @@
 use nix::errno::Errno;
 
 use crate::attr::AttrWriter;
-use crate::message::{self, Head, Messages};
+use crate::message::{self, Head, Message, Messages};
 use crate::request::{self, RequestError};
 use crate::socket::{Socket, SocketError};
 
@@ -27,7 +27,7 @@ pub struct Failure {
     pub error: RequestError,
 }
 
-/// Changes that do not hang together, made in their order.
+/// Changes or questions that do not hang together, sent in their order.
 pub(crate) struct Bulk<'a, T> {
     pub(crate) changes: &'a [T],
     /// Operation and object, for errors.
@@ -48,13 +48,23 @@ impl<T> Bulk<'_, T> {
         socket: &mut Socket,
         buffer: &mut Vec<u8>,
     ) -> Result<Vec<Failure>, RequestError> {
+        self.ask(socket, buffer, &mut |_| {})
+    }
+
+    /// As [`apply`](Self::apply), and shows every answer that is no acknowledgement to `visit`.
+    pub(crate) fn ask(
+        &self,
+        socket: &mut Socket,
+        buffer: &mut Vec<u8>,
+        visit: &mut dyn FnMut(&Message<'_>),
+    ) -> Result<Vec<Failure>, RequestError> {
         let mut failures = Vec::new();
         if self.changes.len() > 1 {
             socket.grow_receive_buffer(QUEUE);
         }
         for (number, chunk) in self.changes.chunks(MESSAGES).enumerate() {
             let start = number * MESSAGES;
-            let sent = self.send(socket, buffer, chunk);
+            let sent = self.send(socket, buffer, chunk, visit);
             failures.extend(sent?.into_iter().map(|(at, error)| Failure {
                 index: start + at,
                 error,
@@ -68,6 +78,7 @@ impl<T> Bulk<'_, T> {
         socket: &mut Socket,
         buffer: &mut Vec<u8>,
         chunk: &[T],
+        visit: &mut dyn FnMut(&Message<'_>),
     ) -> Result<Vec<(usize, RequestError)>, RequestError> {
         let failed = |source| self.failed(&chunk[0], source);
         request::drain(socket, buffer).map_err(failed)?;
@@ -95,8 +106,11 @@ impl<T> Bulk<'_, T> {
         let mut is_answered = false;
         // The answers are there when the send returns.
         while let Some(datagram) = socket.try_receive(buffer).map_err(failed)? {
-            let answers = Messages::new(datagram).filter_map(|it| it.answer());
-            for answer in answers {
+            for message in Messages::new(datagram) {
+                let Some(answer) = message.answer() else {
+                    visit(&message);
+                    continue;
+                };
                 let at = usize::try_from(answer.sequence.wrapping_sub(first)).ok();
                 let Some((at, change)) = at.and_then(|it| Some((it, chunk.get(it)?))) else {
                     continue;

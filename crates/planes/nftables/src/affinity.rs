@@ -11,7 +11,7 @@ use crate::name::{
     AffinityChain, CLUSTER_IP_CLIENTS, ChainName, MARK_FOR_MASQUERADE, NEAR_CLIENTS,
     NEAR_NODE_PORT_CLIENTS, Standing, sticky,
 };
-use crate::object::{Chain, Key, Object, Rules, Sticky};
+use crate::object::{Chain, Key, Object, Rules};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
 use crate::text::shared_comment;
 
@@ -64,11 +64,9 @@ pub(crate) fn render(port: &PortPlan, objects: &mut Vec<(Key, Object)>) {
         chain(ChainName::Named(clients), comment(&label, endpoint), rules);
     }
     for endpoint in endpoints {
-        let set = Sticky {
-            comment: shared_comment(&label.as_str().into()),
-        };
         let key = Key::NamedSet(family, sticky(name, endpoint.addr));
-        objects.push((key, Object::Sticky(set)));
+        let comment = shared_comment(&label.as_str().into());
+        objects.push((key, Object::Sticky(comment)));
     }
 }
 
@@ -124,9 +122,8 @@ fn choose(port: &PortPlan, endpoints: &[PoolEndpoint]) -> Vec<Rule> {
         let condition = Match::In(Sense::Is, Fields::Source, SetRef::Sticky(clients.clone()));
         Rule::when(condition, Action::Goto(ChainName::Named(clients)))
     });
-    let remaining = (1..).take(endpoints.len()).collect::<Vec<u32>>();
-    let random = endpoints.iter().zip(remaining.into_iter().rev());
-    let random = random.map(|(it, remaining)| {
+    let random = endpoints.iter().enumerate().map(|(index, it)| {
+        let remaining = u32::try_from(endpoints.len() - index).expect("slices are bounded");
         let goto = Action::Goto(ChainName::Named(chain(it)));
         match remaining {
             1 => Rule::always(goto),

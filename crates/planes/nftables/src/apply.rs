@@ -7,14 +7,13 @@
 //!
 //! Where nothing of ours is in the kernel yet, nothing can be torn apart: the elements follow in
 //! parts, endpoints before the frontends that lead to them. One transaction of a million elements
-//! takes a buffer as large here and again in the kernel, and filling fresh memory costs more than
+//! takes a buffer as large here and again in the kernel, and touching new memory costs more than
 //! anything else.
 
 use std::fmt::Write as _;
 
 use sluice_netlink::nftables::{
-    Batch, Chain as NetlinkChain, ChainKind, Create, DataRef, ElementRef, Hook as NetlinkHook,
-    HookPoint as NetlinkPoint, Policy, Rule as NetlinkRule, Scope, Verdict,
+    Batch, Chain as NetlinkChain, Create, DataRef, ElementRef, Rule as NetlinkRule, Scope, Verdict,
 };
 use sluice_reconcile::Delta;
 
@@ -22,7 +21,7 @@ use crate::bytes::{KeyBytes, encode_endpoint, encode_key};
 use crate::definition;
 use crate::encode;
 use crate::name::{ChainName, TABLE};
-use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules, TABLE_COMMENT};
+use crate::object::{Chain, Key, Object, Rules, TABLE_COMMENT};
 use crate::set::{ElementValue, KeyKind, SetName, ValueKind};
 use crate::text::comment;
 
@@ -47,7 +46,7 @@ pub(crate) fn transactions(delta: &Delta<Key, Object>) -> Box<dyn Iterator<Item 
         }
         writer.batch
     });
-    Box::new(std::iter::once(shape(delta)).chain(parts))
+    Box::new(std::iter::once(shape(delta).batch).chain(parts))
 }
 
 /// The object that a tag stands for.
@@ -98,71 +97,60 @@ fn elements_in_order(delta: &Delta<Key, Object>) -> Vec<usize> {
     elements
 }
 
-/// Everything but elements.
-fn shape(delta: &Delta<Key, Object>) -> Batch {
+/// Everything until the elements that come.
+fn shape(delta: &Delta<Key, Object>) -> Writer {
     let mut writer = Writer::new();
-    let writes = || (0..).zip(&delta.add);
-    for (tag, (key, _)) in writes() {
+    for (tag, (key, _)) in adds(delta) {
         writer.table(tag, key, Existing::Absent);
     }
-    for (tag, (key, object)) in writes() {
+    for (tag, (key, _)) in replaces(delta) {
+        writer.table(tag, key, Existing::Present);
+    }
+    for (tag, (key, object)) in adds(delta) {
         writer.declare(tag, key, object, Existing::Absent);
     }
-    // Twice the same part must not be twice the rules: a refused part is sent again without what
-    // was refused.
-    for (tag, (key, _)) in writes() {
+    for (tag, (key, object)) in replaces(delta) {
+        writer.declare(tag, key, object, Existing::Present);
+    }
+    let replaced = replaces(delta).map(|(tag, (key, _))| (tag, key));
+    let gone = replaced.chain(deletes(delta));
+    for (tag, key) in gone.clone() {
+        writer.delete_element(tag, key);
+    }
+    for (tag, key) in gone {
         writer.flush_chain(tag, key);
     }
-    for (tag, (key, object)) in writes() {
+    for (tag, (key, object)) in adds(delta).chain(replaces(delta)) {
         writer.rules(tag, key, object);
+    }
+    writer
+}
+
+fn whole(delta: &Delta<Key, Object>) -> Batch {
+    let mut writer = shape(delta);
+    for (tag, (key, object)) in adds(delta).chain(replaces(delta)) {
+        writer.add_element(tag, key, object);
+    }
+    // A verdict map of another program may hold one of the chains.
+    for (tag, key) in deletes(delta) {
+        writer.remove_set(tag, key);
+    }
+    for (tag, key) in deletes(delta) {
+        writer.remove_chain(tag, key);
     }
     writer.batch
 }
 
-fn whole(delta: &Delta<Key, Object>) -> Batch {
-    let mut writer = Writer::new();
-    let first_replaced = to_tag(delta.add.len());
-    let first_deleted = first_replaced + to_tag(delta.replace.len());
-    let adds = || (0..).zip(&delta.add);
-    let replaces = || (first_replaced..).zip(&delta.replace);
-    let deletes = || (first_deleted..).zip(&delta.delete);
-    for (tag, (key, _)) in adds() {
-        writer.table(tag, key, Existing::Absent);
-    }
-    for (tag, (key, _)) in replaces() {
-        writer.table(tag, key, Existing::Present);
-    }
-    for (tag, (key, object)) in adds() {
-        writer.declare(tag, key, object, Existing::Absent);
-    }
-    for (tag, (key, object)) in replaces() {
-        writer.declare(tag, key, object, Existing::Present);
-    }
-    let gone = || {
-        replaces()
-            .map(|(tag, (key, _))| (tag, key))
-            .chain(deletes())
-    };
-    for (tag, key) in gone() {
-        writer.delete_element(tag, key);
-    }
-    for (tag, key) in gone() {
-        writer.flush_chain(tag, key);
-    }
-    for (tag, (key, object)) in adds().chain(replaces()) {
-        writer.rules(tag, key, object);
-    }
-    for (tag, (key, object)) in adds().chain(replaces()) {
-        writer.add_element(tag, key, object);
-    }
-    // A stranger's verdict map may hold one of the chains.
-    for (tag, key) in deletes() {
-        writer.remove_set(tag, key);
-    }
-    for (tag, key) in deletes() {
-        writer.remove_chain(tag, key);
-    }
-    writer.batch
+fn adds(delta: &Delta<Key, Object>) -> impl Iterator<Item = (u32, &(Key, Object))> + Clone {
+    (0..).zip(&delta.add)
+}
+
+fn replaces(delta: &Delta<Key, Object>) -> impl Iterator<Item = (u32, &(Key, Object))> + Clone {
+    (to_tag(delta.add.len())..).zip(&delta.replace)
+}
+
+fn deletes(delta: &Delta<Key, Object>) -> impl Iterator<Item = (u32, &Key)> + Clone {
+    (to_tag(delta.add.len() + delta.replace.len())..).zip(&delta.delete)
 }
 
 /// Whether an object is in the kernel already, in another form.
@@ -351,25 +339,7 @@ pub(crate) fn chain(name: &ChainName, chain: &Chain) -> NetlinkChain {
     let text = comment(&chain.comment);
     NetlinkChain {
         name: name.to_string(),
-        hook: chain.hook.map(hook),
+        hook: chain.hook,
         comment: (!text.is_empty()).then(|| text.into_owned()),
-    }
-}
-
-fn hook(hook: Hook) -> NetlinkHook {
-    NetlinkHook {
-        kind: match hook.kind {
-            HookKind::Filter => ChainKind::Filter,
-            HookKind::Nat => ChainKind::Nat,
-        },
-        point: match hook.point {
-            HookPoint::Prerouting => NetlinkPoint::Prerouting,
-            HookPoint::Input => NetlinkPoint::Input,
-            HookPoint::Forward => NetlinkPoint::Forward,
-            HookPoint::Output => NetlinkPoint::Output,
-            HookPoint::Postrouting => NetlinkPoint::Postrouting,
-        },
-        priority: hook.priority,
-        policy: Policy::Accept,
     }
 }

@@ -1,6 +1,7 @@
 //! The backend: pure rendering on one side, a netlink connection on the other.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Failure};
@@ -9,16 +10,21 @@ use sluice_plane::{
     Counters, DataPlane, ExchangeObserver, FailureMetrics, ForeignChange, Keep, Leftovers, Options,
     RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Trace,
 };
-use sluice_reconcile::{Backend, BackendError, Delta, Objects};
+use sluice_reconcile::{Backend, BackendError, Delta, Objects, Upkeep};
 
 use crate::apply;
 use crate::counters::ElementCounters;
 use crate::leftovers::Tables;
 use crate::name::{ChainName, TABLE};
 use crate::object::{Key, Object};
+use crate::observe::Unlisted;
 use crate::placement::{self, Placement};
 use crate::set::{Counting, SetName};
-use crate::{drift, layout, observe, render, text};
+use crate::unreachable::{self, Search};
+use crate::{drift, layout, observe, render, slots, text};
+
+/// How often a search in the background is asked whether it has ended.
+const SEARCH_POLL: Duration = Duration::from_secs(1);
 
 /// The nftables data plane of one network namespace.
 #[derive(Debug)]
@@ -28,6 +34,12 @@ pub struct Nftables {
     /// [`observe`](Backend::observe): every transaction raises it by one.
     generation: u32,
     counting: Counting,
+    /// Maps of which the last observation may have left out elements.
+    unlisted: Unlisted,
+    /// Lists those maps.
+    search: Option<Search>,
+    /// What the last search found: elements that no frontend led to.
+    unreachable: Vec<Key>,
 }
 
 impl Nftables {
@@ -41,6 +53,9 @@ impl Nftables {
             connection: connect()?,
             generation: 0,
             counting: Counting::Nothing,
+            unlisted: Unlisted::new(),
+            search: None,
+            unreachable: Vec::new(),
         })
     }
 
@@ -91,11 +106,7 @@ impl Nftables {
 }
 
 fn connect() -> Result<Connection, BackendError> {
-    Connection::open().map_err(|error| BackendError {
-        operation: "open netlink socket".into(),
-        reason: error.to_string(),
-        source: Some(Box::new(error)),
-    })
+    Connection::open().map_err(|error| BackendError::new("open netlink socket", error))
 }
 
 /// The objects of one service port, as a first sync would write them. Pure.
@@ -151,7 +162,48 @@ impl Backend for Nftables {
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         // Before listing, so that a change in between shows.
         self.generation = observe::generation(&mut self.connection)?;
-        observe::tables(&mut self.connection, self.counting)
+        let (mut objects, unlisted) = observe::tables(&mut self.connection, self.counting)?;
+        self.unlisted = unlisted;
+        let unreachable = std::mem::take(&mut self.unreachable);
+        let unseen = unreachable.iter().filter(|key| !objects.contains_key(key));
+        let unseen: Vec<&Key> = unseen.collect();
+        objects.append(&mut self.look_up(&unseen)?);
+        Ok(objects)
+    }
+
+    fn look_up(&mut self, keys: &[&Key]) -> Result<BTreeMap<Key, Object>, BackendError> {
+        let mut objects = BTreeMap::new();
+        for (&(family, map), unseen) in &mut self.unlisted {
+            let keys = keys.iter().filter_map(|key| match key {
+                Key::Element(of, set, key) if (*of, *set) == (family, map) => Some(key),
+                _ => None,
+            });
+            let found = slots::find(&mut self.connection, family, map, keys, &mut objects);
+            let found = found.map_err(|error| observe::failed(family, error))?;
+            *unseen = unseen.map(|it| it.saturating_sub(found));
+        }
+        Ok(objects)
+    }
+
+    /// Searches the maps that were not listed, unless all their elements were seen.
+    fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
+        if let Some(search) = self.search.take_if(|it| it.is_finished()) {
+            self.unreachable = search.join().expect("the listing does not panic")?;
+            if !self.unreachable.is_empty() {
+                let count = self.unreachable.len();
+                let reason = format!("no frontend leads to {count} elements of endpoint maps");
+                return Ok(Upkeep::Resync(reason));
+            }
+        }
+        if self.search.is_none() {
+            let unlisted = std::mem::take(&mut self.unlisted).into_iter();
+            let maps = unlisted.filter(|(_, unseen)| *unseen != Some(0));
+            let maps: Vec<_> = maps.map(|(map, _)| map).collect();
+            if !maps.is_empty() {
+                self.search = Some(unreachable::search(connect()?, maps)?);
+            }
+        }
+        Ok(self.search.as_ref().map(|_| SEARCH_POLL).into())
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {

@@ -203,14 +203,18 @@ impl Reader<'_> {
     }
 
     fn transport(&mut self) -> Option<(Protocol, u16)> {
-        let [number, ..] = self.take::<4>()?;
+        let [number, 0, 0, 0] = self.take()? else {
+            return None;
+        };
         let protocol = Protocol::ALL.into_iter().find(|it| it.number() == number)?;
         Some((protocol, self.port()?))
     }
 
     fn port(&mut self) -> Option<u16> {
-        let [high, low, ..] = self.take::<4>()?;
-        Some(u16::from_be_bytes([high, low]))
+        match self.take()? {
+            [high, low, 0, 0] => Some(u16::from_be_bytes([high, low])),
+            _ => None,
+        }
     }
 
     fn slot(&mut self) -> Option<u32> {
@@ -229,6 +233,13 @@ mod tests {
         assert_eq!(decoded.as_ref(), Some(key));
         let cut = &bytes.start[..bytes.start.len() - 1];
         assert_eq!(decode_key(family, kind, cut, bytes.end.as_deref()), None);
+        // Every byte counts, padding too: the kernel holds both keys.
+        for at in 0..bytes.start.len() {
+            let mut other = bytes.start.clone();
+            other[at] ^= 1;
+            let decoded = decode_key(family, kind, &other, bytes.end.as_deref());
+            assert_ne!(decoded.as_ref(), Some(key), "byte {at}");
+        }
     }
 
     #[test]

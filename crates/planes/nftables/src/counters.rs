@@ -5,7 +5,6 @@
 
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Connection, DataRef, ElementRef};
-use sluice_netlink::{Errno, RequestError};
 use sluice_plan::Frontend;
 use sluice_plane::{ConnectionCount, Counter, Counters, Reading};
 use sluice_reconcile::BackendError;
@@ -13,6 +12,7 @@ use sluice_reconcile::BackendError;
 use crate::apply::scope;
 use crate::bytes::{decode_endpoint, decode_key};
 use crate::name::TABLE;
+use crate::observe;
 use crate::set::{ElementKey, SetName, ValueKind};
 
 /// A connection that lists maps and never writes.
@@ -45,22 +45,10 @@ impl Counters for ElementCounters {
                 let listed = self
                     .connection
                     .for_each_element(scope(family), name.as_str(), visit);
-                match listed {
-                    Ok(()) => {}
-                    Err(RequestError::Interrupted { .. }) => reading.is_complete = false,
-                    // Nothing was written yet, or somebody flushed everything.
-                    Err(RequestError::Refused {
-                        errno: Errno::ENOENT,
-                        ..
-                    }) => {}
-                    Err(error) => {
-                        return Err(BackendError {
-                            operation: format!("list map {} {TABLE} {name}", family.nft_name()),
-                            reason: error.to_string(),
-                            source: Some(Box::new(error)),
-                        });
-                    }
-                }
+                reading.is_complete &= observe::is_complete(listed).map_err(|error| {
+                    let map = format!("list map {} {TABLE} {name}", family.nft_name());
+                    BackendError::new(map, error)
+                })?;
             }
         }
         Ok(reading)

@@ -8,7 +8,6 @@
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Set, SetData, SetFlags, push_tlv};
 
-use crate::object::Sticky;
 use crate::set::{Counting, KeyKind, SetName, ValueKind};
 
 /// nft's data types (`enum datatypes` in `include/datatype.h`).
@@ -78,8 +77,8 @@ pub(crate) fn standing(family: IpFamily, name: SetName, counting: Counting) -> S
     }
 }
 
-/// The declaration of a set that remembers clients.
-pub(crate) fn sticky(family: IpFamily, name: &str, set: &Sticky) -> Set {
+/// The declaration of a set that remembers clients, with a comment for people.
+pub(crate) fn sticky(family: IpFamily, name: &str, comment: &str) -> Set {
     let addr = address(family);
     let mut userdata = Vec::new();
     push_tlv(
@@ -94,7 +93,7 @@ pub(crate) fn sticky(family: IpFamily, name: &str, set: &Sticky) -> Set {
         key_length: addr.len,
         size: Some(STICKY_CLIENTS),
         userdata,
-        comment: Some(crate::text::comment(&set.comment).into_owned()),
+        comment: Some(crate::text::comment(comment).into_owned()),
         ..Set::default()
     }
 }

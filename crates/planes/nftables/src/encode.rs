@@ -10,6 +10,7 @@ use sluice_netlink::nftables::{
 use crate::bytes::octets;
 use crate::name::ChainName;
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
+use crate::set::SetName;
 
 /// `NF_CT_STATE_BIT(IP_CT_NEW)`.
 const CT_STATE_NEW: u32 = 8;
@@ -65,7 +66,8 @@ fn condition(out: &mut Vec<Expr>, family: IpFamily, condition: &Match) {
                 IpFamily::V4 => IpNet::V4("127.0.0.0/8".parse().expect("a prefix")),
                 IpFamily::V6 => IpNet::V6("::1/128".parse().expect("a prefix")),
             };
-            destination_bytes(out, family, &loopback);
+            address(out, family, Side::Destination, FIRST);
+            in_prefix(out, Sense::IsNot, &loopback);
         }
         Match::NewConnection => {
             out.push(Expr::Ct {
@@ -82,18 +84,12 @@ fn condition(out: &mut Vec<Expr>, family: IpFamily, condition: &Match) {
             has_bits(out, CT_STATUS_DNAT);
         }
         Match::Marked(mark) => {
-            out.push(Expr::Meta {
-                key: MetaKey::Mark,
-                dreg: FIRST,
-            });
+            load(out, MetaKey::Mark);
             mask(out, *mark, 0);
             compare(out, CmpOp::Equal, mark.to_ne_bytes().to_vec());
         }
         Match::Protocol(protocol) => {
-            out.push(Expr::Meta {
-                key: MetaKey::L4Proto,
-                dreg: FIRST,
-            });
+            load(out, MetaKey::L4Proto);
             compare(out, CmpOp::Equal, vec![protocol.number()]);
         }
         Match::OneIn(n) => {
@@ -132,12 +128,7 @@ fn action(out: &mut Vec<Expr>, family: IpFamily, action: &Action) {
         Action::Masquerade => out.push(Expr::Masquerade),
         Action::Verdict(of, map) => {
             fields(out, family, *of);
-            out.push(Expr::Lookup {
-                set: map.as_str().to_owned(),
-                sreg: FIRST,
-                dreg: Some(Register::VERDICT),
-                invert: false,
-            });
+            out.push(value_of(*map, Register::VERDICT));
         }
         Action::Balance(of, size, map) => {
             let next = fields(out, family, *of);
@@ -145,12 +136,7 @@ fn action(out: &mut Vec<Expr>, family: IpFamily, action: &Action) {
                 dreg: Register::word(next),
                 modulus: *size,
             });
-            out.push(Expr::Lookup {
-                set: map.as_str().to_owned(),
-                sreg: FIRST,
-                dreg: Some(FIRST),
-                invert: false,
-            });
+            out.push(value_of(*map, FIRST));
             out.push(translate(family, Register::word(address_words(family))));
         }
         Action::DestinationTo(addr) => {
@@ -247,7 +233,7 @@ fn fields(out: &mut Vec<Expr>, family: IpFamily, fields: Fields) -> u32 {
     next
 }
 
-/// Compares the loaded source address with a prefix: by its first bytes where it ends at a byte,
+/// Compares the loaded address with a prefix: by its first bytes where it ends at a byte,
 /// else under a mask.
 fn in_prefix(out: &mut Vec<Expr>, sense: Sense, net: &IpNet) {
     let op = operator(sense);
@@ -272,18 +258,18 @@ fn in_prefix(out: &mut Vec<Expr>, sense: Sense, net: &IpNet) {
     compare(out, op, network);
 }
 
-/// The destination is outside a prefix that ends at a byte.
-fn destination_bytes(out: &mut Vec<Expr>, family: IpFamily, net: &IpNet) {
-    let (offset, _) = header_field(family, Side::Destination);
-    let len = net.prefix_len() / 8;
-    out.push(Expr::Payload {
-        dreg: FIRST,
-        base: PayloadBase::Network,
-        offset,
-        len: u32::from(len),
-    });
-    let network = octets(net.network());
-    compare(out, CmpOp::NotEqual, network[..usize::from(len)].to_vec());
+fn load(out: &mut Vec<Expr>, key: MetaKey) {
+    out.push(Expr::Meta { key, dreg: FIRST });
+}
+
+/// Looks the loaded fields up in a map.
+fn value_of(map: SetName, dreg: Register) -> Expr {
+    Expr::Lookup {
+        set: map.as_str().to_owned(),
+        sreg: FIRST,
+        dreg: Some(dreg),
+        invert: false,
+    }
 }
 
 fn operator(sense: Sense) -> CmpOp {
@@ -303,10 +289,7 @@ fn compare(out: &mut Vec<Expr>, op: CmpOp, data: Vec<u8>) {
 
 /// A whole name is compared with its padding, a prefix without.
 fn incoming_name(out: &mut Vec<Expr>, sense: Sense, name: Vec<u8>) {
-    out.push(Expr::Meta {
-        key: MetaKey::IncomingName,
-        dreg: FIRST,
-    });
+    load(out, MetaKey::IncomingName);
     compare(out, operator(sense), name);
 }
 
@@ -335,10 +318,7 @@ fn has_bits(out: &mut Vec<Expr>, bits: u32) {
 
 /// `mark = (mark & keep) | set`, which the kernel writes as `(mark & keep) ^ set`.
 fn set_mark(out: &mut Vec<Expr>, keep: u32, set: u32) {
-    out.push(Expr::Meta {
-        key: MetaKey::Mark,
-        dreg: FIRST,
-    });
+    load(out, MetaKey::Mark);
     mask(out, keep, set);
     out.push(Expr::MetaSet {
         key: MetaKey::Mark,

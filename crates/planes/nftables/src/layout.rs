@@ -12,11 +12,12 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
+use sluice_netlink::nftables::{ChainKind, Hook, HookPoint, Policy};
 use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 use sluice_plane::Scale;
 
 use crate::name::*;
-use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules};
+use crate::object::{Chain, Key, Object, Rules};
 use crate::pool::{pool_chain, reserved_pools};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
 use crate::set::{Counting, Element, ElementKey, ElementValue, SetName};
@@ -80,6 +81,7 @@ fn base_chains() -> Vec<StandingChain> {
             kind,
             point,
             priority,
+            policy: Policy::Accept,
         }),
         comment: "",
         rules,
@@ -91,7 +93,7 @@ fn base_chains() -> Vec<StandingChain> {
             Action::Jump(ChainName::Standing(chain)),
         )
     };
-    use HookKind::{Filter, Nat};
+    use ChainKind::{Filter, Nat};
     use HookPoint::{Forward, Input, Output, Postrouting, Prerouting};
     vec![
         base(

@@ -35,11 +35,15 @@ mod pool;
 mod render;
 mod rule;
 mod set;
+mod slots;
 pub mod text;
+mod unreachable;
+
+pub use sluice_netlink::nftables::{Hook, HookPoint};
 
 pub use backend::{Nftables, render_plan, render_port};
 pub use name::{ChainName, PoolKind, Standing, TABLE};
-pub use object::{Chain, Hook, HookKind, HookPoint, Key, Object, Rules, Sticky};
+pub use object::{Chain, Key, Object, Rules};
 pub use placement::Placement;
 pub use rule::{Action, Fields, Match, Rule, Sense, SetRef};
 pub use set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};

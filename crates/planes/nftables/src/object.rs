@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::Expr;
+use sluice_netlink::nftables::{Expr, Hook};
 
 use crate::encode;
 use crate::name::{ChainName, TABLE};
@@ -62,21 +62,15 @@ pub enum Object {
     Table,
     /// A set whose definition follows from its name and from what it counts.
     Set(Counting),
-    /// A set that remembers clients.
-    Sticky(Sticky),
+    /// A set that remembers the clients of one endpoint, and its comment. How long is said by the
+    /// rule that fills it.
+    Sticky(Arc<str>),
     /// A chain.
     Chain(Chain),
     /// An element.
     Element(Element),
     /// Something under one of our names that we would not have made.
     Foreign,
-}
-
-/// A set that remembers the clients of one endpoint. How long is said by the rule that fills it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sticky {
-    /// For people.
-    pub comment: Arc<str>,
 }
 
 /// A chain with its rules.
@@ -88,41 +82,6 @@ pub struct Chain {
     pub comment: Arc<str>,
     /// Its rules.
     pub rules: Rules,
-}
-
-/// A place where the kernel calls a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hook {
-    /// `filter` or `nat`.
-    pub kind: HookKind,
-    /// Which way the packet goes.
-    pub point: HookPoint,
-    /// Order among the chains there, lowest first.
-    pub priority: i32,
-}
-
-/// Type of a base chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookKind {
-    /// May drop and refuse.
-    Filter,
-    /// May translate; sees the first packet of a connection only.
-    Nat,
-}
-
-/// Netfilter hook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookPoint {
-    /// Arriving, before routing.
-    Prerouting,
-    /// Arriving for the node itself.
-    Input,
-    /// Passing through.
-    Forward,
-    /// Sent by the node itself.
-    Output,
-    /// Leaving, after routing.
-    Postrouting,
 }
 
 /// The rules of a chain: as we write them, or as the kernel shows them. The two are equal when
@@ -170,7 +129,7 @@ impl Object {
         match self {
             Self::Element(it) => it.comment.as_deref().unwrap_or_default(),
             Self::Chain(it) => &it.comment,
-            Self::Sticky(it) => &it.comment,
+            Self::Sticky(comment) => comment,
             Self::Table | Self::Set(_) | Self::Foreign => "",
         }
     }

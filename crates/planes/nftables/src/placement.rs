@@ -104,15 +104,15 @@ fn observed_slots(
     set: crate::set::SetName,
     observed: &BTreeMap<Key, Object>,
 ) -> Vec<SocketAddr> {
-    let slots = (0..).map_while(|slot| {
-        let key = Key::Element(frontend.family(), set, slot_key(frontend, slot));
-        match observed.get(&key) {
-            Some(Object::Element(Element {
-                value: ElementValue::Endpoint(addr),
-                ..
-            })) => Some(*addr),
-            _ => None,
-        }
+    // The kernel's maps are large, and the slots of a frontend are neighbours.
+    let key = |slot| Key::Element(frontend.family(), set, slot_key(frontend, slot));
+    let slots = (0..).zip(observed.range(key(0)..));
+    let slots = slots.map_while(|(slot, (seen, object))| match object {
+        Object::Element(Element {
+            value: ElementValue::Endpoint(addr),
+            ..
+        }) if *seen == key(slot) => Some(*addr),
+        _ => None,
     });
     slots.collect()
 }

@@ -172,17 +172,12 @@ impl Render<'_> {
         let (_, endpoints) = endpoints_of(kind);
         for (slot, &index) in (0..).zip(slots) {
             let endpoint = &pool.endpoints()[index as usize];
-            let element = Element {
-                value: ElementValue::Endpoint(endpoint.addr),
-                comment: Some(match &endpoint.target {
-                    Some(target) => shared_comment(target),
-                    None => self.label.clone(),
-                }),
+            let comment = match &endpoint.target {
+                Some(target) => shared_comment(target),
+                None => self.label.clone(),
             };
-            self.objects.push((
-                Key::Element(family, endpoints, slot_key(frontend, slot)),
-                Object::Element(element),
-            ));
+            let key = Key::Element(family, endpoints, slot_key(frontend, slot));
+            self.push(key, ElementValue::Endpoint(endpoint.addr), Some(comment));
         }
         let size = u32::try_from(slots.len()).expect("slots are numbered by u32");
         self.pool(frontend, set, kind, size);
@@ -200,10 +195,12 @@ impl Render<'_> {
     }
 
     fn labelled(&mut self, key: Key, value: ElementValue) {
-        let element = Element {
-            value,
-            comment: Some(self.label.clone()),
-        };
+        let label = self.label.clone();
+        self.push(key, value, Some(label));
+    }
+
+    fn push(&mut self, key: Key, value: ElementValue, comment: Option<Arc<str>>) {
+        let element = Element { value, comment };
         self.objects.push((key, Object::Element(element)));
     }
 
@@ -235,38 +232,25 @@ impl Render<'_> {
     }
 
     fn cluster_ip(&mut self) {
-        if let Some(addr) = self.port.owned_cluster_ip {
-            let element = Element {
-                value: ElementValue::Member,
-                comment: Some(shared_comment(
-                    &self.port.key.name.service.to_string().into(),
-                )),
-            };
-            self.objects.push((
-                Key::Element(
-                    self.port.key.family,
-                    SetName::ClusterIps,
-                    ElementKey::Address(addr),
-                ),
-                Object::Element(element),
-            ));
-        }
+        let Some(addr) = self.port.owned_cluster_ip else {
+            return;
+        };
+        let service = self.port.key.name.service.to_string();
+        let comment = shared_comment(&service.into());
+        let set = SetName::ClusterIps;
+        let key = Key::Element(self.port.key.family, set, ElementKey::Address(addr));
+        self.push(key, ElementValue::Member, Some(comment));
     }
 
     /// Several Services may share an endpoint, so these elements carry no comment of one.
     fn hairpin(&mut self) {
         let protocol: Protocol = self.port.key.name.protocol;
+        let family = self.port.key.family;
         for endpoint in self.port.reachable() {
             if endpoint.local {
                 let key = ElementKey::Hairpin(endpoint.addr.ip(), protocol, endpoint.addr.port());
-                let element = Element {
-                    value: ElementValue::Member,
-                    comment: None,
-                };
-                self.objects.push((
-                    Key::Element(self.port.key.family, SetName::Hairpin, key),
-                    Object::Element(element),
-                ));
+                let key = Key::Element(family, SetName::Hairpin, key);
+                self.push(key, ElementValue::Member, None);
             }
         }
     }

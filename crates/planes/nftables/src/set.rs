@@ -227,8 +227,16 @@ pub enum ElementKey {
     Hairpin(IpAddr, Protocol, u16),
     /// A frontend and the sources that may connect.
     FrontendSource(IpAddr, Protocol, u16, IpNet),
-    /// Something that we would not write: the raw key and the end of a range if it has one.
+    /// Something that we would not write: the raw key and the end of a range if it has one. An
+    /// empty key is the catch-all element.
     Foreign(Box<[u8]>, Option<Box<[u8]>>),
+}
+
+impl ElementKey {
+    /// The key of the catch-all element.
+    pub(crate) fn catch_all() -> Self {
+        Self::Foreign(Box::default(), None)
+    }
 }
 
 impl fmt::Display for ElementKey {
@@ -249,6 +257,7 @@ impl fmt::Display for ElementKey {
                 write!(f, "{addr} . {protocol} . {port} . ")?;
                 net_text(f, net)
             }
+            Self::Foreign(key, _) if key.is_empty() => f.write_str("*"),
             Self::Foreign(key, _) => {
                 f.write_str("0x")?;
                 key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

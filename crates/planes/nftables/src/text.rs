@@ -6,9 +6,10 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use sluice_model::IpFamily;
+use sluice_netlink::nftables::{ChainKind, Hook, HookPoint};
 
 use crate::name::{ChainName, TABLE};
-use crate::object::{Chain, Hook, HookKind, HookPoint, Key, Object, Sticky, TABLE_COMMENT};
+use crate::object::{Chain, Key, Object, TABLE_COMMENT};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
 use crate::set::{
     Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind, net_text,
@@ -146,11 +147,11 @@ fn element(out: &mut String, key: &ElementKey, element: &Element) -> fmt::Result
     }
 }
 
-fn sticky(out: &mut String, family: IpFamily, name: &str, set: &Sticky) -> fmt::Result {
+fn sticky(out: &mut String, family: IpFamily, name: &str, text: &str) -> fmt::Result {
     let addr = address_type(family);
     writeln!(out, "\tset {name} {{\n\t\ttype {addr}\n\t\tsize 65535")?;
     writeln!(out, "\t\tflags dynamic,timeout")?;
-    writeln!(out, "\t\tcomment \"{}\"\n\t}}\n", comment(&set.comment))
+    writeln!(out, "\t\tcomment \"{}\"\n\t}}\n", comment(text))
 }
 
 fn chain(out: &mut String, family: IpFamily, name: &ChainName, chain: &Chain) -> fmt::Result {
@@ -171,8 +172,9 @@ fn chain(out: &mut String, family: IpFamily, name: &ChainName, chain: &Chain) ->
 
 fn hook(out: &mut String, hook: &Hook) -> fmt::Result {
     let kind = match hook.kind {
-        HookKind::Filter => "filter",
-        HookKind::Nat => "nat",
+        ChainKind::Filter => "filter",
+        ChainKind::Nat => "nat",
+        ChainKind::Route => "route",
     };
     let point = match hook.point {
         HookPoint::Prerouting => "prerouting",

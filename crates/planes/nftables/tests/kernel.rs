@@ -2,73 +2,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use sluice_lab::{Netns, require_netns};
+use common::{facts, in_namespace, load, nft, nft_of, with_counting, with_examples};
+use sluice_lab::require_netns;
 use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey};
 use sluice_nftables::{Counting, Nftables, render_plan, text};
 use sluice_plan::testing::{endpoints, service};
-use sluice_plane::{Counter, DataPlane as _, Proxy};
-use sluice_scenarios::{Drive as _, golden};
+use sluice_plane::{Counter, DataPlane as _};
+use sluice_scenarios::Drive as _;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
-}
-
-/// Runs nft in the calling thread's namespace.
-fn nft_of(program: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "nft {arguments:?}: {error}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn nft(arguments: &[&str]) -> String {
-    nft_of(Path::new("nft"), arguments)
-}
-
-/// Loads rules as `nft -f -` does.
-fn load(program: &Path, rules: &str) {
-    use std::io::Write as _;
-    let mut child = Command::new(program)
-        .args(["-f", "-"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(rules.as_bytes())
-        .unwrap();
-    assert!(child.wait().unwrap().success(), "nft refused:\n{rules}");
-}
-
-/// A listing with everything that depends on the order of a hash or of creation taken away.
-fn facts(listing: &str) -> BTreeSet<String> {
-    let lines = listing.lines().map(str::trim);
-    let lines = lines.map(|it| it.trim_start_matches("elements = {"));
-    let lines = lines.map(|it| it.trim_end_matches([',', '}']).trim().to_owned());
-    lines.filter(|it| !it.is_empty()).collect()
-}
-
-/// node-a with all examples.
-fn with_examples() -> Proxy<Nftables> {
-    with_counting(Counting::Nothing)
-}
-
-fn with_counting(counting: Counting) -> Proxy<Nftables> {
-    let plane = Nftables::connect().unwrap().counting(counting);
-    let mut node = Proxy::new(golden::settings(), plane);
-    node.tell(golden::events(&golden::folder()));
-    node
-}
-
-fn in_namespace(test: impl FnOnce() + Send) {
-    let netns = Netns::new("kernel").unwrap();
-    netns.run(test);
 }
 
 #[test]

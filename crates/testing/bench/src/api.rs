@@ -21,6 +21,7 @@ use tempfile::TempDir;
 
 use super::measure::{Samples, count, millis, seconds};
 use super::process::Process;
+use super::restart;
 use objects::Shape;
 
 /// What the issue-free middle of a large cluster looks like, and few Services with many endpoints.
@@ -51,9 +52,10 @@ const WITHIN: Duration = Duration::from_secs(30);
 pub(super) fn run(program: &Path) -> anyhow::Result<()> {
     println!("From an API server (plain HTTP on loopback, streaming lists):\n");
     println!(
-        "| services x endpoints | bytes, MiB | to read and discard them, s | start to first sync, s | agent's CPU, s | peak RSS, MiB | restart, s |"
+        "| services x endpoints | bytes, MiB | to read and discard them, s | start to first sync, s | agent's CPU, s | peak RSS, MiB | {} |",
+        restart::COLUMNS
     );
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for shape in SHAPES {
         first_sync(program, shape)?;
     }
@@ -136,25 +138,23 @@ fn first_sync(program: &Path, shape: Shape) -> anyhow::Result<()> {
     let (cluster, server, scratch) = prepare(shape)?;
     let node = cluster.node("node-a");
     let (bytes, reading) = node.netns().run(|| reader::read_all(server.address()))?;
-    let start = || -> anyhow::Result<_> {
-        let started = Instant::now();
-        let agent = start_agent(program, node, scratch.path())?;
-        Ok((agent, started.elapsed()))
-    };
-    let (agent, first) = start()?;
+    let started = Instant::now();
+    let agent = start_agent(program, node, scratch.path())?;
+    let first = started.elapsed();
     let process = Process(agent.pid().as_raw());
     let (cpu, peak) = (process.cpu()?, process.peak_mib()?);
     drop(agent);
-    let (_agent, again) = start()?;
+    server.put(shape.slice(0, 0, Some(0)))?;
+    let start = || start_agent(program, node, scratch.path());
+    let again = restart::measure(Some(node.netns()), start)?;
     println!(
-        "| {} x {} | {:.1} | {} | {} | {} | {peak} | {} |",
+        "| {} x {} | {:.1} | {} | {} | {} | {peak} | {again} |",
         count(shape.services),
         count(shape.endpoints),
         bytes as f64 / f64::from(1 << 20),
         seconds(reading),
         seconds(first),
         seconds(cpu),
-        seconds(again),
     );
     Ok(())
 }

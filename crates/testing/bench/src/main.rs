@@ -10,6 +10,7 @@ mod iptables;
 mod ipvs;
 mod measure;
 mod process;
+mod restart;
 mod start;
 mod sync;
 mod synthetic;

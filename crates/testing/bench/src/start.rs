@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use sluice_lab::{Agent, Cluster};
@@ -11,7 +11,8 @@ use sluice_node::client;
 use super::Plane;
 use super::measure::{count, seconds};
 use super::process::{IDLE, Process, largest_iptables};
-use super::synthetic;
+use super::restart;
+use super::synthetic::{self, ENDPOINTS};
 
 /// Services per file.
 const PER_FILE: u32 = 100;
@@ -19,44 +20,44 @@ const PER_FILE: u32 = 100;
 /// Prints the table.
 pub(super) fn run(program: &Path, sizes: &[u32], plane: Plane) -> anyhow::Result<()> {
     println!(
-        "Manifests on disk to first sync done, and a restart on existing rules (`sluice proxy`, {PER_FILE} Services a file):\n"
+        "Manifests on disk to first sync done, and a restart on existing rules after an endpoint was replaced (`sluice proxy`, {PER_FILE} Services a file):\n"
     );
     println!(
-        "| services | start, wall s | CPU s | peak RSS (and of iptables), MiB | restart, wall s | CPU s | idle CPU, ms in {} s |",
-        IDLE.as_secs()
+        "| services | start, wall s | CPU s | peak RSS (and of iptables), MiB | idle CPU, ms in {} s | {} |",
+        IDLE.as_secs(),
+        restart::COLUMNS
     );
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for &services in sizes {
         let scratch = tempfile::tempdir().context("create a folder")?;
         let manifests = scratch.path().join("manifests");
         write(&manifests, services)?;
         let cluster = Cluster::builder().node("node-a").build()?;
         plane.prepare(cluster.node("node-a").netns())?;
-        let start = || -> anyhow::Result<(Agent, Duration)> {
+        let node = cluster.node("node-a");
+        let start = || -> anyhow::Result<Agent> {
             let manifests = manifests.to_str().context("the path is not UTF-8")?;
             let mut flags = vec!["--manifests", manifests, "--healthz-bind-address", ""];
             flags.extend(plane.flags());
-            let started = Instant::now();
-            let node = cluster.node("node-a");
             let agent = Agent::start(program, node, scratch.path(), &flags, client::is_synced)?;
-            Ok((agent, started.elapsed()))
+            Ok(agent)
         };
-        let (started, child) = largest_iptables(start);
-        let (agent, first) = started?;
+        let started = Instant::now();
+        let (agent, child) = largest_iptables(start);
+        let (agent, first) = (agent?, started.elapsed());
         let process = Process(agent.pid().as_raw());
         let first_cpu = process.cpu()?;
         let peak = process.peak_mib()?;
         let idle = process.idle()?;
         drop(agent);
-        let (agent, again) = start()?;
-        let again_cpu = Process(agent.pid().as_raw()).cpu()?;
+        write_file(&manifests, 0, services, ENDPOINTS + 1)?;
+        let watched = matches!(plane, Plane::Nftables(_)).then_some(node.netns());
+        let again = restart::measure(watched, start)?;
         println!(
-            "| {} | {} | {} | {peak} ({child}) | {} | {} | {} |",
+            "| {} | {} | {} | {peak} ({child}) | {} | {again} |",
             count(services),
             seconds(first),
             seconds(first_cpu),
-            seconds(again),
-            seconds(again_cpu),
             idle.as_millis(),
         );
     }
@@ -67,10 +68,20 @@ pub(super) fn run(program: &Path, sizes: &[u32], plane: Plane) -> anyhow::Result
 fn write(folder: &Path, services: u32) -> anyhow::Result<()> {
     fs::create_dir(folder).context("create the manifest folder")?;
     for first in (0..services).step_by(PER_FILE as usize) {
-        let last = services.min(first + PER_FILE);
-        let text: String = (first..last).map(synthetic::manifest).collect();
-        let file = folder.join(format!("services-{first:06}.yaml"));
-        fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
+        write_file(folder, first, services, 0)?;
     }
     Ok(())
+}
+
+/// Writes the Services from `first` on that are in one file; the first endpoint of the first one is
+/// that of this number.
+fn write_file(folder: &Path, first: u32, services: u32, endpoint: u32) -> anyhow::Result<()> {
+    let last = services.min(first + PER_FILE);
+    let rest = (first + 1..last).map(|it| synthetic::manifest(it, 0));
+    let text: String = [synthetic::manifest(first, endpoint)]
+        .into_iter()
+        .chain(rest)
+        .collect();
+    let file = folder.join(format!("services-{first:06}.yaml"));
+    fs::write(&file, text).with_context(|| format!("write {}", file.display()))
 }

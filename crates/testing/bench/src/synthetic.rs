@@ -102,8 +102,8 @@ pub(super) fn cluster(services: u32) -> Vec<Event> {
     all.chain([Event::Synced]).collect()
 }
 
-/// A manifest of Service `index` and its slice.
-pub(super) fn manifest(index: u32) -> String {
+/// A manifest of Service `index` and its slice. The first endpoint is that of number `first`.
+pub(super) fn manifest(index: u32, first: u32) -> String {
     let name = name(index).name;
     let mut text = format!(
         "apiVersion: v1\nkind: Service\nmetadata: {{name: {name}, namespace: default}}\n\
@@ -114,7 +114,7 @@ pub(super) fn manifest(index: u32) -> String {
          addressType: IPv4\nports: [{{name: http, port: {ENDPOINT_PORT}}}]\nendpoints:\n",
         ip = cluster_ip(index),
     );
-    for number in 0..ENDPOINTS {
+    for number in [first].into_iter().chain(1..ENDPOINTS) {
         text += &format!(
             "- {{addresses: [{}], nodeName: node-b, conditions: {{ready: true}}}}\n",
             endpoint(index, number)

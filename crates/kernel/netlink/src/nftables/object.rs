@@ -183,7 +183,8 @@ pub struct Set {
 /// An element of a set or map, borrowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ElementRef<'a> {
-    /// The key as in registers, exactly of the set's key length.
+    /// The key as in registers, exactly of the set's key length. Empty for the catch-all element, which
+    /// every other key finds (Linux 5.13).
     pub key: &'a [u8],
     /// The last key of a range, in sets with [`SetFlags::CONCAT`].
     pub key_end: Option<&'a [u8]>,

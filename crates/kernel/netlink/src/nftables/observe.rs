@@ -1,14 +1,22 @@
 //! What the kernel holds.
 
+use nix::errno::Errno;
+
 use crate::attr::AttrWriter;
-use crate::message::Message;
+use crate::bulk::Bulk;
+use crate::message::{Head, Message};
 use crate::request::{Request, RequestError};
 
 use super::connection::Connection;
 use super::generation::Generation;
-use super::object::{Chain, ElementRef, Rule, Set, Table, put_table_name};
+use super::object::{Chain, ElementRef, Rule, Set, Table, put_element, put_table_name};
 use super::scope::{Family, Scope};
 use super::uapi;
+
+/// Keys that are asked for in one datagram. Each answer takes about a kilobyte of the receive
+/// queue, so all of them fit into the smallest queue that Linux gives by default (208 KiB). More
+/// at once are no faster (500,000 keys: 0.35 s by 64, 0.38 s by 256, 0.38 s by 1,000).
+const KEYS: usize = 128;
 
 impl Connection {
     /// All tables of a family, our own and others'.
@@ -77,11 +85,12 @@ impl Connection {
         Ok(rules)
     }
 
-    /// All sets and maps of a table, without their elements.
+    /// All sets and maps of a table, without their elements, and how many elements each has; `None`
+    /// before Linux 6.16, which does not say.
     ///
     /// # Errors
     /// Any [`RequestError`]; [`RequestError::Refused`] with `ENOENT` when there is no such table.
-    pub fn sets(&mut self, scope: Scope<'_>) -> Result<Vec<Set>, RequestError> {
+    pub fn sets(&mut self, scope: Scope<'_>) -> Result<Vec<(Set, Option<u32>)>, RequestError> {
         let mut sets = Vec::new();
         self.within(
             "list sets of",
@@ -89,7 +98,9 @@ impl Connection {
             uapi::NFT_MSG_GETSET,
             &|_| {},
             &mut |message| {
-                sets.extend(Set::decode(&message.attrs()));
+                let attrs = message.attrs();
+                let count = attrs.u32_be(uapi::NFTA_SET_COUNT);
+                sets.extend(Set::decode(&attrs).map(|set| (set, count)));
             },
         )?;
         Ok(sets)
@@ -107,10 +118,7 @@ impl Connection {
         set: &str,
         mut visit: impl FnMut(ElementRef<'_>),
     ) -> Result<(), RequestError> {
-        let attrs = |writer: &mut AttrWriter| {
-            put_table_name(writer, scope.table);
-            writer.string(uapi::NFTA_SET_ELEM_LIST_SET, set);
-        };
+        let attrs = |writer: &mut AttrWriter| put_set(writer, scope, set);
         let kind = uapi::NFT_MSG_GETSETELEM;
         self.list(
             "list elements of",
@@ -118,14 +126,54 @@ impl Connection {
             kind,
             scope.family,
             &attrs,
-            &mut |message| {
-                if let Some(list) = message.attrs().find(uapi::NFTA_SET_ELEM_LIST_ELEMENTS) {
-                    list.nested()
-                        .filter_map(ElementRef::decode)
-                        .for_each(&mut visit);
-                }
-            },
+            &mut |message| elements(message, &mut visit),
         )
+    }
+
+    /// Shows the elements of a set that have one of these keys to `visit`. The kernel's time grows
+    /// with the number of keys alone, whatever the size of the set. Not for sets of ranges.
+    ///
+    /// # Errors
+    /// Any [`RequestError`]; a set or table that does not exist has no elements.
+    pub fn find_elements(
+        &mut self,
+        scope: Scope<'_>,
+        set: &str,
+        keys: &[impl AsRef<[u8]>],
+        mut visit: impl FnMut(ElementRef<'_>),
+    ) -> Result<(), RequestError> {
+        let head = Head {
+            kind: kind(uapi::NFT_MSG_GETSETELEM),
+            flags: 0,
+            first: [scope.family.number(), 0, 0, 0],
+        };
+        for keys in keys.chunks(KEYS) {
+            let questions = Bulk {
+                changes: keys,
+                name: &|_| ("find element of", set.to_owned()),
+                head: &|_| head,
+                attrs: &|key, writer| {
+                    put_set(writer, scope, set);
+                    let element = ElementRef {
+                        key: key.as_ref(),
+                        ..ElementRef::default()
+                    };
+                    writer.nested(uapi::NFTA_SET_ELEM_LIST_ELEMENTS, |list| {
+                        put_element(list, &element)
+                    });
+                },
+                // Before Linux 5.13 there is no catch-all element, and asking for it is invalid.
+                is_done: &|key, errno| {
+                    errno == Errno::ENOENT || (errno == Errno::EINVAL && key.as_ref().is_empty())
+                },
+            };
+            let visit = &mut |message: &Message<'_>| elements(message, &mut visit);
+            let mut failures = questions.ask(&mut self.socket, &mut self.buffer, visit)?;
+            if let Some(failure) = failures.pop() {
+                return Err(failure.error);
+            }
+        }
+        Ok(())
     }
 
     /// The number of the ruleset, which every transaction of anybody raises. Process id and name
@@ -187,6 +235,19 @@ impl Connection {
     ) -> Result<(), RequestError> {
         let request = Request::new(operation, object, kind(message), attrs).family(family.number());
         request.dump(&mut self.socket, &mut self.buffer, visit)
+    }
+}
+
+fn put_set(writer: &mut AttrWriter, scope: Scope<'_>, set: &str) {
+    put_table_name(writer, scope.table);
+    writer.string(uapi::NFTA_SET_ELEM_LIST_SET, set);
+}
+
+/// Shows the elements of a message to `visit`.
+fn elements(message: &Message<'_>, visit: &mut impl FnMut(ElementRef<'_>)) {
+    if let Some(list) = message.attrs().find(uapi::NFTA_SET_ELEM_LIST_ELEMENTS) {
+        let elements = list.nested().filter_map(ElementRef::decode);
+        elements.for_each(visit);
     }
 }
 

@@ -73,6 +73,7 @@ pub const NFTA_SET_ID: u16 = 10;
 pub const NFTA_SET_TIMEOUT: u16 = 11;
 pub const NFTA_SET_USERDATA: u16 = 13;
 pub const NFTA_SET_EXPR: u16 = 17;
+pub const NFTA_SET_COUNT: u16 = 20;
 pub const NFTA_SET_DESC_SIZE: u16 = 1;
 pub const NFTA_SET_DESC_CONCAT: u16 = 2;
 pub const NFTA_SET_FIELD_LEN: u16 = 1;
@@ -90,6 +91,8 @@ pub const NFTA_SET_ELEM_KEY_END: u16 = 10;
 
 /// Bits of `NFTA_SET_ELEM_FLAGS`.
 pub const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
+/// Stands for every key that has no element of its own.
+pub const NFT_SET_ELEM_CATCHALL: u32 = 2;
 
 /// Values and verdicts.
 pub const NFTA_DATA_VALUE: u16 = 1;

@@ -19,6 +19,26 @@ fn observe(connection: &mut Connection, set: &str) -> BTreeMap<Vec<u8>, Element>
     elements
 }
 
+/// Asks for these elements by their keys, and finds those that are expected.
+#[track_caller]
+fn find_each(
+    connection: &mut Connection,
+    set: &Set,
+    elements: &[Element],
+    expected: &BTreeMap<Vec<u8>, Element>,
+) {
+    if set.flags.contains(SetFlags::INTERVAL) {
+        return;
+    }
+    let keys: Vec<&[u8]> = elements.iter().map(|it| it.key.as_slice()).collect();
+    let mut found = BTreeMap::new();
+    let visit = |it: ElementRef<'_>| drop(found.insert(it.key.to_vec(), Element::of(&it)));
+    connection
+        .find_elements(SCOPE, &set.name, &keys, visit)
+        .unwrap();
+    assert_eq!(found, *expected);
+}
+
 /// Writes the elements into this set, compares, deletes the first one, compares.
 #[track_caller]
 fn check(set: Set, elements: Vec<Element>) {
@@ -43,12 +63,14 @@ fn check(set: Set, elements: Vec<Element>) {
             .map(|it| (it.key.clone(), it.clone()))
             .collect();
         assert_eq!(observe(&mut connection, &set.name), expected);
+        find_each(&mut connection, &set, &elements, &expected);
 
         let mut batch = Batch::new();
         batch.delete_element(0, SCOPE, &set.name, &elements[0].as_ref());
         connection.commit(&batch).unwrap();
         expected.remove(&elements[0].key);
         assert_eq!(observe(&mut connection, &set.name), expected);
+        find_each(&mut connection, &set, &elements, &expected);
 
         let mut batch = Batch::new();
         batch.flush_set(0, SCOPE, &set.name);
@@ -265,6 +287,20 @@ fn two_hundred_thousand_elements_are_one_transaction() {
         }
         assert!(seen.iter().all(|it| *it));
 
+        // Every key is found, and none of as many that are not there.
+        let keys: Vec<[u8; 4]> = (0..2 * COUNT).map(u32::to_be_bytes).collect();
+        let mut found = 0;
+        let visit = |element: ElementRef<'_>| {
+            let index = u32::from_be_bytes(*element.key.first_chunk().unwrap());
+            assert_eq!(index, found);
+            assert_eq!(element.data, Some(DataRef::Value(&(!index).to_be_bytes())));
+            found += 1;
+        };
+        connection
+            .find_elements(SCOPE, "endpoints", &keys, visit)
+            .unwrap();
+        assert_eq!(found, COUNT);
+
         let mut batch = Batch::new();
         for index in 0..COUNT {
             let key = index.to_be_bytes();
@@ -281,4 +317,56 @@ fn two_hundred_thousand_elements_are_one_transaction() {
         connection.commit(&batch).unwrap();
         assert_eq!(observe(&mut connection, "endpoints").len(), 0);
     });
+}
+
+#[test]
+fn a_set_that_is_not_there_has_no_elements_to_find() {
+    netns::run(|| {
+        let mut connection = netns::commit(|_| {});
+        let visit = |it: ElementRef<'_>| panic!("{it:?}");
+        connection
+            .find_elements(SCOPE, "nothing", &[[10, 0, 0, 1]], visit)
+            .unwrap();
+    });
+}
+
+/// Since Linux 6.16; before, the kernel does not say.
+#[test]
+fn sets_say_how_many_elements_they_have() {
+    netns::run(|| {
+        let set = Set {
+            name: "s".into(),
+            key_type: 7,
+            key_length: 4,
+            ..Set::default()
+        };
+        let mut connection = netns::commit(|batch| {
+            batch.add_set(1, SCOPE, &set, Create::New);
+            for index in 0..3 {
+                let element = element(&[10, 0, 0, index], None, None);
+                batch.add_element(2, SCOPE, "s", &element.as_ref(), Create::New);
+            }
+        });
+        let mut count = || connection.sets(SCOPE).unwrap()[0].1;
+        assert!(matches!(count(), Some(3) | None), "{:?}", count());
+        netns::program("nft", &["delete element ip t s { 10.0.0.1 }"], "");
+        assert!(matches!(count(), Some(2) | None), "{:?}", count());
+        netns::program("nft", &["add element ip t s { * }"], "");
+        assert!(matches!(count(), Some(2) | None), "{:?}", count());
+    });
+}
+
+#[test]
+fn the_catch_all_element_has_an_empty_key() {
+    let set = Set {
+        name: "s".into(),
+        key_type: 7,
+        key_length: 4,
+        ..Set::default()
+    };
+    let elements = vec![
+        element(&[], None, Some("all others")),
+        element(&[10, 0, 0, 1], None, None),
+    ];
+    check(set, elements);
 }

@@ -66,12 +66,12 @@ proptest! {
         let mut believed = Objects::new();
         for events in [first, second] {
             let desired = absorb(&mut planner, events);
-            let delta = Delta::between(&believed, desired.clone());
+            let delta = Delta::between(believed.clone(), desired.clone());
             carry_out(&mut kernel, &delta, &mut present);
             believed = desired.into_iter().collect();
             prop_assert_eq!(observed(&kernel), believed.clone());
         }
-        let delta = Delta::between(&believed, Vec::new());
+        let delta = Delta::between(believed, Vec::new());
         carry_out(&mut kernel, &delta, &mut present);
         prop_assert_eq!(observed(&kernel), Objects::new());
     }
@@ -113,7 +113,7 @@ fn what_is_cut_leaves_every_step_right() {
     let mut steps = 0;
     for events in [Some(few), Some(many), None] {
         let desired = events.map_or(Vec::new(), |it| absorb(&mut planner, it));
-        let delta = Delta::between(&believed, desired.clone());
+        let delta = Delta::between(believed.clone(), desired.clone());
         let text = scripts(&delta, &present, Variant::Nft)[0].1.text();
         let (before, mut after) = (ruleset.clone(), ruleset.clone());
         play(&mut after, &text);

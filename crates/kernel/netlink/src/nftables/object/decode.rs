@@ -128,8 +128,8 @@ fn without_comment(userdata: &[u8]) -> Vec<u8> {
 }
 
 impl<'a> ElementRef<'a> {
-    /// Reads one element of `NFTA_SET_ELEM_LIST_ELEMENTS`; `None` without a key (catch-all
-    /// elements have none) or with data that is neither value nor verdict.
+    /// Reads one element of `NFTA_SET_ELEM_LIST_ELEMENTS`; `None` without a key or with data
+    /// that is neither value nor verdict.
     pub(crate) fn decode(attr: Attr<'a>) -> Option<Self> {
         let mut element = Self::default();
         let mut has_key = false;
@@ -147,6 +147,7 @@ impl<'a> ElementRef<'a> {
                 uapi::NFTA_SET_ELEM_FLAGS => {
                     let flags = u32::from_be_bytes(attr.array()?);
                     element.interval_end = flags & uapi::NFT_SET_ELEM_INTERVAL_END != 0;
+                    has_key |= flags & uapi::NFT_SET_ELEM_CATCHALL != 0;
                 }
                 uapi::NFTA_SET_ELEM_EXPR if is_counter(&attr.nested()) => {
                     let counter = attr.nested().nested(uapi::NFTA_EXPR_DATA);

@@ -129,15 +129,20 @@ impl Set {
 /// Writes one element of `NFTA_SET_ELEM_LIST_ELEMENTS`.
 pub(crate) fn put_element(writer: &mut AttrWriter, element: &ElementRef<'_>) {
     let nest = writer.begin(uapi::NFTA_LIST_ELEM);
-    put_value(writer, uapi::NFTA_SET_ELEM_KEY, element.key);
+    let is_catch_all = element.key.is_empty();
+    if !is_catch_all {
+        put_value(writer, uapi::NFTA_SET_ELEM_KEY, element.key);
+    }
     if let Some(data) = element.data {
         match data {
             DataRef::Value(value) => put_value(writer, uapi::NFTA_SET_ELEM_DATA, value),
             DataRef::Verdict(it) => put_verdict(writer, uapi::NFTA_SET_ELEM_DATA, &it),
         }
     }
-    if element.interval_end {
-        writer.u32_be(uapi::NFTA_SET_ELEM_FLAGS, uapi::NFT_SET_ELEM_INTERVAL_END);
+    match (is_catch_all, element.interval_end) {
+        (true, _) => writer.u32_be(uapi::NFTA_SET_ELEM_FLAGS, uapi::NFT_SET_ELEM_CATCHALL),
+        (_, true) => writer.u32_be(uapi::NFTA_SET_ELEM_FLAGS, uapi::NFT_SET_ELEM_INTERVAL_END),
+        (false, false) => {}
     }
     if let Some(timeout) = element.timeout_ms {
         writer.u64_be(uapi::NFTA_SET_ELEM_TIMEOUT, timeout);
