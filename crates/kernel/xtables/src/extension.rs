@@ -1,5 +1,4 @@
-//! What rules ask of the kernel beside addresses and chains: modules of its own, each of which a
-//! kernel may lack.
+//! Matches and targets that are modules of the kernel, each of which a kernel may lack.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,6 +7,7 @@ use sluice_model::{IpFamily, Protocol};
 
 use crate::parse::parse_rule;
 use crate::rule::{Match, Rule, Table, Target};
+use crate::text::uses_ports;
 
 /// A match or a target of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,10 +26,6 @@ pub enum Extension {
     Statistic,
     /// `-m recent`.
     Recent,
-    /// `-m set`.
-    Set,
-    /// `-m ipvs`.
-    Ipvs,
     /// `-m nfacct`.
     Nfacct,
     /// `-j REJECT`.
@@ -40,18 +36,15 @@ pub enum Extension {
     Dnat,
     /// `-j MASQUERADE`.
     Masquerade,
-    /// `-j SET`.
-    MapSet,
 }
 
 impl Extension {
-    /// Those that a rule needs.
+    /// The extensions that a rule needs.
     pub fn of(rule: &Rule) -> BTreeSet<Self> {
         let Rule::Known { matches, target } = rule else {
             return BTreeSet::new();
         };
-        let with_port = |it: &Match| matches!(it, Match::DestinationPort(_));
-        let has_ports = matches!(target, Some(Target::Dnat(_))) || matches.iter().any(with_port);
+        let has_ports = uses_ports(matches, target.as_ref());
         let mut needed: BTreeSet<Self> = matches
             .iter()
             .filter_map(|it| Self::of_match(it, has_ports))
@@ -69,14 +62,15 @@ impl Extension {
             Match::State(..) => Self::Conntrack,
             Match::Random(_) => Self::Statistic,
             Match::SeenWithin { .. } | Match::Remember { .. } => Self::Recent,
-            Match::Set { .. } => Self::Set,
-            Match::Ipvs(_) => Self::Ipvs,
             Match::Nfacct(_) => Self::Nfacct,
             Match::Protocol(_)
             | Match::Source(..)
             | Match::Destination(..)
             | Match::DestinationPort(_)
-            | Match::InInterface(..) => return None,
+            | Match::InInterface(..)
+            // The rules that have these are not probed.
+            | Match::Set { .. }
+            | Match::Ipvs(_) => return None,
         })
     }
 
@@ -86,13 +80,16 @@ impl Extension {
             Target::Mark { .. } => Self::SetMark,
             Target::Dnat(_) => Self::Dnat,
             Target::Masquerade { .. } => Self::Masquerade,
-            Target::MapMark { .. } => Self::MapSet,
-            Target::Jump(_) | Target::Accept | Target::Drop | Target::Return => return None,
+            Target::Jump(_)
+            | Target::Accept
+            | Target::Drop
+            | Target::Return
+            | Target::MapMark { .. } => return None,
         })
     }
 
-    /// A rule that needs it, and the table that takes the rule; `None` where that takes an ipset or an
-    /// object of nfacct.
+    /// A rule that needs it, and a table for the rule; `None` for [`Nfacct`](Self::Nfacct), which needs an
+    /// object of the kernel.
     pub fn sample(self, family: IpFamily) -> Option<(Table, Rule)> {
         let text = match (self, family) {
             (Self::Dnat, IpFamily::V4) => "-p tcp -j DNAT --to-destination 127.0.0.1:1",
@@ -134,13 +131,12 @@ impl Extension {
                 "xt_statistic",
                 "-m statistic --mode random --probability 0.5",
             ),
-            // A list of a name that nobody uses.
+            // No other rule has a list of this name.
             Self::Recent => (
                 "match recent",
                 "xt_recent",
                 "-m recent --name SLUICE-TRIAL --set",
             ),
-            Self::Ipvs => ("match ipvs", "xt_ipvs", "-m ipvs --ipvs"),
             Self::Reject => ("target REJECT", "ipt_REJECT, ip6t_REJECT", "-j REJECT"),
             Self::SetMark => ("target MARK", "xt_mark", "-j MARK --or-mark 0x1"),
             Self::Masquerade => (
@@ -149,8 +145,6 @@ impl Extension {
                 "-j MASQUERADE --random-fully",
             ),
             Self::Dnat => return ("target DNAT", "xt_nat", None),
-            Self::Set => return ("match set", "xt_set", None),
-            Self::MapSet => return ("target SET", "xt_set", None),
             Self::Nfacct => return ("match nfacct", "xt_nfacct", None),
         };
         (name, module, Some(sample))
@@ -168,14 +162,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_needs_what_it_stands_for() {
+    fn a_sample_needs_its_extension() {
         use Extension::{
-            AddrType, Comment, Conntrack, Dnat, Ipvs, Mark, Masquerade, Ports, Recent, Reject,
-            SetMark, Statistic,
+            AddrType, Comment, Conntrack, Dnat, Mark, Masquerade, Ports, Recent, Reject, SetMark,
+            Statistic,
         };
         let ports = Protocol::ALL.map(Ports);
         let others = [
-            Comment, Mark, AddrType, Conntrack, Statistic, Recent, Ipvs, Reject, SetMark, Dnat,
+            Comment, Mark, AddrType, Conntrack, Statistic, Recent, Reject, SetMark, Dnat,
             Masquerade,
         ];
         for extension in ports.into_iter().chain(others) {
@@ -190,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_rules_need() {
-        use Extension::{Comment, Dnat, Nfacct, Ports, Set, Statistic};
+        use Extension::{Comment, Dnat, Nfacct, Ports, Statistic};
         let sctp = Ports(Protocol::Sctp);
         for (rule, expected) in [
             ("-p sctp -j A", &[][..]),
@@ -204,7 +198,6 @@ mod tests {
                 "-m comment --comment x -m statistic --mode random --probability 0.5 -j A",
                 &[Comment, Statistic],
             ),
-            ("-m set --match-set A dst -j B", &[Set]),
             ("-m nfacct --nfacct-name a -j B", &[Nfacct]),
             ("-m somebody --elses -j B", &[]),
         ] {

@@ -1,16 +1,17 @@
-//! What `iptables-save` prints and `iptables-restore` reads, as values.
+//! Reads the output of `iptables-save` and the input of `iptables-restore`.
 //!
-//! Total: what we would never write becomes [`Rule::Foreign`], and a line that is no line of
-//! iptables is passed over. The text of a program that succeeded has none.
+//! Reading never fails: a rule of a form that we do not write becomes [`Rule::Foreign`], and any other
+//! line is ignored.
 
-mod line;
+mod rule;
 
 use std::collections::BTreeMap;
 
 use crate::rule::{ChainName, Rule, Table};
+pub use rule::{jumps, parse_rule};
 
-/// Chains and their rules, in order. A chain without rules is there, too; one that only `nft` can have
-/// made, by its long name, is not.
+/// Chains and their rules, in order, with empty chains. Without chains whose names are too long for
+/// iptables: `nft` made them.
 pub type Ruleset = BTreeMap<Key, Vec<Rule>>;
 
 /// A chain among all tables.
@@ -37,20 +38,22 @@ pub fn play(ruleset: &mut Ruleset, script: &str) {
     }
 }
 
-/// `None`: no line of iptables, or no chain can have the name.
+/// `None` for other lines, and for names that no chain of iptables can have.
 fn play_line(ruleset: &mut Ruleset, table: Table, line: &str) -> Option<()> {
-    if let Some(declared) = line.strip_prefix(':') {
-        let chain = ChainName::read(word(declared).0)?;
-        ruleset.insert((table, chain), Vec::new());
-        return Some(());
-    }
-    let (command, name, rest) = command(line)?;
-    let key = (table, ChainName::read(name)?);
+    let (command, chain, rule) = match Line::read(line)? {
+        Line::Chain { name, .. } => ("-N", name, ""),
+        Line::Rule {
+            command,
+            chain,
+            rule,
+        } => (command, chain, rule),
+    };
+    let key = (table, ChainName::read(chain)?);
     match command {
-        "-A" => ruleset.entry(key).or_default().push(line::rule(rest)),
-        "-I" => ruleset.entry(key).or_default().insert(0, line::rule(rest)),
+        "-A" => ruleset.entry(key).or_default().push(parse_rule(rule)),
+        "-I" => ruleset.entry(key).or_default().insert(0, parse_rule(rule)),
         "-D" => {
-            let (rules, rule) = (ruleset.entry(key).or_default(), line::rule(rest));
+            let (rules, rule) = (ruleset.entry(key).or_default(), parse_rule(rule));
             if let Some(index) = rules.iter().position(|it| *it == rule) {
                 rules.remove(index);
             }
@@ -62,25 +65,48 @@ fn play_line(ruleset: &mut Ruleset, table: Table, line: &str) -> Option<()> {
     Some(())
 }
 
-/// One rule, as it stands after `-A CHAIN `.
-pub fn parse_rule(text: &str) -> Rule {
-    line::rule(text)
+/// A line about a chain or a rule, with or without counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// `:NAME POLICY [0:0]`: the chain exists and is empty.
+    Chain {
+        /// Its name.
+        name: &'a str,
+        /// `ACCEPT` or `DROP` of a built-in chain, else `-`.
+        policy: &'a str,
+    },
+    /// `COMMAND CHAIN RULE`, as `-A`.
+    Rule {
+        /// `-A`, `-I`, `-D`, or of a whole chain `-N`, `-F`, `-X`.
+        command: &'a str,
+        /// The chain.
+        chain: &'a str,
+        /// The text of the rule; empty for a whole chain.
+        rule: &'a str,
+    },
 }
 
-/// The chains that follow `-j` or `-g` in what stands after `-A CHAIN `.
-pub(crate) fn jumps(text: &str) -> Vec<ChainName> {
-    line::jumps(text)
-}
-
-/// `[1:60] -A CHAIN rest` in parts.
-fn command(line: &str) -> Option<(&str, &str, &str)> {
-    let line = match line.strip_prefix('[') {
-        Some(counted) => counted.split_once("] ")?.1,
-        None => line,
-    };
-    let (command, rest) = word(line);
-    let (name, rest) = word(rest);
-    (command.starts_with('-') && !name.is_empty()).then_some((command, name, rest.trim()))
+impl<'a> Line<'a> {
+    /// Reads a line; `None` for every other line.
+    pub fn read(line: &'a str) -> Option<Self> {
+        if let Some(declared) = line.strip_prefix(':') {
+            let (name, rest) = word(declared);
+            let (policy, _) = word(rest);
+            return Some(Self::Chain { name, policy });
+        }
+        let line = match line.strip_prefix('[') {
+            Some(counted) => counted.split_once("] ")?.1,
+            None => line,
+        };
+        let (command, rest) = word(line);
+        let (chain, rest) = word(rest);
+        let is_command = command.starts_with('-') && !chain.is_empty();
+        is_command.then_some(Self::Rule {
+            command,
+            chain,
+            rule: rest.trim(),
+        })
+    }
 }
 
 /// Up to the next blank, and what follows it.

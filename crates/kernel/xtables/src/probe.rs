@@ -1,5 +1,5 @@
-//! Which rules the kernel takes. They are tried in a chain that nothing leads to, where every match
-//! and every target is checked as anywhere.
+//! Finds out which rules the kernel accepts. They are added to a chain to which no rule jumps: the kernel
+//! checks matches and targets there as in any chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::script::Script;
 /// The chain in which rules are tried. The run that adds it removes it.
 pub const CHAIN: &str = "SLUICE-TRIAL";
 
-/// The samples that the kernel refuses, by their place, each with the reason. `restore` runs the
+/// The samples that the kernel refuses, by index, each with the reason. `restore` runs the
 /// program: once for all samples, and once for each if something is refused.
 ///
 /// # Errors
@@ -43,8 +43,8 @@ pub fn refused(
     Ok(refusals)
 }
 
-/// Adds the chain with the samples to each of these tables, and removes it in a step of its own: a
-/// program may not tell the kernel of rules that come and go in one step.
+/// Adds the chain with the samples to each of these tables, and removes it in a step of its own: a program
+/// may send nothing to the kernel for rules that are added and removed in one step.
 fn script<'a>(tables: &'a BTreeSet<Table>, samples: &'a [(Table, Rule)]) -> Script<'a> {
     let chain = ChainName::new(CHAIN);
     Script::new(move |lines| {

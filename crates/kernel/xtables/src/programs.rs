@@ -1,8 +1,7 @@
-//! The programs that read and write the kernel's rules.
+//! Runs the programs that read and write the kernel's rules.
 //!
-//! Their own netlink and socket formats are private to them (blobs of each extension's structures),
-//! and both ways of storing rules need translating as the host's programs translate, so that
-//! operators' `iptables` reads what we wrote.
+//! Rules in the kernel are blobs of private structures of each extension. The host's own programs translate
+//! them, so that the operator's `iptables` reads what we write.
 
 mod detect;
 mod error;
@@ -11,7 +10,6 @@ mod refusal;
 mod run;
 
 use std::env;
-use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
@@ -27,7 +25,7 @@ use run::Run;
 pub use error::{FindError, RestoreError, RunError, SaveError};
 pub use find::{Version, search_path};
 
-/// Where the kernel keeps the rules.
+/// The part of the kernel that has the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Variant {
     /// In nf_tables, as tables `ip nat` and so on.
@@ -40,7 +38,7 @@ impl Variant {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Nft, Self::Legacy];
 
-    /// How many chains one step may declare before more steps are cheaper.
+    /// How many chains one step may declare before several steps are cheaper.
     ///
     /// `iptables-nft-restore` keeps the chains of a step in a list that it searches for every line
     /// (`nft-cache.c`), so the cost grows with the square. The legacy kernel takes whole tables:
@@ -67,15 +65,15 @@ impl std::fmt::Display for Variant {
     }
 }
 
-/// Timeout of a run, if nothing else is said: `iptables-nft-save` 1.8.9 lists 10,000 Services with 10
+/// Default timeout of a run: `iptables-nft-save` 1.8.9 lists 10,000 Services with 10
 /// endpoints in four minutes of a fast processor.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// Timeout of a run whose duration does not depend on the rules that are there.
+/// Timeout of a run whose duration does not depend on the rules of the kernel.
 const QUICK: Duration = Duration::from_secs(60);
 
-/// The lock that programs of the legacy variant take while they write. The nft variant takes none:
-/// its transactions are the kernel's.
+/// The lock that programs of the legacy variant take while they write. The nft variant has transactions of
+/// the kernel instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lock {
     /// The file.
@@ -85,7 +83,7 @@ pub struct Lock {
 }
 
 impl Default for Lock {
-    /// The file of `XTABLES_LOCKFILE`, else that which programs are built with; 5 s, as kube-proxy.
+    /// The file of `XTABLES_LOCKFILE`, else the default of the programs; 5 s, as kube-proxy.
     fn default() -> Self {
         let named = env::var_os("XTABLES_LOCKFILE").filter(|it| !it.is_empty());
         Self {
@@ -95,7 +93,7 @@ impl Default for Lock {
     }
 }
 
-/// Runs a program that is found in PATH to its end, without input. What it prints is not read.
+/// Runs a program in PATH to its end, without input. Its output is dropped.
 ///
 /// # Errors
 ///
@@ -127,11 +125,11 @@ pub struct Programs {
 pub struct Listing {
     /// By table and chain.
     pub rules: Ruleset,
-    /// Tables with rules that only `nft` can show: nothing is known of them.
+    /// Tables with rules that only `nft` can show, which are not listed.
     pub hidden: Vec<Table>,
 }
 
-/// What writes and what reads one family's rules.
+/// The programs that write and read one family's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pair {
     restore: PathBuf,
@@ -139,7 +137,7 @@ struct Pair {
 }
 
 impl Programs {
-    /// Those of the variant that this host uses.
+    /// The programs of the variant that this host uses.
     ///
     /// The rules of kubernetes-sigs/iptables-wrappers: the variant in which kubelet left its hint,
     /// nft before legacy; else the one with more rules; nft when that is equal.
@@ -151,23 +149,13 @@ impl Programs {
         detect::detect(&find::search_path())
     }
 
-    /// Those of this variant.
+    /// The programs of this variant.
     ///
     /// # Errors
     ///
     /// One is missing, does not run or is too old: [`FindError`].
     pub fn find(variant: Variant) -> Result<Self, FindError> {
         Self::find_in(variant, &find::search_path())
-    }
-
-    /// Those of this variant in these folders, which are listed as in PATH. The programs may use
-    /// more stack than is usual: the limit of this process is raised, which they inherit.
-    ///
-    /// # Errors
-    ///
-    /// As [`Programs::find`].
-    pub fn find_in(variant: Variant, path: &OsStr) -> Result<Self, FindError> {
-        find::find(variant, path)
     }
 
     /// The same programs with this lock.
@@ -186,23 +174,23 @@ impl Programs {
     }
 
     /// The same programs with a timeout of a minute at most, for runs whose duration does not depend
-    /// on the rules that are there.
+    /// on the rules of the kernel.
     #[must_use]
     pub fn quick(&self) -> Self {
         self.clone().with_timeout(self.timeout.min(QUICK))
     }
 
-    /// Where these keep rules.
+    /// The part of the kernel where these programs keep rules.
     pub fn variant(&self) -> Variant {
         self.variant
     }
 
-    /// Of iptables, at least [`Version::OLDEST`].
+    /// The version of iptables, at least [`Version::OLDEST`].
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The rules of every table that exists, but for those that are no [`Table`]. Takes no lock.
+    /// The rules of every [`Table`] that exists. Takes no lock.
     ///
     /// # Errors
     ///
@@ -219,8 +207,8 @@ impl Programs {
         }
     }
 
-    /// Shows each line about one table, without counters, as it is printed: a listing may be large.
-    /// Takes no lock, and makes the table if there is none.
+    /// Calls `line` with each line about one table, without counters, as the program prints it: a listing may
+    /// be large. Takes no lock, and creates a missing table.
     ///
     /// # Errors
     ///
@@ -241,7 +229,7 @@ impl Programs {
         })
     }
 
-    /// The listing as text, and the tables that it leaves out.
+    /// The listing as text, and the tables that are not in it.
     fn text(
         &self,
         family: IpFamily,
@@ -251,7 +239,7 @@ impl Programs {
             let mut bytes = Vec::new();
             stdout.read_to_end(&mut bytes).map(|_| bytes)
         })?;
-        // A listing is large: not copied without need.
+        // A listing may be large, so valid text is not copied.
         let text = String::from_utf8(bytes)
             .unwrap_or_else(|it| String::from_utf8_lossy(it.as_bytes()).into_owned());
         let hidden = refusal::incompatible(&text);
@@ -268,8 +256,8 @@ impl Programs {
         output.map_err(|source| SaveError::Failed { family, source })
     }
 
-    /// Carries out `script`, with its counters. Chains that it does not name stay as they are. Each
-    /// table changes at once or not at all, unless [`Lines::may_cut`](crate::script::Lines::may_cut)
+    /// Runs `script`, with its counters. Chains that it does not name stay as they are. Each table is one
+    /// transaction, unless [`Lines::may_cut`](crate::script::Lines::may_cut)
     /// has made several steps of it.
     ///
     /// # Errors
@@ -297,7 +285,7 @@ impl Programs {
         }
     }
 
-    /// Asks for tables of a family, without changing them.
+    /// Tries whether the kernel has these tables of a family, without changing them.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Probabilities of `-m statistic --mode random`.
 //!
-//! The text has decimals, the kernel units of 2^-31 (`xt_statistic.h`), and `iptables` rounds from
-//! the one to the other (`libxt_statistic.c`). So the value of 1/n is what its text gives.
+//! The text is a decimal number; the kernel has units of 2^-31 (`xt_statistic.h`), to which `iptables` rounds
+//! (`libxt_statistic.c`). So the value of 1/n is that of its text.
 
-/// Units of certainty.
+/// Units of probability 1.
 const ONE: f64 = 2_147_483_648.0;
 
 /// One in `n` in units of 2^-31, rounded as its text with ten decimals is; certain for 0 and 1.
@@ -11,7 +11,7 @@ pub fn one_in(n: u32) -> u32 {
     parse(&part(n)).unwrap_or(u32::MAX)
 }
 
-/// Ten decimals: 1/n where that is meant, as kube-proxy writes it.
+/// Ten decimals: those of 1/n if the value is one, as kube-proxy writes them.
 pub(crate) fn to_text(units: u32) -> String {
     if units > 0 {
         // At most 2^31, so it fits.
@@ -26,7 +26,7 @@ pub(crate) fn to_text(units: u32) -> String {
 /// Reads decimals between 0 and 1.
 pub(crate) fn parse(text: &str) -> Option<u32> {
     let probability: f64 = text.parse().ok()?;
-    // Not a number is not contained.
+    // The range does not contain NaN.
     (0.0..=1.0)
         .contains(&probability)
         .then(|| (probability * ONE).round() as u32)

@@ -1,5 +1,5 @@
-//! Rules as values. Two rules that the kernel cannot tell apart are equal, and so are those whose
-//! conditions differ in nothing but their order.
+//! Rules as values. Rules are equal if the kernel stores them alike, or if only the order of their
+//! conditions differs.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use crate::text::{comment_text, is_comment};
 pub enum Table {
     /// Marks of packets.
     Mangle,
-    /// Who may pass.
+    /// Acceptance of packets.
     Filter,
     /// Address translation: its chains see the first packet of a connection.
     Nat,
@@ -94,27 +94,27 @@ impl fmt::Debug for ChainName {
     }
 }
 
-/// What packets a rule is for, and what it does with them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Conditions and a target.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// One that we write.
+    /// A rule of a form that we write.
     Known {
-        /// All must hold. Kept in the order of kube-proxy's text, which the kernel does not keep.
+        /// A packet has to meet all of them. In the order of kube-proxy's text, which the kernel does not keep.
         matches: Matches,
-        /// `None` counts and goes on.
+        /// `None`: the rule counts packets, which go on to the next rule.
         target: Option<Target>,
     },
-    /// One of somebody else, as `iptables-save` writes it after `-A CHAIN `.
+    /// Any other rule, as `iptables-save` writes it after `-A CHAIN `.
     Foreign(Arc<str>),
 }
 
 impl Rule {
-    /// Every packet.
+    /// A rule for every packet.
     pub fn always(target: Target) -> Self {
         Self::when(Vec::new(), target)
     }
 
-    /// Packets for which all of these hold.
+    /// A rule for packets that meet all these conditions.
     pub fn when(matches: impl Into<Vec<Match>>, target: Target) -> Self {
         Self::Known {
             matches: Matches::new(matches.into()),
@@ -122,7 +122,7 @@ impl Rule {
         }
     }
 
-    /// The chain that packets may be sent to.
+    /// The chain to which the rule jumps; `None` also for a foreign rule.
     pub fn jump(&self) -> Option<&ChainName> {
         match self {
             Self::Known {
@@ -133,8 +133,8 @@ impl Rule {
         }
     }
 
-    /// The chains that packets may be sent to. Of a foreign rule there may be too many: a comment may
-    /// look like a jump.
+    /// The chains to which the rule jumps. Of a foreign rule there may be too many: a comment may look like
+    /// a jump.
     pub fn chains(&self) -> Vec<ChainName> {
         match self {
             Self::Known { .. } => self.jump().copied().into_iter().collect(),
@@ -142,7 +142,7 @@ impl Rule {
         }
     }
 
-    /// Counts packets for which all of these hold.
+    /// A rule that counts packets that meet all these conditions.
     pub fn count(matches: impl Into<Vec<Match>>) -> Self {
         Self::Known {
             matches: Matches::new(matches.into()),
@@ -169,7 +169,7 @@ impl Matches {
         Self(matches.into())
     }
 
-    /// Whether every packet is meant.
+    /// Whether there is no condition.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -206,12 +206,6 @@ impl Ord for Matches {
     }
 }
 
-impl std::hash::Hash for Matches {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.sorted().hash(state);
-    }
-}
-
 /// Whether a condition must hold or must not (`!`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Sense {
@@ -222,7 +216,7 @@ pub enum Sense {
 }
 
 /// One condition.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Match {
     /// `-m comment --comment`: always holds, for people. At most 255 bytes.
     Comment(Arc<str>),
@@ -287,7 +281,7 @@ impl Match {
         Self::Comment(comment_text(text).into())
     }
 
-    /// Whether the kernel keeps nothing of it: it holds for every packet.
+    /// Whether every packet meets it, so that the kernel does not store it.
     fn is_nothing(&self) -> bool {
         match self {
             Self::Source(Sense::Is, net) | Self::Destination(Sense::Is, net) => {
@@ -298,7 +292,7 @@ impl Match {
         }
     }
 
-    /// Holds for one packet in `n`.
+    /// One packet in `n` meets it.
     pub fn one_in(n: u32) -> Self {
         Self::Random(random::one_in(n))
     }
@@ -314,25 +308,10 @@ pub enum Side {
 }
 
 impl Side {
-    /// Every list of at most three ends: what an ipset can be asked for.
-    const LISTS: [&'static [Self]; 14] = {
+    /// The lists that our rules have.
+    const LISTS: [&'static [Self]; 4] = {
         use Side::{Dst, Src};
-        [
-            &[Src],
-            &[Dst],
-            &[Src, Src],
-            &[Src, Dst],
-            &[Dst, Src],
-            &[Dst, Dst],
-            &[Src, Src, Src],
-            &[Src, Src, Dst],
-            &[Src, Dst, Src],
-            &[Src, Dst, Dst],
-            &[Dst, Src, Src],
-            &[Dst, Src, Dst],
-            &[Dst, Dst, Src],
-            &[Dst, Dst, Dst],
-        ]
+        [&[Dst], &[Dst, Dst], &[Src, Dst], &[Dst, Dst, Src]]
     };
 
     /// Reads `dst,dst,src`.
@@ -355,7 +334,7 @@ impl Side {
 pub struct States(u8);
 
 impl States {
-    /// Conntrack cannot make sense of the packet.
+    /// Conntrack finds the packet invalid.
     pub const INVALID: Self = Self(1);
     /// The first packet of a connection.
     pub const NEW: Self = Self(2);
@@ -394,15 +373,15 @@ impl States {
 }
 
 /// What a rule does.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
-    /// Asks another chain and comes back if that says nothing.
+    /// Goes on in another chain, and returns from its end.
     Jump(ChainName),
-    /// Lets the packet go on.
+    /// Accepts the packet.
     Accept,
-    /// The packet vanishes.
+    /// Drops the packet without an answer.
     Drop,
-    /// Back to the chain that asked.
+    /// Returns to the chain that jumped here.
     Return,
     /// `REJECT`: icmp-port-unreachable.
     Reject,

@@ -1,12 +1,12 @@
-//! The rules of a chain, small.
+//! The rules of a chain in little memory.
 
 use std::fmt::{self, Write};
 
 use crate::parse::parse_rule;
 use crate::rule::Rule;
 
-/// Rules in their order, kept as their text: a large ruleset has some hundred thousand of them, of
-/// which most are only ever written. Two lists that the kernel cannot tell apart are equal.
+/// Rules in their order, as text: a large ruleset has some hundred thousand of them, of which most are
+/// written and never read. Lists are equal if their rules are.
 #[derive(Clone)]
 pub struct RuleList(
     /// The text of each rule, and a line feed.
@@ -29,7 +29,7 @@ impl RuleList {
         self.0.is_empty()
     }
 
-    /// What stands after `-A CHAIN ` for each of them.
+    /// The text of each rule.
     pub(crate) fn texts(&self) -> impl Iterator<Item = &str> {
         self.0.split_terminator('\n')
     }

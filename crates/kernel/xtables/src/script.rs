@@ -21,7 +21,7 @@ impl<'a> Script<'a> {
         Self { render }
     }
 
-    /// Shows each line, without its end. Returns how many of them are `COMMIT`.
+    /// Calls `line` with each line, without its end. Returns how many of them are `COMMIT`.
     fn for_each(&self, mut line: impl FnMut(fmt::Arguments<'_>)) -> u32 {
         let mut lines = Lines {
             add: &mut line,
@@ -30,7 +30,7 @@ impl<'a> Script<'a> {
             commits: 0,
         };
         (self.render)(&mut lines);
-        lines.commit();
+        lines.cut();
         lines.commits
     }
 
@@ -61,9 +61,7 @@ impl<'a> Script<'a> {
 
     /// Whether there are no lines.
     pub fn is_empty(&self) -> bool {
-        let mut is_empty = true;
-        self.for_each(|_| is_empty = false);
-        is_empty
+        self.commits() == 0
     }
 
     /// Line `number`, counted from 1, without its end.
@@ -104,26 +102,20 @@ impl Lines<'_> {
     /// is committed, and stays when a later table is refused.
     pub fn table(&mut self, table: Table) {
         if self.table != Some(table) {
-            self.commit();
+            self.cut();
             self.table = Some(table);
             (self.add)(format_args!("*{table}"));
         }
     }
 
-    /// What is above may be written before what is below: where a step has become as large as
-    /// `variant` takes well, it ends here, and the table goes on in another one.
+    /// Ends the step here if it is as large as [`Variant::largest_step`], and goes on with another one.
     pub fn may_cut(&mut self, variant: Variant) {
         if let Some(table) = self.table
             && self.declared >= variant.largest_step()
         {
-            self.commit();
+            self.cut();
             self.table(table);
         }
-    }
-
-    /// What is above is written before what is below, also of the same table.
-    pub fn cut(&mut self) {
-        self.commit();
     }
 
     /// `:CHAIN - [0:0]`: the chain exists and is empty, its counters are zero.
@@ -177,7 +169,8 @@ impl Lines<'_> {
         }
     }
 
-    fn commit(&mut self) {
+    /// Ends the step here. The next line has to name a table.
+    pub fn cut(&mut self) {
         if self.table.take().is_some() {
             self.declared = 0;
             self.commits += 1;

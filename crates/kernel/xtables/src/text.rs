@@ -56,14 +56,14 @@ impl Display for Rule {
 }
 
 /// Whether the rule needs the protocol's own match (`-m tcp`).
-fn uses_ports(matches: &Matches, target: Option<&Target>) -> bool {
+pub(crate) fn uses_ports(matches: &Matches, target: Option<&Target>) -> bool {
     matches!(target, Some(Target::Dnat(_)))
         || matches
             .iter()
             .any(|it| matches!(it, Match::DestinationPort(_)))
 }
 
-/// Writes words with blanks between them.
+/// Writes parts with blanks between them.
 struct Words<'a, 'f> {
     f: &'a mut fmt::Formatter<'f>,
     first: bool,
@@ -85,28 +85,18 @@ impl Words<'_, '_> {
                 self.add(format_args!("-m {protocol} -p {protocol}"))
             }
             Match::Protocol(protocol) => self.add(format_args!("-p {protocol}")),
-            Match::Source(sense, net) => self.add(format_args!("{}-s {}", Not(*sense), Bare(net))),
-            Match::Destination(sense, net) => {
-                self.add(format_args!("{}-d {}", Not(*sense), Bare(net)))
-            }
+            Match::Source(sense, net) => self.add(format_args!("{sense}-s {}", Bare(net))),
+            Match::Destination(sense, net) => self.add(format_args!("{sense}-d {}", Bare(net))),
             Match::DestinationPort(port) => self.add(format_args!("--dport {port}")),
-            Match::InInterface(sense, name) => {
-                self.add(format_args!("{}-i {}", Not(*sense), Word(name)))
-            }
+            Match::InInterface(sense, name) => self.add(format_args!("{sense}-i {}", Word(name))),
             Match::Mark { sense, value, mask } => {
-                let not = Not(*sense);
-                self.add(format_args!("-m mark {not}--mark {value:#x}/{mask:#x}"))
+                self.add(format_args!("-m mark {sense}--mark {value:#x}/{mask:#x}"))
             }
-            Match::SourceIsLocal(sense) => {
-                self.add(format_args!("{}--src-type LOCAL", Not(*sense)))
+            Match::SourceIsLocal(sense) => self.add(format_args!("{sense}--src-type LOCAL")),
+            Match::DestinationIsLocal(sense) => self.add(format_args!("{sense}--dst-type LOCAL")),
+            Match::State(sense, states) => {
+                self.add(format_args!("-m conntrack {sense}--ctstate {states}"))
             }
-            Match::DestinationIsLocal(sense) => {
-                self.add(format_args!("{}--dst-type LOCAL", Not(*sense)))
-            }
-            Match::State(sense, states) => self.add(format_args!(
-                "-m conntrack {}--ctstate {states}",
-                Not(*sense)
-            )),
             Match::Random(units) => {
                 let probability = random::to_text(*units);
                 self.add(format_args!(
@@ -121,12 +111,11 @@ impl Words<'_, '_> {
                 self.add(format_args!("-m recent --name {} --set", Word(list)))
             }
             Match::Set { sense, set, fields } => self.add(format_args!(
-                "-m set {}--match-set {} {}",
-                Not(*sense),
+                "-m set {sense}--match-set {} {}",
                 Word(set),
                 Fields(fields)
             )),
-            Match::Ipvs(sense) => self.add(format_args!("-m ipvs {}--ipvs", Not(*sense))),
+            Match::Ipvs(sense) => self.add(format_args!("-m ipvs {sense}--ipvs")),
             Match::Nfacct(name) => self.add(format_args!("-m nfacct --nfacct-name {}", Word(name))),
         }
     }
@@ -165,19 +154,17 @@ impl Words<'_, '_> {
     }
 }
 
-/// `! ` before what must not be so.
-struct Not(Sense);
-
-impl Display for Not {
+impl Display for Sense {
+    /// `! ` before a negated condition.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            Sense::Is => "",
-            Sense::Not => "! ",
+        f.write_str(match self {
+            Self::Is => "",
+            Self::Not => "! ",
         })
     }
 }
 
-/// A prefix, of which a single address is written without its length.
+/// A prefix; that of one address is written without its length.
 struct Bare<'a>(&'a IpNet);
 
 impl Display for Bare<'_> {
@@ -190,7 +177,7 @@ impl Display for Bare<'_> {
     }
 }
 
-/// One argument, in quotes unless it is harmless without them, as `iptables-save` writes it.
+/// One argument, quoted like `iptables-save` does.
 pub(crate) struct Word<'a>(pub(crate) &'a str);
 
 impl Display for Word<'_> {
@@ -219,29 +206,16 @@ struct Fields(&'static [Side]);
 
 impl Display for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, side) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_char(',')?;
-            }
-            f.write_str(side.as_str())?;
-        }
-        Ok(())
+        let sides: Vec<&str> = self.0.iter().map(|it| it.as_str()).collect();
+        f.write_str(&sides.join(","))
     }
 }
 
 impl Display for States {
     /// In kube-proxy's order.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut first = true;
-        for (state, name) in States::NAMES {
-            if self.intersects(state) {
-                if !first {
-                    f.write_char(',')?;
-                }
-                first = false;
-                f.write_str(name)?;
-            }
-        }
-        Ok(())
+        let names = States::NAMES.iter().filter(|(it, _)| self.intersects(*it));
+        let names: Vec<&str> = names.map(|(_, name)| *name).collect();
+        f.write_str(&names.join(","))
     }
 }

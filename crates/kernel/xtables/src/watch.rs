@@ -1,4 +1,4 @@
-//! Whether somebody else changed rules since they were listed.
+//! Finds out whether another program changed rules since they were listed.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use crate::programs::{Programs, RestoreError, Variant};
 use crate::rule::Table;
 use crate::script::Script;
 
-/// How often rules are compared, if nothing else is said: kube-proxy looks for its canary as often.
+/// How often the state is compared: kube-proxy looks for its canary as often.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Listing all rules may take one part in so many of the time.
+/// All rules are listed again after so many times the duration of a listing, at the earliest.
 const PARTS: u32 = 50;
 
-/// Why it is not known that nobody else changed rules.
+/// Why rules have to be listed again.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// There is no nf_tables, or we may not use it.
@@ -25,7 +25,7 @@ pub enum WatchError {
     /// The kernel could not be asked.
     #[error(transparent)]
     Ask(#[from] RequestError),
-    /// Rules are to be listed again.
+    /// Another program changed rules.
     #[error("somebody else changed rules")]
     Changed,
 }
@@ -35,9 +35,7 @@ pub enum WatchError {
 #[derive(Debug)]
 pub struct Watch {
     kernel: Kernel,
-    period: Duration,
-    /// The state in which nobody but us has changed anything since the last listing; `None` after
-    /// somebody has.
+    /// The state after our last listing or write; `None` after a change by another program.
     known: Option<State>,
     /// When the last listing began, and how long it took.
     listed: (Instant, Duration),
@@ -46,11 +44,11 @@ pub struct Watch {
 #[derive(Debug)]
 enum Kernel {
     Nft(Connection),
-    /// These families only: the kernel would look for the modules of others each time.
+    /// The families to compare: for others the kernel would look for modules each time.
     Legacy(Vec<IpFamily>),
 }
 
-/// What changes with nearly every change of rules.
+/// A value that changes with nearly every change of rules.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     /// The generation of nf_tables' ruleset, which grows by one with each transaction.
@@ -72,15 +70,9 @@ impl Watch {
         };
         Ok(Self {
             kernel,
-            period: PERIOD,
             known: None,
             listed: (Instant::now(), Duration::ZERO),
         })
-    }
-
-    /// Compares once in this time, in place of 30 s.
-    pub fn set_period(&mut self, period: Duration) {
-        self.period = period;
     }
 
     /// The rules of these families are about to be listed: changes from now on are noticed.
@@ -102,7 +94,7 @@ impl Watch {
         self.listed.1 = self.listed.0.elapsed();
     }
 
-    /// Has the programs carry out a script.
+    /// Runs a script with the programs.
     ///
     /// # Errors
     ///
@@ -113,7 +105,7 @@ impl Watch {
         family: IpFamily,
         script: &Script<'_>,
     ) -> Result<(), RestoreError> {
-        // A state that cannot be asked for is as good as one that somebody changed.
+        // A state that cannot be read counts as changed.
         let before = self
             .state()
             .ok()
@@ -131,12 +123,12 @@ impl Watch {
         result
     }
 
-    /// Whether nobody else is known to have changed anything since the last listing.
+    /// Whether no change by another program is known since the last listing.
     pub fn is_unchanged(&mut self) -> bool {
         self.is_known().unwrap_or_default()
     }
 
-    /// Whether it is certain that nobody else has changed anything since the last listing.
+    /// Whether it is certain that no other program changed rules since the last listing.
     pub fn is_undisturbed(&mut self) -> bool {
         matches!(self.kernel, Kernel::Nft(_)) && self.is_unchanged()
     }
@@ -145,10 +137,10 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// Rules are to be listed again: any [`WatchError`].
+    /// Any [`WatchError`]: rules have to be listed again.
     pub fn upkeep(&mut self) -> Result<Duration, WatchError> {
         if self.is_known()? {
-            return Ok(self.period);
+            return Ok(PERIOD);
         }
         let (began, duration) = self.listed;
         match (duration * PARTS).checked_sub(began.elapsed()) {
@@ -170,7 +162,7 @@ impl Watch {
     }
 }
 
-/// The size of every table of these families in which we have something.
+/// The size of every table of these families.
 fn sizes(families: &[IpFamily]) -> Vec<Option<Size>> {
     let sizes = families.iter().flat_map(|family| {
         let family = match family {

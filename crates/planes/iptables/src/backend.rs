@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::time::Duration;
 
 use sluice_model::IpFamily;
 use sluice_netlink::nfacct::Accounts;
 use sluice_plan::{Plan, PortKey, PortPlan};
+use sluice_plane::kube_proxy::is_hashed;
 use sluice_plane::{Families, RuleCounts, Scale, Scene};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
 use sluice_xtables::extension::Extension;
@@ -23,7 +23,7 @@ use crate::object::{Key, Object};
 use crate::script::{self, Present};
 use crate::{layout, observe, render};
 
-/// There as long as the kernel has IPv6.
+/// Exists if the kernel has IPv6.
 const IPV6: &str = "/proc/thread-self/net/if_inet6";
 
 /// The iptables data plane of one network namespace.
@@ -35,10 +35,10 @@ pub struct Iptables {
     present: Present,
     pub(crate) counts: RuleCounts<Key>,
     lacks: Lacks,
-    /// `None`: the kernel has no objects in which rules count packets.
+    /// `None`: the kernel has no nfacct.
     accounts: Option<Accounts>,
     watch: Watch,
-    /// NodePorts answer on 127.0.0.1 too: packets from there have to leave for a pod.
+    /// NodePorts answer on 127.0.0.1, so that packets from there are routed to pods.
     pub(crate) routes_loopback: bool,
 }
 
@@ -73,31 +73,23 @@ impl Iptables {
         })
     }
 
-    /// The same, which looks for changes of rules by others once in this time, in place of 30 s.
-    #[must_use]
-    pub fn with_watch_period(mut self, period: Duration) -> Self {
-        self.watch.set_period(period);
-        self
-    }
-
     /// The programs in use.
     pub fn programs(&self) -> &Programs {
         &self.programs
     }
 
-    /// Writes what keeps other hosts from this one's loopback address (CVE-2020-8558) where it is
-    /// not there, and nothing else: before `route_localnet` is set by somebody who may, for an
-    /// agent that may not.
+    /// Writes the missing rules that drop packets of other hosts to loopback addresses (CVE-2020-8558), for
+    /// `--init-only`, which then sets `route_localnet`.
     ///
     /// # Errors
     ///
     /// The rules could not be listed, or the kernel refused.
-    pub(crate) fn guard_loopback(&mut self) -> Result<(), BackendError> {
+    pub(crate) fn write_loopback_firewall(&mut self) -> Result<(), BackendError> {
         let listing = self.programs.save(IpFamily::V4, layout::READ);
         let listing = listing.map_err(|error| BackendError::new("list rules", error))?;
         let mut observed = BTreeMap::new();
         observe::objects(IpFamily::V4, listing, &BTreeSet::new(), &mut observed);
-        let mut missing = layout::loopback_guard();
+        let mut missing = layout::loopback_firewall();
         missing.retain(|(key, _)| !observed.contains_key(key));
         self.apply(&Delta {
             add: missing,
@@ -105,7 +97,7 @@ impl Iptables {
         })
     }
 
-    /// Asks what the kernel has, unless its rules show it.
+    /// Probes the extensions that no rule of the kernel uses.
     fn probe(&mut self, family: IpFamily) -> Result<bool, RestoreError> {
         let programs = self.programs.quick();
         let watch = &mut self.watch;
@@ -119,11 +111,6 @@ impl Iptables {
             false => Accounting::Off,
         }
     }
-}
-
-/// The objects of one service port, as a first sync would write them. Pure.
-pub fn render_port(scene: &Scene, port: &PortPlan, accounting: Accounting) -> Vec<(Key, Object)> {
-    render::port(scene, port, accounting)
 }
 
 /// Every object of a plan, as a first sync would write it, in kube-proxy's order. Pure.
@@ -158,10 +145,10 @@ impl Backend for Iptables {
     fn is_shared(key: &Key) -> bool {
         let place = key.place();
         match (place.table, place.chain.as_str()) {
-            // Of the health check port: its comment names the port and no protocol.
+            // The rule of a health check port has no protocol, so ports of two protocols have the same.
             (Table::Filter, name::NODE_PORTS) => matches!(key, Key::Rule(..)),
             (Table::Filter, name::CLUSTER_IPS) => matches!(key, Key::Rule(..)),
-            (Table::Filter, _) if name::is_of_prefix(&place.chain) => {
+            (Table::Filter, chain) if is_hashed(chain, name::OF_PREFIXES) => {
                 matches!(key, Key::Common(_))
             }
             _ => false,
@@ -196,7 +183,7 @@ impl Backend for Iptables {
     }
 
     fn lacks(&self, scene: &Scene, port: &PortPlan, placement: &()) -> Option<Refusal> {
-        if !self.lacks.hurts() {
+        if !self.lacks.any_for_services() {
             return None;
         }
         self.lacks.refusal(&self.render(scene, port, placement))
@@ -258,7 +245,7 @@ impl Backend for Iptables {
             let Err(error) = self.watch.restore(&self.programs, family, &script) else {
                 continue;
             };
-            // Where somebody else changed rules, or has the lock, the next sync may succeed.
+            // If another program changed rules or has the lock, the next sync may succeed.
             if self.watch.is_unchanged() && !matches!(error, RestoreError::Locked(_)) {
                 // This sync has failed, whether or not the other family is served.
                 let _ = self.families.lose(family, &error);
@@ -272,7 +259,7 @@ impl Backend for Iptables {
     }
 }
 
-/// Whether a chain is ours, or one of the kernel's that leads to ours.
+/// Whether a chain is ours, or a built-in chain that jumps to ours.
 pub(crate) fn concerns(table: Table, chain: &str) -> bool {
     name::kind(table, chain).is_some()
 }

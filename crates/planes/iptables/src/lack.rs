@@ -1,4 +1,4 @@
-//! What the kernel lacks of what our rules need, and whom that hurts.
+//! Extensions that our rules need and the kernel lacks, and which Services need them.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use tracing::{info, warn};
 use crate::accounts;
 use crate::object::{Key, Object, rules};
 
-/// Everything that our rules use. Without nfacct they count no packets, without anything else there
-/// are Services that cannot be served.
+/// The extensions that our rules use. Without nfacct they count no packets; without another one some
+/// Services cannot be served.
 const USED: [Extension; 14] = [
     Extension::Comment,
     Extension::Ports(Protocol::Tcp),
@@ -34,7 +34,7 @@ const USED: [Extension; 14] = [
     Extension::Nfacct,
 ];
 
-/// What is lost without an extension.
+/// The Services or metrics that need an extension.
 fn cost(extension: Extension) -> &'static str {
     match extension {
         Extension::Ports(Protocol::Tcp) => "TCP Services",
@@ -50,7 +50,7 @@ fn cost(extension: Extension) -> &'static str {
     }
 }
 
-/// A rule that the kernel takes if it has an extension, and its table.
+/// A rule that the kernel accepts if it has an extension, and its table.
 fn sample(extension: Extension, family: IpFamily) -> Option<(Table, Rule)> {
     match extension {
         Extension::Nfacct => Some((Table::Filter, Rule::count([accounts::count_invalid()]))),
@@ -58,13 +58,13 @@ fn sample(extension: Extension, family: IpFamily) -> Option<(Table, Rule)> {
     }
 }
 
-/// Whether the kernel has an extension, as far as that is known.
+/// Whether the kernel has each extension that was probed.
 #[derive(Debug, Default)]
 pub(crate) struct Lacks(BTreeMap<(IpFamily, Extension), bool>);
 
 impl Lacks {
-    /// The kernel has what rules use that are there. To ask for it would cost a legacy kernel two
-    /// writes of its tables, of 3 s each with 10,000 Services.
+    /// The kernel has the extensions of its rules. A probe would cost a legacy kernel two writes of its
+    /// tables, of 3 s each with 10,000 Services.
     pub(crate) fn see(&mut self, family: IpFamily, ruleset: &Ruleset) {
         if USED.iter().all(|it| self.has(family, *it)) {
             return;
@@ -74,13 +74,13 @@ impl Lacks {
         self.0.extend(seen.map(|it| ((family, it), true)));
     }
 
-    /// An extension is asked for by the next probe.
+    /// The next probe asks for this extension.
     pub(crate) fn forget(&mut self, family: IpFamily, extension: Extension) {
         self.0.remove(&(family, extension));
     }
 
-    /// Asks for everything that the kernel is not known to have. `restore` runs the program. Returns
-    /// whether the kernel has something that it lacked.
+    /// Asks for every extension that the kernel is not known to have. `restore` runs the program. Returns
+    /// whether the kernel has one that it lacked before.
     ///
     /// # Errors
     ///
@@ -125,13 +125,13 @@ impl Lacks {
         self.0.get(&(family, extension)) == Some(&true)
     }
 
-    /// Whether there may be Services that cannot be served.
-    pub(crate) fn hurts(&self) -> bool {
+    /// Whether the kernel lacks an extension that Services need.
+    pub(crate) fn any_for_services(&self) -> bool {
         let mut all = self.0.iter();
         all.any(|((_, extension), has)| !has && *extension != Extension::Nfacct)
     }
 
-    /// What these objects need and the kernel lacks; `None` when it lacks nothing of it.
+    /// The refusal for an extension that these objects need and the kernel lacks; `None` if it has all.
     pub(crate) fn refusal<'a>(
         &self,
         objects: impl IntoIterator<Item = &'a (Key, Object)>,
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
     use crate::accounts::Accounting;
-    use crate::backend::render_port;
+    use crate::render;
 
     /// Everything of these Services, as a first sync writes it, by Service.
     fn objects() -> Vec<(String, Vec<(Key, Object)>)> {
@@ -192,7 +192,7 @@ mod tests {
         let ports = planner.plan().ports.iter();
         let rendered = ports.map(|(key, it)| {
             let name = key.name.service.name.to_string();
-            (name, render_port(&scene, it, Accounting::Off))
+            (name, render::port(&scene, it, Accounting::Off))
         });
         rendered.collect()
     }
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_asked_for_again() {
         let mut lacks = without(&[Extension::Recent, Extension::Nfacct]);
-        assert!(lacks.hurts());
+        assert!(lacks.any_for_services());
         let mut asked = Vec::new();
         let found = lacks.probe(IpFamily::V4, |script| {
             let text = script.text();
@@ -271,7 +271,7 @@ mod tests {
         let recent = "-A SLUICE-TRIAL -m recent --name SLUICE-TRIAL --set";
         let nfacct = "-A SLUICE-TRIAL -m nfacct --nfacct-name ct_state_invalid_dropped_pkts";
         assert_eq!(asked, [recent, nfacct, recent, nfacct]);
-        assert!(!lacks.hurts(), "nobody needs nfacct");
+        assert!(!lacks.any_for_services(), "nobody needs nfacct");
         assert!(!lacks.has(IpFamily::V4, Extension::Nfacct));
         assert!(lacks.probe(IpFamily::V4, kernel(&[])).unwrap());
         assert!(lacks.has(IpFamily::V4, Extension::Nfacct));
@@ -283,7 +283,7 @@ mod tests {
         let text = "*nat\n-A X -m comment --comment x -m recent --set --name A --mask \
                     255.255.255.255 --rsource -j RETURN\nCOMMIT\n";
         lacks.see(IpFamily::V4, &sluice_xtables::parse::parse(text));
-        assert!(!lacks.hurts());
+        assert!(!lacks.any_for_services());
         let nobody = |_: &Script<'_>| -> Result<(), RestoreError> { panic!("asked") };
         assert!(!lacks.probe(IpFamily::V4, nobody).unwrap());
     }

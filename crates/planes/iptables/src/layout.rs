@@ -8,30 +8,30 @@
 //! nat POSTROUTING          KUBE-POSTROUTING
 //! ```
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_plan::{FamilyPlan, NodePlan, NodePortMatch};
+use sluice_plane::rules::{self, loopback};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, States, Table, Target};
 
 use crate::accounts::{self, Accounting};
 use crate::name::{self, chain};
 use crate::object::{Key, Object, Place};
 
-/// What the machine says about connection tracking.
+/// The setting of conntrack that rules depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Conntrack {
-    /// Packets outside the window of their connection are invalid, and a reply that is neither
-    /// translated back nor dropped would reset the connection of the client.
+    /// Packets outside the TCP window are invalid. They are dropped: a reply that is not translated back
+    /// would reset the client's connection.
     #[default]
     Strict,
-    /// `nf_conntrack_tcp_be_liberal` is set: nothing has to be dropped.
+    /// `nf_conntrack_tcp_be_liberal` is set: no packet has to be dropped.
     Liberal,
 }
 
-/// The tables that have to be read. In [`mangle`] there is but an empty chain.
+/// The tables that have to be read. [`mangle`] has only an empty chain.
 pub(crate) const READ: &[Table] = &[Table::Filter, Table::Nat];
 
 /// The objects of these families, in the order in which kube-proxy writes them.
@@ -54,64 +54,39 @@ pub(crate) fn standing(
     objects
 }
 
-/// The jumps of a chain of the kernel, in their order.
+/// The jumps of a built-in chain, in their order.
 fn jumps(table: Table, name: &str) -> Vec<Rule> {
-    let to = |to: &'static str, comment: &str, new: bool| {
-        let mut matches = Vec::new();
-        if new {
-            matches.push(Match::State(Sense::Is, States::NEW));
-        }
-        matches.push(Match::comment(comment));
-        Rule::when(matches, Target::Jump(chain(to)))
+    let jump = |to: &'static str, comment: &str| {
+        Rule::when([Match::comment(comment)], Target::Jump(chain(to)))
     };
-    let firewall = || {
-        to(
-            name::PROXY_FIREWALL,
-            "kubernetes load balancer firewall",
-            true,
-        )
+    let new = |to: &'static str, comment: &str| {
+        let is_new = Match::State(Sense::Is, States::NEW);
+        Rule::when([is_new, Match::comment(comment)], Target::Jump(chain(to)))
     };
-    let services = || to(name::SERVICES, "kubernetes service portals", true);
-    let external = || {
-        let comment = "kubernetes externally-visible service portals";
-        to(name::EXTERNAL_SERVICES, comment, true)
-    };
-    let guard = || {
-        to(
-            name::CLUSTER_IPS,
-            "sluice: cluster IPs that nobody answers",
-            true,
-        )
-    };
+    let portals = "kubernetes service portals";
+    let firewall = new(name::PROXY_FIREWALL, "kubernetes load balancer firewall");
+    let services = new(name::SERVICES, portals);
+    let comment = "kubernetes externally-visible service portals";
+    let external = new(name::EXTERNAL_SERVICES, comment);
+    let comment = "sluice: cluster IPs that nobody answers";
+    let cluster_ips = new(name::CLUSTER_IPS, comment);
     match (table, name) {
         (Table::Filter, name::INPUT) => {
             let comment = "kubernetes health check service ports";
-            vec![firewall(), to(name::NODE_PORTS, comment, false), external()]
+            vec![firewall, jump(name::NODE_PORTS, comment), external]
         }
-        (Table::Filter, name::FORWARD) => vec![
-            firewall(),
-            to(name::FORWARD_RULES, "kubernetes forwarding rules", false),
-            services(),
-            external(),
-            guard(),
-        ],
-        // The node asks for its own load balancers' addresses, too.
-        (Table::Filter, _) => vec![firewall(), services(), external(), guard()],
+        (Table::Filter, name::FORWARD) => {
+            let forward = jump(name::FORWARD_RULES, "kubernetes forwarding rules");
+            vec![firewall, forward, services, external, cluster_ips]
+        }
+        // The node dials the addresses of its own load balancers, too.
+        (Table::Filter, _) => vec![firewall, services, external, cluster_ips],
         (_, name::POSTROUTING) => {
             let comment = "kubernetes postrouting rules";
-            vec![to(name::POSTROUTING_RULES, comment, false)]
+            vec![jump(name::POSTROUTING_RULES, comment)]
         }
-        _ => vec![to(name::SERVICES, "kubernetes service portals", false)],
+        _ => vec![jump(name::SERVICES, portals)],
     }
-}
-
-/// Loopback addresses of a family.
-pub(crate) fn loopback(family: IpFamily) -> IpNet {
-    match family {
-        IpFamily::V4 => IpNet::new(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
-        IpFamily::V6 => IpNet::new(Ipv6Addr::LOCALHOST.into(), 128),
-    }
-    .expect("the constants are prefixes")
 }
 
 /// The destinations that answer on NodePorts, each as conditions of one rule.
@@ -135,9 +110,9 @@ pub(crate) fn node_port_destinations(family: IpFamily, plan: &FamilyPlan) -> Vec
     }
 }
 
-/// Against CVE-2020-8558: with `route_localnet` a neighbour could reach what listens on loopback.
-/// The kubelet writes the same rule.
-pub(crate) fn martian_guard() -> Rule {
+/// Drops packets of other hosts to loopback addresses, which `route_localnet` admits (CVE-2020-8558). The
+/// kubelet writes the same rule.
+pub(crate) fn drop_to_loopback() -> Rule {
     let loopback = loopback(IpFamily::V4);
     let tracked = States::RELATED.or(States::ESTABLISHED).or(States::DNAT);
     let matches = [
@@ -154,8 +129,8 @@ pub(crate) fn to_firewall() -> Rule {
     Rule::always(Target::Jump(chain(name::FIREWALL)))
 }
 
-/// The rule and what leads there. Always there, because the sysctl outlives the process that set it.
-pub(crate) fn loopback_guard() -> Vec<(Key, Object)> {
+/// That rule and the jumps to it. Always written, because the sysctl outlives the process that set it.
+pub(crate) fn loopback_firewall() -> Vec<(Key, Object)> {
     let place = |name| Place {
         family: IpFamily::V4,
         table: Table::Filter,
@@ -164,13 +139,13 @@ pub(crate) fn loopback_guard() -> Vec<(Key, Object)> {
     let rule = |name, rule| (Key::Rule(place(name), Arc::new(rule)), Object::Present);
     vec![
         (Key::Common(place(name::FIREWALL)), Object::Present),
-        rule(name::FIREWALL, martian_guard()),
+        rule(name::FIREWALL, drop_to_loopback()),
         rule(name::INPUT, to_firewall()),
         rule(name::OUTPUT, to_firewall()),
     ]
 }
 
-/// What there is in mangle.
+/// The objects of table mangle.
 pub(crate) fn mangle(family: IpFamily) -> Vec<(Key, Object)> {
     let place = Place {
         family,
@@ -190,6 +165,7 @@ struct Standing<'a> {
 impl Standing<'_> {
     fn objects(&self, conntrack: Conntrack) -> Vec<(Key, Object)> {
         use Table::{Filter, Nat};
+        let mark = self.node.masquerade_mark;
         let mut objects = mangle(self.family);
         let common = [
             name::SERVICES,
@@ -200,14 +176,18 @@ impl Standing<'_> {
         ];
         objects.extend(common.map(|it| self.common(Filter, it)));
         if self.family == IpFamily::V4 {
-            objects.extend(loopback_guard());
+            objects.extend(loopback_firewall());
         }
         objects.push(self.whole(Filter, name::FORWARD_RULES, self.forwarding(conntrack)));
         objects.extend(self.unallocated());
         objects.push(self.whole(Filter, name::CANARY, Vec::new()));
         objects.extend([name::SERVICES, name::NODE_PORTS].map(|it| self.common(Nat, it)));
-        objects.push(self.whole(Nat, name::POSTROUTING_RULES, self.masquerading()));
-        objects.push(self.whole(Nat, name::MARK_MASQ, self.marking()));
+        objects.push(self.whole(
+            Nat,
+            name::POSTROUTING_RULES,
+            rules::masquerade(mark).to_vec(),
+        ));
+        objects.push(self.whole(Nat, name::MARK_MASQ, vec![rules::mark_masquerade(mark)]));
         objects.extend(self.node_ports());
         for empty in [name::CANARY, name::OWNED] {
             objects.push(self.whole(Nat, empty, Vec::new()));
@@ -246,7 +226,6 @@ impl Standing<'_> {
     }
 
     fn forwarding(&self, conntrack: Conntrack) -> Vec<Rule> {
-        let mark = self.node.masquerade_mark;
         let mut rules = Vec::new();
         if conntrack == Conntrack::Strict {
             let mut invalid = vec![Match::State(Sense::Is, States::INVALID)];
@@ -255,81 +234,30 @@ impl Standing<'_> {
             }
             rules.push(Rule::when(invalid, Target::Drop));
         }
-        let marked = Match::Mark {
-            sense: Sense::Is,
-            value: mark,
-            mask: mark,
-        };
-        let comment = Match::comment("kubernetes forwarding rules");
-        rules.push(Rule::when([comment, marked], Target::Accept));
-        let comment = Match::comment("kubernetes forwarding conntrack rule");
-        let known = Match::State(Sense::Is, States::RELATED.or(States::ESTABLISHED));
-        rules.push(Rule::when([comment, known], Target::Accept));
+        rules.extend(rules::forward(self.node.masquerade_mark));
         rules
-    }
-
-    fn masquerading(&self) -> Vec<Rule> {
-        let mark = self.node.masquerade_mark;
-        let unmarked = Match::Mark {
-            sense: Sense::Not,
-            value: mark,
-            mask: mark,
-        };
-        // A packet that passes here twice must not be masqueraded again.
-        let unmark = Target::Mark {
-            clear: 0,
-            flip: mark,
-        };
-        let comment = Match::comment("kubernetes service traffic requiring SNAT");
-        let masquerade = Target::Masquerade { random_fully: true };
-        vec![
-            Rule::when([unmarked], Target::Return),
-            Rule::always(unmark),
-            Rule::when([comment], masquerade),
-        ]
-    }
-
-    fn marking(&self) -> Vec<Rule> {
-        let mark = self.node.masquerade_mark;
-        vec![Rule::always(Target::Mark {
-            clear: mark,
-            flip: mark,
-        })]
     }
 
     fn node_ports(&self) -> Option<(Key, Object)> {
         let comment =
             "kubernetes service nodeports; NOTE: this must be the last rule in this chain";
-        let rule = |to: Vec<Match>| {
-            let matches: Vec<Match> = [Match::comment(comment)].into_iter().chain(to).collect();
+        let destinations = node_port_destinations(self.family, self.plan).into_iter();
+        let rules = destinations.map(|mut matches| {
+            matches.insert(0, Match::comment(comment));
             Rule::when(matches, Target::Jump(chain(name::NODE_PORTS)))
-        };
-        self.tail(
-            Table::Nat,
-            name::SERVICES,
-            node_port_destinations(self.family, self.plan)
-                .into_iter()
-                .map(rule),
-        )
+        });
+        self.tail(Table::Nat, name::SERVICES, rules.collect())
     }
 
     fn unallocated(&self) -> Option<(Key, Object)> {
-        let rule = |net: &IpNet| {
+        let rules = self.plan.service_cidrs.iter().map(|net| {
             let comment = Match::comment("sluice: no Service has this cluster IP");
-            let to = Match::Destination(Sense::Is, *net);
-            Rule::when([comment, to], Target::Drop)
-        };
-        let nets = self.plan.service_cidrs.iter().map(rule);
-        self.tail(Table::Filter, name::CLUSTER_IPS, nets)
+            Rule::when([comment, Match::Destination(Sense::Is, *net)], Target::Drop)
+        });
+        self.tail(Table::Filter, name::CLUSTER_IPS, rules.collect())
     }
 
-    fn tail(
-        &self,
-        table: Table,
-        name: &'static str,
-        rules: impl Iterator<Item = Rule>,
-    ) -> Option<(Key, Object)> {
-        let rules: Vec<Rule> = rules.collect();
+    fn tail(&self, table: Table, name: &'static str, rules: Vec<Rule>) -> Option<(Key, Object)> {
         let key = Key::Tail(self.place(table, name));
         (!rules.is_empty()).then_some((key, Object::Rules(rules.into())))
     }

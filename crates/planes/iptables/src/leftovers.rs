@@ -6,19 +6,19 @@ use sluice_netlink::nfacct::{self, Accounts};
 use sluice_plane::kube_proxy::{ACCOUNTS, DEVICE};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, chains};
 
-/// What the iptables mode of kube-proxy leaves, and ours.
+/// The objects of the iptables mode of kube-proxy, and of ours.
 pub(crate) struct ChainsAndAccounts;
 
 impl Leftovers for ChainsAndAccounts {
     fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
-        // While the ipvs mode still serves the other family, its chains are needed.
+        // The ipvs mode needs its chains while it serves the other family.
         let serves_by_ipvs =
             !(request.keep)(&Trace::VirtualServers) && if_nametoindex(DEVICE).is_ok();
         let is_of_kube_proxy = request.purpose == Purpose::Cleanup && !chains::are_ours();
         if !is_of_kube_proxy && (request.is_whole() || !serves_by_ipvs) {
             chains::remove(request, removal);
         }
-        // The rules of a kube-proxy that comes back are refused until it makes them anew.
+        // Without them, the rules of a kube-proxy that comes back are refused until it creates them.
         if request.purpose != Purpose::TakeOver {
             remove_accounts(removal);
         }
@@ -33,7 +33,7 @@ impl Leftovers for ChainsAndAccounts {
     }
 }
 
-/// Removes the objects that no rule mentions, whoever made them.
+/// Removes the objects that no rule mentions, also those of a kube-proxy.
 fn remove_accounts(removal: &mut Removal) {
     let mut accounts = match Accounts::open() {
         Ok(it) => it,

@@ -8,8 +8,8 @@
 //!
 //! # Invariants
 //!
-//! - A rule is written once, where it changes: what is equal stays, with its counters.
-//! - Names, comments and order are kube-proxy's, so a node of its goes on under us.
+//! - Equal rules stay, with their counters.
+//! - Names, comments and order are kube-proxy's, so that its rules are adopted.
 //! - Rules and chains of others stay as they are, in the same tables and in the kernel's chains.
 //! - Chains begin with `KUBE-` where kube-proxy has them and with `SLUICE-` where it does not.
 
@@ -21,13 +21,13 @@ mod leftovers;
 mod name;
 mod object;
 mod observe;
-mod packets;
 mod plane;
 mod render;
 mod script;
 pub mod text;
 
 pub use accounts::Accounting;
-pub use backend::{Iptables, render_plan, render_port};
+pub use backend::{Iptables, render_plan};
 pub use layout::Conntrack;
 pub use object::{Key, Object, Place};
+pub use render::port as render_port;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use data_encoding::BASE32;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
-use sluice_model::{Protocol, ServicePortName};
+use sluice_model::ServicePortName;
 pub(crate) use sluice_plane::kube_proxy::{
     CANARY, CLUSTER_IPS, EXTERNAL_SERVICES, FORWARD as FORWARD_RULES, MARK_MASQ, NODE_PORTS, OWNED,
     POSTROUTING as POSTROUTING_RULES, PROXY_FIREWALL, SERVICES,
@@ -23,10 +23,10 @@ pub(crate) const OUTPUT: &str = "OUTPUT";
 pub(crate) const PREROUTING: &str = "PREROUTING";
 pub(crate) const POSTROUTING: &str = "POSTROUTING";
 
-/// Of each of [`HASHED`]; see [`level`].
+/// The levels of [`HASHED`]; see [`level`].
 const LEVELS: [u8; HASHED.len()] = [2, 2, 3, 4, 1];
-/// Chains of the ClusterIPs of one prefix.
-const OF_PREFIXES: &str = "SLUICE-CIP-";
+/// Prefix of the chains of the ClusterIPs of one network, which several service ports need.
+pub(crate) const OF_PREFIXES: &str = "SLUICE-CIP-";
 
 /// Names of the chains of one service port (kube-proxy, `portProtoHash`).
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct PortChains {
 
 impl PortChains {
     pub(crate) fn of(name: &ServicePortName) -> Self {
-        let text = hashed_text(name, name.protocol);
+        let text = format!("{name}{}", name.protocol);
         let hash = hash(&text);
         Self { text, hash }
     }
@@ -80,7 +80,7 @@ pub(crate) fn of_prefix(prefix: IpNet) -> ChainName {
     ChainName::new(&format!("{OF_PREFIXES}{hash}"))
 }
 
-/// Chains lead only to chains of lower levels; common ones apart, which lead to any.
+/// Chains jump only to chains of lower levels, except common ones, which jump to any.
 pub(crate) fn level(chain: &ChainName) -> u8 {
     let of_port = HASHED.iter().position(|it| chain.as_str().starts_with(it));
     of_port.map_or(0, |it| LEVELS[it])
@@ -97,19 +97,19 @@ pub(crate) enum Kind {
     Whole,
     /// By many owners, each with rules of its own.
     Common,
-    /// By the kernel; we add jumps.
+    /// By the kernel; we add jumps to it.
     Builtin,
     /// By the kubelet and us.
     Firewall,
 }
 
-/// What a chain is to us; `None` when it is nobody's business of ours.
+/// How we write a chain; `None` for a chain of others.
 pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
     let is_of_port = || HASHED.iter().any(|it| is_hashed(name, it));
     Some(match (table, name) {
         (_, CANARY) => Kind::Whole,
         (Table::Mangle, _) => return None,
-        // Of a probe that was interrupted.
+        // A probe that was killed left it.
         (_, probe::CHAIN) => Kind::Whole,
         (_, SERVICES | NODE_PORTS) => Kind::Common,
         (Table::Nat, POSTROUTING_RULES | MARK_MASQ | OWNED) => Kind::Whole,
@@ -125,19 +125,10 @@ pub(crate) fn kind(table: Table, name: &str) -> Option<Kind> {
     })
 }
 
-/// Whether a chain is there only as long as a Service needs it.
+/// Whether a chain exists only while a Service needs it.
 pub(crate) fn is_of_services(chain: &ChainName) -> bool {
     let mut beginnings = HASHED.iter().chain([&OF_PREFIXES]);
     beginnings.any(|it| is_hashed(chain.as_str(), it))
-}
-
-/// Whether this is the chain of a prefix, which several service ports need.
-pub(crate) fn is_of_prefix(name: &ChainName) -> bool {
-    is_hashed(name.as_str(), OF_PREFIXES)
-}
-
-fn hashed_text(name: &ServicePortName, protocol: Protocol) -> String {
-    format!("{name}{protocol}")
 }
 
 fn hash(text: &str) -> String {
@@ -148,7 +139,7 @@ fn hash(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sluice_model::NamespacedName;
+    use sluice_model::{NamespacedName, Protocol};
 
     use super::*;
 

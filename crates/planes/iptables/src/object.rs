@@ -1,8 +1,8 @@
-//! What the ruleset is made of: whole chains, and single rules in chains that many share.
+//! Objects: whole chains, and single rules in chains that many owners share.
 //!
-//! Whatever one owner writes alone is one object with all its rules. A chain to which every Service
-//! adds something is a [`Key::Common`] with a [`Key::Rule`] for each rule, so that a change writes
-//! what changed, and the counters of everything else go on.
+//! A chain with one owner is one object with all its rules. A chain to which every Service adds rules is a
+//! [`Key::Common`] with a [`Key::Rule`] for each rule, so that a change writes only the rules that change,
+//! and the other rules keep their counters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl fmt::Display for Place {
 }
 
 /// Identity of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A chain that one owner writes, with its rules.
     Chain(Place),
@@ -46,7 +46,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// The chain that it is or is in.
+    /// Its chain.
     pub fn place(&self) -> &Place {
         match self {
             Self::Chain(it)
@@ -69,7 +69,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What there is to know of an object beside its key.
+/// The content of an object beside its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// It is there: a common chain, a rule in one.
@@ -104,7 +104,7 @@ impl RuleKey for Key {
     }
 }
 
-/// The rules that an object stands for.
+/// The rules of an object.
 pub(crate) fn rules(key: &Key, object: &Object) -> Vec<Rule> {
     match (key, object) {
         (Key::Rule(_, rule), _) => vec![Rule::clone(rule)],

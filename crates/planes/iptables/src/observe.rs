@@ -1,4 +1,4 @@
-//! What of the kernel's rules is ours, as objects.
+//! Reads our objects from the rules of the kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,18 +13,17 @@ use crate::layout::{self, is_of_tail};
 use crate::name::{self, Kind, is_of_services, kind};
 use crate::object::{Key, Object, Place};
 
-/// The objects of one family's rules. A chain that we own and that is not in the shape in which we
-/// leave it is left out, so that it is written again. Rules of others are no objects.
+/// Adds the objects of one family's rules. A common chain that differs from what we write is left out, so
+/// that it is written again. Rules of others are no objects.
 ///
-/// A chain that a Service does not need any more and that a rule of somebody else leads to was emptied
-/// and stays: it is no object either.
+/// An empty chain that no Service needs, and to which a rule of another program jumps, is no object either.
 pub(crate) fn objects(
     family: IpFamily,
     listing: Listing,
     needed: &BTreeSet<Place>,
     objects: &mut BTreeMap<Key, Object>,
 ) {
-    // Whether it is there does not matter enough to write it again with each look.
+    // An unreadable table counts as correct: its one chain is empty.
     if listing.hidden.contains(&Table::Mangle) {
         objects.extend(layout::mangle(family));
     }
@@ -48,7 +47,7 @@ pub(crate) fn objects(
     }
 }
 
-/// Our chains that rules of others lead to.
+/// Our chains to which rules of others jump.
 pub(crate) fn needed(family: IpFamily, ruleset: &Ruleset) -> BTreeSet<Place> {
     let mut needed = BTreeSet::new();
     for ((table, chain), rules) in ruleset {
@@ -73,15 +72,15 @@ fn is_ours(table: Table, chain: &ChainName) -> bool {
     matches!(kind, Some(Kind::Whole | Kind::Common))
 }
 
-/// Whether a rule in a chain of the kernel is ours. Others ask for the mark from there; we never do.
+/// Whether a rule in a built-in chain is ours. Other programs jump to the mark from there; we never do.
 fn is_own_jump(table: Table, rule: &Rule) -> bool {
     let leads_to_ours = |to: &ChainName| is_ours(table, to) && to.as_str() != name::MARK_MASQ;
     rule.jump().is_some_and(leads_to_ours)
 }
 
-/// A common chain that can be repaired rule by rule: ours alone, each once, the tail at the end,
-/// and what counts packets for a rule before that. Any other is not reported, so it is emptied and
-/// filled again, in one transaction.
+/// A common chain that can be repaired rule by rule: it has our rules alone, each once, the tail at the
+/// end, and a rule that counts packets before the one that it counts for. Any other is left out, so that
+/// it is emptied and filled again, in one transaction.
 fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let is_of_tail = |rule: &Rule| is_of_tail(place.table, &place.chain, rule);
     let tail = rules.iter().position(is_of_tail).unwrap_or(rules.len());
@@ -89,11 +88,11 @@ fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let mut seen = BTreeSet::new();
     let is_known = |rule: &Rule| matches!(rule, Rule::Known { .. });
     let is_in_place = |rule| {
-        let counts_in_vain = counted(rule).is_some_and(|it| !seen.contains(&it));
-        is_known(rule) && !counts_in_vain && seen.insert(rule)
+        let is_misplaced = counted(rule).is_some_and(|it| !seen.contains(&it));
+        is_known(rule) && !is_misplaced && seen.insert(rule)
     };
-    let in_shape = tail.iter().all(is_of_tail) && rules.iter().rev().all(is_in_place);
-    if !in_shape {
+    let is_ours = tail.iter().all(is_of_tail) && rules.iter().rev().all(is_in_place);
+    if !is_ours {
         return;
     }
     if !tail.is_empty() {
@@ -105,7 +104,7 @@ fn common(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     objects.insert(Key::Common(place), Object::Present);
 }
 
-/// Every rule of a chain of the kernel that leads to one of our chains.
+/// The rules of a built-in chain that jump to our chains.
 fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
     let own = rules.iter().filter(|it| is_own_jump(place.table, it));
     let own: Vec<Rule> = own.cloned().collect();
@@ -121,9 +120,9 @@ fn builtin(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
 
 /// The kubelet's chain, in which we have one rule.
 fn firewall(place: Place, rules: &[Rule], objects: &mut BTreeMap<Key, Object>) {
-    let guard = layout::martian_guard();
-    if rules.contains(&guard) {
-        objects.insert(Key::Rule(place, Arc::new(guard)), Object::Present);
+    let own = layout::drop_to_loopback();
+    if rules.contains(&own) {
+        objects.insert(Key::Rule(place, Arc::new(own)), Object::Present);
     }
     objects.insert(Key::Common(place), Object::Present);
 }

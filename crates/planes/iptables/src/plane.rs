@@ -1,15 +1,15 @@
-//! The door of the iptables mode: what it needs of the host, and what it shows.
+//! The iptables mode as a [`DataPlane`].
 
 use std::fs;
 
+use sluice_netlink::nfacct::Accounts;
 use sluice_plan::Plan;
 use sluice_plane::{
     DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Options, PacketCounters,
-    RenderedObject, RuleCount, RuleMetrics, ServiceBackend, Trace, Unserved,
+    RenderedObject, RuleCount, RuleMetrics, ServiceBackend, Unserved,
 };
 use sluice_reconcile::BackendError;
 use sluice_xtables::programs::Programs;
-use sluice_xtables::rule::Table;
 use tracing::{debug, info, warn};
 
 use crate::accounts::Accounting;
@@ -17,7 +17,6 @@ use crate::backend::{Iptables, concerns, render_plan};
 use crate::layout::Conntrack;
 use crate::leftovers::ChainsAndAccounts;
 use crate::object::{Key, Object};
-use crate::packets::Packets;
 use crate::text;
 
 const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
@@ -42,13 +41,13 @@ impl DataPlane for Iptables {
                                      mode counts with --count-connections, the ipvs mode always";
     const LEFTOVERS: &'static dyn Leftovers = &ChainsAndAccounts;
 
-    /// Sets what NodePorts on loopback need: the rules that guard it, then the sysctl.
+    /// Prepares NodePorts on loopback: the rules that drop packets of other hosts, then the sysctl.
     fn initialize(options: &Options<'_>) -> Result<(), BackendError> {
         if !options.config.node_ports_on_loopback() || routes_loopback() {
             return Ok(());
         }
         let mut plane = Self::with(programs()?, conntrack())?;
-        plane.guard_loopback()?;
+        plane.write_loopback_firewall()?;
         route_loopback();
         Ok(())
     }
@@ -61,17 +60,7 @@ impl DataPlane for Iptables {
 
     fn keep(&self) -> Box<Keep> {
         let own = self.programs.variant();
-        Box::new(move |trace| match trace {
-            Trace::Chain {
-                variant,
-                table,
-                chain,
-            } => {
-                let table = Table::ALL.into_iter().find(|it| it.as_str() == *table);
-                *variant == own && table.is_some_and(|it| concerns(it, chain))
-            }
-            Trace::Table(_) | Trace::VirtualServers => false,
-        })
+        Box::new(move |trace| trace.is_chain_of(own, concerns))
     }
 
     fn started(&mut self, _: ForeignChange) {
@@ -89,8 +78,8 @@ impl DataPlane for Iptables {
     }
 
     fn packet_counters(&self) -> Option<Box<dyn PacketCounters>> {
-        match Packets::open() {
-            Ok(packets) => Some(Box::new(packets)),
+        match Accounts::open() {
+            Ok(accounts) => Some(Box::new(accounts)),
             Err(error) => {
                 debug!(%error, "packets that rules count are not shown");
                 None
@@ -128,7 +117,7 @@ fn rendered_object((key, object): &(Key, Object)) -> RenderedObject {
     }
 }
 
-/// The programs of the host, and a line about which they are.
+/// The programs of the host, which are logged.
 fn programs() -> Result<Programs, BackendError> {
     let programs = Programs::detect();
     let programs = programs
@@ -138,8 +127,7 @@ fn programs() -> Result<Programs, BackendError> {
     Ok(programs)
 }
 
-/// Whether the kernel lets packets outside the window through, as of now. Rules are written for what
-/// it is at start.
+/// Reads whether conntrack accepts packets outside the TCP window. Rules follow the setting at start.
 fn conntrack() -> Conntrack {
     let value = fs::read_to_string(BE_LIBERAL).unwrap_or_default();
     match value.trim() {
@@ -152,8 +140,8 @@ fn routes_loopback() -> bool {
     fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|it| it.trim() == "1")
 }
 
-/// Lets packets from 127.0.0.1 leave for a pod. The rules that keep other hosts from the loopback
-/// address are in force by now (CVE-2020-8558).
+/// Routes packets from 127.0.0.1 to pods. The rules that drop packets of other hosts to loopback addresses
+/// are written before (CVE-2020-8558).
 fn route_loopback() {
     if routes_loopback() {
         return;

@@ -12,19 +12,20 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
 use sluice_plan::{
-    ClusterIpMasquerade, FamilyPlan, Frontend, LocalTraffic, PlannedFrontend, Pool, PoolEndpoint,
-    PortPlan, Role, Route, Scope, Verdict,
+    ClusterIpMasquerade, FamilyPlan, Frontend, PlannedFrontend, Pool, PoolEndpoint, PortPlan, Role,
+    Route, Scope, Verdict,
 };
+use sluice_plane::rules::{from_pods, loopback};
 use sluice_plane::{Scale, Scene};
 use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Table, Target};
 
 use crate::accounts::{self, Accounting};
-use crate::layout::{loopback, node_port_destinations};
+use crate::layout::node_port_destinations;
 use crate::name::{self, PortChains, chain};
 use crate::object::{Key, Object, Place};
 
-/// The objects that carry out the plan of one service port.
-pub(crate) fn port(scene: &Scene, port: &PortPlan, accounting: Accounting) -> Vec<(Key, Object)> {
+/// The objects of one service port. Pure.
+pub fn port(scene: &Scene, port: &PortPlan, accounting: Accounting) -> Vec<(Key, Object)> {
     let mut render = Render {
         plan: scene.node.family(port.key.family),
         scale: scene.scale,
@@ -53,12 +54,6 @@ pub(crate) fn port(scene: &Scene, port: &PortPlan, accounting: Accounting) -> Ve
     render.objects
 }
 
-/// Where packets to a frontend are sent in nat, and what becomes of those that are not.
-struct Fate {
-    chain: Option<ChainName>,
-    otherwise: Option<Verdict>,
-}
-
 struct Render<'a> {
     plan: &'a FamilyPlan,
     scale: Scale,
@@ -72,24 +67,17 @@ struct Render<'a> {
 
 impl Render<'_> {
     fn frontend(&mut self, planned: &PlannedFrontend) {
-        let Fate {
-            chain: to,
-            otherwise,
-        } = self.fate(planned);
+        let (to, otherwise) = self.verdict(planned);
         let services = match planned.route {
             Route::Internal(_) => name::SERVICES,
             Route::External(_) | Route::ExternalLocal { .. } => name::EXTERNAL_SERVICES,
         };
-        let why = match otherwise {
-            Some(Verdict::Reject) => {
-                Some((format!("{} has no endpoints", self.label), Target::Reject))
-            }
-            Some(Verdict::Drop) => Some((
-                format!("{} has no local endpoints", self.label),
-                Target::Drop,
-            )),
+        let refused = match otherwise {
+            Some(Verdict::Reject) => Some(("has no endpoints", Target::Reject)),
+            Some(Verdict::Drop) => Some(("has no local endpoints", Target::Drop)),
             Some(Verdict::Balance(_)) | None => None,
         };
+        let refused = refused.map(|(reason, it)| (format!("{} {reason}", self.label), it));
         match planned.frontend {
             Frontend::Address {
                 addr,
@@ -109,7 +97,7 @@ impl Render<'_> {
                 if planned.allowed_sources.is_some() {
                     self.firewall(planned, addr, port);
                 }
-                if let Some((comment, target)) = why {
+                if let Some((comment, target)) = refused {
                     let matches = address(&comment, addr, protocol, port);
                     self.rule(Table::Filter, services, matches, target);
                 }
@@ -120,7 +108,7 @@ impl Render<'_> {
                     let matches = to_port(Match::comment(&self.label), protocol, port);
                     self.rule(Table::Nat, name::NODE_PORTS, matches, Target::Jump(to));
                 }
-                if let Some((comment, target)) = why {
+                if let Some((comment, target)) = refused {
                     for to in node_port_destinations(self.family(), self.plan) {
                         let mut matches = vec![Match::comment(&comment)];
                         matches.extend(to);
@@ -133,7 +121,7 @@ impl Render<'_> {
         }
     }
 
-    /// A rule before that of a NodePort, which leads where that does.
+    /// A rule before that of a NodePort, which jumps to the same chain.
     fn count_localhost(&mut self, protocol: Protocol, port: u16, to: &ChainName) {
         if self.accounting == Accounting::On && self.plan.node_ports_on_loopback {
             let matches = vec![
@@ -148,26 +136,26 @@ impl Render<'_> {
         }
     }
 
-    fn fate(&self, planned: &PlannedFrontend) -> Fate {
-        let external = || match planned.allowed_sources {
+    /// The chain of nat to which packets to a frontend jump, and the verdict on packets that do not.
+    fn verdict(&self, planned: &PlannedFrontend) -> (Option<ChainName>, Option<Verdict>) {
+        let external = match planned.allowed_sources {
             Some(_) => self.chains.firewall(),
             None => self.chains.external(),
         };
-        let (chain, otherwise) = match planned.route {
+        match planned.route {
             Route::Internal(Verdict::Balance(scope)) => (Some(self.policy(scope)), None),
-            Route::External(Verdict::Balance(_)) => (Some(external()), None),
-            Route::ExternalLocal {
+            Route::External(Verdict::Balance(_))
+            | Route::ExternalLocal {
                 far: Verdict::Balance(_),
-            } => (Some(external()), None),
-            Route::ExternalLocal { far } => (Some(external()), Some(far)),
-            Route::Internal(nothing) | Route::External(nothing) => (None, Some(nothing)),
-        };
-        Fate { chain, otherwise }
+            } => (Some(external), None),
+            Route::ExternalLocal { far } => (Some(external), Some(far)),
+            Route::Internal(verdict) | Route::External(verdict) => (None, Some(verdict)),
+        }
     }
 
-    /// Packets to a restricted address that KUBE-FW-x did not let through are not translated and
-    /// arrive in filter. When nobody answers at all, those that were let through do so as well, and
-    /// a chain in filter tells the ones from the others.
+    /// Packets to an address with source ranges that KUBE-FW-x does not admit are not translated and come
+    /// to filter. Without endpoints, admitted packets come to filter, too, where another KUBE-FW-x
+    /// separates them.
     fn firewall(&mut self, planned: &PlannedFrontend, addr: IpAddr, port: u16) {
         let firewall = self.chains.firewall();
         let comment = format!("{} traffic not accepted by {firewall}", self.label);
@@ -187,21 +175,21 @@ impl Render<'_> {
         }
     }
 
-    /// Whoever gets here asks a ClusterIP for something that it does not have: everything else was
-    /// translated, or refused on the way.
+    /// Rejects packets to ports that a ClusterIP does not have: packets to other ports are translated or
+    /// refused before they come to this chain.
     fn undefined_ports(&mut self) {
         let Some(addr) = self.port.owned_cluster_ip else {
             return;
         };
         let prefix = prefix_of(addr);
         let of_prefix = name::of_prefix(prefix);
-        let guard = self.place(Table::Filter, of_prefix);
-        self.objects.push((Key::Common(guard), Object::Present));
+        let place = self.place(Table::Filter, of_prefix);
+        self.objects.push((Key::Common(place), Object::Present));
         let comment = format!("{} has no such port", self.port.key.name.service);
         let to = Match::Destination(Sense::Is, addr.into());
         let refuse = Rule::when([Match::comment(&comment), to], Target::Reject);
         self.objects
-            .push((Key::Rule(guard, Arc::new(refuse)), Object::Present));
+            .push((Key::Rule(place, Arc::new(refuse)), Object::Present));
         let to = Match::Destination(Sense::Is, prefix);
         self.rule(
             Table::Filter,
@@ -211,7 +199,7 @@ impl Render<'_> {
         );
     }
 
-    /// KUBE-EXT-x: who is masqueraded and who stays on this node.
+    /// KUBE-EXT-x: which clients are masqueraded, and which stay on this node.
     fn external(&mut self, frontends: &[&PlannedFrontend]) {
         let external = |it: &&&PlannedFrontend| !matches!(it.route, Route::Internal(_));
         // All of them have the Service's one external policy.
@@ -252,8 +240,8 @@ impl Render<'_> {
         self.chain(Table::Nat, self.chains.external(), rules);
     }
 
-    /// KUBE-FW-x: in nat it leads those who may connect to KUBE-EXT-x; in filter, when nobody
-    /// answers, it drops those who may not before all others are refused.
+    /// KUBE-FW-x: in nat it jumps to KUBE-EXT-x for admitted clients; in filter, without endpoints, it drops
+    /// other clients, before admitted ones are refused.
     fn source_ranges(&mut self, frontends: &[&PlannedFrontend]) {
         // A port's restricted addresses all have the Service's one list.
         let restricted = frontends.iter().find_map(|it| {
@@ -285,7 +273,7 @@ impl Render<'_> {
         self.chain(table, self.chains.firewall(), rules);
     }
 
-    /// KUBE-SVC-x, KUBE-SVL-x, and KUBE-SEP-y of every endpoint that they lead to.
+    /// KUBE-SVC-x, KUBE-SVL-x, and KUBE-SEP-y of all their endpoints.
     fn pools(&mut self, frontends: &[&PlannedFrontend]) {
         for scope in [Scope::Cluster, Scope::Local] {
             let Some(pool) = self.port.pool(scope) else {
@@ -326,7 +314,7 @@ impl Render<'_> {
         Some(Rule::when(matches, Target::Jump(chain(name::MARK_MASQ))))
     }
 
-    /// First those who come back, then everyone by chance.
+    /// First the rules of affinity, then an endpoint by chance.
     fn balance(&self, pool: &Pool) -> Vec<Rule> {
         let endpoints = in_order(pool.endpoints().iter());
         let comment =
@@ -354,7 +342,7 @@ impl Render<'_> {
         rules
     }
 
-    /// The beginning of a rule about one endpoint: with a comment, while there are few.
+    /// The first conditions of a rule about one endpoint: a comment in a small plan.
     fn for_endpoint(&self, comment: &str) -> Vec<Match> {
         match self.scale {
             Scale::Small => vec![Match::comment(comment)],
@@ -366,7 +354,7 @@ impl Render<'_> {
         let name = self.chains.endpoint(endpoint.addr);
         let mut hairpin = self.for_endpoint(&self.label);
         let mut matches = hairpin.clone();
-        // Whoever asks itself: without this the answer would not come back this way.
+        // An endpoint that dials itself: without masquerading the answer would not come through this node.
         hairpin.push(Match::Source(Sense::Is, endpoint.addr.ip().into()));
         let masquerade = Target::Jump(chain(name::MARK_MASQ));
         let hairpin = Rule::when(hairpin, masquerade);
@@ -410,7 +398,7 @@ impl Render<'_> {
     }
 }
 
-/// Nobody answers, whoever asks.
+/// Whether no client is served.
 fn is_refused(planned: &PlannedFrontend) -> bool {
     planned.route == Route::External(Verdict::Reject)
 }
@@ -432,16 +420,6 @@ fn address(comment: &str, addr: IpAddr, protocol: Protocol, port: u16) -> Vec<Ma
     ]
 }
 
-fn from_pods(pods: &LocalTraffic, sense: Sense) -> Match {
-    match pods {
-        LocalTraffic::From(net) => Match::Source(sense, *net),
-        LocalTraffic::Interface(name) => Match::InInterface(sense, name.clone()),
-        LocalTraffic::InterfacePrefix(prefix) => {
-            Match::InInterface(sense, format!("{prefix}+").into())
-        }
-    }
-}
-
 /// kube-proxy sorts endpoints by their text.
 fn in_order<'a>(endpoints: impl Iterator<Item = &'a PoolEndpoint>) -> Vec<&'a PoolEndpoint> {
     let mut endpoints: Vec<&PoolEndpoint> = endpoints.collect();
@@ -449,8 +427,7 @@ fn in_order<'a>(endpoints: impl Iterator<Item = &'a PoolEndpoint>) -> Vec<&'a Po
     endpoints
 }
 
-/// ClusterIPs of one prefix share a chain: whoever asks for anything else is past them after one
-/// rule.
+/// ClusterIPs of one prefix share a chain, so that packets to other addresses pass them in one rule.
 fn prefix_of(addr: IpAddr) -> IpNet {
     let length = match addr {
         IpAddr::V4(_) => 16,

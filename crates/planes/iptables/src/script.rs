@@ -1,18 +1,17 @@
 //! A delta as input of `iptables-restore --noflush`: one script per family.
 //!
-//! In each table: chains that are new, changed or gone are declared, which empties them; rules that
-//! are gone are deleted; chains are filled; new rules are inserted at the head of their common chain,
-//! so that its tail stays last; jumps are inserted; empty chains are removed. Each table is one
-//! transaction.
+//! In each table: chains to add, replace or delete are declared, which empties them; single rules are
+//! deleted; chains are filled; new rules are inserted at the head of their common chain, so that its tail
+//! stays last; jumps are inserted; empty chains are removed. Each table is one transaction.
 //!
-//! nat is before filter: a refusal must never be there before what it would refuse. filter refuses
-//! and drops packets that nat has not translated, so what nat has translated by then does not meet
-//! its rules. A Service that loses its last endpoint is not translated and not refused for a moment.
+//! nat is written before filter, which refuses and drops packets that nat does not translate: a new
+//! endpoint is translated before its Service's refusal is deleted. A Service that loses its last endpoint
+//! is neither translated nor refused for a moment.
 //!
 //! More than [`Variant::largest_step`] is written in several transactions, so that every
-//! chain is complete before or together with what leads to it: endpoints, what chooses among them,
-//! what leads to those, common chains and jumps; at last the chains that nothing leads to any more
-//! are removed, in the opposite order.
+//! chain is complete before or together with the rules that jump to it: endpoints, the chains that choose
+//! among them, the chains that jump to those, common chains and jumps; at last stale chains are removed,
+//! in the opposite order.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,19 +28,19 @@ use crate::object::{Key, Object, Place, rules};
 /// The order in which tables are written.
 const ORDER: [Table; 3] = [Table::Mangle, Table::Nat, Table::Filter];
 
-/// What the kernel holds, as far as a delta does not say it.
+/// Rules and chains of the kernel that a script depends on beside the delta.
 #[derive(Debug, Default)]
 pub(crate) struct Present {
-    /// Tails and jumps: replacing them takes knowing the old ones.
+    /// Tails and jumps, of which the old rules have to be deleted one by one.
     pub(crate) lists: BTreeMap<Key, Vec<Rule>>,
-    /// Chains of ours that rules of others lead to: they are emptied, and cannot be removed.
+    /// Chains of ours to which rules of others jump: they are emptied, and cannot be removed.
     pub(crate) needed: BTreeSet<Place>,
 }
 
 /// An object that is written, or one that is deleted.
 type Step<'a> = (&'a Key, Option<&'a Object>);
 
-/// The scripts of a delta, of those families that have something to do, IPv4 first.
+/// The script of each family that a delta changes, IPv4 first.
 pub(crate) fn scripts<'a>(
     delta: &'a Delta<Key, Object>,
     present: &'a Present,
@@ -104,7 +103,7 @@ fn list((key, object): (&Key, &Object)) -> Option<(Key, Vec<Rule>)> {
 struct Writer<'a, 's, 'l> {
     lines: &'s mut Lines<'l>,
     present: &'a Present,
-    /// Common chains that are new or gone: empty once they are declared.
+    /// Common chains to add or delete: declaring them empties them.
     emptied: BTreeSet<&'a Place>,
 }
 
@@ -163,7 +162,7 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
         declared.into_iter().for_each(|it| self.lines.declare(it));
     }
 
-    /// Rules that are gone, and of tails and jumps those that are gone or in another place.
+    /// Deletes single rules, and the rules of tails and jumps that are stale or in another place.
     fn delete(&mut self, steps: &[Step<'a>]) {
         for (key, object) in steps {
             match (key, object) {
@@ -182,7 +181,7 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
         }
     }
 
-    /// Whole chains, and common chains that are new: in the order of rendering.
+    /// Fills whole chains and new common chains, in the order of rendering.
     fn fill(&mut self, steps: &[Step<'a>]) {
         for step in steps {
             match step {
@@ -249,8 +248,8 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
         }
     }
 
-    /// How many rules stay where they are, at the end. Jumps come at the head of their chain; a
-    /// tail is replaced.
+    /// How many rules at the end of a list stay. Jumps are inserted at the head of their chain; a tail is
+    /// replaced.
     fn same(&self, key: &Key, new: &[Rule]) -> usize {
         match key {
             Key::Jumps(_) => {

@@ -11,10 +11,10 @@ use sluice_xtables::programs::Variant;
 use crate::object::{Key, Object};
 use crate::script::{Present, scripts};
 
-/// A table is one step, whoever loads it.
+/// The variant for which each table is one step.
 const WHOLE: Variant = Variant::Legacy;
 
-/// The input of both programs, each part under a comment that says whose it is.
+/// The input of both programs, each part under a comment with the program.
 pub fn ruleset(objects: &[(Key, Object)]) -> String {
     let mut text = String::new();
     for (family, part) in script(objects) {

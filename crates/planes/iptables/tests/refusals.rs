@@ -173,7 +173,7 @@ fn a_refused_rule_fails_the_sync_and_is_named(variant: Variant) {
 fn probes_tell_what_the_kernel_has() {
     require_netns!();
     let arguments = [
-        (Extension::Ipvs, "-m ipvs --ipvs"),
+        (Extension::Mark, "-m mark --mark 0x1/0x1"),
         (Extension::Recent, "-m recent --set --name A"),
         (
             Extension::Statistic,

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ipnet::IpNet;
 use sluice_model::IpFamily;
@@ -16,8 +15,6 @@ use sluice_xtables::programs::Programs;
 use sluice_xtables::rule::Table;
 use tracing::warn;
 
-use crate::drain::{self, Pace};
-use crate::held::Held;
 use crate::kernel::{self, Kernel};
 use crate::mark::{MarkLayout, Marks};
 use crate::object::{Key, Object, Server};
@@ -25,12 +22,14 @@ use crate::observe::{self, Scope};
 use crate::placement::{self, Placement};
 use crate::scheduler::Choice;
 use crate::set::SetName;
-use crate::{apply, chain, render};
+use crate::state::State;
+use crate::{apply, chain, drain, render};
 
 /// Scheduler of Services that ask for none, if the operator says nothing: as kube-proxy.
 const DEFAULT_SCHEDULER: &str = "rr";
 
-/// 1 where the operator switched IPv6 off; not there where the kernel has none.
+/// 0 unless the operator disabled IPv6; missing if the kernel has no IPv6. Without IPv6, kube-ipvs0 takes
+/// no IPv6 address.
 const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
 
 /// What the operator decided.
@@ -38,14 +37,12 @@ const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
 pub struct IpvsOptions {
     /// Scheduler of Services that ask for none; empty is `rr`.
     pub scheduler: Arc<str>,
-    /// Virtual servers with an address in here are never touched, but for those of Services.
+    /// Virtual servers in these networks are never changed, except those of Services.
     pub exclude_cidrs: Vec<IpNet>,
-    /// After how many idle seconds IPVS forgets connections; 0 leaves what the kernel has.
+    /// Idle timeouts of connections, in seconds; 0 keeps the kernel's.
     pub timeouts: Timeouts,
-    /// The mark bit that says "masquerade": marks of our own keep clear of it.
+    /// The mark bit of packets to masquerade: our marks of near clients do not have it.
     pub masquerade_mark: u32,
-    /// Families to serve. Where IPv6 cannot be, IPv4 goes on.
-    pub families: Vec<IpFamily>,
 }
 
 impl Default for IpvsOptions {
@@ -55,7 +52,6 @@ impl Default for IpvsOptions {
             exclude_cidrs: Vec::new(),
             timeouts: Timeouts::default(),
             masquerade_mark: DEFAULT_MASQUERADE_MARK,
-            families: IpFamily::ALL.to_vec(),
         }
     }
 }
@@ -63,18 +59,17 @@ impl Default for IpvsOptions {
 /// The IPVS data plane of one network namespace.
 #[derive(Debug)]
 pub struct Ipvs {
-    kernel: Kernel,
-    held: Held,
+    pub(crate) kernel: Kernel,
+    state: State,
     pub(crate) families: Families,
     scheduler: Arc<str>,
     exclude: Vec<IpNet>,
     layout: MarkLayout,
     marks: Marks,
-    /// Whether the kernel has these schedulers.
+    /// Schedulers that the kernel was asked for since the last full sync, and whether it has them.
     schedulers: BTreeMap<Arc<str>, bool>,
-    /// All that it has in words; empty until somebody asked for one that is not there.
+    /// Names of all schedulers that the kernel has; empty until it lacked one.
     offered: String,
-    pace: Pace,
     pub(crate) rules: RuleCounts<Key>,
 }
 
@@ -84,12 +79,11 @@ impl Ipvs {
     ///
     /// # Errors
     ///
-    /// Something of it is missing, or the kernel lacks the scheduler: the error lists those it has.
+    /// One of them is missing, or the kernel lacks the scheduler: the error lists those it has.
     pub fn with(programs: Programs, options: IpvsOptions) -> Result<Self, BackendError> {
         let mut kernel = Kernel::open(programs)?;
-        let all = of_machine(options.families);
-        let families = Families::open(all, |it| kernel.programs.probe(it, &Table::ALL));
-        let families = families.map_err(|error| kernel::failed("ask for iptables", error))?;
+        let families = Families::open(families(), |it| kernel.programs.probe(it, &Table::ALL));
+        let families = families.map_err(|error| BackendError::new("ask for iptables", error))?;
         let scheduler = match &*options.scheduler {
             "" => DEFAULT_SCHEDULER.into(),
             _ => options.scheduler,
@@ -98,10 +92,9 @@ impl Ipvs {
             layout: MarkLayout::beside(options.masquerade_mark),
             exclude: options.exclude_cidrs,
             marks: Marks::default(),
-            held: Held::default(),
+            state: State::default(),
             schedulers: BTreeMap::new(),
             offered: String::new(),
-            pace: Pace::default(),
             rules: RuleCounts::default(),
             scheduler,
             families,
@@ -122,31 +115,15 @@ impl Ipvs {
         }
     }
 
-    /// The same, which looks for changes of rules by others once in this time, in place of 30 s.
-    #[must_use]
-    pub fn with_watch_period(mut self, period: Duration) -> Self {
-        self.kernel.watch.set_period(period);
-        self
-    }
-
-    /// The iptables programs in use.
-    pub fn programs(&self) -> &Programs {
-        &self.kernel.programs
-    }
-
     /// Whether the kernel has a scheduler. The next resync asks again for one that it lacks.
     fn has_scheduler(&mut self, name: &Arc<str>) -> Result<bool, BackendError> {
         if let Some(has) = self.schedulers.get(name) {
             return Ok(*has);
         }
-        // Whoever may write a Service must not make the kernel load a module of any name.
+        // A Service must not make the kernel load a module of any name.
         let is_one = SCHEDULERS.contains(&&**name);
-        let has = is_one
-            && self
-                .kernel
-                .ipvs
-                .has_scheduler(name)
-                .map_err(kernel::asked)?;
+        let ipvs = &mut self.kernel.ipvs;
+        let has = is_one && ipvs.has_scheduler(name).map_err(kernel::asked)?;
         if !has && self.offered.is_empty() {
             let known = self.kernel.ipvs.schedulers().map_err(kernel::asked)?;
             self.offered = known.join(", ");
@@ -155,14 +132,14 @@ impl Ipvs {
         Ok(has)
     }
 
-    /// That the kernel lacks a scheduler, and which it has.
+    /// Says that the kernel lacks a scheduler, and which ones it has.
     fn without_scheduler(&self, name: &str) -> String {
         let offered = &self.offered;
         format!("the kernel has no scheduler {name:?} (module ip_vs_{name}); it has {offered}")
     }
 
-    /// What this service port would have and the kernel lacks, what would stand in for it included.
-    /// When the kernel cannot be asked, writing says so.
+    /// Schedulers that this service port would have and the kernel lacks, including stand-ins. When the
+    /// kernel cannot be asked, the write fails.
     fn lacking(&mut self, port: &PortPlan, has_mark: bool) -> BTreeSet<Arc<str>> {
         let usual = self.scheduler.clone();
         let mut lacking = BTreeSet::new();
@@ -182,18 +159,18 @@ impl Ipvs {
     }
 }
 
-/// The families of `wanted` that the machine has.
-fn of_machine(mut wanted: Vec<IpFamily>) -> Vec<IpFamily> {
-    let reason = match fs::read_to_string(NO_IPV6) {
-        Ok(text) if text.trim() == "0" => return wanted,
-        Ok(_) => format!("{NO_IPV6} is set"),
-        Err(error) => format!("{NO_IPV6}: {error}"),
-    };
-    if wanted.contains(&IpFamily::V6) {
-        warn!(reason, "this machine has no IPv6: only IPv4 is served");
-        wanted.retain(|it| *it == IpFamily::V4);
+/// The families that the machine has.
+fn families() -> Vec<IpFamily> {
+    let disabled = fs::read_to_string(NO_IPV6);
+    if disabled.as_ref().is_ok_and(|it| it.trim() == "0") {
+        return IpFamily::ALL.to_vec();
     }
-    wanted
+    warn!(
+        path = NO_IPV6,
+        ?disabled,
+        "this machine has no IPv6: only IPv4 is served"
+    );
+    vec![IpFamily::V4]
 }
 
 /// Every object of a plan, as a first sync would write it. Pure.
@@ -309,50 +286,50 @@ impl Backend for Ipvs {
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         self.schedulers.clear();
         self.offered.clear();
-        let (kernel, held) = (&mut self.kernel, &mut self.held);
+        let (kernel, state) = (&mut self.kernel, &mut self.state);
         let began = kernel.watch.begin(&self.families.served());
-        began.map_err(|error| kernel::failed("watch rules", error))?;
+        began.map_err(|error| BackendError::new("watch rules", error))?;
         let programs = &kernel.programs;
         let listings = self.families.list(|family, timeout| {
             let programs = programs.clone().with_timeout(timeout);
             let listing = programs.save(family, &Table::ALL);
             listing.map(|it| it.rules)
         });
-        let listings = listings.map_err(|error| kernel::failed("list rules", error))?;
+        let listings = listings.map_err(|error| BackendError::new("list rules", error))?;
         let scope = Scope {
             families: &self.families.served(),
             exclude: &self.exclude,
             marks: self.layout,
         };
-        let objects = observe::everything(kernel, held, &scope, listings)?;
+        let objects = observe::everything(kernel, state, &scope, listings)?;
         kernel.watch.listed();
         self.rules.observed(&objects);
         Ok(objects)
     }
 
     fn upkeep(&mut self) -> Result<Upkeep, BackendError> {
-        let (kernel, held) = (&mut self.kernel, &mut self.held);
-        let drained = drain::upkeep(kernel, held, &mut self.pace)?;
+        let (kernel, state) = (&mut self.kernel, &mut self.state);
+        let drained = drain::upkeep(kernel, state)?;
         let probed = self
             .families
             .upkeep(|family, timeout| apply::probe(kernel, family, timeout));
         let next = kernel.watch.upkeep();
-        let next = next.map_err(|error| kernel::failed("watch rules", error))?;
-        Ok(probed.and(drained.into()).and(Upkeep::After(next)))
+        let next = next.map_err(|error| BackendError::new("watch rules", error))?;
+        Ok(probed.and(drained).and(Upkeep::After(next)))
     }
 
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
-        let (kernel, held) = (&mut self.kernel, &mut self.held);
+        let (kernel, state) = (&mut self.kernel, &mut self.state);
         apply::device(delta)?;
         for family in self.families.served() {
-            if let Err(error) = apply::foundation(kernel, held, family, delta) {
+            if let Err(error) = apply::foundation(kernel, state, family, delta) {
                 // This sync has failed, whether or not the other family is served.
                 let _ = self.families.lose(family, &error);
                 return Err(error);
             }
         }
         self.families.written();
-        apply::write(kernel, held, delta)?;
+        apply::write(kernel, state, delta)?;
         self.rules.written(delta);
         for key in &delta.delete {
             if let Key::Server(Server::Mark(_, _, mark)) = key {

@@ -1,16 +1,15 @@
-//! The constant rules of iptables: names and order of kube-proxy, which `README.md` explains.
-
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+//! The constant rules of iptables, with the names and the order of kube-proxy. `README.md` explains them.
 
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
 use sluice_plan::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 use sluice_plane::kube_proxy::{
-    CLUSTER_IPS as CLUSTER_IP_GUARD, FORWARD, IPVS_FILTER, IPVS_OUT_FILTER, LOAD_BALANCER,
-    MARK_MASQ, NODE_PORT, POSTROUTING, PROXY_FIREWALL, SERVICES,
-    SOURCE_RANGES_FIREWALL as SOURCE_RANGES,
+    CLUSTER_IPS, FORWARD, IPVS_FILTER, IPVS_OUT_FILTER, LOAD_BALANCER, MARK_MASQ, NODE_PORT,
+    POSTROUTING, PROXY_FIREWALL, SERVICES, SOURCE_RANGES_FIREWALL as SOURCE_RANGES,
 };
-use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Table, Target};
+use sluice_plane::rules;
+use sluice_xtables::rule::Table::{self, Filter, Mangle, Nat};
+use sluice_xtables::rule::{ChainName, Match, Rule, Sense, Side, States, Target};
 
 use crate::mark::MarkLayout;
 use crate::object::{Key, Object};
@@ -21,116 +20,65 @@ const NEAR_CLIENTS: &str = "SLUICE-NEAR-CLIENTS";
 /// Ours: drops what the node sends to a Local policy without an endpoint here.
 const NO_LOCAL_ENDPOINT: &str = "SLUICE-NO-LOCAL-ENDPOINT";
 
-/// Chains of ours, by table.
+/// Our chains.
 pub(crate) const CHAINS: &[(Table, &str)] = &[
-    (Table::Mangle, NEAR_CLIENTS),
-    (Table::Mangle, NO_LOCAL_ENDPOINT),
-    (Table::Mangle, PROXY_FIREWALL),
-    (Table::Mangle, SOURCE_RANGES),
-    (Table::Filter, IPVS_FILTER),
-    (Table::Filter, IPVS_OUT_FILTER),
-    (Table::Filter, CLUSTER_IP_GUARD),
-    (Table::Filter, NODE_PORT),
-    (Table::Filter, FORWARD),
-    (Table::Filter, PROXY_FIREWALL),
-    (Table::Filter, SOURCE_RANGES),
-    (Table::Nat, SERVICES),
-    (Table::Nat, NODE_PORT),
-    (Table::Nat, LOAD_BALANCER),
-    (Table::Nat, MARK_MASQ),
-    (Table::Nat, POSTROUTING),
+    (Mangle, NEAR_CLIENTS),
+    (Mangle, NO_LOCAL_ENDPOINT),
+    (Mangle, PROXY_FIREWALL),
+    (Mangle, SOURCE_RANGES),
+    (Filter, IPVS_FILTER),
+    (Filter, IPVS_OUT_FILTER),
+    (Filter, CLUSTER_IPS),
+    (Filter, NODE_PORT),
+    (Filter, FORWARD),
+    (Filter, PROXY_FIREWALL),
+    (Filter, SOURCE_RANGES),
+    (Nat, SERVICES),
+    (Nat, NODE_PORT),
+    (Nat, LOAD_BALANCER),
+    (Nat, MARK_MASQ),
+    (Nat, POSTROUTING),
 ];
 
-/// Whether a chain is ours, or one of the kernel's that leads to ours: a change of it by somebody
-/// else is worth a look.
+/// Table, built-in chain, and our chain to which it jumps. Those of one built-in chain are in the order
+/// in which packets meet them.
+pub(crate) const JUMPS: &[(Table, &str, &str)] = &[
+    (Mangle, "PREROUTING", NEAR_CLIENTS),
+    (Mangle, "OUTPUT", PROXY_FIREWALL),
+    (Mangle, "OUTPUT", NO_LOCAL_ENDPOINT),
+    (Mangle, "OUTPUT", NEAR_CLIENTS),
+    (Filter, "INPUT", PROXY_FIREWALL),
+    (Filter, "INPUT", IPVS_FILTER),
+    (Filter, "INPUT", NODE_PORT),
+    (Filter, "FORWARD", PROXY_FIREWALL),
+    (Filter, "FORWARD", CLUSTER_IPS),
+    (Filter, "FORWARD", FORWARD),
+    (Filter, "OUTPUT", IPVS_OUT_FILTER),
+    (Nat, "PREROUTING", SERVICES),
+    (Nat, "OUTPUT", SERVICES),
+    (Nat, "POSTROUTING", POSTROUTING),
+];
+
+/// Whether a chain is ours, or a built-in chain that jumps to ours.
 pub(crate) fn concerns(table: Table, chain: &str) -> bool {
-    let leads_to_ours = JUMPS.iter().any(|it| (it.0, it.1) == (table, chain));
-    leads_to_ours || CHAINS.contains(&(table, chain))
+    let jumps = JUMPS.iter().any(|it| (it.0, it.1) == (table, chain));
+    jumps || CHAINS.contains(&(table, chain))
 }
 
-/// Table, built-in chain, our chain, and why. Of one built-in chain in the order in which packets
-/// meet them.
-pub(crate) const JUMPS: &[(Table, &str, &str, &str)] = &[
-    (
-        Table::Mangle,
-        "PREROUTING",
-        NEAR_CLIENTS,
-        "clients on this node",
-    ),
-    (
-        Table::Mangle,
-        "OUTPUT",
-        PROXY_FIREWALL,
-        "kube-proxy firewall rules",
-    ),
-    (
-        Table::Mangle,
-        "OUTPUT",
-        NO_LOCAL_ENDPOINT,
-        "Local policy without an endpoint here",
-    ),
-    (
-        Table::Mangle,
-        "OUTPUT",
-        NEAR_CLIENTS,
-        "clients on this node",
-    ),
-    (
-        Table::Filter,
-        "INPUT",
-        PROXY_FIREWALL,
-        "kube-proxy firewall rules",
-    ),
-    (
-        Table::Filter,
-        "INPUT",
-        IPVS_FILTER,
-        "kubernetes ipvs access filter",
-    ),
-    (
-        Table::Filter,
-        "INPUT",
-        NODE_PORT,
-        "kubernetes health check rules",
-    ),
-    (
-        Table::Filter,
-        "FORWARD",
-        PROXY_FIREWALL,
-        "kube-proxy firewall rules",
-    ),
-    (
-        Table::Filter,
-        "FORWARD",
-        CLUSTER_IP_GUARD,
-        "ClusterIPs that no Service has",
-    ),
-    (
-        Table::Filter,
-        "FORWARD",
-        FORWARD,
-        "kubernetes forwarding rules",
-    ),
-    (
-        Table::Filter,
-        "OUTPUT",
-        IPVS_OUT_FILTER,
-        "kubernetes ipvs access filter",
-    ),
-    (
-        Table::Nat,
-        "PREROUTING",
-        SERVICES,
-        "kubernetes service portals",
-    ),
-    (Table::Nat, "OUTPUT", SERVICES, "kubernetes service portals"),
-    (
-        Table::Nat,
-        "POSTROUTING",
-        POSTROUTING,
-        "kubernetes postrouting rules",
-    ),
-];
+/// The comment of a rule that jumps to this chain of ours; kube-proxy's where it has the chain.
+fn comment(chain: &str) -> &'static str {
+    match chain {
+        NEAR_CLIENTS => "clients on this node",
+        NO_LOCAL_ENDPOINT => "Local policy without an endpoint here",
+        PROXY_FIREWALL => "kube-proxy firewall rules",
+        IPVS_FILTER | IPVS_OUT_FILTER => "kubernetes ipvs access filter",
+        NODE_PORT => "kubernetes health check rules",
+        CLUSTER_IPS => "ClusterIPs that no Service has",
+        FORWARD => "kubernetes forwarding rules",
+        SERVICES => "kubernetes service portals",
+        _ => "kubernetes postrouting rules",
+    }
+}
 
 /// The chains and jumps of one family.
 pub(crate) fn objects(node: &NodePlan, family: IpFamily) -> Vec<(Key, Object)> {
@@ -143,9 +91,9 @@ pub(crate) fn objects(node: &NodePlan, family: IpFamily) -> Vec<(Key, Object)> {
         let key = Key::Chain(family, *table, ChainName::new(name));
         (key, Object::Chain(rules.of(*table, name).into()))
     });
-    let jumps = JUMPS.iter().map(|(table, from, to, comment)| {
+    let jumps = JUMPS.iter().map(|(table, from, to)| {
+        let rule = Rule::when([Match::comment(comment(to))], jump(to));
         let (from, to) = (ChainName::new(from), ChainName::new(to));
-        let rule = Rule::when([Match::comment(comment)], Target::Jump(to));
         (Key::Jump(family, *table, from, to), Object::Jump(rule))
     });
     chains.chain(jumps).collect()
@@ -160,26 +108,26 @@ struct Rules<'a> {
 impl Rules<'_> {
     fn of(&self, table: Table, chain: &str) -> Vec<Rule> {
         match (table, chain) {
-            (Table::Mangle, NEAR_CLIENTS) => self.near_clients(),
-            (Table::Mangle, NO_LOCAL_ENDPOINT) => vec![self.no_local_endpoint()],
+            (Mangle, NEAR_CLIENTS) => self.near_clients(),
+            (Mangle, NO_LOCAL_ENDPOINT) => vec![self.no_local_endpoint()],
             (_, PROXY_FIREWALL) => vec![self.proxy_firewall()],
             (_, SOURCE_RANGES) => self.source_ranges(),
-            (Table::Filter, IPVS_FILTER) => self.ipvs_filter(),
-            (Table::Filter, IPVS_OUT_FILTER) => vec![jump_when([NEW], CLUSTER_IP_GUARD)],
-            (Table::Filter, CLUSTER_IP_GUARD) => self.cluster_ip_guard(),
-            (Table::Filter, NODE_PORT) => self.health_checks(),
-            (Table::Filter, FORWARD) => self.forward(),
-            (Table::Nat, SERVICES) => self.services(),
-            (Table::Nat, NODE_PORT) => self.node_ports(),
-            (Table::Nat, LOAD_BALANCER) => self.load_balancers(),
-            (Table::Nat, MARK_MASQ) => vec![self.mark_masquerade()],
-            (Table::Nat, POSTROUTING) => self.postrouting(),
+            (Filter, IPVS_FILTER) => self.ipvs_filter(),
+            (Filter, IPVS_OUT_FILTER) => vec![Rule::when([NEW], jump(CLUSTER_IPS))],
+            (Filter, CLUSTER_IPS) => self.unknown_cluster_ips(),
+            (Filter, NODE_PORT) => self.health_checks(),
+            (Filter, FORWARD) => rules::forward(self.mark).to_vec(),
+            (Nat, SERVICES) => self.services(),
+            (Nat, NODE_PORT) => self.node_ports(),
+            (Nat, LOAD_BALANCER) => self.load_balancers(),
+            (Nat, MARK_MASQ) => vec![rules::mark_masquerade(self.mark)],
+            (Nat, POSTROUTING) => self.postrouting(),
             _ => Vec::new(),
         }
     }
 
-    /// The node itself and its pods get the mark of the virtual server that is for them. A packet
-    /// that is for no member keeps the mark it has (`set_target_v3`, `xt_set.c`).
+    /// Packets of the node and its pods get the mark of the virtual server of near clients. A packet whose
+    /// destination is no member keeps its mark (`set_target_v3`, `xt_set.c`).
     fn near_clients(&self) -> Vec<Rule> {
         let node = Match::SourceIsLocal(Sense::Is);
         let near: Vec<Match> = self.is_pod(Sense::Is).into_iter().chain([node]).collect();
@@ -191,9 +139,9 @@ impl Rules<'_> {
             let near = near.iter().cloned();
             near.map(move |who| Rule::when([NEW, who], mark.clone()))
         };
-        // What a tunnel sends has the mark of the packet that it carries, and IPVS would take it for
-        // one of a near client. Such a mark has no bits but ours. What IPVS sends on comes through
-        // OUTPUT, too, and needs its mark until it is masqueraded.
+        // A tunnel's packet has the mark of the packet inside, and IPVS would take it for one of a near
+        // client. Such a mark has no bits but ours. Packets that IPVS forwards come through OUTPUT, too,
+        // and need their mark until they are masqueraded.
         let carried = Rule::when(
             [self.is_near_marked(), Match::Ipvs(Sense::Not)],
             Target::Mark {
@@ -201,7 +149,7 @@ impl Rules<'_> {
                 flip: 0,
             },
         );
-        // They come before NodePorts of the same numbers.
+        // Virtual IPs come before NodePorts with the same address and port.
         let virtual_ips = SetName::VIRTUAL_IPS.into_iter();
         let virtual_ips = virtual_ips.map(|set| Rule::when([NEW, self.is_in(set)], Target::Return));
         let rules = std::iter::once(carried).chain(marks(SetName::NearClients));
@@ -214,7 +162,7 @@ impl Rules<'_> {
         Rule::when([vec![NEW], set].concat(), jump(SOURCE_RANGES))
     }
 
-    /// New connections of everybody; those that were made before go on.
+    /// Drops new connections of every client. Established ones go on.
     fn no_local_endpoint(&self) -> Rule {
         let set = self.described(SetName::NoLocalEndpoint);
         Rule::when([vec![NEW], set].concat(), Target::Drop)
@@ -225,14 +173,14 @@ impl Rules<'_> {
             SetName::LoadBalancerSourceCidr,
             SetName::LoadBalancerSourceIp,
         ];
-        let allowed = allowed.map(|set| Rule::when(self.described(set), Target::Return));
-        allowed
-            .into_iter()
-            .chain([Rule::always(Target::Drop)])
-            .collect()
+        let mut rules = allowed
+            .map(|set| Rule::when(self.described(set), Target::Return))
+            .to_vec();
+        rules.push(Rule::always(Target::Drop));
+        rules
     }
 
-    /// What comes here is for an address of the node and was not translated yet.
+    /// Packets in this chain are for an address of the node and are not translated yet.
     fn ipvs_filter(&self) -> Vec<Rule> {
         let far = |set| {
             let mut far = vec![NEW];
@@ -253,12 +201,12 @@ impl Rules<'_> {
         rules
     }
 
-    fn cluster_ip_guard(&self) -> Vec<Rule> {
-        let owned = Rule::when([self.is_in(SetName::IpvsIps)], Target::Return);
+    fn unknown_cluster_ips(&self) -> Vec<Rule> {
+        let mut rules = vec![Rule::when([self.is_in(SetName::IpvsIps)], Target::Return)];
+        let to = |net: &IpNet| Match::Destination(Sense::Is, *net);
         let cidrs = self.node.service_cidrs.iter();
-        let drop =
-            cidrs.map(|net| Rule::when([NEW, Match::Destination(Sense::Is, *net)], Target::Drop));
-        std::iter::once(owned).chain(drop).collect()
+        rules.extend(cidrs.map(|it| Rule::when([NEW, to(it)], Target::Drop)));
+        rules
     }
 
     fn health_checks(&self) -> Vec<Rule> {
@@ -266,33 +214,9 @@ impl Rules<'_> {
         vec![Rule::when(set, Target::Accept)]
     }
 
-    fn forward(&self) -> Vec<Rule> {
-        let answers = States::RELATED.or(States::ESTABLISHED);
-        vec![
-            Rule::when(
-                [
-                    Match::comment("kubernetes forwarding rules"),
-                    self.is_marked(Sense::Is),
-                ],
-                Target::Accept,
-            ),
-            Rule::when(
-                [
-                    Match::comment("kubernetes forwarding conntrack rule"),
-                    Match::State(Sense::Is, answers),
-                ],
-                Target::Accept,
-            ),
-        ]
-    }
-
-    /// Marks what must be masqueraded. What is for a virtual IP is accepted: the node has its
-    /// address now, and rules for ports of the node (`hostPort`) must not take it away.
+    /// Marks packets to masquerade. Packets to a virtual IP are accepted: the node has the address, and
+    /// rules for ports of the node (`hostPort`) must not translate them.
     fn services(&self) -> Vec<Rule> {
-        let loopback = match self.family {
-            IpFamily::V4 => IpNet::new_assert(Ipv4Addr::new(127, 0, 0, 0).into(), 8),
-            IpFamily::V6 => IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST)),
-        };
         let accepted = [
             SetName::ExternalIp,
             SetName::ExternalIpLocal,
@@ -300,7 +224,7 @@ impl Rules<'_> {
             SetName::ClusterIp,
             SetName::IpvsIps,
         ];
-        // One that changes from the one set to the other is in both for a moment.
+        // A frontend that changes its policy is in both sets for a moment.
         let mut external = self.described(SetName::ExternalIp);
         external.push(Match::Set {
             sense: Sense::Not,
@@ -308,7 +232,10 @@ impl Rules<'_> {
             fields: SetName::ExternalIpLocal.fields(),
         });
         let mut rules = vec![
-            Rule::when([Match::Destination(Sense::Is, loopback)], Target::Return),
+            Rule::when(
+                [Match::Destination(Sense::Is, rules::loopback(self.family))],
+                Target::Return,
+            ),
             Rule::when([self.is_near_marked()], Target::Accept),
             Rule::when(self.described(SetName::LoadBalancer), jump(LOAD_BALANCER)),
             self.cluster_ips(),
@@ -316,7 +243,7 @@ impl Rules<'_> {
             self.only_the_node(self.described(SetName::ExternalIpLocal)),
         ];
         rules.extend(accepted.map(|set| Rule::when([self.is_in(set)], Target::Accept)));
-        // Elsewhere the number of a NodePort is the node's own business.
+        // On other addresses of the node the port is not a NodePort.
         match &self.node.node_ports {
             NodePortMatch::AnyLocal => {
                 let here = Match::DestinationIsLocal(Sense::Is);
@@ -341,7 +268,7 @@ impl Rules<'_> {
                 matches.push(self.is_in(SetName::ClusterIp));
                 matches.extend(self.is_pod(Sense::Not));
             }
-            // The node takes the virtual IP as source when it dials one: kube-ipvs0 has it.
+            // A node that dials a virtual IP has that address as source, because kube-ipvs0 has it.
             ClusterIpMasquerade::Nobody => matches.push(Match::Set {
                 sense: Sense::Is,
                 set: SetName::ClusterIp.name(self.family).into(),
@@ -369,23 +296,8 @@ impl Rules<'_> {
 
     fn node_ports(&self) -> Vec<Rule> {
         let mut rules = Vec::new();
-        for (protocol, all, local) in [
-            (
-                Protocol::Tcp,
-                SetName::NodePortTcp,
-                SetName::NodePortLocalTcp,
-            ),
-            (
-                Protocol::Udp,
-                SetName::NodePortUdp,
-                SetName::NodePortLocalUdp,
-            ),
-            (
-                Protocol::Sctp,
-                SetName::NodePortSctp,
-                SetName::NodePortLocalSctp,
-            ),
-        ] {
+        for protocol in Protocol::ALL {
+            let [all, local] = SetName::node_ports(protocol);
             let of = |set| [vec![Match::Protocol(protocol)], self.described(set)].concat();
             rules.push(self.only_the_node(of(local)));
             rules.push(Rule::when(of(local), Target::Return));
@@ -394,48 +306,32 @@ impl Rules<'_> {
         rules
     }
 
-    fn mark_masquerade(&self) -> Rule {
-        Rule::always(Target::Mark {
-            clear: self.mark,
-            flip: self.mark,
-        })
-    }
-
     fn postrouting(&self) -> Vec<Rule> {
-        let masquerade = || Target::Masquerade { random_fully: true };
         let mark_only = |flip| Target::Mark {
             clear: u32::MAX,
             flip,
         };
-        // A mark that stays is that of the tunnel's packet, too (`skb_scrub_packet`, skbuff.c): so
-        // near clients lose theirs here, and the node gets the one that is taken off below.
+        // A tunnel's packet gets the mark of the packet inside (`skb_scrub_packet`, skbuff.c): so the
+        // marks of near clients are removed here, and packets of the node get the masquerade mark, which
+        // the rules below remove.
         let mut near = vec![self.is_near_marked(), Match::SourceIsLocal(Sense::Is)];
-        // What the node sends has come from no interface, and there is none to ask for here.
+        // POSTROUTING has no incoming interface to match.
         if let Some(LocalTraffic::From(_)) = &self.node.local_traffic {
             near.extend(self.is_pod(Sense::Not));
         }
-        vec![
-            Rule::when(
-                // Who dials an endpoint by its own address sees it as it is.
-                [
-                    self.described(SetName::LoopBack),
-                    vec![Match::Ipvs(Sense::Is)],
-                ]
-                .concat(),
-                masquerade(),
-            ),
+        // Connections to an endpoint's own address are not masqueraded.
+        let hairpin = [
+            self.described(SetName::LoopBack),
+            vec![Match::Ipvs(Sense::Is)],
+        ];
+        let masquerade = Target::Masquerade { random_fully: true };
+        let mut rules = vec![
+            Rule::when(hairpin.concat(), masquerade),
             Rule::when(near, mark_only(self.mark)),
             Rule::when([self.is_near_marked()], mark_only(0)),
-            Rule::when([self.is_marked(Sense::Not)], Target::Return),
-            Rule::always(Target::Mark {
-                clear: 0,
-                flip: self.mark,
-            }),
-            Rule::when(
-                [Match::comment("kubernetes service traffic requiring SNAT")],
-                masquerade(),
-            ),
-        ]
+        ];
+        rules.extend(rules::masquerade(self.mark));
+        rules
     }
 
     fn is_in(&self, set: SetName) -> Match {
@@ -450,14 +346,6 @@ impl Rules<'_> {
         vec![Match::comment(set.comment()), self.is_in(set)]
     }
 
-    fn is_marked(&self, sense: Sense) -> Match {
-        Match::Mark {
-            sense,
-            value: self.mark,
-            mask: self.mark,
-        }
-    }
-
     fn is_near_marked(&self) -> Match {
         let (value, mask) = MarkLayout::beside(self.mark).tag();
         Match::Mark {
@@ -467,15 +355,10 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether a packet comes from a pod of this node; `None` when nobody can tell.
+    /// Matches packets of pods of this node; `None` when the configuration detects none.
     fn is_pod(&self, sense: Sense) -> Option<Match> {
-        Some(match self.node.local_traffic.as_ref()? {
-            LocalTraffic::From(net) => Match::Source(sense, *net),
-            LocalTraffic::Interface(name) => Match::InInterface(sense, name.clone()),
-            LocalTraffic::InterfacePrefix(prefix) => {
-                Match::InInterface(sense, format!("{prefix}+").into())
-            }
-        })
+        let pods = self.node.local_traffic.as_ref()?;
+        Some(rules::from_pods(pods, sense))
     }
 }
 
@@ -483,8 +366,4 @@ const NEW: Match = Match::State(Sense::Is, States::NEW);
 
 fn jump(chain: &str) -> Target {
     Target::Jump(ChainName::new(chain))
-}
-
-fn jump_when(matches: impl Into<Vec<Match>>, chain: &str) -> Rule {
-    Rule::when(matches, jump(chain))
 }

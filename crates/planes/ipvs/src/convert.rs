@@ -1,4 +1,4 @@
-//! Our objects in the words of netlink, and back.
+//! Our objects as values of netlink, and back.
 
 use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::Family as KernelFamily;
@@ -9,7 +9,7 @@ use crate::object::{Balancing, Hashing, Server, Triple};
 use crate::set::{Entry, SetKind, SetName};
 use crate::text::MOST_MEMBERS;
 
-/// All bits of a mark are given.
+/// Every bit of a mark counts.
 const WHOLE_MARK: u32 = u32::MAX;
 
 pub(crate) fn family(family: IpFamily) -> KernelFamily {
@@ -26,26 +26,16 @@ fn core_family(family: KernelFamily) -> IpFamily {
     }
 }
 
-/// `IPPROTO_*`.
-fn number(protocol: Protocol) -> u8 {
-    match protocol {
-        Protocol::Tcp => 6,
-        Protocol::Udp => 17,
-        Protocol::Sctp => 132,
-    }
-}
-
 fn protocol(number: u8) -> Option<Protocol> {
-    let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
-    all.into_iter().find(|it| self::number(*it) == number)
+    Protocol::ALL.into_iter().find(|it| it.number() == number)
 }
 
-/// How the kernel knows a virtual server.
+/// The kernel's key of a virtual server.
 pub(crate) fn key(server: &Server) -> ipvs::Key {
     match server {
         Server::Address(triple) | Server::NodePort(triple) => ipvs::Key::Address(VirtualServer {
             ip: triple.ip,
-            protocol: number(triple.protocol),
+            protocol: triple.protocol.number(),
             port: triple.port,
         }),
         Server::Mark(family, _, mark) => ipvs::Key::Mark {
@@ -55,7 +45,7 @@ pub(crate) fn key(server: &Server) -> ipvs::Key {
     }
 }
 
-/// What clients of a virtual server dial, or its mark; `None` for a protocol that no Service has.
+/// The key of a virtual server; `None` for a protocol that no Service has.
 pub(crate) fn dialled(key: &ipvs::Key) -> Option<Dialled> {
     match key {
         ipvs::Key::Address(it) => Some(Dialled::Address(Triple {
@@ -67,7 +57,7 @@ pub(crate) fn dialled(key: &ipvs::Key) -> Option<Dialled> {
     }
 }
 
-/// By what the kernel knows a virtual server, whichever of ours it is.
+/// The kernel's key of a virtual server, which does not tell a virtual IP from a NodePort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialled {
     Address(Triple),
@@ -129,7 +119,7 @@ pub(crate) fn weight(real: &ipvs::Real) -> Option<u32> {
     (*real == real_server(real.address, real.weight)).then_some(real.weight)
 }
 
-/// A set as we make it.
+/// A set as we create it.
 pub(crate) fn set(family: IpFamily, set: SetName) -> Set {
     let hash = |fields| Kind::Hash {
         fields,
@@ -153,51 +143,39 @@ pub(crate) fn set(family: IpFamily, set: SetName) -> Set {
     }
 }
 
-/// A member in the words of netlink.
+/// A member for netlink.
 pub(crate) fn member(entry: &Entry, mark: Option<u32>) -> Member {
-    let mark = mark.map(|value| Mark {
-        value,
-        mask: WHOLE_MARK,
-    });
-    let member = Member {
-        mark,
+    let mut member = Member {
+        mark: mark.map(|value| Mark {
+            value,
+            mask: WHOLE_MARK,
+        }),
         ..Member::default()
     };
     match entry {
-        Entry::Address(ip) => Member {
-            ip: Some(*ip),
-            ..member
-        },
-        Entry::AddressPort(ip, protocol, port) => Member {
-            ip: Some(*ip),
-            port: Some(*port),
-            protocol: Some(number(*protocol)),
-            ..member
-        },
-        Entry::AddressPortAddress(ip, protocol, port, source) => Member {
-            ip: Some(*ip),
-            port: Some(*port),
-            protocol: Some(number(*protocol)),
-            second: Some(*source),
-            ..member
-        },
-        Entry::AddressPortNet(ip, protocol, port, source) => Member {
-            ip: Some(*ip),
-            port: Some(*port),
-            protocol: Some(number(*protocol)),
-            second: Some(source.addr()),
-            second_prefix: Some(source.prefix_len()),
-            ..member
-        },
-        Entry::Port(port) => Member {
-            port: Some(*port),
-            ..member
-        },
-        Entry::Foreign(member) => *member,
+        Entry::Address(ip) => member.ip = Some(*ip),
+        Entry::Port(port) => member.port = Some(*port),
+        Entry::AddressPort(ip, protocol, port)
+        | Entry::AddressPortAddress(ip, protocol, port, _)
+        | Entry::AddressPortNet(ip, protocol, port, _) => {
+            member.ip = Some(*ip);
+            member.port = Some(*port);
+            member.protocol = Some(protocol.number());
+        }
+        Entry::Foreign(member) => return *member,
     }
+    match entry {
+        Entry::AddressPortAddress(.., source) => member.second = Some(*source),
+        Entry::AddressPortNet(.., source) => {
+            member.second = Some(source.addr());
+            member.second_prefix = Some(source.prefix_len());
+        }
+        _ => {}
+    }
+    member
 }
 
-/// A member as the kernel shows it, with its mark.
+/// A member as the kernel lists it, with its mark.
 pub(crate) fn entry(kind: SetKind, member: &Member) -> (Entry, Option<u32>) {
     let found = known_entry(kind, member);
     let entry = found.unwrap_or(Entry::Foreign(*member));

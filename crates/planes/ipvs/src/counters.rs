@@ -1,27 +1,27 @@
-//! Connections of real servers, by what clients dialled.
+//! Connections of real servers, by frontend.
 //!
-//! A virtual server says which address it has, not which frontend that is: the ipsets do.
+//! A virtual server has an address; the ipsets say which frontend that is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::IpFamily;
 use sluice_netlink::ipset::Sets;
+use sluice_netlink::ipvs::{Ipvs, RealState};
 use sluice_netlink::{Errno, RequestError};
 use sluice_plan::Frontend;
 use sluice_plane::{ConnectionCount, Counter, Counters, Load, Reading};
 use sluice_reconcile::BackendError;
 
-use crate::convert;
-use crate::kernel::{again, failed};
+use crate::convert::{self, Dialled};
+use crate::kernel::{self, again};
 use crate::object::Triple;
 use crate::set::{Entry, SetName};
-use crate::status::{RealServerStatus, RealServers, VirtualServerStatus};
 
-/// Connections of its own that list and never write.
+/// Sockets of its own, for lists alone.
 #[derive(Debug)]
 pub(crate) struct RealServerCounters {
-    servers: RealServers,
+    ipvs: Ipvs,
     sets: Sets,
     families: Vec<IpFamily>,
 }
@@ -29,8 +29,8 @@ pub(crate) struct RealServerCounters {
 impl RealServerCounters {
     pub(crate) fn open(families: &[IpFamily]) -> Result<Self, BackendError> {
         Ok(Self {
-            servers: RealServers::open()?,
-            sets: Sets::open().map_err(|error| failed("open ipset", error))?,
+            ipvs: kernel::open_ipvs()?,
+            sets: Sets::open().map_err(|error| BackendError::new("open ipset", error))?,
             families: families.to_vec(),
         })
     }
@@ -64,7 +64,7 @@ impl RealServerCounters {
     }
 }
 
-/// Nothing was written yet, or somebody removed everything.
+/// A missing set has no members: nothing was written yet, or another program destroyed it.
 fn missing_is_empty<T>(listed: Result<Vec<T>, RequestError>) -> Result<Vec<T>, RequestError> {
     match listed {
         Err(error) if error.errno() == Some(Errno::ENOENT) => Ok(Vec::new()),
@@ -76,12 +76,19 @@ impl Counters for RealServerCounters {
     /// The ipsets first, then one question for each virtual server. The kernel adds up every two
     /// seconds (`ip_vs_est.c`): what is newer is missing.
     fn read(&mut self) -> Result<Reading, BackendError> {
-        let dialled = self.dialled()?;
-        Ok(reading(&self.servers.read()?, &dialled))
+        let frontends = self.dialled()?;
+        let mut listed = Vec::new();
+        for found in again(|| self.ipvs.virtual_servers())? {
+            let key = &found.key;
+            if let Some(dialled) = convert::dialled(key) {
+                listed.push((dialled, kernel::real_servers(&mut self.ipvs, key)?));
+            }
+        }
+        Ok(reading(&listed, &frontends))
     }
 }
 
-/// What is behind addresses, ports and marks.
+/// Frontends by address, port and mark.
 #[derive(Debug, Default)]
 struct DialledFrontends {
     /// Virtual IPs, whatever the port.
@@ -108,7 +115,7 @@ impl DialledFrontends {
         }
     }
 
-    /// What is dialled here. What is no virtual IP is an address of the node.
+    /// The frontend with this address and port. An address that is no virtual IP is the node's.
     fn frontend(&self, triple: Triple) -> Frontend {
         match self.addresses.contains(&triple.ip) || self.triples.contains(&triple) {
             true => virtual_ip(triple),
@@ -116,7 +123,7 @@ impl DialledFrontends {
         }
     }
 
-    /// What those dialled who have this mark.
+    /// The frontend that near clients with this mark dial.
     fn marked(&self, family: IpFamily, mark: u32) -> Option<Frontend> {
         let (set, triple) = *self.marked.get(&(family, mark))?;
         Some(match set {
@@ -144,25 +151,16 @@ fn node_port(Triple { ip, port, protocol }: Triple) -> Frontend {
 
 /// The counters of all real servers. Those of a mark count for one of the frontends whose clients
 /// have the mark: all of them are of one service port.
-fn reading(listed: &[VirtualServerStatus], dialled: &DialledFrontends) -> Reading {
+fn reading(listed: &[(Dialled, Vec<RealState>)], frontends: &DialledFrontends) -> Reading {
     let mut counts = Vec::new();
-    for server in listed {
-        for real in &server.real_servers {
-            let (frontend, counter) = match server.frontend {
-                Some(it) => {
-                    let virtual_ip = SocketAddr::new(it.ip, it.port);
-                    let counter = Counter::RealServer(it.protocol, virtual_ip, real.address);
-                    (Some(dialled.frontend(it)), counter)
-                }
-                None => {
-                    let family = IpFamily::of(&real.address.ip());
-                    let counter = Counter::MarkedRealServer(server.mark, real.address);
-                    (dialled.marked(family, server.mark), counter)
-                }
-            };
-            // A mark that nobody gets is a stranger's, or of a Service that is gone.
-            counts.extend(frontend.map(|it| count(it, counter, real)));
-        }
+    for (dialled, reals) in listed {
+        let frontend = match *dialled {
+            Dialled::Address(it) => Some(frontends.frontend(it)),
+            Dialled::Mark(family, mark) => frontends.marked(family, mark),
+        };
+        // A mark that is in no set is of another program, or of a deleted Service.
+        let Some(frontend) = frontend else { continue };
+        counts.extend(reals.iter().map(|real| count(frontend, dialled, real)));
     }
     Reading {
         counts,
@@ -170,14 +168,20 @@ fn reading(listed: &[VirtualServerStatus], dialled: &DialledFrontends) -> Readin
     }
 }
 
-fn count(frontend: Frontend, counter: Counter, real: &RealServerStatus) -> ConnectionCount {
+fn count(frontend: Frontend, dialled: &Dialled, real: &RealState) -> ConnectionCount {
+    let endpoint = real.server.address;
     ConnectionCount {
         frontend,
-        counter,
-        endpoint: real.address,
+        counter: match *dialled {
+            Dialled::Address(Triple { ip, port, protocol }) => {
+                Counter::RealServer(protocol, SocketAddr::new(ip, port), endpoint)
+            }
+            Dialled::Mark(_, mark) => Counter::MarkedRealServer(mark, endpoint),
+        },
+        endpoint,
         connections: real.connections,
         load: Some(Load {
-            weight: real.weight,
+            weight: real.server.weight,
             active: real.active.into(),
             inactive: real.inactive.into(),
         }),
@@ -190,20 +194,20 @@ mod tests {
 
     use super::*;
 
-    fn server(dialled: &str, mark: u32, reals: &[(&str, u32)]) -> VirtualServerStatus {
-        let dialled: Option<SocketAddr> = dialled.parse().ok();
-        VirtualServerStatus {
-            frontend: dialled.map(of),
-            mark,
-            scheduler: "rr".to_owned(),
-            real_servers: reals.iter().map(real).collect(),
-        }
+    type Listed = (Dialled, Vec<RealState>);
+
+    fn server(dialled: &str, mark: u32, reals: &[(&str, u32)]) -> Listed {
+        let reals: Vec<RealState> = reals.iter().map(real).collect();
+        let dialled = match dialled.parse() {
+            Ok(address) => Dialled::Address(of(address)),
+            Err(_) => Dialled::Mark(IpFamily::of(&reals[0].server.address.ip()), mark),
+        };
+        (dialled, reals)
     }
 
-    fn real((address, weight): &(&str, u32)) -> RealServerStatus {
-        RealServerStatus {
-            address: address.parse().unwrap(),
-            weight: *weight,
+    fn real((address, weight): &(&str, u32)) -> RealState {
+        RealState {
+            server: convert::real_server(address.parse().unwrap(), *weight),
             active: 2,
             inactive: 1,
             connections: 7,
@@ -240,7 +244,7 @@ mod tests {
         dialled
     }
 
-    fn frontends(server: VirtualServerStatus) -> Vec<String> {
+    fn frontends(server: Listed) -> Vec<String> {
         let reading = reading(&[server], &dialled());
         assert!(reading.is_complete);
         let shown = reading.counts.iter().map(|it| format!("{:?}", it.frontend));

@@ -1,87 +1,57 @@
-//! Real servers that lose their last connections.
+//! Deletes real servers after their last connection.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use sluice_model::Protocol;
 use sluice_netlink::ipvs::{Change, RealState};
-use sluice_reconcile::BackendError;
+use sluice_reconcile::{BackendError, Upkeep};
 
 use crate::convert;
-use crate::held::Held;
 use crate::kernel::{self, Kernel};
 use crate::object::Server;
+use crate::state::State;
 
-/// Between two looks at real servers, at first.
-const SOON: Duration = Duration::from_secs(1);
+/// The scheduler that hashes the address that clients dial: all of them have one real server, and while
+/// that has weight 0 they are refused (`ip_vs_dh_schedule`, ip_vs_dh.c; no option changes it).
+const DESTINATION_HASHING: &str = "dh";
 
-/// Between two looks at most: as often as kube-proxy looks.
-const LATER: Duration = Duration::from_secs(60);
-
-/// When to look next.
-#[derive(Debug, Default)]
-pub(crate) struct Pace {
-    /// The last wait, and when it ends; `None` when nobody waits.
-    last: Option<(Duration, Instant)>,
-    waiting: usize,
+/// Whether a real server that is to be deleted has to drain first: TCP with connections, unless new
+/// clients would be refused meanwhile. Datagrams have no end to wait for, and SCTP clients find another
+/// path (as in kube-proxy).
+pub(crate) fn has_to_drain(scheduler: &str, server: &Server, real: &RealState) -> bool {
+    let has_connections = real.active + real.inactive > 0;
+    server.protocol() == Protocol::Tcp && has_connections && scheduler != DESTINATION_HASHING
 }
 
-impl Pace {
-    /// How long until the next look; nothing when the number of those that wait is not that of the
-    /// last one.
-    pub(crate) fn left(&self, waiting: usize, now: Instant) -> Duration {
-        match self.last {
-            Some((_, due)) if waiting == self.waiting => due.saturating_duration_since(now),
-            _ => Duration::ZERO,
-        }
-    }
-
-    /// After a look: soon when something changed, ever later while nothing does; `None` when nobody
-    /// waits.
-    pub(crate) fn next(&mut self, waiting: usize, now: Instant) -> Option<Duration> {
-        let changed = waiting != self.waiting;
-        self.waiting = waiting;
-        let wait = match (waiting, self.last) {
-            (0, _) => None,
-            (_, Some((last, _))) if !changed => Some((last * 2).min(LATER)),
-            _ => Some(SOON),
-        };
-        self.last = wait.map(|it| (it, now + it));
-        wait
-    }
-}
-
-/// Deletes real servers that have no connection left, when it is time for that. Returns when it is
-/// next; `None` when none waits.
+/// Deletes drained real servers: after 1 s, then 2 s … 30 s while nothing changes.
 ///
 /// # Errors
 ///
-/// The kernel could not be asked or told.
-pub(crate) fn upkeep(
-    kernel: &mut Kernel,
-    held: &mut Held,
-    pace: &mut Pace,
-) -> Result<Option<Duration>, BackendError> {
-    let left = pace.left(waiting(held), Instant::now());
-    if !left.is_zero() {
-        return Ok(Some(left));
+/// The kernel could not be read or written.
+pub(crate) fn upkeep(kernel: &mut Kernel, state: &mut State) -> Result<Upkeep, BackendError> {
+    if state.draining.is_empty() {
+        state.drain_backoff.succeed();
+        return Ok(Upkeep::Nothing);
     }
-    drain(kernel, held)?;
-    Ok(pace.next(waiting(held), Instant::now()))
+    let now = Instant::now();
+    let left = state.drain_backoff.left(now).unwrap_or_default();
+    if left.is_zero() {
+        drain(kernel, state)?;
+        state.drain_backoff.fail(now);
+    }
+    Ok(state.drain_backoff.left(now).into())
 }
 
-fn waiting(held: &Held) -> usize {
-    held.draining.values().map(BTreeSet::len).sum()
-}
-
-fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<(), BackendError> {
+fn drain(kernel: &mut Kernel, state: &mut State) -> Result<(), BackendError> {
     let mut changes = Vec::new();
-    let servers: Vec<_> = held.draining.keys().copied().collect();
+    let servers: BTreeSet<Server> = state.draining.iter().map(|(server, _)| *server).collect();
     for server in servers {
         let key = convert::key(&server);
         let listed = kernel::real_servers(&mut kernel.ipvs, &key)?;
-        let gone = drained(held, &server, &listed).into_iter();
-        changes.extend(gone.map(|it| Change::DeleteReal(key, it)));
+        let drained = drained(state, &server, &listed).into_iter();
+        changes.extend(drained.map(|it| Change::DeleteReal(key, it)));
     }
     let refused = kernel.ipvs.apply(&changes).map_err(kernel::asked)?;
     match refused.into_iter().next() {
@@ -90,27 +60,29 @@ fn drain(kernel: &mut Kernel, held: &mut Held) -> Result<(), BackendError> {
     }
 }
 
-/// Ends the draining of what need not wait any more. Returns those of them that the kernel has.
-fn drained(held: &mut Held, server: &Server, listed: &[RealState]) -> Vec<SocketAddr> {
-    let draining = held.draining.get(server).cloned().unwrap_or_default();
-    let mut there = Vec::new();
-    for address in draining {
-        let real = listed.iter().find(|it| it.server.address == address);
-        if real.is_some_and(|it| held.waits(server, it)) {
-            continue;
-        }
-        held.drained(server, &address);
-        there.extend(real.map(|_| address));
+/// Removes real servers of one virtual server from [`State::draining`] that need not drain any more.
+/// Returns those that the kernel has.
+fn drained(state: &mut State, server: &Server, listed: &[RealState]) -> Vec<SocketAddr> {
+    let listed: BTreeMap<SocketAddr, bool> = listed
+        .iter()
+        .map(|it| (it.server.address, state.has_to_drain(server, it)))
+        .collect();
+    let ended = state.draining.extract_if(.., |(of, address)| {
+        of == server && listed.get(address) != Some(&true)
+    });
+    let ended: Vec<SocketAddr> = ended.map(|(_, address)| address).collect();
+    if !ended.is_empty() {
+        state.drain_backoff.succeed();
     }
-    there
+    let is_listed = |it: &SocketAddr| listed.contains_key(it);
+    ended.into_iter().filter(is_listed).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use sluice_model::{IpFamily, Protocol};
+    use sluice_model::IpFamily;
 
     use super::*;
-    use crate::apply::has_connections;
     use crate::object::Triple;
 
     fn real(active: u32, inactive: u32) -> RealState {
@@ -122,37 +94,36 @@ mod tests {
         }
     }
 
+    fn triple(protocol: Protocol) -> Triple {
+        Triple {
+            ip: "10.96.0.10".parse().unwrap(),
+            port: 80,
+            protocol,
+        }
+    }
+
     #[test]
-    fn only_tcp_waits_whatever_its_clients_dialled() {
-        for (protocol, counts) in [
+    fn only_tcp_drains() {
+        for (protocol, expected) in [
             (Protocol::Tcp, [false, true, true]),
             (Protocol::Udp, [false; 3]),
             (Protocol::Sctp, [false; 3]),
         ] {
-            let triple = Triple {
-                ip: "10.96.0.10".parse().unwrap(),
-                port: 80,
-                protocol,
-            };
             for server in [
-                Server::Address(triple),
-                Server::NodePort(triple),
+                Server::Address(triple(protocol)),
+                Server::NodePort(triple(protocol)),
                 Server::Mark(IpFamily::V4, protocol, 0x5800_0001),
             ] {
-                let waits = [real(0, 0), real(1, 0), real(0, 1)];
-                let waits = waits.map(|it| has_connections(&server, &it));
-                assert_eq!(waits, counts, "{server}");
+                let drains = [real(0, 0), real(1, 0), real(0, 1)];
+                let drains = drains.map(|it| has_to_drain("rr", &server, &it));
+                assert_eq!(drains, expected, "{server}");
             }
         }
     }
 
     #[test]
-    fn what_drains_goes_when_the_scheduler_has_nobody_else_for_its_clients() {
-        let server = Server::Address(Triple {
-            ip: "10.96.0.10".parse().unwrap(),
-            port: 80,
-            protocol: Protocol::Tcp,
-        });
+    fn a_real_server_is_deleted_without_connections_or_behind_destination_hashing() {
+        let server = Server::Address(triple(Protocol::Tcp));
         let address = real(0, 0).server.address;
         let cases = [
             ("rr", Some(real(1, 0)), true, false),
@@ -160,37 +131,13 @@ mod tests {
             ("rr", None, false, false),
             ("dh", Some(real(1, 0)), false, true),
         ];
-        for (scheduler, listed, waits, is_deleted) in cases {
-            let mut held = Held::default();
-            held.add_server(server, "rr");
-            held.draining.insert(server, [address].into());
-            held.add_server(server, scheduler);
-            let deleted = drained(&mut held, &server, &Vec::from_iter(listed));
+        for (scheduler, listed, drains, is_deleted) in cases {
+            let mut state = State::default();
+            state.servers.insert(server, scheduler.into());
+            state.draining.insert((server, address));
+            let deleted = drained(&mut state, &server, &Vec::from_iter(listed));
             assert_eq!(deleted, Vec::from_iter(is_deleted.then_some(address)));
-            assert_eq!(held.is_draining(&server, &address), waits, "{scheduler}");
+            assert_eq!(!state.draining.is_empty(), drains, "{scheduler}");
         }
-    }
-
-    #[test]
-    fn looks_become_rare_while_nothing_changes() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
-        let mut seconds = |waiting| pace.next(waiting, now).map(|it| it.as_secs());
-        assert_eq!(seconds(0), None);
-        assert_eq!([2, 2, 2, 1, 1].map(&mut seconds), [1, 2, 4, 1, 2].map(Some));
-        assert_eq!(seconds(0), None);
-        let last = (0..9).map(|_| seconds(3)).last();
-        assert_eq!(last, Some(Some(60)));
-    }
-
-    #[test]
-    fn other_upkeep_does_not_hasten_the_next_look() {
-        let (mut pace, now) = (Pace::default(), Instant::now());
-        let second = Duration::from_secs(1);
-        assert_eq!(pace.left(2, now), Duration::ZERO);
-        pace.next(2, now);
-        pace.next(2, now + second);
-        assert_eq!(pace.left(2, now + second * 2), second);
-        assert_eq!(pace.left(2, now + second * 3), Duration::ZERO);
-        assert_eq!(pace.left(3, now + second * 2), Duration::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! A set that takes few members gives way to a larger one.
+//! Replaces a set that takes few members, as kube-proxy creates them, by a larger one.
 
 use sluice_netlink::ipset::{Change, Set, Sets};
 use sluice_reconcile::BackendError;
@@ -6,17 +6,17 @@ use tracing::warn;
 
 use crate::kernel;
 
-/// What the larger set is called until both change names, and the smaller one after that.
+/// The name of the larger set before the two are swapped, and of the smaller one afterwards.
 pub(crate) const SPARE: &str = "SLUICE-SPARE";
 
-/// Puts a set like `wanted` in the place of a smaller one. Whoever looks a member up, as the rules
-/// that mention the set, finds it at any moment. One that cannot be replaced goes on as it is.
+/// Swaps a set with one like `wanted`. Rules that mention the set find every member at any moment. A set
+/// that cannot be replaced stays.
 pub(crate) fn grow(sets: &mut Sets, name: &str, wanted: &Set) {
     if let Err(error) = replace(sets, name, wanted) {
         let reason = error.to_string();
         warn!(
             ipset = name,
-            reason, "this set takes few members and no larger one can be put in its place"
+            reason, "this set takes few members and cannot be replaced by a larger one"
         );
     }
 }
@@ -29,11 +29,14 @@ fn replace(sets: &mut Sets, name: &str, wanted: &Set) -> Result<(), BackendError
     replaced
 }
 
-/// Also the one that a process left which ended half-way.
+/// Destroys the smaller set, or one of a process that was killed.
 pub(crate) fn destroy_spare(sets: &mut Sets) {
     if let Err(error) = sets.destroy(SPARE) {
         let reason = error.to_string();
-        warn!(ipset = SPARE, reason, "this set is of no use and stays");
+        warn!(
+            ipset = SPARE,
+            reason, "this set is not used and cannot be destroyed"
+        );
     }
 }
 

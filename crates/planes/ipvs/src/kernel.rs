@@ -1,5 +1,4 @@
-//! Connections to everything that is written, and what the kernel is known to hold beyond what the
-//! plan says.
+//! Connections to the parts of the kernel that are written.
 
 use sluice_netlink::RequestError;
 use sluice_netlink::ipset::Sets;
@@ -23,9 +22,11 @@ impl Kernel {
         let ipvs = open_ipvs()?;
         Ok(Self {
             ipvs,
-            sets: Sets::open().map_err(|error| failed("open ipset", error))?,
-            addresses: Addresses::open().map_err(|error| failed("open rtnetlink", error))?,
-            watch: Watch::open(programs.variant()).map_err(|error| failed("watch rules", error))?,
+            sets: Sets::open().map_err(|error| BackendError::new("open ipset", error))?,
+            addresses: Addresses::open()
+                .map_err(|error| BackendError::new("open rtnetlink", error))?,
+            watch: Watch::open(programs.variant())
+                .map_err(|error| BackendError::new("watch rules", error))?,
             programs,
         })
     }
@@ -33,7 +34,7 @@ impl Kernel {
 
 /// A connection to IPVS.
 pub(crate) fn open_ipvs() -> Result<Ipvs, BackendError> {
-    let opened = Ipvs::open().map_err(|error| failed("open IPVS", error))?;
+    let opened = Ipvs::open().map_err(|error| BackendError::new("open IPVS", error))?;
     opened.ok_or_else(|| BackendError {
         operation: "open IPVS".into(),
         reason:
@@ -44,7 +45,7 @@ pub(crate) fn open_ipvs() -> Result<Ipvs, BackendError> {
     })
 }
 
-/// The real servers of a virtual one, however often the list changes while it is read.
+/// The real servers of a virtual one; see [`again`].
 pub(crate) fn real_servers(
     ipvs: &mut Ipvs,
     key: &ipvs::Key,
@@ -52,10 +53,10 @@ pub(crate) fn real_servers(
     again(|| ipvs.real_servers(key))
 }
 
-/// How often a listing is begun again because somebody changed what was being listed.
+/// How often a listing is tried that changes while it is read.
 const ATTEMPTS: u32 = 20;
 
-/// Asks until what is listed holds still.
+/// Repeats a listing that changes while it is read.
 pub(crate) fn again<T>(
     mut list: impl FnMut() -> Result<T, RequestError>,
 ) -> Result<T, BackendError> {
@@ -68,7 +69,7 @@ pub(crate) fn again<T>(
     }
 }
 
-/// A question that was not answered.
+/// The error of a request.
 pub(crate) fn asked(error: RequestError) -> BackendError {
     let (operation, reason) = match &error {
         RequestError::Refused { .. } | RequestError::Interrupted { .. } => {
@@ -79,18 +80,6 @@ pub(crate) fn asked(error: RequestError) -> BackendError {
     BackendError {
         operation: operation.into(),
         reason,
-        source: Some(Box::new(error)),
-    }
-}
-
-/// Something else that failed.
-pub(crate) fn failed(
-    operation: &str,
-    error: impl std::error::Error + Send + Sync + 'static,
-) -> BackendError {
-    BackendError {
-        operation: operation.into(),
-        reason: error.to_string(),
         source: Some(Box::new(error)),
     }
 }

@@ -1,14 +1,13 @@
-//! What the ipvs mode of kube-proxy leaves, and ours: virtual servers, their interface, ipsets and the
-//! chains that mention them.
+//! Objects that kube-proxy's ipvs mode leaves, and ours: virtual servers, their interface, ipsets and
+//! the chains that mention them.
 
-mod names;
 mod servers;
 mod sets;
 
 use sluice_plane::kube_proxy::DEVICE;
 use sluice_plane::{Keep, Leftovers, Purpose, Removal, Request, Trace, chains};
 
-/// What the ipvs mode leaves.
+/// The objects of the ipvs mode.
 pub(crate) struct VirtualServers;
 
 impl Leftovers for VirtualServers {

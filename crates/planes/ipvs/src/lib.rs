@@ -5,15 +5,15 @@
 //! PortPlan ─▶ render.rs ─▶ Key, Object ─▶ Delta ─▶ apply.rs ─▶ netlink, iptables-restore ─▶ kernel
 //! NodePlan ─▶ chain.rs  ─┘      │                  observe.rs ◀─────────────────────────────┘
 //!                               └─▶ text.rs   what ipset, ipvsadm and iptables-restore load
-//! kernel ─▶ drain.rs   real servers that lose their last connection, then go
+//! kernel ─▶ drain.rs   deletes real servers after their last connection
 //! ```
 //!
 //! # Invariants
 //!
 //! - Services and endpoints are virtual servers, real servers, addresses and members of ipsets.
 //!   The rules of iptables depend on the node alone.
-//! - What is written leads to something that exists: members before virtual servers, these before
-//!   the addresses that lead to them; what goes, goes the other way.
+//! - Members are added before virtual servers, and these before their addresses; deletions come in the
+//!   opposite order.
 //! - Virtual servers in excluded networks, marks outside our range, ipsets and chains of other names
 //!   are never touched.
 
@@ -24,7 +24,6 @@ mod convert;
 mod counters;
 mod drain;
 mod grow;
-mod held;
 mod kernel;
 mod leftovers;
 mod mark;
@@ -36,7 +35,7 @@ mod render;
 mod scheduler;
 mod script;
 mod set;
-mod status;
+mod state;
 mod sysctl;
 pub mod text;
 
@@ -46,5 +45,4 @@ pub use object::{Balancing, DEVICE, Hashing, Key, Object, Server, Triple};
 pub use placement::Placement;
 pub use set::{Entry, SetKind, SetName};
 pub use sluice_netlink::ipvs::Timeouts;
-pub use status::{RealServerStatus, RealServers, VirtualServerStatus};
 pub use sysctl::{Arp, sysctls};

@@ -1,9 +1,8 @@
 //! Firewall marks of near clients.
 //!
-//! A virtual server has one list of real servers. Where clients on this node get other endpoints
-//! than the rest of the world, they get a virtual server of their own, which the kernel finds by
-//! the mark of the packet before it looks at its address (`ip_vs_service_find`, `ip_vs_ctl.c`). It
-//! compares the whole mark.
+//! A virtual server has one list of real servers. Where clients on this node get other endpoints than
+//! remote clients, they have a virtual server of their own. The kernel finds it by the mark of the packet
+//! before it looks at its address (`ip_vs_service_find`, `ip_vs_ctl.c`), and compares the whole mark.
 //!
 //! ```text
 //! bit   31     26 25    24 23            16 15 14 13                        0
@@ -12,10 +11,10 @@
 //!                                             └ "drop" of older kubelets
 //! ```
 //!
-//! The protocol is there for whoever finds the virtual server in the kernel, which does not know it:
-//! real servers of TCP lose their connections before they go, others do not. The number comes from
-//! the name of the service port, so it is the same after a restart; where two names meet, the later
-//! one takes the next free number, and what the kernel holds wins over both.
+//! The mark has the protocol because the kernel does not list it for such a virtual server, and only
+//! real servers of TCP drain. The number is a hash of the name of the service port, so it is the same
+//! after a restart. Where two hashes are equal, the later port takes the next free number; a mark in the
+//! kernel's sets is kept.
 
 use std::collections::BTreeMap;
 
@@ -32,10 +31,10 @@ const NUMBER_BITS: u32 = 22;
 /// Bits above it that say which protocol.
 const PROTOCOL_BITS: u32 = 2;
 
-/// What they say: the place in this list.
+/// The value of these bits: the index in this list.
 const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 
-/// What every mark of ours says in the bits above both.
+/// The value of the bits above both, in every mark of ours.
 const TAG: u32 = 0b01_0110;
 
 /// Which marks are ours.
@@ -53,7 +52,7 @@ impl MarkLayout {
         }
     }
 
-    /// The bits that say whether a mark is ours, and what they are then.
+    /// The value of the tag, and the bits that have it.
     pub fn tag(self) -> (u32, u32) {
         let below = self.spread(u64::from((1_u32 << (NUMBER_BITS + PROTOCOL_BITS)) - 1));
         (
@@ -90,15 +89,15 @@ impl MarkLayout {
     }
 }
 
-/// Who has which mark.
+/// The service ports that have marks.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     owners: BTreeMap<u32, PortKey>,
 }
 
 impl Marks {
-    /// The mark of a service port: the one it had if nobody else has it now, else the first free
-    /// one from where its name leads.
+    /// The mark of a service port: the one it had if that is free, else the first free one from its hash
+    /// on.
     pub(crate) fn claim(&mut self, layout: MarkLayout, port: &PortKey, had: Option<u32>) -> u32 {
         let numbers = 1_u32 << NUMBER_BITS;
         let start = number(port);
@@ -112,14 +111,14 @@ impl Marks {
         mark
     }
 
-    /// Nobody has the mark any more.
+    /// The mark is free again.
     pub(crate) fn release(&mut self, mark: u32) {
         self.owners.remove(&mark);
     }
 }
 
-/// Where the name of a service port leads. The families have tables of their own in the kernel,
-/// but one port should have two marks that differ in a listing.
+/// The hash of the name of a service port. The family is part of it, so that the two virtual servers of
+/// one port differ in a listing.
 fn number(port: &PortKey) -> u32 {
     let PortKey { name, family } = port;
     let text = format!("{name}/{}/{family}", name.protocol);

@@ -20,7 +20,7 @@ pub enum Key {
     Set(IpFamily, SetName),
     /// A chain of iptables that is ours alone.
     Chain(IpFamily, Table, ChainName),
-    /// The rule of a built-in chain, the first name, that leads to ours, the second.
+    /// The rule of a built-in chain, the first name, that jumps to ours, the second.
     Jump(IpFamily, Table, ChainName, ChainName),
     /// A member of an ipset.
     Member(IpFamily, SetName, Entry),
@@ -91,15 +91,15 @@ impl fmt::Display for Key {
     }
 }
 
-/// By what the kernel knows a virtual server.
+/// The identity of a virtual server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Server {
     /// A virtual IP with a port.
     Address(Triple),
-    /// A NodePort on one address of the node. Where a virtual IP of the same numbers exists, that
-    /// comes first and this one waits.
+    /// A NodePort on one address of the node. The kernel does not have it while a virtual IP has the same
+    /// address, port and protocol.
     NodePort(Triple),
-    /// The mark of packets of near clients, all of this protocol, which the mark says, too
+    /// The mark of packets of near clients. The protocol is encoded in the mark
     /// ([`MarkLayout`](crate::MarkLayout)).
     Mark(IpFamily, Protocol, u32),
 }
@@ -158,16 +158,16 @@ impl fmt::Display for Server {
     }
 }
 
-/// Everything we want to be true of an object.
+/// The content of an object beside its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// A dummy interface.
     Device,
-    /// A set of the type that its name says.
+    /// A set of the type that its name has.
     Set,
     /// The rules of a chain.
     Chain(Arc<[Rule]>),
-    /// The rule that leads to our chain.
+    /// The rule that jumps to our chain.
     Jump(Rule),
     /// A member, and the mark that it carries.
     Member(Option<u32>),
@@ -177,7 +177,7 @@ pub enum Object {
     Real(u32),
     /// An address; one of IPv6 is deprecated.
     Address,
-    /// Something under one of our names that we would not have made.
+    /// An object with one of our names, with content that we do not write.
     Foreign,
 }
 
@@ -188,16 +188,15 @@ pub struct Balancing {
     pub scheduler: Arc<str>,
     /// Options of the scheduler.
     pub hashing: Hashing,
-    /// Seconds a client stays with its real server after its last connection; `None`: every
-    /// connection is scheduled anew.
+    /// Seconds that a client stays with its real server after its last connection; `None`: no affinity.
     pub persistence: Option<u32>,
 }
 
 /// Options of the schedulers that hash the client's address (`sh`, `mh`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hashing {
-    /// Where the chosen server takes no connections, another one is chosen.
+    /// Chooses another real server when the first one has weight 0.
     pub fallback: bool,
-    /// The client's port is hashed, too.
+    /// Hashes the client's port, too.
     pub port: bool,
 }

@@ -1,4 +1,4 @@
-//! Reads our objects back from the kernel. Sets that take few members grow meanwhile.
+//! Reads our objects from the kernel, and replaces sets that take too few members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,27 +13,28 @@ use sluice_xtables::rule::{ChainName, Rule};
 
 use crate::chain::{CHAINS, JUMPS};
 use crate::convert::{self, Dialled};
+use crate::drain;
 use crate::grow::{SPARE, destroy_spare, grow};
-use crate::held::Held;
 use crate::kernel::{self, Kernel, again};
 use crate::mark::MarkLayout;
 use crate::object::{DEVICE, Key, Object, Server, Triple};
 use crate::set::{Entry, SetName};
+use crate::state::State;
 
 type Objects = BTreeMap<Key, Object>;
 
-/// What is ours, and what is not to be looked at.
+/// Which objects of the kernel are ours.
 pub(crate) struct Scope<'a> {
     pub(crate) families: &'a [IpFamily],
     pub(crate) exclude: &'a [IpNet],
     pub(crate) marks: MarkLayout,
 }
 
-/// Everything of ours, with the rules that were listed of each family. Real servers on their way out
-/// are left out; NodePorts behind a virtual IP are there as if the kernel had them.
+/// All our objects. Draining real servers are left out; hidden NodePorts are included, as if the kernel
+/// had them.
 pub(crate) fn everything(
     kernel: &mut Kernel,
-    held: &mut Held,
+    state: &mut State,
     scope: &Scope<'_>,
     rulesets: Vec<(IpFamily, Ruleset)>,
 ) -> Result<Objects, BackendError> {
@@ -41,17 +42,17 @@ pub(crate) fn everything(
     let own = addresses(scope, &mut objects)?;
     sets(kernel, scope, &mut objects)?;
     for (family, ruleset) in rulesets {
-        rules(held, family, ruleset, &mut objects);
+        rules(state, family, ruleset, &mut objects);
     }
-    servers(kernel, held, scope, &own, &mut objects)?;
-    // What waits behind a virtual IP does so only as long as that is there.
-    let Held {
-        hidden, addresses, ..
-    } = held;
+    servers(kernel, state, scope, &own, &mut objects)?;
+    // A NodePort is hidden as long as the kernel has the virtual IP.
+    let State {
+        hidden, servers, ..
+    } = state;
     hidden.retain(|key, _| match key {
-        Key::Server(server) | Key::Real(server, _) => {
-            server.triple().is_some_and(|it| addresses.contains(&it))
-        }
+        Key::Server(server) | Key::Real(server, _) => server
+            .triple()
+            .is_some_and(|it| servers.contains_key(&Server::Address(it))),
         _ => false,
     });
     for (key, object) in &*hidden {
@@ -60,7 +61,7 @@ pub(crate) fn everything(
     Ok(objects)
 }
 
-/// The interface and its addresses. Returns those of the node's other interfaces.
+/// Reads the interface and its addresses. Returns the addresses of the other interfaces.
 fn addresses(scope: &Scope<'_>, objects: &mut Objects) -> Result<BTreeSet<IpAddr>, BackendError> {
     let device = link(DEVICE).map_err(kernel::asked)?;
     if let Some(link) = &device {
@@ -83,7 +84,7 @@ fn addresses(scope: &Scope<'_>, objects: &mut Objects) -> Result<BTreeSet<IpAddr
             own.insert(address.ip);
             continue;
         }
-        // The kernel gives one to whatever is switched on.
+        // The kernel adds one to each interface that is up.
         let is_link_local = matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         if scope.families.contains(&IpFamily::of(&address.ip)) && !is_link_local {
             let object = match address.ip.is_ipv4() || address.is_deprecated {
@@ -114,7 +115,7 @@ fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result
                 objects.insert(Key::Set(*family, set), Object::Foreign);
                 continue;
             };
-            // Whether that works or not, nobody tampered with it: no repair is to be counted.
+            // Nobody else changed the set, so this counts as no repair.
             if found.max_elements() < wanted.max_elements() {
                 grow(&mut kernel.sets, &name, &wanted);
             }
@@ -128,20 +129,20 @@ fn sets(kernel: &mut Kernel, scope: &Scope<'_>, objects: &mut Objects) -> Result
     Ok(())
 }
 
-fn rules(held: &mut Held, family: IpFamily, mut saved: Ruleset, objects: &mut Objects) {
-    for (table, from, to, _) in JUMPS {
+fn rules(state: &mut State, family: IpFamily, mut saved: Ruleset, objects: &mut Objects) {
+    for (table, from, to) in JUMPS {
         let (from, to) = (ChainName::new(from), ChainName::new(to));
         let rules = saved.get(&(*table, from));
         let rules = rules.into_iter().flatten();
         let leading: Vec<Rule> = rules.filter(|it| it.jump() == Some(&to)).cloned().collect();
         let key = Key::Jump(family, *table, from, to);
-        held.jumps.remove(&key);
+        state.jumps.remove(&key);
         let object = match &leading[..] {
             [] => continue,
             [rule] => Object::Jump(rule.clone()),
             _ => Object::Foreign,
         };
-        held.jumps.insert(key.clone(), leading);
+        state.jumps.insert(key.clone(), leading);
         objects.insert(key, object);
     }
     for (table, chain) in CHAINS {
@@ -155,58 +156,46 @@ fn rules(held: &mut Held, family: IpFamily, mut saved: Ruleset, objects: &mut Ob
 
 fn servers(
     kernel: &mut Kernel,
-    held: &mut Held,
+    state: &mut State,
     scope: &Scope<'_>,
     own: &BTreeSet<IpAddr>,
     objects: &mut Objects,
 ) -> Result<(), BackendError> {
-    let listed = again(|| kernel.ipvs.virtual_servers())?;
-    let mut found = BTreeSet::new();
-    for state in listed {
-        let Some(server) = classify(&state.key, held, scope, own, objects) else {
+    let mut servers = BTreeMap::new();
+    let mut draining = BTreeSet::new();
+    for found in again(|| kernel.ipvs.virtual_servers())? {
+        let Some(server) = classify(&found.key, state, scope, own, objects) else {
             continue;
         };
-        found.insert(server);
-        held.add_server(server, &state.scheduler);
-        let object = match convert::balancing(&state) {
-            Some(balancing) => Object::Server(balancing),
-            None => Object::Foreign,
-        };
+        servers.insert(server, found.scheduler.clone());
+        let object = convert::balancing(&found).map_or(Object::Foreign, Object::Server);
         objects.insert(Key::Server(server), object);
-        let mut still = BTreeSet::new();
-        for real in kernel::real_servers(&mut kernel.ipvs, &state.key)? {
+        for real in kernel::real_servers(&mut kernel.ipvs, &found.key)? {
             let address = real.server.address;
             let weight = convert::weight(&real.server);
-            // What an earlier process of ours let drain goes on doing so.
-            let drains = match held.is_settled {
-                true => held.is_draining(&server, &address),
-                false => held.waits(&server, &real),
+            // Real servers that drained in an earlier process go on draining.
+            let drains = match state.is_read {
+                true => state.draining.contains(&(server, address)),
+                false => drain::has_to_drain(&found.scheduler, &server, &real),
             };
             if weight == Some(0) && drains {
-                still.insert(address);
-                continue;
+                draining.insert((server, address));
+            } else {
+                let object = weight.map_or(Object::Foreign, Object::Real);
+                objects.insert(Key::Real(server, address), object);
             }
-            let object = weight.map_or(Object::Foreign, Object::Real);
-            objects.insert(Key::Real(server, address), object);
-        }
-        held.draining.remove(&server);
-        if !still.is_empty() {
-            held.draining.insert(server, still);
         }
     }
-    held.is_settled = true;
-    held.draining.retain(|server, _| found.contains(server));
-    let has = |server: Server| found.contains(&server);
-    held.addresses.retain(|it| has(Server::Address(*it)));
-    held.node_ports.retain(|it| has(Server::NodePort(*it)));
-    held.rigid.retain(|it| has(*it));
+    state.servers = servers;
+    state.draining = draining;
+    state.is_read = true;
     Ok(())
 }
 
-/// Which of our virtual servers this is; `None` when it is none of our business.
+/// Our virtual server with this key; `None` for one of others.
 fn classify(
     key: &sluice_netlink::ipvs::Key,
-    held: &Held,
+    state: &State,
     scope: &Scope<'_>,
     own: &BTreeSet<IpAddr>,
     objects: &Objects,
@@ -221,7 +210,7 @@ fn classify(
             if !scope.families.contains(&IpFamily::of(&triple.ip)) {
                 return None;
             }
-            let known = held.server(&triple);
+            let known = state.server(&triple);
             if known.is_some() {
                 return known;
             }
@@ -237,15 +226,15 @@ fn classify(
     }
 }
 
-/// Whether the sets and the interface say that this is a virtual IP.
+/// Whether this is a virtual IP, according to the sets and the interface.
 fn is_virtual_ip(triple: &Triple, objects: &Objects) -> bool {
     let listed = SetName::VIRTUAL_IPS.into_iter();
     let mut listed = listed.map(|set| has_frontend(triple, set, objects));
     objects.contains_key(&Key::Address(triple.ip)) || listed.any(|it| it)
 }
 
-/// Whether the sets say that this was written for a Service: members are written before virtual
-/// servers, and go after them. Sets of NodePorts do not say on which addresses: on the node's `own`.
+/// Whether a set has this frontend, so that it is of a Service: members are added before virtual servers
+/// and deleted after them. Sets of NodePorts have no addresses: a NodePort is on one of `own`.
 fn is_listed(triple: &Triple, own: &BTreeSet<IpAddr>, objects: &Objects) -> bool {
     let has_port = |set| {
         let entry = Entry::Port(triple.port);
@@ -301,7 +290,7 @@ mod tests {
             exclude: &["192.0.2.0/24".parse().unwrap()],
             marks: MarkLayout::beside(0x4000),
         };
-        let found = classify(&key, &Held::default(), &scope, &own, &objects.into());
+        let found = classify(&key, &State::default(), &scope, &own, &objects.into());
         assert_eq!(found, expected.map(|it| it(triple)), "{triple}");
     }
 

@@ -1,10 +1,9 @@
-//! The door of the ipvs mode: what it needs of the machine, and what it shows.
+//! The ipvs mode as a [`DataPlane`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sluice_config::IpvsSettings;
-use sluice_model::IpFamily;
 use sluice_netlink::ipvs;
 use sluice_plan::Plan;
 use sluice_plane::{
@@ -13,7 +12,6 @@ use sluice_plane::{
 };
 use sluice_reconcile::BackendError;
 use sluice_xtables::programs::{self, Programs};
-use sluice_xtables::rule::Table;
 use tracing::debug;
 
 use crate::backend::{Ipvs, IpvsOptions, render_plan};
@@ -60,24 +58,14 @@ impl DataPlane for Ipvs {
             exclude_cidrs: settings.exclude_cidrs.clone(),
             timeouts: timeouts(settings),
             masquerade_mark: options.settings.masquerade_mark,
-            families: IpFamily::ALL.to_vec(),
         };
         Self::with(programs, options)
     }
 
     fn keep(&self) -> Box<Keep> {
-        let own = self.programs().variant();
-        Box::new(move |trace| match trace {
-            Trace::Chain {
-                variant,
-                table,
-                chain,
-            } => {
-                let table = Table::ALL.into_iter().find(|it| it.as_str() == *table);
-                *variant == own && table.is_some_and(|it| concerns(it, chain))
-            }
-            Trace::VirtualServers => true,
-            Trace::Table(_) => false,
+        let own = self.kernel.programs.variant();
+        Box::new(move |trace| {
+            matches!(trace, Trace::VirtualServers) || trace.is_chain_of(own, concerns)
         })
     }
 
@@ -117,7 +105,7 @@ fn rendered_object((key, object): (Key, Object)) -> RenderedObject {
     }
 }
 
-/// Since 5.16 the kernel loads the module for whoever asks for IPVS (`MODULE_ALIAS_GENL_FAMILY`,
+/// Since 5.16 the kernel loads the module when a program opens IPVS (`MODULE_ALIAS_GENL_FAMILY`,
 /// `ip_vs_ctl.c`); on older ones kube-proxy runs this program, too. Without the module IPVS cannot be
 /// opened, which is an error then.
 fn load_module() {
@@ -129,7 +117,7 @@ fn load_module() {
 }
 
 fn timeouts(settings: &IpvsSettings) -> Timeouts {
-    // Whole seconds: zero leaves what the kernel has, so less than one is one.
+    // In whole seconds. 0 keeps the kernel's timeout, so less than 1 s is 1 s.
     let seconds = |it: Duration| match it.is_zero() {
         true => 0,
         false => u32::try_from(it.as_secs()).unwrap_or(u32::MAX).max(1),

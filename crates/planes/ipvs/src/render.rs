@@ -12,7 +12,7 @@ use sluice_plan::{
 use crate::object::{Key, Object, Server, Triple};
 use crate::placement::Placement;
 use crate::scheduler::Choice;
-use crate::set::{Entry, SetName};
+use crate::set::{Entry, SetKind, SetName};
 
 type Objects = Vec<(Key, Object)>;
 
@@ -40,9 +40,9 @@ pub(crate) fn port(
     port.objects
 }
 
-/// Whether near clients of this port have a virtual server of their own: under policy Local,
-/// wherever its endpoints are at the moment, since a virtual server that goes takes connections
-/// with it. Without any endpoint no policy is to be seen, and what they `had` stays.
+/// Whether near clients of this port have a virtual server of their own: under policy Local, wherever
+/// its endpoints are, since deleting a virtual server ends its connections. Without any endpoint the plan
+/// does not show the policy, and a virtual server that they `had` stays.
 pub(crate) fn has_near_clients(port: &PortPlan, had: bool) -> bool {
     port.frontends.iter().any(|it| match it.route {
         Route::ExternalLocal { .. } => true,
@@ -103,13 +103,11 @@ impl Port<'_> {
                 match far {
                     Verdict::Drop => {
                         self.servers(planned, self.plan.pool(Scope::Cluster));
-                        self.address_member(
-                            planned,
-                            match planned.role {
-                                Role::NodePort => SetName::NoLocalNodePortFar,
-                                _ => SetName::NoLocalEndpointFar,
-                            },
-                        );
+                        let set = match planned.role {
+                            Role::NodePort => SetName::NoLocalNodePortFar,
+                            _ => SetName::NoLocalEndpointFar,
+                        };
+                        self.address_member(planned, set);
                     }
                     far => self.verdict(planned, far),
                 }
@@ -118,8 +116,8 @@ impl Port<'_> {
         }
     }
 
-    /// What every client meets. The virtual server is there in any case: it has the connections
-    /// that were made before.
+    /// The virtual server for every client. It exists under every verdict, because it has the earlier
+    /// connections.
     fn verdict(&mut self, planned: &PlannedFrontend, verdict: Verdict) {
         match verdict {
             Verdict::Balance(scope) => self.servers(planned, self.plan.pool(scope)),
@@ -131,7 +129,7 @@ impl Port<'_> {
         }
     }
 
-    /// Where near clients have a virtual server of their own, its mark.
+    /// The mark of the virtual server of near clients, if they have one.
     fn near_clients(&mut self, planned: &PlannedFrontend) {
         let set = match planned.role {
             Role::NodePort => SetName::NearNodePorts,
@@ -139,12 +137,12 @@ impl Port<'_> {
         };
         if let Some(mark) = self.mark {
             self.each(planned, |it, triple| {
-                it.frontend_member(set, triple, Some(mark));
+                it.member(set, triple.into(), Some(mark))
             });
         }
     }
 
-    /// The sets that say what kind of frontend it is.
+    /// Adds the frontend to the sets of its role.
     fn sets(&mut self, planned: &PlannedFrontend) {
         let is_local = matches!(planned.route, Route::ExternalLocal { .. });
         let port = planned.frontend.port();
@@ -160,19 +158,13 @@ impl Port<'_> {
                 self.address_member(planned, SetName::ExternalIpLocal);
             }
             (Role::ExternalIp, _) => self.address_member(planned, SetName::ExternalIp),
-            (Role::NodePort, Protocol::Sctp) => {
-                let sets = [SetName::NodePortSctp, SetName::NodePortLocalSctp];
-                for set in &sets[..1 + usize::from(is_local)] {
-                    self.address_member(planned, *set);
-                }
-            }
             (Role::NodePort, protocol) => {
-                let sets = match protocol {
-                    Protocol::Udp => [SetName::NodePortUdp, SetName::NodePortLocalUdp],
-                    _ => [SetName::NodePortTcp, SetName::NodePortLocalTcp],
-                };
+                let sets = SetName::node_ports(protocol);
                 for set in &sets[..1 + usize::from(is_local)] {
-                    self.member(*set, Entry::Port(port), None);
+                    match set.kind() {
+                        SetKind::Port => self.member(*set, Entry::Port(port), None),
+                        _ => self.address_member(planned, *set),
+                    }
                 }
             }
         }
@@ -205,7 +197,7 @@ impl Port<'_> {
         }
     }
 
-    /// Does something for every address and port that a frontend stands for.
+    /// Calls `act` with every address and port of a frontend.
     fn each(&mut self, planned: &PlannedFrontend, mut act: impl FnMut(&mut Self, Triple)) {
         for server in self.virtual_servers(planned) {
             if let Some(triple) = server.triple() {
@@ -253,11 +245,7 @@ impl Port<'_> {
     }
 
     fn address_member(&mut self, planned: &PlannedFrontend, set: SetName) {
-        self.each(planned, |it, triple| it.frontend_member(set, triple, None));
-    }
-
-    fn frontend_member(&mut self, set: SetName, triple: Triple, mark: Option<u32>) {
-        self.member(set, triple.into(), mark);
+        self.each(planned, |it, triple| it.member(set, triple.into(), None));
     }
 
     fn member(&mut self, set: SetName, entry: Entry, mark: Option<u32>) {

@@ -1,4 +1,4 @@
-//! How virtual servers choose among their real servers, with what the kernel has.
+//! How virtual servers choose among their real servers, with the schedulers that the kernel has.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use sluice_plan::{Pool, PortPlan};
 
 use crate::object::{Balancing, Hashing, Server};
 
-/// What decides how the virtual servers of a service port choose.
+/// Chooses the schedulers of the virtual servers of a service port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice<'a> {
     pub(crate) port: &'a PortPlan,
@@ -50,8 +50,7 @@ impl Choice<'_> {
         schedulers
     }
 
-    /// Those for which another one stands in, other than `sh` for an `mh` that nobody asked for:
-    /// that does the same.
+    /// Schedulers for which another one stands in. Not an `mh` that the Service does not ask for: `sh` does the same.
     pub(crate) fn missed(&self) -> impl Iterator<Item = &Arc<str>> {
         let asks_for_mh = self.port.scheduler.as_deref() == Some("mh");
         let lacking = self.lacking.iter();
@@ -79,8 +78,7 @@ impl Choice<'_> {
     }
 }
 
-/// The scheduler that minds weights, where the pool has any that differ: the one that nobody asked
-/// for in particular would ignore them.
+/// The weighted form of a scheduler, if the weights of the pool differ: `rr` and `lc` ignore weights.
 fn weighted(scheduler: &Arc<str>, pool: Option<&Pool>) -> Arc<str> {
     let weights = pool.into_iter().flat_map(Pool::endpoints);
     let mut weights = weights.map(|it| it.weight).filter(|it| *it > 0);

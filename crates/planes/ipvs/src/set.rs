@@ -10,10 +10,10 @@ use sluice_xtables::rule::Side;
 
 use crate::object::Triple;
 
-/// An ipset that is always there, once per family.
+/// An ipset; each family has one of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SetName {
-    /// Endpoints of this node that may be sent to themselves.
+    /// Endpoints of this node, for packets from an endpoint to itself.
     LoopBack,
     /// Every ClusterIP and port.
     ClusterIp,
@@ -43,21 +43,21 @@ pub enum SetName {
     NodePortSctp,
     /// Those of them with policy Local.
     NodePortLocalSctp,
-    /// Ports where load balancers ask after a Service's health.
+    /// Health check NodePorts of Services.
     HealthCheckNodePort,
     /// The addresses of kube-ipvs0.
     IpvsIps,
-    /// Ours: frontends that drop everybody, since no endpoint is on this node.
+    /// Ours: frontends without a local endpoint that drop every client.
     NoLocalEndpoint,
-    /// Ours: virtual IPs and ports that drop everybody who is not near, for the same reason.
+    /// Ours: virtual IPs and ports without a local endpoint that drop clients of other nodes.
     NoLocalEndpointFar,
-    /// Ours: NodePorts, on each address that answers, that do so.
+    /// Ours: NodePorts, on each address that answers, that do the same.
     NoLocalNodePortFar,
     /// Ours: virtual IPs and ports where clients on this node have a virtual server of their own,
     /// with its mark.
     NearClients,
-    /// Ours: NodePorts, on each address that answers, where they have. A virtual IP may have the
-    /// same numbers, and comes first.
+    /// Ours: the same of NodePorts, on each address that answers. A virtual IP with the same address and
+    /// port comes first.
     NearNodePorts,
 }
 
@@ -92,7 +92,7 @@ impl SetKind {
 }
 
 impl SetName {
-    /// All of them, in the order in which they are made.
+    /// All of them, in the order in which they are created.
     pub const ALL: [Self; 22] = [
         Self::LoopBack,
         Self::ClusterIp,
@@ -118,7 +118,7 @@ impl SetName {
         Self::NearNodePorts,
     ];
 
-    /// Those that have every virtual IP and port between them.
+    /// Sets that together have every virtual IP and port.
     pub(crate) const VIRTUAL_IPS: [Self; 4] = [
         Self::LoadBalancer,
         Self::ClusterIp,
@@ -202,17 +202,32 @@ impl SetName {
         }
     }
 
-    /// Whether packets for its members, virtual IPs and ports, pass to what serves them.
+    /// The set of this name, of either family.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let has_name = |set: &Self| IpFamily::ALL.iter().any(|it| set.name(*it) == name);
+        Self::ALL.into_iter().find(has_name)
+    }
+
+    /// The sets of all NodePorts of a protocol, and of those with policy Local.
+    pub(crate) const fn node_ports(protocol: Protocol) -> [Self; 2] {
+        match protocol {
+            Protocol::Tcp => [Self::NodePortTcp, Self::NodePortLocalTcp],
+            Protocol::Udp => [Self::NodePortUdp, Self::NodePortLocalUdp],
+            Protocol::Sctp => [Self::NodePortSctp, Self::NodePortLocalSctp],
+        }
+    }
+
+    /// Whether packets for its members, virtual IPs and ports, are accepted in nat and filter.
     pub(crate) fn lets_pass(self) -> bool {
         Self::VIRTUAL_IPS.contains(&self)
     }
 
-    /// Whether its members lead packets to virtual servers, by their marks.
+    /// Whether its members have the marks of virtual servers.
     pub const fn leads(self) -> bool {
         matches!(self.kind(), SetKind::MarkedAddressPort)
     }
 
-    /// Which ends of a packet are looked up in it.
+    /// Which addresses and ports of a packet are looked up in it.
     pub const fn fields(self) -> &'static [Side] {
         use Side::{Dst, Src};
         match self.kind() {
@@ -222,7 +237,7 @@ impl SetName {
         }
     }
 
-    /// What it is for; the words of kube-proxy where it has the set, too.
+    /// The comment of rules that mention it; kube-proxy's where it has the set.
     pub const fn comment(self) -> &'static str {
         match self {
             Self::LoopBack => {
@@ -289,7 +304,7 @@ pub enum Entry {
     AddressPortNet(IpAddr, Protocol, u16, IpNet),
     /// Of `bitmap:port`.
     Port(u16),
-    /// Something that we would not write, as the kernel has it.
+    /// A member of a form that we do not write, as the kernel has it.
     Foreign(Member),
 }
 

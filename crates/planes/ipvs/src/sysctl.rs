@@ -5,9 +5,9 @@ use std::fs;
 use sluice_plane::Sysctl;
 use sluice_reconcile::BackendError;
 
-use crate::kernel::{self, failed};
+use crate::kernel;
 
-/// Where the kernel says which it is.
+/// The release of the kernel.
 const RELEASE: &str = "/proc/sys/kernel/osrelease";
 
 /// Whether the node answers for an address on every interface (`strictARP` of kube-proxy).
@@ -21,31 +21,31 @@ pub enum Arp {
     Strict,
 }
 
-/// What IPVS needs of the machine. Asks for IPVS first, so that the kernel loads it: some of these
-/// are there only when the module is.
+/// The sysctls that IPVS needs. Opens IPVS first, so that the kernel loads its module, which has some of
+/// them.
 ///
 /// # Errors
 ///
-/// There is no IPVS.
+/// The kernel has no IPVS.
 pub fn sysctls(arp: Arp) -> Result<Vec<Sysctl>, BackendError> {
     kernel::open_ipvs()?;
     let release = fs::read_to_string(RELEASE);
-    let release = release.map_err(|error| failed("read the kernel's release", error))?;
+    let release = release.map_err(|error| BackendError::new("read the kernel's release", error))?;
     Ok(on(&release, arp))
 }
 
-/// What IPVS needs on a kernel of this release.
+/// The sysctls that IPVS needs on a kernel of this release.
 fn on(release: &str, arp: Arp) -> Vec<Sysctl> {
     let mut settings = vec![
         // Masquerading needs conntrack.
         ("/proc/sys/net/ipv4/vs/conntrack", 1),
-        // A connection to a real server that is gone ends instead of hanging.
+        // A connection to a deleted real server ends instead of hanging.
         ("/proc/sys/net/ipv4/vs/expire_nodest_conn", 1),
-        // A client with affinity leaves a real server that takes no more connections.
+        // A client with affinity leaves a real server with weight 0.
         ("/proc/sys/net/ipv4/vs/expire_quiescent_template", 1),
         ("/proc/sys/net/ipv4/ip_forward", 1),
     ];
-    // With conntrack, a client's port that is used again cost a second until 5.9
+    // With conntrack, a client that uses a port again waited for a second until 5.9
     // (f0a5e4d7a594 "ipvs: allow connection reuse for unconfirmed conntrack").
     if matches!(version(release), Some(it) if ((4, 1)..(5, 9)).contains(&it)) {
         settings.push(("/proc/sys/net/ipv4/vs/conn_reuse_mode", 0));

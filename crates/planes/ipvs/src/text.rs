@@ -1,8 +1,7 @@
 //! Objects as the text that `ipset restore`, `ipvsadm -R` and `iptables-restore` read.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use sluice_model::{IpFamily, Protocol};
 use sluice_xtables::script::Script;
@@ -18,14 +17,19 @@ pub(crate) const MOST_MEMBERS: u32 = 1 << 20;
 /// of `#`, and each can be fed to its program as it is.
 pub fn data_plane(objects: &BTreeMap<Key, Object>) -> String {
     let mut text = String::new();
-    section(&mut text, "ip -batch -", &addresses(objects));
-    section(&mut text, "ipset restore -exist", &sets(objects));
-    section(&mut text, "ipvsadm -R", &servers(objects));
+    let addresses = lines(objects, |key, _| address(key));
+    section(&mut text, "ip -batch -", &addresses);
+    section(&mut text, "ipset restore -exist", &lines(objects, set));
+    let servers = lines(objects, |key, object| {
+        server(key, object).filter(|_| !is_hidden(key, objects))
+    });
+    section(&mut text, "ipvsadm -R", &servers);
     for (family, program) in [
         (IpFamily::V4, "iptables-restore --noflush"),
         (IpFamily::V6, "ip6tables-restore --noflush"),
     ] {
-        let rules = Script::new(|lines| script::write(lines, family, objects.iter()));
+        let rules =
+            Script::new(|lines| script::write(lines, family, objects.iter(), &BTreeMap::new()));
         section(&mut text, program, &rules.text());
     }
     text
@@ -34,53 +38,41 @@ pub fn data_plane(objects: &BTreeMap<Key, Object>) -> String {
 fn section(text: &mut String, program: &str, content: &str) {
     if !content.is_empty() {
         let blank = if text.is_empty() { "" } else { "\n" };
-        write!(text, "{blank}# {program}\n{content}").expect("a String takes all text");
+        *text += &format!("{blank}# {program}\n{content}");
     }
 }
 
-fn addresses(objects: &BTreeMap<Key, Object>) -> String {
-    let mut text = String::new();
-    for key in objects.keys() {
-        match key {
-            Key::Device => line(&mut text, format_args!("link add {DEVICE} type dummy")),
-            Key::Address(ip) => {
-                let (bits, options) = match ip {
-                    std::net::IpAddr::V4(_) => (32, ""),
-                    std::net::IpAddr::V6(_) => (128, " nodad preferred_lft 0"),
-                };
-                line(
-                    &mut text,
-                    format_args!("address add {ip}/{bits} dev {DEVICE}{options}"),
-                );
-            }
-            _ => {}
-        }
-    }
-    text
+/// A line for each object that `line` has one for.
+fn lines(
+    objects: &BTreeMap<Key, Object>,
+    line: impl Fn(&Key, &Object) -> Option<String>,
+) -> String {
+    let lines = objects.iter().filter_map(|(key, object)| line(key, object));
+    lines.map(|it| it + "\n").collect()
 }
 
-fn sets(objects: &BTreeMap<Key, Object>) -> String {
-    let mut text = String::new();
-    for (key, object) in objects {
-        match (key, object) {
-            (Key::Set(family, set), _) => {
-                let create = create(*family, *set);
-                line(&mut text, format_args!("create {create}"));
-            }
-            (Key::Member(family, set, entry), Object::Member(mark)) => {
-                let name = set.name(*family);
-                match mark {
-                    Some(mark) => line(
-                        &mut text,
-                        format_args!("add {name} {entry} skbmark {mark:#x}/0xffffffff"),
-                    ),
-                    None => line(&mut text, format_args!("add {name} {entry}")),
-                }
-            }
-            _ => {}
+fn address(key: &Key) -> Option<String> {
+    match key {
+        Key::Device => Some(format!("link add {DEVICE} type dummy")),
+        Key::Address(ip @ IpAddr::V4(_)) => Some(format!("address add {ip}/32 dev {DEVICE}")),
+        Key::Address(ip @ IpAddr::V6(_)) => {
+            let options = "nodad preferred_lft 0";
+            Some(format!("address add {ip}/128 dev {DEVICE} {options}"))
         }
+        _ => None,
     }
-    text
+}
+
+fn set(key: &Key, object: &Object) -> Option<String> {
+    match (key, object) {
+        (Key::Set(family, set), _) => Some(format!("create {}", create(*family, *set))),
+        (Key::Member(family, set, entry), Object::Member(mark)) => {
+            let mark = mark.map(|it| format!(" skbmark {it:#x}/0xffffffff"));
+            let name = set.name(*family);
+            Some(format!("add {name} {entry}{}", mark.unwrap_or_default()))
+        }
+        _ => None,
+    }
 }
 
 /// Name, type and options of a set.
@@ -101,53 +93,41 @@ fn create(family: IpFamily, set: SetName) -> String {
     format!("{name} {kind} family {family} maxelem {MOST_MEMBERS}{marked}")
 }
 
-fn servers(objects: &BTreeMap<Key, Object>) -> String {
-    let mut text = String::new();
-    for (key, object) in objects {
-        match (key, object) {
-            (Key::Server(server), Object::Server(balancing)) if !is_hidden(server, objects) => {
-                let options = options(balancing);
-                line(&mut text, format_args!("-A {} {options}", name(server)));
-            }
-            (Key::Real(server, real), Object::Real(weight)) if !is_hidden(server, objects) => {
-                let name = name(server);
-                line(
-                    &mut text,
-                    format_args!("-a {name} -r {real} -m -w {weight}"),
-                );
-            }
-            _ => {}
+fn server(key: &Key, object: &Object) -> Option<String> {
+    match (key, object) {
+        (Key::Server(server), Object::Server(balancing)) => {
+            Some(format!("-A {} {}", name(server), options(balancing)))
         }
+        (Key::Real(server, real), Object::Real(weight)) => {
+            Some(format!("-a {} -r {real} -m -w {weight}", name(server)))
+        }
+        _ => None,
     }
-    text
 }
 
-/// Whether a virtual IP has the numbers of this NodePort.
-fn is_hidden(server: &Server, objects: &BTreeMap<Key, Object>) -> bool {
-    match server {
-        Server::NodePort(triple) => objects.contains_key(&Key::Server(Server::Address(*triple))),
-        Server::Address(_) | Server::Mark(..) => false,
-    }
+/// Whether the object is of a NodePort behind a virtual IP with the same address, port and protocol.
+fn is_hidden(key: &Key, objects: &BTreeMap<Key, Object>) -> bool {
+    let (Key::Server(server) | Key::Real(server, _)) = key else {
+        return false;
+    };
+    matches!(server, Server::NodePort(triple)
+        if objects.contains_key(&Key::Server(Server::Address(*triple))))
 }
 
 /// A virtual server as ipvsadm names it.
 fn name(server: &Server) -> String {
-    let Some(triple) = server.triple() else {
-        let Server::Mark(family, _, mark) = server else {
-            return String::new();
-        };
-        let family = match family {
-            IpFamily::V4 => "",
-            IpFamily::V6 => " -6",
-        };
-        return format!("-f {mark}{family}");
-    };
-    let option = match triple.protocol {
-        Protocol::Tcp => "-t",
-        Protocol::Udp => "-u",
-        Protocol::Sctp => "--sctp-service",
-    };
-    format!("{option} {}", SocketAddr::new(triple.ip, triple.port))
+    match server {
+        Server::Mark(IpFamily::V4, _, mark) => format!("-f {mark}"),
+        Server::Mark(IpFamily::V6, _, mark) => format!("-f {mark} -6"),
+        Server::Address(triple) | Server::NodePort(triple) => {
+            let option = match triple.protocol {
+                Protocol::Tcp => "-t",
+                Protocol::Udp => "-u",
+                Protocol::Sctp => "--sctp-service",
+            };
+            format!("{option} {}", SocketAddr::new(triple.ip, triple.port))
+        }
+    }
 }
 
 fn options(balancing: &Balancing) -> String {
@@ -160,14 +140,10 @@ fn options(balancing: &Balancing) -> String {
     let flags = [(hashing.fallback, "flag-1"), (hashing.port, "flag-2")];
     let flags: Vec<&str> = flags.iter().filter(|it| it.0).map(|it| it.1).collect();
     if !flags.is_empty() {
-        write!(options, " -b {}", flags.join(",")).expect("a String takes all text");
+        options += &format!(" -b {}", flags.join(","));
     }
     if let Some(seconds) = persistence {
-        write!(options, " -p {seconds}").expect("a String takes all text");
+        options += &format!(" -p {seconds}");
     }
     options
-}
-
-fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
-    writeln!(text, "{line}").expect("a String takes all text");
 }

@@ -1,5 +1,5 @@
 //! Removes chains of kube-proxy and of our own iptables and ipvs modes from the tables of iptables,
-//! which have the same names and are told apart by [`Keep`](crate::Keep) alone.
+//! which have the same names: only [`Keep`](crate::Keep) tells them apart.
 //!
 //! ```text
 //! tables of nf_tables (nft.rs) ─┐
@@ -14,9 +14,13 @@ mod teardown;
 pub use nft::port_id;
 
 use sluice_xtables::programs::Variant;
+use sluice_xtables::rule::Table;
 
 use crate::kube_proxy::{SERVICES, is_chain, is_ours};
 use crate::{Keep, Removal, Request, Trace};
+
+/// Tables of iptables in which kube-proxy has chains.
+const TABLES: [Table; 3] = [Table::Nat, Table::Filter, Table::Mangle];
 
 /// Removes the chains that the data plane in use does not need, of both variants of iptables.
 pub fn remove(request: &Request<'_>, removal: &mut Removal) {
@@ -24,20 +28,20 @@ pub fn remove(request: &Request<'_>, removal: &mut Removal) {
     legacy::remove(request, removal);
 }
 
-/// What shows that a kube-proxy with iptables is at work; `None` also when nobody can say.
+/// A chain that shows that a kube-proxy with iptables works; `None` also when that is not known.
 pub fn sign_of_kube_proxy(keep: &Keep) -> Option<String> {
     nft::sign_of_kube_proxy(keep).or_else(|| {
         let is_foreign = is_services(keep, Variant::Legacy);
-        let found = legacy::has_chain(&[sluice_xtables::rule::Table::Nat], is_foreign);
+        let found = legacy::has_chain(&[Table::Nat], is_foreign);
         found.then(|| format!("chain {SERVICES} of legacy iptables"))
     })
 }
 
 /// Whether Sluice left chains in its iptables or ipvs mode. Some have names that kube-proxy does not
-/// have; where these are, the others are ours, too.
+/// have; where these exist, the others are ours, too.
 #[must_use]
 pub fn are_ours() -> bool {
-    nft::are_ours() || legacy::has_chain(&legacy::TABLES, is_ours)
+    nft::are_ours() || legacy::has_chain(&TABLES, is_ours)
 }
 
 /// Whether there are legacy tables, and programs to change them.
@@ -48,22 +52,18 @@ pub fn need_programs() -> bool {
 
 /// Whether a chain is [`SERVICES`] and not of the data plane in use.
 fn is_services(keep: &Keep, variant: Variant) -> impl Fn(&str) -> bool {
-    move |chain| {
-        let trace = Trace::Chain {
-            variant,
-            table: "nat",
-            chain,
-        };
-        chain == SERVICES && !keep(&trace)
-    }
+    move |chain| chain == SERVICES && !is_kept(keep, variant, Table::Nat, chain)
 }
 
-/// Whether a chain goes: it is kube-proxy's or of a mode of ours, and not of the data plane in use.
-fn goes(request: &Request<'_>, variant: Variant, table: &str, chain: &str) -> bool {
-    let trace = Trace::Chain {
+/// Whether a chain is removed: it is kube-proxy's or of a mode of ours, and not of the data plane in use.
+fn goes(request: &Request<'_>, variant: Variant, table: Table, chain: &str) -> bool {
+    is_chain(chain) && !is_kept(request.keep, variant, table, chain)
+}
+
+fn is_kept(keep: &Keep, variant: Variant, table: Table, chain: &str) -> bool {
+    keep(&Trace::Chain {
         variant,
         table,
         chain,
-    };
-    is_chain(chain) && !(request.keep)(&trace)
+    })
 }

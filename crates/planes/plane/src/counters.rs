@@ -1,15 +1,16 @@
-//! What a data plane counts: connections, and its own rules.
+//! Counters of a data plane: connections, rules, packets.
 
 use std::net::SocketAddr;
 
 use sluice_model::{IpFamily, Protocol};
+use sluice_netlink::nfacct::{self, Accounts};
 use sluice_plan::Frontend;
 use sluice_reconcile::BackendError;
 
 /// Reads what a data plane has counted. Has a connection to the kernel of its own and may be used
 /// from any thread, so that no sync waits for it.
 pub trait Counters: Send {
-    /// What every counter shows now. Expensive: reads everything that counts.
+    /// Reads every counter. Expensive.
     ///
     /// # Errors
     ///
@@ -17,10 +18,10 @@ pub trait Counters: Send {
     fn read(&mut self) -> Result<Reading, BackendError>;
 }
 
-/// What all counters showed at some moment.
+/// The values of all counters at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// The counters; one may be there twice, the later value last.
+    /// The counters; one may be listed twice, the later value last.
     pub counts: Vec<ConnectionCount>,
     /// No counter is missing. The kernel may skip some when rules change while it lists them.
     pub is_complete: bool,
@@ -29,22 +30,22 @@ pub struct Reading {
 /// Connections that an endpoint got by way of a frontend, as one counter shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionCount {
-    /// What the clients dialled.
+    /// The frontend that clients dial.
     pub frontend: Frontend,
-    /// Where the kernel counts them.
+    /// The kernel's counter.
     pub counter: Counter,
-    /// Who answered.
+    /// The endpoint.
     pub endpoint: SocketAddr,
-    /// How many, since the counter began.
+    /// Number of connections since the counter was created.
     pub connections: u64,
-    /// How the endpoint is doing now; `None` in data planes that do not know.
+    /// The present load of the endpoint; `None` in data planes without one.
     pub load: Option<Load>,
 }
 
-/// Which of the kernel's counters. One that is made anew begins at zero.
+/// Identity of a counter in the kernel. A counter that is created again begins at zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Counter {
-    /// Of a map, what a frontend has in one slot: the endpoint may be replaced by another.
+    /// The element of a map for one slot of a frontend; its endpoint may change.
     Slot(&'static str, Frontend, u32),
     /// A real server of the virtual server that clients dial by this protocol, address and port.
     RealServer(Protocol, SocketAddr, SocketAddr),
@@ -52,19 +53,19 @@ pub enum Counter {
     MarkedRealServer(u32, SocketAddr),
 }
 
-/// How a real server of IPVS is doing, by way of one frontend.
+/// The load of a real server of IPVS by way of one frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Its share of new connections; 0 gets none.
     pub weight: u32,
-    /// Established connections.
+    /// Number of established connections.
     pub active: u64,
-    /// Other connections: begun, ending, or without a state, as all of UDP.
+    /// Number of other connections: opening, closing, or without a state, as all of UDP.
     pub inactive: u64,
 }
 
 impl Load {
-    /// This and another one of the same endpoint, by way of another frontend.
+    /// The sum with the load of the same endpoint by way of another frontend.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self {
@@ -113,7 +114,7 @@ pub enum FailureMetrics {
 /// Reads packets that rules count, under the names of kube-proxy's objects of nfacct. May be used
 /// from any thread.
 pub trait PacketCounters: Send {
-    /// What the object of this name shows; `None` when it is not there.
+    /// The packets in the object of this name; `None` when it does not exist.
     ///
     /// # Errors
     ///
@@ -121,12 +122,21 @@ pub trait PacketCounters: Send {
     fn packets(&mut self, name: &str) -> Result<Option<u64>, PacketError>;
 }
 
-/// The packets that rules count are not known.
+/// Packets could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct PacketError {
-    /// Why.
+    /// The kernel's reason.
     pub reason: String,
-    /// Asking again is of no use.
+    /// The kernel will never answer, so no retry helps.
     pub is_final: bool,
+}
+
+impl PacketCounters for Accounts {
+    fn packets(&mut self, name: &str) -> Result<Option<u64>, PacketError> {
+        Accounts::packets(self, name).map_err(|error| PacketError {
+            is_final: nfacct::is_final(&error),
+            reason: error.to_string(),
+        })
+    }
 }

@@ -1,4 +1,4 @@
-//! Which IP families a data plane serves: one that cannot be served does not hold up the other.
+//! The IP families that a data plane serves. One that cannot be served does not stop the other.
 
 use std::fmt::Display;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::Unserved;
 const FIRST_LISTING: Duration = Duration::from_secs(30 * 60);
 /// Shortest timeout of a listing.
 const QUICK: Duration = Duration::from_secs(60);
-/// A listing may take so many times as long as the longest before it: one that hangs must not hold up
-/// the other family for long.
+/// Timeout of a listing, in durations of the longest one before: a program that hangs must not stop the
+/// other family for long.
 const TIMES: u32 = 10;
 
-/// The other family waits while an unserved one is tried: one part in so many of the time.
+/// Wait after a try, in durations of the try: the other family waits during the try.
 const PARTS: u32 = 50;
-/// The longest wait for an unserved family that takes long to try, or that can be listed and not be
-/// written: each try of that costs a failed sync, so the wait doubles beyond that of [`Backoff`].
+/// Longest wait before an unserved family is tried again. A family that can be listed and not be written
+/// costs a failed sync each time, so its wait doubles beyond that of [`Backoff`].
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// The families of a machine, of which one may be unserved for the moment.
@@ -31,7 +31,7 @@ pub struct Families {
     unserved: Option<Unserved>,
     /// When the unserved family is tried again.
     backoff: Backoff,
-    /// How often in a row a family could not be written.
+    /// How many writes in a row failed.
     unwritten: u32,
     /// The duration of the longest listing when families were listed last.
     listing: Option<Duration>,
@@ -81,8 +81,8 @@ impl Families {
         self.unserved.as_ref()
     }
 
-    /// Lists the families that are served. `list` gets the timeout of a listing. A family that cannot
-    /// be listed is not served any more.
+    /// Lists the families that are served. `list` gets the timeout of a listing. Stops serving a family that
+    /// cannot be listed.
     ///
     /// # Errors
     ///
@@ -116,8 +116,7 @@ impl Families {
         self.listing.map_or(FIRST_LISTING, of_listing)
     }
 
-    /// A family can be listed, and not be written or asked for what it lacks: it is not served any
-    /// more.
+    /// Stops serving a family that could be listed, and not be written or probed.
     ///
     /// # Errors
     ///
@@ -129,7 +128,7 @@ impl Families {
         self.leave(family, error, rest.max(listing))
     }
 
-    /// The families that are served were written.
+    /// Resets the backoff after a successful write of all families.
     pub fn written(&mut self) {
         if self.unserved.is_none() {
             self.backoff.succeed();
@@ -137,8 +136,8 @@ impl Families {
         }
     }
 
-    /// Tries the unserved family again when that is due. `probe` gets the timeout of a listing. As
-    /// soon as the family works, a resync is due.
+    /// Tries the unserved family again when that is due, and asks for a resync if it works. `probe` gets the
+    /// timeout of a listing.
     pub fn upkeep<E: Display>(
         &mut self,
         probe: impl FnOnce(IpFamily, Duration) -> Result<(), E>,
@@ -162,7 +161,7 @@ impl Families {
         self.backoff.left(Instant::now()).into()
     }
 
-    /// A family is not served any more, and not tried before this time has passed.
+    /// Stops serving a family, and does not try it before this time has passed.
     fn leave<E: Display>(&mut self, family: IpFamily, error: E, wait: Duration) -> Result<(), E> {
         if self.served() == [family] {
             self.unserved = None;

@@ -2,10 +2,9 @@
 
 use sluice_netlink::conntrack::{Conntrack, Flow, FlowFilter};
 
-/// Lists and deletes connections, so that those go that lead nowhere any more. Used by one thread of
-/// its own.
+/// Lists and deletes connections, so that stale ones are deleted. Used by one thread.
 pub trait FlowTable: Send {
-    /// The flows that a filter lets through.
+    /// The flows that match a filter.
     ///
     /// # Errors
     ///
@@ -20,7 +19,7 @@ pub trait FlowTable: Send {
     fn delete(&mut self, flow: &Flow) -> Result<(), String>;
 }
 
-/// Netfilter's table of the network namespace of the thread that asks first.
+/// Netfilter's table of the network namespace of the first thread that uses it.
 #[derive(Debug, Default)]
 pub struct NetfilterFlows(Option<Conntrack>);
 

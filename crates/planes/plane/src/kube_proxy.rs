@@ -1,5 +1,5 @@
-//! What kube-proxy 1.36 calls its things: our iptables and ipvs modes keep the names, so that
-//! runbooks hold, and whoever follows a kube-proxy looks for them.
+//! Names of kube-proxy 1.36. Our iptables and ipvs modes use them, so that runbooks hold, and a takeover
+//! finds the objects of a kube-proxy by them.
 
 /// The dummy interface of its ipvs mode.
 pub const DEVICE: &str = "kube-ipvs0";
@@ -9,7 +9,7 @@ pub const TABLE: &str = "kube-proxy";
 
 /// The chain that every mode with iptables has.
 pub const SERVICES: &str = "KUBE-SERVICES";
-/// What is for addresses from outside the cluster.
+/// Packets to external addresses and NodePorts.
 pub const EXTERNAL_SERVICES: &str = "KUBE-EXTERNAL-SERVICES";
 /// NodePorts of the iptables mode.
 pub const NODE_PORTS: &str = "KUBE-NODEPORTS";
@@ -19,25 +19,25 @@ pub const NODE_PORT: &str = "KUBE-NODE-PORT";
 pub const LOAD_BALANCER: &str = "KUBE-LOAD-BALANCER";
 /// The chain that marks packets for masquerading: rules of other programs may lead to it.
 pub const MARK_MASQ: &str = "KUBE-MARK-MASQ";
-/// The chain that masquerades what is marked.
+/// The chain that masquerades marked packets.
 pub const POSTROUTING: &str = "KUBE-POSTROUTING";
 /// The chain that accepts forwarded packets of Services.
 pub const FORWARD: &str = "KUBE-FORWARD";
-/// What `loadBalancerSourceRanges` do not admit.
+/// Packets that `loadBalancerSourceRanges` do not admit.
 pub const PROXY_FIREWALL: &str = "KUBE-PROXY-FIREWALL";
 /// The same in the ipvs mode.
 pub const SOURCE_RANGES_FIREWALL: &str = "KUBE-SOURCE-RANGES-FIREWALL";
-/// What arrives for a virtual IP in the ipvs mode.
+/// Incoming packets to a virtual IP in the ipvs mode.
 pub const IPVS_FILTER: &str = "KUBE-IPVS-FILTER";
-/// What the node sends to one.
+/// Packets of the node to a virtual IP in the ipvs mode.
 pub const IPVS_OUT_FILTER: &str = "KUBE-IPVS-OUT-FILTER";
-/// Empty: gone as soon as somebody flushes a table.
+/// An empty chain that is deleted when another program flushes a table.
 pub const CANARY: &str = "KUBE-PROXY-CANARY";
 
 /// Object of nfacct in its iptables mode: packets that are dropped because conntrack finds them
 /// invalid.
 pub const CT_STATE_INVALID_DROPPED: &str = "ct_state_invalid_dropped_pkts";
-/// Another one: packets to NodePorts on loopback addresses, the first of each connection.
+/// Object of nfacct in its iptables mode: packets to NodePorts on loopback addresses, the first of each connection.
 pub const LOCALHOST_NODE_PORTS_ACCEPTED: &str = "localhost_nps_accepted_pkts";
 /// Both.
 pub const ACCOUNTS: [&str; 2] = [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED];
@@ -71,21 +71,21 @@ pub const FW: &str = "KUBE-FW-";
 /// One endpoint.
 pub const SEP: &str = "KUBE-SEP-";
 
-/// How the chains of Services and endpoints begin; [`HASH`] characters follow.
+/// Prefixes of the chains of Services and endpoints; [`HASH`] characters follow.
 pub const HASHED: [&str; 5] = [SVC, SVL, EXT, FW, SEP];
 
-/// Characters of base32 in such a name. Other programs have chains that begin alike.
+/// Number of base32 characters in such a name. Chains of other programs have the same prefixes.
 pub const HASH: usize = 16;
 
-/// How chains and sets begin that our own iptables and ipvs modes have beside kube-proxy's.
+/// Prefix of chains and sets that our iptables and ipvs modes have and kube-proxy does not.
 pub const OURS: &str = "SLUICE-";
 
 /// Ours in both modes: ClusterIPs without such a port, and addresses of ServiceCIDRs that no
 /// Service has.
 pub const CLUSTER_IPS: &str = "SLUICE-CLUSTER-IPS";
 
-/// Ours in the iptables mode's nat, and empty: it says whose kube-proxy's chains there are, also when
-/// filter was flushed.
+/// Ours in nat of the iptables mode, and empty: it shows that the chains there are ours, also after filter
+/// was flushed.
 pub const OWNED: &str = "SLUICE-OWNED";
 
 /// Whether a name is this beginning and a hash.

@@ -1,17 +1,17 @@
-//! What an earlier proxy left in the kernel, and how it is removed: a kube-proxy, or Sluice in
-//! another mode.
+//! Removal of the objects that an earlier proxy left in the kernel: a kube-proxy, or Sluice in another
+//! mode.
 //!
-//! Each data plane knows what a kube-proxy of its mode leaves, and what Sluice itself leaves in it:
-//! its [`Leftovers`]. The data plane that is in use says what it needs of that: [`Keep`].
+//! [`Leftovers`] of a data plane are the objects of a kube-proxy in its mode, and of Sluice. [`Keep`] of
+//! the data plane in use says which of them it needs.
 //!
 //! # Invariants
 //!
-//! - A family that is not served keeps what serves it. Virtual servers are of both families and go
-//!   last: translation by rules comes before them.
+//! - The objects of a family that is not served stay. Virtual servers are of both families and are
+//!   removed last: rules translate a packet before it comes to them.
 //! - Rules, chains, sets and virtual servers of others stay as they are, also in the same tables.
-//! - What cannot be removed stops nothing else from being removed.
-//! - A takeover loads no kernel module to look for something that then cannot be there. A cleanup
-//!   may: only the kernel's answer tells whether it has objects of nfacct.
+//! - After an error the removal goes on.
+//! - A takeover loads no kernel module to look for its objects, which cannot exist then. A cleanup may:
+//!   only the kernel's answer shows whether it has objects of nfacct.
 
 use std::io;
 
@@ -19,18 +19,19 @@ use sluice_model::IpFamily;
 use sluice_netlink::nftables::CommitError;
 use sluice_netlink::{RequestError, SocketError};
 use sluice_xtables::programs::{FindError, RestoreError, SaveError, Variant};
+use sluice_xtables::rule::Table;
 
-/// Something in the kernel that carries the name of kube-proxy's or of ours.
+/// An object of the kernel with a name of kube-proxy or of Sluice.
 #[derive(Clone, Copy, Debug)]
 pub enum Trace<'a> {
-    /// A table of nf_tables that a proxy has for itself, by its name.
+    /// The name of a table of nf_tables that a proxy has for itself.
     Table(&'a str),
     /// A chain of iptables.
     Chain {
         /// Where the kernel keeps it.
         variant: Variant,
-        /// Its table: `nat`.
-        table: &'a str,
+        /// Its table.
+        table: Table,
         /// Its name.
         chain: &'a str,
     },
@@ -38,29 +39,43 @@ pub enum Trace<'a> {
     VirtualServers,
 }
 
-/// Whether the data plane in use needs something: it stays.
+impl Trace<'_> {
+    /// Whether this is a chain of iptables that a data plane with this variant uses, which `uses` says.
+    pub fn is_chain_of(&self, own: Variant, uses: fn(Table, &str) -> bool) -> bool {
+        match *self {
+            Self::Chain {
+                variant,
+                table,
+                chain,
+            } => variant == own && uses(table, chain),
+            Self::Table(_) | Self::VirtualServers => false,
+        }
+    }
+}
+
+/// Whether the data plane in use needs an object, which stays then.
 pub type Keep = dyn Fn(&Trace<'_>) -> bool + Send + Sync;
 
 /// Why leftovers are removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Another data plane does the work now. A kube-proxy may come back.
+    /// Another data plane is in use. A kube-proxy may come back.
     TakeOver,
-    /// Nobody shall do the work: no trace of Sluice stays. Where nothing shows that Sluice was here, what
-    /// has kube-proxy's names is kube-proxy's.
+    /// No proxy follows: all objects of Sluice are removed. Where nothing shows that Sluice was here, the
+    /// objects with kube-proxy's names are kube-proxy's and stay.
     Cleanup,
-    /// The same, and none of kube-proxy either.
+    /// The same, and all objects of kube-proxy are removed, too.
     CleanupKubeProxy,
 }
 
-/// What is to be removed.
+/// Which leftovers to remove.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// Why.
+    /// The purpose.
     pub purpose: Purpose,
-    /// Of these families.
+    /// The families.
     pub families: &'a [IpFamily],
-    /// Everything but this.
+    /// The objects that stay.
     pub keep: &'a Keep,
 }
 
@@ -72,40 +87,40 @@ impl Request<'_> {
     }
 }
 
-/// What a kube-proxy in the mode of one data plane leaves in the kernel, and Sluice in this mode.
+/// The objects that a kube-proxy in the mode of one data plane leaves in the kernel, and Sluice in it.
 pub trait Leftovers: Sync {
-    /// Removes what was left, at once.
+    /// Removes the objects.
     fn remove(&self, request: &Request<'_>, removal: &mut Removal);
 
-    /// How many connections end when what was left is removed; 0 as well when nobody can say. A
-    /// takeover waits for their end.
+    /// How many connections end when the objects are removed; 0 also when that is not known. A takeover
+    /// waits for their end.
     fn open_connections(&self, keep: &Keep) -> usize {
         let _ = keep;
         0
     }
 
-    /// What shows that a kube-proxy is at work beside us; `None` also when nobody can say.
+    /// An object that shows that a kube-proxy works beside us; `None` also when that is not known.
     fn sign_of_kube_proxy(&self, keep: &Keep) -> Option<String>;
 
-    /// Whether removing takes the programs of iptables, here and now.
+    /// Whether the removal runs the programs of iptables on this machine.
     fn need_programs(&self) -> bool {
         false
     }
 }
 
-/// Why something of an earlier proxy could not be removed.
+/// Why an object of an earlier proxy could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum LeftoverError {
     /// The kernel could not be reached.
     #[error("remove what an earlier proxy left")]
     Connect(#[source] SocketError),
-    /// The kernel could not be asked, or refused a single thing.
+    /// The kernel could not be asked, or refused one object.
     #[error("remove what an earlier proxy left")]
     Request(#[source] RequestError),
     /// The kernel refused a transaction.
     #[error("remove {what} of an earlier proxy")]
     Commit {
-        /// What was to be removed.
+        /// The objects to remove.
         what: &'static str,
         /// The kernel's reason.
         source: CommitError,
@@ -113,7 +128,7 @@ pub enum LeftoverError {
     /// Our own tables could not be removed.
     #[error("remove tables of the nftables mode")]
     Tables(#[source] sluice_reconcile::BackendError),
-    /// Nobody knows which programs are for legacy tables.
+    /// The programs of legacy iptables could not be found.
     #[error("find the programs of legacy iptables")]
     Find(#[source] FindError),
     /// A legacy table could not be read.
@@ -127,7 +142,7 @@ pub enum LeftoverError {
     Set {
         /// Its name.
         set: String,
-        /// Why.
+        /// The reason, in the kernel's words.
         reason: String,
     },
     /// Only root may see whether there are legacy tables.
@@ -136,15 +151,15 @@ pub enum LeftoverError {
          `sluice cleanup --kube-proxy` as root removes them"
     )]
     Hidden {
-        /// Which file.
+        /// The file.
         path: &'static str,
     },
     /// A file of the kernel could not be read.
     #[error("read {path}")]
     Read {
-        /// Which.
+        /// The file.
         path: &'static str,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -157,7 +172,7 @@ impl LeftoverError {
     }
 }
 
-/// What became of what an earlier proxy left.
+/// The result of a removal.
 #[derive(Debug, Default)]
 pub struct Removal {
     /// What was removed, as in `table ip kube-proxy`.
@@ -169,7 +184,7 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// The success of one step; its error is added to the others.
+    /// The value of one step; its error is added to the errors.
     pub fn take<T: Default>(&mut self, result: Result<T, LeftoverError>) -> T {
         result.unwrap_or_else(|error| {
             self.errors.push(error);
@@ -177,7 +192,7 @@ impl Removal {
         })
     }
 
-    /// Whether all that could be looked at is done.
+    /// Whether everything is removed that we may read.
     #[must_use]
     pub fn is_done(&self) -> bool {
         let hidden = |it: &LeftoverError| matches!(it, LeftoverError::Hidden { .. });

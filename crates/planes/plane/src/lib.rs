@@ -1,4 +1,4 @@
-//! What a data plane is: everything that differs between nftables, iptables and IPVS, as one trait.
+//! The trait of data planes: everything that differs between nftables, iptables and IPVS.
 //!
 //! ```text
 //! Events ─▶ Planner ─▶ Plan ─▶ Reconciler<B> ─▶ kernel
@@ -18,6 +18,7 @@ mod options;
 mod proxy;
 mod rendered;
 mod rule_counts;
+pub mod rules;
 mod scene;
 mod unserved;
 
@@ -39,11 +40,11 @@ pub use scene::{Scale, Scene};
 pub use sluice_netlink::nftables::Exchange;
 pub use unserved::Unserved;
 
-/// Reports a foreign change of our rules: what changed, and who changed it if that is known, in one
-/// line for the log. To be called from any thread.
+/// Takes the report of a foreign change of our rules, in one line: what changed, and which program did it
+/// if that is known. Called from any thread.
 pub type ForeignChange = Box<dyn Fn(String) + Send>;
 
-/// Told of each exchange with the kernel. To be called from any thread.
+/// Called after each exchange with the kernel, from any thread.
 pub type ExchangeObserver = Box<dyn Fn(Exchange) + Send + Sync>;
 
 /// A data plane as servers and metrics know it.
@@ -53,7 +54,7 @@ pub struct Description {
     pub name: &'static str,
     /// Which of kube-proxy's metrics it has.
     pub metrics: RuleMetrics,
-    /// What to say to who asks for connections that nobody counts.
+    /// The answer to a request for connections where they are not counted.
     pub uncounted: &'static str,
 }
 
@@ -78,67 +79,67 @@ pub trait DataPlane: ServiceBackend + Sized {
     /// Which of kube-proxy's metrics it has.
     const METRICS: RuleMetrics;
 
-    /// What to say to who asks for connections where [`counters`](Self::counters) has none.
+    /// The answer to a request for connections where [`counters`](Self::counters) has none.
     const UNCOUNTED: &'static str =
         "connections are not counted: start it with --count-connections";
 
-    /// What others have to know of it.
+    /// Its description for servers and metrics.
     const DESCRIPTION: Description = Description {
         name: Self::NAME,
         metrics: Self::METRICS,
         uncounted: Self::UNCOUNTED,
     };
 
-    /// What a kube-proxy in this mode leaves, and Sluice in it.
+    /// The objects that a kube-proxy in this mode leaves, and Sluice in it.
     const LEFTOVERS: &'static dyn Leftovers;
 
-    /// Finds out what the machine must have before it is opened, loads kernel modules, and says which
-    /// sysctls have to be set. Called while all privileges are there.
+    /// Loads kernel modules, and returns the sysctls that have to be set. Called before
+    /// [`open`](Self::open), with all privileges.
     ///
     /// # Errors
     ///
-    /// What the machine lacks.
+    /// The machine lacks a requirement, which the error names.
     fn prepare(options: &Options<'_>) -> Result<Vec<Sysctl>, BackendError> {
         let _ = options;
         Ok(Vec::new())
     }
 
-    /// Does what an agent cannot that has lost its privileges, for `--init-only`. Called after the
-    /// sysctls of [`prepare`](Self::prepare) were set.
+    /// Does the work of `--init-only`, for an agent without the privileges. Called after the sysctls of
+    /// [`prepare`](Self::prepare) were set.
     ///
     /// # Errors
     ///
-    /// The machine lacks something, or refuses.
+    /// The machine lacks a requirement, or the kernel refuses.
     fn initialize(options: &Options<'_>) -> Result<(), BackendError> {
         let _ = options;
         Ok(())
     }
 
-    /// Connects to the kernel in the network namespace of the calling thread, and probes what the
-    /// machine has. Rules are not written. Called while all privileges are there.
+    /// Connects to the kernel in the network namespace of the calling thread, and probes the machine. Writes
+    /// no rules. Called with all privileges.
     ///
     /// # Errors
     ///
-    /// What the machine lacks, in one line.
+    /// The machine lacks a requirement, which the error names in one line.
     fn open(options: &Options<'_>) -> Result<Self, BackendError>;
 
-    /// What must stay when what an earlier proxy left is removed.
+    /// The objects that stay when those of an earlier proxy are removed.
     fn keep(&self) -> Box<Keep>;
 
-    /// Begins what our rules are needed for, after the first successful sync: the watch for foreign
-    /// changes, settings that are safe only behind our rules.
+    /// Called after the first successful sync: starts the watch for foreign changes, and sets sysctls that
+    /// are safe only with our rules.
     fn started(&mut self, report: ForeignChange) {
         let _ = report;
     }
 
-    /// Has exchanges with the kernel observed from now on, where the data plane has some of its own.
+    /// Sets the observer of exchanges with the kernel, in data planes that have such exchanges.
     fn on_exchange(&mut self, observer: ExchangeObserver) {
         let _ = observer;
     }
 
-    /// The family that the machine has and that is served to no Service for the moment; `None` when
-    /// there is no such family. [`render`](Backend::render) leaves it out, and
-    /// [`upkeep`](Backend::upkeep) asks for a resync as soon as it can be served.
+    /// The family that cannot be served for the moment; `None` when all families of the machine are served.
+    /// [`render`](Backend::render) leaves it out, and [`upkeep`](Backend::upkeep) asks for a resync as soon
+    /// as it can be served.
     fn unserved(&self) -> Option<Unserved> {
         None
     }
@@ -168,8 +169,8 @@ pub trait DataPlane: ServiceBackend + Sized {
         Box::new(NetfilterFlows::default())
     }
 
-    /// Every object of a plan as a first sync would write it, as text that the usual programs load.
-    /// Pure.
+    /// Every object of a plan, as a first sync writes it, as text that `nft`, `iptables-restore` and so on
+    /// load. Pure.
     fn text(plan: &Plan, options: &Options<'_>) -> String;
 
     /// The same, object by object.

@@ -1,24 +1,24 @@
-//! What the operator decided, and what a data plane wants of the machine.
+//! Input of a data plane, and the sysctls that it needs.
 
 use sluice_config::Effective;
 use sluice_plan::settings::Settings;
 
-/// What a data plane is opened and rendered with.
+/// The configuration of a data plane.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The configuration, with the section of each mode.
     pub config: &'a Effective,
-    /// What plans are made with.
+    /// The settings of plans.
     pub settings: &'a Settings,
-    /// Connections are to be counted, where that is a choice.
+    /// Whether to count connections, in data planes that can do both.
     pub counts_connections: bool,
 }
 
 /// A kernel setting that a data plane needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sysctl {
-    /// The file that holds it.
+    /// Its file.
     pub path: &'static str,
-    /// What it has to hold.
+    /// The value that it needs.
     pub value: u64,
 }

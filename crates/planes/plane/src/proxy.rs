@@ -1,4 +1,4 @@
-//! The service proxy of a node without anything around it: no sources, no servers, no clock.
+//! The service proxy of a node: planner and reconciler, without sources, servers and clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use sluice_reconcile::{BackendError, Reconciler, Report};
 
 use crate::{Scale, Scene, ServiceBackend};
 
-/// What sources say goes in, and the kernel is in line with it after each [`sync`](Self::sync).
+/// Takes in events, and makes the kernel carry out the plan with each [`sync`](Self::sync).
 #[derive(Debug)]
 pub struct Proxy<B: ServiceBackend> {
     planner: Planner,
@@ -20,20 +20,20 @@ pub struct Proxy<B: ServiceBackend> {
     pending: Superseded,
 }
 
-/// Service ports whose plan was replaced, with the plan that was; `None` for one that had none.
+/// Service ports whose plan was replaced, with the former plan; `None` for a new port.
 pub type Superseded = BTreeMap<PortKey, Option<Arc<PortPlan>>>;
 
 /// A sync that succeeded.
 #[derive(Debug)]
 pub struct Synced {
-    /// What it wrote.
+    /// The number of objects written.
     pub report: Report,
-    /// The plans that the kernel no longer carries out.
+    /// The plans that were replaced.
     pub superseded: Superseded,
 }
 
 impl<B: ServiceBackend> Proxy<B> {
-    /// A proxy that knows nothing yet.
+    /// A proxy without Services.
     pub fn new(settings: Settings, backend: B) -> Self {
         Self {
             planner: Planner::new(settings),
@@ -43,7 +43,7 @@ impl<B: ServiceBackend> Proxy<B> {
         }
     }
 
-    /// What is planned.
+    /// The planner.
     pub fn planner(&self) -> &Planner {
         &self.planner
     }
@@ -53,27 +53,27 @@ impl<B: ServiceBackend> Proxy<B> {
         self.planner.plan()
     }
 
-    /// What the kernel is believed to hold.
+    /// The reconciler.
     pub fn reconciler(&self) -> &Reconciler<B> {
         &self.reconciler
     }
 
-    /// The same, to be told what to do next.
+    /// The reconciler, to be changed.
     pub fn reconciler_mut(&mut self) -> &mut Reconciler<B> {
         &mut self.reconciler
     }
 
-    /// Other choices of the operator from now on.
+    /// Replaces the settings.
     pub fn configure(&mut self, settings: Settings) {
         self.planner.configure(settings);
     }
 
-    /// Takes in what a source says. Cheap: the work waits for [`replan`](Self::replan).
+    /// Takes in an event. Cheap: [`replan`](Self::replan) does the work.
     pub fn absorb(&mut self, event: Event) {
         self.planner.absorb(event);
     }
 
-    /// Plans what is dirty, and only that.
+    /// Plans the service ports that events changed.
     pub fn replan(&mut self) -> Changes {
         let changes = self.planner.replan();
         for (key, change) in &changes.ports {
@@ -83,7 +83,7 @@ impl<B: ServiceBackend> Proxy<B> {
         changes
     }
 
-    /// The service ports that the next [`sync`](Self::sync) writes anew.
+    /// The service ports that the next [`sync`](Self::sync) writes.
     pub fn pending(&self) -> impl Iterator<Item = &PortKey> {
         self.pending.keys()
     }
@@ -95,8 +95,7 @@ impl<B: ServiceBackend> Proxy<B> {
     /// The kernel could not be read or written. The next sync reads the kernel.
     pub fn sync(&mut self) -> Result<Synced, BackendError> {
         let plan = self.planner.plan();
-        // Never shrinks: a plan that swings around the limit must not be prepared for again and
-        // again.
+        // Never back to small: a plan around the limit must not rewrite every rule again and again.
         if plan.endpoints >= B::LARGE {
             self.scale = Scale::Large;
         }

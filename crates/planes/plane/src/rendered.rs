@@ -1,14 +1,14 @@
-//! Objects of a data plane as a person reads them.
+//! Objects of a data plane as text.
 
 use serde::Serialize;
 
 /// One object of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RenderedObject {
-    /// Its identity, as a person would name it.
+    /// Its identity, for a person.
     pub key: String,
-    /// Which Service it is for; empty when it is for all, or when the text says it.
+    /// Its Service; empty when it is for all Services, or when the text has the Service.
     pub comment: String,
-    /// As the program reads it that would load it.
+    /// The input of the program that loads it.
     pub text: String,
 }

@@ -1,4 +1,4 @@
-//! How many rules of ours there are, kept up to date from what is written.
+//! Counts our rules, from listings and writes.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use sluice_reconcile::Delta;
 
 use crate::RuleCount;
 
-/// A key of an object that may be made of rules.
+/// The key of an object that may have rules.
 pub trait RuleKey: Ord + Clone {
-    /// What the key is of.
+    /// The object.
     type Object;
 
     /// The family and the table of the rules; `None` when the object has no rules.
     fn table(&self) -> Option<(IpFamily, &'static str)>;
 
-    /// How many rules an object is made of.
+    /// The number of rules of an object.
     fn rules(&self, object: &Self::Object) -> usize;
 
-    /// How many rules most objects like this are made of. Only other numbers are remembered, so that
-    /// a large ruleset costs little memory.
+    /// The usual number of rules of such an object. Only other numbers are remembered, so that a large
+    /// ruleset costs little memory.
     fn usual(&self) -> usize;
 }
 
@@ -54,7 +54,7 @@ impl<K: RuleKey> RuleCounts<K> {
         }
     }
 
-    /// This was written.
+    /// A delta was written.
     pub fn written(&mut self, delta: &Delta<K, K::Object>) {
         self.tables.values_mut().for_each(|(_, last)| *last = 0);
         let replaced = delta.replace.iter().map(|(key, _)| key);
@@ -80,7 +80,7 @@ impl<K: RuleKey> RuleCounts<K> {
         counts.collect()
     }
 
-    /// An object is there, which was written so many times.
+    /// Adds an object, which the last write wrote `times` times.
     fn add(&mut self, key: &K, object: &K::Object, times: usize) {
         if let Some(table) = key.table() {
             let count = key.rules(object);

@@ -1,4 +1,4 @@
-//! What the objects of every service port may depend on beside its plan.
+//! Input of rendering beside the plan of a service port.
 
 use sluice_plan::NodePlan;
 
@@ -14,9 +14,9 @@ pub struct Scene {
 /// How large the plan has ever been in this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// Few endpoints: prefer a ruleset that is pleasant to read.
+    /// Few endpoints: rules have comments, for readers.
     #[default]
     Small,
-    /// Many: prepare what would be expensive to add later.
+    /// Many endpoints: rules are smaller, and sets are prepared for more.
     Large,
 }

@@ -7,9 +7,9 @@ use sluice_model::IpFamily;
 /// A family that the machine has and that cannot be served yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
-    /// Which.
+    /// The family.
     pub family: IpFamily,
-    /// What is in the way, for a person.
+    /// The reason, for a person.
     pub reason: String,
 }
 

@@ -167,7 +167,7 @@ fn cleanup_removes_every_mode_and_says_so() {
     let sets = "create KUBE-LOOP-BACK hash:ip,port,ip\ncreate KUBE-6-CLUSTER-IP hash:ip,port family \
                 inet6\ncreate KUBE-NODE-PORT-TCP bitmap:port range 0-65535\ncreate theirs hash:ip\n";
     world.run("ipset", &["restore"], sets);
-    let kept = "sluice: chains of kube-proxy in table ip nat stay, rules of others lead to them: \
+    let kept = "sluice: chains of kube-proxy in table ip nat stay, rules of others jump to them: \
                 KUBE-MARK-MASQ";
     let output = world.sluice(&["cleanup", "--kube-proxy"], None);
     assert_eq!(
@@ -253,7 +253,7 @@ fn without_programs_only_legacy_rules_stay() {
     assert!(world.has_kube_proxy(LEGACY));
 }
 
-/// An element of a map may lead to a chain as well; the kernel then refuses to delete it.
+/// An element of a map may jump to a chain as well; the kernel then refuses to delete it.
 #[test]
 fn a_chain_in_a_map_of_others_stays_and_the_rest_goes() {
     require_netns!();
@@ -265,7 +265,7 @@ fn a_chain_in_a_map_of_others_stays_and_the_rest_goes() {
     let output = world.sluice(&["cleanup", "--kube-proxy"], None);
     assert!(said(&output).contains("removed 11 iptables chains of table ip nat"));
     let notes = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(notes.contains("lead to them: KUBE-NODEPORTS"), "{notes}");
+    assert!(notes.contains("jump to them: KUBE-NODEPORTS"), "{notes}");
     assert!(!world.has_kube_proxy(NFT));
 }
 

@@ -1,4 +1,4 @@
-//! Which variant this host uses.
+//! Finds out which variant this host uses.
 
 use std::ffi::OsStr;
 
@@ -7,17 +7,17 @@ use sluice_model::IpFamily;
 use super::{FindError, Programs, SaveError, Variant};
 use crate::rule::Table;
 
-/// A chain of kube-proxy's, and ours: who was here before stays, unless kubelet says otherwise.
+/// A chain of kube-proxy and of Sluice: its variant stays in use, unless kubelet's hint is in the other one.
 const CANARY: &str = ":KUBE-PROXY-CANARY ";
 
-/// Chains by which kubelet says which variant it uses: the hint since 1.24, before it the canary.
+/// Chains that kubelet creates in the variant that it uses: the hint since 1.24, the canary before.
 const HINTS: [&str; 2] = [":KUBE-IPTABLES-HINT ", ":KUBE-KUBELET-CANARY "];
 
 pub(super) fn detect(path: &OsStr) -> Result<Programs, FindError> {
     let find = |variant| Programs::find_in(variant, path);
     match (find(Variant::Nft), find(Variant::Legacy)) {
         (Ok(nft), Ok(legacy)) => in_use(nft, legacy),
-        // It is installed, and may be the one in use.
+        // The variant is installed, and may be the one in use.
         (Err(error @ FindError::Run(_)), _) | (_, Err(error @ FindError::Run(_))) => Err(error),
         (Ok(only), Err(_)) | (Err(_), Ok(only)) => Ok(only),
         (Err(nft), Err(legacy)) => Err(FindError::Neither {
@@ -28,7 +28,7 @@ pub(super) fn detect(path: &OsStr) -> Result<Programs, FindError> {
 }
 
 fn in_use(nft: Programs, legacy: Programs) -> Result<Programs, FindError> {
-    // All rules of a large node take iptables-nft-save a minute to list; one table, none.
+    // `iptables-nft-save` takes a minute for all rules of a large node, and no time for one small table.
     let mangle = mangle(&nft);
     if has(&mangle, &HINTS)
         || has(&mangle, &[CANARY]) && !Seen::by(&legacy).is_ok_and(|it| it.is_hinted)
@@ -42,7 +42,7 @@ fn in_use(nft: Programs, legacy: Programs) -> Result<Programs, FindError> {
     })
 }
 
-/// The table of both families, of those that can be read.
+/// The listing of table mangle, of the families that can be read.
 fn mangle(programs: &Programs) -> String {
     let arguments = ["-t", Table::Mangle.as_str()];
     let tables = IpFamily::ALL.map(|family| programs.text(family, &arguments));
@@ -55,7 +55,7 @@ fn has(text: &str, chains: &[&str]) -> bool {
     lines.any(|line| chains.iter().any(|it| line.starts_with(it)))
 }
 
-/// What a variant's tables show.
+/// Hints and rules in a variant's tables.
 #[derive(Default)]
 struct Seen {
     is_hinted: bool,
@@ -69,7 +69,7 @@ impl Seen {
             match programs.text(family, &["-c"]) {
                 Ok((text, hidden)) => {
                     seen.add(&text);
-                    // Rules that cannot be shown are rules nevertheless.
+                    // A table that cannot be listed has at least one rule.
                     seen.rules += hidden.len();
                 }
                 // A kernel may lack a family.
@@ -96,7 +96,7 @@ impl Seen {
     }
 }
 
-/// A variant that cannot be asked is not in use if the other one is. The kernel may lack one.
+/// A variant that cannot be read is not in use if the other one is: the kernel may lack one.
 fn choose<E>(nft: Result<Seen, E>, legacy: Result<Seen, E>) -> Result<Variant, E> {
     let is_used = |it: &Seen| it.is_hinted || it.rules > 0;
     let (nft, legacy) = match (nft, legacy) {

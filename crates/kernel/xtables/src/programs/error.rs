@@ -1,4 +1,4 @@
-//! What can go wrong with programs, by what the caller does about it.
+//! Errors of programs, by what the caller does about them.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use sluice_model::IpFamily;
 use super::{Lock, Variant, Version};
 use crate::rule::Table;
 
-/// A program did not do what it is for.
+/// A program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It could not be started, or its pipes broke.
@@ -15,7 +15,7 @@ pub enum RunError {
     Start {
         /// Its path.
         program: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// It ran and failed.
@@ -23,45 +23,45 @@ pub enum RunError {
     Failed {
         /// Its path.
         program: PathBuf,
-        /// Its first words, or how it ended.
+        /// The first line of its stderr, or its exit status.
         problem: String,
     },
-    /// It did not end in its time: what it was to do may have been done or not.
+    /// It did not end in its time: its changes may have been made or not.
     #[error("{} {arguments}: killed, it did not end within {seconds} s", program.display())]
     TimedOut {
         /// Its path.
         program: PathBuf,
         /// Its arguments.
         arguments: String,
-        /// How long it had.
+        /// Its timeout.
         seconds: u64,
     },
 }
 
-/// No programs to work with.
+/// No variant has usable programs.
 #[derive(Debug, thiserror::Error)]
 pub enum FindError {
-    /// Nothing of this name stores rules in this way.
+    /// No program of this name is of this variant.
     #[error(
         "no {program} for the {variant} variant of iptables in PATH: install it (Debian and \
          Alpine: package iptables{}, Fedora: iptables-{variant})",
         if *variant == Variant::Legacy { " or iptables-legacy" } else { "" }
     )]
     Missing {
-        /// Which variant it must be of.
+        /// The variant.
         variant: Variant,
         /// The name under which it is usually installed.
         program: String,
     },
-    /// No variant has all its programs.
+    /// No variant is installed completely.
     #[error("neither variant of iptables is installed: {nft}; {legacy}")]
     Neither {
-        /// What the nft variant lacks.
+        /// The error of the nft variant.
         nft: Box<FindError>,
-        /// What the legacy variant lacks.
+        /// The error of the legacy variant.
         legacy: Box<FindError>,
     },
-    /// Restoring does not wait for the lock.
+    /// The version is too old: `iptables-restore` does not wait for the lock.
     #[error("{} is version {version}, at least {} is needed", program.display(), Version::OLDEST)]
     TooOld {
         /// Its path.
@@ -69,7 +69,7 @@ pub enum FindError {
         /// Its version.
         version: Version,
     },
-    /// It does not say which version it is.
+    /// The program does not print its version.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The rules that tell the variants apart cannot be read.
@@ -77,15 +77,15 @@ pub enum FindError {
     Save(#[from] SaveError),
 }
 
-/// The rules are not known.
+/// The rules could not be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum SaveError {
     /// The program failed.
     #[error("read the {family} rules: {source}")]
     Failed {
-        /// Whose rules.
+        /// The family.
         family: IpFamily,
-        /// How.
+        /// The error of the program.
         source: RunError,
     },
     /// A table of nf_tables that iptables uses has what iptables cannot express.
@@ -95,30 +95,30 @@ pub enum SaveError {
         family.nft_name()
     )]
     Incompatible {
-        /// Whose rules.
+        /// The family.
         family: IpFamily,
-        /// Which.
+        /// The table.
         table: Table,
     },
 }
 
-/// A script was not carried out, or not to its end.
+/// A script failed, at once or after some of its steps.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// One line was refused, by the program or by the kernel. The legacy kernel interface takes
     /// whole tables: what it refuses is reported for the line `COMMIT`.
     #[error("{family} rules: line {line} `{text}` refused: {reason}")]
     Refused {
-        /// Whose rules.
+        /// The family.
         family: IpFamily,
         /// Its number, counted from 1.
         line: usize,
         /// The line itself.
         text: String,
-        /// What was said about it.
+        /// The reason, in the program's words.
         reason: String,
     },
-    /// Another program held the lock all the time.
+    /// Another program held the lock for the whole time.
     #[error(
         "the xtables lock {} was not free within {} s",
         .0.file.display(),

@@ -1,4 +1,4 @@
-//! Which files are the programs of a variant.
+//! Finds the programs of a variant.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -12,7 +12,7 @@ use sluice_model::IpFamily;
 use super::run::Run;
 use super::{FindError, Lock, Pair, Programs, QUICK, RunError, TIMEOUT, Variant};
 
-/// Where programs of the system are when PATH does not say so.
+/// Folders of system programs that PATH may lack.
 const USUAL: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/sbin",
@@ -22,7 +22,7 @@ const USUAL: [&str; 6] = [
     "/bin",
 ];
 
-/// Of iptables.
+/// The version of iptables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     /// 1.8.9 as `[1, 8, 9]`.
@@ -54,26 +54,33 @@ impl fmt::Display for Version {
     }
 }
 
-/// Bytes of stack that a program may use. `iptables-nft-save` 1.8.9 goes through its chains by
+/// Limit of the stack of a program, in bytes. `iptables-nft-save` 1.8.9 goes through its chains by
 /// recursion, and the 110,000 of 10,000 Services with 10 endpoints overflow the usual 8 MiB.
 const STACK: rlim_t = 1 << 29;
 
-/// The programs of `variant` in the folders of `path`.
-pub(super) fn find(variant: Variant, path: &OsStr) -> Result<Programs, FindError> {
-    allow_stack();
-    let (ipv4, version) = pair(variant, IpFamily::V4, path)?;
-    let (ipv6, _) = pair(variant, IpFamily::V6, path)?;
-    Ok(Programs {
-        variant,
-        version,
-        ipv4,
-        ipv6,
-        lock: Lock::default(),
-        timeout: TIMEOUT,
-    })
+impl Programs {
+    /// Those of this variant in these folders, which are listed as in PATH. Raises the stack limit of this
+    /// process, which the programs inherit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Programs::find`].
+    pub fn find_in(variant: Variant, path: &OsStr) -> Result<Self, FindError> {
+        allow_stack();
+        let (ipv4, version) = pair(variant, IpFamily::V4, path)?;
+        let (ipv6, _) = pair(variant, IpFamily::V6, path)?;
+        Ok(Self {
+            variant,
+            version,
+            ipv4,
+            ipv6,
+            lock: Lock::default(),
+            timeout: TIMEOUT,
+        })
+    }
 }
 
-/// As far as we may; a program that overflows its stack says so by its end.
+/// Raises the limit as far as we may.
 fn allow_stack() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_STACK)
         && soft < STACK.min(hard)
@@ -129,14 +136,14 @@ fn program(
 }
 
 fn variant_of(said: &str) -> Variant {
-    // Before 1.8 there was nothing else, and no word for it.
+    // Before 1.8 every program is of the legacy variant, and does not say so.
     match said.contains("nf_tables") {
         true => Variant::Nft,
         false => Variant::Legacy,
     }
 }
 
-/// PATH, and where it may forget to look: few users have the folders of system programs.
+/// PATH, and the folders of system programs.
 pub fn search_path() -> OsString {
     let given = env::var_os("PATH").unwrap_or_default();
     let given = env::split_paths(&given).filter(|it| it.is_absolute());
@@ -206,7 +213,7 @@ pub(super) mod tests {
             let name: &str = it;
             (name, "v1.8.9 (nf_tables)'; ulimit -s; : '")
         }));
-        let programs = find(Variant::Nft, folder.path().as_os_str()).unwrap();
+        let programs = Programs::find_in(Variant::Nft, folder.path().as_os_str()).unwrap();
         let text = programs.text(IpFamily::V4, &["-c"]).unwrap().0;
         let (_, most) = getrlimit(Resource::RLIMIT_STACK).unwrap();
         let kibibytes = (STACK.min(most) / 1024).to_string();
@@ -227,7 +234,7 @@ pub(super) mod tests {
         let silent = all(&plain, "unknown");
         let find_in = |variant: Variant, folders: &[&tempfile::TempDir]| {
             let path = env::join_paths(folders.iter().map(|it| it.path())).unwrap();
-            find(variant, &path)
+            Programs::find_in(variant, &path)
         };
         let found = |variant: Variant, folders: &[&tempfile::TempDir]| {
             find_in(variant, folders).unwrap().ipv6.save

@@ -1,4 +1,4 @@
-//! What programs say when they refuse, across variants and versions.
+//! Reads the errors of programs of all variants and versions.
 
 use crate::rule::Table;
 
@@ -10,7 +10,7 @@ pub(super) struct Refused {
     pub(super) reason: String,
 }
 
-/// Reads which line was refused; `None` when that was not the problem.
+/// Reads which line was refused; `None` for another error.
 ///
 /// - `Error occurred at line: 3`, after a reason: what the program does not understand
 /// - `iptables-restore: line 3 failed`, or with `: reason`: what cannot be done
@@ -32,7 +32,7 @@ fn numbered(said: &str) -> Option<(usize, Option<String>)> {
         return Some((number.trim().parse().ok()?, None));
     }
     let (_, from) = said.split_once("line ").filter(|(before, _)| {
-        // Within a sentence the word means something else.
+        // In a sentence, `line` is not followed by a line number.
         before.is_empty() || before.ends_with(": ")
     })?;
     let digits = from.find(|it: char| !it.is_ascii_digit())?;
@@ -45,12 +45,12 @@ fn numbered(said: &str) -> Option<(usize, Option<String>)> {
     Some((number, Some(shown(reason))))
 }
 
-/// Whether the lock was held by somebody else.
+/// Whether another program held the lock.
 pub(super) fn is_locked(said: &str) -> bool {
     said.contains("holding the xtables lock")
 }
 
-/// The tables that a listing leaves out.
+/// The tables that are not in a listing.
 ///
 /// Comments like ``# Table `nat' contains incompatible base-chains, use 'nft' tool to list them.``
 /// and ``# Table `nat' is incompatible, use 'nft' tool.`` Chains that iptables does not know beside
@@ -65,7 +65,7 @@ pub(super) fn incompatible(text: &str) -> Vec<Table> {
     incompatible.collect()
 }
 
-/// The first thing said that is no warning, without the program's name.
+/// The first line that is no warning, without the program's name.
 pub(super) fn first_words(said: &str) -> Option<String> {
     let is_aside = |it: &&str| {
         let asides = ["Warning", "#", "Error occurred", "Try `"];

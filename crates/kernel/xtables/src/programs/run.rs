@@ -31,7 +31,7 @@ pub(super) struct Run<'a> {
     pub(super) program: &'a Path,
     pub(super) arguments: &'a [&'a str],
     pub(super) lock: &'a Lock,
-    /// How long it may take, beside the time that it may wait for the lock.
+    /// Timeout, to which the seconds of the lock are added.
     pub(super) timeout: Duration,
 }
 
@@ -85,7 +85,7 @@ impl Run<'_> {
         let mut command = self.command();
         command.stdin(stdin).stdout(stdout).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(broken)?;
-        // What it starts is in the same process group.
+        // The processes that it starts are in the same process group.
         let group = Pid::from_raw(child.id().cast_signed());
         let ended = until_end(&mut child, group, timeout, talk);
         if ended.is_err() {
@@ -103,7 +103,8 @@ impl Run<'_> {
         Ok((output.map_err(broken)?, Finished { status, stderr }))
     }
 
-    /// Of our environment the program gets PATH, the lock and the folder of its extensions.
+    /// The program gets PATH, the lock and the folder of its extensions from our environment, and nothing
+    /// else.
     fn command(&self) -> Command {
         let mut command = Command::new(self.program);
         command.args(self.arguments).env_clear();
@@ -133,7 +134,7 @@ fn until_end<T>(
             let is_late = wait_for_end.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout);
             is_late && killpg(group, Signal::SIGKILL).is_ok()
         })?;
-        // All the time: a program waits for its reader once the pipe is full.
+        // In a thread of its own: a program blocks when the pipe is full.
         let stderr = Builder::new().spawn_scoped(scope, move || {
             let mut bytes = Vec::new();
             let _ = stderr.read_to_end(&mut bytes);
@@ -141,7 +142,7 @@ fn until_end<T>(
         })?;
         let output = talk(child);
         let stderr = stderr.join().unwrap_or_default();
-        // As long as it is not reaped, no other process group has its number.
+        // Before the program is reaped, no other process group can get its id.
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
         while waitid(Id::Pid(group), flags) == Err(Errno::EINTR) {}
         drop(ended);
@@ -149,7 +150,7 @@ fn until_end<T>(
     })
 }
 
-/// Writes a script. A program that ends before it has read everything says why on stderr.
+/// Writes a script. A program that ends before it has read everything writes its error to stderr.
 fn write(to: ChildStdin, script: &Script<'_>) -> io::Result<()> {
     let mut to = BufWriter::with_capacity(PIECE, to);
     match script.write(&mut to).and_then(|()| to.flush()) {

@@ -1,6 +1,6 @@
-//! Frontends that change their external policy while they are served. Who is sent to another node has
-//! to be masqueraded, and members of some sets are not: so they come when no endpoint elsewhere is
-//! left, and go before there is one.
+//! Frontends that change their external policy while they are served. Clients of an endpoint on another
+//! node have to be masqueraded, and clients of members of some sets are not: such a member is added after
+//! the last endpoint elsewhere is deleted, and deleted before the first one is added.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,35 +11,32 @@ use sluice_reconcile::Delta;
 use crate::object::{Key, Object, Server};
 use crate::set::{Entry, SetName};
 
-/// What clients dial; without an address it is a NodePort.
+/// Address, protocol and port that clients dial; a NodePort has no address.
 type Dialled = (IpFamily, Option<IpAddr>, Protocol, u16);
 
-/// Frontends that are served before a delta or after it, and not both times.
-pub(super) struct Passing {
-    begin: BTreeSet<Dialled>,
-    end: BTreeSet<Dialled>,
+/// Frontends that a delta adds and deletes: they do not change their policy.
+pub(super) struct PolicyChanges {
+    added: BTreeSet<Dialled>,
+    deleted: BTreeSet<Dialled>,
 }
 
-impl Passing {
+impl PolicyChanges {
     pub(super) fn of(delta: &Delta<Key, Object>) -> Self {
+        let added = delta.add.iter().filter_map(|(key, _)| served(key));
         Self {
-            begin: delta
-                .add
-                .iter()
-                .filter_map(|(key, _)| served(key))
-                .collect(),
-            end: delta.delete.iter().filter_map(served).collect(),
+            added: added.collect(),
+            deleted: delta.delete.iter().filter_map(served).collect(),
         }
     }
 
-    /// Whether the member to be written means that a frontend that was served gets policy Local.
+    /// Whether adding this member changes the policy of a frontend to Local.
     pub(super) fn becomes_local(&self, key: &Key) -> bool {
-        kept_source(key).is_some_and(|it| !self.begin.contains(&it))
+        unmasqueraded(key).is_some_and(|it| !self.added.contains(&it))
     }
 
-    /// Whether the member to be deleted means that a frontend that goes on gets policy Cluster.
+    /// Whether deleting this member changes the policy of a frontend to Cluster.
     pub(super) fn becomes_cluster(&self, key: &Key) -> bool {
-        kept_source(key).is_some_and(|it| !self.end.contains(&it))
+        unmasqueraded(key).is_some_and(|it| !self.deleted.contains(&it))
     }
 }
 
@@ -56,8 +53,8 @@ fn served(key: &Key) -> Option<Dialled> {
     Some((server.family(), ip, triple.protocol, triple.port))
 }
 
-/// The frontend whose clients are not masqueraded, as this member says.
-fn kept_source(key: &Key) -> Option<Dialled> {
+/// The frontend whose clients this member exempts from masquerading.
+fn unmasqueraded(key: &Key) -> Option<Dialled> {
     let Key::Member(family, set, entry) = key else {
         return None;
     };

@@ -1,4 +1,4 @@
-//! What the kernel refused of a delta.
+//! The objects of a delta that the kernel refused.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sluice_reconcile::BackendError;
 
 use crate::object::Key;
 
-/// Objects that an error names; the next sync finds the others.
+/// How many objects an error names; the next sync finds the others.
 const SHOWN: usize = 3;
 
 /// Refused objects, with the kernel's reasons.
@@ -15,7 +15,7 @@ const SHOWN: usize = 3;
 pub(super) struct Refused(BTreeMap<Key, String>);
 
 impl Refused {
-    /// Takes note of the failures of changes that were made for `keys`, in their order.
+    /// Adds failures of changes. `keys` are the objects of all these changes, in their order.
     pub(super) fn add(&mut self, keys: &[Key], failures: &[Failure]) {
         let reason = |error: &RequestError| format!("kernel said: {}", error.reason());
         let named = failures.iter().filter_map(|Failure { index, error }| {
@@ -31,7 +31,7 @@ impl Refused {
 
     /// # Errors
     ///
-    /// Something was refused.
+    /// The kernel refused an object.
     pub(super) fn into_result(self) -> Result<(), BackendError> {
         let named = self.0.iter().take(SHOWN);
         let named: Vec<String> = named
@@ -50,11 +50,11 @@ impl Refused {
     }
 }
 
-/// Somebody took away what a delta depends on.
-pub(super) fn gone(key: &Key) -> BackendError {
+/// The error of an object that another program deleted, and that a delta depends on.
+pub(super) fn missing(key: &Key) -> BackendError {
     BackendError {
         operation: format!("write {key}"),
-        reason: "it is not there any more".into(),
+        reason: "it does not exist any more".into(),
         source: None,
     }
 }

@@ -1,7 +1,7 @@
-//! What kube-proxy's ipvs mode left: virtual servers and the interface that has their addresses.
+//! Virtual servers of kube-proxy's ipvs mode, and the interface with their addresses.
 //!
 //! Virtual servers of other programs (a load balancer on this machine) stay: kube-proxy's are those
-//! on an address of its interface, and those that its own sets name.
+//! on an address of its interface, and those that are members of its sets.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,6 +11,7 @@ use std::path::Path;
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::if_nametoindex;
+use sluice_model::Protocol;
 use sluice_netlink::conntrack::{Conntrack, Flow, Tuple};
 use sluice_netlink::ipset::Member;
 use sluice_netlink::ipvs::{Change, Ipvs, Key, VirtualServer};
@@ -19,8 +20,8 @@ use sluice_netlink::rtnetlink::delete_link;
 use sluice_plane::kube_proxy::DEVICE;
 use sluice_plane::{LeftoverError, Removal};
 
-use super::names::{self, Members};
 use super::sets;
+use crate::set::SetName;
 
 /// The virtual servers as text: there when the kernel's module is.
 const SERVERS: &str = "/proc/thread-self/net/ip_vs";
@@ -28,11 +29,8 @@ const SERVERS: &str = "/proc/thread-self/net/ip_vs";
 /// The connections of all virtual servers.
 const CONNECTIONS: &str = "/proc/thread-self/net/ip_vs_conn";
 
-/// `IPPROTO_*` by the names that the kernel prints (`ip_vs_proto_name`).
-const PROTOCOLS: [(&str, u8); 3] = [("TCP", 6), ("UDP", UDP), ("SCTP", 132)];
-
-/// `IPPROTO_UDP`.
-const UDP: u8 = 17;
+const TCP: u8 = Protocol::Tcp.number();
+const UDP: u8 = Protocol::Udp.number();
 
 /// A connection through IPVS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +44,8 @@ pub(super) struct Through {
 }
 
 impl Through {
-    /// Whether the client may send more. A connection that is over may have left its port to one
-    /// that is ours.
+    /// Whether the client may send more. The port of a closed connection may be used by a new one of
+    /// ours.
     fn is_live(&self) -> bool {
         self.is_open || self.original.protocol == UDP
     }
@@ -58,8 +56,8 @@ pub(super) fn has_device() -> bool {
     if_nametoindex(DEVICE).is_ok()
 }
 
-/// How many established connections go through virtual servers of kube-proxy; 0 as well when
-/// nobody can say.
+/// How many established connections go through virtual servers of kube-proxy; 0 also when that is not
+/// known.
 pub(super) fn open_connections() -> usize {
     if !has_device() {
         return 0;
@@ -93,9 +91,9 @@ pub(super) fn remove(removal: &mut Removal) -> Vec<Through> {
     connections
 }
 
-/// Makes the kernel forget connections that lead nowhere any more: the next packet of each is a
-/// new connection's, which our rules translate. An endpoint answers a TCP segment that it does not
-/// know with a reset, which is better news for a client than silence.
+/// Deletes the conntrack entries of connections whose virtual server is gone: our rules translate the
+/// next packet of each as that of a new connection. An endpoint answers a TCP segment of an unknown
+/// connection with a reset, so the client need not wait for a timeout.
 pub(super) fn forget(connections: &[Through], removal: &mut Removal) {
     if connections.is_empty() {
         return;
@@ -116,7 +114,7 @@ pub(super) fn forget(connections: &[Through], removal: &mut Removal) {
     removal.take(result);
 }
 
-/// The virtual servers that are kube-proxy's, and by what they are known.
+/// The keys of kube-proxy's virtual servers.
 fn servers() -> Result<(Owned, Vec<Key>), LeftoverError> {
     if !Path::new(SERVERS).exists() {
         return Ok((Owned::default(), Vec::new()));
@@ -146,7 +144,7 @@ fn delete_servers(servers: &[Key]) -> Result<usize, LeftoverError> {
     }
 }
 
-/// By what the virtual servers of kube-proxy are known.
+/// Addresses, ports and marks of kube-proxy's virtual servers.
 #[derive(Debug, Default)]
 struct Owned {
     /// Addresses of its interface.
@@ -155,7 +153,7 @@ struct Owned {
     frontends: BTreeSet<Member>,
     /// Protocol and port of its NodePorts, on any address.
     node_ports: BTreeSet<(u8, u16)>,
-    /// Marks that our own ipvs mode gives to clients of this node.
+    /// Marks of near clients, in our own ipvs mode.
     marks: BTreeSet<u32>,
 }
 
@@ -169,22 +167,30 @@ impl Owned {
             return Ok(owned);
         };
         for name in &names {
-            let kind = names::members(name);
-            if kind == Members::Other {
+            let Some(set) = SetName::named(name) else {
                 continue;
-            }
-            let members = sets.members(name).map_err(LeftoverError::Request)?;
-            match kind {
-                Members::NodePorts(protocol) => {
+            };
+            let protocol = match set {
+                SetName::NodePortUdp => UDP,
+                _ => TCP,
+            };
+            let mut members = || sets.members(name).map_err(LeftoverError::Request);
+            match set {
+                SetName::NodePortTcp | SetName::NodePortUdp => {
+                    let members = members()?;
                     let ports = members.iter().filter_map(|it| it.port);
                     owned.node_ports.extend(ports.map(|it| (protocol, it)));
                 }
-                Members::Frontends => owned.frontends.extend(members),
-                Members::Marked => {
+                SetName::ClusterIp
+                | SetName::ExternalIp
+                | SetName::LoadBalancer
+                | SetName::NodePortSctp => owned.frontends.extend(members()?),
+                SetName::NearClients | SetName::NearNodePorts => {
+                    let members = members()?;
                     let marks = members.iter().filter_map(|it| it.mark);
                     owned.marks.extend(marks.map(|it| it.value));
                 }
-                Members::Other => {}
+                _ => {}
             }
         }
         Ok(owned)
@@ -221,7 +227,7 @@ fn device_addresses() -> BTreeSet<IpAddr> {
         .collect()
 }
 
-/// Shows every connection to these virtual servers to `visit`.
+/// Calls `visit` with every connection to these virtual servers.
 fn each_connection_to(
     owned: &Owned,
     servers: &[Key],
@@ -257,8 +263,7 @@ fn parse(text: impl BufRead, owned: &Owned, mut visit: impl FnMut(Through)) -> i
 
 fn connection(line: &str) -> Option<Through> {
     let mut words = line.split_whitespace();
-    let name = words.next()?;
-    let (_, protocol) = PROTOCOLS.into_iter().find(|(it, _)| *it == name)?;
+    let protocol = words.next()?.parse::<Protocol>().ok()?.number();
     let mut end = || Some((address(words.next()?)?, port(words.next()?)?));
     let ((client, client_port), (server, server_port)) = (end()?, end()?);
     let (real, real_port) = end()?;

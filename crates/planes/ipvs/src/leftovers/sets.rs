@@ -1,4 +1,4 @@
-//! The ipsets that rules of kube-proxy's ipvs mode mention, and of ours.
+//! The ipsets of kube-proxy's ipvs mode and of ours.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,13 +10,13 @@ use sluice_netlink::ipset::Sets;
 use sluice_plane::kube_proxy::is_ours;
 use sluice_plane::{LeftoverError, Removal};
 
-use super::names;
+use crate::set::SetName;
 
-/// There when the kernel has ipset; to ask the kernel itself would load it.
+/// Exists when the kernel has ipset; a request would load the module.
 const MODULE: &str = "/sys/module/ip_set";
 
-/// How often a set is tried that is in use: rules that are gone let go of it after a grace period
-/// (`nf_tables_trans_destroy_work`), for which kernels before 6.10 do not wait when a socket is
+/// How often a set in use is tried: deleted rules hold it until a grace period has ended
+/// (`nf_tables_trans_destroy_work`), and kernels before 6.10 do not wait for that when a socket is
 /// closed (`nft_rcv_nl_event`).
 const ATTEMPTS: usize = 100;
 
@@ -30,17 +30,17 @@ pub(super) fn open() -> Result<Option<(Sets, BTreeSet<String>)>, LeftoverError> 
     }
     let mut sets = Sets::open().map_err(LeftoverError::Connect)?;
     let mut all = sets.names().map_err(LeftoverError::Request)?;
-    all.retain(|it| names::is_set(it));
+    all.retain(|it| is_ours(it) || SetName::named(it).is_some());
     Ok(Some((sets, all)))
 }
 
-/// Whether there are sets that only our own ipvs mode has; `false` when nobody can say.
+/// Whether there are sets that only our own ipvs mode has; `false` also when that is not known.
 pub(super) fn are_ours() -> bool {
     let sets = open().ok().flatten();
     sets.is_some_and(|(_, names)| names.iter().any(|it| is_ours(it)))
 }
 
-/// Removes the ipsets. One that a rule of somebody else mentions stays.
+/// Removes the ipsets, except those that rules of other programs mention.
 pub(super) fn remove(removal: &mut Removal) {
     let result = open();
     let Some((mut sets, names)) = removal.take(result) else {
@@ -49,7 +49,7 @@ pub(super) fn remove(removal: &mut Removal) {
     let (own, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|it| is_ours(it));
     let pause = || thread::sleep(PAUSE);
     let mut count = destroy(&mut sets, others, pause, removal);
-    // The names of our own tell the next cleanup that the rest is ours, too.
+    // The next cleanup knows by our own sets that the others are ours, too.
     if removal.is_done() {
         count += destroy(&mut sets, own, pause, removal);
     }

@@ -1,5 +1,5 @@
-//! Chains in legacy tables, which only the programs of iptables can change: the kernel's interface
-//! takes and gives whole tables as blobs of all extensions' private structures.
+//! Chains in legacy tables, which only the programs of iptables can change: the kernel reads and writes
+//! whole tables, as blobs of private structures of all extensions.
 
 use std::fs;
 use std::io;
@@ -9,53 +9,25 @@ use sluice_model::IpFamily;
 use sluice_xtables::programs::{FindError, Lock, Programs, RestoreError, SaveError, Variant};
 use sluice_xtables::rule::Table;
 
-use super::goes;
 use super::save::{self, Saved};
 use super::teardown::{self, Cleared};
+use super::{TABLES, goes};
 use crate::{LeftoverError, Removal, Request};
 
-/// Tables of iptables in which kube-proxy has chains.
-pub(super) const TABLES: [Table; 3] = [Table::Nat, Table::Filter, Table::Mangle];
-
-/// How long a program waits for the lock of the legacy tables.
+/// How many seconds a program waits for the lock of the legacy tables.
 const LOCK_SECONDS: u32 = 30;
 
-/// How long a program may take otherwise: legacy tables of 10,000 Services are read and written in
-/// seconds.
+/// Timeout of a program: it reads and writes legacy tables of 10,000 Services in seconds.
 const TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
-/// How often a table is read again because somebody changed it meanwhile.
+/// How often a table is read while another program changes it.
 const ATTEMPTS: usize = 3;
 
-/// One family's tables.
-struct Family {
-    /// Whose.
-    of: IpFamily,
-    /// As in `ip nat`.
-    word: &'static str,
-    /// Lists the tables that exist. To ask for others would make them.
-    tables: &'static str,
-}
-
-const FAMILIES: [Family; 2] = [
-    Family {
-        of: IpFamily::V4,
-        word: "legacy ip",
-        tables: "/proc/thread-self/net/ip_tables_names",
-    },
-    Family {
-        of: IpFamily::V6,
-        word: "legacy ip6",
-        tables: "/proc/thread-self/net/ip6_tables_names",
-    },
-];
-
-/// Removes kube-proxy's chains from legacy tables, as far as there are tables and programs.
+/// Removes kube-proxy's chains from legacy tables, if there are tables and programs.
 pub(super) fn remove(request: &Request<'_>, removal: &mut Removal) {
     let mut tables = Vec::new();
-    let families = FAMILIES.iter();
-    for family in families.filter(|it| request.families.contains(&it.of)) {
-        let present = removal.take(family.present());
+    for &family in request.families {
+        let present = removal.take(present(family));
         tables.extend(present.into_iter().map(|it| (family, it)));
     }
     if tables.is_empty() {
@@ -69,25 +41,25 @@ pub(super) fn remove(request: &Request<'_>, removal: &mut Removal) {
         Err(error) => return removal.errors.push(LeftoverError::Find(error)),
     };
     for (family, table) in tables {
-        let result = clear(&programs, family.of, table, request);
+        let result = clear(&programs, family, table, request);
         if let Some(cleared) = removal.take(result) {
-            cleared.report(&format!("{} {table}", family.word), removal);
+            cleared.report(&name(family, table), removal);
         }
     }
 }
 
 /// Whether there are legacy tables, and programs to change them.
 pub(super) fn is_in_use() -> bool {
-    let mut families = FAMILIES.iter();
-    families.any(|it| it.present().is_ok_and(|it| !it.is_empty())) && programs().is_ok()
+    let mut families = IpFamily::ALL.into_iter();
+    families.any(|it| present(it).is_ok_and(|it| !it.is_empty())) && programs().is_ok()
 }
 
-/// Whether one of these legacy tables has a chain whose name is one of these; `false` when nobody
-/// can say.
+/// Whether one of these legacy tables has a chain whose name is meant; `false` also when that is not
+/// known.
 pub(super) fn has_chain(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> bool {
-    let present = FAMILIES.iter().flat_map(|family| {
-        let present = family.present().unwrap_or_default().into_iter();
-        present.map(|table| (family.of, table))
+    let present = IpFamily::ALL.into_iter().flat_map(|family| {
+        let present = present(family).unwrap_or_default().into_iter();
+        present.map(move |table| (family, table))
     });
     let mut present = present.filter(|(_, it)| tables.contains(it)).peekable();
     let programs = present.peek().and_then(|_| programs().ok());
@@ -99,22 +71,28 @@ pub(super) fn has_chain(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> bo
     })
 }
 
-impl Family {
-    /// The tables that exist and may have chains of kube-proxy.
-    fn present(&self) -> Result<Vec<Table>, LeftoverError> {
-        let path = self.tables;
-        let names = match fs::read_to_string(path) {
-            Ok(names) => names,
-            // This kernel has no legacy iptables.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Err(LeftoverError::Hidden { path });
-            }
-            Err(source) => return Err(LeftoverError::Read { path, source }),
-        };
-        let is_present = |table: &Table| names.lines().any(|it| it == table.as_str());
-        Ok(TABLES.into_iter().filter(is_present).collect())
-    }
+/// The tables of a family that exist and may have chains of kube-proxy. A program that lists another table
+/// creates it.
+fn present(family: IpFamily) -> Result<Vec<Table>, LeftoverError> {
+    let path = match family {
+        IpFamily::V4 => "/proc/thread-self/net/ip_tables_names",
+        IpFamily::V6 => "/proc/thread-self/net/ip6_tables_names",
+    };
+    let names = match fs::read_to_string(path) {
+        Ok(names) => names,
+        // This kernel has no legacy iptables.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(LeftoverError::Hidden { path });
+        }
+        Err(source) => return Err(LeftoverError::Read { path, source }),
+    };
+    let is_present = |table: &Table| names.lines().any(|it| it == table.as_str());
+    Ok(TABLES.into_iter().filter(is_present).collect())
+}
+
+fn name(family: IpFamily, table: Table) -> String {
+    format!("legacy {} {table}", family.nft_name())
 }
 
 /// The programs that work on legacy tables.
@@ -127,15 +105,13 @@ fn programs() -> Result<Programs, FindError> {
     Ok(programs.with_lock(lock).with_timeout(TIMEOUT))
 }
 
-fn stay(tables: &[(&Family, Table)], error: &FindError) -> String {
-    let tables = tables
-        .iter()
-        .map(|(it, table)| format!("{} {table}", it.word));
+fn stay(tables: &[(IpFamily, Table)], error: &FindError) -> String {
+    let tables = tables.iter().map(|(family, table)| name(*family, *table));
     let tables = tables.collect::<Vec<_>>().join(", ");
     format!(
-        "tables {tables} exist, and nothing here looks into them: {error}; rules of kube-proxy there \
-         stay; remove them on the host with `kube-proxy --cleanup`, or `sluice cleanup --kube-proxy` \
-         where these programs are installed"
+        "tables {tables} exist and cannot be read: {error}; rules of kube-proxy there stay; remove \
+         them on the host with `kube-proxy --cleanup`, or `sluice cleanup --kube-proxy` where these \
+         programs are installed"
     )
 }
 
@@ -146,7 +122,7 @@ fn clear(
     table: Table,
     request: &Request<'_>,
 ) -> Result<Option<Cleared<String>>, LeftoverError> {
-    let goes = |it: &str| goes(request, Variant::Legacy, table.as_str(), it);
+    let goes = |it: &str| goes(request, Variant::Legacy, table, it);
     let mut attempt = 1;
     loop {
         let saved = read(programs, family, table, goes).map_err(LeftoverError::Save)?;
@@ -160,14 +136,14 @@ fn clear(
                     forward_drops: saved.forward_drops,
                 }));
             }
-            // Somebody changed the table meanwhile; nothing was written.
+            // Another program changed the table; nothing was written.
             Err(RestoreError::Refused { .. }) if attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(LeftoverError::Restore(error)),
         }
     }
 }
 
-/// What a table has of the chains that go.
+/// The chains of a table that are removed, and the rules that jump to them.
 fn read(
     programs: &Programs,
     family: IpFamily,
@@ -175,7 +151,7 @@ fn read(
     goes: impl Fn(&str) -> bool,
 ) -> Result<Saved, SaveError> {
     let mut saved = Saved::default();
-    programs.read_table(family, table, |line| saved.take(line, &goes))?;
+    programs.read_table(family, table, |line| saved.add(line, &goes))?;
     Ok(saved)
 }
 

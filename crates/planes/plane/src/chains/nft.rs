@@ -1,95 +1,64 @@
 //! Chains in the tables of iptables-nft.
 //!
-//! They are removed without the programs of iptables, which a container may not have: a rule need
-//! not be understood to be deleted, only where it leads.
+//! They are removed without the programs of iptables, which a container may not have: to delete a rule we
+//! need its jumps alone.
 
 use std::collections::BTreeSet;
 use std::process;
 
 use sluice_model::IpFamily;
-use sluice_netlink::nftables::{
-    Batch, CommitError, Connection, Failure, Family, Jump, Policy, Scope,
-};
+use sluice_netlink::nftables::{Batch, CommitError, Connection, Failure, Family, Policy, Scope};
 use sluice_netlink::{Errno, RequestError};
 
 use sluice_xtables::programs::Variant;
+use sluice_xtables::rule::Table;
 
 use super::teardown::{self, Cleared, Link, Teardown};
-use super::{goes, is_services};
+use super::{TABLES, goes, is_services};
 use crate::kube_proxy::{SERVICES, is_ours};
 use crate::{Keep, LeftoverError, Removal, Request};
 
-/// Tables of iptables in which kube-proxy has chains.
-const TABLES: [&str; 3] = ["nat", "filter", "mangle"];
-
-/// Where one family's tables are.
-#[derive(Clone, Copy)]
-struct Place {
-    /// Whose.
-    of: IpFamily,
-    /// As the kernel knows it.
-    family: Family,
-    /// As in `ip nat`.
-    word: &'static str,
-}
-
-const PLACES: [Place; 2] = [
-    Place {
-        of: IpFamily::V4,
-        family: Family::Ipv4,
-        word: IpFamily::V4.nft_name(),
-    },
-    Place {
-        of: IpFamily::V6,
-        family: Family::Ipv6,
-        word: IpFamily::V6.nft_name(),
-    },
-];
-
-fn places(families: &[IpFamily]) -> impl Iterator<Item = Place> {
-    PLACES.into_iter().filter(|it| families.contains(&it.of))
-}
-
-/// How often a table is read again because somebody changed it meanwhile.
+/// How often a table is read while another program changes it.
 const ATTEMPTS: usize = 5;
 
-/// What shows that a kube-proxy is at work in the nft variant.
+/// A chain of the nft variant that shows that a kube-proxy works.
 pub(super) fn sign_of_kube_proxy(keep: &Keep) -> Option<String> {
-    let mut connection = Connection::open().ok()?;
     let is_foreign = is_services(keep, Variant::Nft);
-    let mut places = PLACES.into_iter();
-    let found = places.find(|it| {
-        let found = has_chain(&mut connection, it.family, "nat", &is_foreign);
-        found.unwrap_or_default()
-    });
-    found.map(|it| format!("chain {SERVICES} of table {} nat", it.word))
+    let family = family_with_chain(&[Table::Nat], is_foreign)?;
+    Some(format!(
+        "chain {SERVICES} of table {} nat",
+        family.nft_name()
+    ))
 }
 
 /// Whether Sluice left chains in the nft variant.
 pub(super) fn are_ours() -> bool {
-    Connection::open().is_ok_and(|mut connection| {
-        let mut has = |family, table: &str| {
-            let found = has_chain(&mut connection, family, table, &is_ours);
-            found.unwrap_or_default()
-        };
-        let mut places = PLACES.into_iter();
-        places.any(|it| TABLES.iter().any(|table| has(it.family, table)))
-    })
+    family_with_chain(&TABLES, is_ours).is_some()
 }
 
-/// Whether a table of iptables-nft has a chain whose name is one of these.
-fn has_chain(
-    connection: &mut Connection,
-    family: Family,
-    table: &str,
-    is_meant: &dyn Fn(&str) -> bool,
-) -> Result<bool, LeftoverError> {
-    let chains = or_none(connection.chains(Scope { family, table }))?;
-    Ok(chains.iter().any(|it| is_meant(&it.name)))
+/// The first family of which one of these tables has a chain whose name is meant; `None` also when the
+/// kernel cannot be asked.
+fn family_with_chain(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> Option<IpFamily> {
+    let mut connection = Connection::open().ok()?;
+    let mut has_chain = |family, table: &Table| {
+        let chains = or_none(connection.chains(scope(family, *table)));
+        chains.is_ok_and(|it| it.iter().any(|it| is_meant(&it.name)))
+    };
+    let mut families = IpFamily::ALL.into_iter();
+    families.find(|family| tables.iter().any(|table| has_chain(*family, table)))
 }
 
-/// By which this process removes chains: no process has such a number (`PID_MAX_LIMIT`). A watch for
-/// foreign changes leaves it out.
+fn scope(family: IpFamily, table: Table) -> Scope<'static> {
+    let family = match family {
+        IpFamily::V4 => Family::Ipv4,
+        IpFamily::V6 => Family::Ipv6,
+    };
+    let table = table.as_str();
+    Scope { family, table }
+}
+
+/// The netlink port id with which this process removes chains; more than any process id
+/// (`PID_MAX_LIMIT`). A watch for foreign changes ignores it.
 #[must_use]
 pub fn port_id() -> u32 {
     process::id() + (1 << 22)
@@ -97,17 +66,17 @@ pub fn port_id() -> u32 {
 
 /// Removes chains from the tables of iptables-nft, each table in one transaction.
 pub(super) fn remove(request: &Request<'_>, removal: &mut Removal) {
-    // Another thread may be at it.
+    // Another thread may use the port id.
     let connection = Connection::open_at(port_id()).or_else(|_| Connection::open());
     let mut connection = match connection {
         Ok(it) => it,
         Err(error) => return removal.errors.push(LeftoverError::Connect(error)),
     };
-    for Place { family, word, .. } in places(request.families) {
+    for &family in request.families {
         for table in TABLES {
-            let result = clear(&mut connection, Scope { family, table }, request);
+            let result = clear(&mut connection, family, table, request);
             if let Some(cleared) = removal.take(result) {
-                cleared.report(&format!("{word} {table}"), removal);
+                cleared.report(&format!("{} {table}", family.nft_name()), removal);
             }
         }
     }
@@ -116,14 +85,17 @@ pub(super) fn remove(request: &Request<'_>, removal: &mut Removal) {
 /// Removes kube-proxy's chains from one table; `None` when there are none.
 fn clear(
     connection: &mut Connection,
-    scope: Scope<'_>,
+    family: IpFamily,
+    table: Table,
     request: &Request<'_>,
 ) -> Result<Option<Cleared<u64>>, LeftoverError> {
-    // Chains that something leads to which is no rule: an element of a map.
+    let scope = scope(family, table);
+    let goes = |it: &str| goes(request, Variant::Nft, table, it);
+    // Chains to which an element of a map jumps, not a rule.
     let mut stuck = BTreeSet::new();
     let mut attempt = 1;
     loop {
-        let result = try_clear(connection, scope, request, &mut stuck);
+        let result = try_clear(connection, scope, &goes, &mut stuck);
         let again = match &result {
             Err(LeftoverError::Request(RequestError::Interrupted { .. })) => true,
             Err(LeftoverError::Commit { source, .. }) => {
@@ -141,7 +113,7 @@ fn clear(
 fn try_clear(
     connection: &mut Connection,
     scope: Scope<'_>,
-    request: &Request<'_>,
+    goes: &dyn Fn(&str) -> bool,
     stuck: &mut BTreeSet<String>,
 ) -> Result<Option<Cleared<u64>>, LeftoverError> {
     let chains = or_none(connection.chains(scope))?;
@@ -151,12 +123,16 @@ fn try_clear(
     };
     let forward_drops = chains.iter().any(drops);
     let names: Vec<String> = chains.into_iter().map(|it| it.name).collect();
-    let goes = |it: &str| goes(request, Variant::Nft, scope.table, it);
     if !names.iter().any(|it| goes(it)) {
         return Ok(None);
     }
     let links = connection.jumps(scope).map_err(LeftoverError::Request)?;
-    let links = links.into_iter().map(link).collect();
+    let links = links.into_iter().map(|it| Link {
+        chain: it.chain,
+        target: it.target,
+        rule: it.handle,
+    });
+    let links = links.collect();
     let Some(mut done) = teardown::plan(&names, links, goes) else {
         return Ok(None);
     };
@@ -178,14 +154,6 @@ fn try_clear(
     }))
 }
 
-fn link(jump: Jump) -> Link<u64> {
-    Link {
-        chain: jump.chain,
-        target: jump.target,
-        rule: jump.handle,
-    }
-}
-
 /// The transaction; tags count the chains to delete from 1.
 fn batch(scope: Scope<'_>, done: &Teardown<u64>) -> Batch {
     let mut batch = Batch::new();
@@ -201,7 +169,7 @@ fn batch(scope: Scope<'_>, done: &Teardown<u64>) -> Batch {
     batch
 }
 
-/// The chain that the kernel did not delete because it is needed.
+/// The chain that the kernel did not delete because an object jumps to it.
 fn busy(failure: &Failure, deleted: &[String]) -> Option<String> {
     let [tag] = failure.tags.as_slice() else {
         return None;
@@ -211,8 +179,7 @@ fn busy(failure: &Failure, deleted: &[String]) -> Option<String> {
     deleted.get(index).filter(|_| is_busy).cloned()
 }
 
-/// What a kernel without nf_tables holds is nothing. It says so with `EINVAL`
-/// (`nfnetlink_rcv_msg`).
+/// No objects, if the kernel has no nf_tables: it answers with `EINVAL` (`nfnetlink_rcv_msg`).
 fn or_none<T>(result: Result<Vec<T>, RequestError>) -> Result<Vec<T>, LeftoverError> {
     match result {
         Err(RequestError::Refused {

@@ -1,89 +1,53 @@
-//! What `iptables-save` prints about one table, and what `iptables-restore` takes to change it.
+//! Reads `iptables-save` of one table, and writes the input of `iptables-restore` that removes chains.
 
+use sluice_xtables::parse::{self, Line};
 use sluice_xtables::rule::{ChainName, Rule, Table};
 use sluice_xtables::script::Script;
 
 use super::teardown::{Link, Teardown};
 
-/// A table, as far as it matters here.
+/// The chains of a table that are removed, and the rules that jump to them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Saved {
-    /// The chains that go.
+    /// The chains that are removed.
     pub(super) chains: Vec<String>,
-    /// Rules that lead there from chains that stay, with what follows `-A CHAIN` word for word.
+    /// Rules that jump there from chains that stay.
     pub(super) links: Vec<Link<String>>,
     /// Whether the policy of `FORWARD` is to drop.
     pub(super) forward_drops: bool,
 }
 
 impl Saved {
-    /// Takes in one line of the text, which may be of our own chains: they are many. One that it does
-    /// not know says nothing of interest.
-    pub(super) fn take(&mut self, line: &str, goes: impl Fn(&str) -> bool) {
-        if let Some(chain) = line.strip_prefix(':') {
-            let mut words = chain.split(' ');
-            let name = words.next().unwrap_or_default();
-            self.forward_drops |= name == "FORWARD" && words.next() == Some("DROP");
-            if goes(name) {
-                self.chains.push(name.to_owned());
+    /// Adds one line of `iptables-save`. A listing may be large, so only these chains and rules are kept.
+    pub(super) fn add(&mut self, line: &str, goes: impl Fn(&str) -> bool) {
+        match Line::read(line) {
+            Some(Line::Chain { name, policy }) => {
+                self.forward_drops |= (name, policy) == ("FORWARD", "DROP");
+                if goes(name) {
+                    self.chains.push(name.to_owned());
+                }
             }
-        } else if let Some((chain, rule)) = rule(line)
-            && !goes(chain)
-            && let Some(target) = target(rule, &goes)
-        {
-            self.links.push(Link {
-                chain: chain.to_owned(),
-                target,
-                rule: rule.to_owned(),
-            });
+            Some(Line::Rule {
+                command: "-A",
+                chain,
+                rule,
+            }) if !goes(chain) => {
+                let mut targets = parse::jumps(rule).into_iter();
+                let target = targets.find(|it| goes(it.as_str()));
+                self.links.extend(target.map(|it| Link {
+                    chain: chain.to_owned(),
+                    target: it.to_string(),
+                    rule: rule.to_owned(),
+                }));
+            }
+            _ => {}
         }
     }
 }
 
-/// The chain and the rest of `-A CHAIN …`.
-fn rule(line: &str) -> Option<(&str, &str)> {
-    line.strip_prefix("-A ")?.split_once(' ')
-}
-
-/// The chain that goes and follows `-j` or `-g`. A comment may contain the like, but then it is
-/// quoted; one that is nothing but `-j` is not, and a flag follows it.
-fn target(rule: &str, goes: impl Fn(&str) -> bool) -> Option<String> {
-    // Nearly always there is none, which is seen sooner so.
-    if !rule.split(' ').any(&goes) {
-        return None;
-    }
-    let words = words(rule);
-    let mut pairs = words.iter().zip(words.iter().skip(1));
-    let leads = |((flag, quoted), (target, _)): &(&(String, bool), &(String, bool))| {
-        !quoted && matches!(&**flag, "-j" | "-g") && goes(target)
-    };
-    pairs.find(leads).map(|(_, (target, _))| target.clone())
-}
-
-/// Words, and whether any of it was quoted: `"…"` with a backslash before quotes and backslashes.
-fn words(text: &str) -> Vec<(String, bool)> {
-    let mut words = Vec::new();
-    let (mut word, mut quoted, mut inside) = (String::new(), false, false);
-    let mut characters = text.chars();
-    while let Some(it) = characters.next() {
-        match it {
-            '"' => (inside, quoted) = (!inside, true),
-            '\\' if inside => word.extend(characters.next()),
-            ' ' if !inside => {
-                words.push((std::mem::take(&mut word), quoted));
-                quoted = false;
-            }
-            it => word.push(it),
-        }
-    }
-    words.push((word, quoted));
-    words.retain(|(word, quoted)| *quoted || !word.is_empty());
-    words
-}
-
-/// What `iptables-restore --noflush` carries out in one step. To declare a chain empties it.
+/// The removal as one transaction of `iptables-restore --noflush`. Declaring a chain empties it.
 pub(super) fn teardown(table: Table, done: &Teardown<String>) -> Script<'static> {
-    // Programs of iptables have listed them, so the names are short.
+    // Programs of iptables have listed them, so every name is short enough.
     let names = |chains: &[String]| -> Vec<ChainName> {
         chains.iter().filter_map(|it| ChainName::read(it)).collect()
     };
@@ -124,7 +88,7 @@ COMMIT
 
     fn parse(text: &str) -> Saved {
         let mut saved = Saved::default();
-        text.lines().for_each(|it| saved.take(it, is_chain));
+        text.lines().for_each(|it| saved.add(it, is_chain));
         saved
     }
 

@@ -1,56 +1,54 @@
-//! What to remove from one table of iptables. Pure: the same for rules of nf_tables and legacy.
+//! Plans the removal from one table of iptables. Pure: the same for nf_tables and legacy.
 
 use std::collections::BTreeSet;
 
 use crate::Removal;
 use crate::kube_proxy::{FORWARD, MARK_MASQ};
 
-/// The chains that every packet meets. Names of iptables, not hooks: a base chain of another name
-/// is not iptables'.
+/// Built-in chains. By name, not by hook: a base chain with another name is not of iptables.
 const BUILTIN: [&str; 5] = ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"];
 
-/// A rule that leads from one chain to another.
+/// A rule that jumps from one chain to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link<Rule> {
     /// The chain that holds the rule.
     pub(super) chain: String,
-    /// Where it leads.
+    /// The chain to which it jumps.
     pub(super) target: String,
-    /// How to name the rule when it is deleted.
+    /// The rule, as deleting it needs.
     pub(super) rule: Rule,
 }
 
-/// What to do to a table, in this order.
+/// Changes of a table, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Teardown<Rule> {
     /// Rules to delete from chains that stay.
     pub(super) unlink: Vec<Link<Rule>>,
-    /// Chains to empty, before any is deleted: they lead to each other.
+    /// Chains to empty before one is deleted, because they jump to each other.
     pub(super) flush: Vec<String>,
     /// Chains to delete.
     pub(super) delete: Vec<String>,
-    /// Chains that stay because rules of others lead to them, all but one of them empty.
+    /// Chains that stay because rules of others jump to them; all but that of the mark are emptied.
     pub(super) kept: Vec<String>,
 }
 
-/// Plans the removal of the chains that go, which are kube-proxy's, from a table with these chains
-/// and links; `None` when it has none.
+/// Plans the removal of the chains for which `goes` holds, which are kube-proxy's, from a table with these
+/// chains and links; `None` when it has none of them.
 ///
-/// A rule in a built-in chain that leads to one of its chains is its own work. Rules elsewhere are
-/// of somebody else, and so is one that leads from a built-in chain to the mark: kube-proxy never
-/// does that. Both stay, and so does the chain that they need. It loses its rules, which are about
-/// Services; only the mark keeps its own: whoever asks for it counts on it, and we masquerade what
-/// carries it.
+/// A rule in a built-in chain that jumps to one of them is kube-proxy's. Other rules are of other programs,
+/// and so is a jump from a built-in chain to the mark, which kube-proxy never has. They stay, and so do the
+/// chains that they need. Those are emptied, because their rules are about Services, except the mark: other
+/// programs rely on its rule, and we masquerade packets with it.
 pub(super) fn plan<Rule>(
     chains: &[String],
     links: Vec<Link<Rule>>,
     goes: impl Fn(&str) -> bool,
 ) -> Option<Teardown<Rule>> {
-    let theirs: Vec<&String> = chains.iter().filter(|it| goes(it)).collect();
-    if theirs.is_empty() {
+    let chains: Vec<&String> = chains.iter().filter(|it| goes(it)).collect();
+    if chains.is_empty() {
         return None;
     }
-    let (mut unlink, mut wanted) = (Vec::new(), BTreeSet::new());
+    let (mut unlink, mut needed) = (Vec::new(), BTreeSet::new());
     for link in links {
         if goes(&link.chain) || !goes(&link.target) {
             continue;
@@ -58,25 +56,25 @@ pub(super) fn plan<Rule>(
         match BUILTIN.contains(&&*link.chain) && link.target != MARK_MASQ {
             true => unlink.push(link),
             false => {
-                wanted.insert(link.target);
+                needed.insert(link.target);
             }
         }
     }
-    let is_wanted = |it: &&&String| wanted.contains(**it);
-    let is_spared = |it: &&&String| is_wanted(it) && **it == MARK_MASQ;
-    let all = || theirs.iter().copied();
+    let is_needed = |it: &&&String| needed.contains(**it);
+    let keeps_rules = |it: &&&String| is_needed(it) && **it == MARK_MASQ;
+    let all = || chains.iter().copied();
     Some(Teardown {
         unlink,
-        flush: all().filter(|it| !is_spared(&it)).cloned().collect(),
-        delete: all().filter(|it| !is_wanted(&it)).cloned().collect(),
-        kept: all().filter(|it| is_wanted(&it)).cloned().collect(),
+        flush: all().filter(|it| !keeps_rules(&it)).cloned().collect(),
+        delete: all().filter(|it| !is_needed(&it)).cloned().collect(),
+        kept: all().filter(|it| is_needed(&it)).cloned().collect(),
     })
 }
 
-/// What was done to a table.
+/// The removal from a table.
 #[derive(Debug)]
 pub(super) struct Cleared<Rule> {
-    /// What was carried out.
+    /// The changes that were made.
     pub(super) done: Teardown<Rule>,
     /// Whether the policy of `FORWARD` is to drop.
     pub(super) forward_drops: bool,
@@ -99,15 +97,14 @@ impl<Rule> Cleared<Rule> {
         if !kept.is_empty() {
             let chains = kept.join(", ");
             removal.notes.push(format!(
-                "chains of kube-proxy in table {table} stay, rules of others lead to them: {chains}"
+                "chains of kube-proxy in table {table} stay, rules of others jump to them: {chains}"
             ));
         }
-        let forward = FORWARD;
-        if self.forward_drops && delete.iter().any(|it| it == forward) {
+        if self.forward_drops && delete.iter().any(|it| it == FORWARD) {
             removal.notes.push(format!(
-                "table {table}: the policy of FORWARD is DROP, and {forward} with what it accepted \
-                 is gone: permit traffic to pods, or Services are not reached from outside this \
-                 node"
+                "table {table}: the policy of FORWARD is DROP, and {FORWARD}, which accepted \
+                 packets, is deleted: permit traffic to pods, or Services are not reached from \
+                 outside this node"
             ));
         }
     }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::Protocol;
@@ -10,19 +9,21 @@ use sluice_model::Protocol;
 use crate::random;
 use crate::rule::{ChainName, Match, Matches, Rule, Sense, Side, States, Target};
 
-/// Targets of iptables that stand without options and are no chains.
+/// Targets that are no chains, although they may have no options.
 const EXTENSIONS: [&str; 12] = [
     "AUDIT", "CHECKSUM", "CT", "LOG", "NFLOG", "NFQUEUE", "NOTRACK", "QUEUE", "REDIRECT", "SNAT",
     "TCPMSS", "TRACE",
 ];
 
-/// Reads what follows `-A CHAIN `.
-pub(super) fn rule(text: &str) -> Rule {
+/// Masks of one address, as `iptables-save` writes them.
+const WHOLE: [&str; 2] = ["255.255.255.255", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"];
+
+/// Reads the text of a rule, which follows `-A CHAIN `.
+pub fn parse_rule(text: &str) -> Rule {
     let mut reader = Reader {
         words: Words(text),
         matches: Vec::with_capacity(4),
         target: None,
-        recent: None,
     };
     match reader.all() {
         Some(()) => Rule::Known {
@@ -33,8 +34,8 @@ pub(super) fn rule(text: &str) -> Rule {
     }
 }
 
-/// The chains that follow `-j` or `-g`.
-pub(super) fn jumps(text: &str) -> Vec<ChainName> {
+/// The chains that follow `-j` or `-g` in the text of a rule.
+pub fn jumps(text: &str) -> Vec<ChainName> {
     let words = Words(text).zip(Words(text).skip(1));
     let jumps = words.filter(|(flag, _)| matches!(&**flag, "-j" | "-g"));
     jumps.filter_map(|(_, to)| ChainName::read(&to)).collect()
@@ -82,25 +83,14 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A `-m recent` whose options are still being read.
-#[derive(Default)]
-struct Recent {
-    list: Option<Arc<str>>,
-    seconds: Option<u32>,
-    checks: bool,
-    sets: bool,
-    reaps: bool,
-}
-
 struct Reader<'a> {
     words: Words<'a>,
     matches: Vec<Match>,
     target: Option<Target>,
-    recent: Option<Recent>,
 }
 
 impl<'a> Reader<'a> {
-    /// `None`: not a rule of ours.
+    /// `None` for a rule of a form that we do not write.
     fn all(&mut self) -> Option<()> {
         let mut sense = Sense::Is;
         while let Some(word) = self.words.next() {
@@ -108,82 +98,68 @@ impl<'a> Reader<'a> {
                 sense = Sense::Not;
                 continue;
             }
-            if !self.recent_option(&word, sense)? {
-                self.end_recent()?;
-                match &*word {
-                    "-j" if sense == Sense::Is && self.target.is_none() => self.jump()?,
-                    option if self.target.is_some() => self.target_option(option, sense)?,
-                    option => self.condition(option, sense)?,
-                }
+            match &*word {
+                "-j" if sense == Sense::Is && self.target.is_none() => self.jump()?,
+                option if self.target.is_some() => self.target_option(option, sense)?,
+                option => self.condition(option, sense)?,
             }
             sense = Sense::Is;
         }
-        self.end_recent()?;
         (sense == Sense::Is).then_some(())
     }
 
     fn condition(&mut self, option: &str, sense: Sense) -> Option<()> {
-        let condition = match option {
-            "-m" if sense == Sense::Is => return self.module(),
-            "--mode" if sense == Sense::Is => {
-                return (self.words.next()? == "random").then_some(());
-            }
-            "--comment" => Match::Comment(self.words.next()?.into()),
-            "-p" => Match::Protocol(protocol(&self.words.next()?)?),
-            "-s" => return self.net(|net| Match::Source(sense, net)),
-            "-d" => return self.net(|net| Match::Destination(sense, net)),
-            "--dport" => Match::DestinationPort(self.words.next()?.parse().ok()?),
-            "-i" => {
-                let name = self.words.next()?.into();
-                return self.push(Match::InInterface(sense, name));
-            }
-            "--mark" => {
+        let condition = match (option, sense) {
+            ("-m", Sense::Is) => return self.module(),
+            ("--mode", Sense::Is) => return self.expect("random"),
+            ("--comment", Sense::Is) => Match::Comment(self.words.next()?.into()),
+            ("-p", Sense::Is) => Match::Protocol(protocol(&self.words.next()?)?),
+            ("-s", _) => Match::Source(sense, self.net()?),
+            ("-d", _) => Match::Destination(sense, self.net()?),
+            ("--dport", Sense::Is) => Match::DestinationPort(self.words.next()?.parse().ok()?),
+            ("-i", _) => Match::InInterface(sense, self.words.next()?.into()),
+            ("--mark", _) => {
                 let (value, mask) = mark(&self.words.next()?)?;
-                return self.push(Match::Mark { sense, value, mask });
+                Match::Mark { sense, value, mask }
             }
-            "--src-type" => {
-                self.words.next().filter(|it| it == "LOCAL")?;
-                return self.push(Match::SourceIsLocal(sense));
+            ("--src-type", _) => {
+                self.expect("LOCAL")?;
+                Match::SourceIsLocal(sense)
             }
-            "--dst-type" => {
-                self.words.next().filter(|it| it == "LOCAL")?;
-                return self.push(Match::DestinationIsLocal(sense));
+            ("--dst-type", _) => {
+                self.expect("LOCAL")?;
+                Match::DestinationIsLocal(sense)
             }
-            "--ctstate" => {
-                let states = states(&self.words.next()?)?;
-                return self.push(Match::State(sense, states));
-            }
-            "--nfacct-name" => Match::Nfacct(self.words.next()?.into()),
-            "--probability" => Match::Random(random::parse(&self.words.next()?)?),
-            "--match-set" => {
+            ("--ctstate", _) => Match::State(sense, states(&self.words.next()?)?),
+            ("--nfacct-name", Sense::Is) => Match::Nfacct(self.words.next()?.into()),
+            ("--probability", Sense::Is) => Match::Random(random::parse(&self.words.next()?)?),
+            ("--match-set", _) => {
                 let set = self.words.next()?.into();
                 let fields = Side::list(&self.words.next()?)?;
-                return self.push(Match::Set { sense, set, fields });
+                Match::Set { sense, set, fields }
             }
-            "--ipvs" => return self.push(Match::Ipvs(sense)),
+            ("--ipvs", _) => Match::Ipvs(sense),
             _ => return None,
         };
-        // These have no negation among our rules.
-        (sense == Sense::Is).then(|| self.matches.push(condition))
-    }
-
-    fn push(&mut self, condition: Match) -> Option<()> {
         self.matches.push(condition);
         Some(())
     }
 
-    fn net(&mut self, of: impl FnOnce(IpNet) -> Match) -> Option<()> {
+    fn expect(&mut self, word: &str) -> Option<()> {
+        (self.words.next()? == word).then_some(())
+    }
+
+    fn net(&mut self) -> Option<IpNet> {
         let word = self.words.next()?;
-        let net = match word.parse::<IpNet>() {
-            Ok(net) => net,
-            Err(_) => IpNet::from(word.parse::<IpAddr>().ok()?),
-        };
-        self.push(of(net))
+        match word.parse() {
+            Ok(net) => Some(net),
+            Err(_) => Some(IpNet::from(word.parse::<IpAddr>().ok()?)),
+        }
     }
 
     fn module(&mut self) -> Option<()> {
         match &*self.words.next()? {
-            "recent" => self.recent = Some(Recent::default()),
+            "recent" => self.recent()?,
             "tcp" | "udp" | "sctp" => self.move_protocol(),
             "comment" | "mark" | "addrtype" | "conntrack" | "statistic" | "set" | "ipvs"
             | "nfacct" => {}
@@ -192,8 +168,8 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// The protocol stands where its own match does: `iptables-nft` deletes a rule only when its
-    /// extensions are named in the order in which it keeps them, and the protocol is none.
+    /// Moves the protocol to the place of its own match: `iptables-nft` deletes a rule only if the rule names
+    /// its extensions in the order in which the kernel has them, and the protocol is no extension.
     fn move_protocol(&mut self) {
         let is_protocol = |it: &Match| matches!(it, Match::Protocol(_));
         if let Some(index) = self.matches.iter().position(is_protocol) {
@@ -202,42 +178,35 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether `option` belongs to the open `-m recent`.
-    fn recent_option(&mut self, option: &str, sense: Sense) -> Option<bool> {
-        let Some(recent) = &mut self.recent else {
-            return Some(false);
-        };
-        match option {
-            "--name" => recent.list = Some(self.words.next()?.into()),
-            "--seconds" => recent.seconds = Some(self.words.next()?.parse().ok()?),
-            "--rcheck" => recent.checks = true,
-            "--set" => recent.sets = true,
-            "--reap" => recent.reaps = true,
-            "--rsource" => {}
-            "--mask" => {
-                let mask: IpAddr = self.words.next()?.parse().ok()?;
-                let is_whole = match mask {
-                    IpAddr::V4(it) => it.to_bits() == u32::MAX,
-                    IpAddr::V6(it) => it.to_bits() == u128::MAX,
-                };
-                return (is_whole && sense == Sense::Is).then_some(true);
+    /// Reads the options of `-m recent`.
+    fn recent(&mut self) -> Option<()> {
+        let (mut list, mut seconds) = (None, None);
+        let (mut checks, mut sets, mut reaps) = (false, false, false);
+        loop {
+            let rest = self.words.0;
+            match self.words.next().as_deref() {
+                Some("--name") => list = Some(self.words.next()?.into()),
+                Some("--seconds") => seconds = Some(self.words.next()?.parse().ok()?),
+                Some("--rcheck") => checks = true,
+                Some("--set") => sets = true,
+                Some("--reap") => reaps = true,
+                Some("--rsource") => {}
+                Some("--mask") => {
+                    self.words.next().filter(|it| WHOLE.contains(&&**it))?;
+                }
+                _ => {
+                    self.words.0 = rest;
+                    break;
+                }
             }
-            _ => return Some(false),
         }
-        (sense == Sense::Is).then_some(true)
-    }
-
-    fn end_recent(&mut self) -> Option<()> {
-        let Some(recent) = self.recent.take() else {
-            return Some(());
-        };
-        let list = recent.list?;
-        let condition = match (recent.checks, recent.sets, recent.seconds) {
-            (true, false, Some(seconds)) if recent.reaps => Match::SeenWithin { list, seconds },
-            (false, true, None) if !recent.reaps => Match::Remember { list },
+        let list = list?;
+        self.matches.push(match (checks, sets, seconds) {
+            (true, false, Some(seconds)) if reaps => Match::SeenWithin { list, seconds },
+            (false, true, None) if !reaps => Match::Remember { list },
             _ => return None,
-        };
-        self.push(condition)
+        });
+        Some(())
     }
 
     fn jump(&mut self) -> Option<()> {
@@ -252,14 +221,14 @@ impl<'a> Reader<'a> {
             },
             "MARK" => self.mark_target()?,
             "DNAT" => {
-                self.words.next().filter(|it| it == "--to-destination")?;
+                self.expect("--to-destination")?;
                 Target::Dnat(self.words.next()?.parse().ok()?)
             }
             "SET" => {
-                self.words.next().filter(|it| it == "--map-set")?;
+                self.expect("--map-set")?;
                 let set = self.words.next()?.into();
                 let fields = Side::list(&self.words.next()?)?;
-                self.words.next().filter(|it| it == "--map-mark")?;
+                self.expect("--map-mark")?;
                 Target::MapMark { set, fields }
             }
             extension if EXTENSIONS.contains(&extension) => return None,
@@ -291,7 +260,7 @@ impl<'a> Reader<'a> {
         Some(Target::Mark { clear, flip })
     }
 
-    /// What may follow a target whose first form is complete.
+    /// Reads an option of the target.
     fn target_option(&mut self, option: &str, sense: Sense) -> Option<()> {
         if sense == Sense::Not {
             return None;
