@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("reconcile", &[]),
     ("plan", &["model"]),
     ("config", &["model", "plan", "yaml"]),
-    ("source", &["model", "plan", "yaml"]),
+    ("source", &["model", "yaml"]),
     ("kernel/netlink", &[]),
     ("kernel/xtables", &["model", "netlink"]),
     (

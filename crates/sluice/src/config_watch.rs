@@ -1,23 +1,20 @@
 //! The configuration file as it changes.
 //!
 //! ```text
-//! inotify ──▶ file.rs: new bytes, once nobody writes ──▶ Reloader: what is to be done ──▶ sink
+//! watch_file: new content, once nobody writes ──▶ Reloader: what is to be done ──▶ sink
 //! ```
 //!
 //! kube-proxy ends when its file is written, and does not see the swap of a ConfigMap. Here every
 //! way a file can change is seen, and what the change means decides: see [`Reload`]. A file that
 //! cannot be used changes nothing, so a typing error takes no node down; it is told once.
 
-mod file;
-
 use std::io;
 
 use sluice_config::{Change, change};
+use sluice_source::{Watch, watch_file};
 
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
-
-pub(crate) use file::Watch;
 
 /// What a changed file asks for.
 #[derive(Debug)]
@@ -58,7 +55,7 @@ pub(crate) fn watch(
             sink(reload);
         }
     };
-    Watch::start(path, reread).map(Some)
+    watch_file(path, reread).map(Some)
 }
 
 /// Compares each state of the file with the one in force.

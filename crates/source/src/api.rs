@@ -4,24 +4,342 @@
 //! `null` means absent, as in Go. Numbers are `i64`: the range is the conversion's to judge, so
 //! that it can name the field.
 
-mod endpoint_slice;
-mod meta;
-mod node;
-mod service;
-mod service_cidr;
-
-pub use endpoint_slice::{
-    Endpoint, EndpointConditions, EndpointHints, EndpointPort, EndpointSlice, HintName, TargetRef,
-};
-pub use meta::{Annotations, Labels, ObjectMeta};
-pub use node::{Node, NodeAddress, NodeSpec, NodeStatus, Taint};
-pub use service::{
-    AffinityConfig, ClientIpConfig, Ingress, LoadBalancerStatus, Service, ServicePort, ServiceSpec,
-    ServiceStatus,
-};
-pub use service_cidr::{ServiceCidr, ServiceCidrSpec};
-
 use serde::{Deserialize, Deserializer};
+
+/// `metadata` of every object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ObjectMeta {
+    /// `name`.
+    pub(crate) name: Option<String>,
+    /// `namespace`; `None` for cluster-scoped objects and where `default` is meant.
+    pub(crate) namespace: Option<String>,
+    /// `creationTimestamp`, RFC 3339.
+    pub(crate) creation_timestamp: Option<String>,
+    /// `deletionTimestamp`, RFC 3339: the object is being deleted.
+    pub(crate) deletion_timestamp: Option<String>,
+    /// `resourceVersion`, for list and watch.
+    pub(crate) resource_version: Option<String>,
+    /// `labels` that mean something to a proxy.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) labels: Labels,
+    /// `annotations` that mean something to a proxy.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) annotations: Annotations,
+}
+
+/// The labels a proxy looks at.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Labels {
+    /// The Service that an EndpointSlice belongs to.
+    #[serde(rename = "kubernetes.io/service-name")]
+    pub(crate) service_name: Option<String>,
+    /// Another proxy serves this Service.
+    #[serde(rename = "service.kubernetes.io/service-proxy-name")]
+    pub(crate) proxy_name: Option<String>,
+    /// Present, with any value: proxies leave the object alone.
+    #[serde(rename = "service.kubernetes.io/headless")]
+    pub(crate) headless: Option<String>,
+    /// The zone of a Node.
+    #[serde(rename = "topology.kubernetes.io/zone")]
+    pub(crate) zone: Option<String>,
+}
+
+/// The annotations a proxy looks at.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Annotations {
+    /// When the change happened that this version of an EndpointSlice reports, RFC 3339.
+    #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
+    pub(crate) trigger_time: Option<String>,
+    /// How IPVS chooses among the endpoints of a Service.
+    #[serde(rename = "sluice.dev/ipvs-scheduler")]
+    pub(crate) ipvs_scheduler: Option<String>,
+    /// Shares of the endpoints of an EndpointSlice: `ADDRESS=WEIGHT,ADDRESS=WEIGHT`.
+    #[serde(rename = "sluice.dev/endpoint-weights")]
+    pub(crate) endpoint_weights: Option<String>,
+}
+
+/// A Service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Service {
+    /// `metadata`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+    /// `spec`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) spec: ServiceSpec,
+    /// `status`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) status: ServiceStatus,
+}
+
+/// `spec` of a Service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ServiceSpec {
+    /// `type`, default ClusterIP.
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    /// `clusterIP`: an address, `None` (headless) or empty.
+    #[serde(rename = "clusterIP")]
+    pub(crate) cluster_ip: Option<String>,
+    /// `clusterIPs`.
+    #[serde(rename = "clusterIPs", deserialize_with = "nullable")]
+    pub(crate) cluster_ips: Vec<String>,
+    /// `ipFamilies`, in the order of `clusterIPs`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) ip_families: Vec<String>,
+    /// `externalIPs`.
+    #[serde(rename = "externalIPs", deserialize_with = "nullable")]
+    pub(crate) external_ips: Vec<String>,
+    /// `loadBalancerSourceRanges`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) load_balancer_source_ranges: Vec<String>,
+    /// `internalTrafficPolicy`.
+    pub(crate) internal_traffic_policy: Option<String>,
+    /// `externalTrafficPolicy`.
+    pub(crate) external_traffic_policy: Option<String>,
+    /// `sessionAffinity`.
+    pub(crate) session_affinity: Option<String>,
+    /// `sessionAffinityConfig`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) session_affinity_config: AffinityConfig,
+    /// `healthCheckNodePort`; 0 is none.
+    pub(crate) health_check_node_port: Option<i64>,
+    /// `ports`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) ports: Vec<ServicePort>,
+}
+
+/// `sessionAffinityConfig`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct AffinityConfig {
+    /// `clientIP`.
+    #[serde(rename = "clientIP", deserialize_with = "nullable")]
+    pub(crate) client_ip: ClientIpConfig,
+}
+
+/// `sessionAffinityConfig.clientIP`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClientIpConfig {
+    /// `timeoutSeconds`.
+    pub(crate) timeout_seconds: Option<i64>,
+}
+
+/// One of `spec.ports`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ServicePort {
+    /// `name`.
+    pub(crate) name: Option<String>,
+    /// `protocol`, default TCP.
+    pub(crate) protocol: Option<String>,
+    /// `port`.
+    pub(crate) port: Option<i64>,
+    /// `nodePort`; 0 is none.
+    pub(crate) node_port: Option<i64>,
+}
+
+/// `status` of a Service.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ServiceStatus {
+    /// `loadBalancer`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) load_balancer: LoadBalancerStatus,
+}
+
+/// `status.loadBalancer`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct LoadBalancerStatus {
+    /// `ingress`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) ingress: Vec<Ingress>,
+}
+
+/// One of `status.loadBalancer.ingress`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Ingress {
+    /// `ip`; `None` where the load balancer has only a host name.
+    pub(crate) ip: Option<String>,
+    /// `ipMode`, default VIP.
+    pub(crate) ip_mode: Option<String>,
+}
+
+/// An EndpointSlice.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EndpointSlice {
+    /// `metadata`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+    /// `addressType`.
+    pub(crate) address_type: Option<String>,
+    /// `endpoints`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// `ports`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) ports: Vec<EndpointPort>,
+}
+
+/// One of `endpoints`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Endpoint {
+    /// `addresses`: all of them mean the same endpoint.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) addresses: Vec<String>,
+    /// `conditions`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) conditions: EndpointConditions,
+    /// `nodeName`.
+    pub(crate) node_name: Option<String>,
+    /// `hints`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) hints: EndpointHints,
+    /// `targetRef`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) target_ref: TargetRef,
+}
+
+/// `conditions` of an endpoint; `None` is unknown.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct EndpointConditions {
+    /// `ready`.
+    pub(crate) ready: Option<bool>,
+    /// `serving`.
+    pub(crate) serving: Option<bool>,
+    /// `terminating`.
+    pub(crate) terminating: Option<bool>,
+}
+
+/// `hints` of an endpoint.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EndpointHints {
+    /// `forZones`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) for_zones: Vec<HintName>,
+    /// `forNodes`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) for_nodes: Vec<HintName>,
+}
+
+/// One of `hints.forZones` or `hints.forNodes`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct HintName {
+    /// `name`.
+    pub(crate) name: Option<String>,
+}
+
+/// `targetRef` of an endpoint.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TargetRef {
+    /// `name`: usually a pod.
+    pub(crate) name: Option<String>,
+}
+
+/// One of `ports`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EndpointPort {
+    /// `name`; a proxy ignores a port without one (an empty one counts).
+    pub(crate) name: Option<String>,
+    /// `protocol`, default TCP.
+    pub(crate) protocol: Option<String>,
+    /// `port`; a proxy ignores a port without one.
+    pub(crate) port: Option<i64>,
+}
+
+/// A Node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Node {
+    /// `metadata`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+    /// `spec`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) spec: NodeSpec,
+    /// `status`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) status: NodeStatus,
+}
+
+/// `spec` of a Node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeSpec {
+    /// `podCIDR`: the first of `podCIDRs`.
+    #[serde(rename = "podCIDR")]
+    pub(crate) pod_cidr: Option<String>,
+    /// `podCIDRs`.
+    #[serde(rename = "podCIDRs", deserialize_with = "nullable")]
+    pub(crate) pod_cidrs: Vec<String>,
+    /// `taints`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) taints: Vec<Taint>,
+}
+
+/// One of `spec.taints`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Taint {
+    /// `key`.
+    pub(crate) key: Option<String>,
+}
+
+/// `status` of a Node.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeStatus {
+    /// `addresses`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) addresses: Vec<NodeAddress>,
+}
+
+/// One of `status.addresses`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeAddress {
+    /// `type`: InternalIP, ExternalIP, Hostname, ...
+    #[serde(rename = "type")]
+    pub(crate) kind: Option<String>,
+    /// `address`.
+    pub(crate) address: Option<String>,
+}
+
+/// A ServiceCIDR.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServiceCidr {
+    /// `metadata`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+    /// `spec`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) spec: ServiceCidrSpec,
+}
+
+/// `spec` of a ServiceCIDR.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServiceCidrSpec {
+    /// `cidrs`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) cidrs: Vec<String>,
+}
 
 /// Reads `null` as the default.
 fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>

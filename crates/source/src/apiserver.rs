@@ -1,35 +1,34 @@
-//! The API server as a source: four resources, each listed once and watched from then on.
+//! The API server as a source: Services, EndpointSlices, ServiceCIDRs and one Node, each listed
+//! once and watched from then on.
 //!
 //! ```text
-//!            ┌ course: what to ask next (pure)
-//! http ─▶ wire: bytes → objects ─▶ resource: model objects ─▶ known: differences ─▶ hub ─▶ sink
-//!            one at a time          (api, convert)             to what was said      one for all
+//! connection ─▶ kube's client ─▶ follower ─▶ object: model objects ─▶ delivered: differences ─▶ output ─▶ sink
+//! credentials,  requests, watch   what to     (api, convert)         to what was delivered    one
+//! limit, TLS    events, errors    ask next                           before                   for all
 //! ```
 //!
-//! One thread with one runtime follows all of them. JSON is read object by object and dropped,
-//! so memory is that of the model objects, which the planner shares: the reason why this is not
-//! built on kube's own reflector, which holds lists of whole API objects.
+//! One thread with one runtime follows all of them. `kube` does kubeconfigs, credentials, TLS,
+//! requests and the decoding of watch events; [`follower`] says what is ours and why.
 //!
 //! # Invariants
 //! - Only a complete list deletes what it lacks. A list that breaks off, garbage, an error: what
 //!   was delivered stays.
-//! - Time goes forward: a list may not be older than what was delivered, unless a consistent read
-//!   says so (a restored etcd).
+//! - Every list is a consistent read: it is never older than what was delivered, unless etcd was
+//!   restored from a backup.
 //! - An empty list in place of objects is believed at the third time.
-//! - What an event says is in the sink before the next byte is read.
+//! - An object's JSON is dropped as soon as the object is converted.
 
 mod access;
-mod course;
-mod http;
-mod hub;
-mod known;
-mod observe;
-mod pace;
+mod connection;
+mod delivered;
+mod failure;
+mod follower;
+mod limit;
+mod object;
+mod output;
 mod proxy;
 mod recorder;
-mod reflect;
-mod resource;
-mod wire;
+mod retry;
 
 use std::cell::RefCell;
 use std::io;
@@ -39,41 +38,46 @@ use std::time::Duration;
 
 use sluice_model::Event;
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 
 pub use access::{Access, Client, connect};
-pub use observe::{Observe, Observed};
-pub use recorder::Recorder;
+pub use recorder::record;
 
-use crate::SourceError;
 use crate::convert::Interner;
-use http::Http;
-use hub::Hub;
-use reflect::{Reflector, Shared};
-use resource::Resource;
+use crate::{SourceError, api};
+use connection::Connection;
+use follower::{Follower, Selection, Shared};
+use output::Output;
 
-/// How long the API server may take. The default is for clusters; tests are less patient.
+/// How long requests and waits may take. The default is for clusters; tests use shorter ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// For the head of an answer, and for the next object of a list.
+pub struct Timeouts {
+    /// Timeout for the head of an answer, and for the next object of a list.
     pub answer: Duration,
-    /// Without any line of a watch: longer than any watch lasts. A server that has nothing newer
-    /// than the version it began with sends no bookmark (`apiserver/pkg/storage/cacher`), so a
-    /// quiet watch is no sign of a dead one; keepalive finds a peer that is gone.
+    /// Timeout for the next event or bookmark of a watch: longer than any watch lasts. While nothing
+    /// is newer than the version it began with, a server sends no bookmark
+    /// (`apiserver/pkg/storage/cacher`), so a quiet watch is no sign of a dead server. TCP keepalive
+    /// finds a dead one.
     pub silence: Duration,
-    /// For the Node and the ServiceCIDRs to be there at first, before we go on without them.
+    /// Timeout for the first lists of the Node and the ServiceCIDRs; then we go on without them.
     pub node: Duration,
-    /// The first wait after a failure; it doubles with each.
+    /// The wait after the first failure. It doubles with each further one. Every wait is 50 % to 150 %
+    /// of that, at random.
     pub retry: Duration,
     /// The longest wait after a failure.
     pub longest_retry: Duration,
-    /// Until a server without ServiceCIDRs is asked for them again.
+    /// The longest wait while the server cannot be reached, and for [`Timeouts::recovery`] after.
+    /// 150 % of the default and the time of a list are less than 3 s.
+    pub reconnect: Duration,
+    /// How long a server may still be starting after it was unreachable.
+    pub recovery: Duration,
+    /// The wait before a server without ServiceCIDRs is asked for them again.
     pub absent: Duration,
-    /// A watch that has been open for so long works, though it has said nothing.
+    /// A watch that has been open for this long works, though no event has come.
     pub steady: Duration,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             answer: Duration::from_secs(30),
@@ -81,11 +85,29 @@ impl Default for Patience {
             node: Duration::from_secs(30),
             retry: Duration::from_millis(800),
             longest_retry: Duration::from_secs(30),
+            reconnect: Duration::from_millis(1500),
+            recovery: Duration::from_secs(60),
             absent: Duration::from_secs(600),
             steady: Duration::from_secs(1),
         }
     }
 }
+
+/// One HTTP request that has been answered, or has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observed<'a> {
+    /// `GET` or `POST`.
+    pub method: &'a str,
+    /// Host and port of the API server.
+    pub host: &'a str,
+    /// The status code; `None` when there was no answer.
+    pub code: Option<u16>,
+    /// From the request to the head of the answer. A watch goes on after that.
+    pub took: Duration,
+}
+
+/// Called for every request, to count it.
+pub type Observer = Arc<dyn Fn(Observed<'_>) + Send + Sync>;
 
 /// A running source. Dropping it ends it; the sink is not called any more after that.
 #[derive(Debug)]
@@ -96,28 +118,28 @@ pub struct Follow {
 
 /// Follows Services, EndpointSlices, ServiceCIDRs and the Node of this name.
 ///
-/// `sink` is called on the source's own thread. Each resource's first list is one batch; with or
+/// `sink` is called on the source's own thread. The first list of each kind is one batch; with or
 /// after the last of them comes [`Event::Synced`]. From then on a batch is what one read of a
-/// watch brought, or the differences that a new list showed. `observer` is told of every request.
+/// watch brought, or the differences that a new list showed. `observer` is called for every request.
 ///
 /// An object that cannot be used keeps its last good version; [`Event::Problems`] say so, with
-/// the object as origin (`Service default/web`). While the connection of a resource fails, the
-/// origin `API server` says which and since when.
+/// the object as origin (`Service default/web`). While a kind cannot be followed, the origin
+/// `API server` says which and since when.
 ///
 /// # Errors
 /// [`SourceError::Follow`] when the machine has no thread left.
 pub fn follow(
     client: &Client,
     node_name: Arc<str>,
-    patience: Patience,
+    timeouts: Timeouts,
     sink: impl FnMut(Vec<Event>) + Send + 'static,
-    observer: impl Observe + 'static,
+    observer: Observer,
 ) -> Result<Follow, SourceError> {
     let (stop, stopped) = oneshot::channel();
     let runtime = runtime().map_err(SourceError::Follow)?;
-    let (client, observer) = (client.clone(), Arc::new(observer));
+    let client = client.clone();
     let run = move || {
-        let follow = all(client, &node_name, patience, Box::new(sink), observer);
+        let follow = follow_all(client, &node_name, timeouts, Box::new(sink), observer);
         runtime.block_on(async {
             tokio::select! {
                 () = follow => {}
@@ -139,7 +161,7 @@ pub fn follow(
 
 impl Drop for Follow {
     fn drop(&mut self) {
-        // Dropping the sender is the word to stop.
+        // Dropping the sender stops the thread.
         self.stop = None;
         if let Some(thread) = self.thread.take() {
             // A panic of the sink has been reported on its own thread.
@@ -148,33 +170,53 @@ impl Drop for Follow {
     }
 }
 
-async fn all(
+async fn follow_all(
     client: Client,
     node_name: &str,
-    patience: Patience,
+    timeouts: Timeouts,
     sink: Box<dyn FnMut(Vec<Event>) + Send>,
-    observer: Arc<dyn Observe>,
+    observer: Observer,
 ) {
-    let http = Http::new(client, observer);
-    let hub = RefCell::new(Hub::new(sink));
-    let names = RefCell::new(Interner::default());
+    let connection = Connection::new(client, observer, timeouts.answer);
     let shared = Shared {
-        http: &http,
-        hub: &hub,
-        names: &names,
-        node_name,
-        patience,
+        client: connection.client(),
+        connection,
+        output: RefCell::new(Output::new(sink)),
+        names: RefCell::new(Interner::default()),
+        timeouts,
+        probe: Mutex::new(()),
     };
-    let follow = |resource| Reflector::new(&shared, resource).run();
+    let node = Selection {
+        fields: Some(format!("metadata.name={node_name}")),
+        ..Selection::default()
+    };
+    let cidrs = Selection {
+        is_optional: true,
+        ..Selection::default()
+    };
+    let services = Selection {
+        labels: Some("!service.kubernetes.io/service-proxy-name".to_owned()),
+        // Before 1.31 no server knew this field of Services. Without it headless Services come
+        // along, and the plan leaves them out.
+        fields: Some("spec.clusterIP!=None".to_owned()),
+        are_fields_optional: true,
+        // `default/kubernetes`
+        is_never_empty: true,
+        ..Selection::default()
+    };
+    let slices = Selection {
+        labels: Some("!service.kubernetes.io/headless".to_owned()),
+        ..Selection::default()
+    };
     let grace = async {
-        tokio::time::sleep(patience.node).await;
-        hub.borrow_mut().grace_over();
+        tokio::time::sleep(timeouts.node).await;
+        shared.output.borrow_mut().go_on_without();
     };
     tokio::join!(
-        follow(Resource::Node),
-        follow(Resource::ServiceCidrs),
-        follow(Resource::Services),
-        follow(Resource::EndpointSlices),
+        Follower::<api::Node>::new(&shared, node).run(),
+        Follower::<api::ServiceCidr>::new(&shared, cidrs).run(),
+        Follower::<api::Service>::new(&shared, services).run(),
+        Follower::<api::EndpointSlice>::new(&shared, slices).run(),
         grace,
     );
 }
@@ -184,24 +226,4 @@ fn runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-}
-
-/// `a=b&c=d`, with everything but letters, digits and `-._~` escaped.
-fn query<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let mut text = String::new();
-    for (name, value) in parameters {
-        if !text.is_empty() {
-            text.push('&');
-        }
-        text.push_str(name);
-        text.push('=');
-        for byte in value.bytes() {
-            match byte {
-                b'-' | b'.' | b'_' | b'~' => text.push(byte.into()),
-                _ if byte.is_ascii_alphanumeric() => text.push(byte.into()),
-                _ => text.push_str(&format!("%{byte:02X}")),
-            }
-        }
-    }
-    text
 }

@@ -1,4 +1,4 @@
-//! What every file says, and what follows for every object.
+//! What every file contains, and what follows for every object.
 //!
 //! Pure: files in, events out. One [`Catalog::apply`] is one settled change; its cost is that
 //! of the files in it, however many there are besides.
@@ -11,14 +11,15 @@ use std::sync::Arc;
 use sluice_model::{Event, Object, ObjectKey};
 
 use crate::manifest::{Manifest, Problem};
-use file::File;
+use crate::report::Reported;
+use file::{File, Version};
 
 /// What became of a file.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// It has been read.
     Read(Manifest),
-    /// It is there but cannot be read: what it said before stands.
+    /// It is there but cannot be read: its last content stays in force.
     Unreadable(String),
     /// It is gone, and its objects with it.
     Gone,
@@ -28,9 +29,10 @@ pub(crate) enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     files: BTreeMap<Arc<str>, File>,
-    /// Which files have an object: nearly always one.
-    claims: HashMap<ObjectKey, Vec<Arc<str>>>,
+    /// The files that have an object: nearly always one.
+    sources: HashMap<ObjectKey, Vec<Arc<str>>>,
     delivered: HashMap<ObjectKey, Object>,
+    reported: Reported<Arc<str>, Problem>,
 }
 
 impl Catalog {
@@ -44,11 +46,14 @@ impl Catalog {
         }
         let mut events = Vec::new();
         for key in touched {
-            // A file that lost or won a contest says so, though it has not changed itself.
-            files.extend(self.claims.get(&key).into_iter().flatten().cloned());
-            events.extend(self.settle(key));
+            // Other files with this object may have another duplicate to report now.
+            files.extend(self.sources.get(&key).into_iter().flatten().cloned());
+            events.extend(self.deliver(key));
         }
-        events.extend(files.iter().filter_map(|it| self.tell(it)));
+        for name in files {
+            let problems = self.problems_of(&name);
+            events.extend(self.reported.replace(&name, problems));
+        }
         events
     }
 
@@ -60,56 +65,46 @@ impl Catalog {
 
     /// Every problem, ordered by file.
     pub(crate) fn problems(&self) -> Vec<Problem> {
-        let told = self.files.values().flat_map(|it| &it.told);
-        told.cloned().collect()
+        let problems = self.reported.iter().flat_map(|(_, problems)| problems);
+        problems.cloned().collect()
     }
 
     fn replace(&mut self, name: &Arc<str>, change: Change, touched: &mut BTreeSet<ObjectKey>) {
-        let old = self.files.remove(name);
-        for key in old.iter().flat_map(|it| it.entries.keys()) {
-            if let Some(claim) = self.claims.get_mut(key) {
-                claim.retain(|it| it != name);
+        let old = self.files.remove(name).unwrap_or_default();
+        for key in old.objects.keys() {
+            if let Some(files) = self.sources.get_mut(key) {
+                files.retain(|it| it != name);
             }
             touched.insert(key.clone());
         }
         let new = match change {
-            Change::Gone => {
-                // The name stays until its problems have been cleared.
-                let told = old.map(|it| it.told).unwrap_or_default();
-                File {
-                    told,
-                    gone: true,
-                    ..File::default()
-                }
-            }
-            Change::Unreadable(why) => File::unreadable(name, old.unwrap_or_default(), why),
-            Change::Read(manifest) => {
-                File::read(name, old.unwrap_or_default(), manifest, &self.delivered)
-            }
+            Change::Gone => return,
+            Change::Unreadable(why) => File::unreadable(name, old, why),
+            Change::Read(manifest) => File::read(name, old, manifest, &self.delivered),
         };
-        for key in new.entries.keys() {
-            let claim = self.claims.entry(key.clone()).or_default();
-            if !claim.contains(name) {
-                claim.reserve_exact(1);
-                claim.push(name.clone());
-            }
+        for key in new.objects.keys() {
+            let files = self.sources.entry(key.clone()).or_default();
+            files.reserve_exact(1);
+            files.push(name.clone());
             touched.insert(key.clone());
         }
         self.files.insert(name.clone(), new);
     }
 
-    /// The file whose version of an object counts: the first by name of those that can be read
-    /// now; a version that is only kept counts last.
-    fn winner(&self, key: &ObjectKey) -> Option<(&Arc<str>, &file::Held)> {
-        let versions = (self.claims.get(key)?.iter())
-            .filter_map(|name| Some((name, self.files.get(name)?.entries.get(key)?)));
-        versions.min_by_key(|(name, held)| (held.kept, *name))
+    /// The version of an object that counts: that of the first file by name, but a last good
+    /// version counts after all that can be read now.
+    fn in_force(&self, key: &ObjectKey) -> Option<(&Arc<str>, &Version)> {
+        let versions = (self.sources.get(key)?.iter())
+            .filter_map(|name| Some((name, self.files.get(name)?.objects.get(key)?)));
+        versions.min_by_key(|(name, version)| (version.old, *name))
     }
 
-    fn settle(&mut self, key: ObjectKey) -> Option<Event> {
-        let now = self.winner(&key).map(|(_, held)| held.object.clone());
+    fn deliver(&mut self, key: ObjectKey) -> Option<Event> {
+        let now = self
+            .in_force(&key)
+            .map(|(_, version)| version.object.clone());
         let Some(object) = now else {
-            self.claims.remove(&key);
+            self.sources.remove(&key);
             return self.delivered.remove(&key).map(|_| Event::Delete(key));
         };
         if self.delivered.get(&key) == Some(&object) {
@@ -119,30 +114,22 @@ impl Catalog {
         Some(Event::Set(object))
     }
 
-    /// The problems of a file, if they are not what has been told already.
-    fn tell(&mut self, name: &Arc<str>) -> Option<Event> {
-        let file = self.files.get(name)?;
+    fn problems_of(&self, name: &Arc<str>) -> Vec<Problem> {
+        let Some(file) = self.files.get(name) else {
+            return Vec::new();
+        };
         let mut problems = file.problems.clone();
-        for (key, held) in &file.entries {
-            if let Some((first, winner)) = self.winner(key)
+        for (key, version) in &file.objects {
+            if let Some((first, in_force)) = self.in_force(key)
                 && first != name
-                && !held.kept
+                && !version.old
             {
-                problems.push(file::duplicate(name, key, held.line, (first, winner.line)));
+                let first = (&**first, in_force.line);
+                problems.push(file::duplicate(name, key, version.line, first));
             }
         }
         problems.sort_by_key(|it| it.line);
-        let (gone, changed) = (file.gone, file.told != problems);
-        let lines = problems.iter().map(Problem::to_string).collect();
-        if gone {
-            self.files.remove(name);
-        } else if let Some(file) = self.files.get_mut(name) {
-            file.told = problems;
-        }
-        changed.then(|| Event::Problems {
-            origin: name.clone(),
-            problems: lines,
-        })
+        problems
     }
 }
 

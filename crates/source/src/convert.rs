@@ -12,11 +12,11 @@ mod name;
 mod node;
 mod service;
 
-pub use endpoint_slice::endpoint_slice;
-pub use fault::{Converted, Fault, Step};
-pub use intern::Interner;
-pub use node::{node, service_cidr};
-pub use service::service;
+pub(crate) use endpoint_slice::endpoint_slice;
+pub(crate) use fault::{Converted, Fault, Step};
+pub(crate) use intern::Interner;
+pub(crate) use node::{node, service_cidr};
+pub(crate) use service::service;
 
 pub(crate) use name::displayable;
 

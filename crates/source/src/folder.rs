@@ -1,4 +1,4 @@
-//! The files of a folder: which there are, which have changed, what is in them.
+//! The files of a folder: their names, which have changed, their content.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -18,8 +18,8 @@ pub(crate) fn is_manifest(name: &str) -> bool {
     !name.starts_with('.') && suffixes.iter().any(|it| name.ends_with(it))
 }
 
-/// What tells one state of a file from another, symbolic links followed. The change time is
-/// part of it: it sees `chmod`, and writers that set the modification time back.
+/// Identifies one state of a file, symbolic links followed. The change time is part of it: it
+/// changes with `chmod`, and when a writer sets the modification time back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     file: (u64, u64),
@@ -56,13 +56,13 @@ pub(crate) struct Fetched {
     change: Change,
 }
 
-/// Files that are worth a thread of their own.
+/// Files for which another thread is started.
 const SHARE: usize = 1_000;
 
 /// Threads that read a large folder.
 const MAX_THREADS: usize = 4;
 
-/// A folder, and which state of each file has been read.
+/// A folder, with the state of each file that was read last.
 #[derive(Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -95,8 +95,8 @@ impl Folder {
         Ok(names.into_iter().collect())
     }
 
-    /// Reads those of the files that are not as they were, in the order of `files`. Remembers
-    /// nothing: see [`Folder::accept`].
+    /// Reads the files that have changed, in the order of `files`. Remembers nothing: see
+    /// [`Folder::accept`].
     pub(crate) fn fetch(&mut self, files: &[Arc<str>]) -> Vec<Fetched> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = (files.len() / SHARE).clamp(1, cores.min(MAX_THREADS));
@@ -181,7 +181,7 @@ impl Folder {
     }
 }
 
-/// No name at all, as opposed to a link that leads nowhere.
+/// There is no such name; a link that leads nowhere is a name.
 fn is_absent(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|it| it.kind() == io::ErrorKind::NotFound)
 }

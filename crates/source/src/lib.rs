@@ -1,8 +1,8 @@
 //! Where Services come from: a folder of manifests, or an API server.
 //!
 //! From a folder: objects that Kubernetes would accept, from `*.yaml`, `*.yml` and `*.json`;
-//! everything else becomes a [`Problem`] that names file, line, object and field, and hurts
-//! nobody but itself.
+//! everything else becomes a [`Problem`] that names file, line, object and field, and leaves all
+//! other objects alone.
 //!
 //! ```text
 //! folder ─▶ yaml: bytes → tree with lines ─▶ api: serde structs ─▶ convert: core model ─▶ catalog ─▶ events
@@ -10,28 +10,30 @@
 //!  watch: inotify → settled changes
 //! ```
 //!
-//! [`load`] reads the folder once, [`watch`](watch()) goes on. [`api`] and [`convert`] know
-//! nothing of files: [`apiserver`] uses them too.
+//! [`load`] reads the folder once, [`watch`](watch()) goes on. `api` and `convert` have nothing to
+//! do with files: [`apiserver`] uses them too.
 //!
 //! # Invariants
 //! - An object that leaves this crate has DNS names, ports in range and addresses that fit.
-//! - What cannot be read is not gone: the last good version stays until it is replaced or
-//!   deleted, and a problem says so.
-//! - Objects leave as differences to what was said before: an unchanged object is no event.
+//! - What cannot be read is not gone: the last good version stays in force until it is replaced
+//!   or deleted, and a problem says so.
+//! - Events are differences to the events before: an unchanged object is no event.
 //! - One change of the folder is one batch of events; its cost is that of the changed files.
 
-pub mod api;
 pub mod apiserver;
-pub mod convert;
 
+mod api;
 mod catalog;
+mod convert;
 mod error;
 mod folder;
+mod kind;
 mod load;
 mod manifest;
+mod report;
 mod watch;
 
 pub use error::SourceError;
 pub use load::{Loaded, load, parse};
 pub use manifest::Problem;
-pub use watch::{Watch, watch};
+pub use watch::{Watch, watch, watch_file};

@@ -1,6 +1,7 @@
 //! The folder as it is now.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use sluice_model::Object;
 
@@ -22,12 +23,7 @@ pub struct Loaded {
 /// Reads one manifest from memory; its file name decides between YAML and JSON.
 pub fn parse(file: &str, bytes: &[u8]) -> Loaded {
     let manifest = manifest::read(file, bytes, &mut Interner::default());
-    let mut catalog = Catalog::default();
-    catalog.apply(vec![(file.into(), Change::Read(manifest))]);
-    Loaded {
-        objects: catalog.objects(),
-        problems: catalog.problems(),
-    }
+    loaded(vec![(file.into(), Change::Read(manifest))])
 }
 
 /// Reads a folder once.
@@ -43,11 +39,15 @@ pub fn load(dir: impl AsRef<Path>) -> Result<Loaded, SourceError> {
         error,
     })?;
     let fetched = folder.fetch(&names);
-    let changes = fetched.into_iter().map(|it| folder.accept(it)).collect();
+    let changes = fetched.into_iter().map(|it| folder.accept(it));
+    Ok(loaded(changes.collect()))
+}
+
+fn loaded(changes: Vec<(Arc<str>, Change)>) -> Loaded {
     let mut catalog = Catalog::default();
     catalog.apply(changes);
-    Ok(Loaded {
+    Loaded {
         objects: catalog.objects(),
         problems: catalog.problems(),
-    })
+    }
 }

@@ -16,7 +16,7 @@ pub use problem::Problem;
 /// Largest file that is read.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
-/// An object and where it stands.
+/// An object and its line.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: ObjectKey,
@@ -24,14 +24,14 @@ pub(crate) struct Entry {
     pub(crate) line: u32,
 }
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Manifest {
     /// The good objects in the order of the file, repeated ones too.
     pub(crate) entries: Vec<Entry>,
     /// Objects that are there but cannot be used; their problems are in `problems`.
     pub(crate) refused: Vec<(ObjectKey, u32)>,
-    /// Some part cannot be read: nobody knows which objects it holds.
+    /// Some part cannot be read, and may contain any object.
     pub(crate) broken: bool,
     /// Every problem, in the order of the file.
     pub(crate) problems: Vec<Problem>,
@@ -84,7 +84,7 @@ fn chunk<'a>(
     }
 }
 
-/// Lines and columns are for people, fields for machines: both from a node of the tree.
+/// The line of a node.
 fn line(node: &Node<'_>) -> u32 {
     node.place.line
 }

@@ -1,26 +1,34 @@
-//! The folder as it changes.
+//! Folders and files as they change.
 //!
-//! One thread waits in `poll` for inotify and for the end; idle, it costs nothing. The kernel
-//! says which names changed, [`settle`] decides when nobody is writing any more, the folder is
-//! read, the catalog says what follows, the sink gets it.
+//! A thread waits in `poll` for inotify and for the end; idle, it costs nothing. [`path`] says which
+//! entries changed, [`settle`] decides when nobody writes any more. Then the folder or file is read.
 
-mod gate;
-mod notice;
-mod run;
+mod file;
+mod folder;
+mod path;
 mod settle;
 
+use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, absolute};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use sluice_model::Event;
 
 use crate::error::SourceError;
-use gate::Gate;
-use run::Run;
+use file::FileWatch;
+use folder::FolderWatch;
+use path::PathWatch;
 
-/// A running watch. Dropping it ends the watch; the sink is not called any more after that.
+/// A path of which a part is missing is tried again after this time: the only polling.
+const MISSING_RETRY: Duration = Duration::from_secs(1);
+
+/// A running watch. Dropping it ends the watch; nothing is called any more after that.
 #[derive(Debug)]
 pub struct Watch {
     stop: Arc<EventFd>,
@@ -58,19 +66,35 @@ pub fn watch(
         path: path.clone(),
         error,
     })?;
-    let gate = Gate::open(&dir).map_err(fail)?;
-    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-    let stop = EventFd::from_flags(flags).map_err(|it| fail(it.into()))?;
-    let stop = Arc::new(stop);
-    let run = Run::new(dir, gate, stop.clone(), Box::new(sink));
-    let thread = thread::Builder::new()
-        .name("manifests".to_owned())
-        .spawn(move || run.run())
-        .map_err(fail)?;
-    Ok(Watch {
-        stop,
-        thread: Some(thread),
-    })
+    let places = PathWatch::of_folder(&dir).map_err(fail)?;
+    let run = FolderWatch::new(dir, places, Box::new(sink));
+    Watch::spawn("manifests", |stop| run.run(&stop)).map_err(fail)
+}
+
+/// Watches one file.
+///
+/// `changed` is called on the watch's own thread, soon and then each time the content of the file
+/// is different; a file that vanishes or comes back counts, too. All links on the path are followed.
+///
+/// # Errors
+/// The kernel has no watch or no thread left.
+pub fn watch_file(path: &Path, changed: impl FnMut() + Send + 'static) -> io::Result<Watch> {
+    let run = FileWatch::new(absolute(path)?, changed)?;
+    Watch::spawn("config", |stop| run.run(&stop))
+}
+
+impl Watch {
+    fn spawn(name: &str, run: impl FnOnce(Arc<EventFd>) + Send + 'static) -> io::Result<Self> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let stop = Arc::new(EventFd::from_flags(flags)?);
+        let stopped = stop.clone();
+        let thread = thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || run(stopped))?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
 }
 
 impl Drop for Watch {
@@ -80,6 +104,24 @@ impl Drop for Watch {
         if let Some(thread) = self.thread.take() {
             // A panic of the sink has been reported on its own thread.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Waits for inotify, for `due`, or for the end of the watch (false).
+fn wait(stop: &EventFd, places: Option<&PathWatch>, due: Option<Instant>) -> bool {
+    // One millisecond more, because poll cuts: it must not wake just before the time.
+    let timeout = due.map_or(PollTimeout::NONE, |it| {
+        let left = it.saturating_duration_since(Instant::now());
+        PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+    });
+    let mut fds = vec![PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+    fds.extend(places.map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN)));
+    match poll(&mut fds, timeout) {
+        Ok(_) | Err(Errno::EINTR) => !fds[0].any().unwrap_or(true),
+        Err(error) => {
+            tracing::error!(%error, "files are not watched any more");
+            false
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Starts what Services come from.
+//! Starts the source of Services: a folder or an API server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,22 +8,19 @@ use sluice_model::Announcement;
 use sluice_model::Event;
 use sluice_node::Input;
 use sluice_node::metrics::{ApiRequest, Metrics};
-use sluice_source::apiserver::{self, Access, Observe, Observed, Patience, Recorder};
+use sluice_source::apiserver::{self, Access, Observed, Observer, Timeouts};
 
 use crate::config::Source;
 
 /// A running source: it ends when this is dropped.
-#[expect(dead_code, reason = "they only live")]
+#[expect(dead_code, reason = "dropping them ends the source")]
 pub(super) enum Running {
     Folder(sluice_source::Watch),
-    ApiServer {
-        follow: apiserver::Follow,
-        recorder: Recorder,
-    },
+    ApiServer(apiserver::Follow),
 }
 
-/// Follows a source: what it says goes to `inputs`, what users of Services should know comes from
-/// `announcements`. A folder has nobody to tell; the log and the status say it too.
+/// Follows a source: its events go to `inputs`, and `announcements` become Events at the API
+/// server. With a folder, announcements are only in the log and the status.
 pub(super) fn start(
     source: &Source,
     node_name: &Arc<str>,
@@ -54,11 +51,19 @@ pub(super) fn start(
         ..Access::default()
     };
     let client = apiserver::connect(&access)?;
-    let counted = || Counted(metrics.clone());
-    let recorder = Recorder::start(&client, node_name.clone(), announcements, counted())?;
-    let patience = Patience::default();
-    let follow = apiserver::follow(&client, node_name.clone(), patience, sink, counted())?;
-    Ok(Running::ApiServer { follow, recorder })
+    let metrics = metrics.clone();
+    let observer: Observer = Arc::new(move |observed: Observed<'_>| {
+        metrics.api_request(&ApiRequest {
+            method: observed.method,
+            host: observed.host,
+            code: observed.code,
+            elapsed: observed.took,
+        });
+    });
+    let name = node_name.clone();
+    apiserver::record(&client, name.clone(), announcements, observer.clone())?;
+    let follow = apiserver::follow(&client, name, Timeouts::default(), sink, observer)?;
+    Ok(Running::ApiServer(follow))
 }
 
 /// The files that a source reads while it runs.
@@ -66,19 +71,5 @@ pub(super) fn files(source: &Source) -> Option<&Path> {
     match source {
         Source::Folder(folder) => Some(folder),
         Source::ApiServer { kubeconfig, .. } => kubeconfig.as_deref(),
-    }
-}
-
-/// Requests as client-go counts them.
-struct Counted(Arc<Metrics>);
-
-impl Observe for Counted {
-    fn request(&self, observed: Observed<'_>) {
-        self.0.api_request(&ApiRequest {
-            method: observed.method,
-            host: observed.host,
-            code: observed.code,
-            elapsed: observed.took,
-        });
     }
 }

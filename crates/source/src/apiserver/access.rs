@@ -1,4 +1,4 @@
-//! How to reach the API server, and as whom.
+//! The address of the API server and our credentials.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -7,25 +7,24 @@ use kube::Config;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use sluice_yaml::{escaped, quoted};
 
-use super::http::Http;
-use super::observe::Observe;
-use super::pace::Bucket;
+use super::connection;
+use super::limit::Bucket;
 use crate::SourceError;
 
-/// Where the API server is and who we are to it: `clientConnection` and `--master`.
+/// The address of the API server and our credentials: `clientConnection` and `--master`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
     /// A kubeconfig file: its current context counts.
     pub kubeconfig: Option<PathBuf>,
-    /// The address of the API server, in place of the kubeconfig's. Without a kubeconfig it is
-    /// talked to without credentials; with neither, the pod's service account is used.
+    /// The address of the API server, in place of the kubeconfig's. Without a kubeconfig there are
+    /// no credentials. Without both, the pod's service account is used.
     pub master: Option<String>,
-    /// Requests per second that are not watches; 0 means 5, less than 0 as many as we like
+    /// Requests per second that are not watches; 0 means 5, less than 0 means no limit
     /// (client-go, `rest/config.go`).
     pub qps: f32,
     /// How many such requests may go out at once; 0 or less means 10.
     pub burst: i32,
-    /// What we call ourselves.
+    /// The `User-Agent` header.
     pub user_agent: String,
 }
 
@@ -41,8 +40,8 @@ impl Default for Access {
     }
 }
 
-/// A way to the API server that has been tried out as far as that goes without a connection:
-/// files are there, certificates fit their keys, plugins answer.
+/// Address and credentials that were checked as far as possible without a connection: files are
+/// there, certificates fit their keys, plugins answer.
 #[derive(Clone, Debug)]
 pub struct Client {
     pub(super) access: Arc<Access>,
@@ -52,8 +51,8 @@ pub struct Client {
     pub(super) bucket: Arc<Mutex<Option<Bucket>>>,
 }
 
-/// Finds the API server and our credentials. Nothing is asked of the server, but a plugin of the
-/// kubeconfig is run and waited for: not for asynchronous code.
+/// Finds the API server and our credentials. Sends no request, but runs the plugin of the
+/// kubeconfig and waits for it: not for asynchronous code.
 ///
 /// # Errors
 /// [`SourceError::Access`] names the file and what is wrong with it.
@@ -66,8 +65,7 @@ pub fn connect(access: &Access) -> Result<Client, SourceError> {
         host: host.unwrap_or_default().into(),
         bucket: Arc::new(Mutex::new(Bucket::new(access.qps, access.burst))),
     };
-    let http = Http::new(client.clone(), Arc::new(()) as Arc<dyn Observe>);
-    let opened = runtime.block_on(http.open());
+    let opened = runtime.block_on(connection::open(access));
     runtime.shutdown_background();
     opened.map_err(|error| failed(&access.origin(), &*error))?;
     Ok(client)
@@ -89,7 +87,7 @@ impl Access {
         }
     }
 
-    /// What an error blames.
+    /// Where the configuration comes from, for errors.
     pub(super) fn origin(&self) -> String {
         match (&self.kubeconfig, &self.master) {
             (Some(path), _) => file(path),
@@ -116,11 +114,13 @@ async fn from_file(path: &Path, master: Option<String>) -> Result<Config, Source
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| failed(&file(path), &error))?;
     if !proxy {
-        // It took that of the environment, where exceptions from it count too: we look there
-        // ourselves.
+        // kube took the proxy of the environment, but without NO_PROXY: `proxy` does both.
         config.proxy_url = None;
     }
-    read_token(&mut config.auth_info).map_err(|error| failed(&file(path), &error))?;
+    read_token(&mut config.auth_info).map_err(|error| SourceError::Access {
+        what: file(path),
+        error,
+    })?;
     Ok(config)
 }
 
@@ -134,9 +134,10 @@ fn proxy_url(kubeconfig: &Kubeconfig) -> Option<&str> {
     cluster.cluster.as_ref()?.proxy_url.as_deref()
 }
 
-/// A token file counts before a token, and space around the token is none of it (client-go,
-/// `transport/token_source.go`). One without is left to the client, which reads it every minute.
-fn read_token(auth: &mut AuthInfo) -> Result<(), TokenFile> {
+/// A token file has precedence over a token, and space around the token does not belong to it
+/// (client-go, `transport/token_source.go`). kube does neither. A file without such space is left to
+/// kube, which reads it again every minute.
+fn read_token(auth: &mut AuthInfo) -> Result<(), String> {
     let Some(path) = &auth.token_file else {
         return Ok(());
     };
@@ -144,20 +145,9 @@ fn read_token(auth: &mut AuthInfo) -> Result<(), TokenFile> {
         Ok(text) if text.trim() == text => auth.token = None,
         Ok(text) => auth.token = Some(text.trim().to_owned().into()),
         Err(_) if auth.token.is_some() => {}
-        Err(error) => {
-            let path = path.clone();
-            return Err(TokenFile { path, error });
-        }
+        Err(error) => return Err(format!("tokenFile {}: {error}", escaped(path))),
     }
     Ok(())
-}
-
-/// A token file that cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("tokenFile {}: {error}", escaped(path))]
-struct TokenFile {
-    path: String,
-    error: std::io::Error,
 }
 
 fn file(path: &Path) -> String {
@@ -179,20 +169,20 @@ fn failed(what: &str, error: &(dyn std::error::Error + 'static)) -> SourceError 
     }
 }
 
-/// An error with its causes, each said once and in one line: what follows shows the file, and
-/// there may be a token in it.
+/// An error with its causes, each once and only its first line: the next lines may show the file
+/// with its token.
 pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let (mut text, mut next) = (String::new(), Some(error));
     while let Some(error) = next {
-        let said = error.to_string();
-        let said = said.lines().next().unwrap_or_default();
-        // A link to a manual is for developers, and so is the name of a layer.
-        let said = said.split(": https://").next().unwrap_or_default();
-        let said = said.strip_prefix("ServiceError: ").unwrap_or(said);
+        let line = error.to_string();
+        let line = line.lines().next().unwrap_or_default();
+        // Links to manuals and names of layers are for developers.
+        let line = line.split(": https://").next().unwrap_or_default();
+        let line = line.strip_prefix("ServiceError: ").unwrap_or(line);
         if text.is_empty() {
-            said.clone_into(&mut text);
-        } else if !text.contains(said) {
-            text = format!("{text}: {said}");
+            line.clone_into(&mut text);
+        } else if !text.contains(line) {
+            text = format!("{text}: {line}");
         }
         next = error.source();
     }

@@ -7,8 +7,8 @@ use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 
 /// The proxy for a server: `explicit` (`proxy-url` of the cluster in a kubeconfig) before that of
-/// the environment (`HTTPS_PROXY`, `NO_PROXY` and their kin). As in Go, nothing of the environment
-/// counts for this machine itself (`httpproxy.FromEnvironment`).
+/// the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`). As in Go, a server on the loopback
+/// interface has no proxy from the environment (`httpproxy.FromEnvironment`).
 pub(super) fn proxy(
     server: &Uri,
     explicit: Option<&Uri>,

@@ -1,4 +1,4 @@
-//! Announcements → Events (events.k8s.io/v1), for those who ask `kubectl describe`.
+//! Writes announcements as Events (events.k8s.io/v1), which `kubectl describe` shows.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,129 +11,113 @@ use serde_json::{Value, json};
 use sluice_model::Announcement;
 use sluice_model::ObjectKey;
 
+use super::Observer;
 use super::access::Client;
-use super::http::{Failure, Http, Pace};
-use super::observe::Observe;
+use super::connection::Connection;
+use super::failure::Failure;
 use crate::SourceError;
 
-/// The same thing is said about the same object once in this time.
+/// The same announcement about the same object is written once in this time.
 const QUIET: Duration = Duration::from_secs(600);
 
-/// Announcements that wait for the server. What comes on top of these is dropped.
+/// Announcements that wait for the server. Further ones are dropped.
 const MAX_WAITING: usize = 256;
 
-/// What was said in the last [`QUIET`], at most.
-const MAX_SAID: usize = 4_096;
+/// Different announcements that are remembered for [`QUIET`]; more are dropped.
+const MAX_RECENT: usize = 4_096;
 
 /// The longest note (`pkg/apis/events/validation`).
 const MAX_NOTE: usize = 1_024;
 
-/// For the server to take one.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for writing one Event.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Writes Events on its own thread, until the other end of the channel is gone. Nothing waits
-/// for it, and what it cannot write is lost.
-#[derive(Debug)]
-pub struct Recorder {
-    thread: JoinHandle<()>,
-}
-
-impl Recorder {
-    /// Starts writing what comes through the channel. `node_name` signs.
-    ///
-    /// # Errors
-    /// [`SourceError::Follow`] when the machine has no thread left.
-    pub fn start(
-        client: &Client,
-        node_name: Arc<str>,
-        announcements: Receiver<Announcement>,
-        observer: impl Observe + 'static,
-    ) -> Result<Self, SourceError> {
-        let runtime = super::runtime().map_err(SourceError::Follow)?;
-        let http = (client.clone(), Arc::new(observer));
-        let run = move || {
-            let http = Http::new(http.0, http.1);
-            let mut queue = Queue::default();
-            while let Ok(first) = announcements.recv() {
-                queue.push(first, Instant::now());
-                while let Some(next) = {
-                    announcements
-                        .try_iter()
-                        .for_each(|it| queue.push(it, Instant::now()));
-                    queue.waiting.pop_front()
-                } {
-                    if let Err(error) = runtime.block_on(write(&http, &node_name, &next)) {
-                        tracing::debug!(%error, reason = next.reason, "an Event was not written");
-                    }
+/// Writes the announcements of a channel as Events, on a thread that ends when the sender is gone.
+/// Nothing waits for it. An Event that it cannot write is lost. `node_name` is the
+/// `reportingInstance`.
+///
+/// # Errors
+/// [`SourceError::Follow`] when the machine has no thread left.
+pub fn record(
+    client: &Client,
+    node_name: Arc<str>,
+    announcements: Receiver<Announcement>,
+    observer: Observer,
+) -> Result<JoinHandle<()>, SourceError> {
+    let runtime = super::runtime().map_err(SourceError::Follow)?;
+    let connection = Connection::new(client.clone(), observer, TIMEOUT);
+    let run = move || {
+        let client = runtime.block_on(async { connection.client() });
+        let mut queue = Queue::default();
+        while let Ok(first) = announcements.recv() {
+            queue.push(first, Instant::now());
+            while let Some(next) = queue.waiting.pop_front() {
+                if let Err(error) = runtime.block_on(write(&client, &node_name, &next)) {
+                    tracing::debug!(%error, reason = next.reason, "an Event was not written");
                 }
+                let now = Instant::now();
+                announcements.try_iter().for_each(|it| queue.push(it, now));
             }
-            runtime.shutdown_background();
-        };
-        let thread = thread::Builder::new().name("api-events".to_owned());
-        let thread = thread.spawn(run).map_err(SourceError::Follow)?;
-        Ok(Self { thread })
-    }
-
-    /// Waits until everything that was sent is written or lost. The sender must be gone.
-    pub fn finish(self) {
-        // It does not panic; if it did, that has been reported.
-        let _ = self.thread.join();
-    }
+        }
+        runtime.shutdown_background();
+    };
+    let thread = thread::Builder::new().name("api-events".to_owned());
+    thread.spawn(run).map_err(SourceError::Follow)
 }
 
-/// What waits, without what has been said lately.
+/// Announcements that wait, without those that were made in the last [`QUIET`].
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<Announcement>,
-    said: HashMap<Announcement, Instant>,
+    recent: HashMap<Announcement, Instant>,
 }
 
 impl Queue {
     fn push(&mut self, announcement: Announcement, now: Instant) {
         let is_recent = |then: &Instant| now.duration_since(*then) < QUIET;
-        if self.said.get(&announcement).is_some_and(is_recent) {
+        if self.recent.get(&announcement).is_some_and(is_recent) {
             return;
         }
-        if self.said.len() >= MAX_SAID {
-            self.said.retain(|_, then| is_recent(then));
+        if self.recent.len() >= MAX_RECENT {
+            self.recent.retain(|_, then| is_recent(then));
         }
-        if self.waiting.len() >= MAX_WAITING || self.said.len() >= MAX_SAID {
+        if self.waiting.len() >= MAX_WAITING || self.recent.len() >= MAX_RECENT {
             tracing::debug!(
                 reason = announcement.reason,
                 "too many Events: one is dropped"
             );
             return;
         }
-        self.said.insert(announcement.clone(), now);
+        self.recent.insert(announcement.clone(), now);
         self.waiting.push_back(announcement);
     }
 }
 
-async fn write(http: &Http, node_name: &str, announcement: &Announcement) -> Result<(), Failure> {
+async fn write(
+    client: &kube::Client,
+    node_name: &str,
+    announcement: &Announcement,
+) -> Result<(), Failure> {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let nanos = since_epoch.unwrap_or_default().as_nanos();
     let event = event(node_name, announcement, nanos);
     let namespace = event["metadata"]["namespace"].as_str().unwrap_or_default();
     let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
     let body = event.to_string().into_bytes();
-    match post(http, &path, &body).await {
-        // The connection had been idle, and nobody had looked at it. If it was taken all the
-        // same, the name is there already.
-        Err(Failure::Unreachable(_)) => post(http, &path, &body).await,
+    match post(client, &path, &body).await {
+        // The idle connection may have been dead. If the server has accepted the Event all the same,
+        // its name is there already, and the second attempt is refused.
+        Err(Failure::Unreachable(_)) => post(client, &path, &body).await,
         done => done,
     }
 }
 
-async fn post(http: &Http, path: &str, body: &[u8]) -> Result<(), Failure> {
-    let request = Request::post(path);
-    let sent = http.send(request, body.to_vec(), (Pace::Limited, PATIENCE));
-    let mut answer = sent.await?;
-    // What the server says beyond "created" is read, so that the connection can be used again.
-    let rest = async {
-        while answer.next().await?.is_some() {}
-        Ok(())
-    };
-    tokio::time::timeout(PATIENCE, rest).await.unwrap_or(Ok(()))
+async fn post(client: &kube::Client, path: &str, body: &[u8]) -> Result<(), Failure> {
+    let request = Request::post(path).body(body.to_vec());
+    let request = request.map_err(kube::Error::HttpError)?;
+    // The whole answer is read, so that the connection can be used again.
+    client.request_text(request).await?;
+    Ok(())
 }
 
 /// The Event as kube-proxy writes it (client-go, `tools/events/event_recorder.go`): about a Node
@@ -178,7 +162,7 @@ fn event(node_name: &str, announcement: &Announcement, nanos: u128) -> Value {
     })
 }
 
-/// As much as the server takes.
+/// The part that the server accepts.
 fn cut(note: &str) -> &str {
     &note[..note.floor_char_boundary(MAX_NOTE)]
 }

@@ -1,109 +1,103 @@
-//! What one file says, with what it said before where that still counts.
+//! What one file contains, with its earlier content where that is still in force.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
 use sluice_model::{Object, ObjectKey};
 
-use crate::manifest::{Entry, Manifest, Problem};
+use crate::manifest::{self, Manifest, Problem};
 use sluice_yaml::escaped;
 
 /// One file of the catalog.
 #[derive(Debug, Default)]
 pub(super) struct File {
-    /// Its objects, one per key.
-    pub(super) entries: BTreeMap<ObjectKey, Held>,
-    /// What is wrong with the file by itself.
+    pub(super) objects: BTreeMap<ObjectKey, Version>,
+    /// The problems of the file by itself; duplicates in other files are not among them.
     pub(super) problems: Vec<Problem>,
-    /// The problems last told, those with other files included.
-    pub(super) told: Vec<Problem>,
-    /// It has been deleted.
-    pub(super) gone: bool,
 }
 
 /// One version of an object.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct Version {
     pub(super) object: Object,
     pub(super) line: u32,
-    /// The last good version of something that cannot be read now.
-    pub(super) kept: bool,
+    /// The last good version of an object that cannot be read now.
+    pub(super) old: bool,
 }
 
 impl File {
-    /// The file was `old` and cannot be read now: everything is kept.
-    pub(super) fn unreadable(name: &str, mut old: Self, why: String) -> Self {
-        for held in old.entries.values_mut() {
-            held.kept = true;
-        }
-        old.problems = vec![problem(name, 0, "", why)];
-        let kept: Vec<_> = old.entries.keys().collect();
-        old.problems.extend(keeps(name, &kept));
-        old
+    /// The file was `before` and cannot be read now: all its objects stay in force.
+    pub(super) fn unreadable(name: &str, before: Self, why: String) -> Self {
+        let mut new = Self {
+            problems: vec![problem(name, 0, "", why)],
+            ..Self::default()
+        };
+        new.add_last_good(name, before);
+        new
     }
 
-    /// The file was `old` and has been read. `delivered`: the last good version of every object.
+    /// The file was `before` and has been read. `delivered`: the last good version of every object.
     pub(super) fn read(
         name: &str,
-        mut old: Self,
+        before: Self,
         manifest: Manifest,
         delivered: &HashMap<ObjectKey, Object>,
     ) -> Self {
         let mut new = Self {
             problems: manifest.problems,
-            told: std::mem::take(&mut old.told),
             ..Self::default()
         };
-        for Entry { key, object, line } in manifest.entries {
-            if let Some(first) = new.entries.get(&key) {
-                let twice = duplicate(name, &key, line, (name, first.line));
-                new.problems.push(twice);
-                continue;
+        for manifest::Entry { key, object, line } in manifest.entries {
+            match new.objects.entry(key) {
+                Entry::Vacant(slot) => {
+                    let old = false;
+                    slot.insert(Version { object, line, old });
+                }
+                Entry::Occupied(first) => {
+                    let place = (name, first.get().line);
+                    let problem = duplicate(name, first.key(), line, place);
+                    new.problems.push(problem);
+                }
             }
-            let kept = false;
-            new.entries.insert(key, Held { object, line, kept });
         }
         for (key, line) in manifest.refused {
-            if new.entries.contains_key(&key) {
-                continue;
-            }
-            if let Some(object) = delivered.get(&key).cloned() {
-                let message = "refused: its last good version stays in force";
-                let object_name = key.to_string();
-                new.problems
-                    .push(problem(name, line, &object_name, message.to_owned()));
-                let kept = true;
-                new.entries.insert(key, Held { object, line, kept });
+            if let Entry::Vacant(slot) = new.objects.entry(key)
+                && let Some(object) = delivered.get(slot.key()).cloned()
+            {
+                let message = "refused: its last good version stays in force".to_owned();
+                let label = slot.key().to_string();
+                new.problems.push(problem(name, line, &label, message));
+                let old = true;
+                slot.insert(Version { object, line, old });
             }
         }
         if manifest.broken {
-            new.keep_unseen(name, old);
+            new.add_last_good(name, before);
         }
         new
     }
 
-    /// Part of the file cannot be read: what it gave before and is not seen now may be there.
-    fn keep_unseen(&mut self, name: &str, old: Self) {
-        let mut kept = Vec::new();
-        for (key, held) in old.entries {
-            if let std::collections::btree_map::Entry::Vacant(slot) = self.entries.entry(key) {
-                kept.push(slot.key().clone());
-                slot.insert(Held { kept: true, ..held });
+    /// Part of the file cannot be read: the objects that it contained before may be there.
+    fn add_last_good(&mut self, name: &str, before: Self) {
+        let mut added = Vec::new();
+        for (key, mut version) in before.objects {
+            if let Entry::Vacant(slot) = self.objects.entry(key) {
+                added.push(slot.key().clone());
+                version.old = true;
+                slot.insert(version);
             }
         }
-        self.problems
-            .extend(keeps(name, &kept.iter().collect::<Vec<_>>()));
+        let Some((first, rest)) = added.split_first() else {
+            return;
+        };
+        let more = match rest.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let why = "not readable now, the last good version stays in force";
+        let message = format!("{first}{more}: {why}");
+        self.problems.push(problem(name, 0, "", message));
     }
-}
-
-/// Says which objects keep their last good version.
-fn keeps(name: &str, kept: &[&ObjectKey]) -> Option<Problem> {
-    let (first, rest) = kept.split_first()?;
-    let more = match rest.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let message = format!("{first}{more}: not readable now, the last good version stays in force");
-    Some(problem(name, 0, "", message))
 }
 
 fn problem(file: &str, line: u32, object: &str, message: String) -> Problem {
@@ -116,7 +110,7 @@ fn problem(file: &str, line: u32, object: &str, message: String) -> Problem {
     }
 }
 
-/// An object that another place has already given.
+/// An object that is also in another place, which counts.
 pub(super) fn duplicate(
     name: &str,
     key: &ObjectKey,

@@ -128,6 +128,6 @@ fn nothing_is_left_behind() {
     folder.check(&["f=a:80 a:80 b:0"], &["+a:80", "f: 2 problems"]);
     folder.check(&["f"], &["-Service default/a", "f: 0 problems"]);
     assert!(folder.catalog.files.is_empty());
-    assert!(folder.catalog.claims.is_empty());
+    assert!(folder.catalog.sources.is_empty());
     assert!(folder.catalog.delivered.is_empty());
 }

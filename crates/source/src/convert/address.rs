@@ -53,7 +53,7 @@ pub(super) fn parse_net(text: &str) -> Result<IpNet, String> {
         .map_err(|_| bad())
 }
 
-/// Refuses what no packet from elsewhere can be addressed to.
+/// Refuses addresses that packets of other machines cannot have as destination.
 pub(super) fn routable(ip: IpAddr) -> Result<IpAddr, String> {
     let what = if ip.is_unspecified() {
         "unspecified"
@@ -92,7 +92,7 @@ pub(super) fn port(number: i64) -> Result<NonZeroU16, String> {
         .ok_or_else(|| format!("{number} is not in 1..=65535"))
 }
 
-/// Checks a protocol; absent is TCP. The API knows upper case only.
+/// Checks a protocol; absent is TCP. The API accepts upper case only.
 pub(super) fn protocol(text: Option<&str>) -> Result<Protocol, String> {
     match text {
         None | Some("" | "TCP") => Ok(Protocol::Tcp),
@@ -102,7 +102,7 @@ pub(super) fn protocol(text: Option<&str>) -> Result<Protocol, String> {
     }
 }
 
-/// The message for a word outside a closed list.
+/// The message for a word that is not in a list.
 pub(super) fn one_of(text: &str, words: &str) -> String {
     format!("{} is not one of {words}", quoted(text))
 }

@@ -20,18 +20,21 @@ pub(super) const MAX_PORTS: usize = 20_000;
 /// Converts an EndpointSlice.
 ///
 /// An endpoint without address, and a port without name or number, mean nothing to a proxy and
-/// are left out without a word. A port number out of range is left out and reported. Any other
+/// are left out without a problem. A port number out of range is left out and reported. Any other
 /// problem refuses the slice.
-pub fn endpoint_slice(api: &api::EndpointSlice, names: &mut Interner) -> Converted<EndpointSlice> {
-    let mut faults = Faults::default();
-    let name = name::namespaced(&api.metadata, name::subdomain, names, &mut faults);
-    let address_type = address_type(api.address_type.as_deref(), &mut faults);
-    let service = service(&api.metadata, names, &mut faults);
-    let ports = ports(&api.ports, names, &mut faults);
-    let mut endpoints = address_type
-        .map(|kind| endpoints(&api.endpoints, kind, names, &mut faults))
-        .unwrap_or_default();
-    weigh(&mut endpoints, &api.metadata, &mut faults);
+pub(crate) fn endpoint_slice(
+    api: &api::EndpointSlice,
+    names: &mut Interner,
+) -> Converted<EndpointSlice> {
+    let mut collected = Faults::new(names);
+    let faults = &mut collected;
+    let name = name::namespaced(&api.metadata, name::subdomain, faults);
+    let address_type = address_type(api.address_type.as_deref(), faults);
+    let service = service(&api.metadata, faults);
+    let ports = ports(&api.ports, faults);
+    let endpoints = address_type.map(|it| endpoints(&api.endpoints, it, faults));
+    let mut endpoints = endpoints.unwrap_or_default();
+    weigh(&mut endpoints, &api.metadata, faults);
     let object = name
         .zip(address_type)
         .map(|(name, address_type)| EndpointSlice {
@@ -43,24 +46,23 @@ pub fn endpoint_slice(api: &api::EndpointSlice, names: &mut Interner) -> Convert
             endpoints,
             triggered: triggered(&api.metadata),
         });
-    faults.finish(object)
+    collected.finish(object)
 }
 
-/// Only measured by, so one that cannot be read is no problem of the slice.
+/// Only for measurements, so a time that cannot be read is no problem of the slice.
 fn triggered(metadata: &api::ObjectMeta) -> Option<i64> {
     let text = metadata.annotations.trigger_time.as_deref()?;
     let time: jiff::Timestamp = text.parse().ok()?;
     Some(time.as_millisecond())
 }
 
-/// Gives the endpoints the weights of the annotation. What it says wrongly is left out: an
-/// endpoint without a weight has that of all others.
-fn weigh(endpoints: &mut [Endpoint], meta: &api::ObjectMeta, faults: &mut Faults) {
+/// Gives the endpoints the weights of the annotation. Wrong parts of it are reported and left out:
+/// an endpoint without a weight has weight 1.
+fn weigh(endpoints: &mut [Endpoint], meta: &api::ObjectMeta, faults: &mut Faults<'_>) {
     let Some(text) = meta.annotations.endpoint_weights.as_deref() else {
         return;
     };
-    let metadata = At::top("metadata");
-    let annotations = metadata.field("annotations");
+    let annotations = At::top("metadata.annotations");
     let at = annotations.field("sluice.dev/endpoint-weights");
     let mut weights = BTreeMap::new();
     for entry in text.split(',').map(str::trim).filter(|it| !it.is_empty()) {
@@ -70,11 +72,9 @@ fn weigh(endpoints: &mut [Endpoint], meta: &api::ObjectMeta, faults: &mut Faults
         });
         match parsed {
             None => {
-                let why = format!(
-                    "{} is not ADDRESS=WEIGHT with a weight in 0..=65535: ignored",
-                    quoted(entry)
-                );
-                faults.note(at, why);
+                let entry = quoted(entry);
+                let why = "is not ADDRESS=WEIGHT with a weight in 0..=65535: ignored";
+                faults.note(at, format!("{entry} {why}"));
             }
             Some((address, weight)) => {
                 weights.insert(address, weight);
@@ -87,14 +87,12 @@ fn weigh(endpoints: &mut [Endpoint], meta: &api::ObjectMeta, faults: &mut Faults
         }
     }
     for address in weights.keys() {
-        faults.note(
-            at,
-            format!("{address} is no endpoint of the slice: ignored"),
-        );
+        let why = format!("{address} is no endpoint of the slice: ignored");
+        faults.note(at, why);
     }
 }
 
-fn address_type(text: Option<&str>, faults: &mut Faults) -> Option<AddressType> {
+fn address_type(text: Option<&str>, faults: &mut Faults<'_>) -> Option<AddressType> {
     let known = match text.unwrap_or_default() {
         "IPv4" => Ok(AddressType::Ipv4),
         "IPv6" => Ok(AddressType::Ipv6),
@@ -105,32 +103,18 @@ fn address_type(text: Option<&str>, faults: &mut Faults) -> Option<AddressType> 
     faults.take(At::top("addressType"), known)
 }
 
-fn service(meta: &api::ObjectMeta, names: &mut Interner, faults: &mut Faults) -> Option<Arc<str>> {
-    let text = meta.labels.service_name.as_deref()?;
-    if text.is_empty() {
-        return None;
-    }
-    let metadata = At::top("metadata");
-    let labels = metadata.field("labels");
-    faults
-        .take(
-            labels.field("kubernetes.io/service-name"),
-            name::label(text),
-        )
-        .map(|it| names.share(it))
+fn service(meta: &api::ObjectMeta, faults: &mut Faults<'_>) -> Option<Arc<str>> {
+    let text = meta.labels.service_name.as_deref();
+    let text = text.filter(|it| !it.is_empty())?;
+    let at = At::top("metadata.labels");
+    faults.text(at.field("kubernetes.io/service-name"), name::label(text))
 }
 
-fn ports(
-    list: &[api::EndpointPort],
-    names: &mut Interner,
-    faults: &mut Faults,
-) -> Vec<EndpointPort> {
+fn ports(list: &[api::EndpointPort], faults: &mut Faults<'_>) -> Vec<EndpointPort> {
     let at = At::top("ports");
     if list.len() > MAX_PORTS {
-        faults.refuse(
-            at,
-            format!("{} ports, the limit is {MAX_PORTS}", list.len()),
-        );
+        let why = format!("{} ports, the limit is {MAX_PORTS}", list.len());
+        faults.refuse(at, why);
         return Vec::new();
     }
     let mut ports = Vec::with_capacity(list.len());
@@ -153,7 +137,7 @@ fn ports(
         }
         match port(number) {
             Ok(port) => ports.push(EndpointPort {
-                name: names.share(name),
+                name: faults.share(name),
                 protocol,
                 port,
             }),
@@ -163,12 +147,7 @@ fn ports(
     ports
 }
 
-fn endpoints(
-    list: &[api::Endpoint],
-    kind: AddressType,
-    names: &mut Interner,
-    faults: &mut Faults,
-) -> Vec<Endpoint> {
+fn endpoints(list: &[api::Endpoint], kind: AddressType, faults: &mut Faults<'_>) -> Vec<Endpoint> {
     let at = At::top("endpoints");
     if list.len() > MAX_ENDPOINTS {
         let message = format!("{} endpoints, the limit is {MAX_ENDPOINTS}", list.len());
@@ -180,10 +159,10 @@ fn endpoints(
         AddressType::Ipv6 => IpFamily::V6,
         AddressType::Fqdn => return Vec::new(),
     };
-    // Without spare room: a cluster has very many.
+    // Without spare capacity: a cluster has very many slices.
     let mut endpoints = Vec::with_capacity(list.len());
     let each = list.iter().enumerate();
-    endpoints.extend(each.filter_map(|(i, it)| endpoint(it, family, at.index(i), names, faults)));
+    endpoints.extend(each.filter_map(|(i, it)| endpoint(it, family, at.index(i), faults)));
     endpoints
 }
 
@@ -191,30 +170,18 @@ fn endpoint(
     api: &api::Endpoint,
     family: IpFamily,
     at: At<'_>,
-    names: &mut Interner,
-    faults: &mut Faults,
+    faults: &mut Faults<'_>,
 ) -> Option<Endpoint> {
     let address = address(&api.addresses, family, at.field("addresses"), faults);
     let node = match api.node_name.as_deref() {
         None | Some("") => None,
-        Some(text) => faults.take(at.field("nodeName"), name::subdomain(text)),
+        Some(text) => faults.text(at.field("nodeName"), name::subdomain(text)),
     };
     let hints = at.field("hints");
-    let (zones, nodes) = (&api.hints.for_zones, &api.hints.for_nodes);
-    let zone_hints = hint_names(
-        zones,
-        hints.field("forZones"),
-        name::label_value,
-        names,
-        faults,
-    );
-    let node_hints = hint_names(
-        nodes,
-        hints.field("forNodes"),
-        name::subdomain,
-        names,
-        faults,
-    );
+    let zones = hints.field("forZones");
+    let zone_hints = hint_names(&api.hints.for_zones, zones, name::label_value, faults);
+    let nodes = hints.field("forNodes");
+    let node_hints = hint_names(&api.hints.for_nodes, nodes, name::subdomain, faults);
     let target = api.target_ref.name.as_deref().filter(|it| !it.is_empty());
     let target = target.and_then(|text| match name::subdomain(text) {
         Ok(text) => Some(text.into()),
@@ -226,7 +193,7 @@ fn endpoint(
     });
     Some(Endpoint {
         address: address?,
-        node: node.map(|it| names.share(it)),
+        node,
         conditions: Conditions {
             ready: api.conditions.ready.unwrap_or(true),
             serving: api.conditions.serving.unwrap_or(true),
@@ -240,7 +207,12 @@ fn endpoint(
 }
 
 /// Checks every address; the first one counts.
-fn address(list: &[String], family: IpFamily, at: At<'_>, faults: &mut Faults) -> Option<IpAddr> {
+fn address(
+    list: &[String],
+    family: IpFamily,
+    at: At<'_>,
+    faults: &mut Faults<'_>,
+) -> Option<IpAddr> {
     if list.len() > MAX_ADDRESSES {
         let message = format!("{} addresses, the limit is {MAX_ADDRESSES}", list.len());
         faults.refuse(at, message);
@@ -265,8 +237,7 @@ fn hint_names(
     list: &[api::HintName],
     at: At<'_>,
     check: fn(&str) -> Result<&str, String>,
-    names: &mut Interner,
-    faults: &mut Faults,
+    faults: &mut Faults<'_>,
 ) -> Vec<Arc<str>> {
     let mut found = Vec::new();
     for (i, hint) in list.iter().enumerate() {
@@ -276,11 +247,7 @@ fn hint_names(
             "" => Err("is required".to_owned()),
             text => check(text),
         };
-        found.extend(
-            faults
-                .take(at.field("name"), checked)
-                .map(|it| names.share(it)),
-        );
+        found.extend(faults.text(at.field("name"), checked));
     }
     found
 }

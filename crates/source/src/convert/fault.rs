@@ -1,12 +1,15 @@
-//! What is wrong with an object, and where in it.
+//! The faults of an object, with the path to each.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sluice_yaml::{push_field, push_index};
 
+use super::Interner;
+
 /// One step of a field path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Step {
+pub(crate) enum Step {
     /// A field of a mapping.
     Field(&'static str),
     /// An element of a list.
@@ -15,16 +18,16 @@ pub enum Step {
 
 /// One problem of an object. Displays as `spec.ports[1].port: 0 is not in 1..=65535`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The way to the field, outermost first.
-    pub path: Vec<Step>,
+pub(crate) struct Fault {
+    /// The path to the field, outermost first.
+    pub(crate) path: Vec<Step>,
     /// What is wrong with it.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl Fault {
     /// The path as people write it.
-    pub fn field(&self) -> String {
+    pub(crate) fn field(&self) -> String {
         let mut text = String::new();
         for step in &self.path {
             match step {
@@ -44,12 +47,21 @@ impl fmt::Display for Fault {
 
 /// What became of an API object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Converted<T> {
+pub(crate) struct Converted<T> {
     /// The object; `None` when it is refused.
-    pub object: Option<T>,
+    pub(crate) object: Option<T>,
     /// Every problem. An object that is not refused may have some: the values they name are
     /// left out of it.
-    pub faults: Vec<Fault>,
+    pub(crate) faults: Vec<Fault>,
+}
+
+impl<T> Converted<T> {
+    pub(crate) fn map<U>(self, of: impl FnOnce(T) -> U) -> Converted<U> {
+        Converted {
+            object: self.object.map(of),
+            faults: self.faults,
+        }
+    }
 }
 
 /// A place in an object: a list of steps that lives on the stack, so that a path costs nothing
@@ -61,10 +73,11 @@ pub(super) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    pub(super) const fn top(field: &'static str) -> Self {
+    /// A path from the root of the object, with dots between the fields.
+    pub(super) const fn top(path: &'static str) -> Self {
         Self {
             parent: None,
-            step: Step::Field(field),
+            step: Step::Field(path),
         }
     }
 
@@ -83,29 +96,43 @@ impl<'a> At<'a> {
     }
 
     fn path(&self) -> Vec<Step> {
-        let mut path = self.parent.map(At::path).unwrap_or_default();
-        path.push(self.step);
-        path
+        match (self.parent, self.step) {
+            (None, Step::Field(path)) => path.split('.').map(Step::Field).collect(),
+            (parent, step) => {
+                let mut path = parent.map(At::path).unwrap_or_default();
+                path.push(step);
+                path
+            }
+        }
     }
 }
 
-/// Collects faults; knows whether one of them refuses the object.
-#[derive(Default)]
-pub(super) struct Faults {
+/// Collects the faults of one object, and shares its texts with other objects.
+pub(super) struct Faults<'n> {
+    names: &'n mut Interner,
     list: Vec<Fault>,
-    refused: bool,
+    /// One of the faults refuses the object.
+    is_refused: bool,
 }
 
-impl Faults {
+impl<'n> Faults<'n> {
+    pub(super) fn new(names: &'n mut Interner) -> Self {
+        Self {
+            names,
+            list: Vec::new(),
+            is_refused: false,
+        }
+    }
+
     /// The object cannot be used.
     pub(super) fn refuse(&mut self, at: At<'_>, message: impl fmt::Display) {
-        self.refused = true;
+        self.is_refused = true;
         self.note(at, message);
     }
 
-    /// The value is left out; the object stands.
+    /// The value is left out; the object is used.
     pub(super) fn note(&mut self, at: At<'_>, message: impl fmt::Display) {
-        // An object of 1,000 endpoints can have 1,000 problems: the first say enough.
+        // An object of 1,000 endpoints can have 1,000 faults: the first are enough.
         if self.list.len() < MAX_FAULTS {
             self.list.push(Fault {
                 path: at.path(),
@@ -119,14 +146,26 @@ impl Faults {
         checked.map_err(|why| self.refuse(at, why)).ok()
     }
 
+    /// Shares a checked text, or refuses the object.
+    pub(super) fn text(&mut self, at: At<'_>, checked: Result<&str, String>) -> Option<Arc<str>> {
+        self.take(at, checked).map(|it| self.share(it))
+    }
+
+    pub(super) fn share(&mut self, text: &str) -> Arc<str> {
+        self.names.share(text)
+    }
+
     pub(super) fn finish<T>(self, object: Option<T>) -> Converted<T> {
-        debug_assert!(object.is_some() || self.refused, "refused without a word");
+        debug_assert!(
+            object.is_some() || self.is_refused,
+            "refused without a fault"
+        );
         Converted {
-            object: object.filter(|_| !self.refused),
+            object: object.filter(|_| !self.is_refused),
             faults: self.list,
         }
     }
 }
 
-/// Faults kept per object.
+/// Faults that are reported for one object.
 const MAX_FAULTS: usize = 100;

@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Hands out one `Arc<str>` per distinct text: node names, zones and namespaces repeat in every
+/// Gives one `Arc<str>` per distinct text: node names, zones and namespaces repeat in every
 /// endpoint, and 100,000 endpoints should not hold 100,000 copies.
 #[derive(Debug, Default)]
-pub struct Interner {
+pub(crate) struct Interner {
     known: HashSet<Arc<str>>,
     /// Size at which unused texts are thrown away.
     limit: usize,
@@ -14,7 +14,7 @@ pub struct Interner {
 
 impl Interner {
     /// The shared copy of `text`.
-    pub fn share(&mut self, text: &str) -> Arc<str> {
+    pub(crate) fn share(&mut self, text: &str) -> Arc<str> {
         if let Some(known) = self.known.get(text) {
             return known.clone();
         }
@@ -26,7 +26,7 @@ impl Interner {
         new
     }
 
-    /// Forgets what nobody else holds; the next sweep is due when the rest has doubled.
+    /// Drops unused texts; the next sweep is due when the number of texts has doubled.
     fn sweep(&mut self) {
         self.known.retain(|it| Arc::strong_count(it) > 1);
         self.limit = (self.known.len() * 2).max(1024);

@@ -1,8 +1,7 @@
-//! Names: what the API server lets through, so that a name can stand in a rule comment.
+//! Checks of names, as the API server makes them: a good name can stand in a rule comment.
 
 use super::fault::{At, Faults};
 use crate::api::ObjectMeta;
-use crate::convert::Interner;
 use sluice_model::NamespacedName;
 use sluice_yaml::quoted;
 use std::sync::Arc;
@@ -66,32 +65,20 @@ pub(crate) fn displayable(text: &str) -> bool {
 pub(super) fn namespaced(
     meta: &ObjectMeta,
     check: fn(&str) -> Result<&str, String>,
-    names: &mut Interner,
-    faults: &mut Faults,
+    faults: &mut Faults<'_>,
 ) -> Option<NamespacedName> {
-    let at = At::top("metadata");
     let namespace = match meta.namespace.as_deref() {
-        None | Some("") => Some("default"),
-        Some(text) => faults.take(at.field("namespace"), label(text)),
+        None | Some("") => "default",
+        Some(text) => text,
     };
-    let name = faults.take(
-        at.field("name"),
-        check(meta.name.as_deref().unwrap_or_default()),
-    );
-    Some(NamespacedName::new(
-        names.share(namespace?),
-        names.share(name?),
-    ))
+    let namespace = faults.text(At::top("metadata.namespace"), label(namespace));
+    let name = check(meta.name.as_deref().unwrap_or_default());
+    let name = faults.text(At::top("metadata.name"), name);
+    Some(NamespacedName::new(namespace?, name?))
 }
 
 /// Checks `metadata.name` of a cluster-scoped object.
-pub(super) fn cluster_scoped(
-    meta: &ObjectMeta,
-    names: &mut Interner,
-    faults: &mut Faults,
-) -> Option<Arc<str>> {
+pub(super) fn cluster_scoped(meta: &ObjectMeta, faults: &mut Faults<'_>) -> Option<Arc<str>> {
     let name = subdomain(meta.name.as_deref().unwrap_or_default());
-    faults
-        .take(At::top("metadata").field("name"), name)
-        .map(|it| names.share(it))
+    faults.text(At::top("metadata.name"), name)
 }

@@ -8,29 +8,31 @@ use super::fault::{At, Converted, Faults};
 use super::{Interner, name};
 use crate::api;
 
-/// Converts a Node. An address that is none is left out; a bad pod range refuses the Node.
-pub fn node(api: &api::Node, names: &mut Interner) -> Converted<Node> {
-    let mut faults = Faults::default();
-    let name = name::cluster_scoped(&api.metadata, names, &mut faults);
-    let zone = api.metadata.labels.zone.as_deref().and_then(|text| {
-        let (metadata, zone) = (At::top("metadata"), "topology.kubernetes.io/zone");
-        let labels = metadata.field("labels");
-        faults.take(labels.field(zone), name::label_value(text))
+/// Converts a Node. A bad address is left out; a bad pod range refuses the Node.
+pub(crate) fn node(api: &api::Node, names: &mut Interner) -> Converted<Node> {
+    let mut faults = Faults::new(names);
+    let name = name::cluster_scoped(&api.metadata, &mut faults);
+    let zone = api.metadata.labels.zone.as_deref();
+    let zone = zone.filter(|it| !it.is_empty()).and_then(|text| {
+        let at = At::top("metadata.labels");
+        faults.text(
+            at.field("topology.kubernetes.io/zone"),
+            name::label_value(text),
+        )
     });
     let addresses = addresses(&api.status.addresses, &mut faults);
-    let spec = At::top("spec");
     let pod_cidrs = match (&*api.spec.pod_cidrs, api.spec.pod_cidr.as_deref()) {
         ([], None | Some("")) => Vec::new(),
         ([], Some(one)) => {
-            let net = faults.take(spec.field("podCIDR"), parse_net(one));
+            let net = faults.take(At::top("spec.podCIDR"), parse_net(one));
             net.into_iter().collect()
         }
-        (list, _) => nets(list, spec.field("podCIDRs"), &mut faults),
+        (list, _) => nets(list, At::top("spec.podCIDRs"), &mut faults),
     };
     let object = name.map(|name| Node {
         name,
         addresses,
-        zone: zone.filter(|it| !it.is_empty()).map(|it| names.share(it)),
+        zone,
         pod_cidrs,
         leaving: is_leaving(api),
     });
@@ -47,9 +49,8 @@ fn is_leaving(api: &api::Node) -> bool {
 }
 
 /// Every InternalIP, then every ExternalIP: the first of a family is primary.
-fn addresses(list: &[api::NodeAddress], faults: &mut Faults) -> Vec<std::net::IpAddr> {
-    let (status, mut found) = (At::top("status"), Vec::new());
-    let field = status.field("addresses");
+fn addresses(list: &[api::NodeAddress], faults: &mut Faults<'_>) -> Vec<std::net::IpAddr> {
+    let (at, mut found) = (At::top("status.addresses"), Vec::new());
     for kind in ["InternalIP", "ExternalIP"] {
         for (i, entry) in list.iter().enumerate() {
             if entry.kind.as_deref() != Some(kind) {
@@ -60,8 +61,8 @@ fn addresses(list: &[api::NodeAddress], faults: &mut Faults) -> Vec<std::net::Ip
                 Ok(ip) if found.contains(&ip) => {}
                 Ok(ip) => found.push(ip),
                 Err(why) => {
-                    let entry = field.index(i);
-                    faults.note(entry.field("address"), format!("{why}: ignored"));
+                    let at = at.index(i);
+                    faults.note(at.field("address"), format!("{why}: ignored"));
                 }
             }
         }
@@ -70,11 +71,10 @@ fn addresses(list: &[api::NodeAddress], faults: &mut Faults) -> Vec<std::net::Ip
 }
 
 /// Converts a ServiceCIDR: one range, or one of each family.
-pub fn service_cidr(api: &api::ServiceCidr, names: &mut Interner) -> Converted<ServiceCidr> {
-    let mut faults = Faults::default();
-    let name = name::cluster_scoped(&api.metadata, names, &mut faults);
-    let spec = At::top("spec");
-    let at = spec.field("cidrs");
+pub(crate) fn service_cidr(api: &api::ServiceCidr, names: &mut Interner) -> Converted<ServiceCidr> {
+    let mut faults = Faults::new(names);
+    let name = name::cluster_scoped(&api.metadata, &mut faults);
+    let at = At::top("spec.cidrs");
     if api.spec.cidrs.is_empty() {
         faults.refuse(at, "is required");
     }
@@ -83,7 +83,7 @@ pub fn service_cidr(api: &api::ServiceCidr, names: &mut Interner) -> Converted<S
     faults.finish(object)
 }
 
-fn nets(list: &[String], at: At<'_>, faults: &mut Faults) -> Vec<IpNet> {
+fn nets(list: &[String], at: At<'_>, faults: &mut Faults<'_>) -> Vec<IpNet> {
     let nets: Vec<IpNet> = (list.iter().enumerate())
         .filter_map(|(i, text)| faults.take(at.index(i), parse_net(text)))
         .collect();

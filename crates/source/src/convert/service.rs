@@ -17,28 +17,31 @@ use sluice_yaml::quoted;
 ///
 /// A bad external IP or load balancer address is left out and reported. Anything else that is
 /// wrong refuses the Service: above all a bad source range, which must not open access.
-pub fn service(api: &api::Service, names: &mut Interner) -> Converted<Service> {
-    let mut faults = Faults::default();
-    let faults = &mut faults;
-    let (at, spec) = (At::top("spec"), &api.spec);
-    let name = name::namespaced(&api.metadata, name::label, names, faults);
+pub(crate) fn service(api: &api::Service, names: &mut Interner) -> Converted<Service> {
+    let (mut collected, spec) = (Faults::new(names), &api.spec);
+    let faults = &mut collected;
+    let name = name::namespaced(&api.metadata, name::label, faults);
     let created = created(&api.metadata, faults);
-    let proxy_name = proxy_name(&api.metadata, names, faults);
+    let proxy_name = api.metadata.labels.proxy_name.as_deref().and_then(|text| {
+        let at = At::top("metadata.labels");
+        let label = "service.kubernetes.io/service-proxy-name";
+        faults.text(at.field(label), name::label_value(text))
+    });
     let kind = kind(spec.kind.as_deref(), faults);
     let cluster_ips = addresses::cluster_ips(spec, kind, faults);
-    let ports = ports::ports(spec, kind, &cluster_ips, names, faults);
+    let ports = ports::ports(spec, kind, &cluster_ips, faults);
     let external_ips = addresses::external_ips(&spec.external_ips, faults);
     let load_balancer = addresses::load_balancer(&api.status.load_balancer.ingress, faults);
     let source_ranges = addresses::source_ranges(&spec.load_balancer_source_ranges, faults);
-    let internal = at.field("internalTrafficPolicy");
-    let internal_policy = policy(spec.internal_traffic_policy.as_deref(), internal, faults);
-    let external = at.field("externalTrafficPolicy");
-    let external_policy = policy(spec.external_traffic_policy.as_deref(), external, faults);
+    let at = At::top("spec.internalTrafficPolicy");
+    let internal_policy = policy(spec.internal_traffic_policy.as_deref(), at, faults);
+    let at = At::top("spec.externalTrafficPolicy");
+    let external_policy = policy(spec.external_traffic_policy.as_deref(), at, faults);
     let affinity = affinity(spec, faults);
-    let ipvs_scheduler = ipvs_scheduler(&api.metadata, names, faults);
+    let ipvs_scheduler = ipvs_scheduler(&api.metadata, faults);
     let health_check_node_port = match spec.health_check_node_port {
         None | Some(0) => None,
-        Some(number) => faults.take(at.field("healthCheckNodePort"), port(number)),
+        Some(number) => faults.take(At::top("spec.healthCheckNodePort"), port(number)),
     };
     let object = name.zip(kind).map(|(name, kind)| Service {
         name,
@@ -56,53 +59,34 @@ pub fn service(api: &api::Service, names: &mut Interner) -> Converted<Service> {
         proxy_name,
         ports,
     });
-    std::mem::take(faults).finish(object)
+    collected.finish(object)
 }
 
-fn created(meta: &api::ObjectMeta, faults: &mut Faults) -> Option<i64> {
+fn created(meta: &api::ObjectMeta, faults: &mut Faults<'_>) -> Option<i64> {
     let text = meta.creation_timestamp.as_deref()?;
     let parsed = text.parse::<jiff::Timestamp>();
     let seconds = parsed.map(jiff::Timestamp::as_second);
     let checked = seconds.map_err(|_| format!("{} is not an RFC 3339 time", quoted(text)));
-    faults.take(At::top("metadata").field("creationTimestamp"), checked)
+    faults.take(At::top("metadata.creationTimestamp"), checked)
 }
 
-fn proxy_name(
-    meta: &api::ObjectMeta,
-    names: &mut Interner,
-    faults: &mut Faults,
-) -> Option<Arc<str>> {
-    let text = meta.labels.proxy_name.as_deref()?;
-    let metadata = At::top("metadata");
-    let at = metadata.field("labels");
-    let at = at.field("service.kubernetes.io/service-proxy-name");
-    faults
-        .take(at, name::label_value(text))
-        .map(|it| names.share(it))
-}
-
-/// A name of a scheduler; whether the kernel has it shows only there. A bad one is left out, since
-/// the Service works without it.
-fn ipvs_scheduler(
-    meta: &api::ObjectMeta,
-    names: &mut Interner,
-    faults: &mut Faults,
-) -> Option<Arc<str>> {
+/// A name of a scheduler, which the kernel may not have. A bad name is left out, since the Service
+/// works without it.
+fn ipvs_scheduler(meta: &api::ObjectMeta, faults: &mut Faults<'_>) -> Option<Arc<str>> {
     /// `IP_VS_SCHEDNAME_MAXLEN` without the final zero byte (`linux/ip_vs.h`).
     const LONGEST: usize = 15;
     let text = meta.annotations.ipvs_scheduler.as_deref()?;
     let is_name = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit();
     if (1..=LONGEST).contains(&text.len()) && text.bytes().all(is_name) {
-        return Some(names.share(text));
+        return Some(faults.share(text));
     }
-    let metadata = At::top("metadata");
-    let annotations = metadata.field("annotations");
+    let at = At::top("metadata.annotations");
     let why = format!("{} is no name of a scheduler: ignored", quoted(text));
-    faults.note(annotations.field("sluice.dev/ipvs-scheduler"), why);
+    faults.note(at.field("sluice.dev/ipvs-scheduler"), why);
     None
 }
 
-fn kind(text: Option<&str>, faults: &mut Faults) -> Option<ServiceKind> {
+fn kind(text: Option<&str>, faults: &mut Faults<'_>) -> Option<ServiceKind> {
     let known = match text.unwrap_or_default() {
         "" | "ClusterIP" => Ok(ServiceKind::ClusterIp),
         "NodePort" => Ok(ServiceKind::NodePort),
@@ -113,10 +97,10 @@ fn kind(text: Option<&str>, faults: &mut Faults) -> Option<ServiceKind> {
             "ClusterIP, NodePort, LoadBalancer, ExternalName",
         )),
     };
-    faults.take(At::top("spec").field("type"), known)
+    faults.take(At::top("spec.type"), known)
 }
 
-fn policy(text: Option<&str>, at: At<'_>, faults: &mut Faults) -> TrafficPolicy {
+fn policy(text: Option<&str>, at: At<'_>, faults: &mut Faults<'_>) -> TrafficPolicy {
     let known = match text.unwrap_or_default() {
         "" | "Cluster" => Ok(TrafficPolicy::Cluster),
         "Local" => Ok(TrafficPolicy::Local),
@@ -125,13 +109,13 @@ fn policy(text: Option<&str>, at: At<'_>, faults: &mut Faults) -> TrafficPolicy 
     faults.take(at, known).unwrap_or(TrafficPolicy::Cluster)
 }
 
-fn affinity(spec: &api::ServiceSpec, faults: &mut Faults) -> SessionAffinity {
-    let at = At::top("spec");
+fn affinity(spec: &api::ServiceSpec, faults: &mut Faults<'_>) -> SessionAffinity {
     match spec.session_affinity.as_deref().unwrap_or_default() {
         "" | "None" => return SessionAffinity::None,
         "ClientIP" => {}
         other => {
-            faults.refuse(at.field("sessionAffinity"), one_of(other, "None, ClientIP"));
+            let why = one_of(other, "None, ClientIP");
+            faults.refuse(At::top("spec.sessionAffinity"), why);
             return SessionAffinity::None;
         }
     }
@@ -140,10 +124,9 @@ fn affinity(spec: &api::ServiceSpec, faults: &mut Faults) -> SessionAffinity {
     let in_range = u32::try_from(seconds)
         .ok()
         .filter(|it| (1..=86_400).contains(it));
-    let config = at.field("sessionAffinityConfig");
-    let client_ip = config.field("clientIP");
+    let at = At::top("spec.sessionAffinityConfig.clientIP.timeoutSeconds");
     let checked = in_range.ok_or_else(|| format!("{seconds} is not in 1..=86400"));
-    match faults.take(client_ip.field("timeoutSeconds"), checked) {
+    match faults.take(at, checked) {
         Some(timeout_seconds) => SessionAffinity::ClientIp { timeout_seconds },
         None => SessionAffinity::None,
     }

@@ -1,96 +1,65 @@
-//! Which objects are ours.
+//! What a document of a manifest is.
 
-use std::collections::BTreeSet;
-use std::sync::Mutex;
+use sluice_yaml::Node;
 
-/// The kinds a proxy learns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Service,
-    EndpointSlice,
-    Node,
-    ServiceCidr,
+use super::object::{self, Reader};
+use crate::api;
+use crate::kind::Kind;
+
+/// A kind that is read.
+#[derive(Debug)]
+pub(super) struct Known {
+    name: &'static str,
+    versions: &'static [&'static str],
+    /// Reads an object, given whether its `apiVersion` is understood.
+    pub(super) read: fn(&mut Reader<'_>, &Node<'_>, bool),
+}
+
+static KINDS: [Known; 4] = [
+    Known::of::<api::Service>(),
+    Known::of::<api::EndpointSlice>(),
+    Known::of::<api::Node>(),
+    Known::of::<api::ServiceCidr>(),
+];
+
+impl Known {
+    const fn of<K: Kind>() -> Self {
+        Self {
+            name: K::NAME,
+            versions: K::VERSIONS,
+            read: object::read::<K>,
+        }
+    }
 }
 
 /// What a document is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Document {
     /// One object.
-    Object(Kind),
+    Object(&'static Known),
     /// `items`; of a typed list the kind they have if they do not say.
-    List(Option<Kind>),
+    List(Option<&'static Known>),
     /// Nothing a proxy needs.
     Other,
 }
 
-const KINDS: [(&str, &str, Kind, &[&str]); 4] = [
-    ("Service", "ServiceList", Kind::Service, &["v1"]),
-    (
-        "EndpointSlice",
-        "EndpointSliceList",
-        Kind::EndpointSlice,
-        &["discovery.k8s.io/v1"],
-    ),
-    ("Node", "NodeList", Kind::Node, &["v1"]),
-    (
-        "ServiceCIDR",
-        "ServiceCIDRList",
-        Kind::ServiceCidr,
-        &["networking.k8s.io/v1", "networking.k8s.io/v1beta1"],
-    ),
-];
-
 impl Document {
     /// From `kind`.
     pub(super) fn of(kind: &str) -> Self {
-        if kind == "List" {
-            return Self::List(None);
+        let known = |name: &str| KINDS.iter().find(|it| it.name == name);
+        match kind.strip_suffix("List") {
+            Some("") => Self::List(None),
+            Some(items) => known(items).map_or(Self::Other, |it| Self::List(Some(it))),
+            None => known(kind).map_or(Self::Other, Self::Object),
         }
-        for (object, list, it, _) in KINDS {
-            if kind == object {
-                return Self::Object(it);
-            }
-            if kind == list {
-                return Self::List(Some(it));
-            }
-        }
-        Self::Other
     }
 
     /// The `apiVersion`s that are understood.
     pub(super) fn versions(self) -> &'static [&'static str] {
         match self {
-            Self::Object(kind) | Self::List(Some(kind)) => {
-                let known = KINDS.iter().find(|(_, _, it, _)| *it == kind);
-                known.map_or(&[], |(.., versions)| versions)
-            }
+            Self::Object(known) | Self::List(Some(known)) => known.versions,
             Self::List(None) => &["v1"],
             Self::Other => &[],
         }
-    }
-}
-
-impl Kind {
-    pub(super) fn name(self) -> &'static str {
-        let known = KINDS.iter().find(|(_, _, it, _)| *it == self);
-        known.map_or("", |(name, ..)| name)
-    }
-
-    pub(super) fn is_namespaced(self) -> bool {
-        matches!(self, Self::Service | Self::EndpointSlice)
-    }
-}
-
-/// Says once per process that a kind is not ours.
-pub(super) fn log_skipped(kind: &str) {
-    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut seen = SEEN
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    // Kinds come from files: a bound keeps a hostile one from growing the set for ever.
-    if seen.len() < 100 && !seen.contains(kind) {
-        seen.insert(kind.to_owned());
-        let kind = sluice_yaml::quoted(kind);
-        tracing::info!(%kind, "skipped objects of a kind that a proxy does not need");
     }
 }

@@ -3,13 +3,13 @@
 use crate::convert::{Fault, Step};
 use sluice_yaml::{Node, Value};
 
-/// Where a fault is.
+/// The place of a fault.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Located {
     pub(super) line: u32,
     pub(super) field: String,
-    /// The way leads through a value of the wrong type, which has been reported already.
-    pub(super) poisoned: bool,
+    /// The path leads through a value of the wrong type, which has been reported already.
+    pub(super) is_reported: bool,
 }
 
 /// Finds the place of a fault of the conversion. `skip` are the values that were left out when
@@ -17,7 +17,7 @@ pub(super) struct Located {
 pub(super) fn locate(object: &Node<'_>, fault: &Fault, skip: &[usize]) -> Located {
     let mut path = Vec::with_capacity(fault.path.len());
     let (mut node, mut line) = (Some(object), object.place.line);
-    let mut poisoned = false;
+    let mut is_reported = false;
     for step in &fault.path {
         let mut real = *step;
         node = match (step, node.map(Node::value)) {
@@ -37,7 +37,7 @@ pub(super) fn locate(object: &Node<'_>, fault: &Fault, skip: &[usize]) -> Locate
             }
             _ => None,
         };
-        poisoned |= node.is_some_and(|it| skip.contains(&it.id()));
+        is_reported |= node.is_some_and(|it| skip.contains(&it.id()));
         path.push(real);
     }
     let message = String::new();
@@ -45,6 +45,6 @@ pub(super) fn locate(object: &Node<'_>, fault: &Fault, skip: &[usize]) -> Locate
     Located {
         line,
         field,
-        poisoned,
+        is_reported,
     }
 }

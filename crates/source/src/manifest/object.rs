@@ -1,13 +1,12 @@
 //! Documents → objects.
 
-use serde::de::DeserializeOwned;
 use sluice_model::{NamespacedName, Object, ObjectKey};
-use std::sync::Arc;
 
-use super::kind::{Document, Kind, log_skipped};
+use super::kind::{Document, Known};
 use super::locate::locate;
 use super::{Entry, Manifest, Problem, line};
-use crate::convert::{self, Converted, Interner, displayable};
+use crate::convert::{Interner, displayable};
+use crate::kind::Kind;
 use sluice_yaml::{self as yaml, Meaning, Node, Value, quoted};
 
 /// Lists in lists that are followed.
@@ -17,6 +16,8 @@ const MAX_LISTS: usize = 4;
 pub(super) struct Reader<'a> {
     file: &'a str,
     names: &'a mut Interner,
+    /// Keys that are there twice still have to be found.
+    check_keys: bool,
     pub(super) manifest: Manifest,
 }
 
@@ -25,6 +26,7 @@ impl<'a> Reader<'a> {
         Self {
             file,
             names,
+            check_keys: false,
             manifest: Manifest::default(),
         }
     }
@@ -45,44 +47,45 @@ impl<'a> Reader<'a> {
         });
     }
 
-    /// Reads one document; an empty one says nothing.
+    /// Reads one document, which may be empty.
     pub(super) fn document(&mut self, node: &Node<'_>, check_keys: bool) {
         if !is_null(node) {
-            self.value(node, None, check_keys, 0);
+            self.check_keys = check_keys;
+            self.value(node, None, 0);
         }
     }
 
-    fn value(&mut self, node: &Node<'_>, default: Option<Kind>, check_keys: bool, lists: usize) {
+    fn value(&mut self, node: &Node<'_>, default: Option<&'static Known>, lists: usize) {
         if !matches!(node.value(), Value::Map(_)) {
-            return self.broken(
-                line(node),
-                "expected an object, found no mapping".to_owned(),
-            );
+            let message = "expected an object, found no mapping";
+            return self.broken(line(node), message.to_owned());
         }
         let document = match (node.text("kind"), default) {
             (Some(kind), _) => Document::of(kind),
-            (None, Some(kind)) if node.get("kind").is_none() => Document::Object(kind),
+            (None, Some(known)) if node.get("kind").is_none() => Document::Object(known),
             _ => return self.broken(line(node), "kind: is required".to_owned()),
         };
-        if document == Document::Other {
-            return log_skipped(node.text("kind").unwrap_or_default());
-        }
         let version = node.text("apiVersion");
-        let implied = default.is_some() && node.get("apiVersion").is_none();
-        let known = version.is_some_and(|it| document.versions().contains(&it)) || implied;
+        let is_implied = default.is_some() && node.get("apiVersion").is_none();
+        let is_known = version.is_some_and(|it| document.versions().contains(&it)) || is_implied;
         match document {
-            Document::Object(kind) => self.object(node, kind, known, check_keys),
-            Document::List(_) if !known => self.broken(line(node), wrong_version(node, document)),
-            Document::List(kind) => self.list(node, kind, check_keys, lists),
-            Document::Other => {}
+            Document::Object(known) => (known.read)(self, node, is_known),
+            Document::List(_) if !is_known => {
+                self.broken(line(node), wrong_version(node, document.versions()));
+            }
+            Document::List(kind) => self.list(node, kind, lists),
+            Document::Other => {
+                let kind = quoted(node.text("kind").unwrap_or_default());
+                tracing::debug!(file = self.file, %kind, "skipped an object that a proxy does not need");
+            }
         }
     }
 
-    fn list(&mut self, node: &Node<'_>, kind: Option<Kind>, check_keys: bool, lists: usize) {
+    fn list(&mut self, node: &Node<'_>, kind: Option<&'static Known>, lists: usize) {
         let Value::Map(entries) = node.value() else {
             return;
         };
-        // Which of two `items` is meant nobody can say: none.
+        // Nobody can say which of two `items` is meant.
         if let Some((key, _)) = entries.iter().find(|(key, _)| key.repeated) {
             let message = format!("the key {} is there twice", quoted(&key.text));
             return self.broken(key.place.line, message);
@@ -91,92 +94,63 @@ impl<'a> Reader<'a> {
             let message = format!("lists nested deeper than {MAX_LISTS} levels");
             return self.broken(line(node), message);
         }
-        match node.get("items").map(|(key, items)| (key, items.value())) {
-            None => {}
-            Some((_, Value::List(items))) => {
+        let Some((key, items)) = node.get("items") else {
+            return;
+        };
+        match items.value() {
+            Value::List(items) => {
                 for item in items {
-                    self.value(item, kind, check_keys, lists + 1);
+                    self.value(item, kind, lists + 1);
                 }
             }
-            Some((key, _)) if node.get("items").is_some_and(|(_, it)| !is_null(it)) => {
-                self.broken(key.place.line, "items: expected a list".to_owned());
-            }
-            Some(_) => {}
+            _ if is_null(items) => {}
+            _ => self.broken(key.place.line, "items: expected a list".to_owned()),
         }
     }
 
-    fn object(&mut self, node: &Node<'_>, kind: Kind, known_version: bool, check_keys: bool) {
-        let label = label(node, kind);
-        let mut refused = false;
-        if !known_version {
-            let message = wrong_version(node, Document::Object(kind));
-            self.problem(line(node), &label, "", message);
-            refused = true;
-        }
-        if check_keys {
-            for (place, field) in node.repeated_keys() {
-                self.problem(place.line, &label, &field, "the key is there twice");
-                refused = true;
-            }
-        }
-        let object = if known_version {
-            self.convert(node, kind, &label)
-        } else {
-            None
-        };
-        match object.filter(|_| !refused) {
-            Some(object) => self.manifest.entries.push(Entry {
-                key: object.key(),
-                object,
-                line: line(node),
-            }),
-            None => match key(node, kind) {
-                Some(key) => self.manifest.refused.push((key, line(node))),
-                // It may be any of those the file gave before.
-                None => self.manifest.broken = true,
-            },
-        }
-    }
-
-    fn convert(&mut self, node: &Node<'_>, kind: Kind, label: &str) -> Option<Object> {
-        match kind {
-            Kind::Service => self.typed(node, label, convert::service, |it| {
-                Object::Service(Arc::new(it))
-            }),
-            Kind::EndpointSlice => self.typed(node, label, convert::endpoint_slice, |it| {
-                Object::EndpointSlice(Arc::new(it))
-            }),
-            Kind::Node => self.typed(node, label, convert::node, |it| Object::Node(Arc::new(it))),
-            Kind::ServiceCidr => self.typed(node, label, convert::service_cidr, |it| {
-                Object::ServiceCidr(Arc::new(it))
-            }),
-        }
-    }
-
-    fn typed<A: DeserializeOwned, T>(
-        &mut self,
-        node: &Node<'_>,
-        label: &str,
-        convert: fn(&A, &mut Interner) -> Converted<T>,
-        wrap: fn(T) -> Object,
-    ) -> Option<Object> {
-        let (api, type_faults) = yaml::decode::<A>(node);
+    /// The object, unless something in it refuses it. Every problem of it is noted.
+    fn convert<K: Kind>(&mut self, node: &Node<'_>, label: &str) -> Option<Object> {
+        let (api, type_faults) = yaml::decode::<K>(node);
         for fault in &type_faults {
             let (line, field) = node.find(fault.node);
             self.problem(line, label, &field, &*fault.message);
         }
-        let converted = convert(&api?, self.names);
+        let converted = api?.convert(self.names);
         let skip: Vec<usize> = type_faults.iter().map(|it| it.node).collect();
         for fault in converted.faults {
             let at = locate(node, &fault, &skip);
-            if !at.poisoned {
+            if !at.is_reported {
                 self.problem(at.line, label, &at.field, fault.message);
             }
         }
-        converted
-            .object
-            .filter(|_| type_faults.is_empty())
-            .map(wrap)
+        converted.object.filter(|_| type_faults.is_empty())
+    }
+}
+
+/// Reads one object.
+pub(super) fn read<K: Kind>(reader: &mut Reader<'_>, node: &Node<'_>, is_known_version: bool) {
+    let label = label::<K>(node);
+    let mut object = None;
+    if is_known_version {
+        object = reader.convert::<K>(node, &label);
+    } else {
+        reader.problem(line(node), &label, "", wrong_version(node, K::VERSIONS));
+    }
+    if reader.check_keys {
+        for (place, field) in node.repeated_keys() {
+            reader.problem(place.line, &label, &field, "the key is there twice");
+            object = None;
+        }
+    }
+    let (line, manifest) = (line(node), &mut reader.manifest);
+    if let Some(object) = object {
+        let key = object.key();
+        manifest.entries.push(Entry { key, object, line });
+    } else if let Some(key) = key::<K>(node) {
+        manifest.refused.push((key, line));
+    } else {
+        // It may be any of those the file gave before.
+        manifest.broken = true;
     }
 }
 
@@ -184,8 +158,8 @@ fn is_null(node: &Node<'_>) -> bool {
     matches!(node.value(), Value::Scalar(it) if it.meaning() == Meaning::Null)
 }
 
-fn wrong_version(node: &Node<'_>, document: Document) -> String {
-    let expected = document.versions().join(" or ");
+fn wrong_version(node: &Node<'_>, versions: &[&str]) -> String {
+    let expected = versions.join(" or ");
     match node.text("apiVersion") {
         None => format!("apiVersion: is required: {expected}"),
         Some(other) => format!("apiVersion: {} is not {expected}", quoted(other)),
@@ -197,38 +171,27 @@ fn metadata<'n>(node: &'n Node<'_>, field: &str) -> Option<&'n str> {
 }
 
 /// What a message calls the object, good or bad.
-fn label(node: &Node<'_>, kind: Kind) -> String {
-    let shown = |it: &str| match displayable(it) {
-        true => it.to_owned(),
-        false => quoted(it),
+fn label<K: Kind>(node: &Node<'_>) -> String {
+    let shown = |field, default: &str| match metadata(node, field) {
+        None | Some("") => default.to_owned(),
+        Some(text) if displayable(text) => text.to_owned(),
+        Some(text) => quoted(text),
     };
-    let name = match metadata(node, "name") {
-        None | Some("") => "(no name)".to_owned(),
-        Some(name) => shown(name),
-    };
-    match metadata(node, "namespace").filter(|it| !it.is_empty()) {
-        _ if !kind.is_namespaced() => format!("{} {name}", kind.name()),
-        Some(namespace) => format!("{} {}/{name}", kind.name(), shown(namespace)),
-        None => format!("{} default/{name}", kind.name()),
-    }
+    let name = NamespacedName::new(shown("namespace", "default"), shown("name", "(no name)"));
+    K::key(name).to_string()
 }
 
 /// The key of an object that is refused, if its names at least can be trusted.
-fn key(node: &Node<'_>, kind: Kind) -> Option<ObjectKey> {
-    let name = metadata(node, "name").filter(|it| displayable(it))?;
+fn key<K: Kind>(node: &Node<'_>) -> Option<ObjectKey> {
+    let name = metadata(node, "name")?;
     let namespace = match node.get("metadata")?.1.get("namespace") {
-        None => "default",
-        Some((_, it)) if is_null(it) => "default",
-        Some(_) => match metadata(node, "namespace")? {
-            "" => "default",
-            text => Some(text).filter(|it| displayable(it))?,
-        },
+        Some((_, it)) if !is_null(it) => metadata(node, "namespace")?,
+        _ => "default",
     };
-    let namespaced = || NamespacedName::new(namespace, name);
-    Some(match kind {
-        Kind::Service => ObjectKey::Service(namespaced()),
-        Kind::EndpointSlice => ObjectKey::EndpointSlice(namespaced()),
-        Kind::Node => ObjectKey::Node(name.into()),
-        Kind::ServiceCidr => ObjectKey::ServiceCidr(name.into()),
-    })
+    let namespace = match namespace {
+        "" => "default",
+        text => text,
+    };
+    let is_usable = displayable(name) && displayable(namespace);
+    is_usable.then(|| K::key(NamespacedName::new(namespace, name)))
 }

@@ -3,34 +3,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::notice::Notice;
-
-/// After the last change, before it is acted on: an editor's rename-over, or `mv` of an object
-/// between two files, is then one change.
-const QUIET: Duration = Duration::from_millis(50);
-
 /// A writer that does nothing for so long has written all it had.
 const WRITER_QUIET: Duration = Duration::from_secs(1);
 
 /// The longest a change waits for other changes and other files' writers.
-const MAX_HOLD: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// After a vanished folder has come back: time to fill it.
-const RETURN_QUIET: Duration = Duration::from_secs(1);
-
-/// Changes that have not been acted on.
-#[derive(Debug, Default)]
-pub(super) struct Settle {
-    /// Files that are being written, and when that was last seen.
-    writing: BTreeMap<String, Instant>,
-    names: BTreeSet<String>,
-    everything: bool,
-    /// First and last change among those that are complete.
-    since: Option<(Instant, Instant)>,
-    quiet: Duration,
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// Somebody created or wrote to a file, and has not closed it yet.
+    Writing(String),
+    /// A file has other rights or times: often the last thing a writer does before it closes.
+    Touched(String),
+    /// A file is complete, renamed or gone.
+    Settled(String),
+    /// Anything may have changed.
+    Everything,
 }
 
-/// What is to be looked at now.
+/// What is to be read now.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Batch {
     /// These files.
@@ -39,49 +31,63 @@ pub(super) enum Batch {
     Everything,
 }
 
+/// Changes that have not been acted on.
+#[derive(Debug)]
+pub(super) struct Settle {
+    /// After the last change, before it is acted on.
+    quiet: Duration,
+    /// The same for the next batch only.
+    next_quiet: Duration,
+    /// Files that are being written, and when that was last seen.
+    writing: BTreeMap<String, Instant>,
+    names: BTreeSet<String>,
+    everything: bool,
+    /// First and last change among those that are complete.
+    since: Option<(Instant, Instant)>,
+}
+
 impl Settle {
-    /// Takes in what happened. [`Notice::Folder`] is not for here.
+    pub(super) fn new(quiet: Duration) -> Self {
+        Self {
+            quiet,
+            next_quiet: quiet,
+            writing: BTreeMap::new(),
+            names: BTreeSet::new(),
+            everything: false,
+            since: None,
+        }
+    }
+
+    /// Waits longer after the last change, for the next batch only.
+    pub(super) fn wait_for(&mut self, quiet: Duration) {
+        self.next_quiet = quiet;
+    }
+
+    /// Takes in what happened.
     pub(super) fn note(&mut self, notice: Notice, now: Instant) {
         match notice {
             Notice::Writing(name) => {
                 self.names.remove(&name);
                 self.writing.insert(name, now);
+                return;
             }
             Notice::Touched(name) if self.writing.contains_key(&name) => {
                 self.writing.insert(name, now);
+                return;
             }
             Notice::Settled(name) | Notice::Touched(name) => {
                 self.writing.remove(&name);
                 self.names.insert(name);
-                self.complete(now);
             }
-            Notice::Everything => {
-                self.everything = true;
-                self.complete(now);
-            }
-            Notice::Folder => {}
+            Notice::Everything => self.everything = true,
         }
-    }
-
-    /// The folder has come back, or is another one: look at everything once it is filled.
-    pub(super) fn returned(&mut self, now: Instant) {
-        self.quiet = RETURN_QUIET;
-        self.note(Notice::Everything, now);
-    }
-
-    /// Forgets everything: the folder is gone.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        let first = self.since.map_or(now, |(first, _)| first);
+        self.since = Some((first, now));
     }
 
     /// Whether a file is being written, or has changed since the last batch.
     pub(super) fn is_pending(&self, name: &str) -> bool {
         self.writing.contains_key(name) || self.names.contains(name)
-    }
-
-    fn complete(&mut self, now: Instant) {
-        let first = self.since.map_or(now, |(first, _)| first);
-        self.since = Some((first, now));
     }
 
     /// When to call [`Settle::take`] if nothing happens before.
@@ -90,9 +96,9 @@ impl Settle {
         let Some((first, last)) = self.since else {
             return writers.min();
         };
-        let quiet = last + self.quiet.max(QUIET);
+        let quiet = last + self.next_quiet;
         let all_closed = writers.max().map_or(quiet, |it| it.max(quiet));
-        Some(all_closed.min(first + MAX_HOLD))
+        Some(all_closed.min(first + MAX_WAIT))
     }
 
     /// The change that is complete now, if there is one.
@@ -104,7 +110,7 @@ impl Settle {
         let silent = self.writing.extract_if(.., silent);
         self.names.extend(silent.map(|(name, _)| name));
         self.since = None;
-        self.quiet = QUIET;
+        self.next_quiet = self.quiet;
         let names = std::mem::take(&mut self.names);
         if std::mem::take(&mut self.everything) {
             return Some(Batch::Everything);

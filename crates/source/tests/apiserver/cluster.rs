@@ -3,14 +3,12 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
-use sluice_source::apiserver::{
-    Access, Client, Follow, Observe, Observed, Patience, connect, follow,
-};
+use sluice_source::apiserver::{Access, Client, Follow, Observed, Timeouts, connect, follow};
 
 use crate::support::{
     DEADLINE, NODE, View, cidr_object, node_object, service_object, slice_object,
@@ -28,13 +26,15 @@ pub(crate) fn base_and(more: &str) -> String {
 }
 
 /// Short enough for tests, long enough for a loaded machine.
-pub(crate) fn patience() -> Patience {
-    Patience {
+pub(crate) fn timeouts() -> Timeouts {
+    Timeouts {
         answer: Duration::from_secs(2),
         silence: Duration::from_secs(3),
         node: DEADLINE,
         retry: Duration::from_millis(20),
         longest_retry: Duration::from_millis(200),
+        reconnect: Duration::from_millis(100),
+        recovery: Duration::from_secs(1),
         absent: Duration::from_millis(200),
         steady: Duration::from_millis(50),
     }
@@ -109,12 +109,26 @@ pub(crate) type Request = (String, Option<u16>);
 
 /// Requests as an observer sees them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen(pub(crate) Arc<Mutex<Vec<Request>>>);
+pub(crate) struct Seen(Arc<(Mutex<Vec<Request>>, Condvar)>);
 
-impl Observe for Seen {
-    fn request(&self, observed: Observed<'_>) {
-        let mut all = self.0.lock().unwrap();
-        all.push((observed.method.to_owned(), observed.code));
+impl Seen {
+    /// Waits until there were so many requests that `wanted` names.
+    #[track_caller]
+    pub(crate) fn until(&self, count: usize, wanted: impl Fn(&Request) -> bool) {
+        let (all, changed) = &*self.0;
+        let is_short = |all: &mut Vec<Request>| all.iter().filter(|it| wanted(it)).count() < count;
+        let all = all.lock().unwrap();
+        let (all, waited) = changed.wait_timeout_while(all, DEADLINE, is_short).unwrap();
+        assert!(!waited.timed_out(), "{all:?}");
+    }
+}
+
+impl Seen {
+    fn push(&self, observed: Observed<'_>) {
+        let (all, changed) = &*self.0;
+        let request = (observed.method.to_owned(), observed.code);
+        all.lock().unwrap().push(request);
+        changed.notify_all();
     }
 }
 
@@ -129,16 +143,18 @@ pub(crate) struct Followed {
 
 impl Followed {
     pub(crate) fn start(client: &Client) -> Self {
-        Self::patient(client, patience())
+        Self::with(client, timeouts())
     }
 
-    pub(crate) fn patient(client: &Client, patience: Patience) -> Self {
+    pub(crate) fn with(client: &Client, timeouts: Timeouts) -> Self {
         let (sender, batches) = channel();
         let seen = Seen::default();
         let sink = move |it| {
             let _ = sender.send(it);
         };
-        let follow = follow(client, NODE.into(), patience, sink, seen.clone()).unwrap();
+        let observer = seen.clone();
+        let observer = Arc::new(move |it: Observed<'_>| observer.push(it));
+        let follow = follow(client, NODE.into(), timeouts, sink, observer).unwrap();
         Self {
             view: View::new(batches),
             seen,
@@ -168,8 +184,8 @@ impl Followed {
     pub(crate) fn hasty(api: &MiniApi) -> Self {
         let (client, files) = client(api);
         let node = Duration::from_millis(500);
-        let patience = Patience { node, ..patience() };
-        let mut followed = Self::patient(&client, patience);
+        let timeouts = Timeouts { node, ..timeouts() };
+        let mut followed = Self::with(&client, timeouts);
         followed._files = Some(files);
         followed.view.until("synced", |it| it.synced == 1);
         followed

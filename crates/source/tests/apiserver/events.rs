@@ -1,11 +1,12 @@
 //! Announcements as Events.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use sluice_miniapi::{Fault, MiniApi, Options, Verb};
 use sluice_model::Announcement;
 use sluice_model::{NamespacedName, ObjectKey};
-use sluice_source::apiserver::Recorder;
+use sluice_source::apiserver;
 
 use crate::cluster::{client, cluster};
 use crate::support::{NODE, service_object};
@@ -28,12 +29,12 @@ fn web(note: &str) -> Announcement {
 fn record(api: &MiniApi, announcements: Vec<Announcement>) {
     let (client, _files) = client(api);
     let (sender, receiver) = channel();
-    let recorder = Recorder::start(&client, NODE.into(), receiver, ()).unwrap();
+    let recorder = apiserver::record(&client, NODE.into(), receiver, Arc::new(|_| ())).unwrap();
     announcements
         .into_iter()
         .for_each(|it| sender.send(it).unwrap());
     drop(sender);
-    recorder.finish();
+    recorder.join().unwrap();
 }
 
 #[test]
@@ -86,8 +87,8 @@ fn failures_stop_nothing() {
     let (client, _files) = client(&api);
     api.stop().unwrap();
     let (sender, receiver) = channel();
-    let recorder = Recorder::start(&client, NODE.into(), receiver, ()).unwrap();
+    let recorder = apiserver::record(&client, NODE.into(), receiver, Arc::new(|_| ())).unwrap();
     sender.send(web("lost")).unwrap();
     drop(sender);
-    recorder.finish();
+    recorder.join().unwrap();
 }

@@ -182,6 +182,23 @@ fn server_that_overlooks_streaming_lists_is_asked_for_pages() {
 }
 
 #[test]
+fn what_changes_before_a_list_is_complete_counts() {
+    let api = cluster(Options::default());
+    api.put(service_object("old", 80)).unwrap();
+    api.put(service_object("web", 80)).unwrap();
+    api.inject(Fault::LateEnd(3).on(Verb::Watch, "/services").once());
+    let mut source = Followed::of(&api);
+    assert!(api.await_watches(4, DEADLINE));
+    api.delete("Service", "default", "old").unwrap();
+    api.put(service_object("web", 81)).unwrap();
+    assert_eq!(source.view.synced, 0);
+    api.put(service_object("new", 80)).unwrap();
+    source.view.until("synced", |it| it.synced == 1);
+    let all = base_and("Service default/new:80; Service default/web:81");
+    assert_eq!(source.view.brief(), all);
+}
+
+#[test]
 fn dropping_ends_it() {
     let api = cluster(Options::default());
     let mut source = Followed::synced(&api);
@@ -199,7 +216,8 @@ fn dropping_ends_it() {
 fn every_request_is_observed() {
     let api = cluster(Options::default());
     let source = Followed::synced(&api);
-    let seen = source.seen.0.lock().unwrap();
-    assert!(seen.contains(&("GET".to_owned(), Some(200))), "{seen:?}");
+    source
+        .seen
+        .until(4, |it| *it == ("GET".to_owned(), Some(200)));
     assert!(api.await_watches(4, Duration::from_secs(20)));
 }

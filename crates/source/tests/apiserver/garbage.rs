@@ -128,22 +128,31 @@ fn object_that_becomes_unreadable_keeps_its_last_good_version() {
 }
 
 #[test]
-fn names_that_are_none_are_shown_escaped_and_delete_nothing() {
-    let api = cluster(paged());
-    api.put(slice_object("web-1", "web", "10.1.0.1")).unwrap();
-    let mut evil = slice_object("web-2", "web", "10.1.0.2");
-    evil["metadata"]["name"] = json!("..%2F\u{1b}[31m\n\"");
-    evil["metadata"]["namespace"] = json!("default");
-    api.put(evil).unwrap();
-    let mut source = Followed::synced(&api);
-    source
-        .view
-        .expect(&base_and("EndpointSlice default/web-1 10.1.0.1"));
-    source.view.until("a problem", |it| {
-        it.problems.contains_key("API server: EndpointSlices")
-    });
-    let told = source.view.problems["API server: EndpointSlices"].join("");
-    assert!(!told.contains('\u{1b}') && !told.contains('\n'), "{told:?}");
+fn names_that_no_object_can_have_are_shown_escaped_and_delete_nothing() {
+    for options in [Options::default(), paged()] {
+        let api = cluster(options);
+        api.put(slice_object("web-1", "web", "10.1.0.1")).unwrap();
+        let mut source = Followed::synced(&api);
+        let mut evil = slice_object("web-2", "web", "10.1.0.2");
+        evil["metadata"]["name"] = json!("..%2F\u{1b}[31m\n\"");
+        evil["metadata"]["namespace"] = json!("default");
+        api.put(evil.clone()).unwrap();
+        api.expire_watches("/endpointslices");
+        source.view.until("a problem", |it| {
+            let told = it.problems.get("API server").map(|it| it.join(" "));
+            told.is_some_and(|it| it.contains("which no object can have"))
+        });
+        let told = source.view.problems["API server"].join("");
+        assert!(!told.contains('\u{1b}') && !told.contains('\n'), "{told:?}");
+        assert!(source.view.deleted.is_empty());
+        let name = evil["metadata"]["name"].as_str().unwrap();
+        api.delete("EndpointSlice", "default", name).unwrap();
+        api.put(slice_object("web-3", "web", "10.1.0.3")).unwrap();
+        source.view.expect(&base_and(
+            "EndpointSlice default/web-1 10.1.0.1; EndpointSlice default/web-3 10.1.0.3",
+        ));
+        source.view.until("no problem", |it| it.problems.is_empty());
+    }
 }
 
 #[test]

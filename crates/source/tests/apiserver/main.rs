@@ -8,6 +8,7 @@ mod cluster;
 mod events;
 mod first;
 mod garbage;
+mod outage;
 mod pod;
 mod reconnect;
 #[path = "../support/mod.rs"]

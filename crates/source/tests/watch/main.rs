@@ -299,6 +299,22 @@ fn folder_behind_a_link() {
     watched.expect("+Service default/a:81 -Service default/b");
 }
 
+#[test]
+fn link_further_up_is_swapped() {
+    let temp = tempfile::tempdir().unwrap();
+    for (name, port) in [("v1", 80), ("v2", 81)] {
+        let dir = temp.path().join(name).join("m");
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("a.yaml"), service("a", port)).unwrap();
+    }
+    symlink("v1", temp.path().join("now")).unwrap();
+    let mut watched = Watched::start(&temp.path().join("now/m"));
+    watched.first();
+    symlink("v2", temp.path().join("new")).unwrap();
+    fs::rename(temp.path().join("new"), temp.path().join("now")).unwrap();
+    watched.expect("+Service default/a:81");
+}
+
 /// Nothing says that a folder further up was renamed; what is then seen through the old path is
 /// not taken for deletions.
 #[test]

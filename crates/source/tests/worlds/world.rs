@@ -1,11 +1,12 @@
 //! Places that objects are put into, with a source that looks at them.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
 use sluice_source::Watch;
-use sluice_source::apiserver::{Access, Follow, Patience, connect, follow};
+use sluice_source::apiserver::{Access, Follow, Timeouts, connect, follow};
 
 use crate::support::{NODE, View, node_object, service_object};
 
@@ -101,7 +102,14 @@ impl World for Server {
         let sink = move |it| {
             let _ = sender.send(it);
         };
-        let follow = follow(&client, NODE.into(), Patience::default(), sink, ()).unwrap();
+        let follow = follow(
+            &client,
+            NODE.into(),
+            Timeouts::default(),
+            sink,
+            Arc::new(|_| ()),
+        )
+        .unwrap();
         let world = Self {
             _follow: follow,
             _files: files,

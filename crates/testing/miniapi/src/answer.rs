@@ -23,7 +23,7 @@ use crate::server::Shared;
 use crate::status::Status;
 use crate::watch::{self, Settings, Twist};
 use crate::wire::Line;
-use crate::write::Write;
+use crate::write;
 
 /// Largest body of a request, as etcd limits objects.
 const LARGEST_BODY: usize = 3 * 1024 * 1024 / 2;
@@ -75,7 +75,7 @@ pub(crate) async fn answer(
     let answer = task.run(target, &method, &body);
     let answer = answer.unwrap_or_else(|status| refuse(&status));
     Ok(match fault {
-        Some(fault) => fault::shape(answer, &fault, is_watch, &client.line),
+        Some(fault) => fault::shape(answer, &fault, &client.line),
         None => answer,
     })
 }
@@ -103,8 +103,12 @@ impl Task<'_> {
                 name,
             } => {
                 self.authenticate()?;
-                if method != Method::GET {
-                    return self.write(resource, namespace, name, method, body);
+                match (method, &name) {
+                    (&Method::GET, _) => {}
+                    (&Method::POST, None) => {
+                        return self.create(resource, namespace.as_deref(), body);
+                    }
+                    _ => return Err(Status::method_not_allowed()),
                 }
                 self.acceptable()?;
                 let mut query = Query::parse(&self.asked.query, resource)?;
@@ -174,8 +178,7 @@ impl Task<'_> {
     fn list(&self, resource: &'static Resource, query: &Query) -> Result<Response<Body>, Status> {
         let limit = self.shared.options.page_limit;
         let page = list::choose(&self.shared.store.lock(), resource, query, limit)?;
-        let bad = (self.fault == Some(&Fault::OneBadObject)).then(fault::bad_item);
-        let pieces = page.body(resource, bad);
+        let pieces = page.body(resource);
         Ok(json_text(Body::pieces(pieces, self.client.line.clone())))
     }
 
@@ -191,6 +194,7 @@ impl Task<'_> {
                 Some(Fault::DuplicateEvents) => Twist::Twice,
                 Some(Fault::NoBookmarks) => Twist::NoBookmarks,
                 Some(Fault::IgnoresInitialEvents) => Twist::NoInitialEvents,
+                Some(Fault::LateEnd(changes)) => Twist::LateEnd(*changes),
                 _ => Twist::None,
             },
             bookmarks: options.bookmarks,
@@ -201,25 +205,15 @@ impl Task<'_> {
         Ok(json_text(Body::pieces(pieces, self.client.line.clone())))
     }
 
-    fn write(
+    fn create(
         &self,
         resource: &'static Resource,
-        namespace: Option<String>,
-        name: Option<String>,
-        method: &Method,
+        namespace: Option<&str>,
         body: &[u8],
     ) -> Result<Response<Body>, Status> {
-        let write = Write {
-            resource,
-            namespace,
-            name,
-            method: method.as_str(),
-            content_type: self.asked.content_type.as_deref().unwrap_or_default(),
-            body,
-        };
-        let (code, object) = write.run(&self.shared.store)?;
+        let object = write::create(&self.shared.store, resource, namespace, body)?;
         let mut answer = json_text(Body::whole(object.to_string()));
-        *answer.status_mut() = hyper::StatusCode::from_u16(code).expect("200 or 201");
+        *answer.status_mut() = hyper::StatusCode::CREATED;
         Ok(answer)
     }
 }

@@ -5,7 +5,7 @@ mod shape;
 use std::sync::Mutex;
 use std::time::Duration;
 
-pub(crate) use shape::{bad_item, reply, shape};
+pub(crate) use shape::{reply, shape};
 
 use crate::body::Cut;
 
@@ -22,7 +22,7 @@ pub enum Verb {
     Watch,
     /// One object, a version or a health check.
     Get,
-    /// POST, PUT and PATCH.
+    /// POST.
     Write,
 }
 
@@ -31,8 +31,6 @@ pub enum Verb {
 pub enum Fault {
     /// The request is read and never answered.
     Silence,
-    /// 200 and headers, then nothing: a watch that opens and stalls at once.
-    SilentBody,
     /// The body trickles: at most so many bytes at a time, with a pause after each.
     Slow {
         /// Bytes at a time, at least 1.
@@ -51,8 +49,6 @@ pub enum Fault {
     Garbage,
     /// 200 with JSON whose types are all wrong; in a watch, such an event.
     WrongTypes,
-    /// One object of wrong types among the good ones: the first item, or the first event.
-    OneBadObject,
     /// A page of HTML with this status (502 for a number that is none), as proxies and captive
     /// portals send.
     Html(u16),
@@ -93,6 +89,10 @@ pub enum Fault {
     /// The watch overlooks `sendInitialEvents`: neither initial events (unless the version is
     /// unset or 0) nor the bookmark after them.
     IgnoresInitialEvents,
+    /// The bookmark that completes the initial events comes after so many changes. A real server
+    /// sends it up to a second after the last initial event, and all changes in between before it
+    /// (`cacher/cache_watcher.go`).
+    LateEnd(usize),
 }
 
 /// A fault with its scope; see [`MiniApi::inject`](crate::MiniApi::inject).

@@ -169,13 +169,10 @@ impl Page {
     }
 
     /// The body, written while it is sent. `first` goes before the first item.
-    pub(crate) fn body(self, resource: &Resource, first: Option<Bytes>) -> Pieces {
+    pub(crate) fn body(self, resource: &Resource) -> Pieces {
         let mut head = self.head(resource).into_bytes();
         head.push(b'[');
-        let mut items = first
-            .into_iter()
-            .chain(self.items.into_iter().map(|it| it.bare.clone()))
-            .enumerate();
+        let mut items = self.items.into_iter().enumerate();
         let mut piece = Some(head);
         sure(stream::iter(std::iter::from_fn(move || {
             let mut bytes = piece.take()?;
@@ -183,9 +180,9 @@ impl Page {
                 if index > 0 {
                     bytes.push(b',');
                 }
-                bytes.extend_from_slice(&item);
+                bytes.extend_from_slice(&item.bare);
                 if bytes.len() >= PIECE {
-                    piece = Some(Vec::with_capacity(PIECE + item.len()));
+                    piece = Some(Vec::with_capacity(PIECE + item.bare.len()));
                     return Some(bytes.into());
                 }
             }

@@ -22,7 +22,6 @@ pub(crate) struct Key {
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) key: Key,
-    pub(crate) revision: u64,
     pub(crate) labels: BTreeMap<String, String>,
     /// What field selectors can ask beside name and namespace.
     pub(crate) fields: Vec<(&'static str, String)>,
@@ -64,7 +63,6 @@ impl Object {
             .map(|path| (*path, field(&value, path)));
         Self {
             key,
-            revision,
             labels,
             fields: fields.collect(),
             bare: serde_json::to_vec(&value)

@@ -81,19 +81,9 @@ impl Status {
         Self::new(409, "AlreadyExists", message)
     }
 
-    pub(crate) fn conflict(resource: &str, name: &str) -> Self {
-        let message = format!("{resource} {name:?}: the object has been modified, read it again");
-        Self::new(409, "Conflict", message)
-    }
-
     /// A version that the history no longer reaches.
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
-    }
-
-    pub(crate) fn unsupported_media_type() -> Self {
-        let message = "the body of the request is in an unknown format";
-        Self::new(415, "UnsupportedMediaType", message)
     }
 
     /// Query parameters that contradict each other.

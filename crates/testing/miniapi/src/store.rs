@@ -47,22 +47,6 @@ pub struct Snapshot {
     objects: Vec<(&'static Resource, BTreeMap<Key, Arc<Object>>)>,
 }
 
-/// What a write must find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expect {
-    Absent,
-    /// An object, of this version if one is given.
-    Present(Option<u64>),
-}
-
-/// What a write found instead.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Exists,
-    Missing,
-    Conflict,
-}
-
 impl Store {
     /// An empty store that keeps `history` events per collection.
     pub(crate) fn new(history: usize) -> Self {
@@ -98,21 +82,13 @@ impl Store {
         Ok(self.publish(state))
     }
 
-    /// Creates or replaces one object if the store holds what is expected.
-    pub(crate) fn write(&self, object: Value, expect: Expect) -> Result<Arc<Object>, WriteError> {
+    /// Creates one object.
+    pub(crate) fn create(&self, object: Value) -> Result<Arc<Object>, WriteError> {
         let object = Incoming::read(object).map_err(WriteError::Object)?;
         let mut state = self.lock();
-        let old = state.collection(object.resource).get(&object.key);
-        let refusal = match (expect, old) {
-            (Expect::Absent, Some(_)) => Some(Refusal::Exists),
-            (Expect::Present(_), None) => Some(Refusal::Missing),
-            (Expect::Present(Some(wanted)), Some(old)) if old.revision != wanted => {
-                Some(Refusal::Conflict)
-            }
-            _ => None,
-        };
-        if let Some(refusal) = refusal {
-            return Err(WriteError::Refused(refusal));
+        let collection = state.collection(object.resource);
+        if collection.get(&object.key).is_some() {
+            return Err(WriteError::Exists);
         }
         let written = state.put(object);
         self.publish(state);
@@ -192,7 +168,8 @@ impl Store {
 #[derive(Debug)]
 pub(crate) enum WriteError {
     Object(Error),
-    Refused(Refusal),
+    /// There is an object of this name.
+    Exists,
 }
 
 impl State {

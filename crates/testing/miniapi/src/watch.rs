@@ -38,6 +38,8 @@ pub(crate) enum Twist {
     NoBookmarks,
     /// `sendInitialEvents` is overlooked, as servers before Kubernetes 1.27 do.
     NoInitialEvents,
+    /// The bookmark after the initial events comes after so many changes.
+    LateEnd(usize),
 }
 
 /// A watch being served.
@@ -49,8 +51,8 @@ struct Watching {
     position: u64,
     /// Objects still to be announced as ADDED.
     initial: vec::IntoIter<Arc<Object>>,
-    /// The line that says the initial objects are complete.
-    completion: Option<Bytes>,
+    /// The bookmark that ends the initial objects is still to be sent, after so many changes.
+    end_after: Option<usize>,
     changes: watch::Receiver<()>,
     bookmarks: Option<Interval>,
     deadline: Instant,
@@ -104,7 +106,10 @@ pub(crate) fn open(
     drop(state);
     let may_mark = query.bookmarks && settings.twist != Twist::NoBookmarks;
     let asked = query.initial_events == Some(true) && settings.twist != Twist::NoInitialEvents;
-    let completion = (may_mark && asked).then(|| bookmark(resource, position, true));
+    let end_after = (may_mark && asked).then_some(match settings.twist {
+        Twist::LateEnd(changes) => changes,
+        _ => 0,
+    });
     let lasting = match query.timeout_seconds {
         None | Some(0) => LONGEST,
         Some(seconds) => Duration::from_secs(seconds).min(A_DAY),
@@ -121,7 +126,7 @@ pub(crate) fn open(
         filter: query.filter,
         position,
         initial: initial.into_iter(),
-        completion,
+        end_after,
         changes,
         bookmarks,
         deadline: Instant::now() + lasting,
@@ -174,15 +179,15 @@ impl Watching {
                 order = self.membership.orders.recv() => self.order = Some(order?),
                 () = sleep_until(self.deadline), if !self.stalled => return None,
                 changed = self.changes.changed(), if !self.stalled => changed.ok()?,
-                () = tick(&mut self.bookmarks), if !self.stalled => {
+                () = tick(&mut self.bookmarks), if !self.stalled && self.end_after.is_none() => {
                     return Some(Ok(bookmark(self.resource, self.position, false)));
                 }
             }
         }
     }
 
-    /// What can be sent now, of the changes up to version `until`. Fails when the client fell behind the history: real servers end the
-    /// watch of a client that is too slow.
+    /// What can be sent now, of the changes up to version `until`. Fails when the client fell behind
+    /// the history: real servers end the watch of a client that is too slow.
     fn ready(&mut self, until: u64) -> Result<Option<Bytes>, Forgotten> {
         let mut lines = BytesMut::new();
         let mut push = |line: &[u8]| {
@@ -197,15 +202,22 @@ impl Watching {
                 return Ok(Some(lines.freeze()));
             }
         }
-        if let Some(line) = self.completion.take() {
-            push(&line);
+        if self.end_after == Some(0) {
+            push(&bookmark(self.resource, self.position, true));
+            self.end_after = None;
         }
         self.changes.mark_unchanged();
         let state = self.store.lock();
         let events = state.collection(self.resource).since(self.position);
         for event in events?.take_while(|it| it.revision <= until) {
             self.position = event.revision;
-            if event.line(&self.filter).is_some_and(|line| push(&line)) {
+            let mut is_full = event.line(&self.filter).is_some_and(|line| push(&line));
+            self.end_after = self.end_after.map(|it| it - 1);
+            if self.end_after == Some(0) {
+                is_full = push(&bookmark(self.resource, self.position, true));
+                self.end_after = None;
+            }
+            if is_full {
                 return Ok(Some(lines.freeze()));
             }
         }

@@ -65,16 +65,16 @@ fn same_announcement_is_written_once_in_a_while() {
 fn queue_and_memory_are_bounded() {
     let (mut queue, start) = (Queue::default(), Instant::now());
     let of = |note: usize| announcement(ObjectKey::Node("n1".into()), &note.to_string());
-    (0..MAX_SAID).for_each(|it| queue.push(of(it), start));
+    (0..MAX_RECENT).for_each(|it| queue.push(of(it), start));
     assert_eq!(
-        (queue.waiting.len(), queue.said.len()),
+        (queue.waiting.len(), queue.recent.len()),
         (MAX_WAITING, MAX_WAITING)
     );
-    for it in 0..MAX_SAID + 10 {
+    for it in 0..MAX_RECENT + 10 {
         queue.waiting.clear();
         queue.push(of(it), start);
     }
-    assert_eq!(queue.said.len(), MAX_SAID);
+    assert_eq!(queue.recent.len(), MAX_RECENT);
     queue.push(of(0), start + QUIET);
-    assert_eq!((queue.said.len(), queue.waiting.len()), (1, 1));
+    assert_eq!((queue.recent.len(), queue.waiting.len()), (1, 1));
 }

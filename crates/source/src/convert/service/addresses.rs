@@ -13,25 +13,24 @@ use sluice_yaml::quoted;
 pub(super) fn cluster_ips(
     spec: &api::ServiceSpec,
     kind: Option<ServiceKind>,
-    faults: &mut Faults,
+    faults: &mut Faults<'_>,
 ) -> ClusterIps {
     if kind == Some(ServiceKind::ExternalName) {
         return ClusterIps::Unassigned;
     }
-    let top = At::top("spec");
     let single = spec.cluster_ip.as_deref().unwrap_or_default();
     let (list, at): (Vec<&str>, _) = match &*spec.cluster_ips {
         [] if single.is_empty() => return ClusterIps::Unassigned,
-        [] => (vec![single], top.field("clusterIP")),
-        list => (
-            list.iter().map(String::as_str).collect(),
-            top.field("clusterIPs"),
-        ),
+        [] => (vec![single], At::top("spec.clusterIP")),
+        list => {
+            let list = list.iter().map(String::as_str).collect();
+            (list, At::top("spec.clusterIPs"))
+        }
     };
     let is_list = !spec.cluster_ips.is_empty();
     if is_list && !single.is_empty() && single != list[0] {
         let message = format!("{} is not the first of clusterIPs", quoted(single));
-        faults.refuse(top.field("clusterIP"), message);
+        faults.refuse(At::top("spec.clusterIP"), message);
     }
     if list == ["None"] {
         return ClusterIps::Headless;
@@ -47,21 +46,19 @@ pub(super) fn cluster_ips(
         if ips.iter().any(|it| IpFamily::of(it) == family) {
             faults.refuse(at, format!("{ip} is a second {family} address"));
         }
-        if let Some(said) = spec.ip_families.get(i)
-            && *said != family.to_string()
+        if let Some(declared) = spec.ip_families.get(i)
+            && *declared != family.to_string()
         {
-            let families = top.field("ipFamilies");
-            let message = format!("{} does not fit the address {ip}", quoted(said));
-            faults.refuse(families.index(i), message);
+            let message = format!("{} does not fit the address {ip}", quoted(declared));
+            faults.refuse(At::top("spec.ipFamilies").index(i), message);
         }
         ips.push(ip);
     }
     ClusterIps::Assigned(ips)
 }
 
-pub(super) fn external_ips(list: &[String], faults: &mut Faults) -> Vec<IpAddr> {
-    let spec = At::top("spec");
-    let at = spec.field("externalIPs");
+pub(super) fn external_ips(list: &[String], faults: &mut Faults<'_>) -> Vec<IpAddr> {
+    let at = At::top("spec.externalIPs");
     let mut ips = Vec::new();
     for (i, text) in list.iter().enumerate() {
         match parse_ip(text).and_then(not_special) {
@@ -75,16 +72,14 @@ pub(super) fn external_ips(list: &[String], faults: &mut Faults) -> Vec<IpAddr> 
 
 pub(super) fn load_balancer(
     list: &[api::Ingress],
-    faults: &mut Faults,
+    faults: &mut Faults<'_>,
 ) -> Vec<LoadBalancerIngress> {
-    let status = At::top("status");
-    let balancer = status.field("loadBalancer");
-    let at = balancer.field("ingress");
+    let at = At::top("status.loadBalancer.ingress");
     let mut found: Vec<LoadBalancerIngress> = Vec::new();
     for (i, entry) in list.iter().enumerate() {
         let at = at.index(i);
         let Some(text) = entry.ip.as_deref().filter(|it| !it.is_empty()) else {
-            continue; // Only a host name.
+            continue; // A load balancer with a host name only.
         };
         let mode = match entry.ip_mode.as_deref().unwrap_or_default() {
             "" | "VIP" => IpMode::Vip,
@@ -105,9 +100,8 @@ pub(super) fn load_balancer(
 }
 
 /// A range of length zero stands for everyone: it clears the list of its family, as in kube-proxy.
-pub(super) fn source_ranges(list: &[String], faults: &mut Faults) -> Vec<IpNet> {
-    let spec = At::top("spec");
-    let at = spec.field("loadBalancerSourceRanges");
+pub(super) fn source_ranges(list: &[String], faults: &mut Faults<'_>) -> Vec<IpNet> {
+    let at = At::top("spec.loadBalancerSourceRanges");
     let mut nets: Vec<IpNet> = (list.iter().enumerate())
         .filter_map(|(i, text)| faults.take(at.index(i), parse_net(text.trim())))
         .collect();

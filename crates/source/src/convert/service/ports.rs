@@ -7,18 +7,16 @@ use sluice_model::{ClusterIps, ServiceKind, ServicePort};
 use super::super::address::{port, protocol};
 use super::super::endpoint_slice::MAX_PORTS;
 use super::super::fault::{At, Faults};
-use super::super::{Interner, name};
+use super::super::name;
 use crate::api;
 
 pub(super) fn ports(
     spec: &api::ServiceSpec,
     kind: Option<ServiceKind>,
     cluster_ips: &ClusterIps,
-    names: &mut Interner,
-    faults: &mut Faults,
+    faults: &mut Faults<'_>,
 ) -> Vec<ServicePort> {
-    let (top, list) = (At::top("spec"), &spec.ports);
-    let at = top.field("ports");
+    let (at, list) = (At::top("spec.ports"), &spec.ports);
     let external = matches!(kind, None | Some(ServiceKind::ExternalName));
     let needs_ports = !external && *cluster_ips != ClusterIps::Headless;
     if list.is_empty() && needs_ports {
@@ -26,17 +24,15 @@ pub(super) fn ports(
     }
     // The API server has no limit of its own; more cannot be in any slice.
     if list.len() > MAX_PORTS {
-        faults.refuse(
-            at,
-            format!("{} ports, the limit is {MAX_PORTS}", list.len()),
-        );
+        let why = format!("{} ports, the limit is {MAX_PORTS}", list.len());
+        faults.refuse(at, why);
         return Vec::new();
     }
     let mut seen = Seen::default();
     let mut ports = Vec::with_capacity(list.len());
     for (i, api) in list.iter().enumerate() {
         let at = at.index(i);
-        let Some(port) = one(api, kind, at, names, faults) else {
+        let Some(port) = one(api, kind, at, faults) else {
             continue;
         };
         if port.name.is_empty() && list.len() > 1 {
@@ -52,8 +48,7 @@ fn one(
     api: &api::ServicePort,
     kind: Option<ServiceKind>,
     at: At<'_>,
-    names: &mut Interner,
-    faults: &mut Faults,
+    faults: &mut Faults<'_>,
 ) -> Option<ServicePort> {
     let name = match api.name.as_deref().unwrap_or_default() {
         "" => Some(""),
@@ -74,7 +69,7 @@ fn one(
         faults.refuse(at.field("nodePort"), "needs type NodePort or LoadBalancer");
     }
     Some(ServicePort {
-        name: names.share(name?),
+        name: faults.share(name?),
         protocol: protocol?,
         port: number?,
         node_port,
@@ -90,16 +85,14 @@ struct Seen {
 }
 
 impl Seen {
-    fn check(&mut self, port: &ServicePort, at: At<'_>, faults: &mut Faults) {
+    fn check(&mut self, port: &ServicePort, at: At<'_>, faults: &mut Faults<'_>) {
         let ServicePort { name, protocol, .. } = port;
         if !name.is_empty() && !self.names.insert(name.clone()) {
             faults.refuse(at.field("name"), format!("{name:?} is there twice"));
         }
         if !self.ports.insert((*protocol, port.port)) {
-            faults.refuse(
-                at.field("port"),
-                format!("{}/{protocol} is there twice", port.port),
-            );
+            let why = format!("{}/{protocol} is there twice", port.port);
+            faults.refuse(at.field("port"), why);
         }
         if let Some(number) = port.node_port
             && !self.node_ports.insert((*protocol, number))

@@ -6,11 +6,15 @@ use super::*;
 /// `r` the folder's return. `expected`: when which batches come.
 #[track_caller]
 fn check(script: &[&str], expected: &[&str]) {
-    let (start, mut settle, mut said) = (Instant::now(), Settle::default(), Vec::new());
+    let (start, mut settle, mut batches) = (
+        Instant::now(),
+        Settle::new(Duration::from_millis(50)),
+        Vec::new(),
+    );
     let mut run_until = |settle: &mut Settle, end: Option<Instant>| {
         while let Some(due) = settle.due().filter(|it| end.is_none_or(|end| *it < end)) {
             let at = (due - start).as_millis();
-            said.push(match settle.take(due) {
+            batches.push(match settle.take(due) {
                 Some(Batch::Names(names)) => format!("{at} {}", names.join(" ")),
                 Some(Batch::Everything) => format!("{at} *"),
                 None => panic!("due and nothing there"),
@@ -26,12 +30,15 @@ fn check(script: &[&str], expected: &[&str]) {
             "w" => settle.note(Notice::Writing(name), now),
             "c" => settle.note(Notice::Settled(name), now),
             "t" => settle.note(Notice::Touched(name), now),
-            "r" => settle.returned(now),
+            "r" => {
+                settle.wait_for(Duration::from_secs(1));
+                settle.note(Notice::Everything, now);
+            }
             _ => settle.note(Notice::Everything, now),
         }
     }
     run_until(&mut settle, None);
-    assert_eq!(said, expected);
+    assert_eq!(batches, expected);
 }
 
 #[test]

@@ -18,14 +18,6 @@ use crate::wire::Line;
 
 const MIB: usize = 1024 * 1024;
 
-/// An object of good syntax and wrong types, whatever its kind.
-const BAD_OBJECT: &str = r#"{"metadata":{"name":"bad","namespace":"default","resourceVersion":"1"},"spec":{"ports":"all","clusterIPs":7},"addressType":7,"endpoints":"all","ports":{}}"#;
-
-/// The bad object among good ones.
-pub(crate) fn bad_item() -> Bytes {
-    Bytes::from_static(BAD_OBJECT.as_bytes())
-}
-
 /// The whole answer, for faults that look at nothing else. `revision` is the store's.
 pub(crate) fn reply(
     fault: &Fault,
@@ -79,7 +71,6 @@ fn body(
         Fault::EmptyList => once(format!("{}[]}}\n", list_head()?)),
         Fault::NullItems => once(format!("{}null}}\n", list_head()?)),
         Fault::GoneEvent => once(Status::expired("too old resource version, as asked").event()),
-        Fault::SilentBody => sure(stream::pending()),
         Fault::EndsAtOnce => sure(stream::empty()),
         Fault::EndlessLine(mebibytes) => {
             let head = stream::iter([Bytes::from_static(br#"{"type":"ADDED","object":{"kind":""#)]);
@@ -92,12 +83,7 @@ fn body(
 }
 
 /// The answer as the fault lets it through.
-pub(crate) fn shape(
-    answer: Response<Body>,
-    fault: &Fault,
-    is_watch: bool,
-    line: &Arc<Line>,
-) -> Response<Body> {
+pub(crate) fn shape(answer: Response<Body>, fault: &Fault, line: &Arc<Line>) -> Response<Body> {
     let (head, body) = answer.into_parts();
     let pieces = match *fault {
         Fault::Slow { bytes, pause } => {
@@ -118,11 +104,6 @@ pub(crate) fn shape(
         Fault::Cut { after, how } => {
             let end = stream::iter([Err(how)]);
             first(body.into_pieces(), after).chain(end).boxed()
-        }
-        Fault::OneBadObject if is_watch => {
-            let text = format!("{{\"type\":\"ADDED\",\"object\":{BAD_OBJECT}}}\n");
-            let bad = stream::iter([Ok(Bytes::from(text))]);
-            bad.chain(body.into_pieces()).boxed()
         }
         _ => return Response::from_parts(head, body),
     };

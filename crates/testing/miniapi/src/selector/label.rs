@@ -1,4 +1,4 @@
-//! `labelSelector`: equality, sets and existence.
+//! `labelSelector`: equality and existence.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,26 @@ struct Term {
     test: Test,
 }
 
-/// An object without the label passes `NotIn`, as in Kubernetes.
+/// An object without the label passes `Not`, as in Kubernetes.
 #[derive(Debug)]
 enum Test {
     Exists,
     Absent,
-    In(Vec<String>),
-    NotIn(Vec<String>),
+    Is(String),
+    Not(String),
 }
 
 impl LabelSelector {
-    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+    /// Parses `a=b,c!=d,j,!k`.
     ///
     /// # Errors
     ///
     /// The term that cannot be read.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let terms = terms(text).into_iter().map(|term| {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let terms = text.split(',').map(|term| {
             let term = term.trim();
             parse_term(term).ok_or_else(|| format!("unable to parse requirement: {term:?}"))
         });
@@ -42,8 +45,8 @@ impl LabelSelector {
             match &term.test {
                 Test::Exists => value.is_some(),
                 Test::Absent => value.is_none(),
-                Test::In(set) => value.is_some_and(|it| set.contains(it)),
-                Test::NotIn(set) => value.is_none_or(|it| !set.contains(it)),
+                Test::Is(wanted) => value == Some(wanted),
+                Test::Not(unwanted) => value != Some(unwanted),
             }
         })
     }
@@ -53,34 +56,16 @@ impl LabelSelector {
     }
 }
 
-/// Splits at the commas outside parentheses.
-fn terms(text: &str) -> Vec<&str> {
-    let mut depth = 0;
-    let parts = text.split(move |it: char| {
-        depth += i32::from(it == '(') - i32::from(it == ')');
-        it == ',' && depth == 0
-    });
-    if text.trim().is_empty() {
-        Vec::new()
-    } else {
-        parts.collect()
-    }
-}
-
 fn parse_term(term: &str) -> Option<Term> {
-    let one = |value: &str| vec![value.trim().to_owned()];
+    let value = |text: &str| text.trim().to_owned();
     let (key, test) = if let Some(key) = term.strip_prefix('!') {
         (key, Test::Absent)
-    } else if let Some((key, value)) = term.split_once("!=") {
-        (key, Test::NotIn(one(value)))
-    } else if let Some((key, value)) = term.split_once("==") {
-        (key, Test::In(one(value)))
-    } else if let Some((key, value)) = term.split_once('=') {
-        (key, Test::In(one(value)))
-    } else if let Some((key, values)) = term.split_once(" notin ") {
-        (key, Test::NotIn(set(values)?))
-    } else if let Some((key, values)) = term.split_once(" in ") {
-        (key, Test::In(set(values)?))
+    } else if let Some((key, unwanted)) = term.split_once("!=") {
+        (key, Test::Not(value(unwanted)))
+    } else if let Some((key, wanted)) = term.split_once("==") {
+        (key, Test::Is(value(wanted)))
+    } else if let Some((key, wanted)) = term.split_once('=') {
+        (key, Test::Is(value(wanted)))
     } else {
         (term, Test::Exists)
     };
@@ -90,11 +75,6 @@ fn parse_term(term: &str) -> Option<Term> {
         key: key.to_owned(),
         test,
     })
-}
-
-fn set(text: &str) -> Option<Vec<String>> {
-    let inner = text.trim().strip_prefix('(')?.strip_suffix(')')?;
-    Some(inner.split(',').map(|it| it.trim().to_owned()).collect())
 }
 
 #[cfg(test)]
@@ -116,10 +96,6 @@ mod tests {
             ("app=web,tier=back", false),
             ("app!=web", false),
             ("other!=web", true),
-            ("app in (web, api),tier", true),
-            ("app in (api)", false),
-            ("app notin (web,api)", false),
-            ("other notin (web)", true),
             ("empty=", true),
             ("!service.kubernetes.io/headless,app", true),
         ] {

@@ -1,7 +1,10 @@
 //! Only differences leave.
 
-use super::*;
+use std::sync::Arc;
+
 use sluice_model::ServiceCidr;
+
+use super::*;
 
 fn object(text: &str) -> Object {
     let (name, cidr) = text.split_once('=').unwrap();
@@ -11,18 +14,19 @@ fn object(text: &str) -> Object {
     }))
 }
 
-/// `a=CIDR` is a good object, `a=CIDR?` one with a problem, `a!` a refused one, `!` a nameless.
-fn what(text: &str) -> What {
+/// `a=CIDR` is a good object, `a=CIDR?` one with a problem, `a!` a refused one.
+fn outcome(text: &str) -> Outcome {
     match (text.strip_suffix('!'), text.strip_suffix('?')) {
-        (Some(""), _) => What::Nameless("no name".to_owned()),
-        (Some(name), _) => What::Refused(ObjectKey::ServiceCidr(name.into()), vec!["bad".into()]),
-        (_, Some(text)) => What::Good(object(text), vec!["odd".to_owned()]),
-        _ => What::Good(object(text), Vec::new()),
+        (Some(name), _) => {
+            Outcome::Unusable(ObjectKey::ServiceCidr(name.into()), vec!["bad".into()])
+        }
+        (_, Some(text)) => Outcome::Usable(object(text), vec!["odd".to_owned()]),
+        _ => Outcome::Usable(object(text), Vec::new()),
     }
 }
 
 fn brief(events: &[Event]) -> String {
-    let mut said: Vec<String> = events
+    let mut lines: Vec<String> = events
         .iter()
         .map(|it| match it {
             Event::Set(Object::ServiceCidr(it)) => format!("+{}={}", it.name, it.cidrs[0]),
@@ -31,20 +35,20 @@ fn brief(events: &[Event]) -> String {
             other => panic!("{other:?}"),
         })
         .collect();
-    said.sort();
-    said.join(" ")
+    lines.sort();
+    lines.join(" ")
 }
 
 /// Each list replaces the one before.
 #[track_caller]
 fn check(lists: &[(&str, &str)]) {
-    let mut known = Known::new(Resource::ServiceCidrs);
+    let mut delivered = Delivered::default();
     for (list, expected) in lists {
-        let (mut incoming, mut events) = (Incoming::default(), Vec::new());
+        let (mut listing, mut events) = (Listing::default(), Vec::new());
         for text in list.split_whitespace() {
-            incoming.see(what(text), &known);
+            listing.add(outcome(text), &delivered);
         }
-        known.replace(incoming, &mut events);
+        delivered.replace(listing, &mut events);
         assert_eq!(brief(&events), *expected, "{list}");
     }
 }
@@ -64,14 +68,14 @@ fn list_is_compared_with_what_was_delivered() {
 
 #[test]
 fn refused_object_keeps_its_last_good_version() {
-    let kept = "!ServiceCIDR a[\"ServiceCIDR a: bad\", \
+    let refused = "!ServiceCIDR a[\"ServiceCIDR a: bad\", \
                 \"ServiceCIDR a: refused: its last good version stays in force\"]";
     check(&[
         ("a=10.0.0.0/8", "+a=10.0.0.0/8"),
-        ("a!", kept),
+        ("a!", refused),
         ("a!", ""),
         ("a=10.0.0.0/8", "!ServiceCIDR a[]"),
-        ("a!", kept),
+        ("a!", refused),
         ("", "!ServiceCIDR a[] -ServiceCIDR a"),
         ("b!", "!ServiceCIDR b[\"ServiceCIDR b: bad\"]"),
         ("", "!ServiceCIDR b[]"),
@@ -84,34 +88,22 @@ fn refused_object_keeps_its_last_good_version() {
 }
 
 #[test]
-fn nameless_object_may_be_any_that_is_missing() {
-    check(&[
-        ("a=10.0.0.0/8", "+a=10.0.0.0/8"),
-        (
-            "!",
-            "!API server: ServiceCIDRs[\"one of the ServiceCIDRs has no usable name: no name\"]",
-        ),
-        ("", "!API server: ServiceCIDRs[] -ServiceCIDR a"),
-    ]);
-}
-
-#[test]
 fn changes_say_what_is_new() {
-    let (mut known, mut events) = (Known::new(Resource::ServiceCidrs), Vec::new());
+    let (mut delivered, mut events) = (Delivered::default(), Vec::new());
     let key = ObjectKey::ServiceCidr("a".into());
-    known.see(what("a=10.0.0.0/8"), &mut events);
-    known.see(what("a=10.0.0.0/8"), &mut events);
-    known.gone(&key, &mut events);
-    known.gone(&key, &mut events);
+    delivered.set(outcome("a=10.0.0.0/8"), &mut events);
+    delivered.set(outcome("a=10.0.0.0/8"), &mut events);
+    delivered.delete(&key, &mut events);
+    delivered.delete(&key, &mut events);
     assert_eq!(brief(&events), "+a=10.0.0.0/8 -ServiceCIDR a");
-    assert!(known.is_empty());
+    assert!(delivered.is_empty());
 }
 
 #[test]
 fn object_deleted_while_the_list_came_is_not_in_it() {
-    let (known, mut incoming) = (Known::new(Resource::ServiceCidrs), Incoming::default());
-    incoming.see(what("a=10.0.0.0/8"), &known);
-    assert!(!incoming.is_empty());
-    incoming.gone(&ObjectKey::ServiceCidr("a".into()));
-    assert!(incoming.is_empty());
+    let (delivered, mut listing) = (Delivered::default(), Listing::default());
+    listing.add(outcome("a=10.0.0.0/8"), &delivered);
+    assert!(!listing.is_empty());
+    listing.remove(&ObjectKey::ServiceCidr("a".into()));
+    assert!(listing.is_empty());
 }

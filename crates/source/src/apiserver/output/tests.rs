@@ -1,4 +1,4 @@
-//! When everything is there, and what is said of the connection.
+//! When everything is there, and which problems of the connection are reported.
 
 use std::sync::{Mutex, mpsc};
 
@@ -6,11 +6,16 @@ use sluice_model::{Node, ObjectKey};
 
 use super::*;
 
-fn hub() -> (Hub, mpsc::Receiver<Vec<Event>>) {
+const NODE: &str = api::Node::OBJECTS;
+const CIDRS: &str = api::ServiceCidr::OBJECTS;
+const SERVICES: &str = api::Service::OBJECTS;
+const SLICES: &str = api::EndpointSlice::OBJECTS;
+
+fn output() -> (Output, mpsc::Receiver<Vec<Event>>) {
     let (sender, batches) = mpsc::channel();
     let sender = Mutex::new(sender);
     let sink = move |it| sender.lock().unwrap().send(it).unwrap();
-    (Hub::new(Box::new(sink)), batches)
+    (Output::new(Box::new(sink)), batches)
 }
 
 fn node(addresses: &[&str]) -> Event {
@@ -29,57 +34,57 @@ fn is_synced(batches: &mpsc::Receiver<Vec<Event>>) -> bool {
 
 #[test]
 fn synced_comes_after_the_last_list() {
-    let (mut hub, batches) = hub();
-    hub.list(Resource::Services, Vec::new());
-    hub.list(Resource::ServiceCidrs, Vec::new());
-    hub.list(Resource::Node, vec![node(&["10.0.0.1"])]);
+    let (mut output, batches) = output();
+    output.send_list(SERVICES, Vec::new());
+    output.send_list(CIDRS, Vec::new());
+    output.send_list(NODE, vec![node(&["10.0.0.1"])]);
     assert!(!is_synced(&batches));
-    hub.list(Resource::EndpointSlices, Vec::new());
+    output.send_list(SLICES, Vec::new());
     assert!(is_synced(&batches));
-    hub.list(Resource::EndpointSlices, Vec::new());
-    hub.grace_over();
+    output.send_list(SLICES, Vec::new());
+    output.go_on_without();
     assert!(!is_synced(&batches), "once");
 }
 
 #[test]
 fn node_without_addresses_is_waited_for() {
-    let (mut hub, batches) = hub();
-    hub.list(Resource::Services, Vec::new());
-    hub.list(Resource::EndpointSlices, Vec::new());
-    hub.list(Resource::ServiceCidrs, Vec::new());
-    hub.list(Resource::Node, vec![node(&[])]);
+    let (mut output, batches) = output();
+    output.send_list(SERVICES, Vec::new());
+    output.send_list(SLICES, Vec::new());
+    output.send_list(CIDRS, Vec::new());
+    output.send_list(NODE, vec![node(&[])]);
     assert!(!is_synced(&batches));
-    hub.changes(Resource::Node, vec![node(&["10.0.0.1"])]);
+    output.send_changes(NODE, vec![node(&["10.0.0.1"])]);
     assert!(is_synced(&batches));
 }
 
 #[test]
 fn only_services_and_slices_are_waited_for_without_end() {
-    let (mut hub, batches) = hub();
-    hub.list(Resource::Services, Vec::new());
-    hub.grace_over();
+    let (mut output, batches) = output();
+    output.send_list(SERVICES, Vec::new());
+    output.go_on_without();
     assert!(!is_synced(&batches));
-    hub.list(Resource::EndpointSlices, Vec::new());
+    output.send_list(SLICES, Vec::new());
     assert!(is_synced(&batches));
-    let (mut hub, batches) = self::hub();
-    hub.list(Resource::Services, Vec::new());
-    hub.list(Resource::EndpointSlices, Vec::new());
+    let (mut output, batches) = self::output();
+    output.send_list(SERVICES, Vec::new());
+    output.send_list(SLICES, Vec::new());
     assert!(!is_synced(&batches));
-    hub.grace_over();
+    output.go_on_without();
     assert!(is_synced(&batches));
 }
 
 #[test]
 fn stale_resources_are_named_until_they_are_fresh() {
-    let (mut hub, batches) = hub();
-    hub.stale(Resource::Services, "refused");
-    hub.stale(Resource::Services, "refused");
-    hub.stale(Resource::Node, "refused");
-    hub.stale(Resource::Services, "401");
-    hub.fresh(Resource::Services);
-    hub.fresh(Resource::Services);
-    hub.fresh(Resource::Node);
-    let told: Vec<Vec<String>> = batches
+    let (mut output, batches) = output();
+    output.report_stale(SERVICES, "refused");
+    output.report_stale(SERVICES, "refused");
+    output.report_stale(NODE, "refused");
+    output.report_stale(SERVICES, "401");
+    output.report_fresh(SERVICES);
+    output.report_fresh(SERVICES);
+    output.report_fresh(NODE);
+    let reported: Vec<Vec<String>> = batches
         .try_iter()
         .flatten()
         .map(|it| match it {
@@ -98,18 +103,15 @@ fn stale_resources_are_named_until_they_are_fresh() {
         &["refused"],
         &[],
     ];
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
 }
 
 #[test]
 fn nothing_is_sent_for_nothing() {
-    let (mut hub, batches) = hub();
-    hub.changes(Resource::Services, Vec::new());
-    hub.list(Resource::Services, Vec::new());
+    let (mut output, batches) = output();
+    output.send_changes(SERVICES, Vec::new());
+    output.send_list(SERVICES, Vec::new());
     assert!(batches.try_recv().is_err());
-    hub.changes(
-        Resource::Services,
-        vec![Event::Delete(ObjectKey::Node("n".into()))],
-    );
+    output.send_changes(SERVICES, vec![Event::Delete(ObjectKey::Node("n".into()))]);
     assert!(batches.try_recv().is_ok());
 }

@@ -1,0 +1,281 @@
+//! Requests and answers: one connection pool that is made anew when credentials may have changed.
+
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::{Connection as Connected, HttpConnector};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::TokioExecutor;
+use kube::Config;
+use kube::client::{Body, ConfigExt as _};
+use kube::core::Status;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::timeout;
+use tower::{BoxError, ServiceBuilder};
+use tower_http::timeout::TimeoutBody;
+
+use super::access::{Access, Client, chain};
+use super::failure::Failure;
+use super::proxy::{proxy, tunnel};
+use super::{Observed, Observer};
+
+/// A dead server is noticed after 15 + 3 * 10 seconds without a byte, as
+/// client-go does with HTTP/2 pings.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Timeout for a TCP connection.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Credentials older than this are read again after a failure.
+const OLD: Duration = Duration::from_secs(60);
+
+/// The longest body of a refusal that is read, in bytes.
+const MAX_STATUS: usize = 64 << 10;
+
+/// One user of the API server: all its requests, and the credentials they carry.
+///
+/// A [`tower::Service`], so that kube's client can use it. It adds what kube's own layers do not
+/// have: the limit of requests a second, a timeout for each answer, credentials that are read
+/// again, and a report of every request to the [`Observer`]. An answer that is no success is a
+/// [`Failure`].
+#[derive(Clone)]
+pub(super) struct Connection(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    observer: Observer,
+    /// Timeout for the head of an answer, and for the next bytes of a list.
+    timeout: Duration,
+    /// Locked while credentials are read: a plugin is run once, not once for each kind.
+    opened: Mutex<Option<Opened>>,
+    answered: Notify,
+}
+
+/// A connection pool and its credentials.
+struct Opened {
+    client: kube::Client,
+    since: Instant,
+    /// The credentials may have been replaced since.
+    is_old: bool,
+}
+
+impl Connection {
+    pub(super) fn new(client: Client, observer: Observer, timeout: Duration) -> Self {
+        Self(Arc::new(Inner {
+            client,
+            observer,
+            timeout,
+            opened: Mutex::new(None),
+            answered: Notify::new(),
+        }))
+    }
+
+    /// kube's client over this connection. Only inside the runtime that will use it.
+    pub(super) fn client(&self) -> kube::Client {
+        kube::Client::new(self.clone(), "default")
+    }
+
+    /// Waits for the next answer to any request, whatever it says.
+    pub(super) fn answered(&self) -> impl Future<Output = ()> {
+        self.0.answered.notified()
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
+        let this = &*self.0;
+        let is_watch = is_watch(&request);
+        if !is_watch {
+            tokio::time::sleep(this.turn()).await;
+        }
+        let (method, start) = (request.method().clone(), Instant::now());
+        let answered = timeout(this.timeout, self.exchange(request)).await;
+        let answered = answered.unwrap_or_else(|_| {
+            let seconds = this.timeout.as_secs();
+            Err(Failure::Unreachable(format!("no answer for {seconds} s")))
+        });
+        (this.observer)(Observed {
+            method: method.as_str(),
+            host: &this.client.host,
+            code: answered.as_ref().ok().map(|it| it.status().as_u16()),
+            took: start.elapsed(),
+        });
+        if answered.is_ok() {
+            this.answered.notify_waiters();
+        }
+        let outcome = match answered {
+            Ok(response) if response.status().is_success() => Ok(response),
+            Ok(response) => Err(refused(response, this.timeout).await),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = &outcome {
+            this.suspect_credentials(failure).await;
+        }
+        outcome
+    }
+
+    async fn exchange(&self, mut request: Request<Body>) -> Result<Response<Body>, Failure> {
+        let headers = request.headers_mut();
+        let agent = HeaderValue::from_str(&self.0.client.access.user_agent);
+        headers.insert(USER_AGENT, agent.map_err(|it| Failure::Broken(chain(&it)))?);
+        let json = HeaderValue::from_static("application/json");
+        headers.insert(ACCEPT, json.clone());
+        headers.insert(CONTENT_TYPE, json);
+        let pool = self.pool().await?;
+        let answered = pool.send(request).await;
+        answered.map_err(|error| Failure::of_connection(&error))
+    }
+
+    /// The connection pool, made anew when the credentials may have been replaced.
+    async fn pool(&self) -> Result<kube::Client, Failure> {
+        let mut opened = self.0.opened.lock().await;
+        if let Some(current) = opened.as_ref().filter(|it| !it.is_old) {
+            return Ok(current.client.clone());
+        }
+        let client = match (open(&self.0.client.access).await, &*opened) {
+            (Ok(client), _) => client,
+            // A file that is being replaced must not end a connection that works.
+            (Err(error), Some(old)) => {
+                let error = chain(&*error);
+                tracing::debug!(error, "credentials cannot be read again: the old ones stay");
+                old.client.clone()
+            }
+            (Err(error), None) => return Err(Failure::Broken(chain(&*error))),
+        };
+        *opened = Some(Opened {
+            client: client.clone(),
+            since: Instant::now(),
+            is_old: false,
+        });
+        Ok(client)
+    }
+}
+
+impl Inner {
+    /// How long the next request waits because of the limit of requests a second.
+    fn turn(&self) -> Duration {
+        // Nothing panics with the lock held.
+        let bucket = self.client.bucket.lock();
+        let mut bucket = bucket.unwrap_or_else(PoisonError::into_inner);
+        let wait = bucket.as_mut().map(|it| it.turn(Instant::now()));
+        wait.unwrap_or_default()
+    }
+
+    /// After some failures everything is read anew: certificates and tokens are replaced while
+    /// we run, and a plugin may know a new one.
+    async fn suspect_credentials(&self, failure: &Failure) {
+        if let Some(opened) = self.opened.lock().await.as_mut() {
+            opened.is_old |= match failure.code() {
+                Some(code) => code == 401,
+                None => opened.since.elapsed() > OLD,
+            };
+        }
+    }
+}
+
+impl tower::Service<Request<Body>> for Connection {
+    type Response = Response<TimeoutBody<Body>>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let this = self.clone();
+        // The follower decides how long a watch may be silent.
+        let idle = match is_watch(&request) {
+            true => Duration::MAX,
+            false => this.0.timeout,
+        };
+        Box::pin(async move {
+            let response = this.send(request).await?;
+            Ok(response.map(|body| TimeoutBody::new(idle, body)))
+        })
+    }
+}
+
+/// Watches do not count against the limit of requests a second, as in client-go.
+fn is_watch(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|it| it == "watch=true")
+}
+
+/// Reads the credentials and makes a connection pool; connects to nothing yet.
+pub(super) async fn open(access: &Access) -> Result<kube::Client, BoxError> {
+    let config = access.config().await?;
+    // A plugin may run for long: the watches must not wait for it.
+    tokio::task::spawn_blocking(move || pool(&config)).await?
+}
+
+fn pool(config: &Config) -> Result<kube::Client, BoxError> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
+    let (server, explicit) = (&config.cluster_url, config.proxy_url.as_ref());
+    match proxy(server, explicit, &Matcher::from_env())? {
+        Some(proxy) => pool_over(config, tunnel(&proxy, tcp)),
+        None => pool_over(config, tcp),
+    }
+}
+
+fn pool_over<C>(config: &Config, connector: C) -> Result<kube::Client, BoxError>
+where
+    C: tower::Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connected + Read + Write + Send + Unpin,
+    C::Future: Send,
+    C::Error: Into<BoxError>,
+{
+    let tls = config.rustls_https_connector_with_connector(connector)?;
+    let pool = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(tls);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(pool);
+    Ok(kube::Client::new(service, "default"))
+}
+
+/// What a refusal says. `longest`: for the next bytes of its body to arrive.
+async fn refused(response: Response<Body>, longest: Duration) -> Failure {
+    let code = response.status().as_u16();
+    let header = response.headers().get(RETRY_AFTER);
+    let header = header.and_then(|it| it.to_str().ok()?.parse().ok());
+    let header = header.map(Duration::from_secs);
+    let body = Limited::new(TimeoutBody::new(longest, response.into_body()), MAX_STATUS);
+    // If the body breaks off, the status code has to be enough.
+    let text = body.collect().await.map(|it| it.to_bytes());
+    let text = text.unwrap_or_default();
+    let status = serde_json::from_slice(&text).unwrap_or_else(|_| {
+        let start = String::from_utf8_lossy(&text)
+            .chars()
+            .take(200)
+            .collect::<String>();
+        Status::failure(&start, "")
+    });
+    match status.with_code(code).into() {
+        Failure::Refused {
+            code,
+            message,
+            retry_after,
+        } => Failure::Refused {
+            code,
+            message,
+            retry_after: header.or(retry_after),
+        },
+        failure => failure,
+    }
+}

@@ -1,0 +1,102 @@
+//! The objects that were delivered, and what a new list changes about them.
+
+use std::collections::{HashMap, HashSet};
+
+use sluice_model::{Event, Object, ObjectKey};
+
+use super::object::Outcome;
+use crate::report::Reported;
+
+/// The objects of one kind as they were delivered, and their problems.
+#[derive(Debug, Default)]
+pub(super) struct Delivered {
+    objects: HashMap<ObjectKey, Object>,
+    problems: Reported<ObjectKey, String>,
+}
+
+/// The objects of a list that is not complete yet. An object that is equal to the delivered one is
+/// dropped at once (`None`), so that a list of unchanged objects takes no memory.
+#[derive(Debug, Default)]
+pub(super) struct Listing(HashMap<ObjectKey, Option<Outcome>>);
+
+impl Listing {
+    /// Adds an object that exists.
+    pub(super) fn add(&mut self, outcome: Outcome, delivered: &Delivered) {
+        let (key, is_same) = match &outcome {
+            Outcome::Usable(object, faults) => {
+                let key = object.key();
+                let has_problems = !faults.is_empty() || delivered.problems.contains(&key);
+                let is_same = delivered.objects.get(&key) == Some(object) && !has_problems;
+                (key, is_same)
+            }
+            Outcome::Unusable(key, _) => (key.clone(), false),
+        };
+        self.0.insert(key, (!is_same).then_some(outcome));
+    }
+
+    /// Removes an object that was deleted before the list was complete.
+    pub(super) fn remove(&mut self, key: &ObjectKey) {
+        self.0.remove(key);
+    }
+
+    /// Whether no object was listed, usable or not.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Delivered {
+    /// Whether no object is delivered, or all were deleted again.
+    pub(super) fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// An object exists and looks like this now: appends what is new about it to `events`.
+    pub(super) fn set(&mut self, outcome: Outcome, events: &mut Vec<Event>) {
+        match outcome {
+            Outcome::Usable(object, faults) => {
+                let key = object.key();
+                self.report(&key, &faults, events);
+                if self.objects.get(&key) != Some(&object) {
+                    self.objects.insert(key, object.clone());
+                    events.push(Event::Set(object));
+                }
+            }
+            Outcome::Unusable(key, mut faults) => {
+                if self.objects.contains_key(&key) {
+                    faults.push("refused: its last good version stays in force".to_owned());
+                }
+                self.report(&key, &faults, events);
+            }
+        }
+    }
+
+    /// An object is deleted.
+    pub(super) fn delete(&mut self, key: &ObjectKey, events: &mut Vec<Event>) {
+        self.report(key, &[], events);
+        if self.objects.remove(key).is_some() {
+            events.push(Event::Delete(key.clone()));
+        }
+    }
+
+    /// A complete list: objects that it lacks are deleted, objects that are equal are no event.
+    pub(super) fn replace(&mut self, listing: Listing, events: &mut Vec<Event>) {
+        let all = (self.objects.keys()).chain(self.problems.iter().map(|(key, _)| key));
+        let missing = all.filter(|it| !listing.0.contains_key(*it));
+        let missing: HashSet<ObjectKey> = missing.cloned().collect();
+        for key in &missing {
+            self.delete(key, events);
+        }
+        for outcome in listing.0.into_values().flatten() {
+            self.set(outcome, events);
+        }
+    }
+
+    fn report(&mut self, key: &ObjectKey, faults: &[String], events: &mut Vec<Event>) {
+        let problems = faults.iter().map(|it| format!("{key}: {it}")).collect();
+        events.extend(self.problems.replace(key, problems));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! Why a request failed.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use kube::core::Status;
+use sluice_yaml::escaped;
+
+use super::access::chain;
+
+/// A request without a good answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// No answer: nobody listens, the network drops the packets, or the server is silent.
+    Unreachable(String),
+    /// No request could be sent (credentials, TLS), or an answer broke off.
+    Broken(String),
+    /// An answer that is not what the API server sends.
+    Garbage(String),
+    /// An answer with the status of an error.
+    Refused {
+        /// The HTTP status code, or that of an ERROR event.
+        code: u16,
+        /// The server's reason.
+        message: String,
+        /// `Retry-After`.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(reason) | Self::Broken(reason) => f.write_str(reason),
+            Self::Garbage(reason) => write!(f, "the server sent garbage: {reason}"),
+            Self::Refused { code, message, .. } => {
+                write!(f, "the server answered {code}: {message}")
+            }
+        }
+    }
+}
+
+impl Error for Failure {}
+
+impl Failure {
+    /// The status code of a refusal.
+    pub(super) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// An error of the connection pool. TLS errors are not [`Failure::Unreachable`]: a server
+    /// answers, and a wrong certificate is no reason for a handshake every second.
+    pub(super) fn of_connection(error: &(dyn Error + 'static)) -> Self {
+        let text = chain(error);
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if error.downcast_ref().is_some_and(is_tls) {
+                return Self::Broken(text);
+            }
+            next = error.source();
+        }
+        Self::Unreachable(text)
+    }
+}
+
+/// Whether TLS refused what it read. Such an error may be inside another one, where
+/// [`Error::source`] does not lead.
+fn is_tls(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|it| it.downcast_ref());
+    error.kind() == io::ErrorKind::InvalidData || inner.is_some_and(is_tls)
+}
+
+/// An error of kube's client. A failure of [`super::connection`] stays as it is.
+impl From<kube::Error> for Failure {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Service(error) => match error.downcast::<Self>() {
+                Ok(failure) => *failure,
+                Err(error) => Self::Broken(chain(&*error)),
+            },
+            kube::Error::Api(status) => (*status).into(),
+            kube::Error::SerdeError(error) => error.into(),
+            error => Self::Broken(chain(&error)),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Garbage(escaped(&error.to_string()))
+    }
+}
+
+/// The object of an ERROR event, or the body of a refusal.
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        let seconds = status.details.map_or(0, |it| it.retry_after_seconds);
+        Self::Refused {
+            code: status.code,
+            message: escaped(&status.message),
+            retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())),
+        }
+    }
+}

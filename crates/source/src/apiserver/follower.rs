@@ -1,0 +1,414 @@
+//! Follows the objects of one kind: list, watch, and again after every end.
+//!
+//! From kube's client: the requests and their parameters, decoding of watch events, bookmarks and
+//! errors. Ours is the order of the requests (ADR 7 says why it is not kube-runtime's):
+//!
+//! - A list is the beginning of a watch (KEP-3157), or comes in pages from a server that does not
+//!   know such lists. Either way it is a consistent read, so that a server that lags behind never
+//!   takes us back.
+//! - The watch goes on from its last version. A new list follows only when that version has
+//!   expired, cannot be trusted (a silent watch, garbage) or was refused.
+//! - An object is converted while it is read, and its JSON is dropped.
+
+use std::cell::{RefCell, RefMut};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::time::Instant;
+
+use futures::stream::{ReadyChunks, Stream, StreamExt as _};
+use http_body_util::BodyExt as _;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::client::Body;
+use kube::core::Request;
+use kube::core::watch::BookmarkMeta;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sluice_model::Event;
+use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
+
+use super::Timeouts;
+use super::connection::Connection;
+use super::delivered::{Delivered, Listing};
+use super::failure::Failure;
+use super::object;
+use super::output::Output;
+use super::retry::{End, Retry, chance};
+use crate::convert::Interner;
+use crate::kind::Kind;
+
+/// Objects per page, as client-go asks for (`tools/pager`).
+const PAGE: u32 = 500;
+
+/// Empty lists in a row, each after a wait, before they are believed where objects are expected.
+const EMPTY_LISTS: u32 = 3;
+
+/// Events that are read at once and delivered as one batch.
+const BATCH: usize = 256;
+
+/// The annotation of the bookmark that ends a list as a watch (KEP-3157).
+const END_OF_LIST: &str = "k8s.io/initial-events-end";
+
+/// What all followers share.
+pub(super) struct Shared {
+    pub(super) connection: Connection,
+    pub(super) client: kube::Client,
+    pub(super) output: RefCell<Output>,
+    pub(super) names: RefCell<Interner>,
+    pub(super) timeouts: Timeouts,
+    /// Held while a follower waits to try an unreachable server again: one at a time.
+    pub(super) probe: Mutex<()>,
+}
+
+/// Which objects of a kind are followed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Selection {
+    /// `labelSelector`.
+    pub(super) labels: Option<String>,
+    /// `fieldSelector`.
+    pub(super) fields: Option<String>,
+    /// The field selector only saves work: a server that does not know the field (400) is asked
+    /// without it.
+    pub(super) are_fields_optional: bool,
+    /// The server may not have this kind, or not let us ask for it: then there are no objects.
+    pub(super) is_optional: bool,
+    /// Every cluster has an object of the selection.
+    pub(super) is_never_empty: bool,
+}
+
+impl Selection {
+    /// Whether there is one condition less now.
+    fn drop_fields(&mut self) -> bool {
+        self.are_fields_optional && self.fields.take().is_some()
+    }
+}
+
+/// Follows the objects of one kind that a selection names.
+pub(super) struct Follower<'a, K> {
+    shared: &'a Shared,
+    selection: Selection,
+    request: Request,
+    /// The server sends lists as the beginning of a watch.
+    has_streams: bool,
+    /// Objects per page; `None` after a page has expired: then the list comes whole, as in
+    /// client-go (`tools/pager`).
+    page: Option<u32>,
+    /// Where the watch goes on; `None` before a list.
+    version: Option<String>,
+    /// A complete list was delivered.
+    is_listed: bool,
+    /// Empty lists in a row that were not believed.
+    empty_lists: u32,
+    delivered: Delivered,
+    retry: Retry,
+    kind: std::marker::PhantomData<K>,
+}
+
+type Events = ReadyChunks<Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Box<RawValue>>>>>>>;
+
+/// One page of a list.
+#[derive(Deserialize)]
+struct Page<'a> {
+    metadata: PageMeta,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageMeta {
+    resource_version: String,
+    #[serde(default, rename = "continue")]
+    token: Option<String>,
+}
+
+impl<'a, K: Kind> Follower<'a, K> {
+    pub(super) fn new(shared: &'a Shared, selection: Selection) -> Self {
+        Self {
+            shared,
+            selection,
+            request: Request::new(K::PATH),
+            has_streams: true,
+            page: Some(PAGE),
+            version: None,
+            is_listed: false,
+            empty_lists: 0,
+            delivered: Delivered::default(),
+            retry: Retry::new(shared.timeouts),
+            kind: std::marker::PhantomData,
+        }
+    }
+
+    fn output(&self) -> RefMut<'a, Output> {
+        self.shared.output.borrow_mut()
+    }
+
+    /// Runs until it is dropped.
+    pub(super) async fn run(mut self) {
+        loop {
+            let Err(end) = self.follow().await;
+            tracing::debug!(kind = K::OBJECTS, ?end, "a request ended");
+            self.adapt(&end);
+            if end.code() == Some(400) && self.selection.drop_fields() {
+                continue;
+            }
+            if self.is_absent(&end) {
+                self.deliver_list(Listing::default());
+                sleep(self.shared.timeouts.absent.mul_f64(0.5 + chance())).await;
+                continue;
+            }
+            if let Some(reason) = end.reason() {
+                self.output().report_stale(K::OBJECTS, &reason);
+            }
+            self.wait(&end).await;
+        }
+    }
+
+    /// Lists if there is no version to watch from, then watches.
+    async fn follow(&mut self) -> Result<Infallible, End> {
+        if let Some(version) = self.version.clone() {
+            let events = self.watch(&version, false).await?;
+            return self.read(events, None).await;
+        }
+        // An empty list is checked by the other way.
+        if self.has_streams && self.empty_lists == 0 {
+            let events = self.watch("", true).await.map_err(|end| match end.code() {
+                Some(400 | 405 | 422) => End::NoStream,
+                _ => end,
+            })?;
+            return self.read(events, Some(Listing::default())).await;
+        }
+        let version = self.list_in_pages().await?;
+        let events = self.watch(&version, false).await?;
+        self.read(events, None).await
+    }
+
+    /// Opens a watch. `is_list`: it begins with every object that exists.
+    async fn watch(&self, version: &str, is_list: bool) -> Result<Events, End> {
+        let parameters = WatchParams {
+            label_selector: self.selection.labels.clone(),
+            field_selector: self.selection.fields.clone(),
+            // 5 to 10 minutes, so that not all watches of a cluster begin anew at once (client-go).
+            timeout: Some(300 + (chance() * 300.0) as u32),
+            bookmarks: true,
+            send_initial_events: is_list,
+        };
+        let request = self.request.watch(&parameters, version);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let events = self.shared.client.request_events(request).await?;
+        let events: Pin<Box<dyn Stream<Item = _>>> = Box::pin(events);
+        Ok(events.ready_chunks(BATCH))
+    }
+
+    /// Reads a watch to its end. `listing`: it begins with every object that exists.
+    async fn read(
+        &mut self,
+        mut events: Events,
+        mut listing: Option<Listing>,
+    ) -> Result<Infallible, End> {
+        let timeouts = self.shared.timeouts;
+        let mut is_steady = false;
+        loop {
+            let longest = match (&listing, is_steady) {
+                (Some(_), _) => timeouts.answer,
+                (None, false) => timeouts.steady,
+                (None, true) => timeouts.silence,
+            };
+            let Ok(next) = timeout(longest, events.next()).await else {
+                match (&listing, is_steady) {
+                    // The server has not understood that it was asked for a list.
+                    (Some(_), _) => return Err(End::NoStream),
+                    (None, false) => self.succeed(),
+                    (None, true) => return Err(End::Silent(longest)),
+                }
+                is_steady = true;
+                continue;
+            };
+            let Some(next) = next else {
+                return Err(match listing {
+                    None => End::Closed,
+                    Some(_) => broken("the connection closed in the middle of a list"),
+                });
+            };
+            let mut changes = Vec::new();
+            let outcome = next.into_iter().try_for_each(|event| {
+                let event = event.map_err(|error| self.watch_error(error, &listing))?;
+                self.event(event, &mut listing, &mut changes)
+            });
+            // The events before an error count: the version to go on from is behind them.
+            self.output().send_changes(K::OBJECTS, changes);
+            outcome?;
+        }
+    }
+
+    /// When a watch that worked breaks off, the server is asked again before it is a problem.
+    fn watch_error(&self, error: kube::Error, listing: &Option<Listing>) -> End {
+        match Failure::from(error) {
+            Failure::Broken(_) if listing.is_none() && self.retry.is_steady() => End::Closed,
+            failure => failure.into(),
+        }
+    }
+
+    fn event(
+        &mut self,
+        event: WatchEvent<Box<RawValue>>,
+        listing: &mut Option<Listing>,
+        changes: &mut Vec<Event>,
+    ) -> Result<(), End> {
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                let received =
+                    object::read::<K>(object.get(), &mut self.shared.names.borrow_mut())?;
+                match listing {
+                    Some(listing) => listing.add(received.outcome, &self.delivered),
+                    None => {
+                        self.advance(received.version);
+                        self.delivered.set(received.outcome, changes);
+                    }
+                }
+            }
+            // Also before a list is complete: the server sends its end about a second after the
+            // last object, and what changes meanwhile before it (`cacher/cache_watcher.go`).
+            WatchEvent::Deleted(object) => {
+                let (key, version) = object::read_identity::<K>(object.get())?;
+                match listing {
+                    Some(listing) => listing.remove(&key),
+                    None => {
+                        self.advance(version);
+                        self.delivered.delete(&key, changes);
+                    }
+                }
+            }
+            WatchEvent::Bookmark(bookmark) => match listing.take() {
+                Some(listing) if ends_list(&bookmark.metadata) => {
+                    self.accept(listing, bookmark.metadata.resource_version)?;
+                }
+                // Before the end there is no bookmark, unless the server does not know streaming
+                // lists.
+                Some(_) => return Err(End::NoStream),
+                None => self.advance(Some(bookmark.metadata.resource_version)),
+            },
+            WatchEvent::Error(status) => return Err((*status).into()),
+        }
+        Ok(())
+    }
+
+    /// The watch has come to this version.
+    fn advance(&mut self, version: Option<String>) {
+        if version.is_some() {
+            self.version = version;
+        }
+        self.succeed();
+    }
+
+    /// The watch has been open for a while, or has sent an event.
+    fn succeed(&mut self) {
+        self.retry.succeed();
+        self.output().report_fresh(K::OBJECTS);
+    }
+
+    /// The version of the list.
+    async fn list_in_pages(&mut self) -> Result<String, End> {
+        let mut listing = Listing::default();
+        let mut parameters = ListParams {
+            label_selector: self.selection.labels.clone(),
+            field_selector: self.selection.fields.clone(),
+            limit: self.page,
+            ..ListParams::default()
+        };
+        loop {
+            let request = self.request.list(&parameters);
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            let answer = self.shared.client.send(request.map(Body::from)).await?;
+            let text = answer.into_body().collect().await?.to_bytes();
+            let page: Page<'_> = serde_json::from_slice(&text)?;
+            for object in page.items.into_iter().flatten() {
+                let received =
+                    object::read::<K>(object.get(), &mut self.shared.names.borrow_mut())?;
+                listing.add(received.outcome, &self.delivered);
+            }
+            parameters.continue_token = page.metadata.token.filter(|it| !it.is_empty());
+            if parameters.continue_token.is_none() {
+                let version = page.metadata.resource_version;
+                self.accept(listing, version.clone())?;
+                return Ok(version);
+            }
+        }
+    }
+
+    /// The list is complete: delivers what is different.
+    ///
+    /// An empty list in place of objects is only believed when two consistent reads, each after a
+    /// wait, say the same: believing it removes every rule.
+    fn accept(&mut self, listing: Listing, version: String) -> Result<(), End> {
+        if version.is_empty() {
+            return Err(Failure::Garbage("a list without a version".to_owned()).into());
+        }
+        let is_expected =
+            !self.delivered.is_empty() || (self.selection.is_never_empty && !self.is_listed);
+        if listing.is_empty() && is_expected && self.empty_lists + 1 < EMPTY_LISTS {
+            self.empty_lists += 1;
+            return Err(End::Empty);
+        }
+        self.empty_lists = 0;
+        self.page = Some(PAGE);
+        self.version = Some(version);
+        self.deliver_list(listing);
+        Ok(())
+    }
+
+    fn deliver_list(&mut self, listing: Listing) {
+        let mut events = Vec::new();
+        self.delivered.replace(listing, &mut events);
+        self.is_listed = true;
+        let mut output = self.output();
+        output.send_list(K::OBJECTS, events);
+        output.report_fresh(K::OBJECTS);
+    }
+
+    /// A server without the kind has no objects of it; it answers 403 to clients without the right
+    /// to ask. If there were objects before, the server only does not know them yet.
+    fn is_absent(&self, end: &End) -> bool {
+        let is_unknown = matches!(end.code(), Some(403 | 404));
+        is_unknown && self.selection.is_optional && self.delivered.is_empty()
+    }
+
+    /// Changes the next request by how the last one ended.
+    fn adapt(&mut self, end: &End) {
+        match end {
+            End::NoStream => self.has_streams = false,
+            End::Expired if self.version.is_none() => self.page = None,
+            End::Expired | End::Silent(_) | End::Failed(Failure::Garbage(_)) => self.version = None,
+            // The server refuses the same request again.
+            End::Failed(Failure::Refused { code, .. }) => match code {
+                401 | 403 | 429 | 500.. => {}
+                _ => self.version = None,
+            },
+            End::Closed | End::Empty | End::Failed(_) => {}
+        }
+    }
+
+    async fn wait(&mut self, end: &End) {
+        let wait = self.retry.wait(end, Instant::now(), chance());
+        if !end.is_unreachable() {
+            return sleep(wait).await;
+        }
+        let probe = async {
+            let _turn = self.shared.probe.lock().await;
+            sleep(wait).await;
+        };
+        tokio::select! {
+            () = probe => {}
+            () = self.shared.connection.answered() => {}
+        }
+    }
+}
+
+fn ends_list(bookmark: &BookmarkMeta) -> bool {
+    let annotation = bookmark.annotations.get(END_OF_LIST);
+    annotation.is_some_and(|it| it == "true")
+}
+
+fn broken(why: &str) -> End {
+    End::Failed(Failure::Broken(why.to_owned()))
+}

@@ -1,0 +1,103 @@
+//! How one object of an answer is read.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::error::Category;
+use sluice_model::{NamespacedName, Object, ObjectKey};
+use sluice_yaml::{escaped, quoted};
+
+use super::failure::Failure;
+use crate::convert::{Interner, displayable};
+use crate::kind::Kind;
+
+/// One object as the server described it.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// `metadata.resourceVersion`.
+    pub(super) version: Option<String>,
+    pub(super) outcome: Outcome,
+}
+
+/// What became of an object that was read.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The object can be used, without the values that the problems name.
+    Usable(Object, Vec<String>),
+    /// The object cannot be used; the problems say why.
+    Unusable(ObjectKey, Vec<String>),
+}
+
+/// The fields that identify an object.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Identity {
+    metadata: IdentityMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct IdentityMeta {
+    name: Option<String>,
+    namespace: Option<String>,
+    resource_version: Option<String>,
+}
+
+/// Reads an object that exists. A field of a wrong type is a problem of this object alone.
+///
+/// # Errors
+/// [`Failure::Garbage`] for text that is no JSON, and for an object without a name that the API
+/// server would accept: then nothing of the answer can be trusted.
+pub(super) fn read<K: Kind>(json: &str, names: &mut Interner) -> Result<Received, Failure> {
+    let object: K = match parse(json)? {
+        Ok(object) => object,
+        Err(problem) => {
+            let (key, version) = read_identity::<K>(json)?;
+            let outcome = Outcome::Unusable(key, vec![problem]);
+            return Ok(Received { version, outcome });
+        }
+    };
+    let converted = object.convert(names);
+    let problems = converted.faults.iter().map(ToString::to_string).collect();
+    let meta = object.metadata();
+    let outcome = match converted.object {
+        Some(object) => Outcome::Usable(object, problems),
+        None => {
+            let key = key::<K>(meta.name.as_deref(), meta.namespace.as_deref())?;
+            Outcome::Unusable(key, problems)
+        }
+    };
+    let version = meta.resource_version.clone();
+    Ok(Received { version, outcome })
+}
+
+/// Reads which object it is, and its version.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_identity<K: Kind>(json: &str) -> Result<(ObjectKey, Option<String>), Failure> {
+    let meta = parse::<Identity>(json)?.unwrap_or_default().metadata;
+    let key = key::<K>(meta.name.as_deref(), meta.namespace.as_deref())?;
+    Ok((key, meta.resource_version))
+}
+
+fn key<K: Kind>(name: Option<&str>, namespace: Option<&str>) -> Result<ObjectKey, Failure> {
+    let name = name.unwrap_or_default();
+    let namespace = namespace.filter(|it| !it.is_empty()).unwrap_or("default");
+    if displayable(name) && displayable(namespace) {
+        return Ok(K::key(NamespacedName::new(namespace, name)));
+    }
+    let (objects, name) = (K::OBJECTS, quoted(name));
+    let why = format!("one of the {objects} has the name {name}, which no object can have");
+    Err(Failure::Garbage(why))
+}
+
+/// The inner error: JSON, but not of the expected types.
+fn parse<T: DeserializeOwned>(json: &str) -> Result<Result<T, String>, Failure> {
+    serde_json::from_str(json).map(Ok).or_else(|error| {
+        let text = escaped(&error.to_string());
+        match error.classify() {
+            Category::Data => Ok(Err(text)),
+            _ => Err(Failure::Garbage(format!("no JSON: {text}"))),
+        }
+    })
+}

@@ -1,0 +1,142 @@
+//! When to ask the API server again. Pure: time and random numbers are arguments.
+
+use std::time::{Duration, Instant};
+
+use super::Timeouts;
+use super::failure::Failure;
+
+/// The longest `Retry-After` that is honoured.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Why the next request of a kind is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The server ended the watch, as it does every few minutes.
+    Closed,
+    /// No event and no bookmark came for this long.
+    Silent(Duration),
+    /// 410 Gone: the version of the watch, or the page of the list, is not there any more.
+    Expired,
+    /// The server does not send lists as the beginning of a watch.
+    NoStream,
+    /// The list is empty where objects are expected.
+    Empty,
+    /// Everything else.
+    Failed(Failure),
+}
+
+impl<T: Into<Failure>> From<T> for End {
+    fn from(failure: T) -> Self {
+        match failure.into() {
+            Failure::Refused { code: 410, .. } => Self::Expired,
+            failure => Self::Failed(failure),
+        }
+    }
+}
+
+impl End {
+    /// There was no answer: an answer to any other request ends the wait.
+    pub(super) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Failed(Failure::Unreachable(_)))
+    }
+
+    /// The status code of a refusal.
+    pub(super) fn code(&self) -> Option<u16> {
+        match self {
+            Self::Failed(failure) => failure.code(),
+            _ => None,
+        }
+    }
+
+    /// Why the objects are stale now; `None` for an end that is part of normal work.
+    pub(super) fn reason(&self) -> Option<String> {
+        match self {
+            Self::Closed | Self::Expired | Self::NoStream => None,
+            Self::Silent(time) => Some(format!("nothing has come for {} s", time.as_secs())),
+            Self::Empty => Some("the server says that there is nothing: asking again".to_owned()),
+            Self::Failed(failure) => Some(failure.to_string()),
+        }
+    }
+}
+
+/// The waits of one kind. They double from failure to failure, up to [`Timeouts::longest_retry`].
+///
+/// An unreachable server is tried every [`Timeouts::reconnect`] or sooner: a connection that is not
+/// accepted costs the server nothing. So is a server that answers with errors shortly after it was
+/// unreachable: it still starts (403 until its RBAC cache is filled, 503, lists that break off).
+#[derive(Debug)]
+pub(super) struct Retry {
+    timeouts: Timeouts,
+    /// Failures in a row since the watch last worked.
+    failures: u32,
+    /// When a request last got no answer.
+    unreachable_at: Option<Instant>,
+    was_unreachable: bool,
+}
+
+impl Retry {
+    pub(super) fn new(timeouts: Timeouts) -> Self {
+        Self {
+            timeouts,
+            failures: 0,
+            unreachable_at: None,
+            was_unreachable: false,
+        }
+    }
+
+    /// The watch works: earlier failures do not count any more.
+    pub(super) fn succeed(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Nothing has failed since the watch last worked.
+    pub(super) fn is_steady(&self) -> bool {
+        self.failures == 0
+    }
+
+    /// The wait before the next request. `chance` is 0 to 1.
+    pub(super) fn wait(&mut self, end: &End, now: Instant, chance: f64) -> Duration {
+        let is_unreachable = end.is_unreachable();
+        // The server answers: the time without a server does not count any more.
+        if self.was_unreachable && !is_unreachable {
+            self.failures = 0;
+        }
+        self.was_unreachable = is_unreachable;
+        if is_unreachable {
+            self.unreachable_at = Some(now);
+        }
+        let timeouts = &self.timeouts;
+        let is_first = self.failures == 0;
+        let doubled = timeouts.retry.saturating_mul(1 << self.failures.min(16));
+        let starts = |at| now.duration_since(at) < timeouts.recovery;
+        let longest = match self.unreachable_at.is_some_and(starts) {
+            true => timeouts.reconnect,
+            false => timeouts.longest_retry,
+        };
+        // Half of it more or less, so that the nodes of a cluster do not all come at once.
+        let wait = doubled.min(longest).mul_f64(0.5 + chance);
+        if *end == End::NoStream {
+            return Duration::ZERO;
+        }
+        self.failures = self.failures.saturating_add(1);
+        match end {
+            End::Closed | End::Silent(_) if is_first => Duration::ZERO,
+            // The versions of all nodes may have expired at once.
+            End::Expired if is_first => timeouts.retry.mul_f64(chance),
+            End::Failed(Failure::Refused { retry_after, .. }) => {
+                wait.max(retry_after.unwrap_or_default().min(LONGEST_RETRY_AFTER))
+            }
+            _ => wait,
+        }
+    }
+}
+
+/// A random number of 0 to 1, good enough for jitter.
+pub(super) fn chance() -> f64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let bits = RandomState::new().build_hasher().finish();
+    f64::from((bits >> 32) as u32) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

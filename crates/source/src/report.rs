@@ -1,0 +1,49 @@
+//! Problems are sent when they are new, different or over.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use sluice_model::Event;
+
+/// The problems that were sent last, by their origin: a file or an object.
+#[derive(Debug)]
+pub(crate) struct Reported<K, P>(BTreeMap<K, Vec<P>>);
+
+impl<K, P> Default for Reported<K, P> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord + Clone + Display, P: PartialEq + Display> Reported<K, P> {
+    /// Replaces the problems of an origin: the event to send, if they are not the same.
+    pub(crate) fn replace(&mut self, origin: &K, problems: Vec<P>) -> Option<Event> {
+        let is_same = match self.0.get(origin) {
+            Some(reported) => *reported == problems,
+            None => problems.is_empty(),
+        };
+        if is_same {
+            return None;
+        }
+        let lines = problems.iter().map(P::to_string).collect();
+        if problems.is_empty() {
+            self.0.remove(origin);
+        } else {
+            self.0.insert(origin.clone(), problems);
+        }
+        Some(Event::Problems {
+            origin: origin.to_string().into(),
+            problems: lines,
+        })
+    }
+
+    /// Whether an origin has problems.
+    pub(crate) fn contains(&self, origin: &K) -> bool {
+        self.0.contains_key(origin)
+    }
+
+    /// Every origin with its problems, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &Vec<P>)> {
+        self.0.iter()
+    }
+}

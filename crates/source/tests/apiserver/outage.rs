@@ -1,0 +1,64 @@
+//! How soon changes are seen after the API server was away, with the waits of a real cluster.
+
+use std::time::{Duration, Instant};
+
+use sluice_miniapi::{Fault, MiniApi, Options, Verb};
+use sluice_source::apiserver::Timeouts;
+
+use crate::cluster::{Followed, base_and, client, cluster};
+use crate::support::{DEADLINE, service_object};
+
+/// Promised: 3 s. One more for a loaded machine.
+const SOON: Duration = Duration::from_secs(4);
+
+/// Requests without an answer before the server comes back. With waits that double, the next one
+/// would be due after a quarter of a minute or more.
+const UNANSWERED: usize = 10;
+
+/// Stops a server for a while, and checks how long a change takes once it answers again after some
+/// refusals.
+#[track_caller]
+fn back_soon(options: Options, refusals: usize, before_it_is_back: impl Fn(&MiniApi)) {
+    let api = cluster(options);
+    let (client, _files) = client(&api);
+    let mut source = Followed::with(&client, Timeouts::default());
+    source.view.until("synced", |it| it.synced == 1);
+    assert!(api.await_watches(4, DEADLINE));
+    api.stop().unwrap();
+    source.seen.until(UNANSWERED, |(_, code)| code.is_none());
+    api.put(service_object("web", 80)).unwrap();
+    before_it_is_back(&api);
+    let mut back = Instant::now();
+    api.start_again().unwrap();
+    if refusals > 0 {
+        api.inject(Fault::Forbidden.on(Verb::Any, "").times(refusals));
+        source.seen.until(refusals, |(_, code)| *code == Some(403));
+        back = Instant::now();
+    }
+    source.view.expect(&base_and("Service default/web:80"));
+    let took = back.elapsed();
+    assert!(took < SOON, "{took:?}");
+    assert!(source.view.deleted.is_empty());
+}
+
+#[test]
+fn watches_go_on() {
+    back_soon(Options::default(), 0, |_| {});
+}
+
+#[test]
+fn versions_have_expired() {
+    for streaming_lists in [true, false] {
+        let options = Options {
+            streaming_lists,
+            ..Options::default()
+        };
+        back_soon(options, 0, MiniApi::compact);
+    }
+}
+
+/// The server answers 403 until its RBAC cache is filled: here twice for each kind.
+#[test]
+fn permissions_are_not_known_yet() {
+    back_soon(Options::default(), 8, |_| {});
+}
