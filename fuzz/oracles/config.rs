@@ -1,9 +1,11 @@
-//! What must hold for any bytes taken for a configuration: shared by the fuzzer and the tests.
+//! Assertions about any bytes read as a configuration, for the fuzzer and the tests.
 
 use sluice_config::{decode, encode, warnings};
 
-/// Reads the bytes; what is read is written and read again as the same, and a valid meaning stays
-/// valid.
+/// Reads the bytes, writes the configuration and reads it again: both must be equal.
+///
+/// # Panics
+/// When they differ, or when a problem has more than one line.
 pub fn check(bytes: &[u8]) {
     let mut decoded = match decode(bytes) {
         Ok(decoded) => decoded,

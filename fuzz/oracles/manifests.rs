@@ -1,4 +1,4 @@
-//! What must hold for the objects of any manifest: shared by the fuzzer and the tests.
+//! Assertions about the objects of any manifest, for the fuzzer and the tests.
 
 use std::net::IpAddr;
 
@@ -7,8 +7,10 @@ use sluice_model::{
     SessionAffinity,
 };
 
-/// Reads the bytes both ways; panics if an object leaves the reader that a backend could trip
-/// over.
+/// Reads the bytes as YAML and as JSON.
+///
+/// # Panics
+/// When the reader returns an object that a backend cannot handle.
 pub fn check(bytes: &[u8]) {
     for file in ["f.yaml", "f.json"] {
         let loaded = sluice_source::parse(file, bytes);

@@ -1,4 +1,4 @@
-//! Checks of the source tree that no compiler makes: `cargo run -p xtask -- tidy`.
+//! Checks of the source tree that the compiler lacks: `cargo run -p xtask -- tidy`.
 
 mod tidy;
 

@@ -1,4 +1,4 @@
-//! Rules of the tree.
+//! Rules of the source tree: dependencies, forbidden words, lengths of files.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Longest source file outside tests, in lines.
 const LONGEST_FILE: usize = 600;
 
-/// Which crates of the workspace each crate may depend on, by the folder that it is in.
+/// The crates of the workspace that each crate may depend on; the key is the crate's folder.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("yaml", &[]),
@@ -90,7 +90,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates whose sources must not mention these words.
+/// Words that the sources of a crate must not contain.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     (
         "plan",
@@ -120,11 +120,11 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("planes/ipvs", &["tokio", "Command::new"]),
 ];
 
-/// Everything that is wrong, one line each.
+/// The violations of all rules, one line each.
 ///
 /// # Errors
 ///
-/// The tree could not be read.
+/// A file of the tree cannot be read.
 pub(crate) fn run() -> io::Result<Vec<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut problems = Vec::new();
@@ -134,7 +134,7 @@ pub(crate) fn run() -> io::Result<Vec<String>> {
     for name in crates(&root.join("crates"))? {
         if !ALLOWED.iter().any(|(known, _)| *known == name) {
             problems.push(format!(
-                "crates/{name}: say in xtask/src/tidy.rs what it may depend on"
+                "crates/{name}: list in xtask/src/tidy.rs the crates that it may depend on"
             ));
         }
     }
@@ -151,7 +151,7 @@ pub(crate) fn run() -> io::Result<Vec<String>> {
     Ok(problems)
 }
 
-/// The folders that have a crate, relative to `root`.
+/// The folders with a crate, relative to `root`.
 fn crates(root: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -169,7 +169,7 @@ fn crates(root: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Dependencies point one way. Those of tests are free: they end in no program.
+/// Reports dependencies that [`ALLOWED`] lacks. Dependencies of tests are free.
 fn edges(root: &Path, name: &str, allowed: &[&str], problems: &mut Vec<String>) -> io::Result<()> {
     let manifest = fs::read_to_string(root.join("crates").join(name).join("Cargo.toml"))?;
     let mut section = "";
@@ -210,7 +210,7 @@ fn words(file: &str, text: &str, problems: &mut Vec<String>) {
             for (number, line) in (1..).zip(text.lines()) {
                 let code = line.split("//").next().unwrap_or_default();
                 if code.contains(word) {
-                    problems.push(format!("{file}:{number}: {word} has no place in {name}"));
+                    problems.push(format!("{file}:{number}: {word} is forbidden in {name}"));
                 }
             }
         }

@@ -1,24 +1,24 @@
-//! Who has which address: a pure function of positions.
+//! Addresses of the cluster: pure functions of the positions of nodes, pods and clients.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// Where nodes and external clients live.
+/// The LAN of nodes and external clients.
 pub const LAN_CIDR_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 100, 0), 24);
-/// Where nodes and external clients live.
+/// The LAN of nodes and external clients.
 pub const LAN_CIDR_V6: Ipv6Net = Ipv6Net::new_assert(lan_v6(0), 64);
-/// All pods of a cluster; each node has a /24 of it.
+/// All pods of a cluster; each node has one /24 of this range.
 pub const CLUSTER_CIDR_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16);
-/// All pods of a cluster; each node has a /64 of it.
+/// All pods of a cluster; each node has one /64 of this range.
 pub const CLUSTER_CIDR_V6: Ipv6Net = Ipv6Net::new_assert(pod_v6(0, 0), 56);
-/// ClusterIPs. Nobody has an address of it: rules on the nodes must answer.
+/// ClusterIPs. No machine has an address of this range: rules on the nodes translate them.
 pub const SERVICE_CIDR_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 96, 0, 0), 16);
-/// ClusterIPs. Nobody has an address of it: rules on the nodes must answer.
+/// ClusterIPs. No machine has an address of this range: rules on the nodes translate them.
 pub const SERVICE_CIDR_V6: Ipv6Net =
     Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0), 112);
 
-/// Host part of the gateway that swallows what nodes send to nowhere.
+/// Host part of the nodes' default gateway, an address that no machine has.
 pub(crate) const BLACK_HOLE: u8 = 1;
 /// Host part of the first node.
 pub const FIRST_NODE: u8 = 10;
@@ -59,9 +59,10 @@ pub const fn pod_cidr_v6(node: u8) -> Ipv6Net {
     Ipv6Net::new_assert(pod_v6(node, 0), 64)
 }
 
-/// The host part for the next pod: after the `last` one, round and round, past those in `used`.
+/// The host part for the next pod: the first after `last` that is not in `used`, then from the
+/// first again; `None` when all are used.
 ///
-/// A removed pod's address thus rests as long as possible, as with the usual address plugins.
+/// The address of a removed pod is reused as late as possible, as CNI address plugins do.
 pub(crate) fn next_host(last: u8, used: &[u8]) -> Option<u8> {
     (last.saturating_add(1)..=LAST_HOST)
         .chain(FIRST_POD..=last)
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_families_number_alike() {
+    fn both_families_have_the_same_host_numbers() {
         assert_eq!(lan_v6(FIRST_NODE + 1).to_string(), "fd00:100::b");
         assert_eq!(lan_v6(FIRST_CLIENT).to_string(), "fd00:100::64");
         assert_eq!(pod_cidr_v6(3).to_string(), "fd00:10:244:3::/64");
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn pod_addresses_rest_before_they_are_used_again() {
+    fn pod_addresses_are_reused_as_late_as_possible() {
         assert_eq!(next_host(1, &[]), Some(2));
         assert_eq!(next_host(4, &[2, 4]), Some(5));
         assert_eq!(next_host(253, &[2, 254]), Some(3));

@@ -1,4 +1,4 @@
-//! Real agents in the nodes of a lab.
+//! `sluice proxy` processes in the nodes of a lab.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use nix::unistd::Pid;
 
 use crate::{LabError, Node, eventually};
 
-/// How long an agent may take to start: with 50,000 Services to read back it takes a while.
-const STARTS_WITHIN: Duration = Duration::from_secs(180);
+/// Timeout of an agent's start, in seconds: long enough to read back 50,000 Services.
+const START_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// `sluice proxy` as a process in a node. Ends with its owner.
+/// `sluice proxy` as a process in a node; dropping the value ends the process.
 #[derive(Debug)]
 pub struct Agent {
     process: Child,
@@ -22,13 +22,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts `program` in `node` as an agent with these flags, one of which says what it reads; its
-    /// socket and log go to `scratch`. Returns when `is_ready` says so of the agent behind the socket.
+    /// Starts `program` in `node` as an agent with these flags; one of them must name a source. The
+    /// socket and the log are in `scratch`. Returns when `is_ready` is true for the agent's socket.
     ///
     /// # Errors
     ///
-    /// [`LabError::Io`] when it could not be started, [`LabError::Agent`] when it ended or was not
-    /// ready in time: then with what it logged.
+    /// [`LabError::Io`] when the program cannot be started; [`LabError::Agent`], with the log, when it
+    /// ended or was not ready after 180 seconds.
     pub fn start(
         program: &Path,
         node: &Node,
@@ -68,13 +68,13 @@ impl Agent {
         &self.socket
     }
 
-    /// The process.
+    /// The process id.
     pub fn pid(&self) -> Pid {
         Pid::from_raw(self.process.id().cast_signed())
     }
 
     fn wait_until(&mut self, node: &str, is_ready: impl Fn(&Path) -> bool) -> Result<(), LabError> {
-        let ready = eventually(STARTS_WITHIN, || {
+        let ready = eventually(START_TIMEOUT, || {
             if let Ok(Some(status)) = self.process.try_wait() {
                 return Some(Err(format!("ended with {status}")));
             }
@@ -95,7 +95,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // A process that is gone already is as good.
+        // The signal fails when the process has ended already, which is the goal.
         let _ = kill(self.pid(), Signal::SIGTERM);
         let _ = self.process.wait();
     }

@@ -1,4 +1,4 @@
-//! Lines for `ip -batch -`: one process configures a whole namespace.
+//! Input for `ip -batch -`: one process configures a whole namespace.
 
 use std::{
     io::{ErrorKind, Write},
@@ -7,19 +7,19 @@ use std::{
 
 use crate::{LabError, Netns};
 
-/// Commands of `ip`, without the word `ip`, carried out in order until one fails.
+/// Commands of `ip`, without the word `ip`, run in order until one fails.
 #[derive(Debug, Default)]
 pub struct Batch {
     lines: Vec<String>,
 }
 
 impl Batch {
-    /// Adds a command, carried out after those before it.
+    /// Adds a command to the end of the batch.
     pub fn push(&mut self, line: impl Into<String>) {
         self.lines.push(line.into());
     }
 
-    /// Carries out the lines inside `netns`.
+    /// Runs the lines inside `netns`.
     ///
     /// The process inherits the namespace from its thread; `ip -n` would also remount `/sys`, which
     /// takes longer than the work itself.
@@ -30,7 +30,7 @@ impl Batch {
         netns.run(|| self.apply_here(netns.name()))
     }
 
-    /// Carries out the lines in the namespace of the calling thread; `object` is for the error.
+    /// Runs the lines in the namespace of the calling thread; `object` names it in the error.
     ///
     /// # Errors
     /// As of [`apply`](Self::apply).
@@ -45,7 +45,7 @@ impl Batch {
             .map_err(run())?;
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(self.text().as_bytes()) {
-                // It stopped reading at the line that failed; its stderr says more.
+                // `ip` stops reading at the line that failed; its stderr has the reason.
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
                 written => written.map_err(run())?,
             }
@@ -66,7 +66,7 @@ impl Batch {
         self.lines.iter().flat_map(|line| [line, "\n"]).collect()
     }
 
-    /// The line that `Command failed -:7` is about.
+    /// The line that stderr names by its number, as in `Command failed -:7`; `?` when it names none.
     fn failed_line(&self, stderr: &str) -> &str {
         let number = stderr
             .lines()

@@ -1,4 +1,4 @@
-//! From the wanted topology to a running cluster.
+//! Builds a cluster from a description of its machines.
 
 use crate::{
     Attach, Client, Cluster, LabError, Netns, Node, Pod,
@@ -9,17 +9,17 @@ use crate::{
     wiring,
 };
 
-/// A wanted cluster; order of calls gives addresses.
+/// Description of a cluster; machines get their addresses in the order of the calls.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterBuilder {
     attach: Attach,
     nodes: Vec<String>,
-    pods: Vec<WantedPod>,
+    pods: Vec<PodSpec>,
     clients: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-struct WantedPod {
+struct PodSpec {
     name: String,
     node: String,
     network: Network,
@@ -42,34 +42,34 @@ impl ClusterBuilder {
     /// Adds a pod on `node`: 10.244.n.2, .3, … and `fd00:10:244:n::2`, `::3`, … on the n-th node from 0.
     #[must_use]
     pub fn pod(self, name: &str, node: &str) -> Self {
-        self.want(name, node, Network::Own)
+        self.add(name, node, Network::Own)
     }
 
-    /// Adds a pod on `node` with its network: the same namespace, the same addresses.
+    /// Adds a pod with the host network: the namespace and the addresses of `node`.
     #[must_use]
     pub fn host_pod(self, name: &str, node: &str) -> Self {
-        self.want(name, node, Network::Host)
+        self.add(name, node, Network::Host)
     }
 
-    /// Adds somebody outside the cluster: 192.168.100.100, … and fd00:100::64, …
+    /// Adds a client outside the cluster: 192.168.100.100, … and fd00:100::64, …
     #[must_use]
     pub fn client(mut self, name: &str) -> Self {
         self.clients.push(name.to_owned());
         self
     }
 
-    /// How pods are connected to their nodes; [`Attach::Routed`] unless said otherwise.
+    /// How pods are connected to their nodes; the default is [`Attach::Routed`].
     #[must_use]
     pub fn attach(mut self, attach: Attach) -> Self {
         self.attach = attach;
         self
     }
 
-    /// Makes the cluster; when it returns, everybody can talk to everybody.
+    /// Builds the cluster; when it returns, every machine can reach every other.
     ///
     /// # Errors
-    /// [`LabError::Topology`] for a wish that contradicts itself, before anything was made; otherwise
-    /// what the system refused, after everything was removed again.
+    /// [`LabError::Topology`] for a description that contradicts itself, before anything was created;
+    /// otherwise the system's error, after everything was removed again.
     pub fn build(&self) -> Result<Cluster, LabError> {
         let mut cluster = self.lay_out()?;
         sysctls::apply(&cluster.lan, Role::Lan)?;
@@ -93,8 +93,8 @@ impl ClusterBuilder {
         Ok(cluster)
     }
 
-    fn want(mut self, name: &str, node: &str, network: Network) -> Self {
-        self.pods.push(WantedPod {
+    fn add(mut self, name: &str, node: &str, network: Network) -> Self {
+        self.pods.push(PodSpec {
             name: name.to_owned(),
             node: node.to_owned(),
             network,
@@ -102,7 +102,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// Makes the namespaces and gives out addresses; nothing is connected yet.
+    /// Creates the namespaces and assigns addresses; nothing is connected yet.
     fn lay_out(&self) -> Result<Cluster, LabError> {
         self.check()?;
         let prefix = next_prefix();
@@ -139,10 +139,10 @@ impl ClusterBuilder {
             nodes,
             pods: Vec::new(),
             clients,
-            cables: 0,
+            veths: 0,
             lan,
         };
-        for WantedPod {
+        for PodSpec {
             name,
             node,
             network,
@@ -187,7 +187,7 @@ impl ClusterBuilder {
     }
 }
 
-/// Whether `name` may be given to something new beside those that are `taken`.
+/// Checks that `name` can be a host name, and that it is not `lan` and not one of `taken`.
 pub(crate) fn check_name<'a>(
     name: &str,
     mut taken: impl Iterator<Item = &'a str>,
@@ -217,7 +217,8 @@ fn limit(what: &str, wanted: usize, room: u8) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Connects all machines: the LAN first, then nodes, and pods last, whose cables the nodes make.
+/// Connects all machines: first the LAN, then the nodes with both ends of their pods' veth pairs,
+/// then the pods and the clients.
 fn wire(cluster: &mut Cluster) -> Result<(), LabError> {
     let nodes = cluster.nodes.iter().map(Node::netns);
     let on_lan: Vec<&Netns> = nodes
@@ -227,8 +228,7 @@ fn wire(cluster: &mut Cluster) -> Result<(), LabError> {
     for node in &cluster.nodes {
         let mut batch = wiring::node(node, &cluster.nodes, cluster.attach);
         for pod in cluster.pods.iter().filter(|pod| pod.node == node.name) {
-            cluster.cables +=
-                wiring::host_end(&mut batch, node, pod, cluster.cables, cluster.attach);
+            cluster.veths += wiring::host_end(&mut batch, node, pod, cluster.veths, cluster.attach);
         }
         batch.apply(node.netns())?;
     }

@@ -13,14 +13,14 @@ use crate::{
 /// How pods are connected to their node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attach {
-    /// A cable and a host route per pod, as Calico: everything passes the node's IP stack.
+    /// One veth pair and one host route per pod, as Calico: every packet passes the node's IP stack.
     #[default]
     Routed,
-    /// A bridge `cni0` with hairpin ports, whose packets pass netfilter: as the bridge plugin.
+    /// A bridge `cni0` with hairpin ports, as the CNI bridge plugin; bridged packets pass netfilter.
     Bridged,
 }
 
-/// Nodes, pods and external clients; everything disappears when it is dropped.
+/// Nodes, pods and external clients; dropping the value removes them.
 #[derive(Debug)]
 pub struct Cluster {
     /// First part of the names of all its namespaces.
@@ -29,13 +29,13 @@ pub struct Cluster {
     pub(crate) nodes: Vec<Node>,
     pub(crate) pods: Vec<Pod>,
     pub(crate) clients: Vec<Client>,
-    /// How many cables to pods there have ever been: the next one's interface number.
-    pub(crate) cables: u32,
+    /// Number of veth pairs created so far, removed ones included: gives the next interface index.
+    pub(crate) veths: u32,
     pub(crate) lan: Netns,
 }
 
 impl Cluster {
-    /// An empty plan of a cluster.
+    /// A description without any machine.
     pub fn builder() -> ClusterBuilder {
         ClusterBuilder::default()
     }
@@ -95,10 +95,10 @@ impl Cluster {
         &self.prefix
     }
 
-    /// Starts a pod on `node`; when it returns, the pod is reachable from everywhere.
+    /// Adds a pod on `node`; when it returns, every machine can reach the pod.
     ///
     /// # Errors
-    /// [`LabError::Topology`] for a name in use, an unknown or a full node; else what the system said.
+    /// [`LabError::Topology`] for a name in use, an unknown or a full node; else the system's error.
     pub fn add_pod(&mut self, name: &str, node: &str) -> Result<&Pod, LabError> {
         let nodes = self
             .nodes
@@ -112,7 +112,7 @@ impl Cluster {
         let pod = Pod::new(name.to_owned(), node, host, netns);
         sysctls::apply(pod.netns(), Role::Host)?;
         let mut batch = Batch::default();
-        self.cables += wiring::host_end(&mut batch, node, &pod, self.cables, self.attach);
+        self.veths += wiring::host_end(&mut batch, node, &pod, self.veths, self.attach);
         batch.apply(node.netns())?;
         wiring::pod(&pod, node, self.attach).apply(pod.netns())?;
         ready::wait(pod.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
@@ -121,12 +121,12 @@ impl Cluster {
         Ok(&self.pods[self.pods.len() - 1])
     }
 
-    /// Takes the pod off the network at once, as when its node kills it.
+    /// Removes the pod's veth pair at once, as when its node kills the pod.
     ///
-    /// Servers in it run until they are dropped, but nobody reaches them any more.
+    /// Servers in the pod run until they are dropped, but no client reaches them any more.
     ///
     /// # Errors
-    /// [`LabError::Topology`] for an unknown pod; [`LabError::Ip`] when its cable cannot be removed.
+    /// [`LabError::Topology`] for an unknown pod; [`LabError::Ip`] when its veth pair cannot be removed.
     pub fn remove_pod(&mut self, name: &str) -> Result<(), LabError> {
         let position = self.pods.iter().position(|it| it.name == name);
         let position =
@@ -140,7 +140,7 @@ impl Cluster {
         batch.apply(self.node(&pod.node).netns())
     }
 
-    /// The cluster as a picture: nodes and clients on the LAN, pods below their nodes.
+    /// The cluster as text: nodes and clients on the LAN, pods below their nodes.
     pub fn drawing(&self) -> String {
         drawing::draw(self)
     }

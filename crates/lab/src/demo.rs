@@ -31,11 +31,11 @@ const CONNECTIONS: u32 = 300;
 /// Width of the bars beside the rules.
 const LEFT: usize = 46;
 
-/// How long a change may take on a busy machine; it takes milliseconds on an idle one.
-const SOON: Duration = Duration::from_secs(10);
+/// Timeout of a change; on an idle machine a change takes milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Runs the demonstration with `program` as the agent of each node; `is_ready` says of the agent behind
-/// a socket whether its rules are in place.
+/// Runs the demonstration with `program` as the agent of each node; `is_ready` says whether the
+/// agent with this socket has written its rules.
 ///
 /// # Errors
 ///
@@ -45,12 +45,12 @@ pub fn demo(program: &Path, is_ready: fn(&Path) -> bool) -> anyhow::Result<()> {
         bail!("the lab makes network namespaces: run it as root");
     }
     let started = Instant::now();
-    let mut stage = Stage::build()?;
+    let mut demo = Demo::build()?;
     println!(
         "{}",
         heading("A cluster of network namespaces on this machine")
     );
-    println!("{}", stage.cluster.drawing());
+    println!("{}", demo.cluster.drawing());
     println!(
         "{}",
         heading("A Service, as in any cluster (type LoadBalancer, three pods)")
@@ -58,10 +58,10 @@ pub fn demo(program: &Path, is_ready: fn(&Path) -> bool) -> anyhow::Result<()> {
     println!(
         "  ClusterIP {CLUSTER_IP}:{PORT}   NodePort {NODE_PORT}   LoadBalancer {LOAD_BALANCER_IP}:{PORT}"
     );
-    stage.start_agents(program, is_ready)?;
-    stage.show_frontends()?;
-    stage.kill_a_pod()?;
-    drop(stage);
+    demo.start_agents(program, is_ready)?;
+    demo.show_frontends()?;
+    demo.kill_a_pod()?;
+    drop(demo);
     println!(
         "{}",
         heading(&format!(
@@ -72,15 +72,15 @@ pub fn demo(program: &Path, is_ready: fn(&Path) -> bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything the demonstration owns. Agents end before the namespaces they live in.
-struct Stage {
+/// What the demonstration owns. Agents are dropped before their namespaces.
+struct Demo {
     agents: Vec<Agent>,
     servers: BTreeMap<&'static str, Vec<Server>>,
     cluster: Cluster,
     scratch: tempfile::TempDir,
 }
 
-impl Stage {
+impl Demo {
     fn build() -> anyhow::Result<Self> {
         let mut builder = Cluster::builder().node("node-a").node("node-b");
         for (pod, node) in WEB {
@@ -102,24 +102,24 @@ impl Stage {
             servers.insert(pod, vec![tcp, udp]);
         }
         let scratch = tempfile::tempdir().context("create a folder for manifests")?;
-        let stage = Self {
+        let demo = Self {
             agents: Vec::new(),
             servers,
             cluster,
             scratch,
         };
-        std::fs::create_dir(stage.manifests()).context("create the manifest folder")?;
-        stage.write("service.yaml", &service())?;
-        stage.write("nodes.yaml", &nodes(&stage.cluster))?;
-        stage.write_endpoints(None)?;
-        Ok(stage)
+        std::fs::create_dir(demo.manifests()).context("create the manifest folder")?;
+        demo.write("service.yaml", &service())?;
+        demo.write("nodes.yaml", &nodes(&demo.cluster))?;
+        demo.write_endpoints(None)?;
+        Ok(demo)
     }
 
     fn manifests(&self) -> PathBuf {
         self.scratch.path().join("manifests")
     }
 
-    /// As editors do it: a new file takes the place of the old.
+    /// Writes a new file and renames it over the old one, as editors do.
     fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let draft = self.scratch.path().join(name);
         let place = self.manifests().join(name);
@@ -220,13 +220,13 @@ impl Stage {
         );
         let hammer = Hammer::start(self.cluster.pod("shell").netns(), probe)?;
         let warm = hammer.attempts() + u64::from(CONNECTIONS);
-        eventually(SOON, || (hammer.attempts() >= warm).then_some(()))
+        eventually(TIMEOUT, || (hammer.attempts() >= warm).then_some(()))
             .context("no connection gets through")?;
         let changed = Instant::now();
         self.write_endpoints(Some("web-2"))?;
         let node = self.cluster.node("node-a");
         let doomed = self.cluster.pod("web-2").ipv4().to_string();
-        let moved = eventually(SOON, || {
+        let moved = eventually(TIMEOUT, || {
             let rules = rules(node, target, Protocol::Tcp).ok()?;
             (!rules.contains(&doomed)).then(|| changed.elapsed())
         });
@@ -239,7 +239,7 @@ impl Stage {
         self.cluster.remove_pod("web-2")?;
         println!("  the pod is gone");
         let rest = hammer.attempts() + u64::from(CONNECTIONS);
-        eventually(SOON, || (hammer.attempts() >= rest).then_some(()))
+        eventually(TIMEOUT, || (hammer.attempts() >= rest).then_some(()))
             .context("connections stopped when web-2 died")?;
         let report = hammer.stop();
         println!(
@@ -262,7 +262,7 @@ impl Stage {
     }
 }
 
-/// The elements in the kernel that decide about one frontend.
+/// The elements of one frontend in the kernel, one `map: element` per line.
 fn rules(node: &Node, target: SocketAddr, protocol: Protocol) -> anyhow::Result<String> {
     let output = node
         .netns()

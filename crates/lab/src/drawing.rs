@@ -1,4 +1,4 @@
-//! A picture of a cluster.
+//! A cluster as a text picture.
 
 use crate::{
     Client, Cluster, Node, Pod,
@@ -45,7 +45,7 @@ pub(crate) fn draw(cluster: &Cluster) -> String {
     )
 }
 
-/// One line per pod: name and addresses, or that it uses those of the node.
+/// One line per pod: its name with its addresses, or with `host network`.
 fn pod_lines(pods: &[&Pod]) -> Vec<String> {
     let widest = pods.iter().map(|pod| pod.name.len()).max().unwrap_or(0);
     let line = |pod: &&Pod| {
@@ -60,7 +60,7 @@ fn pod_lines(pods: &[&Pod]) -> Vec<String> {
     pods.iter().map(line).collect()
 }
 
-/// A box that hangs on the LAN, and what hangs on it; all lines have the same width.
+/// A box below the LAN with lines of text, and the pods below the box; all lines have one width.
 fn column(inside: &[String], below: &[String]) -> Vec<String> {
     let width = inside.iter().map(|it| it.len()).max().unwrap_or(0);
     let foot = if below.is_empty() { "──" } else { "┬─" };
@@ -83,7 +83,7 @@ fn column(inside: &[String], below: &[String]) -> Vec<String> {
     lines
 }
 
-/// Joins columns from the top down.
+/// Puts columns side by side, aligned at the top.
 fn beside(columns: &[Vec<String>]) -> String {
     let height = columns.iter().map(Vec::len).max().unwrap_or(0);
     let mut text = String::new();

@@ -1,16 +1,16 @@
-//! What can go wrong while a lab is built or used.
+//! Errors of building and using a lab.
 
 use std::io;
 
-/// A failure of the lab itself; what a probe met is an [`Outcome`](crate::Outcome), not an error.
+/// A failure of the lab itself. The result of a probe is an [`Outcome`](crate::Outcome), not an error.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// The operating system refused.
     #[error("{op} {object}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         op: &'static str,
-        /// On what.
+        /// The object of the operation.
         object: String,
         /// The system's answer.
         source: io::Error,
@@ -25,7 +25,7 @@ pub enum LabError {
         /// First line of what `ip` wrote to stderr.
         stderr: String,
     },
-    /// The wanted cluster contradicts itself: a name twice, an unknown node, too many of something.
+    /// The description of the cluster contradicts itself: a name twice, an unknown node, too many machines.
     #[error("cluster topology: {0}")]
     Topology(String),
     /// Links did not come up in time.
@@ -36,28 +36,28 @@ pub enum LabError {
         /// Its interfaces that are down or have no link-local address.
         missing: String,
     },
-    /// An agent did not get ready.
+    /// An agent ended, or was not ready in time.
     #[error("sluice in {node} {problem}: {log}")]
     Agent {
         /// The node.
         node: String,
-        /// How it ended, or that it did not become ready.
+        /// How the agent ended, or that it is not ready.
         problem: String,
-        /// Everything that it logged.
+        /// The agent's log.
         log: String,
     },
-    /// A long-lived connection no longer echoes.
+    /// No echo came on a long-lived connection.
     #[error("ping {object}: {problem}")]
     Session {
         /// The address that was connected to.
         object: String,
-        /// What came instead of the echo.
+        /// The result instead of the echo.
         problem: String,
     },
 }
 
 impl LabError {
-    /// The system's answer to `op` on `object`, as an error.
+    /// Makes a [`LabError::Io`] of the system's error for `op` on `object`.
     pub fn io(op: &'static str, object: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let object = object.into();
         move |source| Self::Io { op, object, source }

@@ -1,4 +1,4 @@
-//! A client that never pauses, to see whether a change hurts anybody.
+//! A client that sends requests without pause, to find requests that fail during a change.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use std::{
 
 use crate::{LabError, Netns, Outcome, Probe, Spread};
 
-/// Asks the same question without pause, from fresh source ports, until it is stopped or dropped.
+/// Repeats one request without pause, from fresh source ports, until it is stopped or dropped.
 #[derive(Debug)]
 pub struct Hammer {
     shared: Arc<Shared>,
@@ -26,42 +26,42 @@ struct Shared {
     attempts: AtomicU64,
 }
 
-/// What a [`Hammer`] met.
+/// The results of a [`Hammer`].
 #[derive(Clone, Debug, Default)]
 pub struct HammerReport {
-    /// How many questions it asked.
+    /// Number of requests.
     pub attempts: u64,
-    /// Everything that was not an answer, with the time since the start when it was over.
+    /// Every request without an answer, with its end as time since the start.
     pub failures: Vec<(Duration, Outcome)>,
-    /// Who answered how often; failures included.
+    /// Counts of answers per server, and of failures.
     pub spread: Spread,
-    /// The longest time a question took: a lost SYN is no failure, but a second lost.
+    /// Duration of the slowest request: a lost SYN is not a failure, but costs one second.
     pub slowest: Duration,
     /// From start to stop.
     pub elapsed: Duration,
 }
 
 impl Hammer {
-    /// Starts asking from inside `netns`.
+    /// Starts to send requests from inside `netns`.
     ///
     /// # Errors
     /// [`LabError::Io`] when no thread can be started.
     pub fn start(netns: &Netns, probe: Probe) -> Result<Self, LabError> {
         let shared = Arc::new(Shared::default());
-        let theirs = Arc::clone(&shared);
-        let thread = netns.spawn(move || theirs.hammer(probe))?;
+        let of_thread = Arc::clone(&shared);
+        let thread = netns.spawn(move || of_thread.hammer(probe))?;
         Ok(Self {
             shared,
             thread: Some(thread),
         })
     }
 
-    /// How many questions were asked so far: wait for it to grow instead of for time to pass.
+    /// Number of requests so far: a test waits for this number, not for time to pass.
     pub fn attempts(&self) -> u64 {
         self.shared.attempts.load(Ordering::Relaxed)
     }
 
-    /// Stops after the question that is being asked.
+    /// Stops after the current request.
     pub fn stop(mut self) -> HammerReport {
         self.join().expect("a fresh hammer has a thread")
     }
@@ -91,9 +91,9 @@ impl Shared {
         let start = Instant::now();
         let mut report = HammerReport::default();
         while !self.stop.load(Ordering::Relaxed) {
-            let asked = Instant::now();
+            let sent = Instant::now();
             let outcome = probe.ask();
-            report.slowest = report.slowest.max(asked.elapsed());
+            report.slowest = report.slowest.max(sent.elapsed());
             if outcome.name().is_none() {
                 report.failures.push((start.elapsed(), outcome.clone()));
             }

@@ -1,8 +1,8 @@
 //! A cluster of network namespaces on one machine, for tests and demonstrations.
 //!
-//! [`Cluster`] builds nodes, pods and external clients out of namespaces, veth pairs and routes;
-//! [`Server`] says who answered and whom it saw; [`Probe`], [`Hammer`] and [`Session`] ask. Packets
-//! are real and so are the rules they meet, yet nothing is created in the namespace of the caller.
+//! [`Cluster`] builds nodes, pods and external clients from namespaces, veth pairs and routes.
+//! A [`Server`] answers with its name and the client address that it saw. [`Probe`], [`Hammer`] and
+//! [`Session`] are clients. Packets and rules are real. The caller's own namespace is not changed.
 //! Needs root (`CAP_SYS_ADMIN` and `CAP_NET_ADMIN`, a writable `/run/netns`) and iproute2; a test
 //! that begins with [`require_netns!`] skips without them, and fails when `CI` is set. One that
 //! needs kernel modules begins with [`require_vm!`] and runs in a virtual machine.
@@ -22,15 +22,16 @@
 //!
 //! # Invariants
 //!
-//! - A value owns what it made: dropping a [`Netns`], [`Cluster`], [`Server`] or [`Hammer`] removes
-//!   it, also while panicking. What a killed process leaves behind, [`sweep`] removes.
+//! - Dropping a [`Netns`], [`Cluster`], [`Server`] or [`Hammer`] removes what it created, also while
+//!   panicking. [`sweep`] removes the namespaces of killed processes.
 //! - Devices are created inside lab namespaces, never moved into them; the caller's namespace gets
 //!   no device, route, rule or sysctl.
 //! - When [`ClusterBuilder::build`] or [`Cluster::add_pod`] returns, the first packet passes: links
-//!   are up and no address is tentative. Nobody has to sleep.
-//! - ICMP errors are not rate limited and redirects are neither sent nor believed, so that the same
-//!   question gets the same answer every time.
-//! - What a node sends to nowhere vanishes: its default gateway is a MAC address without a machine.
+//!   are up and no address is tentative.
+//! - ICMP errors are not rate limited, and redirects are neither sent nor accepted. The same request
+//!   gets the same answer every time.
+//! - A node's default gateway is a MAC address that no machine has: packets without another route
+//!   get no answer.
 
 pub mod address;
 mod agent;

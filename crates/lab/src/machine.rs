@@ -17,13 +17,13 @@ use crate::{
     wiring,
 };
 
-/// A machine of the cluster: forwards between the LAN and its pods, and is where a proxy runs.
+/// A machine that forwards packets between the LAN and its pods; a proxy runs here.
 #[derive(Debug)]
 pub struct Node {
     pub(crate) name: String,
-    /// Which node this is, from 0: part of all its addresses.
+    /// Index of the node, from 0; all its addresses contain it.
     pub(crate) position: u8,
-    /// Host part of the pod address given out last.
+    /// Host part of the pod address that was assigned last.
     last_host: u8,
     pub(crate) netns: Arc<Netns>,
 }
@@ -38,7 +38,7 @@ impl Node {
         }
     }
 
-    /// Its name, also as Kubernetes would call it.
+    /// Its name, also as the name of the Kubernetes Node.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -68,9 +68,9 @@ impl Node {
         pod_cidr_v6(self.position)
     }
 
-    /// Gives the node a further address on `eth0`; the node never chooses it as a source.
+    /// Adds an address to `eth0`; the node never chooses it as a source address.
     ///
-    /// One outside the LAN is only reached by those who have a route, see [`Client::route_via`].
+    /// An address outside the LAN needs a route at the client, see [`Client::route_via`].
     ///
     /// # Errors
     /// [`LabError::Ip`] when the node has it already.
@@ -92,7 +92,7 @@ impl Node {
         }
     }
 
-    /// The host part for one more pod; `used` are those of the pods it has.
+    /// The host part for one more pod; `used` are the host parts of the node's pods.
     pub(crate) fn allocate(&mut self, used: &[u8]) -> Result<u8, LabError> {
         let host = next_host(self.last_host, used).ok_or_else(|| {
             LabError::Topology(format!("node {} has no free pod address", self.name))
@@ -102,7 +102,7 @@ impl Node {
     }
 }
 
-/// A pod: a namespace of its own, or with the host network its node's.
+/// A pod: a namespace of its own, or its node's with the host network.
 #[derive(Debug)]
 pub struct Pod {
     pub(crate) name: String,
@@ -163,18 +163,19 @@ impl Pod {
         &self.netns
     }
 
-    /// Whether it shares the namespace and the addresses of its node.
+    /// Whether the pod shares the namespace and the addresses of its node.
     pub fn is_host_network(&self) -> bool {
         self.host.is_none()
     }
 
-    /// The node's end of its cable; `None` with the host network.
+    /// The node's end of the pod's veth pair; `None` with the host network.
     pub fn host_interface(&self) -> Option<String> {
         self.host.map(|host| interface_name(&self.name, host))
     }
 }
 
-/// `veth<name>`, where that is no interface name the beginning of it and the address' host part.
+/// `veth<name>`; when that is longer than 15 bytes, its beginning, a dot and the host part of the
+/// pod's address.
 fn interface_name(name: &str, host: u8) -> String {
     /// IFNAMSIZ without the final zero byte.
     const LONGEST: usize = 15;
@@ -182,12 +183,12 @@ fn interface_name(name: &str, host: u8) -> String {
     if full.len() <= LONGEST {
         return full;
     }
-    // A dot cannot be part of a pod's name here, so this is nobody's full name.
+    // Names of pods have no dot, so no full name is equal to this one.
     let suffix = format!(".{host}");
     format!("{}{suffix}", &full[..LONGEST - suffix.len()])
 }
 
-/// Somebody outside the cluster, on the same LAN as the nodes.
+/// A machine outside the cluster, on the same LAN as the nodes.
 #[derive(Debug)]
 pub struct Client {
     pub(crate) name: String,
@@ -216,10 +217,11 @@ impl Client {
         &self.netns
     }
 
-    /// Sends what is for `cidr` to `node` from now on, as a router in front of the cluster would.
+    /// Routes `cidr` through `node`, as a router in front of the cluster would.
     ///
-    /// For load balancer and external addresses; the service CIDRs go to the first node until they
-    /// are given to another one. A client has no default route: everything else is unreachable.
+    /// For the addresses of load balancers and external IPs. The service CIDRs are routed through the
+    /// first node until this replaces the route. A client has no default route: all else is
+    /// unreachable.
     ///
     /// # Errors
     /// [`LabError::Ip`] when the kernel refuses the route.
@@ -239,7 +241,7 @@ mod tests {
     use super::interface_name;
 
     #[test]
-    fn long_names_keep_their_beginning_and_stay_apart() {
+    fn interface_names_of_long_pod_names_are_short_and_differ() {
         assert_eq!(interface_name("web-1", 2), "vethweb-1");
         assert_eq!(interface_name("elevenchars", 2), "vethelevenchars");
         assert_eq!(interface_name("twelve-chars", 7), "vethtwelve-ch.7");

@@ -1,4 +1,4 @@
-//! A named network namespace, and ways to do something inside it.
+//! Named network namespaces, and how to run code and programs inside them.
 
 use std::{
     fs::{self, File},
@@ -22,8 +22,9 @@ pub(crate) const RUN_NETNS: &str = "/run/netns";
 
 /// A network namespace with a name that `ip netns` knows, deleted when dropped.
 ///
-/// The name is `sl<pid>-<lab>-<label>`: unique on the machine, and [`sweep`](crate::sweep) can tell
-/// whether its maker is still alive. Sockets that outlive the value keep the nameless namespace.
+/// The name is `sl<pid>-<lab>-<label>`: unique on the machine, and [`sweep`](crate::sweep) finds out
+/// whether the process that created it is alive. Sockets that outlive the value keep the namespace,
+/// without a name.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
@@ -41,7 +42,7 @@ pub(crate) fn next_prefix() -> String {
 }
 
 impl Netns {
-    /// Creates a namespace of its own, without any configuration (`lo` is down).
+    /// Creates a namespace without any configuration (`lo` is down).
     ///
     /// # Errors
     /// [`LabError::Ip`] without the privilege, [`LabError::Io`] when there is no `ip`.
@@ -91,7 +92,7 @@ impl Netns {
         &self.name
     }
 
-    /// The file that stands for the namespace.
+    /// The file of the namespace.
     pub fn path(&self) -> PathBuf {
         path_of(&self.name)
     }
@@ -112,7 +113,7 @@ impl Netns {
         result.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
     }
 
-    /// Starts `task` on a thread inside the namespace that may outlive `self`.
+    /// Starts `task` on a thread inside the namespace; the thread may outlive `self`.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         task: impl FnOnce() -> T + Send + 'static,
@@ -134,7 +135,7 @@ impl Netns {
     /// Moves the calling thread into the namespace until the guard is dropped.
     ///
     /// # Errors
-    /// [`LabError::Io`] when the thread's own namespace cannot be opened or the other not entered.
+    /// [`LabError::Io`] when the thread's own namespace cannot be opened, or this one not entered.
     pub fn enter(&self) -> Result<NetnsGuard, LabError> {
         let home = "/proc/thread-self/ns/net";
         let home = File::open(home).map_err(LabError::io("open", home))?;
@@ -168,7 +169,7 @@ impl Netns {
         self.run(|| write_sysctl(key, value))
     }
 
-    /// What to type to get a shell inside.
+    /// The command line that opens a shell inside.
     pub fn shell_line(&self) -> String {
         format!("ip netns exec {} sh", self.name)
     }
@@ -180,7 +181,7 @@ impl Drop for Netns {
     }
 }
 
-/// Returns its thread to the namespace it came from when dropped.
+/// Dropping it returns the thread to the namespace that it came from.
 #[derive(Debug)]
 #[must_use = "dropping the guard leaves the namespace at once"]
 pub struct NetnsGuard {
@@ -244,7 +245,7 @@ fn join(file: &File) {
     setns(file, CloneFlags::CLONE_NEWNET).expect("who could create the namespace may enter it");
 }
 
-/// Drop cannot return errors; stderr is the only place left to tell.
+/// Prints an error to stderr: `Drop` cannot return it.
 fn report(result: Result<(), LabError>) {
     if let Err(error) = result {
         eprintln!("lab: {error}");

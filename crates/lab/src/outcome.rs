@@ -1,4 +1,4 @@
-//! What can become of a question.
+//! Results of a probe.
 
 use std::{
     fmt,
@@ -7,16 +7,16 @@ use std::{
 
 use nix::errno::Errno;
 
-/// What became of a [`Probe`](crate::Probe).
+/// The result of a [`Probe`](crate::Probe).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A server answered.
     Answered {
         /// Its name.
         name: String,
-        /// The address it saw: the client's own, unless somebody masqueraded it.
+        /// The client address it saw: the client's own, unless a node masqueraded it.
         source: IpAddr,
-        /// The port it saw.
+        /// The client port it saw.
         source_port: u16,
     },
     /// A reset to the connection request, or an ICMP port unreachable.
@@ -25,14 +25,14 @@ pub enum Outcome {
     /// source that cannot be used (`EADDRNOTAVAIL`, `EADDRINUSE`), a datagram dropped on its way out
     /// of the client itself (`EPERM`).
     Unreachable(Errno),
-    /// Nothing came, in the time that the probe had.
+    /// No answer before the timeout.
     TimedOut,
-    /// It was answered by somebody who is no [`Server`](crate::Server), or reset half-way.
+    /// The answer is not that of a [`Server`](crate::Server), or the connection was reset.
     Broken(String),
 }
 
 impl Outcome {
-    /// Name of the server that answered; `None` when nobody did.
+    /// Name of the server that answered; `None` without an answer.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Answered { name, .. } => Some(name),
@@ -40,7 +40,7 @@ impl Outcome {
         }
     }
 
-    /// The client's address as the server saw it; `None` when nobody answered.
+    /// The client's address as the server saw it; `None` without an answer.
     pub fn source(&self) -> Option<IpAddr> {
         match self {
             Self::Answered { source, .. } => Some(*source),
@@ -48,7 +48,7 @@ impl Outcome {
         }
     }
 
-    /// What it means that a socket operation failed.
+    /// The outcome for a socket operation that failed with this error number.
     pub(crate) fn failed(errno: Errno) -> Self {
         match errno {
             Errno::ECONNREFUSED => Self::Refused,
@@ -58,7 +58,7 @@ impl Outcome {
         }
     }
 
-    /// Understands `<name> <peer ip> <peer port>`.
+    /// Parses a server's `<name> <peer ip> <peer port>`; anything else is [`Outcome::Broken`].
     pub(crate) fn from_line(line: &str) -> Self {
         let mut words = line.split_whitespace();
         let mut answered = || {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identities_are_understood_and_nothing_else_is() {
+    fn only_lines_of_a_server_are_answers() {
         let outcome = Outcome::from_line("web-1 fd00::2 4711\n");
         assert_eq!(
             outcome.to_string(),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn error_numbers_are_told_apart() {
+    fn error_numbers_give_different_outcomes() {
         assert_eq!(Outcome::failed(Errno::ECONNREFUSED), Outcome::Refused);
         assert_eq!(Outcome::failed(Errno::ETIMEDOUT), Outcome::TimedOut);
         assert_eq!(

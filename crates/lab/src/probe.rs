@@ -1,4 +1,4 @@
-//! One question to one address: who answers, and whom do they see?
+//! One request to one address: which server answers, and which client address does it see?
 
 use std::{
     io::{self, Read},
@@ -11,24 +11,24 @@ use nix::poll::PollFlags;
 use crate::{
     Netns, Outcome, Spread,
     socket::{Source, await_ready, dial, errno, reset_on_close},
-    vm::patience,
+    vm::scaled,
 };
 
 /// Transport of a [`Server`](crate::Server) or a [`Probe`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protocol {
-    /// A connection per question.
+    /// One connection per request.
     Tcp,
-    /// A datagram per question.
+    /// One datagram per request.
     Udp,
-    /// An association per question, for all else like TCP. Few kernels of test machines have it,
-    /// see [`sctp_available`](crate::sctp_available).
+    /// One association per request, otherwise like TCP. Many kernels lack SCTP, see
+    /// [`sctp_available`](crate::sctp_available).
     Sctp,
 }
 
-/// A question, not asked yet: `Probe::tcp(address).source_port(4711).from(client.netns())`.
+/// A request that was not sent yet: `Probe::tcp(address).source_port(4711).from(client.netns())`.
 #[derive(Clone, Copy, Debug)]
-#[must_use = "a probe asks nothing before `from`"]
+#[must_use = "a probe sends nothing before `from` or `ask`"]
 pub struct Probe {
     target: SocketAddr,
     protocol: Protocol,
@@ -47,7 +47,7 @@ impl Probe {
         Self::new(target, Protocol::Udp)
     }
 
-    /// Asks `target` over `protocol`.
+    /// Sends a request to `target` over `protocol`; its timeout is one second.
     pub fn new(target: SocketAddr, protocol: Protocol) -> Self {
         Self {
             target,
@@ -57,33 +57,33 @@ impl Probe {
         }
     }
 
-    /// Asks from this address, which must be one of the namespace's.
+    /// Sets the source address, which must be one of the namespace.
     pub fn source(mut self, ip: IpAddr) -> Self {
         self.source.ip = Some(ip);
         self
     }
 
-    /// Asks from this port instead of a fresh one.
+    /// Sets the source port; by default each request has a fresh one.
     pub fn source_port(mut self, port: u16) -> Self {
         self.source.port = Some(port);
         self
     }
 
-    /// Gives up after this long instead of one second (which is when Linux sends its second SYN).
-    /// A virtual machine gets more of either.
+    /// Sets the timeout; the default is one second, when Linux sends its second SYN. Inside a virtual
+    /// machine every timeout is ten times longer.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Asks from inside `netns`.
+    /// Sends the request from inside `netns`.
     pub fn from(&self, netns: &Netns) -> Outcome {
         netns.run(|| self.ask())
     }
 
-    /// Asks from the namespace of the calling thread.
+    /// Sends the request from the namespace of the calling thread.
     pub fn ask(&self) -> Outcome {
-        let deadline = Instant::now() + patience(self.timeout);
+        let deadline = Instant::now() + scaled(self.timeout);
         let result = match self.protocol {
             Protocol::Tcp | Protocol::Sctp => self.ask_stream(deadline),
             Protocol::Udp => self.ask_udp(deadline),
@@ -98,7 +98,7 @@ impl Probe {
     pub(crate) fn connect(&self, deadline: Instant) -> Result<TcpStream, Outcome> {
         let fd =
             dial(self.target, self.protocol, self.source, deadline).map_err(Outcome::failed)?;
-        // The standard library does nothing to a stream that SCTP's lack.
+        // SCTP sockets have every operation that the standard library uses on a stream.
         Ok(TcpStream::from(fd))
     }
 
@@ -124,7 +124,7 @@ impl Probe {
     }
 }
 
-/// Reads up to and without the next line feed; what follows it stays in `pending`.
+/// Reads a line, without its line feed; bytes after the line feed stay in `pending`.
 pub(crate) fn read_line(
     stream: &mut TcpStream,
     pending: &mut Vec<u8>,
@@ -150,7 +150,7 @@ pub(crate) fn read_line(
     }
 }
 
-/// Asks `count` times, one after the other, from inside `netns`.
+/// Sends `count` requests, one after the other, from inside `netns`.
 pub fn probe_many(netns: &Netns, probe: Probe, count: u32) -> Spread {
     netns.run(|| (0..count).map(|_| probe.ask()).collect())
 }

@@ -1,11 +1,11 @@
-//! Programs in place of others, for tests of what those that are run may do.
+//! Shell scripts that take the place of programs in tests.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// Writes a program of these lines of shell.
+/// Writes an executable file with these lines of shell.
 ///
 /// # Errors
 ///

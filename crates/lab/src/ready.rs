@@ -1,4 +1,4 @@
-//! When a link that was just made carries packets.
+//! Waits until new links carry packets.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -6,21 +6,21 @@ use nix::{ifaddrs::getifaddrs, net::if_::InterfaceFlags, sys::socket::SockaddrIn
 
 use crate::{LabError, Netns, wait::eventually};
 
-/// Far longer than it ever takes; a machine that needs more has another problem.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout for all links of a namespace; they usually need a few milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What makes an interface ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ready {
     /// The carrier is there.
     Running,
-    /// And so is the link-local address, without which no IPv6 neighbour can be asked for.
+    /// The carrier and the link-local address, which IPv6 neighbour discovery needs, are there.
     LinkLocal,
 }
 
 /// Waits until all `interfaces` of `netns` are ready.
 ///
-/// The carrier of a veth appears a moment after `ip` returned, and until then packets are dropped.
+/// The carrier of a veth appears a moment after `ip` returned; until then the kernel drops packets.
 pub(crate) fn wait(netns: &Netns, interfaces: &[String], ready: Ready) -> Result<(), LabError> {
     let missing = || {
         let now = ready_interfaces(ready);
@@ -31,7 +31,7 @@ pub(crate) fn wait(netns: &Netns, interfaces: &[String], ready: Ready) -> Result
             .collect::<Vec<_>>()
     };
     netns.run(
-        || match eventually(PATIENCE, || missing().is_empty().then_some(())) {
+        || match eventually(TIMEOUT, || missing().is_empty().then_some(())) {
             Some(()) => Ok(()),
             None => Err(LabError::NotReady {
                 object: netns.name().to_owned(),

@@ -1,10 +1,10 @@
-//! Skipping where namespaces cannot be made, but never unnoticed.
+//! Skips tests where namespaces cannot be created; with `CI` set they fail instead.
 
 use std::{env, sync::OnceLock};
 
 use crate::{LabError, Netns, sweep};
 
-/// Ends the test with `SKIP: <reason>` where namespaces cannot be made; fails it when `CI` is set.
+/// Ends the test with `SKIP: <reason>` where namespaces cannot be created; fails it when `CI` is set.
 ///
 /// ```no_run
 /// # use sluice_lab::require_netns;
@@ -22,12 +22,12 @@ macro_rules! require_netns {
     };
 }
 
-/// Whether this process can make namespaces; says why on stderr if not.
+/// Whether this process can create namespaces; prints the reason to stderr if not.
 ///
-/// The first call of a process finds out by making one, after removing what dead labs left.
+/// The first call of a process sweeps the namespaces of ended processes and then creates one.
 ///
 /// # Panics
-/// When it cannot and the environment has `CI`: a skipped test must not look like a passed one.
+/// When it cannot and `CI` is set: in CI a skipped test must not look like a passed one.
 pub fn netns_available() -> bool {
     static REASON: OnceLock<Option<String>> = OnceLock::new();
     let reason = REASON.get_or_init(|| {

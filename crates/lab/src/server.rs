@@ -1,4 +1,4 @@
-//! A server that says who it is and whom it sees.
+//! A server that answers with its name and the client address that it sees.
 
 use std::{
     io,
@@ -23,20 +23,20 @@ mod udp;
 
 /// Answers on one port, over IPv4 and IPv6, with `<name> <peer ip> <peer port>`; stops when dropped.
 ///
-/// TCP and SCTP: the line comes upon connecting; each line the client sends is returned with the name before
-/// it, until the client closes. UDP: the line answers each datagram, from the address the datagram
-/// was sent to. One thread serves all clients.
+/// TCP and SCTP: the server sends the line to each new connection, then returns each line of the
+/// client with the name before it. UDP: the line answers each datagram, from the address that the
+/// datagram was sent to. One thread serves all clients.
 #[derive(Debug)]
 pub struct Server {
     name: String,
     port: u16,
-    /// Closing it wakes and ends the thread. `None` once dropped.
+    /// Closing this end wakes and ends the thread; `None` while the server is dropped.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Starts answering in `netns`; when it returns, the port is open. Port 0 takes a free one.
+    /// Starts a server in `netns`; when it returns, the port is open. Port 0 means any free port.
     ///
     /// # Errors
     /// [`LabError::Io`] when the port is in use.
@@ -87,12 +87,12 @@ impl Server {
         })
     }
 
-    /// What it answers.
+    /// The name in its answers.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it listens.
+    /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -111,7 +111,8 @@ impl Drop for Server {
     }
 }
 
-/// Binds, or finds the port in use for longer than a socket that was just closed can keep it.
+/// Binds, and retries for 250 ms while the port is in use: a socket that was just closed may still
+/// be open in a child between fork and exec.
 fn bind_soon<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let bound = eventually(FORK_WINDOW, || match bind() {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => None,
@@ -120,7 +121,7 @@ fn bind_soon<T>(bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
     bound.unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))
 }
 
-/// Waits for any of `fds`; which of them are ready, in their order.
+/// Waits for any of `fds`; says for each, in their order, whether it is ready.
 fn await_any(fds: &mut [PollFd<'_>]) -> Vec<bool> {
     match poll(fds, PollTimeout::NONE) {
         Ok(_) | Err(Errno::EINTR) => {}

@@ -1,4 +1,4 @@
-//! A connection that lives on while things change around it.
+//! A connection that stays open while rules and endpoints change.
 
 use std::{
     io::Write,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    LabError, Netns, Outcome, Probe, probe::read_line, socket::reset_on_close, vm::patience,
+    LabError, Netns, Outcome, Probe, probe::read_line, socket::reset_on_close, vm::scaled,
 };
 
 /// An established connection to a [`Server`](crate::Server).
@@ -15,25 +15,25 @@ use crate::{
 pub struct Session {
     target: SocketAddr,
     stream: TcpStream,
-    /// What was read beyond the last line.
+    /// Bytes that were read after the last line.
     pending: Vec<u8>,
     identity: Outcome,
     pings: u64,
 }
 
-/// How long an echo may take; longer in a virtual machine.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Timeout of an echo; ten times longer in a virtual machine.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Session {
-    /// Connects over TCP from inside `netns` and reads who is there.
+    /// Connects over TCP from inside `netns` and reads the server's identity line.
     ///
     /// # Errors
-    /// [`LabError::Session`] when nobody, or no [`Server`](crate::Server), answers.
+    /// [`LabError::Session`] when no [`Server`](crate::Server) answers within 2 seconds.
     pub fn connect(netns: &Netns, target: SocketAddr) -> Result<Self, LabError> {
         Self::open(netns, Probe::tcp(target))
     }
 
-    /// Connects from inside `netns` as a probe would, and reads who is there.
+    /// Connects from inside `netns` with the settings of `probe`, and reads the server's identity line.
     ///
     /// # Errors
     /// As [`connect`](Self::connect).
@@ -43,7 +43,7 @@ impl Session {
             object: target.to_string(),
             problem: outcome.to_string(),
         };
-        let deadline = Instant::now() + patience(PATIENCE);
+        let deadline = Instant::now() + scaled(TIMEOUT);
         let mut stream = netns.run(|| probe.connect(deadline)).map_err(lost)?;
         reset_on_close(&stream);
         let mut pending = Vec::new();
@@ -88,7 +88,7 @@ impl Session {
         match read_line(
             &mut self.stream,
             &mut self.pending,
-            Instant::now() + patience(PATIENCE),
+            Instant::now() + scaled(TIMEOUT),
         ) {
             Ok(answer) if answer == echo => Ok(()),
             Ok(answer) => Err(lost(format!("wanted {echo:?}, got {answer:?}"))),

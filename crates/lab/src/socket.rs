@@ -1,4 +1,4 @@
-//! Client sockets with a deadline, a chosen source and no leftovers in the kernel.
+//! Client sockets with a deadline and a chosen source address; closing one leaves no TIME_WAIT.
 
 use std::{
     io,
@@ -21,12 +21,13 @@ use nix::{
 
 use crate::{Protocol, wait::eventually};
 
-/// How long a closed socket may still be open in a child between fork and exec.
+/// Longest time that a closed socket may still be open in a child between fork and exec.
 ///
-/// Any thread may be spawning a program at any time, so what is to be bound anew waits this long.
+/// Any thread may spawn a program at any time, so a bind that finds its port in use retries for
+/// this long.
 pub(crate) const FORK_WINDOW: Duration = Duration::from_millis(250);
 
-/// Where a client socket comes from; what is `None` the kernel chooses.
+/// Source of a client socket; the kernel chooses what is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) ip: Option<IpAddr>,
@@ -46,7 +47,7 @@ pub(crate) fn dial(
         AddressFamily::Inet6
     };
     let fd = open(family, protocol)?;
-    // Tell every ICMP error: to a UDP or SCTP socket, host unreachable is otherwise none.
+    // Report every ICMP error: UDP and SCTP sockets otherwise ignore host unreachable.
     match (target, protocol) {
         (SocketAddr::V6(_), _) => setsockopt(&fd, sockopt::Ipv6RecvErr, &true)?,
         (SocketAddr::V4(_), Protocol::Tcp) => {}
@@ -66,7 +67,7 @@ pub(crate) fn dial(
     }
     let connected = eventually(FORK_WINDOW, || {
         match connect(fd.as_raw_fd(), &SockaddrStorage::from(target)) {
-            // The same two addresses and ports are connected already.
+            // A connection with the same two addresses and ports exists.
             Err(Errno::EADDRNOTAVAIL) => None,
             result => Some(result),
         }
@@ -77,7 +78,7 @@ pub(crate) fn dial(
     }
     await_ready(&fd, PollFlags::POLLOUT, deadline)?;
     match getsockopt(&fd, sockopt::SocketError)? {
-        // Of SCTP's data this would take the first.
+        // For SCTP, reading the error queue would take the first data.
         0 if protocol == Protocol::Sctp => Ok(fd),
         0 => queued_error(&fd).map_or(Ok(fd), Err),
         error => Err(Errno::from_raw(error)),
@@ -109,9 +110,9 @@ fn open_sctp(family: AddressFamily, flags: SockFlag) -> Result<OwnedFd, Errno> {
 
 /// Whether this kernel has sockets for SCTP.
 pub fn sctp_available() -> bool {
-    static HAS_IT: LazyLock<bool> =
+    static AVAILABLE: LazyLock<bool> =
         LazyLock::new(|| open_sctp(AddressFamily::Inet6, SockFlag::SOCK_CLOEXEC).is_ok());
-    *HAS_IT
+    *AVAILABLE
 }
 
 /// A socket that accepts associations, over IPv4 and IPv6.
@@ -124,12 +125,13 @@ pub(crate) fn listen_sctp(port: u16) -> io::Result<TcpListener> {
     Ok(TcpListener::from(fd))
 }
 
-/// The ICMPv6 error that came while `connect` was still at work.
+/// The ICMPv6 error that arrived while `connect` was running; `None` without one.
 ///
-/// Between namespaces the whole way there and back happens inside `connect`, which holds the lock of
-/// the socket, and `tcp_v6_err` does not end the attempt of a locked socket (6.18, counted as
-/// `LockDroppedIcmps`; IPv4 remembers it): it would take the second SYN, a second later, to be
-/// refused. Over a real wire it does not. The error queue has it in any case.
+/// Between namespaces the SYN and its answer pass inside the `connect` call, which holds the lock of
+/// the socket. `tcp_v6_err` ignores the error of a locked socket (6.18, counted as
+/// `LockDroppedIcmps`; IPv4 stores it), so only the second SYN, one second later, would be refused.
+/// On a real network the error arrives after `connect` released the lock. The error queue has the
+/// error in both cases.
 fn queued_error(fd: &OwnedFd) -> Option<Errno> {
     let mut space = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
@@ -162,13 +164,13 @@ pub(crate) fn await_ready(
     }
 }
 
-/// Makes closing `fd` a reset: no TIME_WAIT, so a client cannot run out of ports.
+/// Makes closing `fd` send a reset: without TIME_WAIT a client does not run out of ports.
 pub(crate) fn reset_on_close(fd: &impl AsFd) {
     let reset = libc::linger {
         l_onoff: 1,
         l_linger: 0,
     };
-    // Failing costs a port for a minute, nothing else.
+    // Without the option the port stays in TIME_WAIT for a minute.
     let _ = setsockopt(fd, sockopt::Linger, &reset);
 }
 

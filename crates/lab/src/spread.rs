@@ -1,4 +1,4 @@
-//! Who answered how often.
+//! Counts of answers per server.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,7 +9,7 @@ use crate::Outcome;
 pub struct Spread {
     /// Answers per server name.
     pub answered: BTreeMap<String, u64>,
-    /// Everything else, as text.
+    /// Other outcomes, by their text.
     pub failed: BTreeMap<String, u64>,
 }
 
@@ -25,17 +25,17 @@ impl Spread {
         } += 1;
     }
 
-    /// How many outcomes were counted.
+    /// Number of outcomes.
     pub fn total(&self) -> u64 {
         self.answered.values().chain(self.failed.values()).sum()
     }
 
-    /// How many answers came from the server `name`.
+    /// Number of answers from the server `name`.
     pub fn of(&self, name: &str) -> u64 {
         self.answered.get(name).copied().unwrap_or(0)
     }
 
-    /// How many questions nobody answered.
+    /// Number of requests without an answer.
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
     }
@@ -72,7 +72,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// A bar in eighths of a character; never empty when something was counted.
+/// A bar in eighths of a character, at least one eighth long.
 fn bar(count: u64, total: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = ((count * WIDTH * 8 + total / 2) / total).max(1);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_is_seen() {
+    fn a_small_share_is_visible() {
         let spread: Spread = vec![answer("a"); 10_000]
             .into_iter()
             .chain([answer("b")])

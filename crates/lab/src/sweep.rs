@@ -1,4 +1,4 @@
-//! Removal of what killed processes left behind.
+//! Removes the namespaces of killed processes.
 
 use std::{fs, path::Path};
 
@@ -7,7 +7,7 @@ use crate::{
     netns::{RUN_NETNS, delete},
 };
 
-/// What a [`sweep`] did; it goes on after an error.
+/// The results of a [`sweep`], which goes on after an error.
 #[derive(Debug, Default)]
 pub struct Sweep {
     /// Names of the namespaces that were deleted.
@@ -16,13 +16,13 @@ pub struct Sweep {
     pub errors: Vec<LabError>,
 }
 
-/// Deletes the namespaces of labs whose process is dead.
+/// Deletes the namespaces of labs whose process has ended.
 ///
-/// A process id that was given out again protects the old namespaces until that process ends too.
-/// Labs in other pid namespaces that share `/run/netns` look dead: do not share it.
+/// While another process has the same process id, the namespaces stay. A process in another pid
+/// namespace looks ended: `/run/netns` must not be shared between pid namespaces.
 pub fn sweep() -> Sweep {
     let mut swept = Sweep::default();
-    // No directory: nobody has ever made a named namespace here.
+    // Without the directory there is no named namespace.
     let Ok(entries) = fs::read_dir(RUN_NETNS) else {
         return swept;
     };
@@ -30,7 +30,7 @@ pub fn sweep() -> Sweep {
         .flatten()
         .filter_map(|entry| entry.file_name().into_string().ok())
     {
-        let Some(pid) = maker(&name) else { continue };
+        let Some(pid) = creator(&name) else { continue };
         if Path::new("/proc").join(pid.to_string()).exists() {
             continue;
         }
@@ -42,8 +42,8 @@ pub fn sweep() -> Sweep {
     swept
 }
 
-/// The process that made a namespace; `None` when its name is not one of a lab.
-fn maker(name: &str) -> Option<u32> {
+/// The process id in the name of a lab's namespace; `None` for other names.
+fn creator(name: &str) -> Option<u32> {
     let mut parts = name.strip_prefix("sl")?.splitn(3, '-');
     let (pid, lab, _label) = (parts.next()?, parts.next()?, parts.next()?);
     lab.parse::<u32>().ok()?;
@@ -52,11 +52,11 @@ fn maker(name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::maker;
+    use super::creator;
 
     #[test]
-    fn only_names_of_labs_have_a_maker() {
-        assert_eq!(maker("sl4711-3-web-1"), Some(4711));
+    fn only_names_of_labs_have_a_creator() {
+        assert_eq!(creator("sl4711-3-web-1"), Some(4711));
         for foreign in [
             "sl4711",
             "sl4711-3",
@@ -65,7 +65,7 @@ mod tests {
             "cni-4711-3-web",
             "sl1-b-c",
         ] {
-            assert_eq!(maker(foreign), None, "{foreign}");
+            assert_eq!(creator(foreign), None, "{foreign}");
         }
     }
 }

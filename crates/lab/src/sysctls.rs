@@ -1,24 +1,25 @@
-//! Sysctls by role; written before any device exists, so that new devices inherit `default`.
+//! Sysctls by role; written before any device exists, so that new devices inherit the `default`s.
 
 use crate::{
     LabError, Netns,
     netns::{sysctl_path, write_sysctl},
 };
 
-/// What a namespace is in the topology.
+/// The role of a namespace in the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The bridge that everybody is connected to.
+    /// The bridge of the LAN.
     Lan,
     /// Forwards between the LAN and its pods.
     Node,
-    /// A node whose pods hang on a bridge: bridged packets pass netfilter, too.
+    /// A node that connects its pods through a bridge: bridged packets pass netfilter, too.
     BridgedNode,
     /// A pod or an external client.
     Host,
 }
 
-/// Everywhere. IPv4 `default`s are inherited from the machine's settings, so say all that matters.
+/// For all roles. A new namespace inherits the machine's IPv4 `default`s, so every sysctl that
+/// matters is listed.
 const COMMON: &[(&str, &str)] = &[
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
@@ -46,15 +47,15 @@ const IPV6_OFF: &[(&str, &str)] = &[
     ("net.ipv6.conf.default.disable_ipv6", "1"),
 ];
 
-/// First: turning forwarding on resets some of the others.
+/// Written first: turning forwarding on resets some of the others.
 const FORWARDING: &[(&str, &str)] = &[
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv6.conf.all.forwarding", "1"),
     ("net.ipv6.conf.default.forwarding", "1"),
 ];
 
-/// A client that was refused hears of it when it asks again: while the first question is on its
-/// way, `sctp_v4_err` finds the socket locked. By default it asks again after three seconds.
+/// `sctp_v4_err` ignores the refusal of the first INIT, because the socket is locked while the INIT
+/// passes between namespaces. The retransmitted INIT is refused: after 1 s instead of 3 s.
 const SCTP: (&str, &str) = ("net.sctp.rto_initial", "1000");
 
 const BRIDGE_CALLS: [&str; 2] = [
@@ -80,7 +81,7 @@ pub(crate) fn apply(netns: &Netns, role: Role) -> Result<(), LabError> {
         }
         BRIDGE_CALLS.iter().try_for_each(|key| match role {
             Role::BridgedNode => write_sysctl(key, "1"),
-            // Absent where br_netfilter is not loaded: then bridged packets bypass netfilter anyway.
+            // Without br_netfilter the sysctl is missing, and bridged packets bypass netfilter.
             _ if !sysctl_path(key).exists() => Ok(()),
             _ => write_sysctl(key, "0"),
         })

@@ -1,5 +1,4 @@
-//! Running a test in a virtual machine, for what a network namespace cannot do: kernel modules
-//! that this machine lacks.
+//! Runs a test in a virtual machine, when it needs kernel modules that this machine lacks.
 
 use std::{
     env,
@@ -11,33 +10,33 @@ use std::{
 /// Set inside the machine by `scripts/vm`.
 const INSIDE: &str = "SLUICE_IN_VM";
 
-/// Emulated CPUs are about 20 times slower, and what runs beside them takes its share.
+/// Factor of all timeouts inside a virtual machine: its emulated CPU is about 20 times slower.
 const SLOWER: u32 = 10;
 
-/// How long the machine may run, in seconds: only one that hangs takes so long.
-const LIMIT: &str = "1100";
+/// Timeout of the machine, in seconds; only a machine that hangs reaches it.
+const TIMEOUT_SECONDS: &str = "1100";
 
-/// The kernel of a test that does not care.
-const USUAL_KERNEL: &str = "6.1";
+/// The kernel of a test that names none.
+const DEFAULT_KERNEL: &str = "6.1";
 
-/// Whether this runs in the virtual machine.
+/// Whether this process runs in a virtual machine.
 pub fn inside() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
-/// A time to wait, or between two looks, where this runs: more in the virtual machine.
-pub(crate) fn patience(elsewhere: Duration) -> Duration {
+/// `duration`, or ten times as much inside a virtual machine.
+pub(crate) fn scaled(duration: Duration) -> Duration {
     match inside() {
-        true => elsewhere * SLOWER,
-        false => elsewhere,
+        true => duration * SLOWER,
+        false => duration,
     }
 }
 
-/// Runs the named test in a virtual machine instead, unless that is where it is running.
+/// Runs the named test in a virtual machine and returns; inside that machine the test goes on.
 ///
-/// The name is what the test binary calls it: `module::function`. Before it may stand the version
-/// of a kernel, one that `scripts/fetch-vm` knows. The test fails as the one in the machine does.
-/// Where there is no machine it says SKIP, and fails when `CI` is set.
+/// The name is the one in the test binary: `module::function`. An optional first argument is the
+/// version of a kernel that `scripts/fetch-vm` knows. The test fails when it fails in the machine.
+/// Without a machine it prints SKIP, and fails when `CI` is set.
 ///
 /// ```no_run
 /// # use sluice_lab::{require_netns, require_vm};
@@ -61,16 +60,16 @@ macro_rules! require_vm {
     };
 }
 
-/// Whether the test has been run, or skipped, elsewhere; `false` inside the machine. Without a
-/// kernel it gets the usual one.
+/// Whether the test ran in a virtual machine, or was skipped; `false` inside the machine. The
+/// default kernel is 6.1.
 ///
 /// # Panics
-/// When it failed there, or when there is no machine and the environment has `CI`.
+/// When the test failed in the machine, or when there is no machine and `CI` is set.
 pub fn ran_in_vm(kernel: Option<&str>, test: &str) -> bool {
     if inside() {
         return false;
     }
-    let kernel = kernel.unwrap_or(USUAL_KERNEL);
+    let kernel = kernel.unwrap_or(DEFAULT_KERNEL);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = env::var_os("SLUICE_VM_DIR").map_or(root.join("target/vm"), PathBuf::from);
     let needed = ["qemu".to_owned(), format!("kernel-{kernel}")];
@@ -86,8 +85,8 @@ pub fn ran_in_vm(kernel: Option<&str>, test: &str) -> bool {
     let status = Command::new(root.join("scripts/vm"))
         .arg("-d")
         .arg(folder)
-        // Two machines of one processor do more than one machine of two.
-        .args(["-k", kernel, "-c", "1", "-t", LIMIT, "--"])
+        // Two machines with one processor each do more work than one machine with two.
+        .args(["-k", kernel, "-c", "1", "-t", TIMEOUT_SECONDS, "--"])
         .arg(binary)
         .args(["--exact", test, "--nocapture"])
         .status()

@@ -1,18 +1,18 @@
-//! Waiting for something that happens elsewhere.
+//! Polls with a deadline.
 
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
-use crate::vm::patience;
+use crate::vm::scaled;
 
-/// Asks `probe` again and again until it has an answer; `None` when there is none after `within`
-/// (of which a virtual machine has more).
+/// Calls `probe` every 2 ms until it returns a value; `None` after the timeout `within`. Inside a
+/// virtual machine both times are ten times longer.
 ///
-/// Asks at least once, and once more when time is up.
+/// Calls `probe` at least once, and once more after the timeout.
 pub fn eventually<T>(within: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
-    let deadline = Instant::now() + patience(within);
+    let deadline = Instant::now() + scaled(within);
     loop {
         let last = Instant::now() >= deadline;
         if let Some(answer) = probe() {
@@ -21,7 +21,7 @@ pub fn eventually<T>(within: Duration, mut probe: impl FnMut() -> Option<T>) -> 
         if last {
             return None;
         }
-        thread::sleep(patience(Duration::from_millis(2)));
+        thread::sleep(scaled(Duration::from_millis(2)));
     }
 }
 
@@ -31,21 +31,21 @@ mod tests {
 
     #[test]
     fn the_first_answer_ends_the_wait() {
-        let mut asked = 0;
+        let mut calls = 0;
         let answer = eventually(Duration::from_secs(60), || {
-            asked += 1;
-            (asked == 3).then_some(asked)
+            calls += 1;
+            (calls == 3).then_some(calls)
         });
         assert_eq!(answer, Some(3));
     }
 
     #[test]
-    fn no_answer_is_none_but_it_was_asked() {
-        let mut asked = 0;
+    fn without_an_answer_it_was_called_once() {
+        let mut calls = 0;
         let answer = eventually(Duration::ZERO, || {
-            asked += 1;
+            calls += 1;
             None::<()>
         });
-        assert_eq!((answer, asked), (None, 1));
+        assert_eq!((answer, calls), (None, 1));
     }
 }

@@ -1,8 +1,8 @@
 //! Devices, addresses and routes, as batches for `ip`: pure text, one batch per namespace.
 //!
-//! Host ends of veth pairs get high interface numbers, and always other ones than their peers: with
-//! equal numbers the kernel takes a veth for a device of its own, whose carrier changes are not
-//! urgent (`linkwatch_urgent_event`), and drops what it sends for up to a second.
+//! The two ends of a veth pair must have different interface indexes, so host ends have high ones.
+//! With equal indexes the kernel takes the veth for a device without a peer, whose carrier changes
+//! are not urgent (`linkwatch_urgent_event`), and drops its packets for up to one second.
 
 use std::net::IpAddr;
 
@@ -17,13 +17,13 @@ use crate::{
     batch::Batch,
 };
 
-/// The MAC address of every host end of a routed pod, as Calico has it, and of each node's `cni0`.
+/// The MAC address of every host end of a routed pod, as in Calico, and of each node's `cni0`.
 ///
-/// A bridge without a fixed address changes it when ports come and go, and neighbours go stale.
+/// A bridge without a fixed MAC address changes it with its ports, and neighbour entries go stale.
 const HOST_MAC: &str = "ee:ee:ee:ee:ee:ee";
-/// The MAC address of the gateway that does not exist.
-const NOBODY_MAC: &str = "02:00:00:00:00:01";
-/// Interface number of the first port of the LAN, and of the first host end in a node.
+/// The MAC address of the nodes' default gateway; no machine has it.
+const GATEWAY_MAC: &str = "02:00:00:00:00:01";
+/// Interface index of the first port of the LAN, and of the first host end in a node.
 const FIRST_PORT: u32 = 100;
 const BRIDGE_OPTIONS: &str = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0";
 
@@ -55,7 +55,7 @@ pub(crate) fn node(node: &Node, others: &[Node], attach: Attach) -> Batch {
     let (void_v4, void_v6) = (lan_v4(BLACK_HOLE), lan_v6(BLACK_HOLE));
     for gateway in [IpAddr::from(void_v4), void_v6.into()] {
         batch.push(format!(
-            "neigh add {gateway} lladdr {NOBODY_MAC} dev eth0 nud permanent"
+            "neigh add {gateway} lladdr {GATEWAY_MAC} dev eth0 nud permanent"
         ));
         batch.push(format!("route add default via {gateway} dev eth0"));
     }
@@ -77,14 +77,15 @@ pub(crate) fn node(node: &Node, others: &[Node], attach: Attach) -> Batch {
     batch
 }
 
-/// Adds the node's end of a pod's cable; returns how many cables that took: with the host network, none.
+/// Adds the veth pair of a pod and configures the node's end; returns the number of pairs: 0 with
+/// the host network, else 1.
 ///
-/// `cables`: how many there were in the cluster before.
+/// `veths`: the number of pairs that the cluster created before.
 pub(crate) fn host_end(
     batch: &mut Batch,
     node: &Node,
     pod: &Pod,
-    cables: u32,
+    veths: u32,
     attach: Attach,
 ) -> u32 {
     let Some(name) = pod.host_interface() else {
@@ -95,7 +96,7 @@ pub(crate) fn host_end(
         Attach::Routed => format!("address {HOST_MAC} "),
         Attach::Bridged => String::new(),
     };
-    let index = FIRST_PORT + cables;
+    let index = FIRST_PORT + veths;
     batch.push(format!(
         "link add {name} index {index} {mac}type veth peer name eth0 netns {netns}"
     ));
@@ -136,7 +137,7 @@ pub(crate) fn pod(pod: &Pod, node: &Node, attach: Attach) -> Batch {
     ));
     match attach {
         Attach::Routed => {
-            // The gateway is a MAC address: nobody has to answer for 169.254.1.1 or fe80::1.
+            // The neighbour entries are permanent: no machine has to answer for 169.254.1.1 or fe80::1.
             batch.push("route add 169.254.1.1 dev eth0 scope link");
             for gateway in ["169.254.1.1", "fe80::1"] {
                 batch.push(format!(
@@ -177,7 +178,7 @@ pub(crate) fn route_via(cidr: IpNet, node: &Node) -> String {
     )
 }
 
-/// A further address, which is answered for but never chosen as a source.
+/// One more address, which the kernel never chooses as a source address.
 pub(crate) fn extra_address(ip: IpAddr) -> String {
     match ip {
         IpAddr::V4(ip) => format!("addr add {ip}/32 dev eth0"),

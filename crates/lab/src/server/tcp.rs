@@ -1,4 +1,4 @@
-//! Identity upon connecting, then echo: TCP, and what can be used like it.
+//! Servers over TCP and SCTP: the identity line first, then an echo of each line.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -16,8 +16,8 @@ use nix::{
 
 use super::await_any;
 
-/// A client that does not read its echoes is not read from any more.
-const ENOUGH: usize = 64 * 1024;
+/// With so many bytes waiting for a client to read them, the server stops reading from it.
+const MOST_PENDING: usize = 64 * 1024;
 
 pub(super) fn prepare(listener: TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
@@ -50,9 +50,9 @@ pub(super) fn serve(listener: &TcpListener, stopped: &UnixStream, name: &str) {
     }
 }
 
-/// Ends everything now: closing alone does not while a child between fork and exec has a copy.
+/// Shuts all sockets down: closing has no effect while a child between fork and exec has a copy.
 fn hang_up(listener: &TcpListener, connections: &[Connection]) {
-    // A peer that is gone already is no reason to tell anybody.
+    // An error means that the peer is gone already.
     let _ = shutdown(listener.as_raw_fd(), Shutdown::Both);
     connections
         .iter()
@@ -64,7 +64,7 @@ fn accept_all(listener: &TcpListener, name: &str, connections: &mut Vec<Connecti
         match listener.accept() {
             Ok((stream, peer)) => connections.extend(Connection::open(stream, peer, name).ok()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-            // The client was gone before we came.
+            // The client closed before the accept.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -89,7 +89,7 @@ struct Connection {
 impl Connection {
     fn open(stream: TcpStream, peer: SocketAddr, name: &str) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        // An SCTP stream has no such option, and does not need it for one line at a time.
+        // SCTP sockets lack this option, and do not need it for one line at a time.
         let _ = stream.set_nodelay(true);
         let outgoing =
             format!("{name} {} {}\n", peer.ip().to_canonical(), peer.port()).into_bytes();
@@ -105,12 +105,12 @@ impl Connection {
     fn interest(&self) -> PollFlags {
         match self.outgoing.len() {
             0 => PollFlags::POLLIN,
-            1..ENOUGH => PollFlags::POLLIN | PollFlags::POLLOUT,
+            1..MOST_PENDING => PollFlags::POLLIN | PollFlags::POLLOUT,
             _ => PollFlags::POLLOUT,
         }
     }
 
-    /// Does what can be done without waiting; an error means that the connection is over.
+    /// Writes, reads and answers without blocking; an error means that the connection ended.
     fn serve(&mut self, name: &str) -> io::Result<()> {
         self.flush()?;
         let mut chunk = [0; 4096];
@@ -125,7 +125,7 @@ impl Connection {
             self.outgoing.push(b' ');
             self.outgoing.extend(self.incoming.drain(..=end));
         }
-        if self.incoming.len() > ENOUGH {
+        if self.incoming.len() > MOST_PENDING {
             return Err(ErrorKind::InvalidData.into());
         }
         self.flush()

@@ -1,4 +1,4 @@
-//! Identity for every datagram, from the address that was asked.
+//! Servers over UDP: the identity line for each datagram, from the address it was sent to.
 
 use std::{
     io::{self, IoSlice, IoSliceMut},
@@ -22,7 +22,7 @@ use nix::{
 
 use super::await_any;
 
-/// Makes the kernel tell the address each datagram was sent to: also for IPv4, as `::ffff:a.b.c.d`.
+/// Makes the kernel report the destination of each datagram: for IPv4 as `::ffff:a.b.c.d`.
 pub(super) fn prepare(socket: UdpSocket) -> io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
     setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?;
@@ -40,7 +40,7 @@ pub(super) fn serve(socket: &UdpSocket, stopped: &UnixStream, name: &str) {
         if ready[0] {
             return;
         }
-        // Errors are about single datagrams (a peer that is gone, an ICMP message): the next may pass.
+        // An error concerns one datagram (a peer that is gone, an ICMP message): go on with the next.
         while ready[1] && answer_one(socket, name) != Err(Errno::EAGAIN) {}
     }
 }
@@ -55,7 +55,7 @@ fn answer_one(socket: &UdpSocket, name: &str) -> Result<(), Errno> {
         Some(&mut space),
         MsgFlags::empty(),
     )?;
-    let asked = message.cmsgs()?.find_map(|it| match it {
+    let destination = message.cmsgs()?.find_map(|it| match it {
         ControlMessageOwned::Ipv6PacketInfo(info) => Some(info),
         _ => None,
     });
@@ -64,7 +64,7 @@ fn answer_one(socket: &UdpSocket, name: &str) -> Result<(), Errno> {
     let ip = SocketAddr::V6(SocketAddrV6::from(peer)).ip().to_canonical();
     let line = format!("{name} {ip} {}\n", peer.port());
     // The interface is left to the routing table: the answer may go another way.
-    let from = asked.map(|info| libc::in6_pktinfo {
+    let from = destination.map(|info| libc::in6_pktinfo {
         ipi6_ifindex: 0,
         ..info
     });

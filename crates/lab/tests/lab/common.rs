@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers of the tests of this crate.
 
 use std::{io::Write, net::SocketAddr, process::Stdio};
 

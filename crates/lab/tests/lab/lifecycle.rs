@@ -1,4 +1,4 @@
-//! What is made is removed, whatever happens; and tests without the privilege skip.
+//! Namespaces are removed, also after panics and kills; tests without privileges skip.
 
 use std::{
     env, fs,
@@ -70,11 +70,11 @@ fn a_failed_build_leaves_nothing_and_says_why() {
     for (plan, message) in contradictions {
         assert_eq!(plan.build().unwrap_err().to_string(), message);
     }
-    let crowd = (0..91).fold(Cluster::builder(), |plan, number| {
+    let too_many = (0..91).fold(Cluster::builder(), |plan, number| {
         plan.node(&format!("node-{number}"))
     });
     let message = "cluster topology: 91 nodes, but there are addresses for 90";
-    assert_eq!(crowd.build().unwrap_err().to_string(), message);
+    assert_eq!(too_many.build().unwrap_err().to_string(), message);
     let netns = Netns::new("taken").unwrap();
     let refused = netns.sysctl("net.ipv4.no_such_key", "1").unwrap_err();
     assert!(
@@ -90,13 +90,13 @@ fn a_namespace_is_entered_and_left() {
     require_netns!();
     let here = || fs::read_link("/proc/thread-self/ns/net").unwrap();
     let netns = Netns::new("guarded").unwrap();
-    let home = here();
+    let caller = here();
     {
         let _guard = netns.enter().unwrap();
-        assert_ne!(here(), home);
+        assert_ne!(here(), caller);
         assert_eq!(here(), netns.run(here));
     }
-    assert_eq!(here(), home);
+    assert_eq!(here(), caller);
     netns.sysctl("net.ipv4.ip_forward", "1").unwrap();
     let output = netns
         .command("cat", &["/proc/sys/net/ipv4/ip_forward"])
@@ -110,16 +110,16 @@ fn a_namespace_is_entered_and_left() {
 }
 
 #[test]
-fn what_a_killed_process_left_is_swept() {
+fn namespaces_of_a_killed_process_are_swept() {
     require_netns!();
     if env::var_os(CHILD).is_some() {
         let cluster = small().unwrap();
         println!("\nprefix {}", cluster.prefix());
-        // Until the parent kills us; when it is gone, reading ends.
+        // Waits until the parent kills this process; when the parent is gone, reading ends.
         let _ = std::io::stdin().read(&mut [0]);
         return;
     }
-    let mut child = child("lifecycle::what_a_killed_process_left_is_swept")
+    let mut child = child("lifecycle::namespaces_of_a_killed_process_are_swept")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -128,7 +128,7 @@ fn what_a_killed_process_left_is_swept() {
     let prefix = lines
         .map_while(Result::ok)
         .find_map(|it| it.strip_prefix("prefix ").map(str::to_owned));
-    let prefix = prefix.expect("the child says its prefix before it waits");
+    let prefix = prefix.expect("the child prints its prefix before it waits");
     assert_eq!(
         sweep()
             .removed

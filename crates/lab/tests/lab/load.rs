@@ -1,4 +1,4 @@
-//! Clients that last or never pause.
+//! Long connections, and clients that send requests without pause.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sluice_lab::{
 
 use crate::common::{BOTH, PORT, nft, serve};
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn cluster() -> Cluster {
     Cluster::builder()
@@ -33,7 +33,7 @@ fn a_hammer_counts_every_answer() {
     for protocol in BOTH {
         let probe = Probe::new((pod.ipv4(), PORT).into(), protocol);
         let hammer = Hammer::start(client, probe).unwrap();
-        eventually(LONG, || (hammer.attempts() > 3000).then_some(())).unwrap();
+        eventually(TIMEOUT, || (hammer.attempts() > 3000).then_some(())).unwrap();
         let report = hammer.stop();
         println!("{protocol:?}: {report}");
         assert_eq!(report.failures, []);
@@ -42,7 +42,7 @@ fn a_hammer_counts_every_answer() {
 }
 
 #[test]
-fn a_hammer_tells_when_something_failed() {
+fn a_hammer_reports_failures() {
     require_netns!();
     let cluster = cluster();
     let (client, pod) = (cluster.client("client"), cluster.pod("web-1"));
@@ -50,7 +50,10 @@ fn a_hammer_tells_when_something_failed() {
     let hammer = Hammer::start(client.netns(), Probe::tcp((pod.ipv6(), PORT).into())).unwrap();
     let more = |count: u64| {
         let before = hammer.attempts();
-        eventually(LONG, || (hammer.attempts() > before + count).then_some(())).unwrap();
+        eventually(TIMEOUT, || {
+            (hammer.attempts() > before + count).then_some(())
+        })
+        .unwrap();
     };
     more(100);
     drop(server);
@@ -70,17 +73,17 @@ fn a_hammer_tells_when_something_failed() {
             .all(|(when, _)| *when <= report.elapsed)
     );
     // While a server closes, a connection may be accepted and reset.
-    let whole = report
+    let refused = report
         .failures
         .iter()
         .filter(|(_, outcome)| *outcome == Outcome::Refused)
         .count();
-    assert!(whole >= 90, "{report}");
+    assert!(refused >= 90, "{report}");
     assert_eq!(report.attempts, report.spread.total());
 }
 
 #[test]
-fn sessions_last_until_somebody_ends_them() {
+fn sessions_stay_open_until_the_server_stops() {
     require_netns!();
     let cluster = cluster();
     let (client, pod) = (cluster.client("client"), cluster.pod("web-1"));
@@ -111,7 +114,7 @@ fn sessions_last_until_somebody_ends_them() {
         .iter_mut()
         .for_each(|session| session.ping().unwrap());
     drop(server);
-    assert!(sessions[0].ping().is_err(), "nobody is there");
+    assert!(sessions[0].ping().is_err(), "the server stopped");
     assert!(Session::connect(client.netns(), target).is_err(), "refused");
 }
 
@@ -135,7 +138,7 @@ fn a_stopped_server_frees_its_port() {
 }
 
 #[test]
-fn somebody_else_is_no_server() {
+fn another_program_is_no_server() {
     require_netns!();
     let cluster = cluster();
     let pod = cluster.pod("web-1");

@@ -1,4 +1,4 @@
-//! The lab, tested with real packets. One binary, so that it links once.
+//! Tests of the lab with real packets, in one binary, so that it links once.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic as tests do")]
 
 mod common;

@@ -1,4 +1,4 @@
-//! Everybody reaches everybody, and is seen with the address they have.
+//! Every machine reaches every other, and is seen with its own address.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -25,7 +25,7 @@ fn cluster(attach: Attach) -> Cluster {
         .unwrap()
 }
 
-fn everybody_reaches_everybody(attach: Attach) {
+fn every_machine_reaches_every_other(attach: Attach) {
     let cluster = cluster(attach);
     let pods = cluster
         .pods()
@@ -67,13 +67,13 @@ fn everybody_reaches_everybody(attach: Attach) {
 #[test]
 fn routed_pods_nodes_and_clients_reach_each_other() {
     require_netns!();
-    everybody_reaches_everybody(Attach::Routed);
+    every_machine_reaches_every_other(Attach::Routed);
 }
 
 #[test]
 fn bridged_pods_nodes_and_clients_reach_each_other() {
     require_netns!();
-    everybody_reaches_everybody(Attach::Bridged);
+    every_machine_reaches_every_other(Attach::Bridged);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn closed_ports_are_refused_every_time() {
 }
 
 #[test]
-fn nobody_answers_for_service_addresses_without_rules() {
+fn without_rules_service_addresses_do_not_answer() {
     require_netns!();
     let cluster = cluster(Attach::Routed);
     let target = SocketAddr::from((SERVICE_CIDR_V4.hosts().nth(9).unwrap(), PORT));
@@ -123,7 +123,7 @@ fn the_source_can_be_chosen() {
     let extra: IpAddr = "192.168.100.77".parse().unwrap();
     node.add_address(extra).unwrap();
     node.add_address("fd00:100::4d".parse().unwrap()).unwrap();
-    // Not chosen unless asked for.
+    // The kernel does not choose an extra address by itself.
     assert_answers(
         node.netns(),
         (pod.ipv4(), PORT).into(),
@@ -157,7 +157,7 @@ fn the_source_can_be_chosen() {
 }
 
 #[test]
-fn answers_come_from_the_address_that_was_asked() {
+fn answers_come_from_the_address_of_the_request() {
     require_netns!();
     let cluster = cluster(Attach::Routed);
     let (node, client) = (cluster.node("node-b"), cluster.client("client"));
@@ -233,7 +233,7 @@ fn pods_come_and_go() {
 }
 
 #[test]
-fn clusters_beside_each_other_do_not_meet() {
+fn two_clusters_are_isolated() {
     require_netns!();
     let both = ["left", "right"].map(|side| {
         thread::spawn(move || {
@@ -254,7 +254,7 @@ fn clusters_beside_each_other_do_not_meet() {
     }
 }
 
-/// Prints how long it takes; asserts nothing about it.
+/// Prints the time of building and dropping a cluster, without an assertion about it.
 #[test]
 fn setup_time() {
     require_netns!();

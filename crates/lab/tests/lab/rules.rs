@@ -1,4 +1,4 @@
-//! What nftables rules in a node do to probes.
+//! Outcomes of probes through nftables rules in a node.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -22,7 +22,7 @@ fn cluster(attach: Attach) -> Cluster {
 }
 
 #[test]
-fn dropped_rejected_and_refused_are_told_apart() {
+fn dropped_rejected_and_refused_have_different_outcomes() {
     require_netns!();
     let cluster = cluster(Attach::Routed);
     let (client, pod) = (cluster.client("client"), cluster.pod("web-1"));
@@ -39,10 +39,10 @@ fn dropped_rejected_and_refused_are_told_apart() {
     for protocol in BOTH {
         for ip in [pod.ipv4().into(), pod.ipv6().into()] {
             let probe = |port| Probe::new(SocketAddr::new(ip, port), protocol).from(client.netns());
-            let hasty =
+            let dropped =
                 Probe::new(SocketAddr::new(ip, 1001), protocol).timeout(Duration::from_millis(50));
             assert_eq!(
-                hasty.from(client.netns()),
+                dropped.from(client.netns()),
                 Outcome::TimedOut,
                 "{protocol:?} {ip}"
             );
@@ -108,7 +108,7 @@ fn a_bridged_pod_reaches_itself_through_a_service() {
 }
 
 #[test]
-fn bridged_packets_between_pods_of_a_node_meet_its_rules() {
+fn bridged_packets_between_pods_of_a_node_pass_its_rules() {
     require_netns!();
     let mut cluster = cluster(Attach::Bridged);
     cluster.add_pod("web-3", "node-a").unwrap();

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use sluice_iptables::{Conntrack, Iptables};
-use sluice_scenarios::{self as scenario, Scenario};
+use sluice_plan::settings::Settings;
+use sluice_scenarios as scenario;
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 fn open(variant: Variant) -> Iptables {
@@ -16,29 +17,24 @@ fn open(variant: Variant) -> Iptables {
     Iptables::with(programs.with_lock(lock), Conntrack::Strict).expect("the kernel has iptables")
 }
 
-fn run_with(variant: Variant, scenario: &Scenario) {
-    sluice_lab::require_netns!();
-    scenario::run(scenario, |_| open(variant));
-}
-
 mod nft {
     use super::*;
 
-    fn run(scenario: &Scenario) {
-        run_with(Variant::Nft, scenario);
+    fn make(_: &Settings) -> Iptables {
+        open(Variant::Nft)
     }
 
-    sluice_scenarios::for_each_scenario!(run);
+    sluice_scenarios::for_each_scenario!(make);
 }
 
 mod legacy {
     use super::*;
 
-    fn run(scenario: &Scenario) {
-        run_with(Variant::Legacy, scenario);
+    fn make(_: &Settings) -> Iptables {
+        open(Variant::Legacy)
     }
 
-    sluice_scenarios::for_each_scenario!(run);
+    sluice_scenarios::for_each_scenario!(make);
 }
 
 /// The host of the tests may have no SCTP.

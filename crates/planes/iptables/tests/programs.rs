@@ -105,7 +105,7 @@ fn a_program_that_hangs_fails_one_sync(variant: Variant) {
         file: folder.path().join("lock"),
         seconds: 0,
     };
-    let timeout = Duration::from_secs(10);
+    let timeout = Duration::from_secs(4);
     let programs = wrapped.programs().with_lock(lock).with_timeout(timeout);
     let mut node = with_programs(programs);
     node.synced();

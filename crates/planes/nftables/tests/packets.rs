@@ -2,18 +2,12 @@
 
 use sluice_nftables::Nftables;
 use sluice_plan::settings::Settings;
-use sluice_scenarios::{self as scenario, Scenario};
 
 fn make(_settings: &Settings) -> Nftables {
     Nftables::connect().expect("the kernel has nf_tables")
 }
 
-fn run(scenario: &Scenario) {
-    sluice_lab::require_netns!();
-    scenario::run(scenario, make);
-}
-
-sluice_scenarios::for_each_scenario!(run);
+sluice_scenarios::for_each_scenario!(make);
 
 // Few machines have sockets for SCTP.
 sluice_scenarios::scenarios_in_vm! { make;

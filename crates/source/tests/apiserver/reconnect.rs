@@ -1,5 +1,6 @@
 //! Connections that fail, servers that come back: nothing that exists is ever removed.
 
+use std::thread;
 use std::time::Duration;
 
 use sluice_miniapi::{Cut, Fault, MiniApi, Options, Request, Verb};
@@ -36,6 +37,16 @@ fn survives(options: Options, harm: impl Fn(&MiniApi)) {
     assert_eq!(source.view.sets, before + 2, "only what is new");
     source.view.until("no problem", |it| it.problems.is_empty());
     assert_eq!(source.view.synced, 1);
+}
+
+/// Runs the test for all cases at the same time: each waits for timeouts.
+fn at_once<T: Send>(cases: impl IntoIterator<Item = T>, test: impl Fn(T) + Sync) {
+    let test = &test;
+    thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(move || test(case));
+        }
+    });
 }
 
 #[test]
@@ -128,25 +139,25 @@ fn page_tokens_expire() {
 #[test]
 fn watch_falls_silent() {
     // Stalled in the server: the connection is alive.
-    survives(Options::default(), |api| {
-        assert_eq!(api.stall_watches(""), 4);
-    });
-    survives(paged(), |api| {
-        assert_eq!(api.stall_watches("/services"), 1);
+    let cases = [(Options::default(), "", 4), (paged(), "/services", 1)];
+    at_once(cases, |(options, path, count)| {
+        survives(options, |api| assert_eq!(api.stall_watches(path), count));
     });
 }
 
 #[test]
 fn server_does_not_answer() {
-    survives(Options::default(), |api| {
+    let silent = |api: &MiniApi| {
         api.inject(Fault::Silence.on(Verb::Any, "").times(6));
         api.cut_watches("", Cut::Reset);
-    });
-    survives(Options::default(), |api| {
+    };
+    let mute = |api: &MiniApi| {
         api.mute_connections().unwrap();
         api.cut_connections(Cut::Reset).unwrap();
         api.start_again().unwrap();
-    });
+    };
+    let cases: [&(dyn Fn(&MiniApi) + Sync); 2] = [&silent, &mute];
+    at_once(cases, |harm| survives(Options::default(), harm));
 }
 
 #[test]
@@ -170,7 +181,7 @@ fn answers_trickle() {
 
 #[test]
 fn errors_of_all_sorts() {
-    for fault in [
+    let faults = [
         Fault::InternalError,
         Fault::Unavailable,
         Fault::TooManyRequests(1),
@@ -180,12 +191,13 @@ fn errors_of_all_sorts() {
         Fault::VersionTooLarge,
         Fault::Html(502),
         Fault::EndsAtOnce,
-    ] {
+    ];
+    at_once(faults, |fault| {
         survives(Options::default(), |api| {
             api.inject(fault.clone().on(Verb::Any, "").times(12));
             api.cut_watches("", Cut::Close);
         });
-    }
+    });
 }
 
 #[test]
@@ -229,7 +241,7 @@ fn cluster_that_became_empty_is_believed_in_the_end() {
 #[test]
 fn etcd_is_restored() {
     // A watch from a version that is not there yet says nothing, not even a bookmark.
-    for options in [Options::default(), paged()] {
+    at_once([Options::default(), paged()], |options| {
         let api = cluster(Options {
             bookmarks: DEADLINE,
             ..options
@@ -249,7 +261,7 @@ fn etcd_is_restored() {
             "Service default/backed-up:80; Service default/new:80",
         ));
         assert_eq!(source.view.deleted, ["Service default/lost"]);
-    }
+    });
 }
 
 #[test]

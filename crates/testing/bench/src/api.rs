@@ -1,7 +1,7 @@
 //! From the API server to the kernel: first sync, changes, a storm, memory.
 //!
-//! The server is the one of `sluice-miniapi`, which has every object serialised beforehand; the
-//! agent is a process of its own.
+//! The server is that of `sluice-miniapi`, which serialises every object before the measurement.
+//! The agent is a process.
 
 mod objects;
 mod reader;
@@ -24,7 +24,7 @@ use super::process::Process;
 use super::restart;
 use objects::Shape;
 
-/// What the issue-free middle of a large cluster looks like, and few Services with many endpoints.
+/// Many Services with few endpoints, as in a large cluster, and few Services with many endpoints.
 const SHAPES: [Shape; 2] = [
     Shape {
         services: 10_000,
@@ -39,14 +39,15 @@ const SHAPES: [Shape; 2] = [
 /// Changes of each kind.
 const CHANGES: u32 = 500;
 
-/// The storm: so many changes a second, for so long.
+/// Changes per second of the storm.
 const STORM_RATE: u32 = 1_000;
+/// Duration of the storm, in seconds.
 const STORM_SECONDS: u32 = 60;
-/// How often the storm's process is looked at.
-const LOOK_SECONDS: u32 = 10;
+/// Interval of the measurements during the storm, in seconds.
+const SAMPLE_SECONDS: u32 = 10;
 
-/// Longest wait for the kernel after a change.
-const WITHIN: Duration = Duration::from_secs(30);
+/// Timeout of the kernel's acknowledgement of a change.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Prints the tables.
 pub(super) fn run(program: &Path) -> anyhow::Result<()> {
@@ -67,7 +68,7 @@ pub(super) fn run(program: &Path) -> anyhow::Result<()> {
 /// A node with its own API server and an agent.
 struct Bench {
     shape: Shape,
-    // The order in which they end.
+    // Dropped in this order.
     agent: Agent,
     server: MiniApi,
     cluster: Cluster,
@@ -159,7 +160,7 @@ fn first_sync(program: &Path, shape: Shape) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints how long each kind of change takes from the API server's hand to the kernel.
+/// Prints the time of each kind of change from the API server to the kernel.
 fn changes(bench: &Bench) -> anyhow::Result<()> {
     println!(
         "\nChange at the API server to kernel acknowledged, {} x {}, minSyncPeriod 0, ms:\n",
@@ -191,19 +192,19 @@ fn changes(bench: &Bench) -> anyhow::Result<()> {
     })
 }
 
-/// Waits until the kernel has a new ruleset.
+/// Waits until the kernel reports a new ruleset.
 fn acknowledged(monitor: &mut Monitor) -> anyhow::Result<()> {
-    let deadline = Instant::now() + WITHIN;
+    let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline {
         let left = deadline.saturating_duration_since(Instant::now());
         if let Some(Notice::Generation(_) | Notice::Lost) = monitor.wait(Some(left))? {
             return Ok(());
         }
     }
-    bail!("the change did not reach the kernel within {WITHIN:?}")
+    bail!("the change did not reach the kernel within {TIMEOUT:?}")
 }
 
-/// Prints what the agent needs while everything changes all the time.
+/// Prints the agent's CPU and memory during many changes per second.
 fn storm(bench: &Bench) -> anyhow::Result<()> {
     println!(
         "\nA storm of {STORM_RATE} changes a second (an endpoint replaced, each in another Service), {STORM_SECONDS} s:\n"
@@ -221,12 +222,12 @@ fn storm(bench: &Bench) -> anyhow::Result<()> {
             let due = started
                 + Duration::from_secs(second.into())
                 + Duration::from_secs(1) * change / STORM_RATE;
-            // The rate is what is offered; a wait here is part of the load, not of a test.
+            // The wait gives the storm its rate; it is part of the load.
             thread::sleep(due.saturating_duration_since(Instant::now()));
         }
-        if (second + 1) % LOOK_SECONDS == 0 {
+        if (second + 1) % SAMPLE_SECONDS == 0 {
             let now = process.cpu()?;
-            let share = (now - cpu).as_secs_f64() / f64::from(LOOK_SECONDS) * 100.0;
+            let share = (now - cpu).as_secs_f64() / f64::from(SAMPLE_SECONDS) * 100.0;
             cpu = now;
             println!("| {} | {share:.0} | {} |", second + 1, process.rss_mib()?);
         }

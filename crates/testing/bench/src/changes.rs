@@ -1,4 +1,4 @@
-//! What happens in a cluster, one thing after the other, and an agent without its process.
+//! Changes of a cluster, and a proxy whose steps are measured.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -38,8 +38,8 @@ impl Change {
         }
     }
 
-    /// The change of this round, with strides that visit Services all over the table. What a
-    /// Service gets is never what it got at the visit before.
+    /// The change of this round. The strides spread the rounds over all Services. A second change of
+    /// a Service always differs from the first.
     pub(super) fn events(self, services: u32, round: u32) -> Vec<Event> {
         let pick = |stride: u32| round.wrapping_mul(stride) % services;
         let turn = round / services % 2;
@@ -87,7 +87,7 @@ impl<P: ServiceBackend> Node<P> {
         Ok(!report.is_empty())
     }
 
-    /// Writes a cluster for the first time.
+    /// Writes a cluster into an empty kernel.
     pub(super) fn first_sync(&mut self, cluster: Vec<Event>) -> anyhow::Result<Cost> {
         self.absorb(cluster);
         let (synced, cost) = measure_all(|| self.sync());
@@ -95,16 +95,16 @@ impl<P: ServiceBackend> Node<P> {
         Ok(cost)
     }
 
-    /// Finds in the kernel what was written, and nothing else.
+    /// Reads the kernel, which must have exactly what was written.
     pub(super) fn resync(&mut self) -> anyhow::Result<Cost> {
         self.0.reconciler_mut().forget();
         let (synced, cost) = measure_all(|| self.sync());
         let wrote = synced.context("resync")?;
-        ensure!(!wrote, "the kernel holds something else");
+        ensure!(!wrote, "the kernel has other rules");
         Ok(cost)
     }
 
-    /// Repeats a change and measures it from the event on.
+    /// Repeats a change and measures it from the event to the kernel's acknowledgement.
     pub(super) fn repeat(
         &mut self,
         change: Change,
@@ -125,12 +125,12 @@ impl<P: ServiceBackend> Node<P> {
     }
 }
 
-/// How often something is repeated.
+/// Limits of the rounds of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
-    /// At most.
+    /// Most rounds.
     pub(super) rounds: u32,
-    /// No more begin after this, but for the least that a median needs.
+    /// No round begins later than this, except the first 5, which a median needs.
     pub(super) time: Duration,
 }
 

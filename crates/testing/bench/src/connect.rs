@@ -51,7 +51,7 @@ pub(super) fn run(sizes: &[u32], plane: Plane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is in the way.
+/// The rules of the node.
 #[derive(Clone, Copy)]
 enum Rules {
     OneDnat,
@@ -131,7 +131,7 @@ fn connect(targets: [SocketAddr; 3]) -> anyhow::Result<Seen> {
     })
 }
 
-/// The peer: the least that can lead a virtual IP somewhere else.
+/// The peer: the smallest ruleset that translates a virtual IP.
 fn load_one_dnat(node: &Netns, pod: Ipv4Addr) -> anyhow::Result<()> {
     let first = synthetic::cluster_ip(0);
     let rules = format!(
@@ -152,7 +152,7 @@ fn v4(addr: IpAddr) -> anyhow::Result<Ipv4Addr> {
     }
 }
 
-/// The first and the last Service lead to the pod that answers, the others to nowhere.
+/// The first and the last Service lead to the pod with a server; endpoints of others do not exist.
 fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
     let mut events = synthetic::cluster(services);
     events.extend([0, services - 1].map(|index| synthetic::slice(index, &[pod])));

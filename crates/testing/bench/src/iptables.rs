@@ -1,4 +1,4 @@
-//! The iptables data plane, in both variants, beside what kube-proxy would write.
+//! The iptables data plane, in both variants, and the same rules as kube-proxy writes them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::measure::{Cost, count, measure_children, seconds};
 use super::sync::feed;
 use super::synthetic::{self, ENDPOINTS};
 
-/// Where one input with everything takes no more than a minute.
+/// Most Services for which one `iptables-nft-restore` of all rules takes less than a minute.
 const LARGEST_OF_NFT: u32 = 1_000;
 
 /// For each kind of change.
@@ -136,8 +136,8 @@ impl Bench {
         loaded.map(|()| Some(cost))
     }
 
-    /// The same changes once more, by inputs as kube-proxy writes them. What is in the kernel is
-    /// unknown to `node` from here on.
+    /// The same changes as inputs in kube-proxy's style. After this `node` does not know the kernel's
+    /// rules.
     fn as_kube_proxy(&self, node: &mut Node<Iptables>, change: Change) -> anyhow::Result<Series> {
         let mut series = Series::default();
         for round in LIMIT.rounds() {
@@ -159,8 +159,8 @@ impl Bench {
         Ok(series)
     }
 
-    /// What no input can be faster than: legacy tables are replaced as a whole, and with any new
-    /// jump or translation nf_tables walks through the whole table (nft_table_validate).
+    /// The fastest possible input, one rule: legacy tables are replaced as a whole, and for any new
+    /// jump or translation nf_tables validates the whole table (`nft_table_validate`).
     fn least(&self) -> anyhow::Result<Series> {
         let mut series = Series::default();
         for _ in LIMIT.rounds() {
@@ -224,14 +224,14 @@ fn chains(node: &Node<Iptables>, scene: &Scene, ports: &BTreeSet<PortKey>) -> BT
     names.collect()
 }
 
-/// Of a ruleset what kube-proxy writes in a partial sync: nothing in the kernel's chains, and
-/// nothing that it does not know.
+/// The part of a ruleset that kube-proxy writes in a partial sync: neither built-in chains nor
+/// chains of Sluice.
 fn partial(rules: &str, chains: &BTreeSet<String>) -> String {
     let mut text = String::new();
     let mut is_nat = false;
     for line in rules.lines() {
         let chain = line.strip_prefix(':').or(line.strip_prefix("-A "));
-        let is_kept = match chain.and_then(|it| it.split(' ').next()) {
+        let is_written = match chain.and_then(|it| it.split(' ').next()) {
             Some(chain) if is_nat => ALWAYS.contains(&chain) || chains.contains(chain),
             Some(chain) => chain.starts_with("KUBE-"),
             None => line.starts_with('*') || line == "COMMIT",
@@ -241,7 +241,7 @@ fn partial(rules: &str, chains: &BTreeSet<String>) -> String {
         } else {
             is_nat
         };
-        if is_kept {
+        if is_written {
             text += line;
             text.push('\n');
         }

@@ -1,4 +1,4 @@
-//! The IPVS data plane, on machines whose kernel has it.
+//! The IPVS data plane, on kernels with IPVS.
 
 use std::process::Command;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const LIMIT: Limit = Limit {
     time: Duration::from_secs(8),
 };
 
-/// Prints the tables, or why there are none.
+/// Prints the tables, or the reason why the kernel cannot run them.
 pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
     if let Err(error) = on_a_node(open)? {
         println!("ipvs is not measured: {error:#}\n");
@@ -44,7 +44,8 @@ pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// On a machine of its own: without any route the kernel takes no address for a real server's.
+/// Runs `work` on a node of a new cluster: without a route the kernel refuses the addresses of real
+/// servers.
 fn on_a_node<T: Send>(work: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
     let cluster = Cluster::builder().node("node-a").build()?;
     Ok(cluster.node("node-a").netns().run(work))
@@ -79,7 +80,7 @@ fn one_size(services: u32) -> anyhow::Result<String> {
     Ok(lines)
 }
 
-/// Feeds each section to the program that its heading names.
+/// Writes each section to the program that its heading names.
 fn by_programs(data_plane: &str) -> anyhow::Result<Cost> {
     let sections = data_plane.split("# ").filter(|it| !it.is_empty());
     let (fed, cost) = measure_children(|| {

@@ -1,7 +1,7 @@
 //! `sluice-bench`: the numbers of docs/benchmarks.md, measured on this machine.
 //!
-//! Each measurement stands beside a peer in the same run: what `nft -f` or `iptables-restore` needs
-//! for the same rules, a connection without any Service. Kernel work is done in network namespaces of their own.
+//! Each measurement has a peer in the same run: `nft -f` or `iptables-restore` with the same rules,
+//! or a connection without a Service. Every measurement runs in its own network namespaces.
 
 mod api;
 mod changes;
@@ -58,7 +58,7 @@ enum Mode {
 }
 
 impl Args {
-    /// How many Services, in each run.
+    /// The number of Services of each run.
     fn sizes(&self) -> Vec<u32> {
         match (self.services.as_slice(), self.proxy_mode) {
             ([], Mode::Iptables) => vec![1, 1_000, 5_000],
@@ -67,7 +67,7 @@ impl Args {
         }
     }
 
-    /// What the data plane counts.
+    /// Whether the data plane counts connections.
     fn counting(&self) -> Counting {
         match self.count_connections {
             true => Counting::Connections,
@@ -124,7 +124,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is measured from outside.
+/// The data plane of an agent or of a connection.
 #[derive(Clone, Copy, Debug)]
 enum Plane {
     Nftables(Counting),
@@ -141,7 +141,7 @@ impl Plane {
         }
     }
 
-    /// Leaves the kubelet's hint, which decides the variant.
+    /// Creates the kubelet's hint chain, which decides the variant of iptables.
     fn prepare(self, node: &Netns) -> anyhow::Result<()> {
         if let Self::Iptables(variant) = self {
             let program = format!("iptables-{variant}");

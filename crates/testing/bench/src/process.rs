@@ -1,4 +1,4 @@
-//! What a process costs.
+//! CPU time and memory of processes.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,17 +9,17 @@ use anyhow::{Context, ensure};
 use nix::unistd::{SysconfVar, sysconf};
 use sluice_lab::eventually;
 
-/// How long an agent is watched doing nothing.
+/// Duration of the measurement of an idle agent.
 pub(super) const IDLE: Duration = Duration::from_secs(3);
 
-/// After the first sync there is a second look at conntrack.
+/// Time after the first sync until the agent is idle: it reads conntrack a second time.
 const SETTLES_WITHIN: Duration = Duration::from_secs(2);
 
-/// How often children are looked for.
-const LOOK: Duration = Duration::from_millis(2);
+/// Interval of the search for children.
+const POLL: Duration = Duration::from_millis(2);
 
-/// The most memory that any iptables which a child of this process ran meanwhile had resident, in
-/// MiB.
+/// The largest resident memory, in MiB, of any iptables program that a child of this process ran
+/// during `work`.
 pub(super) fn largest_iptables<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -32,7 +32,7 @@ pub(super) fn largest_iptables<T>(work: impl FnOnce() -> T) -> (T, u64) {
                     .filter(Process::is_iptables)
                     .filter_map(|it| it.peak_mib().ok());
                 largest = sizes.fold(largest, u64::max);
-                thread::sleep(LOOK);
+                thread::sleep(POLL);
             }
             largest
         });
@@ -61,12 +61,12 @@ impl Process {
         ))
     }
 
-    /// The most memory it ever had resident.
+    /// The largest resident memory so far, in MiB.
     pub(super) fn peak_mib(&self) -> anyhow::Result<u64> {
         self.memory_mib("VmHWM:")
     }
 
-    /// A process that is not there any more has none.
+    /// The child processes; a process that has ended has none.
     fn children(&self) -> Vec<Self> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0));
         let tasks = tasks.into_iter().flatten().flatten();
@@ -78,13 +78,13 @@ impl Process {
         lists.flat_map(of).collect()
     }
 
-    /// Before it runs a program, a child shows the memory of its parent.
+    /// Whether the process runs iptables; between fork and exec a child shows its parent's memory.
     fn is_iptables(&self) -> bool {
         let name = fs::read_to_string(format!("/proc/{}/comm", self.0));
         name.is_ok_and(|it| it.contains("tables"))
     }
 
-    /// The memory it has resident.
+    /// The resident memory, in MiB.
     pub(super) fn rss_mib(&self) -> anyhow::Result<u64> {
         self.memory_mib("VmRSS:")
     }
@@ -98,9 +98,9 @@ impl Process {
         Ok(kib.parse::<u64>()? / 1024)
     }
 
-    /// CPU time of a while in which nothing happens.
+    /// CPU time during 3 seconds without any event.
     pub(super) fn idle(&self) -> anyhow::Result<Duration> {
-        // Nothing to wait for: this waits for nothing to happen.
+        // The time itself is measured: there is nothing to poll.
         eventually(SETTLES_WITHIN, || None::<()>);
         let before = self.cpu()?;
         let started = Instant::now();

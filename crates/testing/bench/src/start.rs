@@ -1,4 +1,4 @@
-//! From manifests on disk to a healthy agent: time, memory, and what it costs to do nothing.
+//! From manifests on disk to a healthy agent: time, memory, and the CPU of an idle agent.
 
 use std::fs;
 use std::path::Path;

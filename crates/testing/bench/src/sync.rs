@@ -64,7 +64,7 @@ struct Measured {
     resync: Cost,
     rules: String,
     changes: String,
-    /// Of every counter; `None` when there are none.
+    /// The cost of reading every counter; `None` without counters.
     reading: Option<Cost>,
 }
 
@@ -104,7 +104,7 @@ pub(super) fn nft_load(netns: &Netns, rules: &str) -> anyhow::Result<()> {
     feed(&mut netns.command("nft", &["-f", "-"]), rules)
 }
 
-/// Runs a program that reads rules.
+/// Runs a program with rules on its standard input.
 pub(super) fn feed(command: &mut Command, rules: &str) -> anyhow::Result<()> {
     let program = command.get_program().to_owned();
     let program = program.display();

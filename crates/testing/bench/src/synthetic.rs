@@ -1,4 +1,4 @@
-//! Clusters of any size, the same every time.
+//! Clusters of any size, always with the same objects.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
@@ -10,7 +10,7 @@ use sluice_model::{
     TrafficPolicy,
 };
 
-/// Endpoints of each Service, as in the baseline.
+/// Endpoints of each Service.
 pub(super) const ENDPOINTS: u32 = 10;
 
 /// Port that endpoints listen on.
@@ -19,7 +19,7 @@ pub(super) const ENDPOINT_PORT: u16 = 8080;
 /// First ClusterIP: 10.96.0.0 + 1.
 const FIRST_CLUSTER_IP: u32 = 0x0a60_0001;
 
-/// First endpoint address, in 100.64.0.0/10 so that no lab address is among them.
+/// First endpoint address: 100.64.0.1, in a range without addresses of the lab.
 const FIRST_ENDPOINT: u32 = 0x6440_0001;
 
 /// The ClusterIP of Service `index`.
@@ -93,7 +93,7 @@ pub(super) fn addresses(index: u32, count: u32) -> Vec<IpAddr> {
     (0..count).map(|number| endpoint(index, number)).collect()
 }
 
-/// A whole cluster.
+/// All Services and slices of a cluster, and the end of the first list.
 pub(super) fn cluster(services: u32) -> Vec<Event> {
     let all = (0..services).flat_map(|index| {
         let addresses = addresses(index, ENDPOINTS);

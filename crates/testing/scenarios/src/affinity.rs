@@ -31,8 +31,8 @@ pub(super) fn a_client_stays_with_one_of_twenty() -> Scenario {
         .check("cli-a node-a", "web:80/tcp", stays(TWENTY))
 }
 
-pub(super) fn more_endpoints_move_nobody() -> Scenario {
-    Scenario::about("A client that has an endpoint keeps it when more endpoints come.")
+pub(super) fn added_endpoints_move_no_client() -> Scenario {
+    Scenario::about("A client keeps its endpoint when endpoints are added.")
         .apply([web().endpoints("web-1")])
         .check(
             "cli-a node-a",
@@ -78,7 +78,7 @@ pub(super) fn forgotten_after_the_timeout() -> Scenario {
 }
 
 pub(super) fn another_endpoint_removed() -> Scenario {
-    Scenario::about("Removing an endpoint moves only the clients that it had.")
+    Scenario::about("Removing an endpoint moves only its own clients.")
         .apply([web().endpoints("web-1")])
         .check(
             "cli-a node-a",
@@ -123,14 +123,16 @@ pub(super) fn own_endpoint_not_ready() -> Scenario {
 
 pub(super) fn shared_by_all_addresses() -> Scenario {
     let web = || web().load_balancer("VIP").external_ips().node_port(30080);
-    Scenario::about("A client has one endpoint per Service port, by whichever address it comes.")
-        .apply([web().endpoints("web-1")])
-        .check("cli-a", "web:80/tcp", stays_with("web-1", "web-1"))
-        .apply([web().endpoints(ALL)])
-        .check("cli-a", "web.lb:80/tcp", stays_with("web-1", ALL))
-        .check("cli-a", "web.ext:80/tcp", stays_with("web-1", ALL))
-        .check("cli-a", "node-a:30080/tcp", stays_with("web-1", ALL))
-        .check("cli-a", "web:80/tcp", stays_with("web-1", ALL))
+    Scenario::about(
+        "A client has one endpoint per Service port, through any address of the Service.",
+    )
+    .apply([web().endpoints("web-1")])
+    .check("cli-a", "web:80/tcp", stays_with("web-1", "web-1"))
+    .apply([web().endpoints(ALL)])
+    .check("cli-a", "web.lb:80/tcp", stays_with("web-1", ALL))
+    .check("cli-a", "web.ext:80/tcp", stays_with("web-1", ALL))
+    .check("cli-a", "node-a:30080/tcp", stays_with("web-1", ALL))
+    .check("cli-a", "web:80/tcp", stays_with("web-1", ALL))
 }
 
 pub(super) fn ports_are_independent() -> Scenario {
@@ -207,7 +209,7 @@ pub(super) fn timeout_changed() -> Scenario {
             "sessionAffinityConfig: {{clientIP: {{timeoutSeconds: {seconds}}}}}"
         ))
     };
-    Scenario::about("Another timeout is no reason to stop working, or to send anybody elsewhere.")
+    Scenario::about("When the timeout changes, the Service keeps working and clients stay.")
         .apply([with(60).endpoints("web-1")])
         .check("cli-a", "web:80/tcp", stays_with("web-1", "web-1"))
         .apply([with(7200).endpoints("web-2 web-3")])
@@ -241,7 +243,7 @@ pub(super) fn refreshed_by_each_connection() -> Scenario {
 }
 
 pub(super) fn without_a_local_endpoint() -> Scenario {
-    Scenario::about("Affinity does not keep a Local policy from dropping, nor near clients out.")
+    Scenario::about("With affinity a Local policy still drops far clients and serves near ones.")
         .settings(pods_by_cidr)
         .apply([web()
             .load_balancer("VIP")

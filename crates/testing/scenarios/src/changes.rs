@@ -1,7 +1,7 @@
-//! Changes while the proxy runs: what comes, what goes, and who does not notice.
+//! Changes while the proxy runs: objects come, change and go.
 
 use super::Scenario;
-use super::check::{Expect, Seen, answers, left_to, masqueraded, seen, stays_with};
+use super::check::{Expect, Seen, answers, masqueraded, seen, stays_with, untouched};
 use super::cluster_ip::{TWENTY, twenty};
 use super::manifest::{ServiceYaml, cluster, service};
 
@@ -86,9 +86,9 @@ pub(super) fn service_deleted() -> Scenario {
         .check("client", "web.lb:80/tcp", masqueraded(ALL))
         .apply([])
         .check("cli-a node-a", "web:80/tcp+udp", Expect::Dropped)
-        .check("client", "web.lb:80/tcp", left_to("router"))
-        .check("client", "web.ext:80/tcp", left_to("router"))
-        .check("client", "node-a:30080/tcp", left_to("node-a"))
+        .check("client", "web.lb:80/tcp", untouched("router"))
+        .check("client", "web.ext:80/tcp", untouched("router"))
+        .check("client", "node-a:30080/tcp", untouched("node-a"))
         .apply([all(web()).endpoints("web-2 web-3")])
         .check("cli-a", "web:80/tcp+udp", answers("web-2 web-3"))
         .check("client", "web.lb:80/tcp", masqueraded("web-2 web-3"))
@@ -115,12 +115,12 @@ pub(super) fn type_changed() -> Scenario {
         "A Service becomes a NodePort and a ClusterIP again without losing its address.",
     )
     .apply([web().endpoints("web-1 web-3")])
-    .check("client", "node-a:30080/tcp", left_to("node-a"))
+    .check("client", "node-a:30080/tcp", untouched("node-a"))
     .apply([web().node_port(30080).endpoints("web-1 web-3")])
     .check("client", "node-a:30080/tcp", masqueraded("web-1 web-3"))
     .check("cli-a", "web:80/tcp", answers("web-1 web-3"))
     .apply([web().endpoints("web-1 web-3")])
-    .check("client", "node-a:30080/tcp", left_to("node-a"))
+    .check("client", "node-a:30080/tcp", untouched("node-a"))
     .check("cli-a", "web:80/tcp", answers("web-1 web-3"))
 }
 
@@ -130,7 +130,7 @@ pub(super) fn node_port_changed() -> Scenario {
         .check("client", "node-a:30080/tcp", masqueraded("web-1 web-3"))
         .apply([web().node_port(30090).endpoints("web-1 web-3")])
         .check("client", "node-a:30090/tcp", masqueraded("web-1 web-3"))
-        .check("client", "node-a:30080/tcp", left_to("node-a"))
+        .check("client", "node-a:30080/tcp", untouched("node-a"))
 }
 
 pub(super) fn node_port_handed_over() -> Scenario {
@@ -171,9 +171,9 @@ pub(super) fn cluster_ip_changed() -> Scenario {
 }
 
 pub(super) fn addresses_added_later() -> Scenario {
-    Scenario::about("A load balancer's address appears when the cloud has made it, and may go.")
+    Scenario::about("A load balancer's address appears when the cloud has created it, and may go.")
         .apply([web().kind("LoadBalancer").endpoints("web-1 web-3")])
-        .check("client", "web.lb:80/tcp", left_to("router"))
+        .check("client", "web.lb:80/tcp", untouched("router"))
         .apply([web()
             .load_balancer("VIP")
             .external_ips()
@@ -181,8 +181,8 @@ pub(super) fn addresses_added_later() -> Scenario {
         .check("client", "web.lb:80/tcp+udp", masqueraded("web-1 web-3"))
         .check("client", "web.ext:80/tcp", masqueraded("web-1 web-3"))
         .apply([web().kind("LoadBalancer").endpoints("web-1 web-3")])
-        .check("client", "web.lb:80/tcp", left_to("router"))
-        .check("client", "web.ext:80/tcp", left_to("router"))
+        .check("client", "web.lb:80/tcp", untouched("router"))
+        .check("client", "web.ext:80/tcp", untouched("router"))
 }
 
 pub(super) fn source_ranges_changed() -> Scenario {
@@ -246,15 +246,17 @@ pub(super) fn service_cidr_added() -> Scenario {
             .find("---\n")
             .expect("a Service follows");
     let without = format!("{}{}", &manifests[..start], &manifests[end..]);
-    Scenario::about("A ServiceCIDR is guarded from the moment it is known until it is gone.")
-        .apply_text(&without)
-        .check("cli-a", "nobody:80/tcp", left_to("router"))
-        .apply_text(&manifests)
-        .check("cli-a node-a", "nobody:80/tcp", Expect::Dropped)
-        .check("cli-a", "web:80/tcp", answers("web-1"))
-        .apply_text(&without)
-        .check("cli-a", "nobody:80/tcp", left_to("router"))
-        .check("cli-a", "web:80/tcp", answers("web-1"))
+    Scenario::about(
+        "A ServiceCIDR's unused addresses are dropped from its creation to its deletion.",
+    )
+    .apply_text(&without)
+    .check("cli-a", "unallocated:80/tcp", untouched("router"))
+    .apply_text(&manifests)
+    .check("cli-a node-a", "unallocated:80/tcp", Expect::Dropped)
+    .check("cli-a", "web:80/tcp", answers("web-1"))
+    .apply_text(&without)
+    .check("cli-a", "unallocated:80/tcp", untouched("router"))
+    .check("cli-a", "web:80/tcp", answers("web-1"))
 }
 
 pub(super) fn node_address_changed() -> Scenario {
@@ -272,7 +274,7 @@ pub(super) fn node_address_changed() -> Scenario {
             "node-a.extra:30080/tcp",
             masqueraded("web-1 web-3"),
         )
-        .check("client", "node-a:30080/tcp", left_to("node-a"))
+        .check("client", "node-a:30080/tcp", untouched("node-a"))
 }
 
 pub(super) fn connections_survive() -> Scenario {
@@ -357,7 +359,7 @@ pub(super) fn slice_moves_to_another_service() -> Scenario {
 
 pub(super) fn restart() -> Scenario {
     let all = |it: ServiceYaml| it.load_balancer("VIP").node_port(30080);
-    Scenario::about("A proxy that starts anew adopts the rules it finds, and goes on from there.")
+    Scenario::about("A restarted proxy adopts the rules it finds, and goes on from there.")
         .apply([all(web()).endpoints(ALL)])
         .apply([all(web()).endpoints("web-1 web-3 web-4")])
         .hold("cli-a", "web:80/tcp")
@@ -381,7 +383,7 @@ pub(super) fn restart() -> Scenario {
 
 pub(super) fn restart_then_deleted() -> Scenario {
     let all = |it: ServiceYaml| it.load_balancer("VIP").node_port(30080);
-    Scenario::about("A proxy that starts anew takes away what it wrote before and nobody wants.")
+    Scenario::about("A restarted proxy removes rules that it wrote before and no Service needs.")
         .apply([all(web()).endpoints(ALL), service("api").tcp(80)])
         .check("cli-a", "web:80/tcp", answers(ALL))
         .restart()
@@ -392,7 +394,7 @@ pub(super) fn restart_then_deleted() -> Scenario {
 
 pub(super) fn restart_with_affinity() -> Scenario {
     let web = || web().spec("sessionAffinity: ClientIP");
-    Scenario::about("A restart of the proxy does not make it forget which client is whose.")
+    Scenario::about("Clients keep their endpoints over a restart of the proxy.")
         .apply([web().endpoints("web-1")])
         .check("cli-a", "web:80/tcp+udp", stays_with("web-1", "web-1"))
         .restart()

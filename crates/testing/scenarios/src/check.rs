@@ -1,83 +1,82 @@
-//! What is asked, and what must come of it.
+//! Checks: clients, a target, and the expected result.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-/// Somebody asks, and something must come of it.
+/// Requests of some clients to one target, and their expected result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Who: names of machines (`cli-a node-a client`). The check holds for each of them.
+    /// The clients: names of machines (`cli-a node-a client`). The check holds for each of them.
     pub from: &'static str,
-    /// What: `host:port/protocol`, for each family that the host has.
+    /// The target: `host:port/protocol`, in each family that the host has.
     ///
     /// The host is a literal address, a machine, or a name of the scenario world: `web` for a
     /// ClusterIP, `web.lb` for a load balancer's address, `web.ext` for an external IP. Protocols
-    /// are `tcp`, `udp`, `sctp`, joined by `+`; `tcp4` or `udp6` ask in one family only.
+    /// are `tcp`, `udp`, `sctp`, joined by `+`; `tcp4` and `udp6` mean one family only.
     pub to: &'static str,
-    /// What must come of it.
+    /// The expected result.
     pub expect: Expect,
 }
 
-/// What must come of a question.
+/// The expected result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Every one of these endpoints answers some of many questions, and nobody else any.
+    /// Of many requests each of these endpoints answers some, and no other server answers any.
     Answers {
         /// The endpoints: names of pods, with the port when it is not 8080.
         by: BTreeSet<&'static str>,
-        /// Whom they see.
+        /// The client address that they see.
         seen: Seen,
     },
-    /// Session affinity: one of the endpoints answers all questions of this client.
+    /// Session affinity: one of the endpoints answers all requests of this client.
     Stays {
-        /// The one; `None` when the choice was free.
+        /// That endpoint; `None` means any of `among`.
         with: Option<&'static str>,
         /// The endpoints that a new client could get.
         among: BTreeSet<&'static str>,
     },
-    /// Session affinity: after `idle` without a question the client gets another endpoint.
+    /// Session affinity: after `idle` without a request the client gets another endpoint.
     Moves {
         /// The endpoint it had.
         away_from: &'static str,
         /// The endpoints that a new client could get, the old one included.
         among: BTreeSet<&'static str>,
-        /// How long it has to be quiet.
+        /// Time without a request.
         idle: Duration,
     },
-    /// Session affinity: a client that asks more often than once per `timeout` stays, however long
-    /// that goes on.
+    /// Session affinity: a client with more than one request per `timeout` stays with its endpoint.
     Refreshes {
         /// The endpoints that a new client could get.
         among: BTreeSet<&'static str>,
-        /// After this long without a question it would be forgotten.
+        /// The affinity timeout.
         timeout: Duration,
     },
-    /// The client hears at once that there is nobody.
+    /// The client gets a refusal at once.
     Refused,
-    /// The client hears nothing.
+    /// The client gets no answer.
     Dropped,
-    /// Is none of the proxy's business; the network alone decides.
+    /// No rule of the proxy changes the packet; the network alone decides.
     Untouched(Then),
 }
 
-/// Whom an endpoint sees as its client.
+/// The client address that an endpoint sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The client's own address.
     Client,
     /// An address of node-a: masqueraded.
     Node,
-    /// The client's own address, except that a client which reaches itself sees node-a.
+    /// The client's own address; an endpoint that is its own client sees an address of node-a.
     ClientUnlessItself,
 }
 
-/// What the network does with a packet that no rule touches.
+/// What the network does with a packet that no rule changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It is delivered to this machine, which answers. `router` answers for every address that
-    /// nobody has, and node-a itself on all ports that checks ask for at its own addresses: so a
-    /// packet that no rule touches is told from one that is refused or dropped.
+    /// This machine answers. `router` answers for every address that no machine has, and node-a on
+    /// all ports of its own addresses that checks name. So a packet that no rule changes always gets
+    /// an answer, unlike one that is refused or dropped.
     Answered(&'static str),
     /// The machine it is addressed to has no such port.
     Refused,
@@ -93,7 +92,7 @@ pub(super) fn masqueraded(by: &'static str) -> Expect {
     seen(by, Seen::Node)
 }
 
-/// These endpoints answer and see what `seen` says.
+/// These endpoints answer and see the address that `seen` names.
 pub(super) fn seen(by: &'static str, seen: Seen) -> Expect {
     Expect::Answers {
         by: names(by),
@@ -101,12 +100,12 @@ pub(super) fn seen(by: &'static str, seen: Seen) -> Expect {
     }
 }
 
-/// No rule touches it, so this machine answers: `router` for addresses that nobody has.
-pub(super) fn left_to(machine: &'static str) -> Expect {
+/// No rule changes the packet, so this machine answers: `router` for addresses without a machine.
+pub(super) fn untouched(machine: &'static str) -> Expect {
     Expect::Untouched(Then::Answered(machine))
 }
 
-/// The client stays with some endpoint.
+/// The client stays with one of these endpoints.
 pub(super) fn stays(among: &'static str) -> Expect {
     Expect::Stays {
         with: None,
@@ -137,12 +136,12 @@ impl fmt::Display for Expect {
         let join = |names: &BTreeSet<&str>| names.iter().copied().collect::<Vec<_>>().join(", ");
         match self {
             Self::Answers { by, seen } => {
-                let whom = match seen {
+                let client = match seen {
                     Seen::Client => "sees the client",
                     Seen::Node => "sees node-a",
                     Seen::ClientUnlessItself => "sees the client, or node-a when it is the client",
                 };
-                write!(f, "answered by each of {}, which {whom}", join(by))
+                write!(f, "answered by each of {}, which {client}", join(by))
             }
             Self::Stays { with: None, among } => {
                 write!(f, "always answered by the same one of {}", join(among))
@@ -152,9 +151,9 @@ impl fmt::Display for Expect {
             } => write!(f, "always answered by {name}"),
             Self::Moves {
                 away_from, idle, ..
-            } => write!(f, "no longer bound to {away_from} after {idle:?}"),
+            } => write!(f, "no longer with {away_from} after {idle:?}"),
             Self::Refreshes { timeout, .. } => {
-                write!(f, "bound anew for {timeout:?} by each question")
+                write!(f, "affinity renewed for {timeout:?} by each request")
             }
             Self::Refused => f.write_str("refused at once"),
             Self::Dropped => f.write_str("dropped"),

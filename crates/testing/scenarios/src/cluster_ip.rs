@@ -1,7 +1,7 @@
 //! ClusterIPs: one address for many pods.
 
 use super::Scenario;
-use super::check::{Expect, Seen, answers, left_to, masqueraded, seen};
+use super::check::{Expect, Seen, answers, masqueraded, seen, untouched};
 use super::manifest::{cluster, service};
 
 const ALL: &str = "web-1 web-2 web-3 web-4";
@@ -34,7 +34,7 @@ pub(super) fn single_endpoint() -> Scenario {
 }
 
 pub(super) fn external_client() -> Scenario {
-    Scenario::about("Somebody outside with a route to the node reaches a ClusterIP like a pod.")
+    Scenario::about("A client outside with a route to the node reaches a ClusterIP like a pod.")
         .apply([service("web").tcp(80).udp_too().endpoints("web-1 web-2")])
         .check("client", "web:80/tcp+udp", answers("web-1 web-2"))
 }
@@ -91,17 +91,21 @@ pub(super) fn undefined_port() -> Scenario {
 
 pub(super) fn unallocated() -> Scenario {
     Scenario::about(
-        "An address of a ServiceCIDR that no Service has swallows packets: they must not wander \
-         off through the default route.",
+        "Packets to an address of a ServiceCIDR that no Service has are dropped: they must not \
+         leave through the default route.",
     )
     .apply([service("web").tcp(80).endpoints("web-1")])
-    .check("cli-a node-a client", "nobody:80/tcp+udp", Expect::Dropped)
+    .check(
+        "cli-a node-a client",
+        "unallocated:80/tcp+udp",
+        Expect::Dropped,
+    )
 }
 
 pub(super) fn outside_the_service_cidr() -> Scenario {
-    Scenario::about("Addresses beyond the ServiceCIDRs are none of the proxy's business.")
+    Scenario::about("The proxy leaves addresses outside the ServiceCIDRs alone.")
         .apply([service("web").tcp(80).endpoints("web-1")])
-        .check("cli-a node-a", "outside:80/tcp+udp", left_to("router"))
+        .check("cli-a node-a", "outside:80/tcp+udp", untouched("router"))
         .check("cli-a node-a", "web:80/tcp", answers("web-1"))
 }
 
@@ -112,25 +116,27 @@ pub(super) fn without_a_service_cidr() -> Scenario {
     )
     .apply_text(&services)
     .check("cli-a node-a", "web:80/tcp", answers("web-1"))
-    .check("cli-a", "nobody:80/tcp", left_to("router"))
+    .check("cli-a", "unallocated:80/tcp", untouched("router"))
 }
 
 pub(super) fn two_service_cidrs() -> Scenario {
     let manifests = cluster([service("web").tcp(80).endpoints("web-1")]);
     let second = "---\napiVersion: networking.k8s.io/v1\nkind: ServiceCIDR\nmetadata:\n  \
                   name: second\nspec:\n  cidrs: [\"10.97.0.0/24\", \"fd00:10:97::/112\"]\n";
-    Scenario::about("A cluster can have several ServiceCIDRs, and each is guarded.")
-        .apply_text(&format!("{manifests}{second}"))
-        .check("cli-a", "nobody:80/tcp", Expect::Dropped)
-        .check("cli-a", "outside:80/tcp", Expect::Dropped)
-        .check("cli-a", "web:80/tcp", answers("web-1"))
+    Scenario::about(
+        "A cluster can have several ServiceCIDRs; unused addresses of each are dropped.",
+    )
+    .apply_text(&format!("{manifests}{second}"))
+    .check("cli-a", "unallocated:80/tcp", Expect::Dropped)
+    .check("cli-a", "outside:80/tcp", Expect::Dropped)
+    .check("cli-a", "web:80/tcp", answers("web-1"))
 }
 
 pub(super) fn pods_directly() -> Scenario {
-    Scenario::about("Who dials a pod instead of its Service reaches that pod; nothing interferes.")
+    Scenario::about("A client that connects to a pod and not to its Service reaches that pod.")
         .apply([service("web").tcp(80).udp_too().endpoints("web-1 web-3")])
-        .check("cli-a node-a", "web-3:8080/tcp+udp", left_to("web-3"))
-        .check("client", "web-1:8080/tcp+udp", left_to("web-1"))
+        .check("cli-a node-a", "web-3:8080/tcp+udp", untouched("web-3"))
+        .check("client", "web-1:8080/tcp+udp", untouched("web-1"))
         .check("cli-a node-a", "web:80/tcp+udp", answers("web-1 web-3"))
 }
 
@@ -155,7 +161,7 @@ pub(super) fn twenty() -> super::manifest::ServiceYaml {
         .on(&[8084])
 }
 
-/// Their names.
+/// The names of the endpoints of [`twenty`].
 pub(super) const TWENTY: &str = "web-1 web-2 web-3 web-4 \
      web-1:8081 web-2:8081 web-3:8081 web-4:8081 web-1:8082 web-2:8082 web-3:8082 web-4:8082 \
      web-1:8083 web-2:8083 web-3:8083 web-4:8083 web-1:8084 web-2:8084 web-3:8084 web-4:8084";
@@ -178,7 +184,7 @@ pub(super) fn endpoint_outside_the_cluster() -> Scenario {
 }
 
 pub(super) fn many_services() -> Scenario {
-    Scenario::about("Services do not get into each other's way.")
+    Scenario::about("Several Services work side by side.")
         .apply([
             service("web").tcp(80).endpoints("web-1 web-3"),
             service("api").tcp(80).endpoints("web-2"),

@@ -1,4 +1,4 @@
-//! Several Services that ask for one address and port.
+//! Several Services that claim one address and port.
 
 use super::Scenario;
 use super::check::{Expect, answers, masqueraded};
@@ -43,7 +43,7 @@ pub(super) fn a_date_beats_none() -> Scenario {
 }
 
 pub(super) fn the_loser_takes_over() -> Scenario {
-    Scenario::about("When the winner is deleted, the loser gets what both asked for.")
+    Scenario::about("When the winner is deleted, the loser gets the contested NodePort.")
         .apply([old().created(EARLIER), new().created(LATER)])
         .check("client", "node-a:30080/tcp", masqueraded("web-1 web-3"))
         .apply([new().created(LATER)])

@@ -1,4 +1,4 @@
-//! A proxy as kernel tests and benchmarks drive it: no agent, no clock.
+//! Runs a proxy in kernel tests step by step, without the agent and its clock.
 
 use sluice_model::Event;
 use sluice_plane::{Proxy, ServiceBackend};
@@ -6,33 +6,33 @@ use sluice_reconcile::{BackendError, Report};
 
 /// Steps of a proxy, each in the network namespace of the calling thread.
 pub trait Drive {
-    /// Takes in events and plans. Nothing is written.
+    /// Absorbs events and plans; writes nothing.
     fn tell(&mut self, events: Vec<Event>);
 
-    /// Makes the kernel hold the plan.
+    /// Writes the plan to the kernel.
     ///
     /// # Errors
     ///
-    /// As of [`Proxy::sync`].
+    /// Those of [`Proxy::sync`].
     fn try_sync(&mut self) -> Result<Report, BackendError>;
 
-    /// Reads the kernel and repairs what differs.
+    /// Reads the kernel and writes the differences from the plan.
     ///
     /// # Panics
     /// When the kernel cannot be read or written.
     fn resync(&mut self) -> Report;
 
-    /// Takes in events and writes.
+    /// Absorbs events, plans and writes.
     ///
     /// # Errors
     ///
-    /// As of [`Proxy::sync`].
+    /// Those of [`Proxy::sync`].
     fn try_change(&mut self, events: Vec<Event>) -> Result<Report, BackendError> {
         self.tell(events);
         self.try_sync()
     }
 
-    /// Makes the kernel hold the plan.
+    /// Writes the plan to the kernel.
     ///
     /// # Panics
     /// When the kernel cannot be read or written.
@@ -40,7 +40,7 @@ pub trait Drive {
         self.try_sync().expect("the kernel takes the rules")
     }
 
-    /// Takes in events and writes.
+    /// Absorbs events, plans and writes.
     ///
     /// # Panics
     /// When the kernel cannot be read or written.

@@ -1,10 +1,10 @@
-//! Which endpoints count: conditions, duplicates, and Services that are not ours.
+//! Which endpoints are used: conditions, duplicates, and Services of other proxies.
 
 use super::Scenario;
-use super::check::{Expect, answers, left_to, masqueraded};
+use super::check::{Expect, answers, masqueraded, untouched};
 use super::manifest::service;
 
-/// A TCP Service with these endpoints, asked from a pod and from the node.
+/// A TCP Service with these endpoints, and requests from a pod and from the node.
 fn with_endpoints(about: &'static str, endpoints: &'static str, expect: Expect) -> Scenario {
     Scenario::about(about)
         .apply([service("web").tcp(80).endpoints(endpoints)])
@@ -19,7 +19,7 @@ pub(super) fn not_ready() -> Scenario {
     )
 }
 
-pub(super) fn nobody_ready() -> Scenario {
+pub(super) fn none_ready() -> Scenario {
     with_endpoints(
         "While all pods are still starting, the Service refuses.",
         "web-1:starting web-3:starting",
@@ -61,7 +61,7 @@ pub(super) fn terminating_beside_starting() -> Scenario {
 
 pub(super) fn only_dying() -> Scenario {
     with_endpoints(
-        "Pods that are shutting down and no longer serve are nobody.",
+        "Pods that are shutting down and no longer serve get no connections.",
         "web-1:dying web-3:dying",
         Expect::Refused,
     )
@@ -69,7 +69,7 @@ pub(super) fn only_dying() -> Scenario {
 
 pub(super) fn published_though_not_ready() -> Scenario {
     with_endpoints(
-        "With publishNotReadyAddresses the controller says ready, and that is what counts.",
+        "With publishNotReadyAddresses the controller writes ready, and the proxy follows it.",
         "web-1:published web-3:published",
         answers("web-1 web-3"),
     )
@@ -127,7 +127,7 @@ pub(super) fn headless_service() -> Scenario {
             .tcp(80)
             .endpoints("web-1 web-3")])
         .check("cli-a", "web:80/tcp", Expect::Dropped)
-        .check("cli-a", "web-3:8080/tcp", left_to("web-3"))
+        .check("cli-a", "web-3:8080/tcp", untouched("web-3"))
 }
 
 pub(super) fn external_name() -> Scenario {
@@ -151,7 +151,7 @@ pub(super) fn of_another_proxy() -> Scenario {
             service("api").tcp(80).node_port(30081).endpoints("web-1"),
         ])
         .check("cli-a", "web:80/tcp", Expect::Dropped)
-        .check("client", "node-a:30080/tcp", left_to("node-a"))
-        .check("client", "web.ext:80/tcp", left_to("router"))
+        .check("client", "node-a:30080/tcp", untouched("node-a"))
+        .check("client", "web.ext:80/tcp", untouched("router"))
         .check("client", "node-a:30081/tcp", masqueraded("web-1"))
 }

@@ -1,4 +1,4 @@
-//! IPv4 and IPv6: two Services in one.
+//! IPv4 and IPv6 of one Service.
 
 use sluice_model::IpFamily;
 
@@ -33,7 +33,7 @@ pub(super) fn ipv6_without_endpoints() -> Scenario {
 }
 
 pub(super) fn ipv4_without_endpoints() -> Scenario {
-    Scenario::about("IPv6 is not the poor relation: it answers also when IPv4 has nobody.")
+    Scenario::about("IPv6 answers also while IPv4 has no endpoint.")
         .apply([service("web")
             .tcp(80)
             .node_port(30080)

@@ -1,4 +1,4 @@
-//! Forgetting what a namespace has tracked and ruled, over netlink: two messages, no process.
+//! Deletes the connections and the nftables tables of a namespace, over netlink, without a process.
 
 use std::os::fd::AsRawFd;
 
@@ -17,13 +17,12 @@ use sluice_lab::{LabError, Netns};
 const DELETE_CONNECTIONS: u16 = 1 << 8 | 2;
 /// `NFT_MSG_DELTABLE` of `NFNL_SUBSYS_NFTABLES`: without attributes, all tables of all families.
 const DELETE_TABLES: u16 = 10 << 8 | 2;
-/// `NFNL_MSG_BATCH_BEGIN` and `_END`, between which nf_tables wants its messages.
+/// `NFNL_MSG_BATCH_BEGIN` and `_END`; nf_tables takes its messages between them only.
 const BATCH: [u16; 2] = [0x10, 0x11];
-/// The subsystem that a batch is for, in network byte order.
+/// The subsystem of a batch, in network byte order.
 const NFTABLES: [u8; 2] = [0, 10];
 
-/// Deletes every tracked connection of `netns`, and every nftables table (those that iptables
-/// keeps there included).
+/// Deletes every conntrack entry and every nftables table of `netns`, also iptables-nft's tables.
 pub(crate) fn flush(netns: &Netns) -> Result<(), LabError> {
     let connections = message(DELETE_CONNECTIONS, libc::NLM_F_ACK, [0; 2]);
     let tables = [
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_remains_and_nothing_is_no_error() {
+    fn no_table_remains_and_an_empty_namespace_is_no_error() {
         sluice_lab::require_netns!();
         let netns = Netns::new("flush").expect("namespaces can be made");
         let nft = |words: &[&str]| {

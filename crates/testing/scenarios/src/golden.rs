@@ -1,4 +1,4 @@
-//! What the examples of this repository are rendered to, held against files.
+//! Compares what the examples of this repository render to with golden files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples")
 }
 
-/// node-a of the examples, which knows its pods by the cluster's ranges.
+/// The settings of node-a in the examples: pods are known by the cluster's ranges.
 pub fn settings() -> Settings {
     let cidrs = ["10.244.0.0/16", "fd00:10:244::/56"];
     let cidrs = cidrs.map(|it| it.parse().expect("these are prefixes"));
@@ -23,7 +23,8 @@ pub fn settings() -> Settings {
     }
 }
 
-/// The same in kube-proxy's defaults for iptables: NodePorts on every address, loopback's too.
+/// [`settings`] with kube-proxy's defaults for iptables: NodePorts on every address, loopback
+/// included.
 pub fn with_localhost_node_ports() -> Settings {
     Settings {
         node_ports: NodePortAddresses::Within(Vec::new()),
@@ -32,18 +33,18 @@ pub fn with_localhost_node_ports() -> Settings {
     }
 }
 
-/// Everything in a folder of manifests.
+/// The events of all objects in a folder of manifests.
 ///
 /// # Panics
-/// When something is wrong with any of them.
+/// When the reader refuses any of them.
 pub fn events(manifests: &Path) -> Vec<Event> {
     let loaded = sluice_source::load(manifests).expect("the folder can be listed");
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
     loaded.objects.into_iter().map(Event::Set).collect()
 }
 
-/// The planner of every example, each with the nodes and the ServiceCIDR of the examples, by the name
-/// of its file.
+/// A planner for each example, with the nodes and the ServiceCIDR of the examples; the key is the
+/// name of the example's file.
 ///
 /// # Panics
 /// When an example cannot be read.
@@ -68,7 +69,7 @@ fn planner(example: &Path, settings: &Settings) -> Planner {
     let manifests = tempfile::tempdir().expect("there is room for a temporary directory");
     for name in ["nodes.yaml", "service-cidr.yaml"] {
         let copied = fs::copy(folder().join(name), manifests.path().join(name));
-        copied.expect("every cluster has it");
+        copied.expect("the examples have this file");
     }
     let name = example.file_name().expect("an example is a file");
     fs::copy(example, manifests.path().join(name)).expect("an example can be copied");

@@ -1,9 +1,9 @@
 //! Packet scenarios: what a data plane must do with packets, the same list for every backend.
 //!
 //! A [`Scenario`] is data: settings of the proxy, states of the cluster as Kubernetes manifests,
-//! and checks such as "`cli-a` asks `web:80/tcp`, and `web-1` or `web-3` answers". [`run`] builds
-//! the cluster, programs node-a and sends packets; [`consult`] asks the plan alone and needs no
-//! privilege. Both read the same checks, so there is one meaning of a Service and not two.
+//! and checks such as "`cli-a` connects to `web:80/tcp`, and `web-1` or `web-3` answers".
+//! [`run_all`] builds clusters, programs node-a and sends packets. [`run_on_plan`] looks up the same
+//! checks in the plan, without packets and privileges.
 //!
 //! ```text
 //! steps ─▶ manifests ─▶ sluice-source ─▶ Planner ─▶ Plan ─▶ Reconciler<B> ─▶ kernel of node-a
@@ -11,21 +11,21 @@
 //!   └▶ checks ─── flows (World) ──▶ Plan::lookup ◀───┘            probes ─────────┘
 //! ```
 //!
-//! A backend's test file is one line: `sluice_scenarios::for_each_scenario!(run);`. Sluice runs on
+//! A backend's test file is one line: `sluice_scenarios::for_each_scenario!(make);`. Sluice runs on
 //! node-a only, so every packet goes through node-a: from its pods, from itself, from the
 //! external `client` (whose routes to virtual IPs lead there), and from node-b to its NodePorts.
 
-mod asker;
 mod check;
 mod drive;
 mod flush;
 pub mod golden;
 mod manifest;
-mod oracle;
+mod objects;
 mod packets;
-mod proxy;
-mod stage;
-mod troupe;
+mod plan;
+mod prober;
+mod suite;
+mod testbed;
 mod world;
 
 mod affinity;
@@ -51,63 +51,62 @@ use sluice_plan::settings::Settings;
 
 pub use check::{Check, Expect, Seen, Then};
 pub use drive::Drive;
-pub use oracle::consult;
-pub use packets::run;
-pub use troupe::{beginning_with, part, part_without, run_all};
+pub use plan::run_on_plan;
+pub use suite::{beginning_with, part, part_without, run_all};
 
 use manifest::ServiceYaml;
 use sluice_lab::Attach;
 
-/// A story about packets, told in steps.
+/// Steps on a cluster, and what packets must do after them.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// `topic::name`, unique; the name of its test.
     pub name: &'static str,
-    /// What it shows, in one sentence for somebody who is learning.
+    /// What it shows, in one sentence for a reader who learns Kubernetes Services.
     pub about: &'static str,
-    /// What the operator of node-a decided.
+    /// Settings of the proxy on node-a.
     pub settings: Settings,
     /// How pods are connected to their nodes.
     pub attach: Attach,
-    /// Addresses that node-a has beside its own.
+    /// Addresses of node-a beside its own.
     pub node_addresses: Vec<IpAddr>,
-    /// What happens, in this order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// One thing that happens in a scenario.
+/// One step of a scenario.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// The cluster's objects are these from now on: a Kubernetes manifest, all of it.
+    /// Replaces all objects of the cluster by those of this Kubernetes manifest.
     Apply(String),
-    /// Somebody asks.
+    /// Sends packets and compares the results.
     Check(Check),
-    /// A client opens a TCP connection, in each family of the target, that has to live through
-    /// all steps to come.
+    /// A client opens a TCP connection in each family of the target; the connection must stay open
+    /// through all later steps.
     Hold {
-        /// Who.
+        /// The client.
         from: &'static str,
-        /// To what; see [`Check::to`].
+        /// The target; see [`Check::to`].
         to: &'static str,
     },
-    /// The proxy starts anew: it knows nothing of what it wrote, and must change nothing.
+    /// The proxy restarts without any memory of its rules, and must change none of them.
     Restart,
 }
 
 impl Scenario {
-    /// A scenario with kube-proxy's defaults, without steps and without a name: the list names it.
+    /// A scenario with kube-proxy's defaults and without steps; [`all`] sets its name.
     fn about(about: &'static str) -> Self {
         Self {
             name: "",
             about,
-            settings: Settings::for_node(world::HOME),
+            settings: Settings::for_node(world::NODE_A),
             attach: Attach::Routed,
             node_addresses: Vec::new(),
             steps: Vec::new(),
         }
     }
 
-    /// Changes what the operator decided.
+    /// Changes the settings of the proxy.
     fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
         self
@@ -119,18 +118,18 @@ impl Scenario {
         self
     }
 
-    /// Gives node-a one more address per family: those of `host`.
+    /// Adds the addresses of `host` to node-a.
     fn node_address(mut self, host: &str) -> Self {
         self.node_addresses.extend(world::addresses(host));
         self
     }
 
-    /// The cluster's nodes and ranges, and these Services with their slices.
+    /// Replaces all objects by the nodes, the ServiceCIDR and these Services with their slices.
     fn apply<const N: usize>(self, services: [ServiceYaml; N]) -> Self {
         self.apply_text(&manifest::cluster(services))
     }
 
-    /// These manifests and nothing else.
+    /// Replaces all objects by those of these manifests.
     fn apply_text(mut self, manifests: &str) -> Self {
         self.steps.push(Step::Apply(manifests.to_owned()));
         self
@@ -158,12 +157,12 @@ pub fn all() -> Vec<Scenario> {
 }
 
 /// The scenario of this name; `None` when there is none.
-pub fn named(name: &str) -> Option<Scenario> {
+fn named(name: &str) -> Option<Scenario> {
     all().into_iter().find(|it| it.name == name)
 }
 
-/// Makes tests that run many scenarios in one virtual machine each: for data planes and protocols
-/// that few kernels have. `make` opens the backend, as for [`run`].
+/// Makes tests that each run many scenarios in one virtual machine, for data planes and protocols
+/// that many kernels lack. `make` opens the backend, as for [`run_all`].
 ///
 /// ```text
 /// sluice_scenarios::scenarios_in_vm! { make;
@@ -172,7 +171,7 @@ pub fn named(name: &str) -> Option<Scenario> {
 /// }
 /// ```
 ///
-/// `SLUICE_SCENARIO=hairpin` runs those with `hairpin` in their name.
+/// With `SLUICE_SCENARIO=hairpin` only scenarios with `hairpin` in their name run.
 #[macro_export]
 macro_rules! scenarios_in_vm {
     ($make:ident; $($test:ident: $kernel:literal, $list:ident($($argument:expr),*);)+) => {
@@ -189,12 +188,17 @@ macro_rules! scenarios_in_vm {
     };
 }
 
-/// Makes one `#[test]` per scenario: `for_each_scenario!(run)` calls `run(&Scenario)` in a test
-/// called `topic::name`. Every backend's packet tests are this line and its `run`.
+/// Makes one `#[test]` per topic, which runs all scenarios of the topic: `for_each_scenario!(make)`
+/// with a function `make` that opens the backend, as for [`run_all`].
+///
+/// Scenarios of a topic share clusters. With a cluster and a process of its own, a scenario needs
+/// three times as much CPU.
+///
+/// `SLUICE_SCENARIO=hairpin` runs only those with `hairpin` in their name.
 #[macro_export]
 macro_rules! for_each_scenario {
-    ($run:ident) => {
-        $crate::for_each_scenario!(@list tests $run);
+    ($make:ident) => {
+        $crate::for_each_scenario!(@list tests $make);
     };
     (@list $($how:tt)*) => {
         $crate::for_each_scenario! { @$($how)*;
@@ -206,12 +210,12 @@ macro_rules! for_each_scenario {
                 large_pool host_network_endpoint endpoint_outside_the_cluster many_services
             }
             masquerade {
-                nobody_without_a_detector cluster_cidr only_the_first_cidr_counts
+                no_client_without_a_detector cluster_cidr only_the_first_cidr_counts
                 cidr_of_one_family node_cidr node_cidr_without_a_node bridge interface_prefix
-                everybody everybody_despite_a_detector hairpin_with_a_detector another_mark
+                all_clients all_clients_despite_a_detector hairpin_with_a_detector another_mark
             }
             endpoints {
-                not_ready nobody_ready ready_by_default terminating_beside_ready only_terminating
+                not_ready none_ready ready_by_default terminating_beside_ready only_terminating
                 terminating_beside_starting only_dying published_though_not_ready
                 duplicates_across_slices terminating_duplicate slices_of_both_nodes
                 headless_slices headless_service external_name of_another_proxy
@@ -243,7 +247,7 @@ macro_rules! for_each_scenario {
             }
             policy_internal {
                 stays_on_the_node dropped_when_all_are_elsewhere refused_when_there_are_none
-                dropped_while_the_local_one_starts refused_when_nobody_serves
+                dropped_while_the_local_one_starts refused_without_serving_endpoints
                 external_traffic_goes_anywhere local_and_remote_fall_back_apart hairpin
                 undefined_port connections_survive
             }
@@ -257,7 +261,7 @@ macro_rules! for_each_scenario {
                 node_with_the_address connections_survive
             }
             affinity {
-                a_client_stays a_client_stays_with_one_of_twenty more_endpoints_move_nobody
+                a_client_stays a_client_stays_with_one_of_twenty added_endpoints_move_no_client
                 each_client_its_own forgotten_after_the_timeout another_endpoint_removed
                 own_endpoint_removed own_endpoint_not_ready shared_by_all_addresses
                 ports_are_independent with_local_policies a_client_may_stay_with_itself
@@ -295,14 +299,12 @@ macro_rules! for_each_scenario {
             ..$topic::$name()
         },)*)*]
     };
-    (@tests $run:ident; $($topic:ident { $($name:ident)* })*) => {
-        $(mod $topic {
-            $(#[test]
-            fn $name() {
-                let name = concat!(stringify!($topic), "::", stringify!($name));
-                let found = $crate::named(name);
-                super::$run(&found.expect("the macro and the list are one"));
-            })*
+    (@tests $make:ident; $($topic:ident { $($name:ident)* })*) => {
+        $(#[test]
+        fn $topic() {
+            ::sluice_lab::require_netns!();
+            let scenarios = $crate::beginning_with(&[concat!(stringify!($topic), "::")]);
+            $crate::run_all(&scenarios, $make);
         })*
     };
 }

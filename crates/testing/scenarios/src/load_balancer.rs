@@ -1,7 +1,7 @@
-//! Addresses from outside: load balancers, external IPs, and who may use them.
+//! Addresses from outside: load balancers, external IPs, and the clients that may use them.
 
 use super::Scenario;
-use super::check::{Expect, answers, left_to, masqueraded};
+use super::check::{Expect, answers, masqueraded, untouched};
 use super::manifest::{ServiceYaml, service};
 
 const ALL: &str = "web-1 web-2 web-3 web-4";
@@ -33,7 +33,7 @@ pub(super) fn status_address() -> Scenario {
 pub(super) fn proxy_mode() -> Scenario {
     Scenario::about("With ipMode Proxy packets must go to the load balancer: no short cut.")
         .apply([service("web").load_balancer("Proxy").tcp(80).endpoints(ALL)])
-        .check("client cli-a node-a", "web.lb:80/tcp", left_to("router"))
+        .check("client cli-a node-a", "web.lb:80/tcp", untouched("router"))
         .check("cli-a", "web:80/tcp", answers(ALL))
 }
 
@@ -44,10 +44,10 @@ pub(super) fn hairpin() -> Scenario {
 }
 
 pub(super) fn other_ports() -> Scenario {
-    Scenario::about("Other ports of a load balancer's address belong to somebody else.")
+    Scenario::about("The proxy leaves other ports of a load balancer's address alone.")
         .apply([web().external_ips()])
-        .check("client cli-a", "web.lb:81/tcp", left_to("router"))
-        .check("client cli-a", "web.ext:81/tcp", left_to("router"))
+        .check("client cli-a", "web.lb:81/tcp", untouched("router"))
+        .check("client cli-a", "web.ext:81/tcp", untouched("router"))
         .check("client cli-a", "web.lb:80/tcp", masqueraded(ALL))
         .check("client cli-a", "web.ext:80/tcp", masqueraded(ALL))
 }
@@ -92,8 +92,8 @@ pub(super) fn address_bound_to_the_node() -> Scenario {
 
 pub(super) fn ranges_admit_a_client() -> Scenario {
     with_ranges(
-        "loadBalancerSourceRanges admits who is inside and drops everybody else, pods and the \
-         node included.",
+        "loadBalancerSourceRanges admits clients inside and drops all others, pods and the node \
+         included.",
         "192.168.100.100/32, \"fd00:100::64/128\"",
     )
     .check("client", "web.lb:80/tcp+udp", masqueraded(ALL))
@@ -102,7 +102,7 @@ pub(super) fn ranges_admit_a_client() -> Scenario {
 
 pub(super) fn ranges_admit_pods() -> Scenario {
     with_ranges(
-        "Source ranges may name the pods, which then keep out the rest of the world.",
+        "Source ranges may name the pods; all other clients are dropped.",
         "10.244.0.0/16, \"fd00:10:244::/56\"",
     )
     .check("cli-a web-1", "web.lb:80/tcp", masqueraded(ALL))
@@ -191,13 +191,15 @@ pub(super) fn ranges_guard_only_the_load_balancer() -> Scenario {
 }
 
 pub(super) fn ranges_without_endpoints() -> Scenario {
-    Scenario::about("Source ranges come first: a stranger is not even told that nobody is there.")
-        .apply([service("web")
-            .load_balancer("VIP")
-            .spec("loadBalancerSourceRanges: [192.168.100.100/32, \"fd00:100::64/128\"]")
-            .tcp(80)])
-        .check("client", "web.lb:80/tcp", Expect::Refused)
-        .check("cli-a node-a", "web.lb:80/tcp", Expect::Dropped)
+    Scenario::about(
+        "Source ranges come first: a client outside them is dropped, also without endpoints.",
+    )
+    .apply([service("web")
+        .load_balancer("VIP")
+        .spec("loadBalancerSourceRanges: [192.168.100.100/32, \"fd00:100::64/128\"]")
+        .tcp(80)])
+    .check("client", "web.lb:80/tcp", Expect::Refused)
+    .check("cli-a node-a", "web.lb:80/tcp", Expect::Dropped)
 }
 
 pub(super) fn ranges_of_one_service() -> Scenario {

@@ -1,4 +1,4 @@
-//! Kubernetes YAML without the repetition: a Service and the slices of its endpoints.
+//! Builds the Kubernetes YAML of a Service and its EndpointSlices.
 
 use std::fmt::{self, Display};
 
@@ -14,7 +14,7 @@ pub(super) struct ServiceYaml {
     name: &'static str,
     kind: &'static str,
     families: Vec<IpFamily>,
-    /// `clusterIPs`, when they are not those of the name.
+    /// `clusterIPs`, when they are not the ones of the Service's name.
     cluster_ips: Option<&'static str>,
     labels: Vec<&'static str>,
     created: Option<&'static str>,
@@ -138,7 +138,7 @@ impl ServiceYaml {
         self
     }
 
-    /// Where the last port leads to on the endpoints.
+    /// Sets the endpoints' port for the last port.
     pub(super) fn target(mut self, port: u16) -> Self {
         self.last_port().target = port;
         self
@@ -213,12 +213,12 @@ impl ServiceYaml {
 
     fn last_port(&mut self) -> &mut PortYaml {
         let last = self.ports.last_mut();
-        last.expect("a scenario adds a port before it says more about it")
+        last.expect("a scenario adds a port before it changes it")
     }
 
     fn last_slice(&mut self) -> &mut SliceYaml {
         let last = self.slices.last_mut();
-        last.expect("a scenario adds a slice before it says more about it")
+        last.expect("a scenario adds a slice before it changes it")
     }
 
     fn cluster_ip_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -274,14 +274,14 @@ impl ServiceYaml {
         }
         writeln!(f, "endpoints:")?;
         for word in slice.endpoints.split_whitespace() {
-            let (pod, special) = word.split_once(':').unwrap_or((word, ""));
+            let (pod, attributes) = word.split_once(':').unwrap_or((word, ""));
             let ip = world::address(pod, family).expect("pods have both families");
             writeln!(f, "- addresses: [\"{ip}\"]")?;
             if let Some(node) = world::node_of(pod) {
                 writeln!(f, "  nodeName: {node}")?;
             }
             writeln!(f, "  targetRef: {{kind: Pod, name: {pod}}}")?;
-            write!(f, "{}", Special(special))?;
+            write!(f, "{}", Attributes(attributes))?;
         }
         Ok(())
     }
@@ -337,15 +337,15 @@ impl Display for ServiceYaml {
     }
 }
 
-/// What is special about an endpoint, as words with commas between.
+/// Conditions and hints of an endpoint, as words with commas between.
 ///
-/// `ready` (says so, rather than leaving it to the default), `starting` (not ready, not serving),
+/// `ready` (written out, not left to the default), `starting` (not ready, not serving),
 /// `terminating` (shutting down, still serving), `dying` (shutting down, not serving any more),
 /// `published` (not serving, but ready since the Service publishes not-ready addresses), and hints
 /// by the name of the zone or node they are for.
-struct Special<'a>(&'a str);
+struct Attributes<'a>(&'a str);
 
-impl Display for Special<'_> {
+impl Display for Attributes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = || self.0.split(',').filter(|it| !it.is_empty());
         let of = |prefix: &str| {
@@ -361,7 +361,7 @@ impl Display for Special<'_> {
                 "dying" => [false, false, true],
                 "published" => [true, false, false],
                 _ if word.starts_with("zone-") || word.starts_with("node-") => continue,
-                _ => panic!("scenario: nothing special is called {word}"),
+                _ => panic!("scenario: unknown attribute {word} of an endpoint"),
             };
             write!(f, "  conditions: {{ready: {ready}, serving: {serving}, ")?;
             writeln!(f, "terminating: {terminating}}}")?;

@@ -1,4 +1,4 @@
-//! Whose source address is replaced on the way to a ClusterIP.
+//! Which clients of a ClusterIP are masqueraded.
 
 use ipnet::IpNet;
 use sluice_plan::settings::{LocalDetector, Settings};
@@ -22,7 +22,7 @@ fn detected_by(about: &'static str, detector: LocalDetector) -> Scenario {
         .apply([service("web").tcp(80).udp_too().endpoints(ALL)])
 }
 
-pub(super) fn nobody_without_a_detector() -> Scenario {
+pub(super) fn no_client_without_a_detector() -> Scenario {
     Scenario::about(
         "A proxy that cannot tell pods from others masquerades nobody: the endpoint sees the \
          client, and has to know the way back.",
@@ -90,7 +90,7 @@ pub(super) fn node_cidr_without_a_node() -> Scenario {
 
 pub(super) fn bridge() -> Scenario {
     detected_by(
-        "Pods are those who arrive through the bridge; the node itself arrives nowhere.",
+        "Packets of pods arrive through the bridge; the node's own packets arrive nowhere.",
         LocalDetector::Bridge("cni0".into()),
     )
     .bridged()
@@ -100,21 +100,21 @@ pub(super) fn bridge() -> Scenario {
 
 pub(super) fn interface_prefix() -> Scenario {
     detected_by(
-        "Pods are those who arrive through an interface whose name begins as said.",
+        "Packets of pods arrive through interfaces whose names have the configured prefix.",
         LocalDetector::InterfacePrefix("veth".into()),
     )
     .check("cli-a", "web:80/tcp+udp", answers(ALL))
     .check("client node-a", "web:80/tcp+udp", masqueraded(ALL))
 }
 
-pub(super) fn everybody() -> Scenario {
+pub(super) fn all_clients() -> Scenario {
     Scenario::about("--masquerade-all hides every client of a ClusterIP behind the node.")
         .settings(|it| it.masquerade_all = true)
         .apply([service("web").tcp(80).udp_too().endpoints(ALL)])
         .check("cli-a node-a client", "web:80/tcp+udp", masqueraded(ALL))
 }
 
-pub(super) fn everybody_despite_a_detector() -> Scenario {
+pub(super) fn all_clients_despite_a_detector() -> Scenario {
     Scenario::about("--masquerade-all takes precedence over knowing the pods.")
         .settings(pods_by_cidr)
         .settings(|it| it.masquerade_all = true)

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use sluice_plan::settings::NodePortAddresses;
 
-use super::check::{Expect, Then, answers, left_to, masqueraded};
+use super::check::{Expect, Then, answers, masqueraded, untouched};
 use super::manifest::{ServiceYaml, service};
 use super::{Scenario, world};
 
@@ -62,7 +62,7 @@ pub(super) fn only_the_primary_address() -> Scenario {
         .check(
             "client cli-a node-a",
             "node-a.extra:30080/tcp",
-            left_to("node-a"),
+            untouched("node-a"),
         )
 }
 
@@ -76,7 +76,11 @@ pub(super) fn addresses_within_a_range() -> Scenario {
             "node-a.extra:30080/tcp+udp",
             masqueraded(ALL),
         )
-        .check("client cli-a node-a", "node-a:30080/tcp", left_to("node-a"))
+        .check(
+            "client cli-a node-a",
+            "node-a:30080/tcp",
+            untouched("node-a"),
+        )
 }
 
 pub(super) fn range_that_covers_other_machines() -> Scenario {
@@ -119,7 +123,7 @@ pub(super) fn range_of_one_family() -> Scenario {
         .settings(|it| it.node_ports = within(&["192.168.100.200/32"]))
         .apply([web()])
         .check("client", "node-a.extra:30080/tcp", masqueraded(ALL))
-        .check("client", "node-a:30080/tcp4", left_to("node-a"))
+        .check("client", "node-a:30080/tcp4", untouched("node-a"))
         .check("client", "node-a:30080/tcp6", masqueraded(ALL))
 }
 
@@ -127,12 +131,12 @@ pub(super) fn never_loopback() -> Scenario {
     Scenario::about("A NodePort never answers on the loopback address.")
         .settings(|it| it.node_ports = within(&["0.0.0.0/0", "::/0"]))
         .apply([web()])
-        .check("node-a", "localhost:30080/tcp", left_to("node-a"))
+        .check("node-a", "localhost:30080/tcp", untouched("node-a"))
         .check("node-a", "node-a:30080/tcp", masqueraded(ALL))
 }
 
 pub(super) fn of_another_node() -> Scenario {
-    Scenario::about("The NodePort of another node is that node's business.")
+    Scenario::about("The proxy leaves NodePorts of other nodes alone.")
         .apply([web()])
         .check(
             "cli-a node-a",
@@ -146,7 +150,7 @@ pub(super) fn not_on_the_cluster_ip() -> Scenario {
     Scenario::about("NodePort and port are two numbers, each for its own kind of address.")
         .apply([web()])
         .check("cli-a", "web:30080/tcp", Expect::Refused)
-        .check("client", "node-a:80/tcp", left_to("node-a"))
+        .check("client", "node-a:80/tcp", untouched("node-a"))
 }
 
 pub(super) fn refused_without_endpoints() -> Scenario {
@@ -160,7 +164,7 @@ pub(super) fn refused_without_endpoints() -> Scenario {
 }
 
 pub(super) fn without_a_node_object() -> Scenario {
-    let own: Vec<IpAddr> = world::addresses(world::HOME);
+    let own: Vec<IpAddr> = world::addresses(world::NODE_A);
     Scenario::about("Until the Node object is known, the addresses found on the machine serve.")
         .settings(|it| it.fallback_node_ips = own)
         .apply_text(&web().to_string())
@@ -170,7 +174,7 @@ pub(super) fn without_a_node_object() -> Scenario {
 pub(super) fn without_any_address() -> Scenario {
     Scenario::about("A node that knows no address of its own has no NodePorts, but ClusterIPs.")
         .apply_text(&web().to_string())
-        .check("client", "node-a:30080/tcp", left_to("node-a"))
+        .check("client", "node-a:30080/tcp", untouched("node-a"))
         .check("cli-a", "web:80/tcp", answers(ALL))
 }
 

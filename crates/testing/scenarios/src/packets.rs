@@ -6,43 +6,37 @@ use sluice_model::Event;
 use sluice_plan::settings::Settings;
 use sluice_plane::{Proxy, ServiceBackend};
 
-use super::asker::{Asker, netns, transport};
-use super::check::left_to;
-use super::oracle::{assert_forgotten, verify};
-use super::proxy::Objects;
-use super::stage::Stage;
+use super::check::untouched;
+use super::objects::Objects;
+use super::plan::{assert_no_service, verify};
+use super::prober::{Prober, netns, transport};
+use super::testbed::Testbed;
 use super::world::{self, Flow};
 use super::{Check, Scenario, Step};
 use sluice_lab::{Netns, Outcome, Session};
 
-/// Runs a scenario with real packets on a cluster of its own: builds it, starts every endpoint
-/// that a slice names, programs node-a with the backend that `make` opens inside node-a's
-/// namespace (anew for each [`Step::Restart`]), and goes through the steps. Each check must agree
-/// with the packets and with `Plan::lookup`. At the end the kernel must hold what the reconciler
-/// believes, and when all objects are deleted, nobody may answer any more.
+/// Runs a scenario with real packets on a testbed that suits it. Starts a server for every endpoint
+/// of a slice, and calls `make` inside node-a's namespace at the start and for each
+/// [`Step::Restart`]. Packets and `Plan::lookup` must both agree with each check. After the last
+/// step the kernel must have exactly the rules that were written; after the deletion of all objects
+/// no virtual IP may answer.
 ///
 /// # Panics
-/// At the first thing that is not as it must be, with what was seen, the plan and the rules.
-pub fn run<P: ServiceBackend>(scenario: &Scenario, make: impl Fn(&Settings) -> P + Sync) {
-    let mut stage = Stage::build(scenario).expect("this machine can build a lab");
-    play(scenario, &mut stage, make);
-}
-
-/// Runs a scenario on a stage that suits it.
-pub(super) fn play<P: ServiceBackend>(
+/// At the first difference, with the outcomes, the plan and the rules.
+pub(super) fn run_on<P: ServiceBackend>(
+    testbed: &mut Testbed,
     scenario: &Scenario,
-    stage: &mut Stage,
     make: impl Fn(&Settings) -> P + Sync,
 ) {
-    let prepared = stage.prepare(scenario);
-    prepared.expect("nobody else uses the ports of a cluster");
-    let lab = &stage.cluster;
+    let prepared = testbed.prepare(scenario);
+    prepared.expect("no other program uses the ports of a cluster");
+    let lab = &testbed.cluster;
     let make = &make;
-    lab.node(world::HOME).netns().run(move || {
+    lab.node(world::NODE_A).netns().run(move || {
         let mut run = Run {
             scenario,
-            asker: Asker::new(lab, world::home_addresses(scenario)),
-            objects: Objects::new(world::home_addresses(scenario)),
+            prober: Prober::new(lab, world::host_addresses(scenario)),
+            objects: Objects::new(world::host_addresses(scenario)),
             proxy: Proxy::new(scenario.settings.clone(), make(&scenario.settings)),
             make,
             sessions: Vec::new(),
@@ -55,18 +49,18 @@ pub(super) fn play<P: ServiceBackend>(
 
 struct Run<'a, P: ServiceBackend> {
     scenario: &'a Scenario,
-    asker: Asker<'a>,
+    prober: Prober<'a>,
     objects: Objects,
     proxy: Proxy<P>,
     make: &'a dyn Fn(&Settings) -> P,
     sessions: Vec<Session>,
-    /// What is being done, for people.
+    /// The current step, for the error message.
     at: String,
 }
 
 impl<P: ServiceBackend> Run<'_, P> {
     fn go(&mut self) {
-        let mut asked = Vec::new();
+        let mut flows = Vec::new();
         for (number, step) in (1..).zip(&self.scenario.steps) {
             match step {
                 Step::Apply(manifests) => {
@@ -75,7 +69,7 @@ impl<P: ServiceBackend> Run<'_, P> {
                 }
                 Step::Check(check) => {
                     self.at = format!("step {number}: {check}");
-                    asked.extend(self.check(check));
+                    flows.extend(self.check(check));
                 }
                 Step::Hold { from, to } => {
                     self.at = format!("step {number}: hold {from} -> {to}");
@@ -95,7 +89,7 @@ impl<P: ServiceBackend> Run<'_, P> {
         self.proxy.reconciler_mut().forget();
         self.find_nothing_to_repair();
         self.at = "after the last step: delete everything".to_owned();
-        self.delete_everything(&asked);
+        self.delete_everything(&flows);
     }
 
     fn tell(&mut self, events: Vec<Event>) {
@@ -103,7 +97,7 @@ impl<P: ServiceBackend> Run<'_, P> {
         self.proxy.replan();
     }
 
-    /// The cluster's objects are these from now on, and the kernel knows.
+    /// Replaces the cluster's objects and writes the new rules.
     fn apply(&mut self, manifests: &str) {
         let events = self.objects.change(manifests);
         self.tell(events);
@@ -116,31 +110,28 @@ impl<P: ServiceBackend> Run<'_, P> {
         }
     }
 
-    /// Law: whoever reads what the kernel holds finds what was written.
+    /// Law: a proxy that reads the kernel finds exactly the rules that were written.
     fn find_nothing_to_repair(&mut self) {
         match self.proxy.sync() {
             Ok(synced) if synced.report.is_empty() => {}
-            Ok(synced) => self.fail(&format!(
-                "the kernel holds something else: {}",
-                synced.report
-            )),
+            Ok(synced) => self.fail(&format!("the kernel has other rules: {}", synced.report)),
             Err(error) => self.fail(&error.to_string()),
         }
     }
 
-    /// Returns what it asked.
+    /// Returns the flows of the check.
     fn check(&self, check: &Check) -> Vec<Flow> {
         let flows = world::flows(self.scenario, check.from, check.to);
         for flow in &flows {
-            let verdict = verify(self.proxy.plan(), &self.asker.host, flow, &check.expect);
+            let verdict = verify(self.proxy.plan(), &self.prober.host, flow, &check.expect);
             verdict.unwrap_or_else(|why| self.fail(&format!("{flow:?}: {why}")));
         }
-        let asked: Vec<Flow> = flows
+        let testable: Vec<Flow> = flows
             .iter()
             .filter(|it| transport(it.packet.protocol).is_some())
             .cloned()
             .collect();
-        let checked = self.asker.check(&asked, &check.expect);
+        let checked = self.prober.check(&testable, &check.expect);
         checked.unwrap_or_else(|(flow, outcomes)| self.fail_flow(flow, &outcomes));
         flows
     }
@@ -150,7 +141,7 @@ impl<P: ServiceBackend> Run<'_, P> {
             if transport(flow.packet.protocol).is_none() {
                 continue;
             }
-            let session = self.asker.connect(&flow);
+            let session = self.prober.connect(&flow);
             let session = session.unwrap_or_else(|why| self.fail(&why.to_string()));
             self.sessions.push(session);
         }
@@ -166,10 +157,10 @@ impl<P: ServiceBackend> Run<'_, P> {
         self.sessions = sessions;
     }
 
-    /// What is for virtual IPs must go where it would go without a proxy.
+    /// Packets to virtual IPs must go where they would go without a proxy.
     fn delete_everything(&mut self, asked: &[Flow]) {
         self.apply("");
-        assert_forgotten(self.scenario, self.proxy.plan(), asked);
+        assert_no_service(self.scenario, self.proxy.plan(), asked);
         let mut once = BTreeSet::new();
         let flows = asked.iter().filter(|it| {
             let target = (it.from, it.target(), it.packet.protocol);
@@ -177,18 +168,18 @@ impl<P: ServiceBackend> Run<'_, P> {
             !elsewhere && transport(it.packet.protocol).is_some() && once.insert(target)
         });
         for flow in flows.cloned().collect::<Vec<_>>() {
-            let home = self.asker.host.contains(&flow.packet.destination);
-            let name = if home { world::HOME } else { world::ROUTER };
+            let home = self.prober.host.contains(&flow.packet.destination);
+            let name = if home { world::NODE_A } else { world::ROUTER };
             let checked = self
-                .asker
-                .check(std::slice::from_ref(&flow), &left_to(name));
+                .prober
+                .check(std::slice::from_ref(&flow), &untouched(name));
             checked.unwrap_or_else(|(flow, outcomes)| self.fail_flow(flow, &outcomes));
         }
     }
 
     fn fail_flow(&self, flow: &Flow, outcomes: &[Outcome]) -> ! {
         let packet = &flow.packet;
-        let lookup = self.proxy.plan().lookup(packet, &self.asker.host);
+        let lookup = self.proxy.plan().lookup(packet, &self.prober.host);
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         for outcome in outcomes {
             let key = match outcome {
@@ -207,15 +198,15 @@ impl<P: ServiceBackend> Run<'_, P> {
 
     fn fail(&self, what: &str) -> ! {
         let Scenario { name, about, .. } = self.scenario;
-        let home = netns(self.asker.cluster, world::HOME);
+        let home = netns(self.prober.cluster, world::NODE_A);
         let (at, rules) = (&self.at, rules_of(home));
         panic!("{name}: {about}\n{at}\n{what}\nrules of node-a:\n{rules}");
     }
 }
 
-/// Whatever rules a namespace has, for people; nothing of what is not installed or empty.
+/// All rules of a namespace, for the error message; skips programs that are missing or print nothing.
 fn rules_of(netns: &Netns) -> String {
-    /// iptables last: what nft prints of its rules is hard to read.
+    /// With iptables-save, because iptables' rules are hard to read in the output of nft.
     const LISTINGS: [&[&str]; 8] = [
         &["nft", "list", "ruleset"],
         &["ipvsadm", "-Ln"],

@@ -186,8 +186,7 @@ pub(super) fn node_with_the_address() -> Scenario {
 
 pub(super) fn connections_survive() -> Scenario {
     Scenario::about(
-        "Whether or not this node has an endpoint is nothing that an open connection notices, near \
-         or far.",
+        "Open connections, near or far, go on whether or not this node has an endpoint.",
     )
     .settings(pods_by_cidr)
     .apply([local().endpoints("web-3")])

@@ -42,7 +42,7 @@ pub(super) fn dropped_while_the_local_one_starts() -> Scenario {
         .check("cli-a node-a", "web:80/tcp", Expect::Dropped)
 }
 
-pub(super) fn refused_when_nobody_serves() -> Scenario {
+pub(super) fn refused_without_serving_endpoints() -> Scenario {
     Scenario::about("Endpoints that serve nowhere are no endpoints: refused, not dropped.")
         .apply([local().endpoints("web-1:starting web-3:dying")])
         .check("cli-a node-a", "web:80/tcp", Expect::Refused)

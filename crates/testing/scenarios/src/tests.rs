@@ -4,6 +4,7 @@ use sluice_plan::{PortKey, PortPlan};
 use sluice_plane::{Scene, ServiceBackend};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 
+use super::testbed::Testbed;
 use super::*;
 
 #[test]
@@ -17,7 +18,7 @@ fn names_are_unique_and_many() {
 }
 
 #[test]
-fn each_says_in_one_sentence_what_it_shows() {
+fn each_has_one_sentence_of_its_own() {
     let mut seen = BTreeSet::new();
     for Scenario {
         name, about, steps, ..
@@ -27,7 +28,10 @@ fn each_says_in_one_sentence_what_it_shows() {
             about.ends_with('.') && !about.contains("  "),
             "{name}: {about}"
         );
-        assert!(seen.insert(about), "{name}: said before: {about}");
+        assert!(
+            seen.insert(about),
+            "{name}: same sentence as another scenario: {about}"
+        );
         let checks = steps.iter().filter(|it| matches!(it, Step::Check(_)));
         assert!(checks.count() > 0, "{name}: checks nothing");
     }
@@ -36,11 +40,11 @@ fn each_says_in_one_sentence_what_it_shows() {
 #[test]
 fn the_plan_agrees_with_every_scenario() {
     for scenario in all() {
-        consult(&scenario);
+        run_on_plan(&scenario);
     }
 }
 
-/// A data plane that believes to have done everything and does nothing.
+/// A data plane that reports success and writes nothing.
 struct Idle;
 
 impl Backend for Idle {
@@ -85,8 +89,11 @@ impl ServiceBackend for Idle {
 fn packets_notice_a_data_plane_that_does_nothing() {
     sluice_lab::require_netns!();
     let scenario = cluster_ip::refused_without_slices();
-    let failed = std::panic::catch_unwind(|| run(&scenario, |_| Idle));
-    let payload = failed.expect_err("nobody refuses");
+    let failed = std::panic::catch_unwind(|| {
+        let mut testbed = Testbed::build(&scenario).expect("this machine can build a lab");
+        packets::run_on(&mut testbed, &scenario, |_| Idle);
+    });
+    let payload = failed.expect_err("no rule refuses");
     let message = payload
         .downcast_ref::<String>()
         .expect("failures are texts");
@@ -96,12 +103,12 @@ fn packets_notice_a_data_plane_that_does_nothing() {
 }
 
 #[test]
-fn who_runs_many_hears_at_the_end_which_failed() {
+fn run_all_names_every_failed_scenario() {
     sluice_lab::require_netns!();
     let list = ["cluster_ip::pods_directly", "cluster_ip::single_endpoint"];
     let list: Vec<Scenario> = list.iter().filter_map(|it| named(it)).collect();
     let failed = std::panic::catch_unwind(|| run_all(&list, |_| Idle));
-    let payload = failed.expect_err("nobody answers at a ClusterIP");
+    let payload = failed.expect_err("no endpoint answers at a ClusterIP");
     let message = payload.downcast_ref::<String>();
     let wanted = "scenarios failed: cluster_ip::pods_directly, cluster_ip::single_endpoint";
     assert_eq!(message.map(String::as_str), Some(wanted));

@@ -4,7 +4,7 @@ use super::Scenario;
 use super::check::{Expect, answers, masqueraded};
 use super::manifest::{cluster, service};
 
-/// A TCP Service with hinted endpoints, asked from a pod and from the node in zone-a.
+/// A TCP Service with hinted endpoints, and requests from a pod and from the node in zone-a.
 fn hinted(about: &'static str, endpoints: &'static str, expect: Expect) -> Scenario {
     Scenario::about(about)
         .apply([service("web").tcp(80).endpoints(endpoints)])
@@ -69,7 +69,7 @@ pub(super) fn none_for_us() -> Scenario {
 
 pub(super) fn unready_without_hint() -> Scenario {
     hinted(
-        "Only ready endpoints have a say about hints.",
+        "Only the hints of ready endpoints count.",
         "web-1:zone-a web-2:starting web-3:zone-b web-4:terminating",
         answers("web-1"),
     )
@@ -101,7 +101,7 @@ pub(super) fn external_traffic() -> Scenario {
 }
 
 pub(super) fn local_policy_ignores_hints() -> Scenario {
-    Scenario::about("A Local policy asks where endpoints run, and ignores hints.")
+    Scenario::about("A Local policy depends on where endpoints run, and ignores hints.")
         .apply([service("web")
             .spec("externalTrafficPolicy: Local")
             .tcp(80)

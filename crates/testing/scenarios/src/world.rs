@@ -1,4 +1,4 @@
-//! Who has which address in every scenario, and which packets a check stands for.
+//! The addresses of every scenario, and the packets of a check.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,24 +15,24 @@ use sluice_lab::address::{FIRST_CLIENT, FIRST_NODE, FIRST_POD, lan_v4, lan_v6, p
 use sluice_lab::{Attach, Cluster, LabError};
 
 /// The node that Sluice runs on.
-pub(super) const HOME: &str = "node-a";
-/// The port whose server is called like its pod alone.
+pub(super) const NODE_A: &str = "node-a";
+/// The usual port of a server: in checks its name is that of its pod.
 pub(super) const USUAL_PORT: u16 = 8080;
 
-/// Nodes in the order of their addresses, with the pods of each in theirs.
+/// Nodes with their pods, both in the order of their addresses.
 const NODES: [(&str, &[&str]); 2] = [
-    (HOME, &["web-1", "web-2", "cli-a"]),
+    (NODE_A, &["web-1", "web-2", "cli-a"]),
     ("node-b", &["web-3", "web-4", "cli-b"]),
 ];
-/// A pod with the network of node-a.
+/// A pod on node-a with the host network.
 pub(super) const HOST_POD: &str = "host-a";
 /// The machine outside the cluster.
 const CLIENT: &str = "client";
-/// Where node-a sends what is for nobody: answers for every address in the world.
+/// The default gateway of node-a: a machine that answers for every address.
 pub(super) const ROUTER: &str = "router";
-/// The port that the router's server has.
+/// The port of the router's server.
 pub(super) const ROUTER_PORT: u16 = 9;
-/// Leads everything to that server.
+/// Redirects every packet to that server.
 const ROUTER_RULES: &str = "table inet router {
 chain divert {
     type nat hook prerouting priority dstnat
@@ -44,7 +44,7 @@ const SERVICES: [&str; 5] = ["web", "api", "old", "new", "dns"];
 /// Host part of the virtual IPs of the first Service.
 const FIRST_SERVICE: u8 = 10;
 
-/// A fresh cluster for a scenario.
+/// Builds a new cluster for a scenario.
 pub(super) fn build(scenario: &Scenario) -> Result<Cluster, LabError> {
     let mut builder = Cluster::builder().attach(scenario.attach);
     for (node, pods) in NODES {
@@ -53,27 +53,27 @@ pub(super) fn build(scenario: &Scenario) -> Result<Cluster, LabError> {
             builder = builder.pod(pod, node);
         }
     }
-    let builder = builder.host_pod(HOST_POD, HOME);
+    let builder = builder.host_pod(HOST_POD, NODE_A);
     let cluster = builder.client(CLIENT).client(ROUTER).build()?;
-    let home = cluster.node(HOME);
+    let node_a = cluster.node(NODE_A);
     for address in &scenario.node_addresses {
-        home.add_address(*address)?;
+        node_a.add_address(*address)?;
     }
-    for net in ROUTED_TO_HOME {
+    for net in ROUTED_TO_NODE_A {
         let net = net.parse().expect("the constant is a prefix");
-        cluster.client(CLIENT).route_via(net, home)?;
+        cluster.client(CLIENT).route_via(net, node_a)?;
     }
     let mut routes = Batch::default();
     for router in addresses(ROUTER) {
         routes.push(format!("route replace default via {router} dev eth0"));
     }
-    routes.apply(home.netns())?;
-    // Answers come back the way the questions went: a node that drops what it saw no beginning of
-    // would cut them off.
+    routes.apply(node_a.netns())?;
+    // The router's answers to the client return through node-a, as the requests came. Otherwise
+    // node-a would see one direction of the connection only, and could drop it as invalid.
     let router = cluster.client(ROUTER);
     let mut routes = Batch::default();
-    for (client, home) in addresses(CLIENT).into_iter().zip(addresses(HOME)) {
-        routes.push(format!("route replace {client} via {home} dev eth0"));
+    for (client, node) in addresses(CLIENT).into_iter().zip(addresses(NODE_A)) {
+        routes.push(format!("route replace {client} via {node} dev eth0"));
     }
     routes.apply(router.netns())?;
     let rules = cluster
@@ -92,22 +92,22 @@ fn load(mut rules: Command) -> io::Result<()> {
     }
 }
 
-/// Where the addresses of load balancers and external IPs come from.
-const ROUTED_TO_HOME: [&str; 3] = ["203.0.113.0/24", "198.51.100.0/24", "2001:db8::/32"];
+/// Ranges of load balancer addresses and external IPs, which the client routes to node-a.
+const ROUTED_TO_NODE_A: [&str; 3] = ["203.0.113.0/24", "198.51.100.0/24", "2001:db8::/32"];
 
-/// The node of a pod; `None` when it is no pod.
+/// The node of a pod; `None` when no pod has this name.
 pub(super) fn node_of(pod: &str) -> Option<&'static str> {
     if pod == HOST_POD {
-        return Some(HOME);
+        return Some(NODE_A);
     }
-    let home = NODES.iter().find(|(_, pods)| pods.contains(&pod));
-    home.map(|(node, _)| *node)
+    let found = NODES.iter().find(|(_, pods)| pods.contains(&pod));
+    found.map(|(node, _)| *node)
 }
 
 /// The addresses of a machine or a virtual IP, IPv4 first; one for a literal address.
 ///
 /// # Panics
-/// For a name that nobody has: a scenario with a typing error must not pass.
+/// For an unknown name: a scenario with a typing error must not pass.
 pub(super) fn addresses(host: &str) -> Vec<IpAddr> {
     if let Ok(literal) = host.trim_matches(['[', ']']).parse() {
         return vec![literal];
@@ -125,17 +125,18 @@ pub(super) fn addresses(host: &str) -> Vec<IpAddr> {
         }
     }
     match host {
-        HOST_POD => addresses(HOME),
+        HOST_POD => addresses(NODE_A),
         CLIENT => on_lan(FIRST_CLIENT).to_vec(),
         ROUTER => on_lan(FIRST_CLIENT + 1).to_vec(),
         "node-a.extra" => on_lan(200).to_vec(),
         "localhost" => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
-        "nobody" => cluster_ips(99).to_vec(),
+        "unallocated" => cluster_ips(99).to_vec(),
         "outside" => vec![
             Ipv4Addr::new(10, 97, 0, 99).into(),
             Ipv6Addr::new(0xfd00, 0x10, 0x97, 0, 0, 0, 0, 0x63).into(),
         ],
-        _ => virtual_ips(host).unwrap_or_else(|| panic!("scenario: nobody is called {host}")),
+        _ => virtual_ips(host)
+            .unwrap_or_else(|| panic!("scenario: no machine or virtual IP is called {host}")),
     }
 }
 
@@ -169,7 +170,7 @@ fn on_lan(host: u8) -> [IpAddr; 2] {
     [lan_v4(host).into(), lan_v6(host).into()]
 }
 
-/// The machine that can be an endpoint and has this address.
+/// The pod, or the client, with this address.
 pub(super) fn machine_at(address: IpAddr) -> Option<&'static str> {
     let pods = NODES.iter().flat_map(|(_, pods)| pods.iter().copied());
     let mut all = pods.chain([HOST_POD, CLIENT]);
@@ -181,7 +182,7 @@ pub(super) fn is_elsewhere(address: IpAddr) -> bool {
     let nodes = NODES.iter().map(|(node, _)| *node);
     let pods = NODES.iter().flat_map(|(_, pods)| pods.iter().copied());
     let mut all = nodes.chain(pods).chain([CLIENT, ROUTER]);
-    all.any(|it| it != HOME && addresses(it).contains(&address))
+    all.any(|it| it != NODE_A && addresses(it).contains(&address))
 }
 
 /// The name of the server at an endpoint; the address itself when no machine has it.
@@ -200,9 +201,9 @@ pub(super) fn server_name(pod: &str, port: u16) -> String {
     }
 }
 
-/// Every address that node-a has in a scenario.
-pub(super) fn home_addresses(scenario: &Scenario) -> HostAddresses {
-    let mut all: BTreeSet<IpAddr> = addresses(HOME).into_iter().collect();
+/// Every address of node-a in a scenario.
+pub(super) fn host_addresses(scenario: &Scenario) -> HostAddresses {
+    let mut all: BTreeSet<IpAddr> = addresses(NODE_A).into_iter().collect();
     all.extend(addresses("localhost"));
     all.extend(&scenario.node_addresses);
     if scenario.attach == Attach::Bridged {
@@ -211,7 +212,7 @@ pub(super) fn home_addresses(scenario: &Scenario) -> HostAddresses {
     all
 }
 
-/// One question of a check: who asks, and the first packet as node-a sees it.
+/// A client, and the first packet of its request as node-a sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
     pub(super) from: &'static str,
@@ -219,16 +220,16 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Where the question goes.
+    /// The destination of the request.
     pub(super) fn target(&self) -> SocketAddr {
         SocketAddr::new(self.packet.destination, self.packet.port)
     }
 }
 
-/// Every question that a pair of `from` and `to` stands for: each client, protocol and family.
+/// The flows of a pair of `from` and `to`: one for each client, protocol and family.
 ///
 /// # Panics
-/// When one of them cannot be understood.
+/// When `from` or `to` is malformed.
 pub(super) fn flows(scenario: &Scenario, from: &'static str, to: &str) -> Vec<Flow> {
     let (host, protocols) = to.split_once('/').unwrap_or_else(|| malformed(to));
     let (host, port) = host.rsplit_once(':').unwrap_or_else(|| malformed(to));
@@ -257,7 +258,7 @@ pub(super) fn flows(scenario: &Scenario, from: &'static str, to: &str) -> Vec<Fl
             flows.extend(from.split_whitespace().map(flow));
         }
     }
-    assert!(!flows.is_empty(), "scenario: {from} -> {to} asks nothing");
+    assert!(!flows.is_empty(), "scenario: {from} -> {to} has no flow");
     flows
 }
 
@@ -265,21 +266,21 @@ fn malformed<T>(to: &str) -> T {
     panic!("scenario: {to:?} is not like web:80/tcp")
 }
 
-/// The source address that the kernel of `from` chooses: whoever talks to one of its own
-/// addresses has that one.
+/// The source address that the kernel of `from` chooses: for one of its own addresses, that
+/// address.
 fn source(scenario: &Scenario, from: &str, destination: IpAddr) -> IpAddr {
-    if from == HOME && home_addresses(scenario).contains(&destination) {
+    if from == NODE_A && host_addresses(scenario).contains(&destination) {
         return destination;
     }
     address(from, IpFamily::of(&destination)).expect("every machine has both families")
 }
 
-/// The interface of node-a through which packets of `from` arrive; `None` when it sends them.
+/// The interface of node-a where packets of `from` arrive; `None` when node-a itself sends them.
 fn interface(attach: Attach, from: &str) -> Option<Arc<str>> {
     match (node_of(from), attach) {
-        _ if from == HOME || from == HOST_POD => None,
-        (Some(HOME), Attach::Routed) => Some(format!("veth{from}").into()),
-        (Some(HOME), Attach::Bridged) => Some("cni0".into()),
+        _ if from == NODE_A || from == HOST_POD => None,
+        (Some(NODE_A), Attach::Routed) => Some(format!("veth{from}").into()),
+        (Some(NODE_A), Attach::Bridged) => Some("cni0".into()),
         _ => Some("eth0".into()),
     }
 }

@@ -1,5 +1,5 @@
-//! Where a packet may end, for those who follow it through rendered objects: the tracers of the
-//! data planes, held against the plan.
+//! The possible outcomes of a packet, which tracers and the plan must agree on, and the enumeration
+//! of random choices.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use sluice_plan::lookup::{HostAddresses, Packet};
 use sluice_plan::{Plan, Pool, Verdict};
 
-/// Where a packet ends.
+/// The outcome of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// Sent to this endpoint.
@@ -17,11 +17,11 @@ pub enum Outcome {
         /// It sees an address of the node as its client.
         masqueraded: bool,
     },
-    /// Left as it is.
+    /// Not changed by any rule.
     Untouched,
-    /// Vanished.
+    /// Dropped without an answer.
     Dropped,
-    /// Refused.
+    /// Rejected, with an answer to the client.
     Rejected,
 }
 
@@ -48,13 +48,13 @@ pub fn planned(plan: &Plan, packet: &Packet, host: &HostAddresses) -> BTreeSet<O
 /// Enumerates every combination of random choices.
 #[derive(Default)]
 pub struct Chance {
-    /// What was chosen, and out of how many.
+    /// Each choice, and the number of its options.
     choices: Vec<(u32, u32)>,
     position: usize,
 }
 
-/// The results of `run` for every combination of the choices that it takes from its argument. It
-/// must do the same whenever the choices are the same.
+/// The results of `run` for every combination of the choices that it takes from its argument. With
+/// equal choices `run` must return equal results.
 pub fn every<T: Ord>(mut run: impl FnMut(&mut Chance) -> T) -> BTreeSet<T> {
     let mut all = BTreeSet::new();
     let mut chance = Chance::default();
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_combination_is_seen_once() {
+    fn every_combination_runs_once() {
         let mut runs = 0;
         let all = every(|chance| {
             runs += 1;

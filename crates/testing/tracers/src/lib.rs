@@ -1,5 +1,5 @@
-//! What rendered rules do with a packet, without a kernel: the counterpart of `Plan::lookup`, against
-//! which property tests hold the rules of each data plane.
+//! Follows packets through rendered rules without a kernel. Property tests compare the result with
+//! `Plan::lookup`, for each data plane.
 
 pub mod chance;
 pub mod nftables;

@@ -1,7 +1,5 @@
-//! Follows a packet through rendered objects without a kernel.
-//!
-//! The counterpart of `Plan::lookup`: a property test holds the two against each other, so the
-//! ruleset means what the plan says.
+//! Follows a packet through rendered nftables objects without a kernel. A property test compares the
+//! outcomes with `Plan::lookup`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -15,8 +13,8 @@ use sluice_nftables::{
     Object, Rule, Sense, SetName, SetRef,
 };
 
-/// Every outcome that chance allows for a packet that begins a connection, with no client
-/// remembered.
+/// Every outcome that random choices allow for the first packet of a connection of a client without
+/// affinity.
 pub fn outcomes(
     objects: &BTreeMap<Key, Object>,
     packet: &Packet,
@@ -26,9 +24,9 @@ pub fn outcomes(
 }
 
 enum Verdict {
-    /// Go on with the next rule.
+    /// The next rule decides.
     Continue,
-    /// The base chain is done, the packet goes on.
+    /// The base chain ends, and the packet continues at the next hook.
     Accept,
     Dropped,
     Rejected,
@@ -86,7 +84,7 @@ impl<'a> Tracer<'a> {
                 HookPoint::Prerouting if for_us => points.push(HookPoint::Input),
                 HookPoint::Prerouting => points.push(HookPoint::Forward),
                 HookPoint::Forward | HookPoint::Output => points.push(HookPoint::Postrouting),
-                // What the node sends to itself comes in through loopback.
+                // Packets from the node to itself arrive through loopback.
                 HookPoint::Postrouting if !arrives && for_us => points.push(HookPoint::Input),
                 HookPoint::Postrouting | HookPoint::Input => {}
             }
@@ -290,7 +288,7 @@ impl<'a> Tracer<'a> {
 
 enum Step {
     Next,
-    /// Leave the chain for the one that jumped here.
+    /// Return to the chain that jumped here.
     Leave,
     End(Verdict),
 }

@@ -1,7 +1,6 @@
-//! Follows a packet through rules without a kernel.
-//!
-//! The counterpart of `Plan::lookup`: a property test holds the two against each other, so the rules
-//! mean what the plan says. It reads what the kernel would read: a [`Ruleset`] made from text.
+//! Follows a packet through iptables rules without a kernel. A property test compares the outcomes
+//! with `Plan::lookup`. The tracer reads the text that the kernel's programs would read, parsed to a
+//! [`Ruleset`].
 //!
 //! ```text
 //!  arrives ─▶ prerouting ─┬─ for us ─▶ filter_input
@@ -9,9 +8,9 @@
 //!  node sends ─▶ output ─▶ filter_output ─▶ postrouting ─ for us ─▶ filter_input
 //! ```
 //!
-//! [`outcomes`] goes this way. Where something else stands between the hooks, as IPVS does at the
-//! end of `filter_input` and of `output`, the caller goes through the hooks of a [`Tracer`] itself,
-//! in a function that [`every`] calls once for each combination of what chance may choose.
+//! [`outcomes`] goes this way. IPVS acts between the hooks, at the end of `filter_input` and of
+//! `output`: there the caller goes through the hooks of a [`Tracer`] itself, in a function that
+//! [`every`] calls for each combination of random choices.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -28,11 +27,11 @@ mod flaws;
 pub use crate::chance::{Chance, Outcome, every};
 pub use flaws::{Flaw, flaws};
 
-/// How deep chains may ask each other before the tracer gives up on the rule: more than
-/// `NFT_JUMP_STACK_SIZE` (`nf_tables.h`), so only rules that [`flaws`] finds get there.
+/// Most nested jumps that the tracer follows. `NFT_JUMP_STACK_SIZE` (`nf_tables.h`) is smaller, so
+/// only rulesets with [`flaws`] reach this depth.
 const DEEPEST: usize = 32;
 
-/// Units of certainty in [`Match::Random`].
+/// The value of [`Match::Random`] that always matches.
 const CERTAIN: u32 = 1 << 31;
 
 /// A packet on its way.
@@ -40,7 +39,7 @@ const CERTAIN: u32 = 1 << 31;
 pub struct Flow {
     /// Source address, as the client wrote it.
     pub source: IpAddr,
-    /// Where it goes by now.
+    /// The current destination.
     pub destination: SocketAddr,
     /// Protocol.
     pub protocol: Protocol,
@@ -74,7 +73,7 @@ impl Flow {
         }
     }
 
-    /// What has become of it when no rule ended it.
+    /// The outcome when no rule dropped or rejected the packet.
     pub fn outcome(&self) -> Outcome {
         match self.translated {
             true => Outcome::Translated {
@@ -86,17 +85,17 @@ impl Flow {
     }
 }
 
-/// Answers for ipsets: whether the packet, by these ends of it, is in the set of this name, and
-/// the mark that the member carries (0 without).
+/// Lookup in ipsets: the mark of the member that the packet matches with these sides (0 for a member
+/// without mark); `None` when no member matches.
 pub type Members<'a> = &'a dyn Fn(&str, &[Side], &Flow) -> Option<u32>;
 
 /// For rules without ipsets.
 pub const NO_SETS: Members<'static> = &|_, _, _| None;
 
-/// What a packet meets.
+/// The rules, addresses and ipsets of a node.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
-    /// One family's rules. Those of others count as if they never match.
+    /// The rules of one family; rules that the parser does not know never match.
     pub rules: &'a Ruleset,
     /// The node's addresses, loopback included.
     pub host: &'a HostAddresses,
@@ -104,8 +103,8 @@ pub struct World<'a> {
     pub members: Members<'a>,
 }
 
-/// Every outcome that chance allows for the first packet of a connection, with no client
-/// remembered.
+/// Every outcome that random choices allow for the first packet of a connection of a client without
+/// affinity.
 pub fn outcomes(world: World<'_>, packet: &Packet) -> BTreeSet<Outcome> {
     every(|chance| {
         let mut flow = Flow::new(packet);
@@ -119,14 +118,14 @@ pub fn outcomes(world: World<'_>, packet: &Packet) -> BTreeSet<Outcome> {
 
 /// Takes packets through hooks. Each hook changes the packet, or says as its error how it ended.
 pub struct Tracer<'a, 'c> {
-    /// What packets meet.
+    /// The rules, addresses and ipsets.
     pub world: World<'a>,
-    /// What decides where rules leave it to chance.
+    /// Decides the random matches.
     pub chance: &'c mut Chance,
 }
 
 impl Tracer<'_, '_> {
-    /// The whole way.
+    /// All hooks on the way of the packet.
     ///
     /// # Errors
     ///
@@ -144,14 +143,14 @@ impl Tracer<'_, '_> {
         self.filter_output(flow)?;
         self.postrouting(flow)?;
         if self.is_ours(flow.destination.ip()) {
-            // What the node sends to itself comes in through loopback.
+            // Packets from the node to itself arrive through loopback.
             flow.interface = Some("lo".into());
             self.filter_input(flow)?;
         }
         Ok(())
     }
 
-    /// `PREROUTING` of mangle and nat: what arrives.
+    /// `PREROUTING` of mangle and nat: packets that arrive.
     ///
     /// # Errors
     ///
@@ -161,7 +160,7 @@ impl Tracer<'_, '_> {
         self.base(Table::Nat, "PREROUTING", flow)
     }
 
-    /// `OUTPUT` of mangle and nat: what the node sends.
+    /// `OUTPUT` of mangle and nat: packets that the node sends.
     ///
     /// # Errors
     ///
@@ -171,7 +170,7 @@ impl Tracer<'_, '_> {
         self.base(Table::Nat, "OUTPUT", flow)
     }
 
-    /// `OUTPUT` of mangle alone: nat has decided already about what IPVS sends on.
+    /// `OUTPUT` of mangle alone: for packets that IPVS forwards, nat has decided already.
     ///
     /// # Errors
     ///
@@ -180,7 +179,7 @@ impl Tracer<'_, '_> {
         self.base(Table::Mangle, "OUTPUT", flow)
     }
 
-    /// `OUTPUT` of filter, behind [`Tracer::output`].
+    /// `OUTPUT` of filter, after [`Tracer::output`].
     ///
     /// # Errors
     ///
@@ -189,7 +188,7 @@ impl Tracer<'_, '_> {
         self.base(Table::Filter, "OUTPUT", flow)
     }
 
-    /// `INPUT` of mangle and filter: what is for the node itself.
+    /// `INPUT` of mangle and filter: packets to the node itself.
     ///
     /// # Errors
     ///
@@ -199,7 +198,7 @@ impl Tracer<'_, '_> {
         self.base(Table::Filter, "INPUT", flow)
     }
 
-    /// `FORWARD` of mangle and filter: what arrived and is for others.
+    /// `FORWARD` of mangle and filter: packets that arrived and go to other machines.
     ///
     /// # Errors
     ///
@@ -231,7 +230,7 @@ impl Tracer<'_, '_> {
         }
     }
 
-    /// [`Step::Next`] when the chain has said nothing.
+    /// [`Step::Next`] when no rule of the chain decided.
     fn chain(&mut self, table: Table, name: &ChainName, flow: &mut Flow, depth: usize) -> Step {
         let rules: &[Rule] = match self.world.rules.get(&(table, *name)) {
             Some(rules) if depth < DEEPEST => rules,
@@ -262,7 +261,7 @@ impl Tracer<'_, '_> {
         let destination = flow.destination.ip();
         match condition {
             Match::Comment(_) | Match::Remember { .. } | Match::Nfacct(_) => true,
-            // Nobody is remembered.
+            // No client has affinity.
             Match::SeenWithin { .. } => false,
             Match::Protocol(protocol) => flow.protocol == *protocol,
             Match::Source(sense, net) => is(sense, net.contains(&flow.source)),
@@ -306,24 +305,24 @@ impl Tracer<'_, '_> {
                     flow.mark = mark;
                 }
             }
-            // These lead through chains, which the caller does.
+            // The caller follows jumps and returns.
             Target::Jump(_) | Target::Return => {}
         }
         Step::Next
     }
 }
 
-/// What follows a rule.
+/// What the tracer does after a rule.
 enum Step {
     /// The next rule.
     Next,
-    /// The base chain is done, the packet goes on.
+    /// The base chain ends, and the packet continues at the next hook.
     Accept,
-    /// The packet does not go on.
+    /// The packet ends with this outcome.
     End(Outcome),
 }
 
-/// Whether an interface has this name, of which a final `+` stands for any rest.
+/// Whether an interface has this name; a final `+` matches any rest.
 fn is_named(interface: &str, name: &str) -> bool {
     match name.strip_suffix('+') {
         Some(prefix) => interface.starts_with(prefix),

@@ -204,7 +204,7 @@ mod tests {
             (&save, "exec sleep 1000", "iptables-legacy-restore"),
         ] {
             let programs = programs(folder.path(), save, restore);
-            let programs = programs.with_timeout(Duration::from_secs(3));
+            let programs = programs.with_timeout(Duration::from_secs(2));
             let problem = problem(&programs);
             assert!(problem.contains(name), "{problem}");
             assert!(problem.contains("killed"), "{problem}");

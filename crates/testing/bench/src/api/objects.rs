@@ -1,4 +1,4 @@
-//! Objects as an API server stores them, with everything that a proxy does not need.
+//! Objects as an API server stores them, with the fields that a proxy does not need.
 
 use std::net::Ipv4Addr;
 
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 
 use super::super::synthetic::{ENDPOINT_PORT, cluster_ip};
 
-/// Endpoints of one slice, as the EndpointSlice controller makes them.
+/// Endpoints of one slice: the default of the EndpointSlice controller.
 const PER_SLICE: u32 = 100;
 
 /// First endpoint address, in 100.64.0.0/10.
 const FIRST_ENDPOINT: u32 = 0x6440_0001;
 
-/// A cluster of so many Services with so many endpoints each.
+/// The size of a cluster: Services, and endpoints of each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) services: u32,
@@ -30,8 +30,8 @@ impl Shape {
         services.chain(slices).chain([node()]).collect()
     }
 
-    /// The slice of a Service that begins with endpoint `first`. With `replaced` its first
-    /// endpoint is another one, a different one for each number.
+    /// The slice of a Service that begins with endpoint `first`. With `replaced` the first endpoint
+    /// has another address, a different one for each number.
     pub(super) fn slice(self, index: u32, first: u32, replaced: Option<u32>) -> Value {
         let count = (self.endpoints - first).min(PER_SLICE);
         let all = (first..first + count).map(|number| match replaced {
@@ -52,7 +52,7 @@ fn name(index: u32) -> String {
     format!("svc-{index}")
 }
 
-/// What Kubernetes itself adds to each object.
+/// The metadata that Kubernetes adds to each object.
 fn metadata(name: &str, manager: &str) -> Value {
     json!({
         "name": name,

@@ -1,4 +1,4 @@
-//! A client that reads everything and keeps nothing: what the bytes alone cost.
+//! A client that reads all objects and discards them: the time of the transfer alone.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,7 +12,7 @@ const PATHS: [&str; 2] = [
     "/apis/discovery.k8s.io/v1/endpointslices",
 ];
 
-/// Reads both lists at once, as the agent does; bytes and time.
+/// Reads both lists at the same time, as the agent does; returns the bytes and the duration.
 pub(super) fn read_all(server: SocketAddr) -> anyhow::Result<(usize, Duration)> {
     let started = Instant::now();
     let bytes = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! What the kernel would refuse about how chains lead to each other.
+//! Jumps that the kernel would refuse: to missing chains, and loops.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,23 +6,23 @@ use std::fmt;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{ChainName, Table};
 
-/// A rule that leads nowhere, or around.
+/// A jump to a missing chain, or a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// The chain that a rule leads to is not there.
+    /// The target chain of a rule is missing.
     Missing {
         /// The table.
         table: Table,
-        /// The chain that has the rule.
+        /// The chain with the rule.
         from: ChainName,
-        /// The chain that is missing.
+        /// The missing chain.
         to: ChainName,
     },
-    /// A packet may come back to a chain that it has not left.
+    /// A packet can enter a chain that it has not left.
     Loop {
         /// The table.
         table: Table,
-        /// A chain on the way around.
+        /// A chain of the loop.
         chain: ChainName,
     },
 }
@@ -38,7 +38,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// Every flaw of a ruleset; of chains that lead around, one of each circle.
+/// Every flaw of a ruleset; one chain of each loop.
 pub fn flaws(rules: &Ruleset) -> Vec<Flaw> {
     let mut found = Vec::new();
     let mut done: BTreeSet<(Table, &ChainName)> = BTreeSet::new();
@@ -48,7 +48,7 @@ pub fn flaws(rules: &Ruleset) -> Vec<Flaw> {
     found
 }
 
-/// Follows every way from `start`, without recursion: how deep it goes is the ruleset's choice.
+/// Follows every path from `start`, without recursion, because the ruleset decides the depth.
 fn follow<'a>(
     rules: &'a Ruleset,
     table: Table,
@@ -91,7 +91,7 @@ mod tests {
     use sluice_xtables::parse::parse;
 
     #[test]
-    fn missing_chains_and_circles_are_found() {
+    fn missing_chains_and_loops_are_found() {
         let rules = parse(
             "*nat\n:A - [0:0]\n:B - [0:0]\n:C - [0:0]\n:D - [0:0]\n-A A -j B\n-A A -j D\n\
              -A B -j C\n-A C -j GONE\n-A C -j A\n-A D -j C\nCOMMIT\n*filter\n:GONE - [0:0]\nCOMMIT\n",
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_may_be_reached_on_several_ways() {
+    fn a_chain_may_be_reached_on_several_paths() {
         let rules = parse("*nat\n:A -\n:B -\n:C -\n-A A -j B\n-A A -j C\n-A B -j C\n-A A -j C\n");
         assert_eq!(flaws(&rules), []);
     }

@@ -108,7 +108,7 @@ fn packets_go_where_netfilter_sends_them() {
         ("10.0.9.9 172.30.0.1:80 UDP eth0", vec![Untouched]),
         ("10.0.9.9 172.30.0.9:80 TCP eth0", vec![Rejected]),
         ("192.168.0.1 172.30.0.9:80 TCP -", vec![Rejected]),
-        // An endpoint of the node itself: what arrives for it never leaves.
+        // An endpoint on the node itself: packets to it never pass postrouting.
         (
             "8.8.8.8 192.168.0.1:30000 UDP eth0",
             vec![to("192.168.0.1:53", false)],
@@ -181,7 +181,7 @@ fn every_condition_can_fail() {
 }
 
 #[test]
-fn ipsets_are_asked_with_the_ends_of_the_packet() {
+fn ipsets_are_looked_up_with_the_sides_of_the_rule() {
     let rules = "*nat\n-A PREROUTING -m set --match-set VIPS dst,dst -j SET --map-set VIPS dst,dst --map-mark\n\
                  -A PREROUTING -m mark --mark 0x7 -j DROP\nCOMMIT\n";
     let members: Members<'_> = &|set, sides, flow| {
@@ -199,7 +199,7 @@ fn ipsets_are_asked_with_the_ends_of_the_packet() {
 }
 
 #[test]
-fn chains_that_lead_around_end() {
+fn loops_end() {
     let rules =
         "*nat\n-A PREROUTING -j A\n-A A -j B\n-A B -j A\n-A B -j GONE\n-A B -j DROP\nCOMMIT\n";
     assert_eq!(seen(rules, "1.1.1.1 2.2.2.2:1 TCP e"), [Outcome::Dropped]);

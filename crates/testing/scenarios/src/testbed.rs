@@ -1,4 +1,4 @@
-//! What scenarios are played on: a cluster with servers, for one after the other.
+//! A cluster with servers, on which scenarios run one after the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -6,27 +6,27 @@ use std::net::{IpAddr, SocketAddr};
 use sluice_model::{Object, Protocol};
 use sluice_plan::lookup::Packet;
 
-use super::asker::{netns, transport};
 use super::flush::flush;
-use super::proxy::parse;
+use super::objects::parse;
+use super::prober::{netns, transport};
 use super::world;
 use super::{Scenario, Step};
 use sluice_lab::{Attach, Cluster, LabError, Protocol as Transport, Server};
 
-/// Where a server is, and what it is called.
+/// A server: its machine, its name, its port and its transport.
 type Place = (&'static str, String, u16, Transport);
 
-/// A cluster, and the servers of the scenario that was on it last.
-pub(super) struct Stage {
-    /// Stopped before their namespaces go.
+/// A cluster, and the servers of the last scenario on it.
+pub(super) struct Testbed {
+    /// Declared first, so that they stop before their namespaces are removed.
     servers: BTreeMap<Place, Server>,
     pub(super) cluster: Cluster,
     attach: Attach,
     node_addresses: Vec<IpAddr>,
 }
 
-impl Stage {
-    /// A new one.
+impl Testbed {
+    /// A new testbed that suits the scenario.
     pub(super) fn build(scenario: &Scenario) -> Result<Self, LabError> {
         Ok(Self {
             servers: BTreeMap::new(),
@@ -36,7 +36,7 @@ impl Stage {
         })
     }
 
-    /// Whether the cluster is like the one that `scenario` needs.
+    /// Whether the cluster has the pod network and the node addresses that `scenario` needs.
     pub(super) fn suits(&self, scenario: &Scenario) -> bool {
         self.attach == scenario.attach && self.node_addresses == scenario.node_addresses
     }
@@ -56,17 +56,17 @@ impl Stage {
         Ok(())
     }
 
-    /// Forgets on node-a what a scenario left there. What remains is what a data plane keeps when
-    /// it has no Services, and must know as its own.
+    /// Removes what a scenario left on node-a: connections, nftables tables and sysctls. Legacy
+    /// iptables chains, ipsets and devices stay; the next proxy must recognise them as its own.
     pub(super) fn clear(&self) -> Result<(), LabError> {
-        let home = self.cluster.node(world::HOME).netns();
+        let home = self.cluster.node(world::NODE_A).netns();
         home.sysctl("net.ipv4.conf.all.route_localnet", "0")?;
         flush(home)
     }
 }
 
-/// Servers: for every endpoint that any slice names, for the router, and for node-a itself on
-/// every port that is asked for at one of its addresses.
+/// The servers of a scenario: every endpoint of a slice, the router, and node-a on every port of
+/// its own addresses that a check names.
 fn servers(scenario: &Scenario) -> BTreeSet<Place> {
     let mut wanted = BTreeSet::new();
     for step in &scenario.steps {
@@ -83,7 +83,7 @@ fn servers(scenario: &Scenario) -> BTreeSet<Place> {
             });
             wanted.extend(server);
         }
-        let host = world::home_addresses(scenario);
+        let host = world::host_addresses(scenario);
         for flow in flows {
             let Packet {
                 destination,
@@ -94,7 +94,7 @@ fn servers(scenario: &Scenario) -> BTreeSet<Place> {
             if host.contains(&destination)
                 && let Some(transport) = transport(protocol)
             {
-                wanted.insert((world::HOME, world::HOME.to_owned(), port, transport));
+                wanted.insert((world::NODE_A, world::NODE_A.to_owned(), port, transport));
             }
         }
     }
@@ -106,7 +106,7 @@ fn servers(scenario: &Scenario) -> BTreeSet<Place> {
     wanted
 }
 
-/// Every endpoint that an object names, with every port.
+/// Every endpoint of an object, with every port.
 fn endpoints(object: &Object) -> Vec<(SocketAddr, Protocol)> {
     let Object::EndpointSlice(slice) = object else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Asks the plan what would happen, without a packet.
+//! Runs scenarios on the plan alone, without packets.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use sluice_model::Event;
 use sluice_plan::lookup::{HostAddresses, Lookup};
 use sluice_plan::{Plan, Planner, Pool, Verdict};
 
-use super::proxy::Objects;
+use super::objects::Objects;
 use super::world::{self, Flow};
 use super::{Expect, Scenario, Seen, Step};
 
-/// Runs a scenario against the plan alone: every check must agree with `Plan::lookup`.
+/// Runs a scenario on the plan alone: `Plan::lookup` must agree with every check.
 ///
 /// # Panics
-/// At the first check that does not, with all there is to know about it.
-pub fn consult(scenario: &Scenario) {
-    let host = world::home_addresses(scenario);
+/// At the first check that it does not agree with.
+pub fn run_on_plan(scenario: &Scenario) {
+    let host = world::host_addresses(scenario);
     let mut objects = Objects::new(host.clone());
     let mut planner = Planner::new(scenario.settings.clone());
     let tell = |planner: &mut Planner, events: Vec<Event>| {
@@ -23,7 +23,7 @@ pub fn consult(scenario: &Scenario) {
         planner.replan();
     };
     tell(&mut planner, objects.all());
-    let mut asked = Vec::new();
+    let mut flows = Vec::new();
     for (number, step) in (1..).zip(&scenario.steps) {
         let refuted = |flow: &Flow, why: String| {
             let Scenario { name, about, .. } = scenario;
@@ -35,35 +35,38 @@ pub fn consult(scenario: &Scenario) {
                 for flow in world::flows(scenario, check.from, check.to) {
                     let verdict = verify(planner.plan(), &host, &flow, &check.expect);
                     verdict.unwrap_or_else(|why| refuted(&flow, why));
-                    asked.push(flow);
+                    flows.push(flow);
                 }
             }
             Step::Restart => {}
             Step::Hold { from, to } => {
                 for flow in world::flows(scenario, from, to) {
                     if planner.plan().lookup(&flow.packet, &host).pool.is_none() {
-                        refuted(&flow, "nobody to connect to".to_owned());
+                        refuted(&flow, "no endpoint to connect to".to_owned());
                     }
                 }
             }
         }
     }
     tell(&mut planner, objects.change(""));
-    assert_forgotten(scenario, planner.plan(), &asked);
+    assert_no_service(scenario, planner.plan(), &flows);
 }
 
-/// Asserts that a plan without objects touches no packet.
-pub(super) fn assert_forgotten(scenario: &Scenario, plan: &Plan, asked: &[Flow]) {
+/// Asserts that a plan without objects changes no packet.
+pub(super) fn assert_no_service(scenario: &Scenario, plan: &Plan, flows: &[Flow]) {
     let name = scenario.name;
-    assert!(plan.ports.is_empty(), "{name}: plans nobody asks for");
-    let host = world::home_addresses(scenario);
-    for flow in asked {
+    assert!(plan.ports.is_empty(), "{name}: plans of deleted Services");
+    let host = world::host_addresses(scenario);
+    for flow in flows {
         let verdict = plan.lookup(&flow.packet, &host).verdict;
         assert_eq!(verdict, None, "{name}: nothing exists: {flow:?}");
     }
 }
 
-/// Whether the plan says of a flow what is expected; if not, why.
+/// Compares the plan's lookup of a flow with the expected result.
+///
+/// # Errors
+/// What the plan says instead.
 pub(super) fn verify(
     plan: &Plan,
     host: &HostAddresses,

@@ -1,18 +1,18 @@
-//! The objects of a scenario's cluster: manifests in, events out.
+//! The objects of a scenario's cluster, from manifests to events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use sluice_model::{Event, LocalAddresses, Object, ObjectKey};
 
-/// What a source knows that is told whole states of the cluster.
+/// A source that gets whole states of the cluster and returns the differences as events.
 pub(super) struct Objects {
     known: BTreeMap<ObjectKey, Object>,
     machine: BTreeSet<IpAddr>,
 }
 
 impl Objects {
-    /// None. `machine`: the addresses that the agent would find.
+    /// Without objects. `machine`: the node's addresses, which the agent would read from the kernel.
     pub(super) fn new(machine: BTreeSet<IpAddr>) -> Self {
         Self {
             known: BTreeMap::new(),
@@ -20,14 +20,14 @@ impl Objects {
         }
     }
 
-    /// The cluster's objects are these from now on: what a source says of it.
+    /// Replaces the cluster's objects; returns the events of the differences.
     pub(super) fn change(&mut self, manifests: &str) -> Vec<Event> {
         let new: BTreeMap<ObjectKey, Object> = parse(manifests)
             .into_iter()
             .map(|it| (it.key(), it))
             .collect();
-        let gone = self.known.keys().filter(|key| !new.contains_key(key));
-        let mut events: Vec<Event> = gone.cloned().map(Event::Delete).collect();
+        let deleted = self.known.keys().filter(|key| !new.contains_key(key));
+        let mut events: Vec<Event> = deleted.cloned().map(Event::Delete).collect();
         let changed = new
             .iter()
             .filter(|(key, object)| self.known.get(key) != Some(object));
@@ -36,7 +36,7 @@ impl Objects {
         events
     }
 
-    /// Everything, as a source says it that has just started.
+    /// The events of a source that has just started: all addresses and objects, then `Synced`.
     pub(super) fn all(&self) -> Vec<Event> {
         let addresses = Event::LocalAddresses(LocalAddresses {
             all: self.machine.clone(),
@@ -51,10 +51,10 @@ impl Objects {
     }
 }
 
-/// The objects of a manifest, read the way `sluice proxy --manifests` reads them.
+/// The objects of a manifest, read as `sluice proxy --manifests` reads them.
 ///
 /// # Panics
-/// When something is wrong with any of them: a scenario means what it says.
+/// When the reader refuses any of them: manifests of scenarios have no errors.
 pub(super) fn parse(manifests: &str) -> Vec<Object> {
     let dir = tempfile::tempdir().expect("there is room for a temporary directory");
     std::fs::write(dir.path().join("scenario.yaml"), manifests)

@@ -1,4 +1,4 @@
-//! Sends the questions of checks and judges the answers.
+//! Sends the requests of checks and compares the outcomes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,84 +15,73 @@ use sluice_lab::{
     in_vm, sctp_available,
 };
 
-/// For an answer. Far longer than it takes: a busy machine is no failure.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// For a refusal, which must come before the client asks a second time.
-const AT_ONCE: Duration = Duration::from_millis(900);
-/// For silence: whoever has not answered by then does not.
-const SILENCE: Duration = Duration::from_millis(300);
-/// For affinity to be forgotten.
-const FORGETTING: Duration = Duration::from_secs(60);
+/// Timeout of an answer; long enough for a busy machine.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of a refusal, which must come before the second SYN, after 1 s.
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(900);
+/// A request without an answer for this long is dropped; answers take a few milliseconds.
+const DROP_TIMEOUT: Duration = Duration::from_millis(300);
+/// Deadline of the checks of affinity timeouts.
+const AFFINITY_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Source ports of datagrams: nobody serves on one of them.
+/// Source ports of datagrams: no server listens on one of them.
 const FIRST_PORT: u32 = 35_000;
 const PORTS: u32 = 30_000;
 
-/// How often something is asked that nobody decides by chance.
-const CERTAIN: usize = 3;
+/// Number of requests where the result does not depend on chance.
+const REPEATS: usize = 3;
 
-/// Asks from the machines of a cluster.
-pub(super) struct Asker<'a> {
+/// Sends requests from the machines of a cluster.
+pub(super) struct Prober<'a> {
     pub(super) cluster: &'a Cluster,
-    /// Every address of node-a: whom an endpoint sees when packets are masqueraded.
+    /// Every address of node-a: one of them is the client of masqueraded packets.
     pub(super) host: HostAddresses,
 }
 
-/// The first question that did not get what it should, and everything that it got.
-pub(super) type Refuted<'f> = (&'f Flow, Vec<Outcome>);
+/// The first flow with another result than expected, and its outcomes.
+pub(super) type Mismatch<'f> = (&'f Flow, Vec<Outcome>);
 
-impl<'a> Asker<'a> {
+impl<'a> Prober<'a> {
     pub(super) fn new(cluster: &'a Cluster, host: HostAddresses) -> Self {
         Self { cluster, host }
     }
 
-    /// Whether packets agree with what is expected of each flow.
-    pub(super) fn check<'f>(&self, flows: &'f [Flow], expect: &Expect) -> Result<(), Refuted<'f>> {
+    /// Sends the requests of each flow and compares the outcomes with the expected result.
+    pub(super) fn check<'f>(&self, flows: &'f [Flow], expect: &Expect) -> Result<(), Mismatch<'f>> {
         let one_by_one = |judge: &dyn Fn(&Flow) -> Result<(), Vec<Outcome>>| {
             let mut flows = flows.iter();
             flows.try_for_each(|it| judge(it).map_err(|outcomes| (it, outcomes)))
         };
         match expect {
             Expect::Answers { by, seen } => {
-                let least = questions(by.len());
+                let least = requests(by.len());
                 one_by_one(&|it| self.answers(it, by, *seen, least))
             }
             Expect::Untouched(Then::Answered(name)) => {
                 let by = BTreeSet::from([*name]);
-                one_by_one(&|it| self.answers(it, &by, Seen::Client, CERTAIN))
+                one_by_one(&|it| self.answers(it, &by, Seen::Client, REPEATS))
             }
             Expect::Stays { with, among } => one_by_one(&|it| self.stays(it, *with, among)),
             Expect::Moves {
                 away_from, idle, ..
-            } => one_by_one(&|it| self.moves(it, away_from, *idle)),
+            } => {
+                let moved = at_once(flows, |it| self.moves(it, away_from, *idle));
+                let mut moved = flows.iter().zip(moved);
+                moved.try_for_each(|(flow, it)| it.map_err(|outcomes| (flow, outcomes)))
+            }
             Expect::Refreshes { among, timeout } => {
                 one_by_one(&|it| self.refreshes(it, among, *timeout))
             }
             Expect::Refused | Expect::Untouched(Then::Refused) => self.refused(flows),
-            Expect::Dropped => self.each(flows, SILENCE, is_silence),
+            Expect::Dropped => self.each(flows, DROP_TIMEOUT, is_drop),
         }
     }
 
-    /// Asks each question once, all at the same time: silence takes its time.
-    fn ask_once(&self, flows: &[Flow], timeout: Duration) -> Vec<Outcome> {
-        let cluster = self.cluster;
-        thread::scope(|scope| {
-            let ask = |flow: &Flow| {
-                let (probe, from) = (self.probe(flow, timeout), flow.from);
-                scope.spawn(move || probe.from(netns(cluster, from)))
-            };
-            let threads: Vec<_> = flows.iter().map(ask).collect();
-            let joined = threads.into_iter().map(|it| it.join());
-            let outcomes = joined.map(|it| it.unwrap_or_else(|why| std::panic::resume_unwind(why)));
-            outcomes.collect()
-        })
-    }
-
-    /// The next question of a flow.
+    /// The next request of a flow.
     ///
-    /// Datagrams leave from a port that was never used before: the kernel tracks a flow for
-    /// minutes and sends whoever uses its port again where the flow went. Deleting such entries
-    /// is the agent's part, not the data plane's. A new TCP connection is new by its SYN.
+    /// Each datagram has a fresh source port: the kernel tracks a UDP flow for minutes and sends
+    /// datagrams from the same port to the same endpoint. Deleting such conntrack entries is the
+    /// agent's task, not the data plane's. For TCP the SYN begins a new connection.
     fn probe(&self, flow: &Flow, timeout: Duration) -> Probe {
         let transport = transport(flow.packet.protocol);
         let transport = transport.expect("flows of other protocols are left out");
@@ -100,21 +89,22 @@ impl<'a> Asker<'a> {
         match transport {
             Transport::Tcp => probe,
             Transport::Udp => probe.source_port(fresh_port()),
-            // Or it would tell of all its addresses, which no rule translates.
+            // Otherwise the INIT lists all addresses of the client, which no rule translates.
             Transport::Sctp => probe.source(flow.packet.source),
         }
     }
 
-    /// A connection that stays.
+    /// Opens a connection that stays open.
     pub(super) fn connect(&self, flow: &Flow) -> Result<Session, LabError> {
-        Session::open(self.netns(flow), self.probe(flow, PATIENCE))
+        Session::open(self.netns(flow), self.probe(flow, ANSWER_TIMEOUT))
     }
 
     fn netns(&self, flow: &Flow) -> &Netns {
         netns(self.cluster, flow.from)
     }
 
-    /// Asks until everyone of `by` has answered, and often enough to meet anyone else.
+    /// Sends requests until each server of `by` has answered, and at least `least` requests, to find
+    /// servers that must not answer.
     fn answers(
         &self,
         flow: &Flow,
@@ -123,7 +113,7 @@ impl<'a> Asker<'a> {
         least: usize,
     ) -> Result<(), Vec<Outcome>> {
         let most = 60 * by.len();
-        let ask = || self.probe(flow, PATIENCE).ask();
+        let ask = || self.probe(flow, ANSWER_TIMEOUT).ask();
         let outcomes = self.netns(flow).run(|| {
             let (mut outcomes, mut missing) = (Vec::new(), by.clone());
             while outcomes.len() < least || (!missing.is_empty() && outcomes.len() < most) {
@@ -164,8 +154,8 @@ impl<'a> Asker<'a> {
         with: Option<&str>,
         among: &BTreeSet<&str>,
     ) -> Result<(), Vec<Outcome>> {
-        let wanted_outcomes = questions(1);
-        let ask = || self.probe(flow, PATIENCE).ask();
+        let wanted_outcomes = requests(1);
+        let ask = || self.probe(flow, ANSWER_TIMEOUT).ask();
         let outcomes = self.netns(flow).run(|| {
             let mut outcomes = vec![ask()];
             while outcomes.len() < wanted_outcomes {
@@ -184,12 +174,12 @@ impl<'a> Asker<'a> {
         agree(first.is_some() && same && wanted, outcomes)
     }
 
-    /// Each question binds the client anew, so between two of them it has to be quiet. Nothing
-    /// can be observed meanwhile without disturbing it.
+    /// Each request renews the affinity, so the client sends nothing for `idle` between two requests;
+    /// there is nothing to poll meanwhile.
     fn moves(&self, flow: &Flow, away_from: &str, idle: Duration) -> Result<(), Vec<Outcome>> {
-        let ask = || self.probe(flow, PATIENCE).ask();
+        let ask = || self.probe(flow, ANSWER_TIMEOUT).ask();
         let mut outcomes = Vec::new();
-        let deadline = Instant::now() + FORGETTING;
+        let deadline = Instant::now() + AFFINITY_DEADLINE;
         while Instant::now() < deadline {
             eventually(idle, || None::<()>);
             let outcome = self.netns(flow).run(ask);
@@ -202,23 +192,23 @@ impl<'a> Asker<'a> {
         Err(outcomes)
     }
 
-    /// Asks a few times per timeout for three timeouts. When this machine was too busy to ask in
-    /// time, the client may have been forgotten by right, and everything begins again.
+    /// Sends a few requests per timeout for two timeouts. When a busy machine sends a request too
+    /// late, the affinity may rightly have expired, and the check begins again.
     fn refreshes(
         &self,
         flow: &Flow,
         among: &BTreeSet<&str>,
         timeout: Duration,
     ) -> Result<(), Vec<Outcome>> {
-        let ask = || self.probe(flow, PATIENCE).ask();
+        let ask = || self.probe(flow, ANSWER_TIMEOUT).ask();
         let mut outcomes: Vec<Outcome> = Vec::new();
-        let (mut since, mut asked) = (Instant::now(), Instant::now());
-        let deadline = since + FORGETTING;
-        while since.elapsed() < 3 * timeout && Instant::now() < deadline {
+        let (mut since, mut sent) = (Instant::now(), Instant::now());
+        let deadline = since + AFFINITY_DEADLINE;
+        while since.elapsed() < 2 * timeout && Instant::now() < deadline {
             let before = Instant::now();
             let outcome = self.netns(flow).run(ask);
             let same = outcomes.last().is_none_or(|it| it.name() == outcome.name());
-            let in_time = asked.elapsed() < timeout;
+            let in_time = sent.elapsed() < timeout;
             outcomes.push(outcome);
             if in_time && !same {
                 return Err(outcomes);
@@ -226,19 +216,19 @@ impl<'a> Asker<'a> {
             if !in_time {
                 since = Instant::now();
             }
-            asked = before;
+            sent = before;
             eventually(timeout / 4, || None::<()>);
         }
         let known = |it: &Outcome| it.name().is_some_and(|name| among.contains(name));
         agree(outcomes.iter().all(known), outcomes)
     }
 
-    /// Silence is asked once more: a refusal that arrives while its socket is still busy with the
-    /// SYN is not heard (`sock_owned_by_user` in the kernel's `tcp_v4_err`).
-    fn refused<'f>(&self, flows: &'f [Flow]) -> Result<(), Refuted<'f>> {
-        match self.each(flows, AT_ONCE, is_refusal) {
-            Err((flow, outcomes)) if outcomes.iter().all(|it| is_silence(flow, it)) => {
-                self.each(flows, AT_ONCE, is_refusal)
+    /// Tries once more after a timeout: the kernel ignores a refusal that arrives while its socket is
+    /// still sending the SYN (`sock_owned_by_user` in `tcp_v4_err`).
+    fn refused<'f>(&self, flows: &'f [Flow]) -> Result<(), Mismatch<'f>> {
+        match self.each(flows, REFUSAL_TIMEOUT, is_refusal) {
+            Err((flow, outcomes)) if outcomes.iter().all(|it| is_drop(flow, it)) => {
+                self.each(flows, REFUSAL_TIMEOUT, is_refusal)
             }
             done => done,
         }
@@ -249,8 +239,9 @@ impl<'a> Asker<'a> {
         flows: &'f [Flow],
         timeout: Duration,
         is_right: fn(&Flow, &Outcome) -> bool,
-    ) -> Result<(), Refuted<'f>> {
-        let mut outcomes = flows.iter().zip(self.ask_once(flows, timeout));
+    ) -> Result<(), Mismatch<'f>> {
+        let outcomes = at_once(flows, |it| self.probe(it, timeout).from(self.netns(it)));
+        let mut outcomes = flows.iter().zip(outcomes);
         match outcomes.find(|(flow, outcome)| !is_right(flow, outcome)) {
             Some((flow, outcome)) => Err((flow, vec![outcome])),
             None => Ok(()),
@@ -258,17 +249,29 @@ impl<'a> Asker<'a> {
     }
 }
 
-/// How many questions meet somebody who must not be in a pool of this size: of a hundred pools
-/// that are one too large, less than one goes unnoticed. Where the processor is emulated they
-/// are a third, and one client in eight does not notice; other clients and families ask as well.
-fn questions(pool: usize) -> usize {
+/// Runs `task` for all flows at the same time, because it waits for a timeout.
+fn at_once<T: Send>(flows: &[Flow], task: impl Fn(&Flow) -> T + Sync) -> Vec<T> {
+    let task = &task;
+    thread::scope(|scope| {
+        let start = |flow| scope.spawn(move || task(flow));
+        let threads: Vec<_> = flows.iter().map(start).collect();
+        let joined = threads.into_iter().map(|it| it.join());
+        let results = joined.map(|it| it.unwrap_or_else(|why| std::panic::resume_unwind(why)));
+        results.collect()
+    })
+}
+
+/// Number of requests that find a server which must not be in a pool of this size. The check misses
+/// less than 1 % of pools with one wrong server. In a virtual machine there are a third of the
+/// requests and each client misses 1 of 8; other clients and families test the same pool.
+fn requests(pool: usize) -> usize {
     match in_vm() {
         true => 2 + 2 * pool,
         false => 6 + 6 * pool,
     }
 }
 
-/// A port that comes again only after all others, for whichever flow.
+/// A port that is reused only after all other ports.
 fn fresh_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let port = FIRST_PORT + NEXT.fetch_add(1, Ordering::Relaxed) % PORTS;
@@ -303,16 +306,16 @@ pub(super) fn transport(protocol: Protocol) -> Option<Transport> {
 }
 
 fn is_refusal(flow: &Flow, outcome: &Outcome) -> bool {
-    *outcome == Outcome::Refused || is_own_refusal(flow, outcome)
+    *outcome == Outcome::Refused || is_local_refusal(flow, outcome)
 }
 
-fn is_silence(flow: &Flow, outcome: &Outcome) -> bool {
-    *outcome == Outcome::TimedOut || is_own_refusal(flow, outcome)
+fn is_drop(flow: &Flow, outcome: &Outcome) -> bool {
+    *outcome == Outcome::TimedOut || is_local_refusal(flow, outcome)
 }
 
-/// Whoever sends a datagram that the rules of its own machine stop is told so by the system
-/// call, with the same error number for rejected and dropped ones.
-fn is_own_refusal(flow: &Flow, outcome: &Outcome) -> bool {
+/// When rules of the sending machine itself stop a datagram, the system call fails, with the same
+/// error number for rejected and dropped ones.
+fn is_local_refusal(flow: &Flow, outcome: &Outcome) -> bool {
     let own = flow.packet.interface.is_none() && flow.packet.protocol == Protocol::Udp;
     own && *outcome == Outcome::Unreachable(Errno::EPERM)
 }

@@ -1,4 +1,4 @@
-//! Many scenarios in one process, on few clusters.
+//! Runs many scenarios in one process, on few clusters.
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,22 +9,22 @@ use std::time::Instant;
 use sluice_plan::settings::Settings;
 use sluice_plane::ServiceBackend;
 
-use super::packets::play;
-use super::stage::Stage;
+use super::packets::run_on;
+use super::testbed::Testbed;
 use super::{Scenario, all};
 
-/// Only scenarios with this in their name are run, when it is set: for who looks into one.
+/// Environment variable: only scenarios with its value in their name run.
 const FILTER: &str = "SLUICE_SCENARIO";
 
-/// Every `of`th scenario, from the one at `first`: the list in parts that take alike long.
+/// Every `of`th scenario, beginning with number `first`: parts that need about the same time.
 pub fn part(first: usize, of: usize) -> Vec<Scenario> {
     all().into_iter().skip(first).step_by(of).collect()
 }
 
-/// As [`part`], without those that the data plane of these tests cannot do: their names, and why.
+/// As [`part`], without the scenarios that a data plane cannot support: pairs of name and reason.
 ///
 /// # Panics
-/// When there is no scenario of a name: an exception must not outlive what it is from.
+/// When no scenario has one of the names.
 pub fn part_without(first: usize, of: usize, impossible: &[(&str, &str)]) -> Vec<Scenario> {
     let is_impossible = |it: &Scenario| impossible.iter().any(|(name, _)| *name == it.name);
     for (name, _) in impossible {
@@ -40,26 +40,31 @@ pub fn beginning_with(beginnings: &[&str]) -> Vec<Scenario> {
     all().into_iter().filter(wanted).collect()
 }
 
-/// Runs scenarios as [`run`](super::run) does, a few at a time, each on a cluster that another one
-/// left behind as it found it: to build one takes longer than most scenarios, above all where the
-/// processor is emulated. Prints how each went; goes on when one fails.
+/// Runs scenarios with real packets, a few at a time: each check must agree with the packets and
+/// with `Plan::lookup`. `make` opens the backend in the namespace of the calling thread, which is
+/// node-a's. Prints the result and the time of each scenario; goes on when one fails.
+///
+/// Scenarios reuse clusters: building one costs twice as much CPU as a scenario (0.15 s in an
+/// unloaded network namespace, seconds in a virtual machine).
 ///
 /// # Panics
-/// At the end, naming all that failed.
+/// At the end, with the names of all that failed.
 pub fn run_all<P: ServiceBackend>(scenarios: &[Scenario], make: impl Fn(&Settings) -> P + Sync) {
     let filter = env::var(FILTER).unwrap_or_default();
     let wanted = scenarios.iter().filter(|it| it.name.contains(&filter));
     let queue = Mutex::new(wanted);
-    let free: Mutex<Vec<Stage>> = Mutex::default();
+    let free: Mutex<Vec<Testbed>> = Mutex::default();
     let failed: Mutex<Vec<&str>> = Mutex::default();
-    // One more than processors: some scenarios wait for silence.
+    // One more than processors: some scenarios wait for the timeout of a drop.
     let workers = thread::available_parallelism().map_or(1, usize::from) + 1;
     thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(scenario) = locked(&queue, Iterator::next) {
                     let began = Instant::now();
-                    let ran = catch_unwind(AssertUnwindSafe(|| on_a_stage(scenario, &free, &make)));
+                    let ran = catch_unwind(AssertUnwindSafe(|| {
+                        run_on_free_testbed(scenario, &free, &make)
+                    }));
                     let (name, took) = (scenario.name, began.elapsed());
                     match ran {
                         Ok(()) => println!("scenario {name} ... ok ({took:.1?})"),
@@ -77,24 +82,25 @@ pub fn run_all<P: ServiceBackend>(scenarios: &[Scenario], make: impl Fn(&Setting
     assert!(failed.is_empty(), "scenarios failed: {}", failed.join(", "));
 }
 
-/// Runs one on a stage that is free, or on a new one. Where it fails nobody plays again.
-fn on_a_stage<P: ServiceBackend>(
+/// Runs a scenario on a free testbed that suits it, or on a new one. A testbed is dropped when a
+/// scenario fails on it.
+fn run_on_free_testbed<P: ServiceBackend>(
     scenario: &Scenario,
-    free: &Mutex<Vec<Stage>>,
+    free: &Mutex<Vec<Testbed>>,
     make: impl Fn(&Settings) -> P + Sync,
 ) {
-    let found = locked(free, |stages| {
-        let position = stages.iter().position(|it| it.suits(scenario));
-        position.map(|it| stages.swap_remove(it))
+    let found = locked(free, |testbeds| {
+        let position = testbeds.iter().position(|it| it.suits(scenario));
+        position.map(|it| testbeds.swap_remove(it))
     });
-    let build = || Stage::build(scenario).expect("this machine can build a lab");
-    let mut stage = found.unwrap_or_else(build);
-    play(scenario, &mut stage, make);
-    stage.clear().expect("a namespace can be cleared");
-    locked(free, |stages| stages.push(stage));
+    let build = || Testbed::build(scenario).expect("this machine can build a lab");
+    let mut testbed = found.unwrap_or_else(build);
+    run_on(&mut testbed, scenario, make);
+    testbed.clear().expect("a namespace can be cleared");
+    locked(free, |testbeds| testbeds.push(testbed));
 }
 
-/// Whoever panics leaves nothing half-done behind.
+/// Runs `task` on the value. A panic of another thread leaves every value here complete.
 fn locked<T, R>(mutex: &Mutex<T>, task: impl FnOnce(&mut T) -> R) -> R {
     task(&mut mutex.lock().unwrap_or_else(PoisonError::into_inner))
 }
