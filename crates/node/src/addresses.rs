@@ -1,15 +1,13 @@
-//! Follows the addresses of the machine, so that what depends on them is right at once: NodePorts
-//! on the primary address, listeners, the address to masquerade as.
+//! Follows the addresses of the machine, on which NodePorts, listeners and masquerading depend.
 //!
 //! ```text
-//! rtnetlink ──Changed──▶ read all again ──if different──▶ Event::LocalAddresses ─▶ Agent
+//! rtnetlink ──Changed──▶ list again ──if different──▶ Event::LocalAddresses ─▶ Agent
 //! ```
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
 use std::thread::{self, JoinHandle};
@@ -17,33 +15,20 @@ use std::time::Duration;
 
 use sluice_model::{Event, IpFamily, LocalAddresses};
 use sluice_netlink::rtnetlink::{Monitor, Wake};
-use sluice_netlink::{RequestError, SocketError, Stopper};
+use sluice_netlink::{RequestError, Stopper};
 use tracing::{debug, info, warn};
 
 use crate::agent::{Input, chain};
+use crate::error::{NodeError, failed};
 use crate::node;
 
-/// How often, and after which pause, routes are asked again that still name an address that is
-/// gone: the kernel tells of the address first and drops its routes a moment later, without a
-/// word (`__inet_del_ifa`, `fib_sync_down_addr`).
-const LOOKS: u8 = 50;
+/// Attempts to read routes that still name a deleted address, and the pause between them. The kernel
+/// reports the deleted address first and drops its routes a moment later, without a message
+/// (`__inet_del_ifa`, `fib_sync_down_addr`).
+const ROUTE_ATTEMPTS: u8 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Why the addresses cannot be followed.
-#[derive(Debug, thiserror::Error)]
-pub enum AddressesError {
-    /// No subscription.
-    #[error("watch for changes of addresses")]
-    Watch(#[source] SocketError),
-    /// They cannot be listed.
-    #[error(transparent)]
-    Read(RequestError),
-    /// No thread.
-    #[error("start a thread for changes of addresses")]
-    Thread(#[source] io::Error),
-}
-
-/// A thread that follows the addresses; it ends when this is dropped.
+/// The watch on the addresses, a thread that ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the watch"]
 pub struct Addresses {
@@ -52,25 +37,25 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Sends the addresses of the caller's network namespace before it returns, and from then on
-    /// whenever they change. An IPv6 address counts from the moment it may be used.
+    /// Sends the addresses of the caller's network namespace before it returns, and then whenever
+    /// they change. An IPv6 address counts as soon as it may be used.
     ///
     /// # Errors
-    /// Any [`AddressesError`].
-    pub fn follow(inputs: Sender<Input>) -> Result<Self, AddressesError> {
-        // What changes between here and the first wait is heard.
-        let monitor = Monitor::open().map_err(AddressesError::Watch)?;
+    /// [`NodeError`]: no subscription, no listing or no thread.
+    pub fn follow(inputs: Sender<Input>) -> Result<Self, NodeError> {
+        // Subscribed before the first listing, so that no change is lost.
+        let monitor = Monitor::open().map_err(failed("watch for changes of addresses"))?;
         let stopper = monitor.stopper();
         let mut follower = Follower {
             known: LocalAddresses::default(),
             inputs,
         };
-        let first = read(&follower.known).map_err(AddressesError::Read)?;
-        follower.tell(first);
+        let first = read(&follower.known).map_err(failed("list the addresses"))?;
+        follower.send(first);
         let thread = thread::Builder::new()
             .name("addresses".into())
             .spawn(move || follower.run(monitor))
-            .map_err(AddressesError::Thread)?;
+            .map_err(failed("start a thread for changes of addresses"))?;
         Ok(Self {
             stopper,
             thread: Some(thread),
@@ -82,7 +67,7 @@ impl Drop for Addresses {
     fn drop(&mut self) {
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
-            // A panic there has ended the process or is being reported already.
+            // A panic of the thread ends the process.
             let _ = thread.join();
         }
     }
@@ -103,24 +88,24 @@ impl Follower {
                     let error = chain(&error);
                     warn!(
                         error,
-                        "watch for changes of addresses ended: NodePorts and health checks stay on \
-                         those of now"
+                        "watch for changes of addresses ended: NodePorts and health checks keep \
+                         the present addresses"
                     );
                     return;
                 }
             }
             match read(&self.known) {
                 Ok(found) if found == self.known => {}
-                Ok(found) => self.tell(found),
+                Ok(found) => self.send(found),
                 Err(error) => {
                     let error = chain(&error);
-                    warn!(error, "addresses unknown: keeping those of before");
+                    warn!(error, "cannot list the addresses: keeping the last ones");
                 }
             }
         }
     }
 
-    fn tell(&mut self, found: LocalAddresses) {
+    fn send(&mut self, found: LocalAddresses) {
         if found.default_route != self.known.default_route {
             info!(default_route = ?found.default_route, "addresses of the machine");
         }
@@ -130,7 +115,7 @@ impl Follower {
             "addresses changed"
         );
         self.known = found.clone();
-        // The agent has stopped; the process is about to end.
+        // A closed channel means that the agent has stopped.
         let _ = self
             .inputs
             .send(Input::Events(vec![Event::LocalAddresses(found)]));
@@ -138,20 +123,19 @@ impl Follower {
 }
 
 fn read(before: &LocalAddresses) -> Result<LocalAddresses, RequestError> {
-    let mut looks = 0;
-    loop {
-        looks += 1;
-        let all = node::addresses()?;
-        let chosen = node::default_route_addresses();
-        if looks == LOOKS || chosen.iter().all(|it| all.contains(it)) {
+    for _ in 1..ROUTE_ATTEMPTS {
+        let (all, chosen) = (node::addresses()?, node::default_route_addresses());
+        if chosen.iter().all(|it| all.contains(it)) {
             return Ok(settle(before, all, &chosen));
         }
         thread::sleep(PAUSE);
     }
+    let chosen = node::default_route_addresses();
+    Ok(settle(before, node::addresses()?, &chosen))
 }
 
-/// A family whose default route is gone keeps its address for as long as the machine has it: a
-/// router that restarts is no reason to take NodePorts from the neighbours.
+/// A family whose default route is gone keeps its address while the machine has it: a router that
+/// restarts must not close NodePorts to hosts on the same link.
 fn settle(before: &LocalAddresses, all: BTreeSet<IpAddr>, chosen: &[IpAddr]) -> LocalAddresses {
     let of = |family, list: &[IpAddr]| {
         let mut present = list.iter().filter(|it| all.contains(it));

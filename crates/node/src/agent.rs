@@ -1,13 +1,11 @@
 //! The agent: one thread that plans and writes.
 
-mod announce;
-mod answer;
-mod families;
-mod measure;
-mod tally;
+mod count;
+mod findings;
+mod status;
 mod waiting;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sluice_model::{Announcement, Event, IpFamily};
-use sluice_plan::issue::Issue;
 use sluice_plan::settings::Settings;
 use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
 use sluice_plan::{Frontend, Plan, PortPlan};
@@ -24,80 +21,74 @@ use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded, Synced};
 use sluice_reconcile::{BackendError, Report, Upkeep};
 use tracing::{debug, error, info, warn};
 
-use self::announce::Announced;
-use self::tally::Tally;
+use self::findings::{Finding, Findings};
 use self::waiting::Waiting;
 use crate::health::{Health, NodeState};
 use crate::health_check::HealthChecks;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, seconds_since_epoch, to_gauge};
 use crate::pace::{Pace, Periods, Resync};
-use crate::reports::{Complaint, Reports};
-use crate::status::{RefusedStatus, Status, SyncStatus};
+use crate::status::{Status, SyncStatus};
 
-/// Inputs taken in before a sync that is due: a stream of them must not put it off for ever.
+/// Most inputs taken in before a sync that is due: a stream of inputs must not delay it for ever.
 const BURST: usize = 1024;
 
-/// What the agent hears.
+/// A message to the agent.
 #[derive(Debug)]
 pub enum Input {
-    /// A source says something.
+    /// Events of a source.
     Events(Vec<Event>),
-    /// The operator chose otherwise.
+    /// A changed configuration.
     Configure {
-        /// What the plan is made with from now on.
+        /// The planner's settings.
         settings: Settings,
-        /// How often to sync from now on.
+        /// How often to sync.
         periods: Periods,
-        /// How long a sync may be wanted from now on.
-        patience: Duration,
+        /// See [`Health::set_timeout`].
+        health_timeout: Duration,
     },
-    /// Another program changed our rules: what, and who if known, for the log.
+    /// Another program changed our rules: the change, and the program if known, for the log.
     KernelChanged(String),
-    /// Somebody wants to know how things are.
+    /// A request for the status.
     Status(tokio::sync::oneshot::Sender<Status>),
-    /// Somebody wants to know what is planned for every service port.
+    /// A request for the plan of every service port.
     Plans(SyncSender<Vec<Arc<PortPlan>>>),
-    /// Leave the rules and return.
+    /// The rules stay, and the agent returns.
     Stop,
 }
 
-/// Lets go what others left of families that are served.
+/// Removes the rules that an earlier proxy left of these families.
 pub type TakeOver = Box<dyn FnMut(&[IpFamily]) + Send>;
 
-/// Where the agent reports to.
+/// Receivers of the agent's results.
 pub struct Outputs {
     /// Told when a sync is wanted and when it is done.
     pub health: Arc<Health>,
-    /// Counts everything.
+    /// All metrics.
     pub metrics: Arc<Metrics>,
-    /// Told after each successful sync which health check node ports to serve.
+    /// Gets the health check node ports after each successful sync.
     pub health_checks: HealthChecks,
-    /// Gets what users of Services should know.
+    /// Gets Events for users of Services.
     pub announce: Sender<Announcement>,
     /// Gets the stale flows after each successful sync.
     pub stale: Sender<Vec<StaleFlows>>,
-    /// Told of foreign changes of our rules, after the first successful sync; `None` after it.
+    /// Gets foreign changes of our rules from the first successful sync on; `None` after it.
     pub foreign_changes: Option<ForeignChange>,
-    /// Told all families that are served, after the first successful sync and whenever one has
-    /// joined them: nobody needs the rules that others left of these.
+    /// Called with all families that are served, after the first successful sync and whenever
+    /// another family is served.
     pub take_over: TakeOver,
 }
 
-/// The proxy, and the loop that connects it to the world.
+/// The proxy, and the loop around it.
 pub struct Agent<P: DataPlane> {
     proxy: Proxy<P>,
     pace: Pace,
     outputs: Outputs,
     taken_over: Vec<IpFamily>,
-    /// What another program may have done to our rules last; `None` once we have looked.
+    /// The last foreign change; `None` once a full sync has read the kernel.
     drift: Option<String>,
-    reports: Reports,
-    announced: Announced,
-    /// Issues by reason. A reason that was there once stays, at zero.
-    issues: BTreeMap<&'static str, i64>,
-    tally: Tally,
+    findings: Findings,
     waiting: Waiting,
-    /// When the data plane has something to do that had to wait.
+    /// When to call the data plane's upkeep.
     upkeep: Option<Instant>,
     last_error: Option<String>,
     started: Instant,
@@ -108,19 +99,16 @@ pub struct Agent<P: DataPlane> {
 }
 
 impl<P: DataPlane> Agent<P> {
-    /// An agent that knows nothing yet.
+    /// An agent without a cluster state. It writes nothing before its source is complete.
     pub fn new(settings: Settings, plane: P, periods: Periods, outputs: Outputs) -> Self {
-        queued(&outputs.metrics);
+        outputs.metrics.sync_requested();
         Self {
             proxy: Proxy::new(settings, plane),
             pace: Pace::new(periods),
             outputs,
             taken_over: Vec::new(),
             drift: None,
-            reports: Reports::default(),
-            announced: Announced::default(),
-            issues: BTreeMap::new(),
-            tally: Tally::default(),
+            findings: Findings::default(),
             waiting: Waiting::new(Timestamp::now().as_millisecond()),
             upkeep: None,
             last_error: None,
@@ -132,7 +120,7 @@ impl<P: DataPlane> Agent<P> {
         }
     }
 
-    /// Works until told to stop, or until nobody can tell it anything any more.
+    /// Works until [`Input::Stop`], or until every sender of inputs is dropped.
     pub fn run(mut self, inputs: &Receiver<Input>) {
         loop {
             let input = match self.due(Instant::now()) {
@@ -144,9 +132,9 @@ impl<P: DataPlane> Agent<P> {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            // A burst costs one pass.
+            // A burst costs one sync.
             for input in input.into_iter().chain(inputs.try_iter().take(BURST)) {
-                if self.hear(input).is_break() {
+                if self.take(input).is_break() {
                     return;
                 }
             }
@@ -154,36 +142,36 @@ impl<P: DataPlane> Agent<P> {
         }
     }
 
-    /// Takes in one input. Cheap: the work waits for [`step`](Self::step).
-    fn hear(&mut self, input: Input) -> ControlFlow<()> {
+    /// Takes in one input. Cheap: [`step`](Self::step) plans and writes.
+    fn take(&mut self, input: Input) -> ControlFlow<()> {
         match input {
             Input::Events(events) => {
                 self.absorb(events);
-                self.pace.wish();
+                self.pace.request();
             }
             Input::Configure {
                 settings,
                 periods,
-                patience,
+                health_timeout,
             } => {
-                self.outputs.health.patience(patience);
+                self.outputs.health.set_timeout(health_timeout);
                 self.proxy.configure(settings);
                 self.pace.configure(periods);
-                self.pace.wish();
+                self.pace.request();
             }
             // The first sync reads the kernel anyway.
             Input::KernelChanged(_) if self.syncs == 0 => {}
-            Input::KernelChanged(what) => {
-                self.drift = Some(what);
+            Input::KernelChanged(change) => {
+                self.drift = Some(change);
                 self.pace.drifted();
             }
             Input::Status(reply) => {
-                // Who asked may have gone away; that is its own affair.
+                // The client may have gone away.
                 let _ = reply.send(self.status());
             }
             Input::Plans(reply) => {
                 let plans = self.proxy.plan().ports.values().cloned();
-                // There is room for one answer; who asked may have gone away.
+                // The channel has room for the one answer; the reader may have gone away.
                 let _ = reply.try_send(plans.collect());
             }
             Input::Stop => {
@@ -198,21 +186,19 @@ impl<P: DataPlane> Agent<P> {
         let metrics = &self.outputs.metrics;
         for event in events {
             let state = self.proxy.planner().state();
-            self.tally.hear(&event, state);
-            self.waiting.hear(&event, state, metrics);
+            self.waiting.add(&event, state, metrics);
             self.proxy.absorb(event);
         }
         self.waiting.show(metrics);
         metrics.ours.source_last_event.set(seconds_since_epoch());
         let synced = self.proxy.planner().is_synced();
         metrics.ours.source_synced.set(synced.into());
-        queued(metrics);
+        metrics.sync_requested();
         if synced {
-            self.outputs.health.node(self.node_state());
+            self.outputs.health.set_node(self.node_state());
         }
     }
 
-    /// What load balancers should know of the Node.
     fn node_state(&self) -> NodeState {
         let name = &self.proxy.planner().settings().node_name;
         match self.proxy.planner().state().node(name) {
@@ -222,7 +208,7 @@ impl<P: DataPlane> Agent<P> {
         }
     }
 
-    /// When there is something to do without any input; `None` while nothing may be written.
+    /// When to work without any input; `None` while nothing may be written.
     fn due(&self, now: Instant) -> Option<Instant> {
         if !self.proxy.planner().is_synced() {
             return None;
@@ -230,14 +216,14 @@ impl<P: DataPlane> Agent<P> {
         self.pace.due(now).into_iter().chain(self.upkeep).min()
     }
 
-    /// Lets the data plane do what had to wait.
+    /// Lets the data plane do its deferred work.
     fn keep_up(&mut self, now: Instant) {
         self.upkeep = match self.proxy.reconciler_mut().upkeep() {
             Ok(Upkeep::Nothing) => None,
             Ok(Upkeep::After(wait)) => Some(now + wait),
             Ok(Upkeep::Resync(reason)) => {
                 info!(reason, "reading the kernel again");
-                self.pace.wish();
+                self.pace.request();
                 None
             }
             Err(error) => {
@@ -248,7 +234,7 @@ impl<P: DataPlane> Agent<P> {
         };
     }
 
-    /// Plans and writes, if that is due.
+    /// Plans and writes, if a sync is due.
     fn step(&mut self, now: Instant) {
         // Half a cluster would delete the other half's rules.
         if !self.proxy.planner().is_synced() {
@@ -265,20 +251,7 @@ impl<P: DataPlane> Agent<P> {
         }
         let reason = self.pace.resync_reason(now);
         self.pace.begin(reason, now);
-        let reconciler = self.proxy.reconciler_mut();
-        match reason {
-            Some(Resync::Periodic) if reconciler.is_undisturbed() => {}
-            Some(Resync::Periodic | Resync::Drift) => reconciler.forget(),
-            Some(Resync::Probe) => {
-                if let Err(error) = reconciler.probe() {
-                    debug!(
-                        error = chain(&error),
-                        "what the machine lacks cannot be asked for"
-                    );
-                }
-            }
-            None => {}
-        }
+        self.prepare_resync(reason);
         let changes = self.proxy.replan();
         debug!(
             ports = changes.ports.len(),
@@ -287,85 +260,107 @@ impl<P: DataPlane> Agent<P> {
             "planned"
         );
         for change in changes.ports.values() {
-            self.tally
-                .replan(change.old.as_deref(), change.new.as_deref());
+            if let Some(old) = &change.old {
+                self.count_port(old, -1);
+            }
+            if let Some(new) = &change.new {
+                self.count_port(new, 1);
+            }
         }
         let full = self.proxy.reconciler().is_resync_due();
-        // What fails may cost a family, which then has failed.
+        // A sync that fails may stop serving a family. That family's sync has failed too.
         let served = self.served();
-        let parts = self.parts(full);
+        let sizes = self.sync_sizes(full);
         let result = self.proxy.sync();
         let end = Instant::now();
+        let last_sync = SyncStatus {
+            when: Timestamp::now().to_string(),
+            elapsed_seconds: (end - now).as_secs_f64(),
+            ..SyncStatus::default()
+        };
         match result {
             Ok(synced) => {
-                let served = self.served();
-                self.observe_duration(synced.report.full, &parts, &served, end - now);
-                self.succeeded(synced, reason, now, end);
+                let (full, served) = (synced.report.full, self.served());
+                self.observe_duration(full, &sizes, &served, end - now);
+                self.succeeded(synced, reason, last_sync, end);
                 self.keep_up(end);
             }
             Err(error) => {
-                self.observe_duration(full, &parts, &served, end - now);
-                self.failed(&error, full, &served, now, end);
+                self.observe_duration(full, &sizes, &served, end - now);
+                self.outputs.health.wanted(now);
+                self.count_failure(full, &served);
+                self.failed(&error, full, last_sync, end);
             }
         }
         self.report();
     }
 
-    /// Says what is wrong, wherever somebody may look.
-    fn report(&mut self) {
-        let issues: Vec<Issue> = self.proxy.planner().issues().collect();
-        let problems = self.problems();
-        let refusals = self.proxy.reconciler().refusals();
-        self.announced
-            .update(&issues, refusals, &problems, &self.outputs.announce);
-        self.issues.values_mut().for_each(|count| *count = 0);
-        for issue in &issues {
-            *self.issues.entry(issue.reason()).or_default() += 1;
+    fn prepare_resync(&mut self, reason: Option<Resync>) {
+        let reconciler = self.proxy.reconciler_mut();
+        match reason {
+            Some(Resync::Periodic) if reconciler.is_undisturbed() => {}
+            Some(Resync::Periodic | Resync::Drift) => reconciler.forget(),
+            Some(Resync::Probe) => {
+                if let Err(error) = reconciler.probe() {
+                    let error = chain(&error);
+                    debug!(error, "cannot probe for what the machine lacks");
+                }
+            }
+            None => {}
         }
-        let refused = self.refused();
+    }
+
+    /// Publishes all findings: metrics, log and Events.
+    fn report(&mut self) {
+        let (problems, refused) = (self.problems().count(), self.refused().count());
         let ours = &self.outputs.metrics.ours;
-        ours.set_issues(&self.issues);
-        ours.problems.set(to_gauge(problems.len()));
-        ours.refused.set(to_gauge(refused.len()));
+        ours.set_issues(self.proxy.planner().issues().map(|it| it.reason()));
+        ours.problems.set(to_gauge(problems));
+        ours.refused.set(to_gauge(refused));
         ours.set_complete(&self.complete());
-        self.tally.show(&self.outputs.metrics);
-        let issues = issues.iter().map(|it| {
-            let service = it.service().map_or_else(String::new, ToString::to_string);
-            (format!("{} {service}", it.reason()), it.to_string())
-        });
-        self.complain("object", issues);
-        let problems = problems.into_iter();
-        self.complain(
-            "source",
-            problems.map(|it| (it.origin.clone(), it.to_string())),
-        );
-        let unserved = self.unserved().into_iter();
-        let unserved = unserved.map(|it| (it.family.to_string(), it.to_string()));
-        let refused = refused.iter().map(|it| {
-            let RefusedStatus {
-                service_port,
-                family,
-                protocol,
-                ..
-            } = it;
-            (
-                format!("{service_port} {family} {protocol}"),
-                it.to_string(),
-            )
-        });
-        self.complain("kernel", unserved.chain(refused));
+        let findings = self.findings();
+        self.findings.update(findings, &self.outputs.announce);
     }
 
-    /// Logs what is wrong: what it is about, and a line for a person.
-    fn complain(&mut self, from: &'static str, all: impl Iterator<Item = (String, String)>) {
-        let all = all.map(|(about, text)| Complaint { about, text });
-        self.reports.update(from, all.collect());
+    fn findings(&self) -> BTreeSet<Finding> {
+        let issues = self.proxy.planner().issues().map(|issue| {
+            let service = issue.service();
+            let name = service.map_or_else(String::new, ToString::to_string);
+            Finding {
+                from: "object",
+                about: format!("{} {name}", issue.reason()),
+                text: issue.to_string(),
+                event: service.cloned().zip(findings::event_reason(&issue)),
+            }
+        });
+        let problems = self.problems().map(|it| Finding {
+            from: "source",
+            text: it.to_string(),
+            event: findings::service_of(&it.origin).map(|it| (it, "ServiceInvalid")),
+            about: it.origin,
+        });
+        let reconciler = self.proxy.reconciler();
+        let unserved = reconciler.backend().unserved().map(|it| Finding {
+            from: "kernel",
+            about: it.family.to_string(),
+            text: it.to_string(),
+            event: None,
+        });
+        let keys = reconciler.refusals().keys();
+        let refused = self.refused().zip(keys).map(|(it, key)| Finding {
+            from: "kernel",
+            about: format!("{} {} {}", it.service_port, it.family, it.protocol),
+            text: it.to_string(),
+            event: Some((key.name.service.clone(), "ServiceRefused")),
+        });
+        let all = issues.chain(problems).chain(unserved).chain(refused);
+        all.collect()
     }
 
-    /// What a look at all rules found.
+    /// Logs the result of a full sync after a foreign change.
     fn log_drift(&self, by: &str, found: &Report) {
-        match self.pace.is_fight() {
-            _ if found.is_empty() => info!(by, "looked at all rules: ours are as we wrote them"),
+        match self.pace.is_conflict() {
+            _ if found.is_empty() => info!(by, "compared all rules: ours are as we wrote them"),
             false => warn!(by, "rules were not as we wrote them: repaired"),
             true => warn!(
                 by,
@@ -374,7 +369,14 @@ impl<P: DataPlane> Agent<P> {
         }
     }
 
-    fn succeeded(&mut self, synced: Synced, reason: Option<Resync>, start: Instant, end: Instant) {
+    /// `status` has the time and duration of the sync.
+    fn succeeded(
+        &mut self,
+        synced: Synced,
+        reason: Option<Resync>,
+        status: SyncStatus,
+        end: Instant,
+    ) {
         let Synced { report, superseded } = synced;
         let any_refused = !self.proxy.reconciler().refusals().is_empty();
         self.pace.succeed(end, report.full, any_refused);
@@ -395,14 +397,13 @@ impl<P: DataPlane> Agent<P> {
             self.repairs += 1;
             self.outputs.metrics.ours.drift_repaired.inc();
         }
-        // Whoever dialled while there were no rules would be led nowhere for ever.
-        let were_away = report.full && !report.is_empty();
-        self.hand_over_stale_flows(superseded, were_away);
-        let now = Timestamp::now();
+        // A flow that began while rules were missing would stay untranslated for ever.
+        let were_missing = report.full && !report.is_empty();
+        self.hand_over_stale_flows(superseded, were_missing);
         let served = self.served();
+        let now = Timestamp::now();
         self.outputs.health.updated(now, &self.complete());
-        let elapsed = end - start;
-        self.measure(&report, &served);
+        self.count_success(&report, &served);
         self.waiting
             .done(now.as_millisecond(), &served, &self.outputs.metrics);
         self.serve_health_checks();
@@ -411,20 +412,18 @@ impl<P: DataPlane> Agent<P> {
                 added = report.added,
                 replaced = report.replaced,
                 deleted = report.deleted,
-                services = self.tally.services,
-                elapsed_ms = elapsed.as_millis(),
+                services = self.outputs.metrics.ours.services.get(),
+                elapsed_ms = (status.elapsed_seconds * 1000.0) as u64,
                 full = report.full,
                 "synced"
             );
         }
         self.last_sync = Some(SyncStatus {
-            when: now.to_string(),
             full: report.full,
             added: report.added,
             replaced: report.replaced,
             deleted: report.deleted,
-            elapsed_seconds: seconds(elapsed),
-            error: None,
+            ..status
         });
         if let Some(report) = self.outputs.foreign_changes.take() {
             self.proxy.reconciler_mut().backend_mut().started(report);
@@ -432,104 +431,90 @@ impl<P: DataPlane> Agent<P> {
         self.take_over();
     }
 
-    /// Load balancers hear of endpoints only once the kernel leads to them.
-    fn serve_health_checks(&self) {
-        let plan = self.proxy.plan();
-        let local = self.proxy.planner().state().local_addresses();
-        let addresses = plan.node.health_check_addresses(&local.all);
-        self.outputs
-            .health_checks
-            .update(&plan.health_checks, &addresses);
-    }
-
-    /// A sync failed, which was of these families.
-    fn failed(
-        &mut self,
-        error: &BackendError,
-        full: bool,
-        families: &[IpFamily],
-        start: Instant,
-        end: Instant,
-    ) {
+    fn failed(&mut self, error: &BackendError, full: bool, status: SyncStatus, end: Instant) {
         self.pace.fail(end, full);
-        self.outputs.health.wanted(start);
         self.failures += 1;
-        let metrics = &self.outputs.metrics;
-        let theirs = &metrics.kube_proxy;
-        let of_kind = match full || theirs.partial_restore_failures.is_none() {
-            true => &theirs.restore_failures,
-            false => &theirs.partial_restore_failures,
-        };
-        for family in families {
-            let failures = theirs.nftables_failures.iter().chain(of_kind);
-            failures.for_each(|it| it.of(*family).inc());
-        }
-        metrics.ours.syncs_failed.inc();
-        metrics.ours.last_sync_succeeded.set(0);
         let text = chain(error);
         if self.last_error.as_ref() != Some(&text) {
             error!(error = text, "sync failed: will retry");
         }
         self.last_error = Some(text.clone());
         self.last_sync = Some(SyncStatus {
-            when: Timestamp::now().to_string(),
-            elapsed_seconds: seconds(end - start),
             error: Some(text),
-            ..SyncStatus::default()
+            ..status
         });
     }
 
-    /// Flows are stale only once the kernel holds the new plan.
-    fn hand_over_stale_flows(&self, superseded: Superseded, were_away: bool) {
+    /// The health check node ports follow the kernel: load balancers must not send connections
+    /// before the kernel leads to the endpoints.
+    fn serve_health_checks(&self) {
+        let plan = self.proxy.plan();
+        let local = self.proxy.planner().state().local_addresses();
+        let addresses = plan.node.health_check_addresses(&local.all);
+        let servers = &self.outputs.health_checks;
+        servers.update(&plan.health_checks, &addresses);
+    }
+
+    /// The families whose rules are written.
+    fn served(&self) -> Vec<IpFamily> {
+        let unserved = self.proxy.reconciler().backend().unserved();
+        let unserved = unserved.map(|it| it.family);
+        let served = |it: &IpFamily| Some(*it) != unserved;
+        IpFamily::ALL.into_iter().filter(served).collect()
+    }
+
+    /// The families whose Services all have their rules: those that are served, and those without
+    /// a Service.
+    fn complete(&self) -> Vec<IpFamily> {
+        let (served, ours) = (self.served(), &self.outputs.metrics.ours);
+        let is_complete =
+            |it: &IpFamily| served.contains(it) || ours.service_ports.of(*it).get() == 0;
+        IpFamily::ALL.into_iter().filter(is_complete).collect()
+    }
+
+    /// Removes the rules that an earlier proxy left of the families that are served. A family that
+    /// we cannot serve yet keeps them: old rules are better than none.
+    fn take_over(&mut self) {
+        let served = self.served();
+        let mut taken_over = IpFamily::ALL.to_vec();
+        taken_over.retain(|it| served.contains(it) || self.taken_over.contains(it));
+        if taken_over != self.taken_over {
+            (self.outputs.take_over)(&taken_over);
+            self.taken_over = taken_over;
+        }
+    }
+
+    /// Runs after the kernel holds the new plan: only then are the old plan's flows stale.
+    fn hand_over_stale_flows(&self, superseded: Superseded, were_missing: bool) {
         let plan = self.proxy.plan();
         let stale = superseded.into_iter().flat_map(|(key, old)| {
             stale_flows(old.as_deref(), plan.ports.get(&key).map(AsRef::as_ref))
         });
-        // A frontend that another Service took over has flows to that one by now.
-        let nobody = Keep::Endpoints(Vec::new());
+        // A frontend that another Service owns now has flows to that Service by now.
+        let no_endpoint = Keep::Endpoints(Vec::new());
         let mut stale: Vec<StaleFlows> = stale
-            .filter(|it| it.keep != nobody || is_unserved(plan, &it.frontend))
+            .filter(|it| it.keep != no_endpoint || is_unserved(plan, &it.frontend))
             .collect();
-        if were_away {
+        if were_missing {
             stale.extend(untranslated_flows(plan));
         }
         if !stale.is_empty() {
-            // Cleanup that has died has said so itself; the rules matter more.
+            // A cleanup thread that ended has logged why.
             let _ = self.outputs.stale.send(stale);
         }
     }
 }
 
-/// Whether nobody owns a frontend, or its owner has nobody who serves it.
+/// Whether a frontend has no owner, or an owner without an endpoint that serves.
 fn is_unserved(plan: &Plan, frontend: &Frontend) -> bool {
     let owner = plan.claims.owner(frontend);
     let owner = owner.and_then(|key| plan.ports.get(key));
     owner.is_none_or(|port| port.serving.is_empty())
 }
 
-fn seconds(duration: Duration) -> f64 {
-    duration.as_secs_f64()
-}
-
-fn seconds_since_epoch() -> f64 {
-    Timestamp::now().as_millisecond() as f64 / 1000.0
-}
-
-/// A sync has been asked for.
-fn queued(metrics: &Metrics) {
-    for family in IpFamily::ALL {
-        let last = metrics.kube_proxy.last_queued.of(family);
-        last.set(seconds_since_epoch());
-    }
-}
-
-fn to_gauge(count: usize) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
-}
-
-/// An error and everything beneath it in one line. What a message already contains is not said
-/// twice.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+/// An error and its causes in one line. A cause that the message already contains is left out.
+#[must_use]
+pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

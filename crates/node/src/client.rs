@@ -1,4 +1,4 @@
-//! Asks a running agent over its status socket.
+//! Client of a running agent's status socket.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::status::Status;
 
-/// An agent in the middle of a large sync answers after it.
+/// The agent answers between two syncs, so a large sync delays the answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The agent gave no answer.
@@ -18,60 +18,45 @@ pub enum ClientError {
     /// Nobody listens on the socket.
     #[error("no agent at {0}: is `sluice proxy` running?")]
     Absent(String),
-    /// The socket cannot be used, or the answer did not come.
-    #[error("{operation} at {socket}: {source}")]
-    Io {
-        /// What was tried.
+    /// The socket cannot be used, the agent refused, or its answer is malformed.
+    #[error("{operation} at {socket}: {problem}")]
+    Failed {
+        /// The operation that failed.
         operation: &'static str,
-        /// The socket.
+        /// Path of the socket.
         socket: String,
-        /// Why it failed.
-        source: io::Error,
-    },
-    /// The agent refused, or its answer is not of the expected form.
-    #[error("ask the agent at {socket}: {problem}")]
-    Answer {
-        /// The socket.
-        socket: String,
-        /// What is wrong with the answer.
+        /// The reason.
         problem: String,
     },
 }
 
-/// What the agent behind this socket answers to `GET path`: `/status`, `/connections`.
+/// The agent's answer to `GET path` on its status socket: `/status`, `/connections`.
 ///
 /// # Errors
 ///
 /// [`ClientError`].
 pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
     let name = || socket.display().to_string();
-    let mut stream = UnixStream::connect(socket).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::Absent(name()),
-        _ => ClientError::Io {
-            operation: "connect to the agent",
-            socket: name(),
-            source,
-        },
-    })?;
-    let answer = exchange(&mut stream, path).map_err(|source| ClientError::Io {
-        operation: "ask the agent",
-        socket: name(),
-        source,
-    })?;
-    let wrong = |problem: String| ClientError::Answer {
+    let failed = |operation, problem: String| ClientError::Failed {
+        operation,
         socket: name(),
         problem,
     };
-    let (head, body) = answer
-        .split_once("\r\n\r\n")
-        .ok_or_else(|| wrong("no answer".into()))?;
+    let ask_failed = |problem| failed("ask the agent", problem);
+    let mut stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => ClientError::Absent(name()),
+        _ => failed("connect to the agent", error.to_string()),
+    })?;
+    let answer = exchange(&mut stream, path).map_err(|error| ask_failed(error.to_string()))?;
+    let parts = answer.split_once("\r\n\r\n");
+    let (head, body) = parts.ok_or_else(|| ask_failed("no answer".to_owned()))?;
     if head.split(' ').nth(1) != Some("200") {
-        return Err(wrong(body.trim().to_owned()));
+        return Err(ask_failed(body.trim().to_owned()));
     }
-    serde_json::from_str(body).map_err(|error| wrong(error.to_string()))
+    serde_json::from_str(body).map_err(|error| ask_failed(error.to_string()))
 }
 
-/// Whether the agent behind this socket has written everything that it was told.
+/// Whether the agent behind this socket has written the whole cluster state to the kernel.
 pub fn is_synced(socket: &Path) -> bool {
     get::<Status>(socket, "/status").is_ok_and(|it| it.synced)
 }

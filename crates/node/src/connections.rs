@@ -1,15 +1,14 @@
 //! Connections of Services and endpoints, as the data plane counts them.
 //!
 //! ```text
-//! GET /metrics, GET /connections ─▶ Connections::refresh ─▶ Counters::read   the kernel
-//!                                                        ├▶ Input::Plans     whose frontends
+//! GET /metrics, GET /connections ─▶ Connections::refresh ─▶ Counters::read   the kernel's counters
+//!                                                        ├▶ Input::Plans     owners of frontends
 //!                                                        └▶ Ledger::absorb   totals that only grow
 //! ```
 //!
-//! Totals begin at zero when the agent starts: what the kernel had counted before is read once, as
-//! the mark from which counting goes on.
+//! Totals begin at zero when the agent starts: a first reading gives the values from which counting
+//! begins.
 
-mod collector;
 mod ledger;
 mod report;
 #[cfg(test)]
@@ -25,51 +24,44 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::agent::{Input, chain};
-pub(crate) use collector::ConnectionCollector;
 use ledger::Ledger;
 pub use report::{EndpointConnections, ServiceConnections};
 
 /// Shortest time between two readings.
 const PERIOD: Duration = Duration::from_secs(10);
-/// A reading that takes long makes the next one wait this many times as long: a large data plane
-/// is not read all the time.
-const REST: u32 = 10;
-/// How long who asks waits for a reading; then the totals of the last one have to do. Prometheus
+/// After a reading, the next one waits for this many times its duration, so that reading a large
+/// data plane takes at most a tenth of the time.
+const PAUSE_FACTOR: u32 = 10;
+/// How long a request waits for a reading before it gets the totals of the last one. Prometheus
 /// gives up after ten seconds.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the agent may take to say what it planned: it answers between two syncs.
-const PLANS_WITHIN: Duration = Duration::from_secs(10);
-/// Attempts to read all counters for the mark. What it misses would count as new.
-const MARK_ATTEMPTS: usize = 5;
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the agent may take to answer, which it does between two syncs.
+const PLANS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Attempts to read all counters at the start. A counter that is missing there counts as new.
+const BASELINE_ATTEMPTS: usize = 5;
 
-/// Counts connections. Shared by all who show the counts; no call waits for another's reading.
-#[derive(Debug)]
+/// The connections of a data plane. Shared by all who show them; no call waits for another's
+/// reading.
 pub struct Connections {
     inputs: Sender<Input>,
-    meter: Mutex<Meter>,
+    reader: Mutex<Reader>,
     ledger: Mutex<Ledger>,
 }
 
-/// What a reading needs; locked while one is going on.
-struct Meter {
+/// Locked during a reading.
+struct Reader {
     counters: Box<dyn Counters>,
-    /// The mark has been read.
-    begun: bool,
+    has_baseline: bool,
     /// When the next reading may begin; `None` at once.
     next: Option<Instant>,
     failing: bool,
 }
 
-impl std::fmt::Debug for Meter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Meter").finish_non_exhaustive()
-    }
-}
-
 impl Connections {
-    /// Counts what `counters` shows from now on; reads the mark on a thread of its own.
+    /// Counts from now on; a thread of its own makes the first reading.
     ///
     /// # Errors
+    ///
     /// No thread could be started.
     pub fn start(counters: Box<dyn Counters>, inputs: Sender<Input>) -> io::Result<Arc<Self>> {
         let connections = Arc::new(Self::new(counters, inputs));
@@ -82,9 +74,9 @@ impl Connections {
     fn new(counters: Box<dyn Counters>, inputs: Sender<Input>) -> Self {
         Self {
             inputs,
-            meter: Mutex::new(Meter {
+            reader: Mutex::new(Reader {
                 counters,
-                begun: false,
+                has_baseline: false,
                 next: None,
                 failing: false,
             }),
@@ -92,91 +84,89 @@ impl Connections {
         }
     }
 
-    /// Reads the counters, unless they were read a short while ago. A reading that takes long goes
-    /// on after this has returned.
+    /// Reads the counters if that is due. A reading that takes longer than [`READ_TIMEOUT`] goes on
+    /// after this has returned.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         let own = self.clone();
         let reading = tokio::task::spawn_blocking(move || own.read_if_due(Instant::now()));
-        // What is shown then is older, and says nothing wrong.
-        let _ = timeout(PATIENCE, reading).await;
+        let _ = timeout(READ_TIMEOUT, reading).await;
     }
 
-    /// Every service port with its connections, those with most first.
+    /// Every service port with its connections, the largest number first.
     pub(crate) fn report(&self) -> Vec<ServiceConnections> {
         report::of(&self.ledger())
     }
 
     fn begin(&self) {
-        if let Ok(mut meter) = self.meter.try_lock() {
-            let result = self.mark(&mut meter);
-            said(&mut meter, result);
+        if let Ok(mut reader) = self.reader.try_lock() {
+            let result = self.read_baseline(&mut reader);
+            reader.log(result);
         }
     }
 
     fn read_if_due(&self, now: Instant) {
-        // Somebody is reading: what that finds is as new.
-        let Ok(mut meter) = self.meter.try_lock() else {
+        // Another thread is reading: its result is as new.
+        let Ok(mut reader) = self.reader.try_lock() else {
             return;
         };
-        if meter.next.is_some_and(|it| now < it) {
+        if reader.next.is_some_and(|it| now < it) {
             return;
         }
         let started = Instant::now();
-        let result = self.read(&mut meter);
-        let rest = (started.elapsed() * REST).max(PERIOD);
-        meter.next = Some(now + rest);
-        said(&mut meter, result);
+        let result = self.read(&mut reader);
+        let pause = (started.elapsed() * PAUSE_FACTOR).max(PERIOD);
+        reader.next = Some(now + pause);
+        reader.log(result);
     }
 
-    fn mark(&self, meter: &mut Meter) -> Result<(), String> {
-        if meter.begun {
+    fn read_baseline(&self, reader: &mut Reader) -> Result<(), String> {
+        if reader.has_baseline {
             return Ok(());
         }
-        let mut attempt = 1;
-        let reading = loop {
-            let reading = read_once(meter)?;
-            if reading.is_complete || attempt == MARK_ATTEMPTS {
-                break reading;
+        let mut reading = reader.read()?;
+        for _ in 1..BASELINE_ATTEMPTS {
+            if !reading.is_complete {
+                reading = reader.read()?;
             }
-            attempt += 1;
-        };
-        self.ledger().mark(&reading);
-        meter.begun = true;
+        }
+        self.ledger().set_baseline(&reading);
+        reader.has_baseline = true;
         Ok(())
     }
 
-    fn read(&self, meter: &mut Meter) -> Result<(), String> {
-        self.mark(meter)?;
-        let reading = read_once(meter)?;
+    fn read(&self, reader: &mut Reader) -> Result<(), String> {
+        self.read_baseline(reader)?;
+        let reading = reader.read()?;
         let (reply, answer) = sync_channel(1);
-        let stopped = || "the agent is stopping".to_owned();
         let asked = self.inputs.send(Input::Plans(reply));
-        asked.map_err(|_| stopped())?;
-        let plans = answer.recv_timeout(PLANS_WITHIN);
+        asked.map_err(|_| "the agent is stopping".to_owned())?;
+        let plans = answer.recv_timeout(PLANS_TIMEOUT);
         let plans = plans.map_err(|_| "the agent is busy with a sync".to_owned())?;
         self.ledger().absorb(&plans, &reading);
         Ok(())
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // A panic ends the process; until then older totals are no worse.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn read_once(meter: &mut Meter) -> Result<Reading, String> {
-    meter.counters.read().map_err(|error| chain(&error))
-}
-
-/// Logs a change from working to failing and back.
-fn said(meter: &mut Meter, result: Result<(), String>) {
-    match (result, meter.failing) {
-        (Ok(()), true) => info!("connections are counted again"),
-        (Err(error), false) => warn!(
-            error,
-            "connections cannot be counted: their metrics stay as they are"
-        ),
-        (Ok(()), false) | (Err(_), true) => return,
+impl Reader {
+    fn read(&mut self) -> Result<Reading, String> {
+        self.counters.read().map_err(|error| chain(&error))
     }
-    meter.failing = !meter.failing;
+
+    /// Logs a change from working to failing and back.
+    fn log(&mut self, result: Result<(), String>) {
+        match (result, self.failing) {
+            (Ok(()), true) => info!("connections are counted again"),
+            (Err(error), false) => warn!(
+                error,
+                "connections cannot be counted: their metrics stay as they are"
+            ),
+            (Ok(()), false) | (Err(_), true) => return,
+        }
+        self.failing = !self.failing;
+    }
 }

@@ -1,4 +1,5 @@
-//! Deletes connection-tracking entries that lead to endpoints that are gone, or nowhere.
+//! Deletes stale connection-tracking entries: those of endpoints that are gone, and those that no
+//! rule translated.
 //!
 //! ```text
 //! Agent ──StaleFlows──▶ channel ─▶ merge: the latest list per frontend ─▶ dump ─▶ delete
@@ -29,30 +30,29 @@ use crate::agent::chain;
 use crate::metrics::Metrics;
 use crate::node;
 
-/// Up to this many frontends are asked for one by one, so that the kernel filters. Beyond, one
-/// dump of all flows of a family and protocol is cheaper: the kernel walks its whole table either
-/// way.
+/// Up to this many frontends have a dump each, which the kernel filters. For more, one dump of all
+/// flows of a family and protocol is cheaper: each dump walks the kernel's whole table.
 const FILTERED: usize = 32;
 
-/// What to delete: by frontend, which flows stay.
-type Wanted = HashMap<Frontend, Kept>;
+/// The flows that stay, by frontend. All others of these frontends are deleted.
+type Wanted = HashMap<Frontend, Staying>;
 
-/// [`Keep`], to be asked often.
+/// [`Keep`] with fast lookups.
 #[derive(Debug)]
-enum Kept {
+enum Staying {
     Endpoints(HashSet<SocketAddr>),
-    /// `looks`: how often the table is still to be read.
+    /// `walks`: how often the table is still to be walked.
     Translated {
-        looks: u8,
+        walks: u8,
     },
 }
 
-/// A packet that met no rules may be in the kernel's hands for a while before its entry shows, so
-/// the table is read again after this time. A client sends its second SYN about then (RFC 6298).
-const SECOND_LOOK: Duration = Duration::from_secs(1);
-const LOOKS: u8 = 2;
+/// The entry of a packet that no rule translated may appear a moment later, so the table is walked
+/// again after this time. A client sends its second SYN about then (RFC 6298).
+const SECOND_WALK: Duration = Duration::from_secs(1);
+const WALKS: u8 = 2;
 
-/// Starts the thread that cleans up, in the network namespace of the caller. It ends when the
+/// Starts the cleanup thread in the network namespace of the caller. The thread ends when the
 /// sender is dropped.
 ///
 /// # Errors
@@ -70,7 +70,7 @@ pub fn spawn(
 fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut dyn FlowTable, metrics: &Metrics) {
     let mut wanted = Wanted::new();
     let mut backoff = Backoff::default();
-    let mut said: Option<String> = None;
+    let mut last_error: Option<String> = None;
     let mut again: Option<Instant> = None;
     loop {
         let received = match backoff.due().or(again) {
@@ -92,58 +92,59 @@ fn run(stale: &Receiver<Vec<StaleFlows>>, table: &mut dyn FlowTable, metrics: &M
         let cleaned = cleaned.and_then(|local| clean(table, &wanted, &local, metrics));
         match cleaned {
             Ok(()) => {
-                again = looked(&mut wanted).then_some(now + SECOND_LOOK);
+                again = walked(&mut wanted).then_some(now + SECOND_WALK);
                 backoff.succeed();
-                if said.take().is_some() {
+                if last_error.take().is_some() {
                     info!("conntrack cleanup works again");
                 }
             }
             Err(error) => {
                 backoff.fail(now);
-                if said.as_ref() != Some(&error) {
+                if last_error.as_ref() != Some(&error) {
                     warn!(
                         error,
-                        "conntrack cleanup failed: clients may keep talking to endpoints that are gone; will retry"
+                        "conntrack cleanup failed: will retry; clients may send to endpoints that \
+                         are gone"
                     );
                 }
-                said = Some(error);
+                last_error = Some(error);
             }
         }
     }
 }
 
-/// Of two lists of endpoints the later one is right; either says more than "translated".
+/// The newer list of endpoints wins, and any list wins over `Translated`.
 fn merge(wanted: &mut Wanted, batch: Vec<StaleFlows>) {
     for stale in batch {
         match stale.keep {
             Keep::Endpoints(keep) => {
-                let kept = Kept::Endpoints(keep.into_iter().collect());
-                wanted.insert(stale.frontend, kept);
+                let staying = Staying::Endpoints(keep.into_iter().collect());
+                wanted.insert(stale.frontend, staying);
             }
             Keep::Translated => {
-                let kept = wanted.entry(stale.frontend);
-                let kept = kept.or_insert(Kept::Translated { looks: LOOKS });
-                if let Kept::Translated { looks } = kept {
-                    *looks = LOOKS;
+                let staying = wanted.entry(stale.frontend);
+                let staying = staying.or_insert(Staying::Translated { walks: WALKS });
+                if let Staying::Translated { walks } = staying {
+                    *walks = WALKS;
                 }
             }
         }
     }
 }
 
-/// Forgets what is done; true when another look is due.
-fn looked(wanted: &mut Wanted) -> bool {
-    wanted.retain(|_, kept| match kept {
-        Kept::Endpoints(_) => false,
-        Kept::Translated { looks } => {
-            *looks -= 1;
-            *looks > 0
+/// Counts a walk and removes what is done. Returns whether another walk is due.
+fn walked(wanted: &mut Wanted) -> bool {
+    wanted.retain(|_, staying| match staying {
+        Staying::Endpoints(_) => false,
+        Staying::Translated { walks } => {
+            *walks -= 1;
+            *walks > 0
         }
     });
     !wanted.is_empty()
 }
 
-/// The node's addresses, if NodePorts make them matter.
+/// The node's addresses if a frontend is a NodePort; else empty.
 fn local_addresses(wanted: &Wanted) -> Result<BTreeSet<IpAddr>, String> {
     let is_node_port = |it: &Frontend| matches!(it, Frontend::NodePort { .. });
     match wanted.keys().any(is_node_port) {
@@ -152,7 +153,7 @@ fn local_addresses(wanted: &Wanted) -> Result<BTreeSet<IpAddr>, String> {
     }
 }
 
-/// Goes on after an entry that cannot be deleted; returns the first error.
+/// Deletes stale entries. Goes on after an entry that cannot be deleted; returns the first error.
 fn clean(
     table: &mut dyn FlowTable,
     wanted: &Wanted,
@@ -200,7 +201,10 @@ fn protocol(flow: &Flow) -> Option<Protocol> {
 
 fn filters(wanted: &Wanted) -> Vec<FlowFilter> {
     let all = |family, protocol: Protocol| FlowFilter {
-        family,
+        family: match family {
+            IpFamily::V4 => Family::Ipv4,
+            IpFamily::V6 => Family::Ipv6,
+        },
         destination: None,
         protocol: Some(protocol.number()),
         destination_port: None,
@@ -212,7 +216,7 @@ fn filters(wanted: &Wanted) -> Vec<FlowFilter> {
                 Frontend::NodePort { .. } => None,
             },
             destination_port: Some(frontend.port()),
-            ..all(family(frontend), frontend.protocol())
+            ..all(frontend.family(), frontend.protocol())
         };
         return wanted.keys().map(filter).collect();
     }
@@ -220,22 +224,11 @@ fn filters(wanted: &Wanted) -> Vec<FlowFilter> {
     let kinds: BTreeSet<_> = kinds.collect();
     let dumps = kinds.into_iter();
     dumps
-        .map(|(family, protocol)| all(netlink_family(family), protocol))
+        .map(|(family, protocol)| all(family, protocol))
         .collect()
 }
 
-fn family(frontend: &Frontend) -> Family {
-    netlink_family(frontend.family())
-}
-
-fn netlink_family(family: IpFamily) -> Family {
-    match family {
-        IpFamily::V4 => Family::Ipv4,
-        IpFamily::V6 => Family::Ipv6,
-    }
-}
-
-/// Whether a client opened this flow to one of the frontends and it is not to be kept.
+/// Whether a client opened this flow to one of the frontends and it does not stay.
 fn is_stale(flow: &Flow, wanted: &Wanted, local: &BTreeSet<IpAddr>) -> bool {
     let dialled = &flow.original;
     let Some(protocol) = protocol(flow) else {
@@ -251,13 +244,15 @@ fn is_stale(flow: &Flow, wanted: &Wanted, local: &BTreeSet<IpAddr>) -> bool {
         port: dialled.dst_port,
         protocol,
     };
-    // Others may have the same port; kube-proxy issue 49881.
+    // Addresses of other machines may have the same port (kubernetes issue 49881).
     let on_node = !dialled.dst.is_loopback() && local.contains(&dialled.dst);
     let on_node = || on_node.then(|| wanted.get(&node_port)).flatten();
     let answers = SocketAddr::new(flow.reply.src, flow.reply.src_port);
     match wanted.get(&address).or_else(on_node) {
         None => false,
-        Some(Kept::Endpoints(keep)) => !keep.contains(&answers),
-        Some(Kept::Translated { .. }) => answers == SocketAddr::new(dialled.dst, dialled.dst_port),
+        Some(Staying::Endpoints(keep)) => !keep.contains(&answers),
+        Some(Staying::Translated { .. }) => {
+            answers == SocketAddr::new(dialled.dst, dialled.dst_port)
+        }
     }
 }

@@ -16,42 +16,42 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::geteuid;
 use tracing::warn;
 
-/// Why this process may not be the node's agent.
+/// This process may not be the node's agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AlreadyRunning {
-    /// Another process is it.
+    /// Another process holds the lock file.
     #[error("another sluice is running (pid {pid}): it holds {}", path.display())]
     Held {
-        /// Its process id; `?` while it has not written it yet.
+        /// Its process id; `?` before it has written one.
         pid: String,
-        /// The lock.
+        /// The lock file.
         path: PathBuf,
     },
     /// Another process writes the rules of this network namespace, with another socket.
     #[error("another sluice is running (pid {pid}) in this network namespace")]
     Namespace {
-        /// Its process id; `?` when it cannot be told.
+        /// Its process id; `?` when unknown.
         pid: String,
     },
     /// The network namespace cannot be locked.
     #[error("lock the network namespace: {0}")]
     NamespaceIo(#[source] io::Error),
-    /// The lock cannot be used.
+    /// The lock file cannot be used.
     #[error("lock {}: {source}", path.display())]
     Io {
-        /// The lock.
+        /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// Held by the one agent of a node; ends with the process, however it dies.
+/// The lock file of the agent. The kernel releases it when the process ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "only lives")] Flock<File>);
 
 impl Lock {
-    /// Takes the lock beside this socket (`sluice.sock` has `sluice.lock`). Makes the directory.
+    /// Locks the file beside this socket (`sluice.lock` for `sluice.sock`). Makes the directory.
     ///
     /// # Errors
     /// [`AlreadyRunning`].
@@ -82,13 +82,13 @@ impl Lock {
         Ok(Self(lock))
     }
 
-    /// Whether an agent holds the lock beside this socket. Leaves no trace.
+    /// Checks that no agent holds the lock beside this socket. Creates no file.
     ///
     /// # Errors
     /// [`AlreadyRunning::Held`].
     pub fn check(socket: &Path) -> Result<(), AlreadyRunning> {
         let path = socket.with_extension("lock");
-        // Nobody has ever run here, or not as the one who asks.
+        // No agent ever ran here, or its files are not ours to read.
         let Ok(file) = File::open(&path) else {
             return Ok(());
         };
@@ -102,10 +102,10 @@ impl Lock {
     }
 }
 
-/// How long sockets of a process may outlive it.
-const AFTERLIFE: Duration = Duration::from_secs(5);
+/// How long a program that an ended agent had started may hold the agent's sockets.
+const HELD_AFTER_END: Duration = Duration::from_secs(5);
 
-/// Between two looks whether they have gone.
+/// Between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Held by the one agent of a network namespace, whatever its socket file: an abstract socket
@@ -116,13 +116,14 @@ pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] Option<Unix
 impl NamespaceLock {
     const NAME: &str = "sluice-agent";
 
-    /// Takes the lock of the calling thread's network namespace. Of an agent that ended while it
-    /// started a program, that program has the lock until it runs: this waits for it.
+    /// Takes the lock of the calling thread's network namespace. Waits up to five seconds for a
+    /// program that an agent started just before it ended: the program holds the lock until its
+    /// `exec`.
     ///
     /// # Errors
     /// [`AlreadyRunning::Namespace`], [`AlreadyRunning::NamespaceIo`].
     pub fn take() -> Result<Self, AlreadyRunning> {
-        let deadline = Instant::now() + AFTERLIFE;
+        let deadline = Instant::now() + HELD_AFTER_END;
         loop {
             match Self::try_take() {
                 Err(AlreadyRunning::Namespace { ref pid })
@@ -143,13 +144,13 @@ impl NamespaceLock {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 let peer = UnixStream::connect_addr(&name).ok();
                 let peer = peer.and_then(|it| getsockopt(&it, PeerCredentials).ok());
-                // Anybody may take the name; only root, or we ourselves, can be an agent.
+                // Any user may take the name, but only root or our own user can run an agent.
                 let own = geteuid().as_raw();
                 if let Some(stranger) = peer.filter(|it| it.uid() != 0 && it.uid() != own) {
                     warn!(
                         pid = stranger.pid(),
                         uid = stranger.uid(),
-                        "a process that is no agent holds the name of our lock: going on without"
+                        "a process that is no agent holds the name of our lock: going on without the lock"
                     );
                     return Ok(Self(None));
                 }
@@ -161,7 +162,7 @@ impl NamespaceLock {
     }
 }
 
-/// What the holder wrote: its process id.
+/// The process id in a lock file; `?` for none.
 fn holder(path: &Path) -> String {
     let pid = fs::read_to_string(path).unwrap_or_default();
     match pid.trim() {

@@ -1,8 +1,8 @@
-//! Whether this node's rules are up to date, as load balancers and the kubelet ask.
+//! The health of this node for load balancers and the kubelet: whether its rules are up to date.
 //!
-//! kube-proxy's rules (`pkg/proxy/healthcheck/proxy_health.go`), with one difference: a process
-//! that never gets its first complete list is found out. Both are well when they start; ours
-//! counts the first sync as wanted from then on, kube-proxy's only from the first event.
+//! The rules are kube-proxy's (`pkg/proxy/healthcheck/proxy_health.go`) with one difference: a
+//! process that never gets its first complete list becomes unhealthy. The first sync is pending
+//! from the start of the process, in kube-proxy from the first event.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,27 +18,27 @@ use crate::metrics::PerFamily;
 #[cfg(test)]
 pub(crate) const HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Who asks.
+/// The path of a request, which tells the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Load balancers: should connections come to this node? No, if it is about to go.
+    /// Load balancers ask whether to send connections to this node: not when it is leaving.
     Healthz,
-    /// The kubelet: does this process need a restart? A node that goes is no reason.
+    /// The kubelet asks whether this process needs a restart: not because the node is leaving.
     Livez,
 }
 
-/// What is known of this node's Node object.
+/// The state of this node's Node object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
-    /// There is one, and it stays. Also while nothing is known yet.
+    /// It exists, or the source has not delivered its first list.
     Present,
-    /// It is being deleted, or marked for it by the cluster autoscaler.
+    /// It is being deleted, or the cluster autoscaler marked it for deletion.
     Leaving,
-    /// There is none.
+    /// It does not exist.
     Unknown,
 }
 
-/// Whether a source must know the Node.
+/// Whether the source must have the Node object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeObject {
     /// An API server: without its Node, this node is not part of the cluster.
@@ -51,19 +51,18 @@ pub enum NodeObject {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
-    /// When the rules were last known to be up to date, RFC 3339: now, when all is well; when the
-    /// process started, before the first sync.
+    /// When the rules were last up to date, RFC 3339: now while the node is healthy; the start of
+    /// the process before the first sync.
     pub last_updated: String,
-    /// When this was said.
+    /// The time of this answer, RFC 3339.
     pub current_time: String,
-    /// The node is to get connections; only for [`Probe::Healthz`].
+    /// Whether the node may get connections; only for [`Probe::Healthz`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_eligible: Option<bool>,
-    /// The rules are up to date, or will be soon; those of a family that cannot be served do not
-    /// count: the other one works, and a restart would help neither.
+    /// No sync is overdue. A family that cannot be served does not count: the other one works, and
+    /// a restart would help neither.
     pub healthy: bool,
-    /// The same by family: `IPv4`, `IPv6`. Both are written in one sync, if they are served; one that
-    /// no Service has needs no rules.
+    /// By family: `IPv4`, `IPv6`.
     pub status: BTreeMap<String, FamilyHealth>,
 }
 
@@ -71,20 +70,20 @@ pub struct HealthReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FamilyHealth {
-    /// When its rules were last as the Services want them.
+    /// When all Services last had their rules of this family, RFC 3339.
     pub last_updated: String,
-    /// Its rules are up to date, or will be soon: the last sync that succeeded had it.
+    /// No sync is overdue, and the last successful one wrote this family.
     pub healthy: bool,
 }
 
 impl HealthReport {
-    /// Whether the answer is yes.
+    /// Whether the HTTP status is 200.
     pub fn is_ok(&self) -> bool {
         self.healthy && self.node_eligible != Some(false)
     }
 }
 
-/// The state behind `/healthz`, shared between the agent and the servers.
+/// The health of the process, shared between the agent and the servers.
 #[derive(Debug)]
 pub struct Health {
     node: NodeObject,
@@ -93,19 +92,19 @@ pub struct Health {
 
 #[derive(Clone, Debug)]
 struct State {
-    /// How long a sync may be wanted.
+    /// How long a sync may be pending.
     timeout: Duration,
     /// End of the last successful sync, or the start.
     updated: Timestamp,
-    /// The same of the last one after which a family had all that its Services ask for.
+    /// The same for the last sync after which all Services had their rules of a family.
     families: PerFamily<Timestamp>,
-    /// Since when a sync has been wanted.
+    /// Since when a sync is pending.
     pending: Option<Instant>,
     node: NodeState,
 }
 
 impl Health {
-    /// Well, and waiting for the first sync since `now`. A sync that is pending for `timeout`
+    /// Healthy, with the first sync pending since `now`. A sync that is pending for `timeout`
     /// makes it unhealthy.
     pub fn new(timeout: Duration, node: NodeObject, now: Instant, time: Timestamp) -> Self {
         let state = State {
@@ -121,18 +120,18 @@ impl Health {
         }
     }
 
-    /// From now on a sync may be wanted for so long.
-    pub fn patience(&self, timeout: Duration) {
+    /// Sets how long a sync may be pending.
+    pub fn set_timeout(&self, timeout: Duration) {
         self.lock().timeout = timeout;
     }
 
-    /// A sync is wanted from now on. The oldest wish counts.
+    /// A sync is pending, since `now` at the latest.
     pub fn wanted(&self, now: Instant) {
         let mut state = self.lock();
         state.pending = state.pending.or(Some(now));
     }
 
-    /// A sync succeeded, after which these families have all that their Services ask for.
+    /// A sync succeeded. All Services have their rules of the `complete` families.
     pub fn updated(&self, at: Timestamp, complete: &[IpFamily]) {
         let mut state = self.lock();
         state.updated = at;
@@ -142,17 +141,17 @@ impl Health {
         state.pending = None;
     }
 
-    /// What the source says of the Node.
-    pub fn node(&self, node: NodeState) {
+    /// Sets the state of the Node object.
+    pub fn set_node(&self, node: NodeState) {
         self.lock().node = node;
     }
 
-    /// Whether the rules are up to date, or will be soon.
+    /// Whether no sync is overdue.
     pub fn is_healthy(&self, now: Instant) -> bool {
         in_time(&self.lock(), now)
     }
 
-    /// The answer at this moment.
+    /// The answer at `now`, which the wall clock calls `time`.
     pub fn report(&self, probe: Probe, now: Instant, time: Timestamp) -> HealthReport {
         let state = self.lock().clone();
         let healthy = in_time(&state, now);

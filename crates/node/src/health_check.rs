@@ -2,9 +2,9 @@
 //! connections to this node (`spec.healthCheckNodePort`).
 //!
 //! ```text
-//! Agent ──update──▶ latest wish ─▶ listeners ─▶ one small HTTP server per Service and address
-//!                                    │  ▲
-//!                       announce ◀───┘  └── retry while a port is taken
+//! Agent ──update──▶ latest checks ─▶ listeners ─▶ one small HTTP server per Service and address
+//!                                      │  ▲
+//!                         announce ◀───┘  └── retry while a port is taken
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,57 +30,52 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::health::Health;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, to_gauge};
 use crate::server::listen::serve;
 
-/// Between attempts to get ports that others have.
+/// Between attempts to bind ports that are taken.
 const RETRY_PERIOD: Duration = Duration::from_secs(5);
-/// Connections that the kernel keeps until they are accepted.
+/// Connections that the kernel queues until we accept them.
 const BACKLOG: u32 = 128;
 
-/// What the servers are to say.
+/// The checks to serve, and the addresses to serve them on.
 #[derive(Debug, Default)]
 struct Wanted {
     checks: BTreeMap<NamespacedName, HealthCheck>,
     addresses: BTreeSet<IpAddr>,
 }
 
-/// Tells the servers what to say. Never waits.
+/// Sets the health checks. Never waits.
 #[derive(Debug)]
 pub struct HealthChecks(watch::Sender<Wanted>);
 
-/// The servers, before they start.
+/// The servers before they start.
 #[derive(Debug)]
 pub struct HealthCheckServers(watch::Receiver<Wanted>);
 
-/// Both ends.
+/// The two ends of the channel between agent and servers.
 pub fn health_checks() -> (HealthChecks, HealthCheckServers) {
     let (sender, receiver) = watch::channel(Wanted::default());
     (HealthChecks(sender), HealthCheckServers(receiver))
 }
 
 impl HealthChecks {
-    /// Serves these checks on these addresses from now on; an unspecified address stands for all
-    /// of its family. Listeners that stay the same stay open. Ports that could not be had are
-    /// tried again.
+    /// Sets all checks and addresses; an unspecified address stands for all of its family. Listeners
+    /// that stay the same stay open. Ports that were taken are tried again.
     pub fn update(
         &self,
         checks: &BTreeMap<NamespacedName, HealthCheck>,
         addresses: &BTreeSet<IpAddr>,
     ) {
         self.0.send_modify(|wanted| {
-            if wanted.checks != *checks {
-                wanted.checks.clone_from(checks);
-            }
-            if wanted.addresses != *addresses {
-                wanted.addresses.clone_from(addresses);
-            }
+            wanted.checks.clone_from(checks);
+            wanted.addresses.clone_from(addresses);
         });
     }
 }
 
-/// Who the servers tell, and whom they ask.
-#[derive(Clone, Debug)]
+/// The parts of the process that the servers use.
+#[derive(Clone)]
 pub(crate) struct Links {
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
@@ -88,21 +83,22 @@ pub(crate) struct Links {
 }
 
 impl HealthCheckServers {
-    /// Serves until the other end is dropped.
+    /// Serves until [`HealthChecks`] is dropped.
     pub(crate) async fn run(mut self, links: Links) {
-        let mut servers = Servers::new(links);
+        let mut servers = Servers {
+            links,
+            open: BTreeMap::new(),
+            failures: BTreeMap::new(),
+        };
         loop {
-            let (targets, lost) = {
-                let wanted = self.0.borrow_and_update();
-                targets(&wanted)
-            };
-            let complete = servers.renew(targets, lost).await;
-            let changed = match complete {
+            let (targets, conflicts) = targets(&self.0.borrow_and_update());
+            let all_bound = servers.update(targets, conflicts).await;
+            let changed = match all_bound {
                 true => self.0.changed().await,
-                false => match timeout(RETRY_PERIOD, self.0.changed()).await {
-                    Ok(changed) => changed,
-                    Err(_) => Ok(()),
-                },
+                false => {
+                    let changed = timeout(RETRY_PERIOD, self.0.changed()).await;
+                    changed.unwrap_or(Ok(()))
+                }
             };
             if changed.is_err() {
                 return;
@@ -111,43 +107,32 @@ impl HealthCheckServers {
     }
 }
 
-/// What is to listen on one address and port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Target {
-    service: NamespacedName,
-    local_endpoints: usize,
-}
+/// Services and their counts of local endpoints, by the address to listen on.
+type Targets = BTreeMap<SocketAddr, (NamespacedName, usize)>;
 
-/// Who listens where, and what cannot be. Two Services cannot have one port: the first by name
-/// gets it.
-fn targets(
-    wanted: &Wanted,
-) -> (
-    BTreeMap<SocketAddr, Target>,
-    BTreeMap<NamespacedName, String>,
-) {
-    let mut targets = BTreeMap::new();
-    let mut lost = BTreeMap::new();
-    let mut holders = BTreeMap::new();
+/// What is wrong, by Service.
+type Failures = BTreeMap<NamespacedName, String>;
+
+/// Two Services cannot have one port: the first by name gets it.
+fn targets(wanted: &Wanted) -> (Targets, Failures) {
+    let mut targets = Targets::new();
+    let mut conflicts = Failures::new();
+    let mut owners = BTreeMap::new();
     for (service, check) in &wanted.checks {
-        let holder = *holders.entry(check.port).or_insert(service);
-        if holder != service {
-            let problem = format!("Service {holder} has the same health check node port");
-            lost.insert(service.clone(), problem);
+        let owner = *owners.entry(check.port).or_insert(service);
+        if owner != service {
+            let problem = format!("Service {owner} has the same health check node port");
+            conflicts.insert(service.clone(), problem);
             continue;
         }
-        for address in &wanted.addresses {
-            let Some(local_endpoints) = check.local_endpoints(IpFamily::of(address)) else {
-                continue;
-            };
-            let target = Target {
-                service: service.clone(),
-                local_endpoints,
-            };
-            targets.insert(SocketAddr::new(*address, check.port.get()), target);
+        for ip in &wanted.addresses {
+            if let Some(count) = check.local_endpoints(IpFamily::of(ip)) {
+                let address = SocketAddr::new(*ip, check.port.get());
+                targets.insert(address, (service.clone(), count));
+            }
         }
     }
-    (targets, lost)
+    (targets, conflicts)
 }
 
 /// An open port.
@@ -158,108 +143,97 @@ struct Open {
     task: JoinHandle<()>,
 }
 
-#[derive(Debug)]
 struct Servers {
     links: Links,
     open: BTreeMap<SocketAddr, Open>,
-    /// What was said and still holds, by Service.
-    announced: BTreeMap<NamespacedName, String>,
+    /// What was announced and still holds.
+    failures: Failures,
 }
 
 impl Servers {
-    fn new(links: Links) -> Self {
-        Self {
-            links,
-            open: BTreeMap::new(),
-            announced: BTreeMap::new(),
-        }
-    }
-
-    /// Makes what is open what should be. `false`: some port could not be had.
-    async fn renew(
-        &mut self,
-        targets: BTreeMap<SocketAddr, Target>,
-        lost: BTreeMap<NamespacedName, String>,
-    ) -> bool {
+    /// Opens and closes ports. Returns `false` when a port could not be bound.
+    async fn update(&mut self, targets: Targets, conflicts: Failures) -> bool {
         self.close_others(&targets).await;
-        let mut failures = BTreeMap::new();
-        for (address, target) in targets {
+        let mut failures = Failures::new();
+        for (address, (service, count)) in targets {
             if let Some(open) = self.open.get(&address) {
-                let count = &open.local_endpoints;
-                count.store(target.local_endpoints, Ordering::Relaxed);
+                open.local_endpoints.store(count, Ordering::Relaxed);
                 continue;
             }
             match listen(address) {
-                Ok(listener) => self.open(address, target, listener),
+                Ok(listener) => self.open(address, service, count, listener),
                 Err(error) => {
                     let problem = format!("listen on {address}: {error}");
-                    failures.entry(target.service).or_insert(problem);
+                    failures.entry(service).or_insert(problem);
                 }
             }
         }
-        let complete = failures.is_empty();
-        failures.extend(lost);
+        let all_bound = failures.is_empty();
+        failures.extend(conflicts);
         self.announce(failures);
         let served: BTreeSet<_> = self.open.values().map(|it| &it.service).collect();
         let gauge = &self.links.metrics.ours.health_checks;
-        gauge.set(i64::try_from(served.len()).unwrap_or(i64::MAX));
-        complete
+        gauge.set(to_gauge(served.len()));
+        all_bound
     }
 
-    async fn close_others(&mut self, targets: &BTreeMap<SocketAddr, Target>) {
-        let is_target = |address: &SocketAddr, open: &mut Open| {
+    async fn close_others(&mut self, targets: &Targets) {
+        let is_other = |address: &SocketAddr, open: &mut Open| {
             let target = targets.get(address);
-            target.is_none_or(|it| it.service != open.service)
+            target.is_none_or(|(service, _)| *service != open.service)
         };
-        let mut closing = Vec::new();
-        for (_, open) in self.open.extract_if(.., is_target) {
+        let closed: Vec<_> = self.open.extract_if(.., is_other).collect();
+        for (_, open) in closed {
             open.task.abort();
-            closing.push(open.task);
-        }
-        // Only then are the ports free for others.
-        for task in closing {
-            let _ = task.await;
+            // The port is free for others only after the task has ended.
+            let _ = open.task.await;
         }
     }
 
-    fn open(&mut self, address: SocketAddr, target: Target, listener: TcpListener) {
-        let local_endpoints = Arc::new(AtomicUsize::new(target.local_endpoints));
+    fn open(
+        &mut self,
+        address: SocketAddr,
+        service: NamespacedName,
+        count: usize,
+        listener: TcpListener,
+    ) {
+        let local_endpoints = Arc::new(AtomicUsize::new(count));
         let page = Page {
-            service: target.service.clone(),
+            service: service.clone(),
             local_endpoints: local_endpoints.clone(),
             health: self.links.health.clone(),
         };
         let routes = Router::new().fallback(answer).with_state(Arc::new(page));
         let open = Open {
-            service: target.service,
+            service,
             local_endpoints,
             task: tokio::spawn(serve(listener, routes)),
         };
         self.open.insert(address, open);
     }
 
-    /// Says what is new, once.
-    fn announce(&mut self, failures: BTreeMap<NamespacedName, String>) {
+    /// Logs and announces new failures, and logs solved ones.
+    fn announce(&mut self, failures: Failures) {
         for (service, problem) in &failures {
-            if self.announced.get(service) == Some(problem) {
+            if self.failures.get(service) == Some(problem) {
                 continue;
             }
             warn!(%service, problem, "health check node port not served: will retry");
-            let announcement = Announcement {
+            // The receiver may have ended; the log has the failure too.
+            let _ = self.links.announce.send(Announcement {
                 about: ObjectKey::Service(service.clone()),
                 is_warning: true,
                 reason: "FailedToStartServiceHealthcheck",
                 action: "Listen",
                 note: format!("health check node port: {problem}"),
-            };
-            // Whoever passes announcements on has gone; the log has it.
-            let _ = self.links.announce.send(announcement);
+            });
         }
-        let solved = self.announced.keys();
-        for service in solved.filter(|it| !failures.contains_key(*it)) {
-            info!(%service, "health check node port: solved");
+        for service in self.failures.keys() {
+            if !failures.contains_key(service) {
+                info!(%service, "health check node port: solved");
+            }
         }
-        self.announced = failures;
+        self.failures = failures;
     }
 }
 
@@ -269,7 +243,8 @@ impl Drop for Servers {
     }
 }
 
-/// Both families may listen on the same port of all their addresses.
+/// IPv6 sockets take IPv6 connections only, so that both families can listen on one port of all
+/// their addresses.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
@@ -284,7 +259,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// What the server of one Service needs to answer.
+/// The answer about one Service.
 #[derive(Debug)]
 struct Page {
     service: NamespacedName,
@@ -292,7 +267,7 @@ struct Page {
     health: Arc<Health>,
 }
 
-/// The same on every path, in the very form of kube-proxy
+/// The same answer on every path, byte by byte kube-proxy's
 /// (`pkg/proxy/healthcheck/service_health.go`): load balancers may compare text.
 async fn answer(State(page): State<Arc<Page>>) -> Response {
     let count = page.local_endpoints.load(Ordering::Relaxed);
@@ -306,15 +281,13 @@ async fn answer(State(page): State<Arc<Page>>) -> Response {
         "{{\n\t\"service\": {{\n\t\t\"namespace\": \"{namespace}\",\n\t\t\"name\": \"{name}\"\n\t}},\n\
          \t\"localEndpoints\": {count},\n\t\"serviceProxyHealthy\": {healthy}\n}}"
     );
+    let weight = count.to_string();
     let head = [
-        (header::CONTENT_TYPE, "application/json".to_owned()),
-        (
-            HeaderName::from_static("x-content-type-options"),
-            "nosniff".to_owned(),
-        ),
+        (header::CONTENT_TYPE, "application/json"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (
             HeaderName::from_static("x-load-balancing-endpoint-weight"),
-            count.to_string(),
+            &weight,
         ),
     ];
     (status, head, body).into_response()

@@ -1,12 +1,11 @@
-//! The node agent: takes in what sources say and keeps the kernel in line with it.
+//! The node agent: receives the events of sources and keeps the kernel's rules up to date.
 //!
-//! One thread owns everything that decides ([`Agent`]) and hears of the world through one
-//! channel of [`Input`]s. Sources, the machine's addresses, the watch for foreign changes, signals
-//! and questions about the status are threads that only send; conntrack cleanup is one that only
-//! receives.
+//! One thread plans and writes ([`Agent`]); everything reaches it through one channel of
+//! [`Input`]s. Sources, the machine's addresses, the watch for foreign changes, signals and status
+//! requests have threads that only send. Conntrack cleanup has a thread that only receives.
 //!
-//! Before the first of these threads starts, the caller has the machine set up, in this order:
-//! [`preflight`], [`oom`], [`sysctl`], [`privileges`].
+//! Before the first thread starts, the caller prepares the machine, in this order: [`preflight`],
+//! [`oom`], [`sysctl`], [`privileges`].
 //!
 //! ```text
 //! source ──Events──┐                              ┌─▶ kernel (Reconciler, Backend)
@@ -19,16 +18,16 @@
 //!                                                 └─▶ announcements
 //! ```
 //!
-//! What the data plane counts ([`Connections`]) is read when somebody asks, on a thread of its own.
+//! The data plane's counters ([`Connections`]) are read on request, on a thread of their own.
 //!
 //! # Invariants
 //!
 //! - Nothing is written before the source has delivered its first complete list.
 //! - Nothing polls: without input the process sleeps until its next sync is due. Only [`takeover`]
-//!   looks once a minute whether a kube-proxy has come back.
-//! - Service ports that changed are remembered until a sync that contained them succeeded.
-//! - No thread but the agent's touches its rules, and nothing can make that thread wait except
-//!   the kernel: servers, cleanup and logs are elsewhere.
+//!   checks once a minute whether a kube-proxy runs again.
+//! - A changed service port stays pending until a sync that wrote it has succeeded.
+//! - Only the agent's thread writes its rules, and that thread waits for nothing but the kernel:
+//!   servers and cleanup have threads of their own.
 //! - Every HTTP server runs on one thread, with limits on connections, heads and their time.
 //! - Ending the process leaves the rules where they are.
 
@@ -37,6 +36,7 @@ mod agent;
 pub mod client;
 mod connections;
 pub mod conntrack;
+mod error;
 mod flock;
 mod health;
 mod health_check;
@@ -46,18 +46,16 @@ pub mod oom;
 mod pace;
 pub mod preflight;
 pub mod privileges;
-mod reports;
 mod server;
 pub mod status;
 pub mod sysctl;
 pub mod takeover;
 
-pub use agent::{Agent, Input, Outputs, TakeOver};
+pub use agent::{Agent, Input, Outputs, TakeOver, chain};
 pub use connections::{Connections, EndpointConnections, ServiceConnections};
+pub use error::NodeError;
 pub use flock::{AlreadyRunning, Lock, NamespaceLock};
 pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Probe};
 pub use health_check::{HealthCheckServers, HealthChecks, health_checks};
 pub use pace::Periods;
-pub use server::{
-    MetricsServer, PortTaken, Profiling, Served, Server, ServerError, SetVerbosity, Wires,
-};
+pub use server::{MetricsServer, Served, Server, SetVerbosity};

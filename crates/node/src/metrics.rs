@@ -1,11 +1,12 @@
-//! What Prometheus asks: kube-proxy's metrics under kube-proxy's names, and our own.
+//! The metrics of the process: kube-proxy's under kube-proxy's names, and our own.
 //!
 //! `docs/metrics.md` lists all of them. Each exists from the start with the value zero, except
-//! those whose labels are only learnt from others (an API server's host, the refusals of a kind).
-//! Nothing here has a label whose values anybody but the operator can choose, unless the operator
-//! asks for connections by Service.
+//! those with a label that others choose (the host of an API server). No other label has values that
+//! somebody else than the operator can choose, unless the operator asks for connections by Service.
 
+pub(crate) mod connections;
 mod framework;
+mod help;
 mod kube_proxy;
 mod ours;
 mod packets;
@@ -14,45 +15,45 @@ mod registrar;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
 use sluice_model::{IpFamily, Protocol};
 use sluice_plane::{Description, PacketCounters};
 
-pub use framework::{BuildInfo, Feature};
 use framework::{Framework, Slis};
 use kube_proxy::KubeProxy;
 use ours::Ours;
 pub(crate) use registrar::PerFamily;
 use registrar::Registrar;
 
-use crate::connections::{ConnectionCollector, Connections};
+use crate::connections::Connections;
 use crate::health::Probe;
+use connections::{ConnectionMetrics, MOST_ENDPOINTS};
 
-/// What the process is, for the metrics that never change.
+/// Values of the metrics that never change.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The data plane: which of kube-proxy's metrics exist depends on it.
     pub plane: Description,
-    /// The program.
-    pub build: BuildInfo,
-    /// Every feature gate that is known, by name.
-    pub features: BTreeMap<String, Feature>,
+    /// Version of the program.
+    pub version: String,
+    /// Every known feature gate by name, and whether it is on.
+    pub features: BTreeMap<String, bool>,
 }
 
-/// Every metric of the process. Shared by all threads; no call waits for another.
-#[derive(Debug)]
+/// Every metric of the process, shared by all threads.
 pub struct Metrics {
     registry: Registry,
-    slis: Slis,
+    pub(crate) slis: Slis,
     pub(crate) kube_proxy: KubeProxy,
     pub(crate) ours: Ours,
     framework: Framework,
     plane: Description,
-    connections: OnceLock<Arc<Connections>>,
+    connections: OnceLock<(Arc<Connections>, Mutex<ConnectionMetrics>)>,
 }
 
 impl Metrics {
@@ -71,13 +72,10 @@ impl Metrics {
         }
     }
 
-    /// Shows connections, too. Only the first call has an effect.
+    /// Shows connections. Only the first call has an effect.
     pub fn show_connections(&self, connections: Arc<Connections>) {
-        if self.connections.set(connections.clone()).is_ok() {
-            let collector = Box::new(ConnectionCollector::new(connections));
-            let registered = self.registry.register(collector);
-            registered.expect("no name is given twice");
-        }
+        let metrics = || Mutex::new(ConnectionMetrics::new(&self.registry, MOST_ENDPOINTS));
+        self.connections.get_or_init(|| (connections, metrics()));
     }
 
     /// Shows the packets that rules count, in data planes whose rules count some.
@@ -87,23 +85,35 @@ impl Metrics {
         }
     }
 
-    /// The data plane.
     pub(crate) fn plane(&self) -> Description {
         self.plane
     }
 
-    /// What counts connections; `None` when nobody does.
+    /// `None` when nobody counts connections.
     pub(crate) fn connections(&self) -> Option<&Arc<Connections>> {
-        self.connections.get()
+        self.connections.get().map(|(connections, _)| connections)
     }
 
     /// Every metric in Prometheus' text format 0.0.4.
     ///
     /// # Errors
     ///
-    /// A metric has no value to show: one of them is wrong.
+    /// A metric has no value: it was registered wrongly.
     pub fn text(&self) -> Result<String, prometheus::Error> {
-        encode(&self.registry.gather())
+        if let Some(packets) = &self.kube_proxy.packets {
+            packets.refresh();
+        }
+        // Locked until they are gathered: their series exist only for one answer.
+        let shown = self.connections.get().map(|(connections, metrics)| {
+            let metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
+            metrics.fill(connections);
+            metrics
+        });
+        let families = self.registry.gather();
+        if let Some(metrics) = shown {
+            metrics.clear();
+        }
+        encode(&families)
     }
 
     /// The service level indicators of `/metrics/slis` in the same format.
@@ -115,44 +125,52 @@ impl Metrics {
         encode(&self.slis.registry.gather())
     }
 
-    /// The metrics server was asked how it is, and answered that it is well.
-    pub(crate) fn pinged(&self) {
-        self.slis.pinged();
-    }
-
-    /// The health server answered with this code.
-    pub(crate) fn probed(&self, probe: Probe, code: u16) {
-        let total = match probe {
+    /// Counts an answer of the health server by its status.
+    pub(crate) fn probed(&self, probe: Probe, status: u16) {
+        let [ok, unavailable] = match probe {
             Probe::Healthz => &self.kube_proxy.healthz,
             Probe::Livez => &self.kube_proxy.livez,
         };
-        let total = match code {
-            200 => &total.ok,
-            _ => &total.unavailable,
-        };
-        total.inc();
+        match status {
+            200 => ok.inc(),
+            _ => unavailable.inc(),
+        }
     }
 
-    /// A request to the API server was answered, or failed before it was.
+    /// Sets the time of the last request for a sync.
+    pub(crate) fn sync_requested(&self) {
+        for family in IpFamily::ALL {
+            let last = self.kube_proxy.last_queued.of(family);
+            last.set(seconds_since_epoch());
+        }
+    }
+
+    /// Counts a request to the API server that was answered or failed.
     pub fn api_request(&self, request: &ApiRequest<'_>) {
         self.framework.api_request(request);
     }
 
-    /// The kernel answered a request on a netlink socket.
+    /// Counts a request on a netlink socket that the kernel answered: bytes sent and received.
     pub fn netlink_request(&self, sent: usize, received: usize, elapsed: Duration) {
-        self.ours.netlink_request(sent, received, elapsed);
+        let ours = &self.ours;
+        ours.netlink_sent.inc_by(sent as u64);
+        ours.netlink_received.inc_by(received as u64);
+        ours.netlink_duration.observe(elapsed.as_secs_f64());
     }
 
-    /// Conntrack cleanup walked the flows of a family and deleted what was stale.
+    /// Records the duration of a cleanup of one family's conntrack entries.
     pub(crate) fn conntrack_walked(&self, family: IpFamily, elapsed: Duration) {
         let duration = &self.kube_proxy.conntrack_duration;
         duration.of(family).observe(elapsed.as_secs_f64());
     }
 
-    /// Conntrack cleanup deleted an entry.
+    /// Counts a conntrack entry that cleanup deleted.
     pub(crate) fn conntrack_deleted(&self, family: IpFamily, protocol: Protocol) {
         self.kube_proxy.conntrack_deleted.of(family).inc();
-        self.ours.conntrack_deleted(protocol).inc();
+        let counters = Protocol::ALL.iter().zip(&self.ours.conntrack_deleted);
+        for (_, counter) in counters.filter(|(it, _)| **it == protocol) {
+            counter.inc();
+        }
     }
 
     /// Conntrack entries deleted so far.
@@ -162,17 +180,25 @@ impl Metrics {
     }
 }
 
-/// One request to the API server.
+/// A request to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiRequest<'a> {
-    /// What it was for, in client-go's words: `GET`, `LIST` and `WATCH` are all `GET`.
+    /// The HTTP method as client-go counts it: `LIST` and `WATCH` are `GET`.
     pub method: &'a str,
     /// The server, `host:port`.
     pub host: &'a str,
-    /// The status; `None` when there was no answer.
+    /// The HTTP status; `None` without an answer.
     pub code: Option<u16>,
     /// From the request to the head of the answer.
     pub elapsed: Duration,
+}
+
+pub(crate) fn to_gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn seconds_since_epoch() -> f64 {
+    Timestamp::now().as_millisecond() as f64 / 1000.0
 }
 
 fn encode(families: &[MetricFamily]) -> Result<String, prometheus::Error> {
@@ -182,16 +208,9 @@ fn encode(families: &[MetricFamily]) -> Result<String, prometheus::Error> {
 /// Metrics of a proxy with this data plane, for tests.
 #[cfg(test)]
 pub(crate) fn for_test<P: sluice_plane::DataPlane>() -> Metrics {
-    let feature = Feature {
-        stage: "BETA".to_owned(),
-        enabled: true,
-    };
     Metrics::new(&Identity {
         plane: P::DESCRIPTION,
-        build: BuildInfo {
-            version: "0.1.0".to_owned(),
-            commit: "abc".to_owned(),
-        },
-        features: [("ServiceTrafficDistribution".to_owned(), feature)].into(),
+        version: "0.1.0".to_owned(),
+        features: [("ServiceTrafficDistribution".to_owned(), true)].into(),
     })
 }

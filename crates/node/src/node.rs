@@ -1,4 +1,4 @@
-//! What the operating system says about this node.
+//! The addresses of this node as the kernel has them.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
@@ -7,11 +7,10 @@ use nix::net::if_::if_nametoindex;
 use sluice_netlink::{RequestError, rtnetlink};
 use sluice_plane::kube_proxy::DEVICE;
 
-/// Documentation prefixes (RFC 5737, RFC 3849): reached by the default route, and nobody answers.
+/// Addresses in documentation prefixes (RFC 5737, RFC 3849), which only the default route leads to.
 const FAR_AWAY: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
 
-/// The addresses that the kernel would send from along the default route, IPv4 first. A family
-/// without a route has none.
+/// The source addresses of the default routes, IPv4 first. A family without a route has none.
 pub fn default_route_addresses() -> Vec<IpAddr> {
     // Connecting a UDP socket looks up the route and sends nothing.
     let source = |(local, far): (&str, &str)| {
@@ -23,8 +22,8 @@ pub fn default_route_addresses() -> Vec<IpAddr> {
     FAR_AWAY.into_iter().filter_map(source).collect()
 }
 
-/// Every address of the node that can be used, loopback included, but for those that kube-proxy's
-/// IPVS mode has put there for Services.
+/// Every usable address of the node, loopback included, without the Service addresses that
+/// kube-proxy's IPVS mode assigns to its device.
 ///
 /// # Errors
 /// The kernel could not list them.

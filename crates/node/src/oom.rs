@@ -1,4 +1,4 @@
-//! How willingly the kernel ends this process when memory runs out.
+//! The OOM score: how early the kernel ends this process when memory runs out.
 
 use std::fs;
 
@@ -7,8 +7,8 @@ use tracing::warn;
 /// See proc(5).
 const SCORE: &str = "/proc/self/oom_score_adj";
 
-/// Sets the score, -1000 (never) to 1000 (first). That it is refused is only logged, as by
-/// kube-proxy: lowering it takes `CAP_SYS_RESOURCE`.
+/// Sets the score, -1000 (never) to 1000 (first). A refusal is only logged, as by kube-proxy:
+/// lowering the score takes `CAP_SYS_RESOURCE`.
 pub fn adjust(score: i32) {
     let score = score.to_string();
     let is_set = fs::read_to_string(SCORE).is_ok_and(|it| it.trim() == score);

@@ -1,19 +1,19 @@
-//! When the next sync is due: a pure function of what happened and when.
+//! When the next sync is due: a pure function of events and their times.
 
 use std::time::{Duration, Instant};
 
 use sluice_reconcile::Backoff;
 
-/// Foreign changes are looked at and repaired at once this many times in a row, then at
-/// [`FIGHT_PERIOD`].
-const PROMPT: u32 = 3;
-/// At most one look in this time while another program keeps changing things.
-const FIGHT_PERIOD: Duration = Duration::from_secs(1);
-/// What is further apart than this does not follow closely.
-const PEACE: Duration = Duration::from_secs(10);
+/// Repairs of foreign changes that follow each other without a pause; further ones wait for
+/// [`REPAIR_PERIOD`].
+const PROMPT_REPAIRS: u32 = 3;
+/// Shortest time between two repairs while another program keeps changing our rules.
+const REPAIR_PERIOD: Duration = Duration::from_secs(1);
+/// Longest time between two foreign changes of one streak.
+const STREAK_GAP: Duration = Duration::from_secs(10);
 
-/// Between two probes of what the machine lacks, while a Service needs it: an operator may load a
-/// module.
+/// Between two probes for what the machine lacks, while a Service needs it: an operator may load
+/// a kernel module.
 const PROBE_PERIOD: Duration = Duration::from_secs(60);
 
 /// How often the agent syncs.
@@ -26,36 +26,26 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// How long a sync may be wanted before the node is no good: kube-proxy's two sync periods,
-    /// and never so little that syncs that are merely spaced out look late.
+    /// How long a sync may be pending before the node is unhealthy: two sync periods, as in
+    /// kube-proxy, and at least two `min_sync` periods, the pause that we make ourselves.
     #[must_use]
-    pub fn patience(&self, sync: Duration) -> Duration {
+    pub fn health_timeout(&self, sync: Duration) -> Duration {
         sync.max(self.min_sync).saturating_mul(2)
     }
 }
 
-impl Default for Periods {
-    /// At once, and once an hour.
-    fn default() -> Self {
-        Self {
-            min_sync: Duration::ZERO,
-            resync: Duration::from_secs(3600),
-        }
-    }
-}
-
-/// Why a difference to what was written last will not do.
+/// Why a sync does more than write the difference to the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Resync {
     /// Another program changed our rules.
     Drift,
-    /// It was long ago.
+    /// The last comparison with the kernel is a resync period ago.
     Periodic,
-    /// A Service needs what the machine lacked: is it there by now?
+    /// A Service needs what the machine lacked at the last probe.
     Probe,
 }
 
-/// What happened again and again, each time closely after the last.
+/// Events of one kind, each within [`STREAK_GAP`] of the one before.
 #[derive(Debug, Default)]
 struct Streak {
     count: u32,
@@ -64,21 +54,21 @@ struct Streak {
 
 impl Streak {
     fn add(&mut self, now: Instant) {
-        let is_close = self.last.is_some_and(|it| now - it < PEACE);
+        let is_close = self.last.is_some_and(|it| now - it < STREAK_GAP);
         self.count = if is_close { self.count + 1 } else { 1 };
         self.last = Some(now);
     }
 }
 
-/// Everything that decides when to sync.
+/// The clock of the agent.
 #[derive(Debug)]
 pub(crate) struct Pace {
     periods: Periods,
     dirty: bool,
     drift: bool,
-    /// Looks at foreign changes, each of which costs time whatever it finds.
-    looks: Streak,
-    /// Those that found rules of ours changed.
+    /// Full syncs after a foreign change. Each costs time, whether or not our rules had changed.
+    checks: Streak,
+    /// Full syncs that found our rules changed.
     repairs: Streak,
     last_end: Option<Instant>,
     failure: Backoff,
@@ -92,7 +82,7 @@ impl Pace {
             periods,
             dirty: false,
             drift: false,
-            looks: Streak::default(),
+            checks: Streak::default(),
             repairs: Streak::default(),
             last_end: None,
             failure: Backoff::default(),
@@ -101,7 +91,7 @@ impl Pace {
         }
     }
 
-    /// Other periods from now on. A look that is due already stays due.
+    /// Sets the periods. A resync that is due stays due.
     pub(crate) fn configure(&mut self, periods: Periods) {
         let earlier = |due: Instant| match self.periods.resync.checked_sub(periods.resync) {
             Some(less) => due - less,
@@ -111,38 +101,38 @@ impl Pace {
         self.periods = periods;
     }
 
-    /// There is something to write.
-    pub(crate) fn wish(&mut self) {
+    /// Requests a sync.
+    pub(crate) fn request(&mut self) {
         self.dirty = true;
     }
 
-    /// Another program changed our rules.
+    /// Requests a repair: another program changed our rules.
     pub(crate) fn drifted(&mut self) {
         self.drift = true;
     }
 
-    /// Somebody waits for a sync.
+    /// Whether a sync is pending: requested, or to be retried.
     pub(crate) fn is_wanted(&self) -> bool {
         self.dirty || self.drift || self.failure.due().is_some()
     }
 
-    /// When to sync next; `None` before the first wish.
+    /// When to sync next; `None` before the first request.
     pub(crate) fn due(&self, now: Instant) -> Option<Instant> {
         let rested = self
             .last_end
             .map_or(now, |end| now.max(end + self.periods.min_sync));
         if let Some(retry) = self.failure.due() {
-            // News may be the cure, so it is not made to wait for the whole backoff.
-            let news = self.last_end.filter(|_| self.dirty);
+            // A change may remove the cause of the failure, so it does not wait for the backoff.
+            let changed = self.last_end.filter(|_| self.dirty);
             let soon = Backoff::FIRST.max(self.periods.min_sync);
-            return Some(news.map_or(retry, |end| retry.min(end + soon)));
+            return Some(changed.map_or(retry, |end| retry.min(end + soon)));
         }
-        let news = self.dirty.then_some(rested);
-        let candidates = [news, self.repair_due(rested), self.resync, self.probe];
+        let requested = self.dirty.then_some(rested);
+        let candidates = [requested, self.repair_due(rested), self.resync, self.probe];
         candidates.into_iter().flatten().min()
     }
 
-    /// Why the sync at `now` has to do more than write a difference; `None` when that will do.
+    /// Why the sync at `now` has to do more than write a difference; `None` when it need not.
     pub(crate) fn resync_reason(&self, now: Instant) -> Option<Resync> {
         let is_due = |due: Option<Instant>| due.is_some_and(|it| it <= now);
         if is_due(self.repair_due(now)) {
@@ -154,11 +144,11 @@ impl Pace {
         is_due(self.probe).then_some(Resync::Probe)
     }
 
-    /// A sync begins: what is wished for from here on is for the next one. A repair that is not
-    /// due yet stays wanted.
+    /// A sync begins: later requests are for the next one. A repair that is not due yet stays
+    /// pending.
     pub(crate) fn begin(&mut self, reason: Option<Resync>, now: Instant) {
         self.dirty = false;
-        // Whether or not the look is taken: one that is spared must not be due for ever. After a
+        // Also when the reconciler skips the comparison, which would else be due for ever. After a
         // failure the backoff decides.
         if self.resync.is_some_and(|due| due <= now) {
             self.resync = Some(now + self.periods.resync);
@@ -167,22 +157,22 @@ impl Pace {
             self.probe = None;
         }
         if reason == Some(Resync::Drift) {
-            self.looks.add(now);
+            self.checks.add(now);
             self.drift = false;
         }
     }
 
-    /// A look at a foreign change found rules of ours changed.
+    /// A full sync after a foreign change found our rules changed.
     pub(crate) fn repaired(&mut self, now: Instant) {
         self.repairs.add(now);
     }
 
     /// Whether another program changes our rules again and again.
-    pub(crate) fn is_fight(&self) -> bool {
-        self.repairs.count > PROMPT
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.repairs.count > PROMPT_REPAIRS
     }
 
-    /// A sync succeeded. While the machine lacks something that Services need, it is probed.
+    /// A sync succeeded. While service ports are refused, the machine is probed.
     pub(crate) fn succeed(&mut self, now: Instant, full: bool, any_refused: bool) {
         self.last_end = Some(now);
         self.failure.succeed();
@@ -193,8 +183,8 @@ impl Pace {
         self.probe = any_refused.then(probe);
     }
 
-    /// A sync failed. The first one after a difference that did not go through is not made to
-    /// wait: it compares everything, and what was in the way may have been that difference alone.
+    /// A sync failed. The first retry after a failed difference does not wait: it compares
+    /// everything, which may succeed where the difference alone failed.
     pub(crate) fn fail(&mut self, now: Instant, full: bool) {
         self.last_end = Some(now);
         match full || self.failure.due().is_some() {
@@ -204,9 +194,9 @@ impl Pace {
     }
 
     fn repair_due(&self, rested: Instant) -> Option<Instant> {
-        let is_streak = self.looks.count >= PROMPT;
-        let truce = self.looks.last.filter(|_| is_streak);
-        let due = truce.map_or(rested, |it| rested.max(it + FIGHT_PERIOD));
+        let is_streak = self.checks.count >= PROMPT_REPAIRS;
+        let last = self.checks.last.filter(|_| is_streak);
+        let due = last.map_or(rested, |it| rested.max(it + REPAIR_PERIOD));
         self.drift.then_some(due)
     }
 }

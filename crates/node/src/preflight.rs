@@ -1,84 +1,70 @@
-//! What has to be true before the agent can work, said in one line if it is not.
+//! Checks of the machine before the agent starts.
 
 use std::fs;
 
 use tracing::{info, warn};
 
-/// Bit number of the capability (`linux/capability.h`).
+/// Bit number (`linux/capability.h`).
 const CAP_NET_ADMIN: u32 = 12;
 
-/// Why the agent cannot work here.
+/// The agent may not write rules.
 #[derive(Debug, thiserror::Error)]
-pub enum Unfit {
-    /// Not permitted to write rules.
-    #[error("missing capability CAP_NET_ADMIN: run as root or with \"setcap cap_net_admin+ep\"")]
-    NotPermitted,
-}
+#[error("missing capability CAP_NET_ADMIN: run as root or with \"setcap cap_net_admin+ep\"")]
+pub struct NotPermitted;
 
-/// Whether this process may write rules.
+/// Checks that this process may write rules. Without `/proc` the kernel's first answer tells.
 ///
 /// # Errors
-/// [`Unfit::NotPermitted`].
-pub fn check_capability() -> Result<(), Unfit> {
+///
+/// [`NotPermitted`].
+pub fn check_capability() -> Result<(), NotPermitted> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     match has_net_admin(&status) {
-        Some(false) => Err(Unfit::NotPermitted),
-        // Without /proc, the kernel's own answer has to do.
+        Some(false) => Err(NotPermitted),
         Some(true) | None => Ok(()),
     }
 }
 
-/// `None` when the text says nothing about it.
+/// `None` when the text has no `CapEff` line.
 fn has_net_admin(status: &str) -> Option<bool> {
     let effective = status.lines().find_map(|it| it.strip_prefix("CapEff:"))?;
     let bits = u64::from_str_radix(effective.trim(), 16).ok()?;
     Some(bits & (1 << CAP_NET_ADMIN) != 0)
 }
 
-/// Logs what is unusual about this machine and explains why something may not work.
+/// Logs settings of this machine that keep Services from working.
 pub fn report() {
     let read = |path: &str| fs::read_to_string(path).ok();
-    for finding in findings(read) {
-        match finding {
-            Finding::Warning(text) => warn!("{text}"),
-            Finding::Note(text) => info!("{text}"),
+    for (is_warning, text) in findings(read) {
+        match is_warning {
+            true => warn!("{text}"),
+            false => info!("{text}"),
         }
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Finding {
-    /// Something will not work.
-    Warning(&'static str),
-    /// Something will not work that this machine may not need.
-    Note(&'static str),
-}
-
-/// `read` gives what a file holds; `None` when there is none.
-fn findings(read: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
+/// Texts, and whether they are warnings: a machine may not need IPv6. `read` returns the contents of
+/// a file, `None` for a missing one.
+fn findings(read: impl Fn(&str) -> Option<String>) -> Vec<(bool, &'static str)> {
     let is = |path: &str, value: &str| read(path).is_some_and(|it| it.trim() == value);
     let mut found = Vec::new();
     if is("/proc/sys/net/ipv4/ip_forward", "0") {
-        found.push(Finding::Warning(
-            "sysctl net.ipv4.ip_forward is 0: only this node itself reaches endpoints on other \
-             machines or in pods; set it to 1",
-        ));
+        let text = "sysctl net.ipv4.ip_forward is 0: only this node itself reaches endpoints on \
+                    other machines or in pods; set it to 1";
+        found.push((true, text));
     }
-    let disabled = "/proc/sys/net/ipv6/conf/all/disable_ipv6";
     if read("/proc/thread-self/net/if_inet6").is_none() {
-        found.push(Finding::Note(
-            "the kernel runs without IPv6: rules for IPv6 Services are written and never met",
-        ));
-    } else if is(disabled, "1") {
-        found.push(Finding::Note(
-            "sysctl net.ipv6.conf.all.disable_ipv6 is 1: rules for IPv6 Services are written and \
-             never met",
-        ));
+        let text = "the kernel runs without IPv6: rules for IPv6 Services are written and never \
+                    used";
+        found.push((false, text));
+    } else if is("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1") {
+        let text = "sysctl net.ipv6.conf.all.disable_ipv6 is 1: rules for IPv6 Services are \
+                    written and never used";
+        found.push((false, text));
     } else if is("/proc/sys/net/ipv6/conf/all/forwarding", "0") {
-        found.push(Finding::Note(
-            "sysctl net.ipv6.conf.all.forwarding is 0: only this node itself reaches IPv6 \
-             endpoints on other machines or in pods",
-        ));
+        let text = "sysctl net.ipv6.conf.all.forwarding is 0: only this node itself reaches IPv6 \
+                    endpoints on other machines or in pods";
+        found.push((false, text));
     }
     found
 }
@@ -119,10 +105,7 @@ mod tests {
                 files.find(|it| it.0 == path).map(|it| it.1.to_owned())
             };
             let found = findings(read);
-            let texts = found.iter().map(|it| match it {
-                Finding::Warning(text) | Finding::Note(text) => *text,
-            });
-            let texts: Vec<_> = texts.collect();
+            let texts: Vec<_> = found.iter().map(|(_, text)| *text).collect();
             assert_eq!(texts.len(), expected.len(), "{texts:?}");
             for (text, part) in texts.iter().zip(expected) {
                 assert!(text.contains(part), "{text}");

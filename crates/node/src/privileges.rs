@@ -1,16 +1,15 @@
-//! Gives up what the agent does not need once it has started.
+//! Gives up privileges that the agent needs only to start.
 //!
-//! | what | privilege | when |
+//! | for | privilege | when |
 //! | --- | --- | --- |
 //! | rules, conntrack entries, socket buffers | `CAP_NET_ADMIN` | always |
 //! | `iptables-legacy` | `CAP_NET_RAW` beside it | always, in modes that call it, and where a kube-proxy may have left legacy rules |
 //! | sysctls, a lower `oom_score_adj` | root, `CAP_SYS_RESOURCE` | only before |
-//! | servers on ports below 1024 | `CAP_NET_BIND_SERVICE` | not kept: no default and no health check node port is one |
+//! | servers on ports below 1024 | `CAP_NET_BIND_SERVICE` | never: no default and no health check node port is below 1024 |
 //!
-//! Files are read and the socket is made as the user that the agent runs as: root reads its own
-//! 0600 files without any capability, and those of others only if [`to_read`] found that it has
-//! to. Credential plugins still run, with no more privileges than the agent has. Kernel modules
-//! are loaded by the kernel itself.
+//! The agent reads files and makes the socket as its user. Root reads its own 0600 files without a
+//! capability; [`to_read`] keeps one when files of other users have to be read. Credential plugins
+//! run with the agent's privileges. The kernel itself loads kernel modules.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,46 +19,28 @@ use std::time::{Duration, Instant};
 
 use caps::errors::CapsError;
 use caps::{CapSet, CapsHashSet};
-use nix::errno::Errno;
 use nix::sys::prctl;
 use tracing::debug;
 
+use crate::error::{NodeError, failed};
+
 pub use caps::Capability;
 
-/// How long a thread that was joined may be listed.
-const JOINED: Duration = Duration::from_secs(1);
+/// How long the kernel may list a thread that was joined.
+const LISTED_AFTER_JOIN: Duration = Duration::from_secs(1);
 
-/// What netlink alone takes.
+/// The capabilities for netlink.
 pub const NETLINK: &[Capability] = &[Capability::CAP_NET_ADMIN];
 
-/// What the iptables programs take: the legacy ones open a raw socket.
+/// The capabilities for the iptables programs: the legacy ones open a raw socket.
 pub const IPTABLES: &[Capability] = &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
 
-/// Why privileges could not be given up.
-#[derive(Debug, thiserror::Error)]
-pub enum PrivilegeError {
-    /// Capabilities belong to threads, and the others would keep theirs.
-    #[error("reduce privileges: {0} threads run already")]
-    Threads(usize),
-    /// The kernel refused a set.
-    #[error("reduce the {set} capabilities: {reason}")]
-    Capabilities {
-        /// Which set.
-        set: &'static str,
-        /// The kernel's reason.
-        reason: CapsError,
-    },
-    /// The kernel refused `no_new_privs`.
-    #[error("set no_new_privs")]
-    NoNewPrivs(#[source] Errno),
-}
-
-/// Lets programs that an ordinary user runs have these capabilities, as far as this process has
-/// them: what its file gave it is not theirs. Of the calling thread.
+/// Passes capabilities of the calling thread to the programs that it runs, also when its user is not
+/// root: the capabilities of a program's file do not pass to its children.
 ///
 /// # Errors
-/// [`PrivilegeError::Capabilities`].
-pub fn lend(capabilities: &[Capability]) -> Result<(), PrivilegeError> {
+/// [`NodeError`]: the kernel refused a set.
+pub fn lend(capabilities: &[Capability]) -> Result<(), NodeError> {
     let has = caps::read(None, CapSet::Permitted).map_err(refused("permitted"))?;
     for capability in capabilities.iter().filter(|it| has.contains(it)) {
         for (set, name) in [
@@ -72,29 +53,30 @@ pub fn lend(capabilities: &[Capability]) -> Result<(), PrivilegeError> {
     Ok(())
 }
 
-/// Leaves this process, and every program that it runs, at most these capabilities for good. Call
-/// it while there is one thread, before the first other one starts; a process that has fewer
-/// keeps what it has, whoever its user is.
+/// Reduces this process, and every program that it runs, to these capabilities for good. Call it
+/// before the first other thread starts. A process with fewer capabilities keeps those.
 ///
 /// # Errors
-/// Any [`PrivilegeError`]; some privileges may be gone already.
-pub fn reduce(keep: &[Capability]) -> Result<(), PrivilegeError> {
+/// [`NodeError`]: other threads run, whose capabilities would stay, or the kernel refused a set.
+/// Some privileges may be gone already.
+pub fn reduce(keep: &[Capability]) -> Result<(), NodeError> {
     let threads = threads();
     if threads != 1 {
-        return Err(PrivilegeError::Threads(threads));
+        let error = format!("{threads} threads run already");
+        return Err(failed("reduce privileges")(error));
     }
-    // From here on no program gains by its file what the bounding set would have to forbid.
-    prctl::set_no_new_privs().map_err(PrivilegeError::NoNewPrivs)?;
+    // No program can gain capabilities by its file from here on.
+    prctl::set_no_new_privs().map_err(failed("set no_new_privs"))?;
     bound(keep)?;
     let has = caps::read(None, CapSet::Permitted).map_err(refused("permitted"))?;
     let kept: CapsHashSet = has.into_iter().filter(|it| keep.contains(it)).collect();
-    // What is effective must be permitted, what is ambient permitted and inheritable: the kernel
-    // lowers the ambient ones itself.
+    // An effective capability must be permitted, an ambient one permitted and inheritable. The
+    // kernel lowers the ambient set itself.
     let order = [
         (CapSet::Effective, "effective"),
         (CapSet::Permitted, "permitted"),
         (CapSet::Inheritable, "inheritable"),
-        // Programs that an ordinary user runs have no others.
+        // The only capabilities of programs whose user is not root.
         (CapSet::Ambient, "ambient"),
     ];
     for (set, name) in order {
@@ -103,42 +85,42 @@ pub fn reduce(keep: &[Capability]) -> Result<(), PrivilegeError> {
     Ok(())
 }
 
-/// How many threads there are. One that was joined a moment ago, as after a run of a program, is still
-/// listed: the kernel wakes who joins it before it takes it off the list (`do_exit`, kernel/exit.c).
+/// The number of threads. Waits for threads that were joined, as after a run of a program: the kernel
+/// wakes the joining thread before it takes the other off the list (`do_exit`, kernel/exit.c).
 fn threads() -> usize {
     let count = || fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    let deadline = Instant::now() + JOINED;
+    let deadline = Instant::now() + LISTED_AFTER_JOIN;
     while count() != 1 && Instant::now() < deadline {
         thread::yield_now();
     }
     count()
 }
 
-/// `keep`, and the right to read everybody's files if one of these files and folders cannot be
-/// read otherwise: `sudo sluice` in somebody's home.
+/// `keep`, and the capability to read all files if one of these files and folders cannot be read
+/// without it, as with `sudo sluice` in a user's home.
 ///
 /// # Errors
-/// [`PrivilegeError::Capabilities`].
-pub fn to_read(keep: &[Capability], files: &[&Path]) -> Result<Vec<Capability>, PrivilegeError> {
+/// [`NodeError`]: the kernel refused a set.
+pub fn to_read(keep: &[Capability], files: &[&Path]) -> Result<Vec<Capability>, NodeError> {
     const READ_ALL: Capability = Capability::CAP_DAC_READ_SEARCH;
-    let effective = || refused("effective");
-    let has = caps::read(None, CapSet::Effective).map_err(effective())?;
+    let has = caps::read(None, CapSet::Effective).map_err(refused("effective"))?;
     let mut without = has.clone();
     without.remove(&Capability::CAP_DAC_OVERRIDE);
     without.remove(&READ_ALL);
-    caps::set(None, CapSet::Effective, &without).map_err(effective())?;
+    caps::set(None, CapSet::Effective, &without).map_err(refused("effective"))?;
     let is_denied = |it: &&Path| {
         let denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
         File::open(it).is_err_and(denied)
     };
     let any_denied = files.iter().any(is_denied);
-    caps::set(None, CapSet::Effective, &has).map_err(effective())?;
+    caps::set(None, CapSet::Effective, &has).map_err(refused("effective"))?;
     let more = any_denied.then_some(READ_ALL);
     Ok(keep.iter().copied().chain(more).collect())
 }
 
-/// Needs `CAP_SETPCAP`. Without it nothing is lost: there is no way back up (`no_new_privs`).
-fn bound(keep: &[Capability]) -> Result<(), PrivilegeError> {
+/// Reduces the bounding set, which needs `CAP_SETPCAP`. Without it `no_new_privs` has the same
+/// effect.
+fn bound(keep: &[Capability]) -> Result<(), NodeError> {
     let may = caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP);
     if !may.map_err(refused("bounding"))? {
         debug!("not permitted to reduce the bounding set");
@@ -151,8 +133,8 @@ fn bound(keep: &[Capability]) -> Result<(), PrivilegeError> {
     Ok(())
 }
 
-fn refused(set: &'static str) -> impl Fn(CapsError) -> PrivilegeError {
-    move |reason| PrivilegeError::Capabilities { set, reason }
+fn refused(set: &str) -> impl FnOnce(CapsError) -> NodeError {
+    failed(format!("reduce the {set} capabilities"))
 }
 
 #[cfg(test)]
@@ -187,10 +169,8 @@ mod tests {
     fn with_other_threads_it_refuses_and_changes_nothing() {
         let before = fs::read_to_string("/proc/thread-self/status").expect("there is /proc");
         let refused = reduce(NETLINK);
-        assert!(
-            matches!(refused, Err(PrivilegeError::Threads(2..))),
-            "{refused:?}"
-        );
+        let error = refused.expect_err("other threads run").to_string();
+        assert!(error.contains("threads run already"), "{error}");
         let after = fs::read_to_string("/proc/thread-self/status").expect("there is /proc");
         let privileges = |it: &str| -> Vec<String> {
             let lines = it.lines().map(str::to_owned);

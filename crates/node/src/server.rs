@@ -1,7 +1,6 @@
-//! Everything that others ask the agent: health and metrics over TCP, status over a unix socket,
-//! signals.
+//! The servers of health and metrics over TCP and of the status over a unix socket; signals.
 //!
-//! All of it lives on one thread with one small runtime, so that no question can slow a sync.
+//! All of them run on one thread with one runtime, so that no request can slow a sync.
 
 mod debug;
 mod health;
@@ -21,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -32,60 +31,48 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
-pub use debug::{Profiling, SetVerbosity};
+pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
+use metrics::plain;
 
 use crate::agent::Input;
+use crate::error::{NodeError, failed};
 use crate::flock::Lock;
 use crate::health::Health;
 use crate::health_check::{HealthCheckServers, Links};
 use crate::metrics::Metrics;
 
-/// Between attempts to get a port, as kube-proxy does.
+/// Between attempts to bind a port that is taken; kube-proxy uses the same.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
-/// How long a status may take: the agent answers between two syncs.
+/// How long a client waits for the status: the agent answers between two syncs.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What happens when a port is taken (kube-proxy's `bindAddressHardFail`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortTaken {
-    /// It is tried every five seconds.
-    Retry,
-    /// The process does not start.
-    Fail,
-}
-
-/// What to serve where.
-#[derive(Debug)]
+/// All servers of the process.
 pub struct Server {
     /// The status socket.
     pub socket: PathBuf,
     /// Address of the health server; `None` for no such server.
     pub health_address: Option<SocketAddr>,
     /// The metrics server; `None` for no such server.
-    pub metrics: Option<MetricsServer>,
-    /// When one of these ports is taken.
-    pub port_taken: PortTaken,
-    /// Name of the node, to announce that one is.
+    pub metrics_server: Option<MetricsServer>,
+    /// Whether a port that is taken is an error (kube-proxy's `bindAddressHardFail`); else it is
+    /// tried again every five seconds.
+    pub bind_hard_fail: bool,
+    /// Name of the node that Events about taken ports are about.
     pub node_name: Arc<str>,
-}
-
-/// Whom the servers ask and tell.
-#[derive(Debug)]
-pub struct Wires {
-    /// What the health server says.
+    /// The answers of the health server.
     pub health: Arc<Health>,
-    /// What the metrics server says.
+    /// The answers of the metrics server.
     pub metrics: Arc<Metrics>,
     /// The servers of health check node ports.
     pub health_checks: HealthCheckServers,
-    /// Hears of ports that are taken.
+    /// Gets Events about taken ports.
     pub announce: Sender<Announcement>,
     /// The agent.
     pub inputs: Sender<Input>,
 }
 
-/// The servers; removes the socket when dropped.
+/// Running servers. Dropping it removes the status socket.
 #[derive(Debug)]
 pub struct Served {
     socket: PathBuf,
@@ -94,92 +81,81 @@ pub struct Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // A socket that stays is replaced by the next agent.
+        // The next agent replaces a socket that stays.
         let _ = fs::remove_file(&self.socket);
     }
-}
-
-/// Why the servers could not start.
-#[derive(Debug, thiserror::Error)]
-#[error("{operation}: {source}")]
-pub struct ServerError {
-    /// What was tried, with its object.
-    pub operation: String,
-    /// What the system said.
-    pub source: io::Error,
-}
-
-fn failed(operation: impl Into<String>) -> impl FnOnce(io::Error) -> ServerError {
-    let operation = operation.into();
-    move |source| ServerError { operation, source }
 }
 
 impl Server {
     /// Starts serving. The lock shows that no other agent uses the socket.
     ///
     /// # Errors
-    /// The status socket cannot be made or no thread started. A port that is taken is an error
-    /// only with [`PortTaken::Fail`].
-    pub fn start(self, lock: Lock, wires: Wires) -> Result<Served, ServerError> {
+    ///
+    /// The status socket cannot be made, no thread can be started, or a port is taken with
+    /// `bind_hard_fail`.
+    pub fn start(self, lock: Lock) -> Result<Served, NodeError> {
         let listener = listen(&self.socket)?;
         let served = Served {
-            socket: self.socket,
+            socket: self.socket.clone(),
             _lock: lock,
         };
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().build();
         let runtime = runtime.map_err(failed("start server runtime"))?;
-        let guard = runtime.enter();
+        let in_runtime = runtime.enter();
         let listener = tokio::net::UnixListener::from_std(listener);
         let listener = listener.map_err(failed("watch status socket"))?;
-        let signals = Signals::new().map_err(failed("watch signals"))?;
+        let terminate = signal(SignalKind::terminate()).map_err(failed("watch signals"))?;
+        let interrupt = signal(SignalKind::interrupt()).map_err(failed("watch signals"))?;
         let mut ports = Vec::new();
         if let Some(address) = self.health_address {
-            let routes = health::routes(wires.health.clone(), wires.metrics.clone());
-            ports.push((Port::health(address), routes));
+            ports.push(Port {
+                server: "health",
+                reason: "FailedToStartProxierHealthcheck",
+                address,
+                routes: health::routes(self.health.clone(), self.metrics.clone()),
+                listener: None,
+            });
         }
-        if let Some(server) = self.metrics {
-            let port = Port::metrics(server.address);
-            ports.push((port, metrics::routes(server, wires.metrics.clone())));
+        if let Some(server) = self.metrics_server {
+            ports.push(Port {
+                server: "metrics",
+                reason: "FailedToStartMetricServer",
+                address: server.address,
+                routes: metrics::routes(server, self.metrics.clone()),
+                listener: None,
+            });
         }
-        let announcer = Announcer {
-            node: ObjectKey::Node(self.node_name),
-            announce: wires.announce.clone(),
-        };
-        let mut opened = Vec::new();
-        for (port, routes) in ports {
-            let listener = match (listen::bind(port.address), self.port_taken) {
-                (Ok(listener), _) => Some(listener),
-                (Err(error), PortTaken::Fail) => {
-                    announcer.taken(&port, &error);
-                    return Err(failed(port.describe())(error));
-                }
-                (Err(error), PortTaken::Retry) => {
-                    announcer.taken(&port, &error);
+        for port in &mut ports {
+            match listen::bind(port.address) {
+                Ok(listener) => port.listener = Some(listener),
+                Err(error) => {
+                    // The receiver may have ended; log or caller have the error too.
+                    let _ = self.announce.send(port.taken(&self.node_name, &error));
+                    if self.bind_hard_fail {
+                        return Err(failed(port.describe())(error));
+                    }
                     warn!(port = port.describe(), %error, "port not available: trying every 5 s");
-                    None
                 }
-            };
-            opened.push((port, listener, routes));
+            }
         }
-        drop(guard);
-        let metrics = wires.metrics.clone();
+        drop(in_runtime);
         let links = Links {
-            health: wires.health,
-            metrics: wires.metrics,
-            announce: wires.announce,
+            health: self.health,
+            metrics: self.metrics.clone(),
+            announce: self.announce,
         };
         let serve = move || {
-            runtime.spawn(signals.forward(wires.inputs.clone()));
-            for (port, listener, routes) in opened {
-                runtime.spawn(port.serve(listener, routes));
-            }
-            runtime.spawn(wires.health_checks.run(links));
+            runtime.spawn(forward_signals(terminate, interrupt, self.inputs.clone()));
+            ports.into_iter().for_each(|it| {
+                runtime.spawn(it.serve());
+            });
+            runtime.spawn(self.health_checks.run(links));
             let status = Router::new()
                 .route("/status", get(status))
-                .with_state(wires.inputs)
+                .with_state(self.inputs)
                 .route("/connections", get(connections))
-                .with_state(metrics);
+                .with_state(self.metrics);
             runtime.block_on(listen::serve(listener, status));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
@@ -188,75 +164,51 @@ impl Server {
     }
 }
 
-/// A TCP port that the process has for as long as it lives.
+/// A TCP server that runs for as long as the process.
 #[derive(Debug)]
 struct Port {
     server: &'static str,
-    address: SocketAddr,
-    /// The reason to announce when it is taken, as kube-proxy's.
+    /// The reason of kube-proxy's Event about a taken port.
     reason: &'static str,
+    address: SocketAddr,
+    routes: Router,
+    /// `None` while the port is taken.
+    listener: Option<TcpListener>,
 }
 
 impl Port {
-    fn health(address: SocketAddr) -> Self {
-        Self {
-            server: "health",
-            address,
-            reason: "FailedToStartProxierHealthcheck",
-        }
-    }
-
-    fn metrics(address: SocketAddr) -> Self {
-        Self {
-            server: "metrics",
-            address,
-            reason: "FailedToStartMetricServer",
-        }
-    }
-
     fn describe(&self) -> String {
         format!("listen on {} for the {} server", self.address, self.server)
     }
 
-    /// Serves, when the port is there.
-    async fn serve(self, mut listener: Option<TcpListener>, routes: Router) {
-        let listener = loop {
-            match listener.take() {
-                Some(listener) => break listener,
-                None => {
-                    sleep(BIND_PERIOD).await;
-                    listener = listen::bind(self.address).ok();
-                    if listener.is_some() {
-                        info!(port = self.describe(), "port available now");
-                    }
-                }
-            }
-        };
-        listen::serve(listener, routes).await;
-    }
-}
-
-struct Announcer {
-    node: ObjectKey,
-    announce: Sender<Announcement>,
-}
-
-impl Announcer {
-    fn taken(&self, port: &Port, error: &io::Error) {
-        let announcement = Announcement {
-            about: self.node.clone(),
+    fn taken(&self, node_name: &Arc<str>, error: &io::Error) -> Announcement {
+        Announcement {
+            about: ObjectKey::Node(node_name.clone()),
             is_warning: true,
-            reason: port.reason,
+            reason: self.reason,
             action: "StartKubeProxy",
-            note: format!("{}: {error}", port.describe()),
-        };
-        // Whoever passes announcements on has gone; the caller or the log says it too.
-        let _ = self.announce.send(announcement);
+            note: format!("{}: {error}", self.describe()),
+        }
+    }
+
+    /// Serves as soon as the port is free.
+    async fn serve(mut self) {
+        while self.listener.is_none() {
+            sleep(BIND_PERIOD).await;
+            self.listener = listen::bind(self.address).ok();
+            if self.listener.is_some() {
+                info!(port = self.describe(), "port available now");
+            }
+        }
+        if let Some(listener) = self.listener {
+            listen::serve(listener, self.routes).await;
+        }
     }
 }
 
-/// The socket file of a dead agent is in the way of a new one; the lock shows that it is dead.
-fn listen(path: &Path) -> Result<UnixListener, ServerError> {
+/// Binds the status socket. A socket file that exists belongs to an agent that ended: we hold its
+/// lock.
+fn listen(path: &Path) -> Result<UnixListener, NodeError> {
     let name = path.display();
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     if is_socket {
@@ -270,45 +222,24 @@ fn listen(path: &Path) -> Result<UnixListener, ServerError> {
     Ok(listener)
 }
 
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
-    }
-
-    async fn forward(mut self, inputs: Sender<Input>) {
-        let signal = self.next().await;
+/// Stops the agent at the first SIGTERM or SIGINT and exits at the second.
+async fn forward_signals(mut terminate: Signal, mut interrupt: Signal, inputs: Sender<Input>) {
+    for is_first in [true, false] {
+        let signal = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
         info!(signal, "asked to stop");
-        if inputs.send(Input::Stop).is_ok() {
-            self.next().await;
+        if !is_first || inputs.send(Input::Stop).is_err() {
+            // The kernel applies a pending transaction whole or not at all.
+            std::process::exit(1);
         }
-        // The transaction in flight is applied by the kernel whole or not at all.
-        std::process::exit(1);
     }
-}
-
-fn sorry(status: StatusCode, why: impl IntoResponse) -> Response {
-    let plain = [(header::CONTENT_TYPE, "text/plain")];
-    (status, plain, why).into_response()
 }
 
 async fn status(State(inputs): State<Sender<Input>>) -> Response {
     let (reply, answer) = oneshot::channel();
-    let unavailable = |why| sorry(StatusCode::SERVICE_UNAVAILABLE, why);
+    let unavailable = |why| plain(StatusCode::SERVICE_UNAVAILABLE, why);
     if inputs.send(Input::Status(reply)).is_err() {
         return unavailable("the agent is stopping\n");
     }
@@ -322,7 +253,7 @@ async fn status(State(inputs): State<Sender<Input>>) -> Response {
 async fn connections(State(metrics): State<Arc<Metrics>>) -> Response {
     let Some(connections) = metrics.connections() else {
         let why = format!("{}\n", metrics.plane().uncounted);
-        return sorry(StatusCode::NOT_FOUND, why);
+        return plain(StatusCode::NOT_FOUND, why);
     };
     connections.refresh().await;
     Json(connections.report()).into_response()

@@ -1,9 +1,8 @@
-//! What the running agent holds, for `sluice status` and scripts.
+//! The status of a running agent, for `sluice status` and scripts.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use sluice_plan::issue::Issue;
 
 /// Answer of `GET /status` on the agent's socket. Scripts read it: fields are added, not changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -20,13 +19,13 @@ pub struct Status {
     pub uptime_seconds: f64,
     /// The source has delivered its first complete list.
     pub source_synced: bool,
-    /// The kernel holds the plan, but for what is refused.
+    /// The kernel holds the plan, except for refused service ports.
     pub synced: bool,
-    /// Services known.
+    /// Services in the cluster state.
     pub services: usize,
     /// Service ports planned, per family.
     pub service_ports: usize,
-    /// Addresses and ports that clients can dial.
+    /// Addresses and ports that clients connect to.
     pub frontends: usize,
     /// Endpoints in use, once per service port.
     pub endpoints: usize,
@@ -42,21 +41,21 @@ pub struct Status {
     pub syncs: u64,
     /// Syncs that failed.
     pub failures: u64,
-    /// Syncs that found and repaired rules changed by others.
+    /// Syncs that repaired rules that other programs had changed.
     pub repairs: u64,
     /// Conntrack entries deleted because their endpoint is gone.
     pub conntrack_deleted: u64,
-    /// What the operator could protect and does not.
+    /// Protections that are off.
     #[serde(default)]
     pub unprotected: Vec<ProtectionStatus>,
     /// Objects that contradict each other or cannot be served.
     pub issues: Vec<IssueStatus>,
-    /// What the source could not read.
+    /// Files and objects that the source could not read.
     pub problems: Vec<ProblemStatus>,
-    /// What is served of no Service for the moment, and why; `None` when there is no such thing.
+    /// The family that cannot be served at present, and why; `None` when all are.
     #[serde(default)]
     pub unserved: Option<String>,
-    /// Service ports that need something that this machine lacks.
+    /// Service ports that need a feature that this machine lacks.
     pub refused: Vec<RefusedStatus>,
 }
 
@@ -67,9 +66,9 @@ pub struct RulesStatus {
     pub family: String,
     /// The table: `nat`.
     pub table: String,
-    /// How many of ours there are.
+    /// Number of our rules.
     pub total: usize,
-    /// How many of them the last sync wrote.
+    /// Number of rules that the last sync wrote.
     pub last: usize,
 }
 
@@ -82,9 +81,9 @@ impl fmt::Display for RulesStatus {
 /// A protection that is off, as in kube-proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProtectionStatus {
-    /// The option that turns it on.
+    /// The flag that turns it on.
     pub option: String,
-    /// What happens without it, one line for a person.
+    /// The risk without it, one line for a person.
     pub risk: String,
 }
 
@@ -99,7 +98,7 @@ impl fmt::Display for ProtectionStatus {
 pub struct SyncStatus {
     /// When it ended, RFC 3339.
     pub when: String,
-    /// The kernel was read and compared.
+    /// Whether the sync read and compared the kernel.
     pub full: bool,
     /// Objects added.
     pub added: usize,
@@ -107,13 +106,13 @@ pub struct SyncStatus {
     pub replaced: usize,
     /// Objects deleted.
     pub deleted: usize,
-    /// How long it took.
+    /// Duration in seconds.
     pub elapsed_seconds: f64,
-    /// Why it failed; `None` when it succeeded.
+    /// The error; `None` when it succeeded.
     pub error: Option<String>,
 }
 
-/// Something that planning found wrong.
+/// An object that cannot be served as it asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssueStatus {
     /// A word for the kind: `FrontendTaken`.
@@ -122,32 +121,23 @@ pub struct IssueStatus {
     pub message: String,
 }
 
-impl From<&Issue> for IssueStatus {
-    fn from(issue: &Issue) -> Self {
-        Self {
-            reason: issue.reason().to_owned(),
-            message: issue.to_string(),
-        }
-    }
-}
-
 impl fmt::Display for IssueStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-/// Something that a source could not make sense of.
+/// A file or object that a source could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProblemStatus {
-    /// Where: a file name, the name of a watch.
+    /// A file name or the name of an object.
     pub origin: String,
     /// One line for a person.
     pub message: String,
 }
 
 impl fmt::Display for ProblemStatus {
-    /// Many a message names its origin with a line; that is not said twice.
+    /// A message may begin with its origin, which is then left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.message.starts_with(&self.origin) {
             write!(f, "{}: ", self.origin)?;
@@ -156,7 +146,7 @@ impl fmt::Display for ProblemStatus {
     }
 }
 
-/// A service port that needs something that this machine lacks.
+/// A service port that needs a feature that this machine lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedStatus {
     /// The service port: `default/web:http`.
@@ -165,7 +155,7 @@ pub struct RefusedStatus {
     pub family: String,
     /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
-    /// What the machine lacks, and what that costs.
+    /// The missing feature, and the effect.
     pub reason: String,
 }
 

@@ -1,9 +1,9 @@
-//! Writes sysctls. Those of connection tracking are decided here, as kube-proxy sets them at start
+//! Writes sysctls, and chooses those of connection tracking as kube-proxy does at start
 //! (`KubeProxyConfiguration.conntrack`, `pkg/proxy/conntrack/sysctls.go`).
 //!
 //! A value that is there already is not written, so read-only `/proc/sys` and `/sys` are good
-//! enough for a machine that is set up. `net.ipv4.conf.all.route_localnet` is not among them: the
-//! iptables mode sets it once its rules guard loopback.
+//! enough for a machine that is set up. The iptables mode sets `net.ipv4.conf.all.route_localnet`
+//! itself, once its rules protect loopback.
 
 #[cfg(test)]
 mod tests;
@@ -32,29 +32,29 @@ const UDP_STREAM: &str = "/proc/sys/net/netfilter/nf_conntrack_udp_timeout_strea
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// More entries than this cost too much memory on machines with many cores.
+/// Cap of the entries that follow from the number of cores: more would take too much memory.
 const MOST_SCALED: u64 = 1 << 20;
 
-/// Entries in a chain of the hash table, on average and when it is full.
+/// Average length of a chain in a full hash table.
 const ENTRIES_PER_BUCKET: u64 = 4;
 
-/// One value to write.
+/// A value to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// The file that holds it.
+    /// The sysctl's file.
     pub path: &'static str,
-    /// What asks for it.
+    /// The option that needs it.
     pub wanted_by: WantedBy,
     /// Decimal, in the unit of the file: entries, buckets, seconds.
     pub value: u64,
 }
 
-/// What asks for a value.
+/// The option that needs a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WantedBy {
-    /// A field of `conntrack` in the configuration: 0 leaves what the machine has.
+    /// A field of `conntrack` in the configuration; 0 leaves the machine's value.
     Conntrack(&'static str),
-    /// A proxy mode, which does not work without it.
+    /// A proxy mode, which does not work without the value.
     Mode(&'static str),
 }
 
@@ -67,10 +67,10 @@ impl fmt::Display for WantedBy {
     }
 }
 
-/// What has to be written, in this order, for a machine with so many cores. `current` is what a
-/// file holds; `None` when it cannot be read, and then it is written.
+/// The values to write, in order, on a machine with so many CPU cores. `current` returns the value
+/// of a file; a file that cannot be read (`None`) is written.
 ///
-/// The table is only ever enlarged. Timeouts are set to what is asked for, in whole seconds.
+/// The table is only ever enlarged. Timeouts are exact, in whole seconds.
 pub fn plan(
     settings: &ConntrackLimits,
     cores: usize,
@@ -116,75 +116,55 @@ pub fn plan(
     writes
 }
 
-/// `None` leaves the table as large as it is.
+/// The largest number of entries; `None` leaves the machine's.
 fn wanted_max(settings: &ConntrackLimits, cores: usize) -> Option<u64> {
-    if settings.max_per_core == 0 {
-        return None;
-    }
     let cores = u64::try_from(cores).unwrap_or(u64::MAX);
-    let scaled = u64::from(settings.max_per_core).saturating_mul(cores);
-    if scaled > MOST_SCALED {
-        return Some(MOST_SCALED);
+    match u64::from(settings.max_per_core).saturating_mul(cores) {
+        0 => None,
+        scaled if scaled > MOST_SCALED => Some(MOST_SCALED),
+        scaled => Some(scaled.max(settings.min.into())),
     }
-    Some(scaled.max(settings.min.into()))
 }
 
-/// Whole seconds; less than one is one, for zero would forget at once.
+/// Whole seconds, at least one: the kernel would drop entries with a timeout of zero at once.
 fn seconds(duration: Duration) -> Option<u64> {
     (!duration.is_zero()).then(|| duration.as_secs().max(1))
 }
 
-/// A value that could not be written, and what to do about it.
+/// A value that could not be written.
 #[derive(Debug)]
 pub struct Refused {
-    /// What was to be written.
+    /// The value.
     pub write: Write,
     /// The kernel's reason.
     pub reason: io::Error,
 }
 
-impl Refused {
-    /// What the operator can do instead of letting us write it.
-    fn way_out(&self) -> &'static str {
-        match self.write.wanted_by {
-            WantedBy::Conntrack(_) => {
-                "run with --init-only in a privileged init container, set it on the machine, or \
-                 set the field to 0"
-            }
-            WantedBy::Mode(_) => {
-                "run with --init-only in a privileged init container, or set it on the machine"
-            }
-        }
-    }
-}
-
 impl fmt::Display for Refused {
+    /// Ends with what the operator can do instead of letting us write the value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Write {
-            path,
-            wanted_by,
-            value,
-        } = self.write;
-        write!(f, "set {path} to {value} ({wanted_by}): {}", self.reason)?;
-        let errno = self.reason.raw_os_error().map(Errno::from_raw);
-        match (errno, wanted_by) {
-            (Some(Errno::EROFS), _) => write!(f, "; mounted read-only: {}", self.way_out()),
-            (Some(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP), _) => {
-                let namespace = match wanted_by {
-                    WantedBy::Conntrack(_) => {
-                        ", and the size of the table of connections also the machine's own network \
-                         namespace"
-                    }
-                    WantedBy::Mode(_) => "",
-                };
-                write!(f, "; it takes root{namespace}: {}", self.way_out())
+        let (write, reason) = (self.write, &self.reason);
+        let (path, value, wanted_by) = (write.path, write.value, write.wanted_by);
+        write!(f, "set {path} to {value} ({wanted_by}): {reason}")?;
+        let (namespace, missing, remedy) = match wanted_by {
+            WantedBy::Conntrack(_) => (
+                ", and the size of the table of connections also the machine's own network namespace",
+                "is the kernel module nf_conntrack loaded?",
+                ", set it on the machine, or set the field to 0",
+            ),
+            WantedBy::Mode(_) => (
+                "",
+                "this kernel was built without it",
+                ", or set it on the machine",
+            ),
+        };
+        let remedy = format!("run with --init-only in a privileged init container{remedy}");
+        match reason.raw_os_error().map(Errno::from_raw) {
+            Some(Errno::EROFS) => write!(f, "; mounted read-only: {remedy}"),
+            Some(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => {
+                write!(f, "; it takes root{namespace}: {remedy}")
             }
-            (Some(Errno::ENOENT), WantedBy::Conntrack(_)) => {
-                f.write_str("; is the kernel module nf_conntrack loaded?")
-            }
-            (Some(Errno::ENOENT), WantedBy::Mode(_)) => {
-                f.write_str("; this kernel was built without it")
-            }
+            Some(Errno::ENOENT) => write!(f, "; {missing}"),
             _ => Ok(()),
         }
     }
@@ -196,23 +176,17 @@ pub struct SysctlError(pub Vec<Refused>);
 
 impl fmt::Display for SysctlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, refused) in self.0.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            write!(f, "{refused}")?;
-        }
-        Ok(())
+        let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&all.join("; "))
     }
 }
 
 impl std::error::Error for SysctlError {}
 
-/// Writes what the settings ask for and the machine does not have. In the network namespace of the
-/// calling thread.
+/// Sets the limits of connection tracking in the network namespace of the calling thread.
 ///
 /// # Errors
-/// [`SysctlError`]; kube-proxy does not start then, and neither should we: a table that is too
+/// [`SysctlError`]. The process should not start then, as kube-proxy does not: a table that is too
 /// small drops connections.
 pub fn apply(settings: &ConntrackLimits) -> Result<(), SysctlError> {
     if read(MAX).is_none() {
@@ -221,11 +195,11 @@ pub fn apply(settings: &ConntrackLimits) -> Result<(), SysctlError> {
     write(plan(settings, cores(), read))
 }
 
-/// Writes what is not so already. Tries everything before it fails. In the network namespace of the
-/// calling thread.
+/// Writes the values that differ, in the network namespace of the calling thread. Goes on after an
+/// error.
 ///
 /// # Errors
-/// [`SysctlError`], with everything that was refused.
+/// [`SysctlError`] with every refused value.
 pub fn write(wanted: impl IntoIterator<Item = Write>) -> Result<(), SysctlError> {
     let mut refused = Vec::new();
     for write in wanted {
@@ -235,8 +209,10 @@ pub fn write(wanted: impl IntoIterator<Item = Write>) -> Result<(), SysctlError>
         }
         match fs::write(write.path, write.value.to_string()) {
             Ok(()) => info!(path = write.path, value = write.value, was, "sysctl set"),
-            // Only how fast the table is depends on it.
-            Err(reason) if write.path == HASHSIZE && is_read_only(&reason) => {
+            // The size of the hash table only makes lookups faster.
+            Err(reason)
+                if write.path == HASHSIZE && reason.kind() == io::ErrorKind::ReadOnlyFilesystem =>
+            {
                 warn!(
                     path = write.path,
                     value = write.value,
@@ -246,23 +222,18 @@ pub fn write(wanted: impl IntoIterator<Item = Write>) -> Result<(), SysctlError>
             Err(reason) => refused.push(Refused { write, reason }),
         }
     }
-    if refused.is_empty() {
-        Ok(())
-    } else {
-        Err(SysctlError(refused))
+    match refused.is_empty() {
+        true => Ok(()),
+        false => Err(SysctlError(refused)),
     }
-}
-
-fn is_read_only(error: &io::Error) -> bool {
-    error.raw_os_error().map(Errno::from_raw) == Some(Errno::EROFS)
 }
 
 fn read(path: &'static str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Any question makes the kernel load the module (`nfnetlink_rcv_msg`). That it fails shows in the
-/// write that follows.
+/// Any request makes the kernel load the module (`nfnetlink_rcv_msg`). The write that follows fails
+/// if the module is missing.
 fn load_conntrack() {
     let nobody = FlowFilter {
         family: Family::Ipv4,
@@ -273,14 +244,14 @@ fn load_conntrack() {
     let _ = Conntrack::open().map(|mut it| it.flows(&nobody));
 }
 
-/// Cores of the machine, whichever of them this process may run on: the table is everybody's.
+/// Cores of the machine, including those that this process may not run on: all share the table.
 fn cores() -> usize {
     let online = fs::read_to_string(ONLINE).ok();
     let online = online.and_then(|it| count(it.trim()));
     online.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZeroUsize::get))
 }
 
-/// How many a list like `0-3,8` names; `None` when it is none.
+/// The number of cores in a list like `0-3,8`; `None` for another text.
 fn count(list: &str) -> Option<usize> {
     let size = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,16 +1,14 @@
-//! Follows an earlier proxy on the same node: removes what it left, once our own rules do the work.
-//! What that is, each data plane says ([`Leftovers`]).
+//! Replaces an earlier proxy on the same node: removes the rules that it left, once our own rules
+//! work. Each data plane knows its rules ([`Leftovers`]).
 //!
-//! Why ours first and theirs after: a connection is translated by whoever sees its first packet,
-//! at the same priority in both, and the other then finds an address that is no Service's.
-//! Translations are kept in conntrack, so connections outlive the rules that made them. Both
-//! masquerade by the same mark. What kube-proxy rejects or drops meanwhile has no endpoints in
-//! its eyes, which are minutes old at most.
+//! Both rulesets can apply for a while. The rules that see a connection's first packet translate
+//! it, and the others then find an address that is no Service's. Conntrack keeps translations, so
+//! connections outlive the rules that made them. Both rulesets masquerade by the same mark. What
+//! kube-proxy rejects or drops meanwhile had no endpoints a few minutes ago at most.
 
-use std::iter;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluice_model::IpFamily;
 use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request};
@@ -18,26 +16,23 @@ use tracing::{info, warn};
 
 use crate::agent::chain;
 
-/// How long connections may go on that end with what an earlier proxy left.
+/// How long connections through an earlier proxy's virtual servers may go on.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// How long after the first count of such connections the second one follows.
+/// First and longest time between two counts of such connections. For each count the kernel lists
+/// all connections.
 const FIRST_COUNT: Duration = Duration::from_secs(2);
-
-/// The longest time between two counts.
 const LONGEST_COUNT: Duration = Duration::from_secs(30);
 
-/// The first look for a kube-proxy at work: it writes again at its next change.
-const FIRST_LOOK: Duration = Duration::from_secs(5);
+/// First and longest time between two checks for a running kube-proxy, which writes at its next
+/// change, or after its `syncPeriod`, half a minute by default.
+const FIRST_CHECK: Duration = Duration::from_secs(5);
+const LONGEST_CHECK: Duration = Duration::from_secs(60);
 
-/// The longest time between two looks. kube-proxy itself looks for its rules each `syncPeriod`, half a
-/// minute by default.
-const LONGEST_LOOK: Duration = Duration::from_secs(60);
-
-/// What the data planes of a program may have left, in the order in which it is removed.
+/// The leftovers of all data planes, in the order of removal.
 pub type AllLeftovers = Vec<&'static dyn Leftovers>;
 
-/// Removes everything that is left of both families, at once.
+/// Removes all leftovers of both families at once.
 #[must_use]
 pub fn clean_up(all: &[&dyn Leftovers], purpose: Purpose) -> Removal {
     let keep_nothing = |_: &sluice_plane::Trace<'_>| false;
@@ -57,9 +52,9 @@ fn remove(all: &[&dyn Leftovers], request: &Request<'_>) -> Removal {
     removal
 }
 
-/// Removes what an earlier proxy left of these families, from a thread of its own, now that our rules
-/// do the work; then looks whether a kube-proxy comes back, and says so once. What fails is logged:
-/// both sets of rules at once are a nuisance, no reason to stop.
+/// Removes what an earlier proxy left of these families, on a thread of its own; then watches for a
+/// kube-proxy that comes back, and warns once. Failures are logged, because two rulesets at once are
+/// no reason to stop.
 pub fn take_over(all: AllLeftovers, keep: Arc<Keep>, families: &[IpFamily]) {
     let families = families.to_vec();
     let thread = thread::Builder::new().name("takeover".into());
@@ -96,59 +91,48 @@ fn run(all: &[&dyn Leftovers], keep: &Keep, families: &[IpFamily]) {
             }
         }
     }
-    // What is left of a family looks like a kube-proxy at work.
+    // Rules that are left look like a running kube-proxy.
     let leaves_rules = removal.errors.iter().any(LeftoverError::leaves_rules);
     if !leaves_rules && request.is_whole() {
         watch(all, keep);
     }
 }
 
-/// Lets connections come to their end that end with what carries them: the kernel drops packets of
-/// IPVS once their virtual server is gone. New ones are ours already, because our translation comes
+/// Waits for the end of connections that the removal would cut: the kernel drops packets of IPVS
+/// whose virtual server is gone. New connections are ours already, because our translation comes
 /// before IPVS.
 fn drain(all: &[&dyn Leftovers], keep: &Keep) {
-    let open = || -> usize { all.iter().map(|it| it.open_connections(keep)).sum() };
-    let mut said = false;
-    for wait in waits() {
-        let open = open();
-        if open == 0 {
+    let deadline = Instant::now() + DRAIN_LIMIT;
+    let mut wait = FIRST_COUNT;
+    loop {
+        let connections: usize = all.iter().map(|it| it.open_connections(keep)).sum();
+        let left = deadline.saturating_duration_since(Instant::now());
+        if connections == 0 {
             return;
         }
-        if !said {
+        if left.is_zero() {
+            warn!(
+                connections,
+                "connections through virtual servers of an earlier proxy still open: cutting them"
+            );
+            return;
+        }
+        if wait == FIRST_COUNT {
             info!(
-                connections = open,
+                connections,
                 limit_seconds = DRAIN_LIMIT.as_secs(),
                 "connections through virtual servers of an earlier proxy: waiting for their end"
             );
-            said = true;
         }
-        thread::sleep(wait);
-    }
-    let open = open();
-    if open > 0 {
-        warn!(
-            connections = open,
-            "connections through virtual servers of an earlier proxy still open: cutting them"
-        );
+        thread::sleep(wait.min(left));
+        wait = (wait * 2).min(LONGEST_COUNT);
     }
 }
 
-/// Between counts, for each of which the kernel lists all connections: ever longer, and the limit
-/// together.
-fn waits() -> impl Iterator<Item = Duration> {
-    let doubled = |it: &Duration| Some((*it * 2).min(LONGEST_COUNT));
-    let waits = iter::successors(Some(FIRST_COUNT), doubled);
-    waits.scan(DRAIN_LIMIT, |left, wait| {
-        let wait = wait.min(*left);
-        *left -= wait;
-        (!wait.is_zero()).then_some(wait)
-    })
-}
-
-/// Looks for a kube-proxy that is still running or was started again, says it once, and returns.
-/// Nothing is removed again: two programs that undo each other's work serve nobody.
+/// Checks for a kube-proxy that runs or was started again, warns once, and returns. Its rules are
+/// not removed again: the two programs would undo each other's work for ever.
 fn watch(all: &[&dyn Leftovers], keep: &Keep) {
-    let mut wait = FIRST_LOOK;
+    let mut wait = FIRST_CHECK;
     loop {
         thread::sleep(wait);
         if let Some(sign) = all.iter().find_map(|it| it.sign_of_kube_proxy(keep)) {
@@ -159,20 +143,6 @@ fn watch(all: &[&dyn Leftovers], keep: &Keep) {
             );
             return;
         }
-        wait = (wait * 2).min(LONGEST_LOOK);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn connections_are_counted_ever_more_rarely_until_the_limit() {
-        let waits: Vec<Duration> = waits().collect();
-        let seconds: Vec<u64> = waits.iter().map(Duration::as_secs).collect();
-        assert_eq!(seconds[..7], [2, 4, 8, 16, 30, 30, 30]);
-        assert!(waits.iter().all(|it| *it <= LONGEST_COUNT));
-        assert_eq!(waits.iter().sum::<Duration>(), DRAIN_LIMIT);
+        wait = (wait * 2).min(LONGEST_CHECK);
     }
 }

@@ -1,4 +1,4 @@
-//! `sluice cleanup`: removes every trace from the kernel.
+//! `sluice cleanup`: removes all rules from the kernel.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,8 +11,8 @@ use crate::error;
 use crate::planes;
 use crate::render::print;
 
-/// Removes what we wrote in any mode, and if asked what kube-proxy left in any of its modes; says
-/// what. Teardown goes on after an error, and every error is told.
+/// Removes our rules of every mode, with `kube_proxy` also those that kube-proxy left, and prints
+/// what it removed. Goes on after an error and prints every error.
 pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
     Lock::check(socket).context("stop the agent first, or it puts the rules back")?;
@@ -22,7 +22,7 @@ pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     };
     let removal = takeover::clean_up(&planes::leftovers(), purpose);
     for what in &removal.removed {
-        print(&format!("removed {what}\n"))?;
+        print(format!("removed {what}\n"))?;
     }
     removal.notes.iter().for_each(|it| error::say(it));
     let errors = removal.errors.into_iter().map(anyhow::Error::new);

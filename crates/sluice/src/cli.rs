@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::flags::{self, Flags, Heading};
 
-/// Where the agent listens for questions.
+/// The agent's status socket.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
 
 /// A Kubernetes service proxy: every Service address of the cluster, served by the kernel.
@@ -26,7 +26,7 @@ struct Cli {
     command: Command,
 }
 
-/// What to do.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run the node agent: keep this node's rules in line with Services and endpoints
@@ -43,13 +43,13 @@ Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
   sluice render --manifests examples --hostname-override node-a
   sluice render --manifests examples --hostname-override node-a | nft --check -f -")]
     Render(RenderArgs),
-    /// Say what happens to a packet on this node, and why
+    /// Explain what happens to a packet on this node, and why
     #[command(after_help = "Examples:
   sluice explain 10.244.0.5 10.96.0.10:53/udp --manifests examples
   sluice explain default/client-1 default/web:http --manifests examples
   sluice explain node '[fd00:10:96::a]:80' --manifests examples -o json")]
     Explain(ExplainArgs),
-    /// Show what the running agent holds
+    /// Show the status of the running agent
     #[command(after_help = "Examples:
   sluice status
   sluice status --watch
@@ -85,14 +85,14 @@ pub(crate) struct LabArgs {
     pub(crate) command: LabCommand,
 }
 
-/// What to do in the lab.
+/// Commands of the lab.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Show a Service balancing real connections, and a pod that dies (needs root)
     Demo,
 }
 
-/// What defines a node's rules; the names are kube-proxy's.
+/// The flags that define a node's rules; most names are kube-proxy's.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = Heading::Sluice.title())]
 pub(crate) struct NodeArgs {
@@ -107,13 +107,8 @@ pub(crate) struct NodeArgs {
     pub(crate) external_ip_allow: Option<Vec<String>>,
     /// Leave out external and load balancer addresses that belong to nodes or pods
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true
-    )]
-    #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
-    pub(crate) refuse_shadowing_vips: bool,
+    #[arg(default_missing_value = "true", value_parser = flags::boolean)]
+    pub(crate) refuse_shadowing_vips: Option<bool>,
     /// Count the connections of Services and endpoints in the nftables mode, for metrics and
     /// `sluice status`; the ipvs mode always does
     #[arg(long)]
@@ -145,27 +140,17 @@ pub(crate) struct ProxyArgs {
     /// Write the configuration with all defaults to a file and exit
     #[arg(long, value_name = "PATH")]
     pub(crate) write_config_to: Option<PathBuf>,
-    /// Do what needs all privileges and exit; the agent then needs only CAP_NET_ADMIN
+    /// Do the work that needs all privileges and exit; the agent then needs only CAP_NET_ADMIN
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true
-    )]
-    #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
-    pub(crate) init_only: bool,
+    #[arg(default_missing_value = "true", value_parser = flags::boolean)]
+    pub(crate) init_only: Option<bool>,
     /// Remove all rules, those of kube-proxy too, and exit, as `sluice cleanup --kube-proxy`
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
-    #[arg(
-        default_value = "false",
-        default_missing_value = "true",
-        hide_default_value = true
-    )]
-    #[arg(action = ArgAction::Set, value_parser = flags::boolean)]
-    pub(crate) cleanup: bool,
+    #[arg(default_missing_value = "true", value_parser = flags::boolean)]
+    pub(crate) cleanup: Option<bool>,
 }
 
-/// `-o`.
+/// Values of `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
     /// For people
@@ -246,8 +231,8 @@ pub(crate) struct CompletionsArgs {
 
 /// The whole definition: for the parser, completions and the manual page.
 pub(crate) fn definition() -> clap::Command {
-    // Any flag of the agent may be given to the others, so that a command line can be copied;
-    // their help shows what makes a difference.
+    // `render` and `explain` take every flag of the agent, so that a command line can be copied.
+    // Their help shows only the flags that have an effect.
     let shown = [Heading::Sluice, Heading::DataPlane].map(Heading::title);
     let hide = |arg: clap::Arg| {
         let heading = arg.get_help_heading().map(str::to_owned);
@@ -261,11 +246,11 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommand("explain", |it| it.mut_args(hide))
 }
 
-/// Understands what was typed; ends the process on wrong usage, after `--help` and `--version`.
+/// Parses the command line. Ends the process on wrong usage, and after `--help` and `--version`.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let args = as_kube_proxy(args);
     if args.get(1).is_some_and(|it| it == "proxy") && args.iter().any(asks_for_version) {
-        // Nobody reads it any more: no reason to panic.
+        // The reader may have closed the pipe.
         let _ = writeln!(io::stdout(), "{}", kube_proxy_version());
         std::process::exit(0);
     }
@@ -276,8 +261,8 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
     }
 }
 
-/// The line of `kube-proxy --version`: scripts look for `Kubernetes v`. The version is the one
-/// whose behaviour this is.
+/// The line of `kube-proxy --version`: scripts look for `Kubernetes v`. It names the version whose
+/// behaviour Sluice follows.
 fn kube_proxy_version() -> String {
     format!("Kubernetes v1.36.0 (Sluice {})", env!("CARGO_PKG_VERSION"))
 }
@@ -288,7 +273,7 @@ fn asks_for_version(arg: &OsString) -> bool {
         .any(|it| arg == it)
 }
 
-/// A program called `kube-proxy` has no commands: it is the agent.
+/// Under the name `kube-proxy` the program has no commands: it runs the agent.
 fn as_kube_proxy(mut args: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let program = args.next().unwrap_or_else(|| "sluice".into());
     let name = Path::new(&program).file_name();

@@ -1,4 +1,4 @@
-//! What flags and configuration file mean. Every problem is reported at once, by the name of its
+//! The valid configuration of flags and file. All problems are reported at once, by the name of the
 //! flag or by file, line and field.
 
 mod reading;
@@ -18,14 +18,14 @@ use crate::cli::{NodeArgs, ProxyArgs};
 use crate::flags;
 use reading::{Problems, Read};
 
-/// Between two comparisons with the kernel, where it tells of foreign changes.
+/// Between two comparisons with the kernel in modes in which the kernel reports foreign changes.
 const RESYNC: Duration = Duration::from_hours(1);
 
-/// The same in the ipvs mode, unless `ipvs.syncPeriod` is given: nobody tells of changes of virtual
-/// servers and sets.
+/// The same in the ipvs mode without `ipvs.syncPeriod`: the kernel reports no changes of virtual
+/// servers and ipsets.
 const RESYNC_IPVS: Duration = Duration::from_mins(5);
 
-/// Where Services and endpoints come from.
+/// The source of Services and endpoints.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Source {
     /// A folder of manifests.
@@ -38,7 +38,7 @@ pub(crate) enum Source {
         master: Option<String>,
         /// Requests per second.
         qps: f32,
-        /// Requests at once before `qps` counts.
+        /// Requests in a burst, beyond `qps`.
         burst: u32,
     },
 }
@@ -63,22 +63,22 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a node's rules are made of; holding one is proof that it is valid.
+/// The valid configuration of a node's rules.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeConfig {
     pub(crate) source: Source,
     pub(crate) settings: Settings,
-    /// The configuration as it was read, with its defaults.
+    /// The configuration as read, with defaults.
     pub(crate) file: KubeProxyConfiguration,
-    /// Everything it says.
+    /// The meaning of `file`.
     pub(crate) effective: Effective,
-    /// Between two comparisons with the kernel, unless our own flag says otherwise.
+    /// Between two comparisons with the kernel, without `--resync-period`.
     pub(crate) resync: Duration,
-    /// What was given and does nothing, one line each.
+    /// Flags and fields without effect, one line each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What the agent runs on.
+/// The valid configuration of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProxyConfig {
     pub(crate) node: NodeConfig,
@@ -87,7 +87,7 @@ pub(crate) struct ProxyConfig {
 }
 
 impl NodeConfig {
-    /// What a data plane is opened and rendered with.
+    /// The options of a data plane.
     pub(crate) fn options(&self, counts_connections: bool) -> Options<'_> {
         Options {
             config: &self.effective,
@@ -102,16 +102,18 @@ impl NodeArgs {
     ///
     /// # Errors
     ///
-    /// [`Usage`](crate::error::Usage) when a flag is wrong, [`Refused`](crate::error::Refused) when
-    /// only the file is, or the file cannot be read.
+    /// [`Invalid`](crate::error::Invalid), or the file cannot be read, or the mode is not built.
     pub(crate) fn validate(&self, host_name: &str) -> anyhow::Result<NodeConfig> {
         let mut problems = Problems::default();
         let config = self.check(host_name, &mut problems)?;
-        self.finish(problems, config)
+        let config = problems.into_result(config)?;
+        let config = config.expect("a configuration is missing only when there is a problem");
+        self.check_built(&config)?;
+        Ok(config)
     }
 
-    /// The configuration with its defaults, valid but for what this program does not have. Where
-    /// nobody chose `ipvs.syncPeriod`, it is 0: as a choice, the default would mean something else.
+    /// The configuration with defaults for `--write-config-to`. Its mode may be one that is not built.
+    /// `ipvs.syncPeriod` is 0 if it is not set: written out, its default would override ours.
     pub(crate) fn configuration(&self) -> anyhow::Result<KubeProxyConfiguration> {
         let mut problems = Problems::default();
         let mut read = self.read(&mut problems)?;
@@ -142,7 +144,7 @@ impl NodeArgs {
         };
         let settings = Settings {
             external_ips,
-            refuse_shadowing: self.refuse_shadowing_vips,
+            refuse_shadowing: self.refuse_shadowing_vips == Some(true),
             ..effective.settings(host_name)
         };
         if settings.node_name.is_empty() {
@@ -205,7 +207,7 @@ impl NodeArgs {
         Some(nets)
     }
 
-    /// What is said of `--count-connections` where it makes no difference.
+    /// The warning about `--count-connections` in a mode in which it has no effect.
     fn idle_counting(&self, mode: Mode) -> Vec<String> {
         let why = match mode {
             Mode::Ipvs => "the ipvs mode always counts connections",
@@ -216,54 +218,36 @@ impl NodeArgs {
         self.count_connections.then(warning).into_iter().collect()
     }
 
-    /// Wrong flags first: a mode that is not built is no wrong usage.
-    fn finish<T>(&self, problems: Problems, config: Option<T>) -> anyhow::Result<T>
-    where
-        T: AsRef<NodeConfig>,
-    {
-        let config = problems.into_result(config)?;
-        let config = config.expect("a configuration is missing only when there is a problem");
-        let mode = config.as_ref().effective.mode;
-        let origin = match &self.config {
-            Some(file) => format!("{}: ", file.display()),
-            None => "--proxy-".to_owned(),
-        };
+    /// Checked after the flags: a mode that is not built is not wrong usage.
+    fn check_built(&self, config: &NodeConfig) -> anyhow::Result<()> {
+        let mode = config.effective.mode;
+        let flag = || "--proxy-".to_owned();
+        let file = |it: &PathBuf| format!("{}: ", it.display());
+        let origin = self.config.as_ref().map_or_else(flag, file);
         let message = "is not built yet: use nftables, iptables or ipvs";
         anyhow::ensure!(mode != Mode::Ebpf, "{origin}mode {mode} {message}");
-        Ok(config)
+        Ok(())
     }
 
-    /// Whether nobody asked for a pause between syncs, neither kube-proxy's defaults nor a flag.
+    /// Whether neither kube-proxy's defaults nor a flag ask for a pause between syncs.
     fn syncs_at_once(&self) -> bool {
         self.is_standalone() && !self.flags.has("iptables-min-sync-period")
     }
 
-    /// Whether the machine's connection tracking is ours to set: kube-proxy's defaults are for the
-    /// nodes of a cluster.
+    /// Whether to set the machine's connection tracking: kube-proxy's defaults are for the nodes of a
+    /// cluster.
     pub(crate) fn asks_for_conntrack(&self) -> bool {
-        !self.is_standalone() || self.flags.are_about("conntrack.")
+        !self.is_standalone() || self.flags.has_for("conntrack.")
     }
 
-    /// The same for what the kernel kills last when memory is short.
+    /// Whether to set the OOM score.
     pub(crate) fn asks_for_oom_score(&self) -> bool {
         !self.is_standalone() || self.flags.has("oom-score-adj")
     }
 
-    /// Whether kube-proxy's defaults for a cluster have no say: a folder, and nothing else.
+    /// Whether kube-proxy's defaults for a cluster do not apply: a folder without a configuration.
     fn is_standalone(&self) -> bool {
         self.manifests.is_some() && self.config.is_none()
-    }
-}
-
-impl AsRef<NodeConfig> for NodeConfig {
-    fn as_ref(&self) -> &NodeConfig {
-        self
-    }
-}
-
-impl AsRef<NodeConfig> for ProxyConfig {
-    fn as_ref(&self) -> &NodeConfig {
-        &self.node
     }
 }
 
@@ -313,7 +297,10 @@ impl ProxyArgs {
             periods,
             socket: self.socket.clone(),
         });
-        self.node.finish(problems, config)
+        let config = problems.into_result(config)?;
+        let config = config.expect("a configuration is missing only when there is a problem");
+        self.node.check_built(&config.node)?;
+        Ok(config)
     }
 }
 

@@ -5,44 +5,36 @@ use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
-/// Wrong usage: everything that is wrong with the flags.
-#[derive(Debug)]
-pub(crate) struct Usage(pub(crate) Vec<String>);
+use sluice_node::chain;
 
-impl fmt::Display for Usage {
+/// Everything that is wrong with the flags and the configuration file.
+#[derive(Debug)]
+pub(crate) struct Invalid {
+    /// One line each.
+    pub(crate) problems: Vec<String>,
+    /// 2 for wrong usage, 1 when only the file is wrong.
+    pub(crate) exit_code: u8,
+}
+
+impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
+        f.write_str(&self.problems.join("\n"))
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for Invalid {}
 
-/// Everything that is wrong with the configuration file.
-#[derive(Debug)]
-pub(crate) struct Refused(pub(crate) Vec<String>);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("\n"))
-    }
-}
-
-impl std::error::Error for Refused {}
-
-/// Says what went wrong, one `sluice:` line per problem; 2 for wrong usage, else 1.
+/// Prints an error, one `sluice:` line per problem, and returns the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    if let Some(Usage(problems)) = error.downcast_ref() {
-        problems.iter().for_each(|it| say(it));
-        return ExitCode::from(2);
+    if let Some(invalid) = error.downcast_ref::<Invalid>() {
+        invalid.problems.iter().for_each(|it| say(it));
+        return ExitCode::from(invalid.exit_code);
     }
-    match error.downcast_ref() {
-        Some(Refused(problems)) => problems.iter().for_each(|it| say(it)),
-        None => say(&chain(error)),
-    }
+    say(&chain(error.as_ref()));
     ExitCode::FAILURE
 }
 
-/// One line on stderr. Only a terminal gets colour.
+/// Prints one line on stderr, coloured on a terminal.
 pub(crate) fn say(text: &str) {
     let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     let mut stderr = std::io::stderr().lock();
@@ -50,17 +42,6 @@ pub(crate) fn say(text: &str) {
         true => "\x1b[1;31msluice:\x1b[0m",
         false => "sluice:",
     };
-    // Nobody listens any more, so nobody misses it.
+    // The reader may have closed the pipe.
     let _ = writeln!(stderr, "{name} {text}");
-}
-
-/// An error and its causes in one line; what a message already contains is not said twice.
-fn chain(error: &anyhow::Error) -> String {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
-    text
 }

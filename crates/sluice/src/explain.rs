@@ -9,23 +9,17 @@ use sluice_plan::explain::explain;
 use sluice_plan::lookup::HostAddresses;
 
 use crate::cli::{ExplainArgs, Output};
-use crate::config;
-use crate::error::say;
-use crate::render::{Planned, plan, print};
+use crate::render::{plan, print};
 use crate::target;
 
 /// Prints the explanation to stdout and problems of the manifests to stderr.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let config = args.node.validate(&config::host_name())?;
-    config.warnings.iter().for_each(|it| say(it));
-    let Planned {
-        planner, problems, ..
-    } = plan(config)?;
-    problems.iter().for_each(|it| say(it));
+    let planner = plan(&args.node)?.planner;
     let mut host = host_addresses(&planner);
     let interface = args.interface.as_deref();
     let packet = target::packet(&args.from, &args.to, interface, &planner, &host)?;
-    // The kernel, and where NodePorts answer on loopback a rule, keep it from all others.
+    // Only this node reaches its loopback addresses: the kernel drops packets of others, or a rule
+    // does where NodePorts answer on loopback.
     if !host.contains(&packet.source) {
         host.retain(|it| !it.is_loopback());
     }

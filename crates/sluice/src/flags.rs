@@ -20,33 +20,37 @@ use sluice_config::{KubeProxyConfiguration, Problem};
 
 pub(crate) use value::boolean;
 
+/// The value name of a flag that may stand alone, which means `true`.
+const BOOL: &str = "BOOL";
+
 /// A flag and the fields of the configuration it may set.
 #[derive(Debug)]
 pub(crate) struct Flag {
     /// Without the dashes.
     pub(crate) name: &'static str,
-    /// Another name, or empty.
-    alias: &'static str,
+    alias: Option<&'static str>,
     short: Option<char>,
-    /// What the value is called in help; `None` for a flag that may stand alone.
-    value: Option<&'static str>,
+    /// Name of the value in help; [`BOOL`] may be left out.
+    value: &'static str,
     heading: Heading,
     help: &'static str,
-    /// Paths; problems and warnings of a field below one name the flag instead.
+    /// Paths in the configuration; problems and warnings of a field below one name the flag instead.
     fields: &'static [&'static str],
-    set: fn(&mut KubeProxyConfiguration, &str) -> Result<(), String>,
+    set: Set,
 }
+
+type Set = fn(&mut KubeProxyConfiguration, &str) -> Result<(), String>;
 
 /// Where help shows a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heading {
-    /// What is special to Sluice.
+    /// Flags that kube-proxy does not have.
     Sluice,
-    /// How to reach the API server.
+    /// Access to the API server.
     Api,
-    /// What the rules are made of.
+    /// Contents of the rules.
     DataPlane,
-    /// Servers of the process.
+    /// The process and its servers.
     Health,
     /// Connection tracking.
     Conntrack,
@@ -59,7 +63,7 @@ pub(crate) enum Heading {
 }
 
 impl Heading {
-    /// As in help.
+    /// The heading in the help text.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Sluice => "Sluice",
@@ -74,7 +78,7 @@ impl Heading {
     }
 }
 
-/// Every flag. The mode is the first: others set the section of the mode.
+/// Every flag. The mode comes first, because later flags set the section of that mode.
 fn all() -> impl Iterator<Item = &'static Flag> {
     let tables = [
         data_plane::FLAGS,
@@ -89,50 +93,76 @@ fn all() -> impl Iterator<Item = &'static Flag> {
 }
 
 impl Flag {
-    /// Has no effect and no value.
-    const NOTHING: Self = Self {
-        name: "",
-        alias: "",
-        short: None,
-        value: None,
-        heading: Heading::Ignored,
-        help: "",
-        fields: &[],
-        set: |_, _| Ok(()),
-    };
+    /// A flag without effect.
+    const fn new(heading: Heading, name: &'static str, value: &'static str) -> Self {
+        Self {
+            name,
+            alias: None,
+            short: None,
+            value,
+            heading,
+            help: "",
+            fields: &[],
+            set: |_, _| Ok(()),
+        }
+    }
+
+    const fn alias(self, alias: &'static str) -> Self {
+        let alias = Some(alias);
+        Self { alias, ..self }
+    }
+
+    const fn short(self, short: char) -> Self {
+        let short = Some(short);
+        Self { short, ..self }
+    }
+
+    const fn help(self, help: &'static str) -> Self {
+        Self { help, ..self }
+    }
+
+    const fn fields(self, fields: &'static [&'static str]) -> Self {
+        Self { fields, ..self }
+    }
+
+    const fn set(self, set: Set) -> Self {
+        Self { set, ..self }
+    }
 
     /// Whether the flag counts although there is a configuration file.
     fn overrides_file(&self) -> bool {
         self.heading == Heading::Logging || self.name == "hostname-override"
     }
 
+    /// Whether the flag sets this field or one above it.
+    fn sets(&self, field: &str) -> bool {
+        let below = |path: &&str| {
+            let rest = field.strip_prefix(*path);
+            rest.is_some_and(|it| it.is_empty() || it.starts_with(['.', '[']))
+        };
+        self.fields.iter().any(below)
+    }
+
     fn argument(&self) -> Arg {
         let arg = Arg::new(self.name)
             .long(self.name)
+            .short(self.short)
+            .visible_aliases(self.alias)
             .help(StyledStr::from(self.help))
             .help_heading(self.heading.title())
+            .value_name(self.value)
             .action(ArgAction::Append)
             .allow_negative_numbers(true);
-        let arg = match self.alias {
-            "" => arg,
-            alias => arg.visible_alias(alias),
-        };
-        let arg = match self.short {
-            None => arg,
-            Some(short) => arg.short(short),
-        };
-        match self.value {
-            Some(value) => arg.value_name(value),
-            None => arg
-                .value_name("BOOL")
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value("true"),
+        if self.value != BOOL {
+            return arg;
         }
+        arg.num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
     }
 }
 
-/// The flags of kube-proxy that were given.
+/// The flags of kube-proxy on the command line, with their values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flags(Vec<(&'static Flag, Vec<String>)>);
 
@@ -150,24 +180,26 @@ impl Flags {
             .collect()
     }
 
-    /// Whether a flag about one of these fields was given.
-    pub(crate) fn are_about(&self, field: &str) -> bool {
+    /// Whether a flag was given that sets a field that begins with `field`.
+    pub(crate) fn has_for(&self, field: &str) -> bool {
         let mut fields = self.0.iter().flat_map(|(flag, _)| flag.fields);
         fields.any(|it| it.starts_with(field))
     }
 
-    /// The names of those that a configuration file makes void.
-    pub(crate) fn void_beside_file(&self) -> Vec<String> {
-        let void = self.0.iter().filter(|(flag, _)| !flag.overrides_file());
-        void.map(|(flag, _)| format!("--{}", flag.name)).collect()
+    /// The flags that a configuration file overrides.
+    pub(crate) fn ignored_beside_file(&self) -> Vec<String> {
+        let ignored = self.0.iter().filter(|(flag, _)| !flag.overrides_file());
+        ignored
+            .map(|(flag, _)| format!("--{}", flag.name))
+            .collect()
     }
 
-    /// Sets what was given; says what cannot be read.
+    /// Sets the fields of all flags; returns what cannot be read.
     pub(crate) fn apply(&self, config: &mut KubeProxyConfiguration) -> Vec<String> {
         apply(self.0.iter(), config)
     }
 
-    /// Sets of what was given what counts beside a configuration file.
+    /// Sets the fields of the flags that count beside a configuration file.
     pub(crate) fn apply_to_file(&self, config: &mut KubeProxyConfiguration) -> Vec<String> {
         apply(
             self.0.iter().filter(|(flag, _)| flag.overrides_file()),
@@ -175,13 +207,13 @@ impl Flags {
         )
     }
 
-    /// Whether a field of a file was overridden.
+    /// Whether a flag overrides a field of the configuration file.
     pub(crate) fn overrides(&self, field: &str) -> bool {
         let mut given = self.0.iter().filter(|(flag, _)| flag.overrides_file());
-        given.any(|(flag, _)| flag.is_about(field))
+        given.any(|(flag, _)| flag.sets(field))
     }
 
-    /// Warnings of flags that no field has a warning for.
+    /// Warnings about flags that set no field; fields have warnings of their own.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let without_field = self.0.iter().filter(|(flag, _)| flag.fields.is_empty());
         let text = |flag: &Flag| match flag.heading {
@@ -210,19 +242,9 @@ fn apply<'f>(
     problems
 }
 
-impl Flag {
-    fn is_about(&self, field: &str) -> bool {
-        let below = |path: &&str| {
-            let rest = field.strip_prefix(*path);
-            rest.is_some_and(|it| it.is_empty() || it.starts_with(['.', '[']))
-        };
-        self.fields.iter().any(below)
-    }
-}
-
-/// A problem in the words of the command line.
+/// A problem of the configuration, named by flag.
 pub(crate) fn in_flags(problem: &Problem) -> String {
-    match all().find(|it| it.is_about(&problem.field)) {
+    match all().find(|it| it.sets(&problem.field)) {
         Some(flag) => format!(
             "--{}: {}",
             flag.name,

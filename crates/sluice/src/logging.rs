@@ -1,4 +1,4 @@
-//! Where logs go: stderr, one line per event.
+//! The log: one line per event on stderr.
 
 use std::env;
 use std::io::{self, IsTerminal};
@@ -15,10 +15,10 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// Logs more or less from now on.
+/// Changes the verbosity of the running process.
 pub(crate) fn set_verbosity(verbosity: u32) {
     if let Some(handle) = FILTER.get() {
-        // It fails only when there is no log any more.
+        // Fails only after the log has ended.
         let _ = handle.reload(filter(verbosity));
     }
 }
@@ -29,20 +29,20 @@ fn filter(verbosity: u32) -> Targets {
         4..=5 => Level::DEBUG,
         6.. => Level::TRACE,
     };
-    // The HTTP library's own details help nobody here.
+    // Libraries log warnings only.
     Targets::new()
         .with_default(Level::WARN)
         .with_target("sluice", level)
 }
 
-/// Begins to log. `verbosity` is kube-proxy's `-v`.
+/// Starts the log. `verbosity` is kube-proxy's `-v`.
 pub(crate) fn start(verbosity: u32, format: LogFormat) {
     let (filter, handle) = reload::Layer::new(filter(verbosity));
-    // A second start would be a mistake of this program; the first one counts.
+    // Called once per process.
     let _ = FILTER.set(handle);
     let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     let colour = io::stderr().is_terminal() && !plain;
-    // A log that nobody reads any more is no reason to panic.
+    // A closed stderr must not end the agent.
     let lines = fmt::layer()
         .with_writer(io::stderr)
         .log_internal_errors(false);

@@ -1,13 +1,13 @@
 //! A Kubernetes service proxy.
 //!
 //! ```text
-//! cli.rs: what was typed ─▶ config.rs: what it means ─▶ one module per command ─▶ agent, core, backends
+//! cli.rs: command line ─▶ config.rs: valid configuration ─▶ one module per command ─▶ agent, planes
 //! ```
 //!
 //! # Invariants
 //!
 //! - One definition ([`cli`]) makes parser, help, completions and man page.
-//! - A [`config::NodeConfig`] in hand is valid; every problem of the flags is reported at once.
+//! - A [`config::NodeConfig`] is always valid; all problems of the flags are reported at once.
 //! - Exit codes: 0 done, 1 failed, 2 wrong usage. Errors go to stderr in one line.
 //! - Only this crate names a data plane.
 
@@ -33,15 +33,12 @@ use crate::cli::Command;
 
 fn main() -> ExitCode {
     let command = cli::parse(std::env::args_os());
-    match run(command) {
-        Ok(code) => code,
-        Err(error) => error::report(&error),
-    }
+    run(command).unwrap_or_else(|error| error::report(&error))
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Proxy(args) if args.cleanup => cleanup::run(&args.socket, true),
+        Command::Proxy(args) if args.cleanup == Some(true) => cleanup::run(&args.socket, true),
         Command::Proxy(args) => proxy::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -1,6 +1,6 @@
-//! Documentation made of the command line's definition.
+//! Completion scripts and the manual page, made from the definition of the command line.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -8,15 +8,17 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use crate::cli;
+use crate::render::print;
 
-/// A completion script on stdout.
+/// Prints a completion script.
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut cli::definition(), "sluice", &mut script);
-    print(&script)
+    print(script)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-/// The manual page on stdout: the program, then each command.
+/// Prints the manual page: the program, then each command.
 pub(crate) fn man() -> anyhow::Result<ExitCode> {
     let mut definition = cli::definition();
     definition.build();
@@ -35,14 +37,6 @@ pub(crate) fn man() -> anyhow::Result<ExitCode> {
         man.render_options_section(&mut page)?;
         man.render_extra_section(&mut page)?;
     }
-    print(&page)
-}
-
-fn print(text: &[u8]) -> anyhow::Result<ExitCode> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        // Whoever reads has read enough: `sluice man | head`.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        result => result.context("write").map(|()| ExitCode::SUCCESS),
-    }
+    print(page)?;
+    Ok(ExitCode::SUCCESS)
 }

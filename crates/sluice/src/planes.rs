@@ -13,11 +13,11 @@ use sluice_plane::{DataPlane, Leftovers, Options, RenderedObject};
 
 use crate::proxy::{self, Start};
 
-/// What this program does with a data plane.
+/// A data plane and the functions that this program calls.
 pub(crate) struct Plane {
     /// The mode's name.
     name: &'static str,
-    /// What it may have left on the machine.
+    /// The rules that it may have left on the machine.
     leftovers: &'static dyn Leftovers,
     /// Prepares the machine for an agent without privileges: `--init-only`.
     pub(crate) initialize: fn(&Options<'_>) -> anyhow::Result<()>,
@@ -44,7 +44,7 @@ const fn plane<P: DataPlane>() -> Plane {
 /// chains that keep packets to their addresses away from this machine.
 static PLANES: [Plane; 3] = [plane::<Nftables>(), plane::<Ipvs>(), plane::<Iptables>()];
 
-/// What the data planes may have left, in the order in which it is removed.
+/// The leftovers of all data planes, in the order of removal.
 pub(crate) fn leftovers() -> AllLeftovers {
     PLANES.iter().map(|it| it.leftovers).collect()
 }
@@ -53,7 +53,7 @@ pub(crate) fn leftovers() -> AllLeftovers {
 ///
 /// # Errors
 ///
-/// This program has none.
+/// This program has no data plane for the mode.
 pub(crate) fn of(mode: Mode) -> anyhow::Result<&'static Plane> {
     let found = PLANES.iter().find(|it| it.name == mode.name());
     found.with_context(|| format!("mode {mode} has no data plane"))

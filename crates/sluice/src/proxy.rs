@@ -1,4 +1,4 @@
-//! `sluice proxy`: puts the parts of the node agent together.
+//! `sluice proxy`: runs the node agent.
 
 mod machine;
 mod pages;
@@ -20,8 +20,8 @@ use sluice_model::{Announcement, ObjectKey};
 use sluice_node::addresses::Addresses;
 use sluice_node::metrics::Metrics;
 use sluice_node::{
-    Agent, Connections, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, PortTaken, Server,
-    Wires, conntrack, health_checks, preflight, privileges, sysctl, takeover,
+    Agent, Connections, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, Server, chain,
+    conntrack, health_checks, preflight, privileges, sysctl, takeover,
 };
 use sluice_plane::{DataPlane, Options};
 use tracing::{info, warn};
@@ -33,7 +33,7 @@ use crate::logging;
 use crate::planes;
 use crate::render::print;
 
-/// Runs until it is told to stop.
+/// Runs until a signal or a changed configuration ends it.
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write_config_to {
         return write_config(&args.node.configuration()?, path);
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     config.node.warnings.iter().for_each(|it| warn!("{it}"));
     end_on_panic();
     machine::prepare(args, &config)?;
-    if args.init_only {
+    if args.init_only == Some(true) {
         info!("the machine is prepared");
         return Ok(ExitCode::SUCCESS);
     }
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     (planes::of(effective.mode)?.run)(start)
 }
 
-/// What an agent is started with.
+/// The arguments of an agent.
 #[derive(Clone, Copy)]
 pub(crate) struct Start<'a> {
     args: &'a ProxyArgs,
@@ -65,7 +65,7 @@ pub(crate) struct Start<'a> {
     host_name: &'a str,
 }
 
-/// Sets what a data plane needs of the machine.
+/// Prepares the machine for a data plane.
 fn prepare<P: DataPlane>(options: &Options<'_>) -> anyhow::Result<()> {
     let mode = P::NAME;
     let needed = P::prepare(options).with_context(|| format!("set the machine up for {mode}"))?;
@@ -77,20 +77,20 @@ fn prepare<P: DataPlane>(options: &Options<'_>) -> anyhow::Result<()> {
     sysctl::write(wanted).with_context(|| format!("set the machine up for {mode}"))
 }
 
-/// Does for an agent without privileges what takes some.
+/// Does the work that an agent without privileges cannot do.
 pub(crate) fn initialize<P: DataPlane>(options: &Options<'_>) -> anyhow::Result<()> {
     prepare::<P>(options)?;
     lend_privileges::<P>();
     Ok(P::initialize(options)?)
 }
 
-/// Gives the programs of iptables what they need, before they are run for the first time.
+/// Passes capabilities to the iptables programs, before their first run.
 fn lend_privileges<P: DataPlane>() {
     if P::RUNS_PROGRAMS
         && let Err(error) = privileges::lend(privileges::IPTABLES)
     {
-        let error = format!("{:#}", anyhow::Error::new(error));
-        warn!(error, "the programs of iptables get no privileges");
+        let error = chain(&error);
+        warn!(error, "the iptables programs get no capabilities");
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         needs_programs,
         &[source::files(&config.node.source), config_file],
     );
-    say_hello(config);
+    log_mode(config);
 
     let node_name = config.node.settings.node_name.clone();
     let health = Arc::new(health(config));
@@ -145,37 +145,32 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         announce: announce.clone(),
         stale: stale.context("start conntrack cleanup")?,
         foreign_changes: Some(Box::new(move |what| {
-            // The agent has stopped; the process is about to end.
+            // A closed channel means that the agent has stopped.
             let _ = foreign.send(Input::KernelChanged(what));
         })),
         take_over: Box::new(move |families| {
             takeover::take_over(leftovers.clone(), Arc::clone(&keep), families);
         }),
     };
+    // kube-proxy's Event on the Node; only an API server takes it.
+    let _ = announce.send(starting(&node_name));
     let server = Server {
         socket: config.socket.clone(),
         health_address: effective.health_address,
-        metrics: pages::metrics_server(P::NAME, effective, file, args.node.flags.given()),
-        port_taken: match effective.bind_address_hard_fail {
-            true => PortTaken::Fail,
-            false => PortTaken::Retry,
-        },
+        metrics_server: pages::metrics_server(P::NAME, effective, file, args.node.flags.given()),
+        bind_hard_fail: effective.bind_address_hard_fail,
         node_name: node_name.clone(),
-    };
-    // The first to be told, if anybody listens.
-    let _ = announce.send(starting(&node_name));
-    let wires = Wires {
         health,
         metrics: metrics.clone(),
         health_checks: health_check_servers,
         announce,
         inputs: sender.clone(),
     };
-    let _served = server.start(lock, wires)?;
+    let _served = server.start(lock)?;
     let _addresses = Addresses::follow(sender.clone())?;
     let mut reload = reload::Reloading::new(sender.clone(), effective.clone());
     let restart = reload.restart();
-    let watched = config_watch::watch(args, host_name, config, move |it| reload.hear(it));
+    let watched = config_watch::watch(args, host_name, config, move |it| reload.apply(it));
     let _config = watched.context("watch the configuration")?;
     let from = &config.node.source;
     let _source = source::start(from, &node_name, sender, announcements, &metrics)?;
@@ -194,7 +189,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     }
 }
 
-fn say_hello(config: &ProxyConfig) {
+fn log_mode(config: &ProxyConfig) {
     let effective = &config.node.effective;
     if effective.mode_is_default {
         info!(
@@ -206,18 +201,20 @@ fn say_hello(config: &ProxyConfig) {
     info!("Using {} Proxier", effective.mode);
 }
 
-/// Behind an API server, a node without its Node object is not part of the cluster; a folder may
-/// have Services and no Node.
+/// With an API server, a node without its Node object is not part of the cluster. A folder may have
+/// Services and no Node.
 fn health(config: &ProxyConfig) -> Health {
     let node = match config.node.source {
         Source::Folder(_) => NodeObject::Optional,
         Source::ApiServer { .. } => NodeObject::Required,
     };
-    let timeout = config.periods.patience(config.node.effective.periods.sync);
+    let timeout = config
+        .periods
+        .health_timeout(config.node.effective.periods.sync);
     Health::new(timeout, node, Instant::now(), Timestamp::now())
 }
 
-/// kube-proxy's Event on the Node.
+/// kube-proxy's Event on the Node at start.
 fn starting(node_name: &Arc<str>) -> Announcement {
     Announcement {
         about: ObjectKey::Node(node_name.clone()),
@@ -228,16 +225,16 @@ fn starting(node_name: &Arc<str>) -> Announcement {
     }
 }
 
-/// Writes the configuration with all its defaults.
+/// Writes the configuration with all defaults.
 fn write_config(config: &KubeProxyConfiguration, file: &Path) -> anyhow::Result<ExitCode> {
     let name = file.display();
     fs::write(file, encode(config)).with_context(|| format!("write configuration {name}"))?;
-    print(&format!("wrote configuration {name}\n"))?;
+    print(format!("wrote configuration {name}\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// An agent that has lost a thread looks well and is not: better none, until somebody restarts
-/// it. The rules stay.
+/// Ends the process when any thread panics: an agent without one of its threads would look healthy.
+/// The rules stay.
 fn end_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {

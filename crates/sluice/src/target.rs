@@ -1,4 +1,4 @@
-//! Who sends and where to, as people write it.
+//! Parses FROM and TO of `sluice explain`.
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +17,9 @@ use sluice_plan::settings::LocalDetector;
 enum Sender {
     /// This node.
     Node,
-    /// Somebody at this address.
+    /// The owner of this address.
     Address(IpAddr),
-    /// The pod of this name.
+    /// A pod by name.
     Pod(NamespacedName),
 }
 
@@ -32,13 +32,13 @@ enum Target {
     },
     Service {
         name: NamespacedName,
-        /// Name or number; `None` for the only one.
+        /// Name or number; `None` for the Service's only port.
         port: Option<String>,
         protocol: Option<Protocol>,
     },
 }
 
-/// The packet that is meant, in the cluster as planned.
+/// The packet from FROM to TO in the planned cluster. `host` are the node's addresses.
 pub(crate) fn packet(
     from: &str,
     to: &str,
@@ -140,7 +140,7 @@ fn sources(
     }
 }
 
-/// A pod may be in many slices, of both families.
+/// The endpoints of a pod, which may be in slices of both families.
 fn pods<'a>(name: &NamespacedName, planner: &'a Planner) -> impl Iterator<Item = &'a Endpoint> {
     let NamespacedName { namespace, name } = name.clone();
     let entries = planner.state().services();
@@ -150,8 +150,7 @@ fn pods<'a>(name: &NamespacedName, planner: &'a Planner) -> impl Iterator<Item =
     endpoints.filter(move |it| it.target.as_ref() == Some(&name))
 }
 
-/// The interface through which a pod's packet reaches this node, where that is what tells pods
-/// from others.
+/// The interface on which a pod's packet arrives, where the node recognises pods by interface.
 fn arrives_through(sender: &Sender, planner: &Planner) -> Option<Arc<str>> {
     let Sender::Pod(name) = sender else {
         return None;

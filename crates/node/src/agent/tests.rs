@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -247,7 +248,7 @@ impl World {
 
     fn say(&mut self, events: impl IntoIterator<Item = Event>) {
         let events = Input::Events(events.into_iter().collect());
-        assert!(self.agent.hear(events).is_continue());
+        assert!(self.agent.take(events).is_continue());
     }
 
     /// One turn of the loop at the present time.
@@ -410,7 +411,7 @@ fn what_had_to_wait_is_done_in_time_and_what_it_finds_is_repaired() {
     assert_eq!(world.agent.status().repairs, 1);
 }
 
-/// Several times in a row, too: there is nobody to fight with.
+/// Several times in a row, too: there is no other program.
 #[test]
 fn what_can_be_served_again_is_written_and_is_no_repair() {
     let mut world = World::synced();
@@ -438,7 +439,7 @@ fn a_failure_that_lasts_makes_the_node_unhealthy() {
     world.step();
     assert!(world.is_healthy(59 * SECOND));
     world.step_after(40 * SECOND);
-    assert!(!world.is_healthy(21 * SECOND), "the oldest wish counts");
+    assert!(!world.is_healthy(21 * SECOND), "the oldest request counts");
     world.kernel.0.borrow_mut().failures = 0;
     world.step_after(30 * SECOND);
     assert!(world.is_healthy(3000 * SECOND));
@@ -484,10 +485,10 @@ fn other_choices_of_the_operator_are_written_at_once() {
         resync: SECOND,
         ..Periods::default()
     };
-    let configured = world.agent.hear(Input::Configure {
+    let configured = world.agent.take(Input::Configure {
         settings,
         periods,
-        patience: HEALTH_TIMEOUT,
+        health_timeout: HEALTH_TIMEOUT,
     });
     assert!(configured.is_continue());
     world.step();
@@ -504,10 +505,10 @@ fn foreign_changes_are_repaired_and_counted() {
     world.step();
     world.kernel.0.borrow_mut().objects.clear();
     for _ in 0..3 {
-        let heard = world
+        let taken = world
             .agent
-            .hear(Input::KernelChanged("table ip fake".to_owned()));
-        assert!(heard.is_continue());
+            .take(Input::KernelChanged("table ip fake".to_owned()));
+        assert!(taken.is_continue());
     }
     let observed = world.observed();
     world.step();
@@ -518,13 +519,13 @@ fn foreign_changes_are_repaired_and_counted() {
 
 /// Legacy tables tell that something changed and not what: rules of others cost a look as well.
 #[test]
-fn looks_that_find_nothing_are_no_fight() {
+fn checks_that_find_nothing_are_no_conflict() {
     let mut world = World::synced();
     world.say(web());
     world.step();
     let drift = |world: &mut World| {
         let drift = Input::KernelChanged("table ip fake".to_owned());
-        assert!(world.agent.hear(drift).is_continue());
+        assert!(world.agent.take(drift).is_continue());
     };
     for _ in 1..=3 {
         drift(&mut world);
@@ -536,15 +537,15 @@ fn looks_that_find_nothing_are_no_fight() {
         drift(&mut world);
         world.step_after(SECOND);
         assert_eq!(world.objects(), [WEB]);
-        assert_eq!(world.agent.pace.is_fight(), repairs > 3, "{repairs}");
+        assert_eq!(world.agent.pace.is_conflict(), repairs > 3, "{repairs}");
     }
 }
 
 #[test]
 fn what_others_did_before_the_first_sync_is_no_drift() {
     let mut world = World::new();
-    let heard = world.agent.hear(Input::KernelChanged("before".to_owned()));
-    assert!(heard.is_continue());
+    let taken = world.agent.take(Input::KernelChanged("before".to_owned()));
+    assert!(taken.is_continue());
     world.say(web());
     world.say([Event::Synced]);
     world.step();
@@ -678,7 +679,7 @@ fn what_others_left_of_a_family_stays_until_it_is_served() {
     for again in [None, Some(no_ipv6()), None] {
         unserved(&world, again);
         let drift = Input::KernelChanged("somebody".to_owned());
-        assert!(world.agent.hear(drift).is_continue());
+        assert!(world.agent.take(drift).is_continue());
         world.step_after(SECOND);
     }
     assert_eq!(taken_over(&world), [IpFamily::ALL.to_vec()], "once");

@@ -1,4 +1,4 @@
-//! What has been heard and is not in the kernel yet.
+//! Changes that the kernel does not hold yet.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,13 +7,13 @@ use sluice_model::{
 };
 use sluice_plan::state::ClusterState;
 
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, to_gauge};
 
-/// Changes of one slice that are remembered one by one. While syncs fail there may be any number.
-const CHANGES: usize = 64;
+/// Most changes of one slice that are timed: while syncs fail there may be any number.
+const TIMED_CHANGES: usize = 64;
 
-/// kube-proxy has a tracker of Services for each family and counts what each of them hears, but a
-/// slice once: it has one family (`pkg/proxy/servicechangetracker.go`,
+/// kube-proxy tracks Services once per family and counts a change in each tracker. It counts the
+/// change of a slice once, because a slice has one family (`pkg/proxy/servicechangetracker.go`,
 /// `pkg/proxy/endpointschangetracker.go`).
 const SERVICE_TRACKERS: u64 = 2;
 
@@ -22,15 +22,14 @@ const SERVICE_TRACKERS: u64 = 2;
 pub(super) struct Waiting {
     services: HashSet<NamespacedName>,
     slices: HashSet<NamespacedName>,
-    /// When the changes happened that slices tell of, in milliseconds since the epoch.
+    /// The times of changes that slices name, in milliseconds since the epoch.
     triggers: HashMap<NamespacedName, (IpFamily, Vec<i64>)>,
-    /// Older changes were another process' to program.
+    /// Milliseconds since the epoch. Older changes were another process's to program.
     since: i64,
 }
 
 impl Waiting {
-    /// Nothing waits. Changes that happened before `since`, in milliseconds since the epoch, are
-    /// not timed.
+    /// Times changes that happened after `since`, in milliseconds since the epoch.
     pub(super) fn new(since: i64) -> Self {
         Self {
             services: HashSet::new(),
@@ -40,24 +39,30 @@ impl Waiting {
         }
     }
 
-    /// Takes note of an event, which the state has not heard yet.
-    pub(super) fn hear(&mut self, event: &Event, state: &ClusterState, metrics: &Metrics) {
-        let metrics = &metrics.kube_proxy;
+    /// Counts an event. `state` is the state before the event.
+    pub(super) fn add(&mut self, event: &Event, state: &ClusterState, metrics: &Metrics) {
+        let (ours, theirs) = (&metrics.ours, &metrics.kube_proxy);
+        let known_service = |name| state.service(name).and_then(|it| it.service.as_ref());
         match event {
             Event::Set(Object::Service(service)) => {
-                metrics.service_changes.inc_by(SERVICE_TRACKERS);
-                let known = state.service(&service.name);
-                let known = known.and_then(|it| it.service.as_ref());
+                theirs.service_changes.inc_by(SERVICE_TRACKERS);
+                let known = known_service(&service.name);
+                if known.is_none() {
+                    ours.services.inc();
+                }
                 if known != Some(service) {
                     self.services.insert(service.name.clone());
                 }
             }
             Event::Delete(ObjectKey::Service(name)) => {
-                metrics.service_changes.inc_by(SERVICE_TRACKERS);
+                theirs.service_changes.inc_by(SERVICE_TRACKERS);
+                if known_service(name).is_some() {
+                    ours.services.dec();
+                }
                 self.services.insert(name.clone());
             }
             Event::Set(Object::EndpointSlice(slice)) => {
-                metrics.endpoint_changes.inc();
+                theirs.endpoint_changes.inc();
                 let known = known_slice(state, slice);
                 if known != Some(slice) {
                     self.slices.insert(slice.name.clone());
@@ -65,7 +70,7 @@ impl Waiting {
                 }
             }
             Event::Delete(ObjectKey::EndpointSlice(name)) => {
-                metrics.endpoint_changes.inc();
+                theirs.endpoint_changes.inc();
                 self.slices.insert(name.clone());
                 self.triggers.remove(name);
             }
@@ -73,7 +78,8 @@ impl Waiting {
         }
     }
 
-    /// Remembers when the change of a slice happened, if it is a new one that somebody here sees.
+    /// Records the time of a slice's change, if it is new and this node proxies the slice. `last`
+    /// is the time that the slice named before.
     fn time(&mut self, slice: &EndpointSlice, last: Option<i64>) {
         let family = match slice.address_type {
             AddressType::Ipv4 => IpFamily::V4,
@@ -85,23 +91,22 @@ impl Waiting {
         if let Some(triggered) = slice.triggered.filter(is_new).filter(|_| is_proxied) {
             let known = self.triggers.entry(slice.name.clone());
             let (_, changes) = known.or_insert((family, Vec::new()));
-            if changes.len() < CHANGES {
+            if changes.len() < TIMED_CHANGES {
                 changes.push(triggered);
             }
         }
     }
 
-    /// Shows how much waits.
+    /// Sets the gauges of pending changes.
     pub(super) fn show(&self, metrics: &Metrics) {
-        let number = |it: usize| i64::try_from(it).unwrap_or(i64::MAX);
         let metrics = &metrics.kube_proxy;
         let (services, slices) = (self.services.len(), self.slices.len());
-        metrics.service_changes_pending.set(number(services));
-        metrics.endpoint_changes_pending.set(number(slices));
+        metrics.service_changes_pending.set(to_gauge(services));
+        metrics.endpoint_changes_pending.set(to_gauge(slices));
     }
 
-    /// All of it is in the kernel, at `now`, in milliseconds since the epoch, but for what is not
-    /// of these families: that waits until they are served.
+    /// A sync succeeded at `now`, in milliseconds since the epoch. Times of a family that is not
+    /// served stay until it is.
     pub(super) fn done(&mut self, now: i64, served: &[IpFamily], metrics: &Metrics) {
         self.services.clear();
         self.slices.clear();

@@ -1,4 +1,4 @@
-//! Totals that only grow, from counters that come and go.
+//! Totals that only grow, from kernel counters that come and go.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use sluice_plan::{Frontend, PortKey, PortPlan};
 use sluice_plane::{ConnectionCount, Counter, Load, Reading};
 
-/// What each counter showed last, and the totals made of it.
+/// The last value of each counter, and the totals.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     seen: HashMap<Counter, Seen>,
     totals: BTreeMap<PortKey, Total>,
     readings: u64,
@@ -20,46 +20,45 @@ struct Seen {
     frontend: Frontend,
     endpoint: SocketAddr,
     connections: u64,
-    /// In which reading.
+    /// Number of the reading that had the value.
     reading: u64,
 }
 
 /// Connections of one service port in one family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Total {
-    /// All of them, those of endpoints that are gone included.
-    pub(super) connections: u64,
-    /// Those of each endpoint that there is.
-    pub(super) endpoints: BTreeMap<SocketAddr, EndpointTotal>,
+pub(crate) struct Total {
+    /// Including those of endpoints that are gone.
+    pub(crate) connections: u64,
+    /// By endpoint that exists.
+    pub(crate) endpoints: BTreeMap<SocketAddr, EndpointTotal>,
 }
 
 /// Connections of one endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct EndpointTotal {
-    /// All of them.
-    pub(super) connections: u64,
-    /// How it was doing in the last reading; `None` where nobody knows.
-    pub(super) load: Option<Load>,
-    /// It is planned no longer and stays for the connections it has.
-    pub(super) draining: bool,
+pub(crate) struct EndpointTotal {
+    pub(crate) connections: u64,
+    /// As of the last reading; `None` where the data plane does not know it.
+    pub(crate) load: Option<Load>,
+    /// The plan no longer has the endpoint; it stays until its last connection ends.
+    pub(crate) draining: bool,
 }
 
 impl Ledger {
-    /// The totals of every service port that is planned and was ever counted for.
-    pub(super) fn totals(&self) -> &BTreeMap<PortKey, Total> {
+    /// The totals of every planned service port that a counter ever named.
+    pub(crate) fn totals(&self) -> &BTreeMap<PortKey, Total> {
         &self.totals
     }
 
-    /// Counting begins at what the counters show now.
-    pub(super) fn mark(&mut self, reading: &Reading) {
+    /// Sets the values from which counting begins.
+    pub(crate) fn set_baseline(&mut self, reading: &Reading) {
         for count in &reading.counts {
-            self.see(count);
+            self.record(count);
         }
     }
 
-    /// Adds what was counted since the last reading for the service ports of `plans`; the totals of
-    /// all others are dropped.
-    pub(super) fn absorb(&mut self, plans: &[Arc<PortPlan>], reading: &Reading) {
+    /// Adds the growth since the last reading to the service ports of `plans`, and drops the totals
+    /// of all others.
+    pub(crate) fn absorb(&mut self, plans: &[Arc<PortPlan>], reading: &Reading) {
         self.readings += 1;
         let owners: HashMap<Frontend, &PortKey> = plans
             .iter()
@@ -71,9 +70,13 @@ impl Ledger {
         for count in &reading.counts {
             match owners.get(&count.frontend) {
                 Some(owner) => self.add(owner, count),
-                // Of a Service that is not planned yet or no longer: its next reading, if there is
-                // one, counts from where it was.
-                None => self.keep(count),
+                // The Service is not planned yet, or no longer. Counting continues from the old value
+                // when it is planned.
+                None => {
+                    if let Some(seen) = self.seen.get_mut(&count.counter) {
+                        seen.reading = self.readings;
+                    }
+                }
             }
         }
         let now = self.readings;
@@ -100,24 +103,20 @@ impl Ledger {
     }
 
     fn add(&mut self, owner: &PortKey, count: &ConnectionCount) {
-        let grown = self.see(count);
-        if !self.totals.contains_key(owner) {
-            self.totals.insert(owner.clone(), Total::default());
-        }
-        if let Some(total) = self.totals.get_mut(owner) {
-            total.connections = total.connections.saturating_add(grown);
-            let endpoint = total.endpoints.entry(count.endpoint).or_default();
-            endpoint.connections = endpoint.connections.saturating_add(grown);
-            endpoint.load = match (endpoint.load, count.load) {
-                (Some(load), Some(more)) => Some(load.with(more)),
-                (load, more) => load.or(more),
-            };
-        }
+        let grown = self.record(count);
+        let total = self.totals.entry(owner.clone()).or_default();
+        total.connections = total.connections.saturating_add(grown);
+        let endpoint = total.endpoints.entry(count.endpoint).or_default();
+        endpoint.connections = endpoint.connections.saturating_add(grown);
+        endpoint.load = match (endpoint.load, count.load) {
+            (Some(load), Some(more)) => Some(load.with(more)),
+            (load, more) => load.or(more),
+        };
     }
 
-    /// Remembers a value; how much it grew. A counter of another endpoint, and one that shrank,
-    /// began anew at zero.
-    fn see(&mut self, count: &ConnectionCount) -> u64 {
+    /// Stores a value and returns its growth. A counter of another endpoint, and one that shrank,
+    /// started at zero again.
+    fn record(&mut self, count: &ConnectionCount) -> u64 {
         let new = Seen {
             frontend: count.frontend,
             endpoint: count.endpoint,
@@ -129,15 +128,9 @@ impl Ledger {
         let grown = old.and_then(|it| count.connections.checked_sub(it.connections));
         grown.unwrap_or(count.connections)
     }
-
-    fn keep(&mut self, count: &ConnectionCount) {
-        if let Some(seen) = self.seen.get_mut(&count.counter) {
-            seen.reading = self.readings;
-        }
-    }
 }
 
-/// Endpoints whose load is known and that nobody wants any more are on their way out.
+/// An endpoint drains when its weight is 0 and the plan no longer has it.
 fn mark_draining(endpoints: &mut BTreeMap<SocketAddr, EndpointTotal>, plan: &PortPlan) {
     let wanted: HashSet<SocketAddr> = plan.reachable().iter().map(|it| it.addr).collect();
     for (endpoint, total) in endpoints {

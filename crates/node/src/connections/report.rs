@@ -1,4 +1,4 @@
-//! The totals for `sluice status --connections` and scripts.
+//! The totals as `sluice status --connections` and scripts get them.
 
 use std::cmp::Reverse;
 
@@ -20,9 +20,9 @@ pub struct ServiceConnections {
     pub protocol: String,
     /// `IPv4` or `IPv6`.
     pub family: String,
-    /// All of them, those of endpoints that are gone included.
+    /// Including those of endpoints that are gone.
     pub connections: u64,
-    /// Those of each endpoint that there is, by address.
+    /// The endpoints that exist, by address.
     pub endpoints: Vec<EndpointConnections>,
 }
 
@@ -31,19 +31,19 @@ pub struct ServiceConnections {
 pub struct EndpointConnections {
     /// Address and port: `10.244.1.7:8080`.
     pub endpoint: String,
-    /// How many.
+    /// Since the agent started.
     pub connections: u64,
-    /// Its share of new connections, 0 gets none; `None` where the data plane has no such number.
+    /// Share of new connections, 0 for none; `None` where the data plane has no weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
     /// Established connections as of now; `None` where the data plane does not know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<u64>,
-    /// Other connections as of now: begun, ending, or of UDP; `None` where the data plane does not
+    /// Other connections as of now (opening, closing, or UDP); `None` where the data plane does not
     /// know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactive: Option<u64>,
-    /// It left the Service and stays until it has lost its last connection. Left out when not.
+    /// The endpoint left the Service and stays until its last connection ends. Absent when false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub draining: bool,
 }
@@ -70,7 +70,7 @@ pub(super) fn of(ledger: &Ledger) -> Vec<ServiceConnections> {
         }
     });
     let mut all: Vec<ServiceConnections> = each.collect();
-    // Of equals the first by name stays first.
+    // The sort is stable: equal counts stay in order of name.
     all.sort_by_key(|it| Reverse(it.connections));
     all
 }

@@ -1,7 +1,6 @@
 use std::net::SocketAddr;
 use std::sync::mpsc;
 
-use prometheus::core::Collector as _;
 use prometheus::{Registry, TextEncoder};
 use sluice_model::{Event, IpFamily, NamespacedName, ObjectKey, Protocol};
 use sluice_plan::settings::Settings;
@@ -12,6 +11,7 @@ use sluice_reconcile::BackendError;
 
 use super::ledger::EndpointTotal;
 use super::*;
+use crate::metrics::connections::ConnectionMetrics;
 
 const MAP: &str = "endpoints";
 
@@ -107,7 +107,7 @@ fn check(steps: &[(Reading, &[&str])]) {
     let planner = two_services();
     let mut ledger = Ledger::default();
     let (mark, rest) = steps.split_first().expect("a mark");
-    ledger.mark(&mark.0);
+    ledger.set_baseline(&mark.0);
     assert_eq!(shown(&ledger), mark.1, "after the mark");
     for (index, (reading, expected)) in rest.iter().enumerate() {
         ledger.absorb(&plans(&planner), reading);
@@ -177,7 +177,7 @@ fn loads_are_those_of_the_last_reading_over_all_frontends() {
 fn a_marked_virtual_server_counts_on_when_its_first_frontend_changes() {
     let planner = two_services();
     let mut ledger = Ledger::default();
-    ledger.mark(&reading(&[]));
+    ledger.set_baseline(&reading(&[]));
     for (line, expected) in [
         (
             "10.96.0.10:80 0 10.0.1.5:80 7",
@@ -305,7 +305,7 @@ fn a_service_that_is_gone_is_forgotten_and_a_new_one_begins_at_zero() {
 fn the_mark_waits_for_its_service() {
     let mut ledger = Ledger::default();
     let before = reading(&["10.96.0.10:80 0 10.0.1.5:80 100"]);
-    ledger.mark(&before);
+    ledger.set_baseline(&before);
     ledger.absorb(&[], &before);
     let after = reading(&["10.96.0.10:80 0 10.0.1.5:80 101"]);
     ledger.absorb(&plans(&two_services()), &after);
@@ -362,10 +362,10 @@ fn it_reads_when_asked_but_not_all_the_time() {
     // Nothing is left in the script for these.
     connections.read_if_due(now);
     connections.read_if_due(now + PERIOD - Duration::from_secs(1));
-    let later = now + PERIOD * REST;
+    let later = now + PERIOD * PAUSE_FACTOR;
     connections.read_if_due(later);
     assert_eq!(total(), 2, "a reading that failed changes nothing");
-    connections.read_if_due(later + PERIOD * REST);
+    connections.read_if_due(later + PERIOD * PAUSE_FACTOR);
     assert_eq!(total(), 2);
 }
 
@@ -380,10 +380,9 @@ fn metrics_and_report_show_the_totals() {
     connections.read_if_due(Instant::now());
 
     let text = |most_endpoints| {
-        let collector = ConnectionCollector::showing_at_most(connections.clone(), most_endpoints);
-        assert_eq!(collector.desc().len(), 3);
         let registry = Registry::new();
-        registry.register(Box::new(collector)).expect("three names");
+        let metrics = ConnectionMetrics::new(&registry, most_endpoints);
+        metrics.fill(&connections);
         let text = TextEncoder::new().encode_to_string(&registry.gather());
         text.expect("every metric has a value")
     };

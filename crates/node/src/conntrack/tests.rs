@@ -244,7 +244,7 @@ fn what_was_never_translated_goes_and_the_rest_stays() {
 }
 
 #[test]
-fn a_repair_is_looked_after_twice() {
+fn after_a_repair_the_table_is_walked_twice() {
     let untranslated = StaleFlows {
         keep: Keep::Translated,
         ..address("10.96.0.10:53", &[])
@@ -254,7 +254,7 @@ fn a_repair_is_looked_after_twice() {
         &mut wanted,
         vec![untranslated, address("10.96.0.11:53", &[])],
     );
-    assert!(looked(&mut wanted));
+    assert!(walked(&mut wanted));
     assert_eq!(wanted.len(), 1, "lists of endpoints are done at once");
-    assert!(!looked(&mut wanted));
+    assert!(!walked(&mut wanted));
 }

@@ -25,7 +25,7 @@ impl World {
                 Wanted(at) => health.wanted(start + Duration::from_secs(at)),
                 Updated(at) => health.updated(time(at), &IpFamily::ALL),
                 Ipv4Updated(at) => health.updated(time(at), &[IpFamily::V4]),
-                Node(state) => health.node(state),
+                Node(state) => health.set_node(state),
             }
         }
         Self { health, start }

@@ -15,29 +15,10 @@ const REQUEST_SECONDS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
 ];
 
-/// Most label sets of a metric about an API server: servers move, and nothing may grow without
-/// end.
+/// Most label sets of a metric about an API server: its address may change any number of times, and
+/// memory must stay bounded.
 const LARGEST_VEC: usize = 512;
 
-/// What was built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuildInfo {
-    /// Version of the program.
-    pub version: String,
-    /// The commit; empty when it is not known.
-    pub commit: String,
-}
-
-/// A feature gate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Feature {
-    /// `ALPHA`, `BETA`, `DEPRECATED`, or empty when it is always there.
-    pub stage: String,
-    /// Is on.
-    pub enabled: bool,
-}
-
-#[derive(Debug)]
 pub(super) struct Framework {
     requests: IntCounterVec,
     request_duration: HistogramVec,
@@ -51,14 +32,9 @@ impl Framework {
         let process = to.0.register(Box::new(ProcessCollector::for_self()));
         process.expect("no name is given twice");
         Self {
-            requests: to.counters(
-                "rest_client_requests_total",
-                "Requests to the API server by status, method and host.",
-                &["code", "method", "host"],
-            ),
+            requests: to.counters("rest_client_requests_total", &["code", "method", "host"]),
             request_duration: to.histograms(
                 "rest_client_request_duration_seconds",
-                "From a request to the API server to the head of its answer.",
                 &["verb", "host"],
                 &REQUEST_SECONDS,
             ),
@@ -88,52 +64,33 @@ impl Framework {
 }
 
 fn build_info(to: Registrar<'_>, identity: &Identity) {
-    let labels = [
-        "major",
-        "minor",
-        "git_version",
-        "git_commit",
-        "git_tree_state",
-        "build_date",
-        "go_version",
-        "compiler",
-        "platform",
-    ];
-    let help = "Always 1; the labels say what was built.";
-    let all = to.gauges("kubernetes_build_info", help, &labels);
-    let version = &identity.build.version;
+    let version = &identity.version;
     let mut parts = version.split(['.', '-', '+']);
-    let (major, minor) = (
-        parts.next().unwrap_or_default(),
-        parts.next().unwrap_or_default(),
-    );
-    let platform = format!("linux/{}", std::env::consts::ARCH);
     let values = [
-        major,
-        minor,
-        &format!("v{version}"),
-        &identity.build.commit,
-        "",
-        "",
-        "",
-        "rustc",
-        &platform,
+        ("major", parts.next().unwrap_or_default()),
+        ("minor", parts.next().unwrap_or_default()),
+        ("git_version", &format!("v{version}")),
+        ("git_commit", ""),
+        ("git_tree_state", ""),
+        ("build_date", ""),
+        ("go_version", ""),
+        ("compiler", "rustc"),
+        ("platform", &format!("linux/{}", std::env::consts::ARCH)),
     ];
-    all.with_label_values(&values).set(1);
+    let all = to.gauges("kubernetes_build_info", &values.map(|it| it.0));
+    all.with_label_values(&values.map(|it| it.1)).set(1);
 }
 
 fn features(to: Registrar<'_>, identity: &Identity) {
-    let help = "Feature gates: 1 when it is on.";
-    let all = to.gauges("kubernetes_feature_enabled", help, &["name", "stage"]);
-    for (name, feature) in &identity.features {
-        let value = i64::from(feature.enabled);
-        all.with_label_values(&[name, &feature.stage]).set(value);
+    let all = to.gauges("kubernetes_feature_enabled", &["name", "stage"]);
+    for (name, is_on) in &identity.features {
+        let gauge = all.with_label_values(&[name, ""]);
+        gauge.set(i64::from(*is_on));
     }
 }
 
 /// `/metrics/slis`: the results of health checks (KEP-3466).
-#[derive(Debug)]
-pub(super) struct Slis {
+pub(crate) struct Slis {
     pub(super) registry: Registry,
     result: IntGauge,
     successes: IntCounter,
@@ -143,16 +100,8 @@ impl Slis {
     pub(super) fn new() -> Self {
         let registry = Registry::new();
         let to = Registrar(&registry);
-        let results = to.gauges(
-            "kubernetes_healthcheck",
-            "The last result of a health check: 1 when it succeeded.",
-            &["name", "type"],
-        );
-        let totals = to.counters(
-            "kubernetes_healthchecks_total",
-            "Results of health checks.",
-            &["name", "type", "status"],
-        );
+        let results = to.gauges("kubernetes_healthcheck", &["name", "type"]);
+        let totals = to.counters("kubernetes_healthchecks_total", &["name", "type", "status"]);
         let result = results.with_label_values(&["ping", "healthz"]);
         result.set(1);
         Self {
@@ -162,7 +111,8 @@ impl Slis {
         }
     }
 
-    pub(super) fn pinged(&self) {
+    /// The metrics server answered that it is well.
+    pub(crate) fn pinged(&self) {
         self.result.set(1);
         self.successes.inc();
     }

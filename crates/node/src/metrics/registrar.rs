@@ -1,15 +1,15 @@
 //! Makes metrics and registers them.
 
-use std::fmt::Debug;
-
-use prometheus::core::Collector;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
 use sluice_model::IpFamily;
 
-/// One of something for each family.
+use super::help::help;
+
+/// One value for each family.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PerFamily<T>([T; 2]);
 
@@ -32,12 +32,20 @@ impl<T> PerFamily<T> {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.0.iter()
+    /// The metrics of a vector whose labels are these and, last, `ip_family`.
+    pub(super) fn of_vec<B: MetricVecBuilder<M = T>>(vec: &MetricVec<B>, labels: &[&str]) -> Self
+    where
+        T: prometheus::core::Metric,
+    {
+        Self::new(|it| {
+            let family = it.to_string();
+            vec.with_label_values(&[labels, &[&family]].concat())
+        })
     }
 }
 
-/// Fills a registry.
+/// Fills a registry. Names, labels and buckets are constants, so nothing here can fail at run time
+/// but by a mistake that every test finds.
 #[derive(Clone, Copy)]
 pub(super) struct Registrar<'a>(pub(super) &'a Registry);
 
@@ -52,73 +60,63 @@ impl Registrar<'_> {
         collector
     }
 
-    pub(super) fn counter(self, name: &str, help: &str) -> IntCounter {
-        self.register(IntCounter::new(name, help))
+    pub(super) fn counter(self, name: &str) -> IntCounter {
+        self.register(IntCounter::new(name, help(name)))
     }
 
-    pub(super) fn counters(self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
-        self.register(IntCounterVec::new(Opts::new(name, help), labels))
+    pub(super) fn counters(self, name: &str, labels: &[&str]) -> IntCounterVec {
+        self.register(IntCounterVec::new(Opts::new(name, help(name)), labels))
     }
 
-    pub(super) fn gauge(self, name: &str, help: &str) -> IntGauge {
-        self.register(IntGauge::new(name, help))
+    /// One counter for each value of one label.
+    pub(super) fn counter_of_each<const N: usize>(
+        self,
+        name: &str,
+        label: &str,
+        values: [&str; N],
+    ) -> [IntCounter; N] {
+        let all = self.counters(name, &[label]);
+        values.map(|it| all.with_label_values(&[it]))
     }
 
-    pub(super) fn gauges(self, name: &str, help: &str, labels: &[&str]) -> IntGaugeVec {
-        self.register(IntGaugeVec::new(Opts::new(name, help), labels))
+    pub(super) fn gauge(self, name: &str) -> IntGauge {
+        self.register(IntGauge::new(name, help(name)))
+    }
+
+    pub(super) fn gauges(self, name: &str, labels: &[&str]) -> IntGaugeVec {
+        self.register(IntGaugeVec::new(Opts::new(name, help(name)), labels))
     }
 
     /// A gauge of seconds.
-    pub(super) fn seconds(self, name: &str, help: &str) -> Gauge {
-        self.register(Gauge::new(name, help))
+    pub(super) fn seconds(self, name: &str) -> Gauge {
+        self.register(Gauge::new(name, help(name)))
     }
 
-    pub(super) fn histogram(self, name: &str, help: &str, buckets: &[f64]) -> Histogram {
-        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+    pub(super) fn histogram(self, name: &str, buckets: &[f64]) -> Histogram {
+        let opts = HistogramOpts::new(name, help(name)).buckets(buckets.to_vec());
         self.register(Histogram::with_opts(opts))
     }
 
-    pub(super) fn histograms(
-        self,
-        name: &str,
-        help: &str,
-        labels: &[&str],
-        buckets: &[f64],
-    ) -> HistogramVec {
-        let opts = HistogramOpts::new(name, help).buckets(buckets.to_vec());
+    pub(super) fn histograms(self, name: &str, labels: &[&str], buckets: &[f64]) -> HistogramVec {
+        let opts = HistogramOpts::new(name, help(name)).buckets(buckets.to_vec());
         self.register(HistogramVec::new(opts, labels))
     }
 
-    pub(super) fn family_counters(self, name: &str, help: &str) -> PerFamily<IntCounter> {
-        let all = self.counters(name, help, &["ip_family"]);
-        PerFamily::new(|it| all.with_label_values(&[word(it)]))
+    pub(super) fn family_counters(self, name: &str) -> PerFamily<IntCounter> {
+        PerFamily::of_vec(&self.counters(name, &["ip_family"]), &[])
     }
 
-    pub(super) fn family_gauges(self, name: &str, help: &str) -> PerFamily<IntGauge> {
-        let all = self.gauges(name, help, &["ip_family"]);
-        PerFamily::new(|it| all.with_label_values(&[word(it)]))
+    pub(super) fn family_gauges(self, name: &str) -> PerFamily<IntGauge> {
+        PerFamily::of_vec(&self.gauges(name, &["ip_family"]), &[])
     }
 
-    pub(super) fn family_seconds(self, name: &str, help: &str) -> PerFamily<Gauge> {
-        let all = self.register(GaugeVec::new(Opts::new(name, help), &["ip_family"]));
-        PerFamily::new(|it| all.with_label_values(&[word(it)]))
+    /// Gauges of seconds.
+    pub(super) fn family_seconds(self, name: &str) -> PerFamily<Gauge> {
+        let all = self.register(GaugeVec::new(Opts::new(name, help(name)), &["ip_family"]));
+        PerFamily::of_vec(&all, &[])
     }
 
-    pub(super) fn family_histograms(
-        self,
-        name: &str,
-        help: &str,
-        buckets: &[f64],
-    ) -> PerFamily<Histogram> {
-        let all = self.histograms(name, help, &["ip_family"], buckets);
-        PerFamily::new(|it| all.with_label_values(&[word(it)]))
-    }
-}
-
-/// The value of the label `ip_family`.
-pub(super) fn word(family: IpFamily) -> &'static str {
-    match family {
-        IpFamily::V4 => "IPv4",
-        IpFamily::V6 => "IPv6",
+    pub(super) fn family_histograms(self, name: &str, buckets: &[f64]) -> PerFamily<Histogram> {
+        PerFamily::of_vec(&self.histograms(name, &["ip_family"], buckets), &[])
     }
 }

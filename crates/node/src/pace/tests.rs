@@ -2,6 +2,16 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+impl Default for Periods {
+    /// No pause between syncs; a comparison once an hour.
+    fn default() -> Self {
+        Self {
+            min_sync: Duration::ZERO,
+            resync: Duration::from_secs(3600),
+        }
+    }
+}
+
 fn ready(now: Instant) -> Pace {
     let mut pace = Pace::new(Periods::default());
     pace.begin(None, now);
@@ -10,11 +20,11 @@ fn ready(now: Instant) -> Pace {
 }
 
 #[test]
-fn nothing_is_due_before_the_first_wish() {
+fn nothing_is_due_before_the_first_request() {
     let now = Instant::now();
     let mut pace = Pace::new(Periods::default());
     assert_eq!(pace.due(now), None);
-    pace.wish();
+    pace.request();
     assert_eq!(pace.due(now), Some(now));
 }
 
@@ -38,7 +48,7 @@ fn news_after_a_failure_wait_one_second_and_not_the_whole_backoff() {
         pace.fail(now, true);
     }
     assert_eq!(pace.due(now), Some(now + 8 * SECOND));
-    pace.wish();
+    pace.request();
     assert_eq!(pace.due(now), Some(now + SECOND));
 }
 
@@ -48,7 +58,7 @@ fn a_steady_stream_does_not_put_off_the_resync() {
     let mut pace = ready(start);
     for step in 1..=3600 {
         let now = start + step * SECOND;
-        pace.wish();
+        pace.request();
         assert_eq!(pace.due(now), Some(now));
         let reason = pace.resync_reason(now);
         assert_eq!(reason.is_some(), step == 3600);
@@ -64,11 +74,11 @@ fn the_minimum_period_counts_from_the_end_of_the_last_sync() {
         min_sync: 5 * SECOND,
         ..Periods::default()
     });
-    pace.wish();
+    pace.request();
     pace.begin(None, now);
     pace.succeed(now, true, false);
-    pace.wish();
-    pace.wish();
+    pace.request();
+    pace.request();
     assert_eq!(pace.due(now + SECOND), Some(now + 5 * SECOND));
 }
 
@@ -90,7 +100,7 @@ fn what_the_machine_lacks_is_probed() {
 }
 
 #[test]
-fn a_fight_is_slowed_down_after_the_third_repair() {
+fn a_conflict_is_slowed_down_after_the_third_repair() {
     let mut now = Instant::now();
     let mut pace = ready(now);
     for _ in 0..3 {
@@ -107,7 +117,7 @@ fn a_fight_is_slowed_down_after_the_third_repair() {
     assert_eq!(pace.resync_reason(now), None);
 
     // Another sync in between does not forget the repair.
-    pace.wish();
+    pace.request();
     assert_eq!(pace.due(now), Some(now));
     pace.begin(None, now);
     pace.succeed(now, false, false);
@@ -117,17 +127,17 @@ fn a_fight_is_slowed_down_after_the_third_repair() {
     pace.begin(pace.resync_reason(now), now);
     pace.succeed(now, true, false);
     pace.repaired(now);
-    assert!(pace.is_fight());
+    assert!(pace.is_conflict());
     now += 11 * SECOND;
     pace.drifted();
     assert_eq!(pace.due(now), Some(now));
     pace.begin(pace.resync_reason(now), now);
     pace.repaired(now);
-    assert!(!pace.is_fight(), "peace for ten seconds ends a fight");
+    assert!(!pace.is_conflict(), "ten quiet seconds end a conflict");
 }
 
 #[test]
-fn looks_that_find_nothing_are_slowed_down_and_no_fight() {
+fn checks_that_find_nothing_are_slowed_down_and_no_conflict() {
     let mut now = Instant::now();
     let mut pace = ready(now);
     for _ in 0..4 {
@@ -139,7 +149,7 @@ fn looks_that_find_nothing_are_slowed_down_and_no_fight() {
     pace.drifted();
     assert_eq!(pace.due(now), Some(now + SECOND));
     pace.repaired(now);
-    assert!(!pace.is_fight(), "it is the first");
+    assert!(!pace.is_conflict(), "it is the first");
 }
 
 #[test]

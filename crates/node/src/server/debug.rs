@@ -1,7 +1,6 @@
-//! `/debug/...`: served only where profiling is on.
+//! The pages below `/debug/`, served while profiling is on.
 
 use std::env;
-use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +15,14 @@ use tokio::sync::Mutex;
 use super::metrics::{plain, query};
 use super::profile;
 
-/// Bytes of a new verbosity.
+/// Most bytes of a request that sets the verbosity.
 const LARGEST_VERBOSITY: usize = 64;
-/// Seconds of a profile that names no time, as in Go.
+/// Duration in seconds of a profile whose request names none, as in Go.
 const PROFILE_SECONDS: u64 = 30;
-/// Seconds of the longest profile.
+/// Longest duration of a profile in seconds.
 const LONGEST_PROFILE_SECONDS: u64 = 120;
 
-/// What there is below `/debug/pprof/`.
+/// The page `/debug/pprof/`.
 const INDEX: &str = "\
 /debug/pprof/
 
@@ -31,37 +30,25 @@ profile  CPU profile for `go tool pprof`; ?seconds=N, 30 by default
 cmdline  the command line, its words separated by NUL
 ";
 
-/// Changes the verbosity; an error says why the text is none.
-pub type SetVerbosity = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
-
-/// What `/debug/...` needs.
-pub struct Profiling {
-    /// For `PUT /debug/flags/v`.
-    pub set_verbosity: SetVerbosity,
-}
-
-impl fmt::Debug for Profiling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Profiling").finish_non_exhaustive()
-    }
-}
+/// Sets the verbosity. The error tells why the text is no verbosity.
+pub type SetVerbosity = fn(&str) -> Result<(), String>;
 
 struct Shared {
-    profiling: Profiling,
-    /// A process has one profiling timer.
+    set_verbosity: SetVerbosity,
+    /// Locked during a profile: a process has one profiling timer.
     timer: Mutex<()>,
 }
 
-pub(super) fn routes(profiling: Profiling) -> Router {
+pub(super) fn routes(set_verbosity: SetVerbosity) -> Router {
     let shared = Shared {
-        profiling,
+        set_verbosity,
         timer: Mutex::new(()),
     };
     Router::new()
         .route("/debug/pprof/", get(async || plain(StatusCode::OK, INDEX)))
         .route("/debug/pprof/cmdline", get(command_line))
         .route("/debug/pprof/profile", get(cpu_profile))
-        .route("/debug/flags/v", put(set_verbosity))
+        .route("/debug/flags/v", put(put_verbosity))
         .layer(DefaultBodyLimit::max(LARGEST_VERBOSITY))
         .with_state(Arc::new(shared))
 }
@@ -84,7 +71,7 @@ async fn cpu_profile(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
             return plain(StatusCode::BAD_REQUEST, range);
         }
     };
-    let Ok(_only) = shared.timer.try_lock() else {
+    let Ok(_locked) = shared.timer.try_lock() else {
         let why = "another profile is being taken\n";
         return plain(StatusCode::INTERNAL_SERVER_ERROR, why);
     };
@@ -103,9 +90,9 @@ async fn cpu_profile(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
     }
 }
 
-async fn set_verbosity(State(shared): State<Arc<Shared>>, body: String) -> Response {
+async fn put_verbosity(State(shared): State<Arc<Shared>>, body: String) -> Response {
     let text = body.trim();
-    match (shared.profiling.set_verbosity)(text) {
+    match (shared.set_verbosity)(text) {
         Ok(()) => plain(StatusCode::OK, format!("successfully set v to {text}\n")),
         Err(problem) => plain(StatusCode::BAD_REQUEST, format!("{problem}\n")),
     }

@@ -1,10 +1,10 @@
-//! `/healthz` and `/livez`.
+//! The pages of the health server: `/healthz` and `/livez`.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::State;
-use axum::http::{HeaderName, StatusCode};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -36,6 +36,6 @@ fn answer(probe: Probe, shared: &Shared) -> Response {
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
     shared.metrics.probed(probe, status.as_u16());
-    let nosniff = (HeaderName::from_static("x-content-type-options"), "nosniff");
-    (status, [nosniff], Json(report)).into_response()
+    let nosniff = [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (status, nosniff, Json(report)).into_response()
 }

@@ -18,14 +18,14 @@ use tokio::time::timeout;
 
 /// Connections that one listener serves at once; more wait in the kernel's queue.
 const CONNECTIONS: usize = 128;
-/// A client that sends no request within this time is sent away. Load balancers and Prometheus
-/// ask more often than that, and may keep their connection.
+/// A connection without a request for this time is closed. Load balancers and Prometheus ask more
+/// often and may keep their connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// No connection lives longer: one whose client reads no answer must not keep its place.
+/// Longest life of a connection: one whose client reads no answer must not block others.
 const LIFETIME: Duration = Duration::from_secs(600);
-/// Bytes of a request's head.
+/// Most bytes of a request's head.
 const LARGEST_HEAD: usize = 16 << 10;
-/// Header fields of a request.
+/// Most header fields of a request.
 const FIELDS: usize = 64;
 
 /// Listens on an address and port.
@@ -35,7 +35,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Serves until it is dropped, and every connection with it.
+/// Serves until the future is dropped, which closes every connection.
 pub(crate) async fn serve<L: Listener>(mut listener: L, routes: Router) {
     let free = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -54,7 +54,7 @@ pub(crate) async fn serve<L: Listener>(mut listener: L, routes: Router) {
                 .max_headers(FIELDS)
                 .title_case_headers(true);
             let connection = pin!(http.serve_connection(TokioIo::new(stream), routes));
-            // What goes wrong on a connection is its client's affair.
+            // An error on a connection concerns its client only.
             let _ = timeout(LIFETIME, connection).await;
             drop(place);
         });

@@ -1,4 +1,4 @@
-//! The metrics server: what Prometheus and people with questions ask.
+//! The pages of the metrics server, for Prometheus and people.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::{HeaderName, StatusCode, Uri, header};
+use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use jiff::Timestamp;
 use serde_json::Value;
 use tracing::error;
 
-use super::debug::{self, Profiling};
+use super::debug::{self, SetVerbosity};
 use crate::metrics::Metrics;
 
-/// What the metrics server serves beside the metrics.
+/// The contents of the metrics server beside the metrics.
 #[derive(Debug)]
 pub struct MetricsServer {
-    /// Where it listens.
+    /// The address to listen on.
     pub address: SocketAddr,
     /// The data plane, for `/proxyMode`.
     pub mode: &'static str,
@@ -30,8 +30,8 @@ pub struct MetricsServer {
     pub flags: BTreeMap<String, String>,
     /// Version of the program, for `/statusz`.
     pub version: String,
-    /// `/debug/...`; `None` when that is not to be served.
-    pub profiling: Option<Profiling>,
+    /// For `PUT /debug/flags/v`; `None` when profiling is off, and with it all of `/debug/`.
+    pub set_verbosity: Option<SetVerbosity>,
 }
 
 struct Pages {
@@ -42,8 +42,8 @@ struct Pages {
 
 type Shared = State<Arc<Pages>>;
 
-pub(super) fn routes(mut server: MetricsServer, metrics: Arc<Metrics>) -> Router {
-    let profiling = server.profiling.take();
+pub(super) fn routes(server: MetricsServer, metrics: Arc<Metrics>) -> Router {
+    let set_verbosity = server.set_verbosity;
     let pages = Arc::new(Pages {
         metrics,
         server,
@@ -59,31 +59,32 @@ pub(super) fn routes(mut server: MetricsServer, metrics: Arc<Metrics>) -> Router
         .route("/flagz", get(flagz))
         .route("/statusz", get(statusz))
         .with_state(pages);
-    match profiling {
-        Some(profiling) => routes.merge(debug::routes(profiling)),
+    match set_verbosity {
+        Some(set_verbosity) => routes.merge(debug::routes(set_verbosity)),
         None => routes,
     }
 }
 
-/// Plain text that no browser takes for something else.
+/// Plain text that no browser interprets as another type.
 pub(super) fn plain(status: StatusCode, text: impl Into<String>) -> Response {
     let head = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
-        (HeaderName::from_static("x-content-type-options"), "nosniff"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     (status, head, text.into()).into_response()
 }
 
-/// The value of a parameter in the query, empty when it has none.
+/// The value of a query parameter; empty for a parameter without one.
 pub(super) fn query<'a>(uri: &'a Uri, name: &str) -> Option<&'a str> {
     let parts = uri.query().unwrap_or_default().split('&');
     let mut pairs = parts.map(|it| it.split_once('=').unwrap_or((it, "")));
     pairs.find(|(it, _)| *it == name).map(|(_, value)| value)
 }
 
-/// The server answers, so it is well; that the rules are, `/healthz` on the other port says.
+/// Healthy because it answers. `/healthz` of the health server tells whether the rules are up to
+/// date.
 async fn healthz(State(pages): Shared, uri: Uri) -> Response {
-    pages.metrics.pinged();
+    pages.metrics.slis.pinged();
     let text = match query(&uri, "verbose") {
         Some(_) => "[+]ping ok\nhealthz check passed\n",
         None => "ok",
@@ -95,7 +96,7 @@ async fn one_check(State(pages): Shared, Path(check): Path<String>) -> Response 
     if check != "ping" {
         return plain(StatusCode::NOT_FOUND, "404 page not found\n");
     }
-    pages.metrics.pinged();
+    pages.metrics.slis.pinged();
     plain(StatusCode::OK, "ok")
 }
 

@@ -1,4 +1,4 @@
-//! A CPU profile of the process: which code ran when the profiling timer of the kernel went off.
+//! CPU profiles of the process: samples of the stack at each tick of the kernel's profiling timer.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use pprof::protos::Message;
 use pprof::{ProfilerGuard, ProfilerGuardBuilder};
 use tokio::time::sleep;
 
-/// Samples in a second of CPU time, as in Go.
+/// Samples per second of CPU time, as in Go.
 const FREQUENCY: i32 = 100;
 
-/// Code whose stack must not be walked: the walk itself may be interrupted there, and has no
-/// tables for the pages of the kernel.
+/// Libraries in which the sampler must not walk the stack: libgcc does the walk itself and may be
+/// interrupted in it, and the vdso has no unwind tables.
 const NOT_WALKED: [&str; 2] = ["libgcc", "vdso"];
 
-/// Takes samples for this time; the profile in the format of `go tool pprof`. A caller who goes
-/// away ends it. What runs without the CPU, as any wait, is not in it.
+/// Takes samples for this time and returns the profile in the format of `go tool pprof`. Ends when
+/// the client disconnects. Waiting threads take no CPU time and are not in the profile.
 pub(super) async fn record(time: Duration) -> Result<Vec<u8>, String> {
     let guard = ProfilerGuardBuilder::default()
         .frequency(FREQUENCY)
@@ -22,7 +22,7 @@ pub(super) async fn record(time: Duration) -> Result<Vec<u8>, String> {
         .build()
         .map_err(|error| format!("start the profiler: {error}"))?;
     sleep(time).await;
-    // Names are looked up in the program's file; others are not to wait for that.
+    // Symbols are read from the program's file, which must not delay other requests.
     let finishing = tokio::task::spawn_blocking(move || finish(&guard));
     finishing.await.map_err(|error| error.to_string())?
 }

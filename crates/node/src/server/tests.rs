@@ -2,7 +2,7 @@ use std::env;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -68,24 +68,24 @@ fn web() -> Planner {
 struct Plan {
     health_address: Option<SocketAddr>,
     metrics: Option<MetricsServer>,
-    port_taken: PortTaken,
+    bind_hard_fail: bool,
 }
 
 const NOTHING: Plan = Plan {
     health_address: None,
     metrics: None,
-    port_taken: PortTaken::Retry,
+    bind_hard_fail: false,
 };
 
-fn try_start(plan: Plan) -> (Result<Served, ServerError>, Running) {
+fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = directory.path().join("sluice.sock");
     let lock = Lock::take(&socket).expect("nobody holds it");
     let (node, now) = (NodeObject::Required, Instant::now());
     let health = Arc::new(Health::new(HEALTH_TIMEOUT, node, now, Timestamp::now()));
-    let (inputs, heard) = mpsc::channel();
+    let (inputs, received) = mpsc::channel();
     thread::spawn(move || {
-        for input in heard {
+        for input in received {
             match input {
                 Input::Status(reply) => {
                     let _ = reply.send(Status {
@@ -104,21 +104,19 @@ fn try_start(plan: Plan) -> (Result<Served, ServerError>, Running) {
     });
     let (announce, announcements) = mpsc::channel();
     let metrics = Arc::new(for_test::<Nftables>());
-    let wires = Wires {
+    let server = Server {
+        socket,
+        health_address: plan.health_address,
+        metrics_server: plan.metrics,
+        bind_hard_fail: plan.bind_hard_fail,
+        node_name: "node-a".into(),
         health: health.clone(),
         metrics: metrics.clone(),
         health_checks: health_checks().1,
         announce,
         inputs: inputs.clone(),
     };
-    let server = Server {
-        socket,
-        health_address: plan.health_address,
-        metrics: plan.metrics,
-        port_taken: plan.port_taken,
-        node_name: "node-a".into(),
-    };
-    let served = server.start(lock, wires);
+    let served = server.start(lock);
     let rest = Running {
         directory,
         health,
@@ -143,7 +141,7 @@ fn metrics_server(address: SocketAddr) -> MetricsServer {
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into(),
         version: "0.1.0".to_owned(),
-        profiling: None,
+        set_verbosity: None,
     }
 }
 
@@ -223,7 +221,7 @@ fn health_over_http() {
         report
     };
     assert!(asked("/healthz", "200").healthy, "it has just started");
-    running.health.node(NodeState::Leaving);
+    running.health.set_node(NodeState::Leaving);
     let report = asked("/healthz", "503");
     assert_eq!((report.healthy, report.node_eligible), (true, Some(false)));
     let report = asked("/livez", "200");
@@ -274,7 +272,7 @@ fn a_taken_port_is_tried_again_or_fatal() {
         assert!(ask(|| UnixStream::connect(&socket), "/status").contains("node-a"));
 
         let (served, rest) = try_start(Plan {
-            port_taken: PortTaken::Fail,
+            bind_hard_fail: true,
             ..plan()
         });
         let error = served.expect_err("the port is taken").to_string();
@@ -352,15 +350,14 @@ fn the_pages_of_the_metrics_server() {
 #[test]
 fn debugging_is_served_where_it_is_on() {
     let address = crate::node::free_port();
-    let (heard, verbosity) = mpsc::channel();
-    let heard = std::sync::Mutex::new(heard);
-    let set_verbosity = move |text: &str| {
-        let number: u8 = text.parse().map_err(|_| format!("{text:?} is no number"))?;
-        let heard = heard.lock().expect("no panic");
-        heard.send(number).map_err(|error| error.to_string())
+    static VERBOSITY: AtomicU32 = AtomicU32::new(0);
+    let set_verbosity = |text: &str| {
+        let number = text.parse().map_err(|_| format!("{text:?} is no number"))?;
+        VERBOSITY.store(number, Ordering::Relaxed);
+        Ok(())
     };
     let _running = start(Plan {
-        metrics: Some(profiled(address, Box::new(set_verbosity))),
+        metrics: Some(profiled(address, set_verbosity)),
         ..NOTHING
     });
     let get = |path: &str| ask(|| TcpStream::connect(address), path);
@@ -372,7 +369,7 @@ fn debugging_is_served_where_it_is_on() {
 
     let put = |body: &str| send(|| TcpStream::connect(address), "PUT /debug/flags/v", body);
     assert!(put("5").ends_with("successfully set v to 5\n"));
-    assert_eq!(verbosity.try_recv(), Ok(5));
+    assert_eq!(VERBOSITY.load(Ordering::Relaxed), 5);
     assert!(put("loud").starts_with("HTTP/1.0 400"));
     assert!(put(&"5".repeat(100)).starts_with("HTTP/1.0 413"));
     assert!(get("/debug/flags/v").starts_with("HTTP/1.0 405"));
@@ -380,7 +377,7 @@ fn debugging_is_served_where_it_is_on() {
 
 fn profiled(address: SocketAddr, set_verbosity: SetVerbosity) -> MetricsServer {
     MetricsServer {
-        profiling: Some(Profiling { set_verbosity }),
+        set_verbosity: Some(set_verbosity),
         ..metrics_server(address)
     }
 }
@@ -399,7 +396,7 @@ fn a_name_that_a_profile_shows(stop: &AtomicBool) -> u64 {
 fn a_profile_names_what_runs() {
     let address = crate::node::free_port();
     let _running = start(Plan {
-        metrics: Some(profiled(address, Box::new(|_| Ok(())))),
+        metrics: Some(profiled(address, |_| Ok(()))),
         ..NOTHING
     });
     assert!(ask(|| TcpStream::connect(address), "/healthz").ends_with("ok"));

@@ -59,6 +59,6 @@ fn flags_may_be_repeated() {
         panic!("another command");
     };
     assert_eq!(proxy.socket, PathBuf::from("/b"));
-    assert!(!proxy.cleanup && !proxy.init_only);
+    assert_eq!((proxy.cleanup, proxy.init_only), (None, None));
     assert!(proxy.node.flags.has("v"));
 }

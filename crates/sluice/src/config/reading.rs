@@ -1,4 +1,4 @@
-//! Flags and file → one configuration, and what is wrong with either.
+//! Reads flags and file into one configuration, and collects the problems of both.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use sluice_config::{GoDuration, KubeProxyConfiguration, Lines, Mode, Problem, de
 use sluice_yaml::escaped;
 
 use crate::cli::NodeArgs;
-use crate::error::{Refused, Usage};
+use crate::error::Invalid;
 use crate::flags;
 
-/// Collects problems; a check goes on after each.
+/// The problems found so far: a check goes on after each.
 #[derive(Debug, Default)]
 pub(super) struct Problems {
     usage: Vec<String>,
@@ -20,17 +20,17 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    /// Something is wrong with a flag.
+    /// Adds a problem of a flag.
     pub(super) fn usage(&mut self, problem: String) {
         self.usage.push(problem);
     }
 
-    /// Something is wrong with the configuration file.
+    /// Adds a problem of the configuration file.
     pub(super) fn of_file(&mut self, file: &Path, problem: &Problem) {
         self.file.push(format!("{}: {problem}", shown(file)));
     }
 
-    /// A duration of one of our flags.
+    /// Parses a duration of one of our flags; `None` after a problem.
     pub(super) fn duration(&mut self, flag: &str, text: &str) -> Option<Duration> {
         let duration = text.parse::<GoDuration>();
         let duration = duration.and_then(|it| {
@@ -42,16 +42,17 @@ impl Problems {
             .ok()
     }
 
-    /// The value, if nothing was wrong.
+    /// The value if there is no problem. With a wrong flag the exit code is 2.
     pub(super) fn into_result<T>(self, value: T) -> anyhow::Result<T> {
         let Self { mut usage, file } = self;
-        match (usage.is_empty(), file.is_empty()) {
-            (true, true) => Ok(value),
-            (true, false) => Err(Refused(file).into()),
-            (false, _) => {
-                usage.extend(file);
-                Err(Usage(usage).into())
-            }
+        let exit_code = if usage.is_empty() { 1 } else { 2 };
+        usage.extend(file);
+        match usage.is_empty() {
+            true => Ok(value),
+            false => Err(anyhow::Error::new(Invalid {
+                problems: usage,
+                exit_code,
+            })),
         }
     }
 }
@@ -63,15 +64,15 @@ fn shown(file: &Path) -> String {
 /// A configuration with its defaults, before it is checked.
 pub(super) struct Read {
     pub(super) config: KubeProxyConfiguration,
-    /// Whether `ipvs.syncPeriod` is somebody's choice, not the default.
+    /// Whether `ipvs.syncPeriod` is set, not the default.
     pub(super) has_ipvs_sync_period: bool,
-    /// Of the file.
+    /// The lines of the file's fields.
     pub(super) lines: Lines,
     pub(super) warnings: Vec<String>,
 }
 
 impl NodeArgs {
-    /// Reads the file, if there is one, and sets what the flags say.
+    /// Reads the file, if there is one, and sets the fields of the flags.
     pub(super) fn read(&self, problems: &mut Problems) -> anyhow::Result<Read> {
         let mut read = match &self.config {
             Some(file) => self.read_file(file, problems)?,
@@ -102,15 +103,15 @@ impl NodeArgs {
             Ok(decoded) => {
                 read.config = decoded.config;
                 read.lines = decoded.lines;
-                read.warnings.extend(lenient(file, &decoded.ignored));
+                read.warnings.extend(strict_warning(file, &decoded.ignored));
             }
             Err(wrong) => wrong.iter().for_each(|it| problems.of_file(file, it)),
         }
-        let void = self.flags.void_beside_file();
-        if !void.is_empty() {
-            let void = void.join(", ");
+        let ignored = self.flags.ignored_beside_file();
+        if !ignored.is_empty() {
+            let ignored = ignored.join(", ");
             read.warnings
-                .push(format!("ignored because --config is given: {void}"));
+                .push(format!("ignored because --config is given: {ignored}"));
         }
         read.has_ipvs_sync_period = !read.config.ipvs.sync_period.is_zero();
         read.config.set_defaults();
@@ -122,7 +123,7 @@ impl NodeArgs {
 
     fn read_flags(&self, problems: &mut Problems) -> Read {
         let mut config = KubeProxyConfiguration::defaulted();
-        // Nobody who comes with a folder comes from kube-proxy: no need to be like its iptables.
+        // A folder of manifests is no migration from kube-proxy, whose default mode is iptables.
         if self.is_standalone() {
             Mode::Nftables.name().clone_into(&mut config.mode);
         }
@@ -138,8 +139,8 @@ impl NodeArgs {
     }
 }
 
-/// One warning for everything that strict decoding refuses.
-fn lenient(file: &Path, ignored: &[Problem]) -> Option<String> {
+/// One warning for all that strict decoding refuses.
+fn strict_warning(file: &Path, ignored: &[Problem]) -> Option<String> {
     let all: Vec<String> = ignored.iter().map(ToString::to_string).collect();
     let text = format!("{}: is not strictly valid: {}", shown(file), all.join("; "));
     (!all.is_empty()).then_some(text)

@@ -4,7 +4,7 @@ use sluice_plan::settings::{LocalDetector, NodePortAddresses};
 use tempfile::NamedTempFile;
 
 use super::*;
-use crate::error::{Refused, Usage};
+use crate::error::Invalid;
 
 #[derive(Debug, Parser)]
 struct Typed {
@@ -27,10 +27,11 @@ fn settings(flags: &str) -> Settings {
 #[track_caller]
 fn check(flags: &str, problems: &[&str]) {
     let error = validate(flags).expect_err("invalid flags");
-    let Some(Usage(found)) = error.downcast_ref() else {
+    let Some(found) = error.downcast_ref::<Invalid>() else {
         panic!("no usage error: {error}");
     };
-    assert_eq!(found, problems);
+    assert_eq!(found.problems, problems);
+    assert_eq!(found.exit_code, 2);
 }
 
 fn nets(all: &[&str]) -> Vec<IpNet> {
@@ -45,7 +46,11 @@ fn defaults_are_kube_proxys() {
         config.node.effective.health_address,
         "0.0.0.0:10256".parse().ok()
     );
-    assert_eq!(config.periods, Periods::default());
+    let periods = Periods {
+        min_sync: Duration::ZERO,
+        resync: RESYNC,
+    };
+    assert_eq!(config.periods, periods);
 }
 
 #[test]
@@ -212,7 +217,7 @@ fn in_the_ipvs_mode_the_given_sync_period_is_that_of_the_resync() {
 #[test]
 fn a_mode_that_is_not_built_is_no_wrong_usage() {
     let error = validate("--proxy-mode=ebpf").expect_err("not built");
-    assert!(error.downcast_ref::<Usage>().is_none());
+    assert!(error.downcast_ref::<Invalid>().is_none());
     assert_eq!(
         error.to_string(),
         "--proxy-mode ebpf is not built yet: use nftables, iptables or ipvs"
@@ -262,12 +267,13 @@ fn problems_of_a_file_have_lines() {
     let (file, config) = with_file("iptables:\n  masqueradeBit: 32\nmode: x\n", "");
     let error = config.expect_err("invalid");
     let name = file.path().display();
-    let Some(Refused(found)) = error.downcast_ref() else {
+    let Some(found) = error.downcast_ref::<Invalid>() else {
         panic!("another error: {error}");
     };
+    assert_eq!(found.exit_code, 1);
     let modes = "must be empty or one of nftables, iptables, ipvs, ebpf";
     assert_eq!(
-        *found,
+        found.problems,
         [
             format!("{name}: line 5: mode: \"x\": {modes}"),
             format!("{name}: line 4: iptables.masqueradeBit: 32: must be within 0 to 31"),
@@ -275,7 +281,8 @@ fn problems_of_a_file_have_lines() {
     );
     let (_file, config) = with_file("", "--logging-format=xml");
     let error = config.expect_err("invalid");
-    assert!(error.downcast_ref::<Usage>().is_some(), "{error}");
+    let invalid = error.downcast_ref::<Invalid>();
+    assert_eq!(invalid.map(|it| it.exit_code), Some(2), "{error}");
     let error = validate("--config=/does/not/exist").expect_err("no file");
     assert!(error.to_string().contains("/does/not/exist"), "{error}");
 }

@@ -1,78 +1,39 @@
-//! Connection tracking of the kernel.
+//! Flags of the kernel's connection tracking.
 
-use super::value::{self, to};
-use super::{Flag, Heading};
+use super::value::{duration, integer, switch};
+use super::{BOOL, Flag, Heading};
 
-const BASE: Flag = Flag {
-    heading: Heading::Conntrack,
-    ..Flag::NOTHING
-};
+const fn flag(name: &'static str, value: &'static str) -> Flag {
+    Flag::new(Heading::Conntrack, name, value)
+}
 
-/// Each with the field it sets.
 pub(super) const FLAGS: &[Flag] = &[
-    Flag {
-        name: "conntrack-max-per-core",
-        value: Some("N"),
-        help: "Connections per core, 0 leaves the kernel's limit [default: 32768]",
-        fields: &["conntrack.maxPerCore"],
-        set: |c, v| to(&mut c.conntrack.max_per_core, value::integer(v).map(Some)),
-        ..BASE
-    },
-    Flag {
-        name: "conntrack-min",
-        value: Some("N"),
-        help: "Connections at least [default: 131072]",
-        fields: &["conntrack.min"],
-        set: |c, v| to(&mut c.conntrack.min, value::integer(v).map(Some)),
-        ..BASE
-    },
-    Flag {
-        name: "conntrack-tcp-timeout-established",
-        value: Some("TIME"),
-        help: "Of established TCP connections, 0 leaves it [default: 24h]",
-        fields: &["conntrack.tcpEstablishedTimeout"],
-        set: |c, v| {
-            to(
-                &mut c.conntrack.tcp_established_timeout,
-                value::duration(v).map(Some),
-            )
-        },
-        ..BASE
-    },
-    Flag {
-        name: "conntrack-tcp-timeout-close-wait",
-        value: Some("TIME"),
-        help: "Of TCP connections in CLOSE_WAIT, 0 leaves it [default: 1h]",
-        fields: &["conntrack.tcpCloseWaitTimeout"],
-        set: |c, v| {
-            to(
-                &mut c.conntrack.tcp_close_wait_timeout,
-                value::duration(v).map(Some),
-            )
-        },
-        ..BASE
-    },
-    Flag {
-        name: "conntrack-tcp-be-liberal",
-        help: "Take packets outside the TCP window for valid",
-        fields: &["conntrack.tcpBeLiberal"],
-        set: |c, v| to(&mut c.conntrack.tcp_be_liberal, value::boolean(v)),
-        ..BASE
-    },
-    Flag {
-        name: "conntrack-udp-timeout",
-        value: Some("TIME"),
-        help: "Of UDP flows without an answer, 0 leaves it [default: 0s]",
-        fields: &["conntrack.udpTimeout"],
-        set: |c, v| to(&mut c.conntrack.udp_timeout, value::duration(v)),
-        ..BASE
-    },
-    Flag {
-        name: "conntrack-udp-timeout-stream",
-        value: Some("TIME"),
-        help: "Of UDP flows with answers, 0 leaves it [default: 0s]",
-        fields: &["conntrack.udpStreamTimeout"],
-        set: |c, v| to(&mut c.conntrack.udp_stream_timeout, value::duration(v)),
-        ..BASE
-    },
+    flag("conntrack-max-per-core", "N")
+        .help("Most tracked connections per CPU core; 0 leaves the kernel's limit [default: 32768]")
+        .fields(&["conntrack.maxPerCore"])
+        .set(|c, v| integer(&mut c.conntrack.max_per_core, v)),
+    flag("conntrack-min", "N")
+        .help("Least value of that limit, whatever the number of cores [default: 131072]")
+        .fields(&["conntrack.min"])
+        .set(|c, v| integer(&mut c.conntrack.min, v)),
+    flag("conntrack-tcp-timeout-established", "TIME")
+        .help("Timeout of established TCP connections; 0 leaves the kernel's [default: 24h]")
+        .fields(&["conntrack.tcpEstablishedTimeout"])
+        .set(|c, v| duration(&mut c.conntrack.tcp_established_timeout, v)),
+    flag("conntrack-tcp-timeout-close-wait", "TIME")
+        .help("Timeout of TCP connections in CLOSE_WAIT; 0 leaves the kernel's [default: 1h]")
+        .fields(&["conntrack.tcpCloseWaitTimeout"])
+        .set(|c, v| duration(&mut c.conntrack.tcp_close_wait_timeout, v)),
+    flag("conntrack-tcp-be-liberal", BOOL)
+        .help("Accept packets outside the TCP window as valid")
+        .fields(&["conntrack.tcpBeLiberal"])
+        .set(|c, v| switch(&mut c.conntrack.tcp_be_liberal, v)),
+    flag("conntrack-udp-timeout", "TIME")
+        .help("Timeout of UDP flows without an answer; 0 leaves the kernel's [default: 0s]")
+        .fields(&["conntrack.udpTimeout"])
+        .set(|c, v| duration(&mut c.conntrack.udp_timeout, v)),
+    flag("conntrack-udp-timeout-stream", "TIME")
+        .help("Timeout of UDP flows with answers; 0 leaves the kernel's [default: 0s]")
+        .fields(&["conntrack.udpStreamTimeout"])
+        .set(|c, v| duration(&mut c.conntrack.udp_stream_timeout, v)),
 ];

@@ -1,150 +1,67 @@
-//! What is accepted so that nobody has to edit a command line.
+//! Flags without effect, accepted so that a command line of kube-proxy works unchanged.
 
-use super::value::{self, text, to};
-use super::{Flag, Heading};
+use super::value::{self, switch, text};
+use super::{BOOL, Flag, Heading};
 
-const BASE: Flag = Flag {
-    heading: Heading::Ignored,
-    ..Flag::NOTHING
-};
+const fn flag(name: &'static str, value: &'static str) -> Flag {
+    Flag::new(Heading::Ignored, name, value)
+}
 
-/// Each with the field it sets.
+/// A flag of klog that Kubernetes 1.26 removed.
+const fn klog(name: &'static str, value: &'static str) -> Flag {
+    flag(name, value).help("Of klog before Kubernetes 1.26")
+}
+
 pub(super) const FLAGS: &[Flag] = &[
-    Flag {
-        name: "feature-gates",
-        value: Some("NAME=BOOL,.."),
-        help: "Features of Kubernetes",
-        fields: &["featureGates"],
-        set: |c, v| value::gates(&mut c.feature_gates, v),
-        ..BASE
-    },
-    Flag {
-        name: "kube-api-content-type",
-        value: Some("TYPE"),
-        help: "Sluice chooses its own content type",
-        fields: &["clientConnection.contentType"],
-        set: |c, v| text(&mut c.client_connection.content_type, v),
-        ..BASE
-    },
-    Flag {
-        name: "show-hidden-metrics-for-version",
-        value: Some("VERSION"),
-        help: "Sluice hides no metrics",
-        fields: &["showHiddenMetricsForVersion"],
-        set: |c, v| text(&mut c.show_hidden_metrics_for_version, v),
-        ..BASE
-    },
-    Flag {
-        name: "proxy-port-range",
-        value: Some("RANGE"),
-        help: "Deprecated",
-        fields: &["portRange"],
-        set: |c, v| text(&mut c.port_range, v),
-        ..BASE
-    },
-    Flag {
-        name: "windows-service",
-        help: "For Windows",
-        fields: &["windowsRunAsService"],
-        set: |c, v| to(&mut c.windows_run_as_service, value::boolean(v)),
-        ..BASE
-    },
-    Flag {
-        name: "network-name",
-        value: Some("NAME"),
-        help: "For Windows",
-        fields: &["winkernel.networkName"],
-        set: |c, v| text(&mut c.winkernel.network_name, v),
-        ..BASE
-    },
-    Flag {
-        name: "source-vip",
-        value: Some("IP"),
-        help: "For Windows",
-        fields: &["winkernel.sourceVip"],
-        set: |c, v| text(&mut c.winkernel.source_vip, v),
-        ..BASE
-    },
-    Flag {
-        name: "enable-dsr",
-        help: "For Windows",
-        fields: &["winkernel.enableDSR"],
-        set: |c, v| to(&mut c.winkernel.enable_dsr, value::boolean(v)),
-        ..BASE
-    },
-    Flag {
-        name: "root-hnsendpoint-name",
-        value: Some("NAME"),
-        help: "For Windows",
-        fields: &["winkernel.rootHnsEndpointName"],
-        set: |c, v| text(&mut c.winkernel.root_hns_endpoint_name, v),
-        ..BASE
-    },
-    Flag {
-        name: "forward-healthcheck-vip",
-        help: "For Windows",
-        fields: &["winkernel.forwardHealthCheckVip"],
-        set: |c, v| to(&mut c.winkernel.forward_health_check_vip, value::boolean(v)),
-        ..BASE
-    },
-    Flag {
-        name: "add-dir-header",
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "alsologtostderr",
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "log-backtrace-at",
-        value: Some("FILE:LINE"),
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "log-dir",
-        value: Some("DIR"),
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "log-file",
-        value: Some("PATH"),
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "log-file-max-size",
-        value: Some("MB"),
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "logtostderr",
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "one-output",
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "skip-headers",
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "skip-log-headers",
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
-    Flag {
-        name: "stderrthreshold",
-        value: Some("LEVEL"),
-        help: "Of klog before Kubernetes 1.26",
-        ..BASE
-    },
+    flag("feature-gates", "NAME=BOOL,..")
+        .help("Features of Kubernetes")
+        .fields(&["featureGates"])
+        .set(|c, v| value::gates(&mut c.feature_gates, v)),
+    flag("kube-api-content-type", "TYPE")
+        .help("Sluice chooses its own content type")
+        .fields(&["clientConnection.contentType"])
+        .set(|c, v| text(&mut c.client_connection.content_type, v)),
+    flag("show-hidden-metrics-for-version", "VERSION")
+        .help("Sluice hides no metrics")
+        .fields(&["showHiddenMetricsForVersion"])
+        .set(|c, v| text(&mut c.show_hidden_metrics_for_version, v)),
+    flag("proxy-port-range", "RANGE")
+        .help("Deprecated")
+        .fields(&["portRange"])
+        .set(|c, v| text(&mut c.port_range, v)),
+    flag("windows-service", BOOL)
+        .help("For Windows")
+        .fields(&["windowsRunAsService"])
+        .set(|c, v| switch(&mut c.windows_run_as_service, v)),
+    flag("network-name", "NAME")
+        .help("For Windows")
+        .fields(&["winkernel.networkName"])
+        .set(|c, v| text(&mut c.winkernel.network_name, v)),
+    flag("source-vip", "IP")
+        .help("For Windows")
+        .fields(&["winkernel.sourceVip"])
+        .set(|c, v| text(&mut c.winkernel.source_vip, v)),
+    flag("enable-dsr", BOOL)
+        .help("For Windows")
+        .fields(&["winkernel.enableDSR"])
+        .set(|c, v| switch(&mut c.winkernel.enable_dsr, v)),
+    flag("root-hnsendpoint-name", "NAME")
+        .help("For Windows")
+        .fields(&["winkernel.rootHnsEndpointName"])
+        .set(|c, v| text(&mut c.winkernel.root_hns_endpoint_name, v)),
+    flag("forward-healthcheck-vip", BOOL)
+        .help("For Windows")
+        .fields(&["winkernel.forwardHealthCheckVip"])
+        .set(|c, v| switch(&mut c.winkernel.forward_health_check_vip, v)),
+    klog("add-dir-header", BOOL),
+    klog("alsologtostderr", BOOL),
+    klog("log-backtrace-at", "FILE:LINE"),
+    klog("log-dir", "DIR"),
+    klog("log-file", "PATH"),
+    klog("log-file-max-size", "MB"),
+    klog("logtostderr", BOOL),
+    klog("one-output", BOOL),
+    klog("skip-headers", BOOL),
+    klog("skip-log-headers", BOOL),
+    klog("stderrthreshold", "LEVEL"),
 ];

@@ -26,13 +26,13 @@ fn example(flag: &Flag) -> &'static str {
     match (flag.name, flag.value) {
         ("v", _) => "7",
         ("iptables-localhost-nodeports", _) => "false",
-        (_, None) => "true",
-        (_, Some("TIME")) => "7s",
-        (_, Some("N" | "BIT" | "MB")) => "7",
+        (_, BOOL) => "true",
+        (_, "TIME") => "7s",
+        (_, "N" | "BIT" | "MB") => "7",
         ("healthz-port" | "metrics-port", _) => "0",
-        (_, Some("IP" | "IP:PORT")) => "192.0.2.1",
-        (_, Some("NAME=BOOL,..")) => "AllAlpha=true",
-        (_, Some("PATTERN=LEVEL,..")) => "proxier=4",
+        (_, "IP" | "IP:PORT") => "192.0.2.1",
+        (_, "NAME=BOOL,..") => "AllAlpha=true",
+        (_, "PATTERN=LEVEL,..") => "proxier=4",
         _ => "x",
     }
 }
@@ -180,7 +180,7 @@ fn what_cannot_be_read_is_told_by_flag() {
 #[test]
 fn beside_a_file_only_some_count() {
     let flags = parse(&["--conntrack-min=7", "-v=5", "--hostname-override=n"]);
-    assert_eq!(flags.void_beside_file(), ["--conntrack-min"]);
+    assert_eq!(flags.ignored_beside_file(), ["--conntrack-min"]);
     let mut config = KubeProxyConfiguration::defaulted();
     flags.apply_to_file(&mut config);
     assert_eq!(config.logging.verbosity, 5);

@@ -4,59 +4,33 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use sluice_config::defaults::with_port;
-use sluice_config::{GoDuration, KubeProxyConfiguration, Mode, VmoduleItem};
+use sluice_config::{GoDuration, Mode, VmoduleItem};
 use sluice_yaml::quoted;
 
-/// Any text will do; the field says what it may be.
+fn store<T, F: From<T>>(field: &mut F, value: Result<T, String>) -> Result<(), String> {
+    *field = value?.into();
+    Ok(())
+}
+
+/// Any text; validation of the configuration refuses wrong ones.
 pub(super) fn text(field: &mut String, text: &str) -> Result<(), String> {
     text.clone_into(field);
     Ok(())
 }
 
-/// Sets the field, if the value could be read.
-pub(super) fn to<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
-    *field = value?;
+/// `--hostname-override`: an empty text leaves the field as it is.
+pub(super) fn non_empty(field: &mut String, text: &str) -> Result<(), String> {
+    if !text.is_empty() {
+        text.clone_into(field);
+    }
     Ok(())
 }
 
-/// `--hostname-override`: nothing leaves the field.
-pub(super) fn name(config: &mut KubeProxyConfiguration, text: &str) -> Result<(), String> {
-    match text {
-        "" => Ok(()),
-        given => self::text(&mut config.hostname_override, given),
-    }
-}
-
-fn is_nftables(config: &KubeProxyConfiguration) -> bool {
-    config.mode == Mode::Nftables.name()
-}
-
-/// Flags know no sections: they set the one of the mode.
-pub(super) fn masquerade_all(config: &mut KubeProxyConfiguration) -> &mut bool {
-    match is_nftables(config) {
-        true => &mut config.nftables.masquerade_all,
-        false => &mut config.iptables.masquerade_all,
-    }
-}
-
-pub(super) fn masquerade_bit(config: &mut KubeProxyConfiguration) -> &mut Option<i32> {
-    match is_nftables(config) {
-        true => &mut config.nftables.masquerade_bit,
-        false => &mut config.iptables.masquerade_bit,
-    }
-}
-
-pub(super) fn sync_period(config: &mut KubeProxyConfiguration) -> &mut GoDuration {
-    match is_nftables(config) {
-        true => &mut config.nftables.sync_period,
-        false => &mut config.iptables.sync_period,
-    }
-}
-
-pub(super) fn min_sync_period(config: &mut KubeProxyConfiguration) -> &mut GoDuration {
-    match is_nftables(config) {
-        true => &mut config.nftables.min_sync_period,
-        false => &mut config.iptables.min_sync_period,
+/// Chooses the configuration section that a flag of no section sets: the one of the mode.
+pub(super) fn of_mode<T>(mode: &str, nftables: T, iptables: T) -> T {
+    match mode == Mode::Nftables.name() {
+        true => nftables,
+        false => iptables,
     }
 }
 
@@ -69,37 +43,49 @@ pub(crate) fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A whole number, in the notations of `strconv.ParseInt` with base 0 that people use.
-pub(super) fn integer(text: &str) -> Result<i32, String> {
+pub(super) fn switch<F: From<bool>>(field: &mut F, text: &str) -> Result<(), String> {
+    store(field, boolean(text))
+}
+
+/// A whole number, decimal or hexadecimal with `0x`, as `strconv.ParseInt` reads with base 0.
+pub(super) fn integer<F: From<i32>>(field: &mut F, text: &str) -> Result<(), String> {
     let trimmed = text.trim();
     let hex = trimmed.strip_prefix("0x");
     let number = hex.map_or_else(|| trimmed.parse(), |it| i32::from_str_radix(it, 16));
-    number.map_err(|_| format!("{} is no whole number of 32 bits", quoted(text)))
+    let wrong = |_| format!("{} is no whole number of 32 bits", quoted(text));
+    store(field, number.map_err(wrong))
 }
 
-/// `-v`.
-pub(super) fn verbosity(text: &str) -> Result<u32, String> {
+fn parse_verbosity(text: &str) -> Result<u32, String> {
     let number = text.trim().parse();
     number.map_err(|_| format!("{} is no whole number from 0", quoted(text)))
 }
 
-/// A number with a fraction.
-pub(super) fn number(text: &str) -> Result<f32, String> {
+/// `-v`: a level from 0.
+pub(super) fn verbosity(field: &mut u32, text: &str) -> Result<(), String> {
+    store(field, parse_verbosity(text))
+}
+
+/// A finite number with a fraction.
+pub(super) fn number(field: &mut f32, text: &str) -> Result<(), String> {
     let number = text.trim().parse().ok().filter(|it: &f32| it.is_finite());
-    number.ok_or_else(|| format!("{} is no number", quoted(text)))
+    store(
+        field,
+        number.ok_or_else(|| format!("{} is no number", quoted(text))),
+    )
 }
 
-/// A time as Go writes it; whether it may be negative is for the field to say.
-pub(super) fn duration(text: &str) -> Result<GoDuration, String> {
-    text.parse()
+/// A duration as Go writes it; validation of the configuration refuses negative ones.
+pub(super) fn duration<F: From<GoDuration>>(field: &mut F, text: &str) -> Result<(), String> {
+    store(field, text.parse())
 }
 
-/// An address with or without a port, or nothing for no server.
+/// An address with or without a port; empty for no server.
 pub(super) fn server(text: &str, port: u16) -> String {
     with_port(text.trim(), port)
 }
 
-/// `--healthz-port`: 0 for no server; an address that has a port keeps it.
+/// `--healthz-port`: 0 for no server. An address that has a port keeps it.
 pub(super) fn port(address: &mut String, text: &str) -> Result<(), String> {
     match text.trim().parse::<u16>() {
         Ok(0) => address.clear(),
@@ -109,7 +95,7 @@ pub(super) fn port(address: &mut String, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The node's address; nothing is the default.
+/// The node's address; empty for the default.
 pub(super) fn address(text: &str) -> String {
     match text.trim() {
         "" => "0.0.0.0".to_owned(),
@@ -120,7 +106,7 @@ pub(super) fn address(text: &str) -> String {
     }
 }
 
-/// More words for a list; nothing is an empty list.
+/// Appends comma-separated words to a list; an empty text makes the list empty, not unset.
 pub(super) fn list(list: &mut Option<Vec<String>>, text: &str) -> Result<(), String> {
     let words = text.split(',').map(str::trim).filter(|it| !it.is_empty());
     list.get_or_insert_default()
@@ -140,7 +126,7 @@ pub(super) fn gates(gates: &mut BTreeMap<String, bool>, text: &str) -> Result<()
 }
 
 /// `pattern=2,other=4`.
-pub(super) fn vmodule(text: &str) -> Result<Vec<VmoduleItem>, String> {
+pub(super) fn vmodule(field: &mut Vec<VmoduleItem>, text: &str) -> Result<(), String> {
     let pairs = text.split(',').filter(|it| !it.is_empty());
     let item = |pair: &str| {
         let Some((pattern, level)) = pair.split_once('=') else {
@@ -148,8 +134,8 @@ pub(super) fn vmodule(text: &str) -> Result<Vec<VmoduleItem>, String> {
         };
         Ok(VmoduleItem {
             file_pattern: pattern.to_owned(),
-            verbosity: verbosity(level)?,
+            verbosity: parse_verbosity(level)?,
         })
     };
-    pairs.map(item).collect()
+    store(field, pairs.map(item).collect::<Result<Vec<_>, _>>())
 }

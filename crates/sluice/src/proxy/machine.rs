@@ -1,28 +1,29 @@
-//! Makes the machine fit and gives up what that took, before the first thread.
+//! Prepares the machine and gives up privileges, before the first thread.
 
 use std::path::Path;
 
 use anyhow::Context;
 use sluice_config::ConntrackLimits;
-use sluice_node::{oom, preflight, privileges, sysctl};
+use sluice_node::{chain, oom, preflight, privileges, sysctl};
 use tracing::warn;
 
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
 use crate::planes;
 
-/// Sets what the operator wants of the machine.
+/// Sets OOM score, connection tracking and, with `--init-only`, the needs of the data plane.
 pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<()> {
     let effective = &config.node.effective;
+    let init_only = args.init_only == Some(true);
     if args.node.asks_for_oom_score() {
         oom::adjust(effective.oom_score_adj);
     }
-    // The agent does it as well; in a container only the init container may.
-    if args.init_only {
+    // The agent does the same, but in a container only the init container may.
+    if init_only {
         let options = config.node.options(args.node.count_connections);
         (planes::of(effective.mode)?.initialize)(&options)?;
     }
-    if args.init_only || args.node.asks_for_conntrack() {
+    if init_only || args.node.asks_for_conntrack() {
         limit_conntrack(&effective.conntrack)?;
     }
     Ok(())
@@ -33,7 +34,7 @@ pub(super) fn limit_conntrack(limits: &ConntrackLimits) -> anyhow::Result<()> {
     sysctl::apply(limits).context("set the limits of connection tracking")
 }
 
-/// Capabilities belong to threads, so this comes before the first.
+/// Reduces the capabilities. Call it before the first thread: capabilities belong to threads.
 pub(super) fn give_up_privileges(needs_programs: bool, to_read: &[Option<&Path>]) {
     preflight::report();
     let to_read: Vec<&Path> = to_read.iter().copied().flatten().collect();
@@ -43,7 +44,7 @@ pub(super) fn give_up_privileges(needs_programs: bool, to_read: &[Option<&Path>]
     };
     let kept = privileges::to_read(needed, &to_read);
     if let Err(error) = kept.and_then(|it| privileges::reduce(&it)) {
-        let error = format!("{:#}", anyhow::Error::new(error));
+        let error = chain(&error);
         warn!(error, "running with more privileges than needed");
     }
 }

@@ -1,57 +1,45 @@
-//! What the metrics server says beside the metrics.
+//! The metrics server's pages beside the metrics.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 use sluice_config::{Effective, KubeProxyConfiguration};
-use sluice_node::metrics::{BuildInfo, Feature, Identity};
-use sluice_node::{MetricsServer, Profiling};
+use sluice_node::MetricsServer;
+use sluice_node::metrics::Identity;
 use sluice_plane::Description;
 
 use crate::logging;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What this process is.
+/// Version and features, for the metrics.
 pub(super) fn identity(plane: Description, config: &KubeProxyConfiguration) -> Identity {
-    let features = config.feature_gates.iter();
-    let features = features.map(|(name, enabled)| {
-        let feature = Feature {
-            stage: String::new(),
-            enabled: *enabled,
-        };
-        (name.clone(), feature)
-    });
     Identity {
         plane,
-        build: BuildInfo {
-            version: VERSION.to_owned(),
-            commit: String::new(),
-        },
-        features: features.collect(),
+        version: VERSION.to_owned(),
+        features: config.feature_gates.clone(),
     }
 }
 
-/// The metrics server, where the configuration asks for one.
+/// `None` without an address for it in the configuration.
 pub(super) fn metrics_server(
     mode: &'static str,
     effective: &Effective,
     config: &KubeProxyConfiguration,
     flags: BTreeMap<String, String>,
 ) -> Option<MetricsServer> {
-    let profiling = || Profiling {
-        set_verbosity: Box::new(|text| {
-            let verbosity = text.parse().map_err(|_| format!("{text:?} is no level"))?;
-            logging::set_verbosity(verbosity);
-            Ok(())
-        }),
-    };
     Some(MetricsServer {
         address: effective.metrics_address?,
         mode,
         config: json!({ "kubeproxy.config.k8s.io": config }),
         flags,
         version: VERSION.to_owned(),
-        profiling: effective.profiling.then(profiling),
+        set_verbosity: effective.profiling.then_some(set_verbosity),
     })
+}
+
+fn set_verbosity(text: &str) -> Result<(), String> {
+    let verbosity = text.parse().map_err(|_| format!("{text:?} is no level"))?;
+    logging::set_verbosity(verbosity);
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What a changed configuration file does.
+//! Applies a changed configuration file.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
@@ -12,14 +12,12 @@ use crate::config::ProxyConfig;
 use crate::config_watch::Reload;
 use crate::logging;
 
-/// Tells the agent of a new configuration, or makes the process end.
-///
-/// What cannot change while it runs ends the process, as in kube-proxy, for its supervisor to
-/// start it again; the rules stay meanwhile.
+/// Sends a changed configuration to the agent, or ends the process when a field changed that is
+/// only read at start. As with kube-proxy, a supervisor starts it again; the rules stay.
 pub(super) struct Reloading {
     inputs: Sender<Input>,
     current: Effective,
-    /// Why the process has to be started again.
+    /// Why the process ends.
     restart: Arc<OnceLock<String>>,
 }
 
@@ -37,38 +35,38 @@ impl Reloading {
         self.restart.clone()
     }
 
-    pub(super) fn hear(&mut self, reload: Reload) {
+    pub(super) fn apply(&mut self, reload: Reload) {
         match reload {
             Reload::Invalid(error) => {
                 let error = format!("{error:#}");
                 warn!(error, "the changed configuration is not used");
             }
             Reload::Restart(fields) => self.end(&fields.join(", ")),
-            Reload::Apply(config) => self.apply(*config),
+            Reload::Apply(config) => self.configure(*config),
         }
     }
 
-    fn apply(&mut self, config: ProxyConfig) {
+    fn configure(&mut self, config: ProxyConfig) {
         config.node.warnings.iter().for_each(|it| warn!("{it}"));
         let effective = config.node.effective;
         if effective.conntrack != self.current.conntrack {
             limit_conntrack(&effective.conntrack);
         }
         logging::set_verbosity(effective.verbosity);
-        let patience = config.periods.patience(effective.periods.sync);
+        let health_timeout = config.periods.health_timeout(effective.periods.sync);
         self.current = effective;
         info!("the configuration has changed: in force");
-        // The agent has stopped; the process is about to end.
+        // A closed channel means that the agent has stopped.
         let _ = self.inputs.send(Input::Configure {
             settings: config.node.settings,
             periods: config.periods,
-            patience,
+            health_timeout,
         });
     }
 
     fn end(&self, fields: &str) {
         let why = format!("the configuration has changed: {fields}");
-        // The first reason is the one that is told, and the agent stops once.
+        // The first reason counts, and the agent stops once.
         if self.restart.set(why).is_ok() {
             let _ = self.inputs.send(Input::Stop);
         }
@@ -77,7 +75,7 @@ impl Reloading {
 
 fn limit_conntrack(limits: &ConntrackLimits) {
     if let Err(error) = machine::limit_conntrack(limits) {
-        // A new process would not be permitted either, and would not start at all.
+        // A new process would not be permitted to set them either, and would not start.
         let error = format!("{error:#}");
         warn!(
             error,

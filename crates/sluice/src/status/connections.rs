@@ -1,78 +1,61 @@
-//! The connections of Services for people.
+//! The connections of Services as a table.
 
 use sluice_node::{EndpointConnections, ServiceConnections};
 
-/// One line per service port and family, in the order given. Where the data plane knows how each
-/// endpoint is doing, a line for each of them follows.
-pub(super) fn of(all: &[ServiceConnections]) -> String {
-    let endpoints = || all.iter().flat_map(|it| &it.endpoints);
-    match endpoints().any(|it| it.weight.is_some()) {
-        true => with_endpoints(all),
-        false => table(
-            ["connections", "service", "protocol", "family", "endpoints"],
-            1,
-            all.iter().map(service),
-        ),
-    }
-}
+use super::columns;
 
-fn with_endpoints(all: &[ServiceConnections]) -> String {
+/// Columns of numbers: connections, active, inactive, weight.
+const NUMBERS: usize = 4;
+
+/// One line per service port and family. Where the data plane knows the load of each endpoint, a
+/// line for each of them follows, and each line has the columns of the load.
+pub(super) fn of(all: &[ServiceConnections]) -> String {
+    let mut endpoints = all.iter().flat_map(|it| &it.endpoints);
+    let has_load = endpoints.any(|it| it.weight.is_some());
+    let name = match has_load {
+        true => "service, endpoint",
+        false => "service",
+    };
     let title = [
         "connections",
         "active",
         "inactive",
         "weight",
-        "service, endpoint",
+        name,
         "protocol",
         "family",
         "endpoints",
     ];
-    let rows = all.iter().flat_map(|it| {
-        let [connections, name, protocol, family, endpoints] = service(it);
-        let sum = |of: fn(&EndpointConnections) -> Option<u64>| -> String {
-            let total: u64 = it.endpoints.iter().filter_map(of).sum();
-            total.to_string()
-        };
-        let first = [
-            connections,
-            sum(|it| it.active),
-            sum(|it| it.inactive),
-            String::new(),
-            name,
-            protocol,
-            family,
-            endpoints,
-        ];
-        std::iter::once(first).chain(it.endpoints.iter().map(endpoint))
-    });
-    table(title, 4, rows)
-}
-
-fn endpoint(it: &EndpointConnections) -> [String; 8] {
-    let or_blank = |number: Option<u64>| number.map(|it| it.to_string()).unwrap_or_default();
-    let mut name = format!("  {}", it.endpoint);
-    if it.draining {
-        name += " (draining)";
+    let mut rows = vec![title.map(str::to_owned).to_vec()];
+    for it in all {
+        rows.push(service(it));
+        if has_load {
+            rows.extend(it.endpoints.iter().map(endpoint));
+        }
     }
-    [
-        it.connections.to_string(),
-        or_blank(it.active),
-        or_blank(it.inactive),
-        or_blank(it.weight.map(u64::from)),
-        name,
-        String::new(),
-        String::new(),
-        String::new(),
-    ]
+    if has_load {
+        return columns(&rows, NUMBERS);
+    }
+    for row in &mut rows {
+        row.drain(1..NUMBERS);
+    }
+    columns(&rows, 1)
 }
 
-fn service(it: &ServiceConnections) -> [String; 5] {
+fn service(it: &ServiceConnections) -> Vec<String> {
+    let sum = |of: fn(&EndpointConnections) -> Option<u64>| -> String {
+        let total: u64 = it.endpoints.iter().filter_map(of).sum();
+        total.to_string()
+    };
     let mut name = format!("{}/{}", it.namespace, it.service);
     if !it.port.is_empty() {
         name += &format!(":{}", it.port);
     }
-    [
+    vec![
         it.connections.to_string(),
+        sum(|it| it.active),
+        sum(|it| it.inactive),
+        String::new(),
         name,
         it.protocol.clone(),
         it.family.clone(),
@@ -80,29 +63,16 @@ fn service(it: &ServiceConnections) -> [String; 5] {
     ]
 }
 
-/// Lines of columns, the first few of which are numbers.
-fn table<const N: usize>(
-    title: [&str; N],
-    numbers: usize,
-    rows: impl Iterator<Item = [String; N]>,
-) -> String {
-    let rows: Vec<[String; N]> = [title.map(str::to_owned)].into_iter().chain(rows).collect();
-    let mut widths = [0; N];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).enumerate();
-        let cells = cells.map(|(column, (cell, width))| match column < numbers {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:width$}"),
-        });
-        let cells: Vec<String> = cells.collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+fn endpoint(it: &EndpointConnections) -> Vec<String> {
+    let or_blank = |number: Option<u64>| number.map(|it| it.to_string()).unwrap_or_default();
+    let draining = if it.draining { " (draining)" } else { "" };
+    vec![
+        it.connections.to_string(),
+        or_blank(it.active),
+        or_blank(it.inactive),
+        or_blank(it.weight.map(u64::from)),
+        format!("  {}{draining}", it.endpoint),
+    ]
 }
 
 #[cfg(test)]

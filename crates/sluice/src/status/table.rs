@@ -1,45 +1,49 @@
-//! The status for people.
+//! The status as a table.
 
 use std::fmt::Display;
 
 use sluice_node::status::{Status, SyncStatus};
 
-/// Lines shown of a long list; `-o json` has the rest.
+use super::columns;
+
+/// Most lines of a list; `-o json` has the rest.
 const SHOWN: usize = 20;
 
-/// Routing of loopback addresses from other hosts would reach what listens there alone.
 const LOCALHOST_NODE_PORTS: &str = "yes, guarded against other hosts (CVE-2020-8558); off by \
                                     --iptables-localhost-nodeports=false";
 
-/// Names on the left, values in one column, then everything that is wrong.
+/// Names and values in two columns, then lists of everything that is wrong.
 pub(super) fn of(status: &Status) -> String {
-    let mut rows = Rows::default();
-    rows.add("node", &status.node);
-    rows.add("mode", &status.mode);
+    let mut rows = Vec::new();
+    let mut add = |name: &str, value: &dyn Display| {
+        rows.push(vec![name.to_owned(), value.to_string()]);
+    };
+    add("node", &status.node);
+    add("mode", &status.mode);
     let up = uptime(status.uptime_seconds);
-    rows.add(
+    add(
         "agent",
-        format!("sluice {}, pid {}, up {up}", status.version, status.pid),
+        &format!("sluice {}, pid {}, up {up}", status.version, status.pid),
     );
-    rows.add("rules", state(status));
-    rows.add("services", status.services);
-    rows.add("service ports", status.service_ports);
-    rows.add("frontends", status.frontends);
-    rows.add("endpoints", status.endpoints);
+    add("rules", &state(status));
+    add("services", &status.services);
+    add("service ports", &status.service_ports);
+    add("frontends", &status.frontends);
+    add("endpoints", &status.endpoints);
     if !status.rules.is_empty() {
         let rules: Vec<String> = status.rules.iter().map(ToString::to_string).collect();
-        rows.add("rule counts", rules.join(", "));
+        add("rule counts", &rules.join(", "));
     }
     if status.localhost_node_ports {
-        rows.add("NodePorts on 127.0.0.1", LOCALHOST_NODE_PORTS);
+        add("NodePorts on 127.0.0.1", &LOCALHOST_NODE_PORTS);
     }
     let last = status.last_sync.as_ref().map(last_sync);
-    rows.add("last sync", last.unwrap_or_else(|| "none yet".to_owned()));
+    add("last sync", &last.unwrap_or_else(|| "none yet".to_owned()));
     let (syncs, failures) = (status.syncs, status.failures);
-    rows.add("syncs", format!("{syncs}, {failures} failed"));
-    rows.add("repairs", status.repairs);
-    rows.add("conntrack deleted", status.conntrack_deleted);
-    let mut text = rows.into_text();
+    add("syncs", &format!("{syncs}, {failures} failed"));
+    add("repairs", &status.repairs);
+    add("conntrack deleted", &status.conntrack_deleted);
+    let mut text = columns(&rows, 0);
     list(&mut text, "protections that are off", &status.unprotected);
     list(&mut text, "issues", &status.issues);
     list(&mut text, "problems of the source", &status.problems);
@@ -52,7 +56,7 @@ pub(super) fn of(status: &Status) -> String {
     text
 }
 
-/// Whether clients get what the sources say. A source with problems may say less than there is.
+/// Whether the rules match the source. A source with problems may lack objects.
 fn state(status: &Status) -> &'static str {
     let is_refused = !status.refused.is_empty() || status.unserved.is_some();
     let is_stale = !status.problems.is_empty();
@@ -104,24 +108,6 @@ fn list(text: &mut String, title: &str, all: &[impl Display]) {
     }
     if all.len() > SHOWN {
         text.push_str(&format!("  and {} more: see -o json\n", all.len() - SHOWN));
-    }
-}
-
-#[derive(Debug, Default)]
-struct Rows(Vec<(&'static str, String)>);
-
-impl Rows {
-    fn add(&mut self, name: &'static str, value: impl Display) {
-        self.0.push((name, value.to_string()));
-    }
-
-    fn into_text(self) -> String {
-        let width = self.0.iter().map(|(name, _)| name.len()).max();
-        let width = width.unwrap_or_default() + 2;
-        let lines = self.0.iter();
-        lines
-            .map(|(name, value)| format!("{name:width$}{value}\n"))
-            .collect()
     }
 }
 

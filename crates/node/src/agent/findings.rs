@@ -1,0 +1,162 @@
+//! Logs and announces what is wrong, once when it begins; logs once when it is over.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Sender;
+
+use sluice_model::{Announcement, NamespacedName, ObjectKey};
+use sluice_plan::Role;
+use sluice_plan::issue::Issue;
+use tracing::{info, warn};
+
+/// Most lines logged at once; `sluice status` has the rest.
+const SHOWN: usize = 50;
+
+/// The Service whose users get an Event, and the Event's reason.
+type EventKey = (NamespacedName, &'static str);
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Finding {
+    /// Who found it: `object`, `source` or `kernel`.
+    pub(super) from: &'static str,
+    /// The object, file or family. A new text about the same object replaces the old finding.
+    pub(super) about: String,
+    /// One line for a person.
+    pub(super) text: String,
+    /// `None` when no user of a Service can do anything about it.
+    pub(super) event: Option<EventKey>,
+}
+
+/// All findings of the last sync: what was logged and announced and still holds.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    logged: BTreeSet<Finding>,
+    /// The first finding of each Event, and the number of findings.
+    announced: BTreeMap<EventKey, (String, usize)>,
+}
+
+impl Findings {
+    /// Logs and announces the difference to the last update.
+    pub(super) fn update(&mut self, now: BTreeSet<Finding>, announce: &Sender<Announcement>) {
+        let (new, solved) = compare(&self.logged, &now);
+        for it in new.iter().take(SHOWN) {
+            warn!(from = it.from, "{}", it.text);
+        }
+        if new.len() > SHOWN {
+            let more = new.len() - SHOWN;
+            warn!(more, "further problems: `sluice status` lists them");
+        }
+        for it in solved.iter().take(SHOWN) {
+            info!(from = it.from, "solved: {}", it.text);
+        }
+        if solved.len() > SHOWN {
+            info!(more = solved.len() - SHOWN, "further problems solved");
+        }
+        self.announce(&now, announce);
+        self.logged = now;
+    }
+
+    fn announce(&mut self, now: &BTreeSet<Finding>, announce: &Sender<Announcement>) {
+        let mut notes = BTreeMap::new();
+        for it in now {
+            if let Some(key) = &it.event {
+                let first = || (it.text.clone(), 0);
+                let (_, count) = notes.entry(key.clone()).or_insert_with(first);
+                *count += 1;
+            }
+        }
+        for (key, note) in &notes {
+            if self.announced.get(key) == Some(note) {
+                continue;
+            }
+            let (service, reason) = key;
+            let note = match note {
+                (text, 1) => text.clone(),
+                (text, count) => format!("{text} (and {} more)", count - 1),
+            };
+            // The receiver may have ended; log and status have the finding too.
+            let _ = announce.send(Announcement {
+                about: ObjectKey::Service(service.clone()),
+                is_warning: true,
+                reason,
+                action: "Sync",
+                note,
+            });
+        }
+        self.announced = notes;
+    }
+}
+
+/// New and solved findings. A finding whose text alone changed is not solved.
+fn compare<'a>(
+    known: &'a BTreeSet<Finding>,
+    now: &'a BTreeSet<Finding>,
+) -> (Vec<&'a Finding>, Vec<&'a Finding>) {
+    let new: Vec<&Finding> = now.difference(known).collect();
+    let changed: BTreeSet<_> = new.iter().map(|it| (it.from, &it.about)).collect();
+    let gone = known.difference(now);
+    let solved = gone.filter(|it| !changed.contains(&(it.from, &it.about)));
+    (new, solved.collect())
+}
+
+/// The reason of the Event about an issue; `None` when the Service's users can do nothing about
+/// it, or when it passes as soon as another controller has done its work.
+pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
+    match issue {
+        Issue::FrontendTaken { .. } => Some("FrontendConflict"),
+        // Load balancers that hand out the addresses of nodes do so on purpose.
+        Issue::Shadows {
+            role: Role::LoadBalancer,
+            refused: false,
+            ..
+        } => None,
+        Issue::ClusterIpShared { .. }
+        | Issue::ExternalIpNotAllowed { .. }
+        | Issue::Shadows { .. }
+        | Issue::TooLarge { .. } => Some(issue.reason()),
+        Issue::NoClusterIp { .. } | Issue::NoNode { .. } => None,
+    }
+}
+
+/// The Service that a source could not read: its origin is the object, as [`ObjectKey`] displays it.
+pub(super) fn service_of(origin: &str) -> Option<NamespacedName> {
+    let (namespace, name) = origin.strip_prefix("Service ")?.split_once('/')?;
+    Some(NamespacedName::new(namespace, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(all: &[(&str, &str)]) -> BTreeSet<Finding> {
+        let finding = |(about, text): &(&str, &str)| Finding {
+            from: "object",
+            about: (*about).to_owned(),
+            text: (*text).to_owned(),
+            event: None,
+        };
+        all.iter().map(finding).collect()
+    }
+
+    #[test]
+    fn a_finding_in_other_words_is_not_solved() {
+        let port = ("default/web", "lacks the extension statistic");
+        let reworded = ("default/web", "lacks the family IPv6");
+        let file = ("a.yaml", "line 3: no");
+        for (known, now, new, solved) in [
+            (vec![], vec![port], vec![port.1], vec![]),
+            (vec![port], vec![port], vec![], vec![]),
+            (vec![port], vec![reworded], vec![reworded.1], vec![]),
+            (vec![port, reworded], vec![port], vec![], vec![reworded.1]),
+            (vec![port, file], vec![file], vec![], vec![port.1]),
+        ] {
+            let (known, now) = (findings(&known), findings(&now));
+            let texts = |all: Vec<&Finding>| -> Vec<String> {
+                all.into_iter().map(|it| it.text.clone()).collect()
+            };
+            let (found_new, found_solved) = compare(&known, &now);
+            assert_eq!(texts(found_new), new, "{known:?} {now:?}");
+            assert_eq!(texts(found_solved), solved, "{known:?} {now:?}");
+        }
+    }
+}

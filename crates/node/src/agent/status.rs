@@ -1,0 +1,113 @@
+//! The answer to `sluice status`.
+
+use prometheus::IntGauge;
+use sluice_model::IpFamily;
+use sluice_plan::issue::Issue;
+use sluice_plane::{DataPlane, RuleCount};
+
+use super::Agent;
+use crate::metrics::PerFamily;
+use crate::status::{
+    IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status,
+};
+
+impl<P: DataPlane> Agent<P> {
+    pub(super) fn status(&self) -> Status {
+        let succeeded = self.last_sync.as_ref().is_some_and(|it| it.error.is_none());
+        let ours = &self.outputs.metrics.ours;
+        let planner = self.proxy.planner();
+        let backend = self.proxy.reconciler().backend();
+        let families = &self.proxy.plan().node.families;
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            node: planner.settings().node_name.to_string(),
+            mode: P::NAME.to_owned(),
+            uptime_seconds: self.started.elapsed().as_secs_f64(),
+            source_synced: planner.is_synced(),
+            synced: succeeded && !self.pace.is_wanted(),
+            services: count(&ours.services),
+            service_ports: sum(&ours.service_ports),
+            frontends: sum(&ours.frontends),
+            endpoints: sum(&ours.endpoints),
+            rules: backend.rule_counts().iter().map(rules).collect(),
+            localhost_node_ports: families.iter().any(|it| it.node_ports_on_loopback),
+            last_sync: self.last_sync.clone(),
+            syncs: self.syncs,
+            failures: self.failures,
+            repairs: self.repairs,
+            conntrack_deleted: self.outputs.metrics.conntrack_deletions(),
+            unprotected: self.unprotected(),
+            issues: planner.issues().map(|it| issue(&it)).collect(),
+            problems: self.problems().collect(),
+            unserved: backend.unserved().map(|it| it.to_string()),
+            refused: self.refused().collect(),
+        }
+    }
+
+    /// The protections that are off. The defaults are kube-proxy's, so that a drop-in changes
+    /// nothing.
+    fn unprotected(&self) -> Vec<ProtectionStatus> {
+        let settings = self.proxy.planner().settings();
+        let all = [
+            (
+                settings.external_ips.is_none(),
+                "--external-ip-allow",
+                "whoever may write a Service may take any external IP (CVE-2020-8554)",
+            ),
+            (
+                !settings.refuse_shadowing,
+                "--refuse-shadowing-vips",
+                "Services may take addresses of nodes and pods",
+            ),
+        ];
+        let off = all.into_iter().filter(|(is_off, ..)| *is_off);
+        off.map(|(_, option, risk)| ProtectionStatus {
+            option: option.to_owned(),
+            risk: risk.to_owned(),
+        })
+        .collect()
+    }
+
+    pub(super) fn problems(&self) -> impl Iterator<Item = ProblemStatus> {
+        let all = self.proxy.planner().problems();
+        all.map(|(origin, message)| ProblemStatus {
+            origin: origin.to_string(),
+            message: message.clone(),
+        })
+    }
+
+    pub(super) fn refused(&self) -> impl Iterator<Item = RefusedStatus> {
+        let all = self.proxy.reconciler().refusals().iter();
+        all.map(|(key, refusal)| RefusedStatus {
+            service_port: key.name.to_string(),
+            family: key.family.to_string(),
+            protocol: key.name.protocol.to_string(),
+            reason: refusal.reason.clone(),
+        })
+    }
+}
+
+fn rules(it: &RuleCount) -> RulesStatus {
+    RulesStatus {
+        family: it.family.to_string(),
+        table: it.table.to_owned(),
+        total: it.total,
+        last: it.last,
+    }
+}
+
+fn issue(it: &Issue) -> IssueStatus {
+    IssueStatus {
+        reason: it.reason().to_owned(),
+        message: it.to_string(),
+    }
+}
+
+fn count(gauge: &IntGauge) -> usize {
+    usize::try_from(gauge.get()).unwrap_or_default()
+}
+
+fn sum(gauges: &PerFamily<IntGauge>) -> usize {
+    IpFamily::ALL.map(|it| count(gauges.of(it))).iter().sum()
+}
