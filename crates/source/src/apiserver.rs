@@ -8,7 +8,7 @@
 //! ```
 //!
 //! One thread with one runtime follows all of them. `kube` does kubeconfigs, credentials, TLS,
-//! requests and the decoding of watch events; [`follower`] says what is ours and why.
+//! requests and the decoding of watch events; `follower` says what is ours and why.
 //!
 //! # Invariants
 //! - Only a complete list deletes what it lacks. A list that breaks off, garbage, an error: what

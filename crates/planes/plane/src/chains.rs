@@ -1,5 +1,5 @@
 //! Removes chains of kube-proxy and of our own iptables and ipvs modes from the tables of iptables,
-//! which have the same names: only [`Keep`](crate::Keep) tells them apart.
+//! which have the same names: only [`Keep`] tells them apart.
 //!
 //! ```text
 //! tables of nf_tables (nft.rs) ─┐
