@@ -2,6 +2,7 @@
 
 mod count;
 mod findings;
+mod outcome;
 mod status;
 mod waiting;
 
@@ -14,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sluice_model::{Announcement, Event, IpFamily};
+use sluice_plan::PortPlan;
 use sluice_plan::settings::Settings;
-use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
-use sluice_plan::{Frontend, Plan, PortPlan};
-use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded, Synced};
-use sluice_reconcile::{BackendError, Report, Upkeep};
-use tracing::{debug, error, info, warn};
+use sluice_plan::stale::StaleFlows;
+use sluice_plane::{DataPlane, ForeignChange, Proxy};
+use sluice_reconcile::Upkeep;
+use tracing::{debug, info};
 
 use self::findings::{Finding, Findings};
 use self::waiting::Waiting;
@@ -356,160 +357,6 @@ impl<P: DataPlane> Agent<P> {
         let all = issues.chain(problems).chain(unserved).chain(refused);
         all.collect()
     }
-
-    /// Logs the result of a full sync after a foreign change.
-    fn log_drift(&self, by: &str, found: &Report) {
-        match self.pace.is_conflict() {
-            _ if found.is_empty() => info!(by, "compared all rules: ours are as we wrote them"),
-            false => warn!(by, "rules were not as we wrote them: repaired"),
-            true => warn!(
-                by,
-                "another program keeps changing our rules: repairing once a second"
-            ),
-        }
-    }
-
-    /// `status` has the time and duration of the sync.
-    fn succeeded(
-        &mut self,
-        synced: Synced,
-        reason: Option<Resync>,
-        status: SyncStatus,
-        end: Instant,
-    ) {
-        let Synced { report, superseded } = synced;
-        let any_refused = !self.proxy.reconciler().refusals().is_empty();
-        self.pace.succeed(end, report.full, any_refused);
-        self.syncs += 1;
-        if self.last_error.take().is_some() {
-            info!("sync works again");
-        }
-        if report.full
-            && let Some(by) = self.drift.take()
-        {
-            if !report.is_empty() {
-                self.pace.repaired(end);
-            }
-            self.log_drift(&by, &report);
-        }
-        let repaired = matches!(reason, Some(Resync::Drift | Resync::Periodic));
-        if repaired && !report.is_empty() {
-            self.repairs += 1;
-            self.outputs.metrics.ours.drift_repaired.inc();
-        }
-        // A flow that began while rules were missing would stay untranslated for ever.
-        let were_missing = report.full && !report.is_empty();
-        self.hand_over_stale_flows(superseded, were_missing);
-        let served = self.served();
-        let now = Timestamp::now();
-        self.outputs.health.updated(now, &self.complete());
-        self.count_success(&report, &served);
-        self.waiting
-            .done(now.as_millisecond(), &served, &self.outputs.metrics);
-        self.serve_health_checks();
-        if !report.is_empty() {
-            info!(
-                added = report.added,
-                replaced = report.replaced,
-                deleted = report.deleted,
-                services = self.outputs.metrics.ours.services.get(),
-                elapsed_ms = (status.elapsed_seconds * 1000.0) as u64,
-                full = report.full,
-                "synced"
-            );
-        }
-        self.last_sync = Some(SyncStatus {
-            full: report.full,
-            added: report.added,
-            replaced: report.replaced,
-            deleted: report.deleted,
-            ..status
-        });
-        if let Some(report) = self.outputs.foreign_changes.take() {
-            self.proxy.reconciler_mut().backend_mut().started(report);
-        }
-        self.take_over();
-    }
-
-    fn failed(&mut self, error: &BackendError, full: bool, status: SyncStatus, end: Instant) {
-        self.pace.fail(end, full);
-        self.failures += 1;
-        let text = chain(error);
-        if self.last_error.as_ref() != Some(&text) {
-            error!(error = text, "sync failed: will retry");
-        }
-        self.last_error = Some(text.clone());
-        self.last_sync = Some(SyncStatus {
-            error: Some(text),
-            ..status
-        });
-    }
-
-    /// The health check node ports follow the kernel: load balancers must not send connections
-    /// before the kernel leads to the endpoints.
-    fn serve_health_checks(&self) {
-        let plan = self.proxy.plan();
-        let local = self.proxy.planner().state().local_addresses();
-        let addresses = plan.node.health_check_addresses(&local.all);
-        let servers = &self.outputs.health_checks;
-        servers.update(&plan.health_checks, &addresses);
-    }
-
-    /// The families whose rules are written.
-    fn served(&self) -> Vec<IpFamily> {
-        let unserved = self.proxy.reconciler().backend().unserved();
-        let unserved = unserved.map(|it| it.family);
-        let served = |it: &IpFamily| Some(*it) != unserved;
-        IpFamily::ALL.into_iter().filter(served).collect()
-    }
-
-    /// The families whose Services all have their rules: those that are served, and those without
-    /// a Service.
-    fn complete(&self) -> Vec<IpFamily> {
-        let (served, ours) = (self.served(), &self.outputs.metrics.ours);
-        let is_complete =
-            |it: &IpFamily| served.contains(it) || ours.service_ports.of(*it).get() == 0;
-        IpFamily::ALL.into_iter().filter(is_complete).collect()
-    }
-
-    /// Removes the rules that an earlier proxy left of the families that are served. A family that
-    /// we cannot serve yet keeps them: old rules are better than none.
-    fn take_over(&mut self) {
-        let served = self.served();
-        let mut taken_over = IpFamily::ALL.to_vec();
-        taken_over.retain(|it| served.contains(it) || self.taken_over.contains(it));
-        if taken_over != self.taken_over {
-            (self.outputs.take_over)(&taken_over);
-            self.taken_over = taken_over;
-        }
-    }
-
-    /// Runs after the kernel holds the new plan: only then are the old plan's flows stale.
-    fn hand_over_stale_flows(&self, superseded: Superseded, were_missing: bool) {
-        let plan = self.proxy.plan();
-        let stale = superseded.into_iter().flat_map(|(key, old)| {
-            stale_flows(old.as_deref(), plan.ports.get(&key).map(AsRef::as_ref))
-        });
-        // A frontend that another Service owns now has flows to that Service by now.
-        let no_endpoint = Keep::Endpoints(Vec::new());
-        let mut stale: Vec<StaleFlows> = stale
-            .filter(|it| it.keep != no_endpoint || is_unserved(plan, &it.frontend))
-            .collect();
-        if were_missing {
-            stale.extend(untranslated_flows(plan));
-        }
-        if !stale.is_empty() {
-            // A cleanup thread that ended has logged why.
-            let _ = self.outputs.stale.send(stale);
-        }
-    }
-}
-
-/// Whether a frontend has no owner, or an owner without an endpoint that serves.
-fn is_unserved(plan: &Plan, frontend: &Frontend) -> bool {
-    let owner = plan.claims.owner(frontend);
-    let owner = owner.and_then(|key| plan.ports.get(key));
-    owner.is_none_or(|port| port.serving.is_empty())
 }
 
 /// An error and its causes in one line. A cause that the message already contains is left out.

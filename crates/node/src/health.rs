@@ -34,7 +34,7 @@ pub enum NodeState {
     Present,
     /// It is being deleted, or the cluster autoscaler marked it for deletion.
     Leaving,
-    /// It does not exist.
+    /// The source has no Node of this name.
     Unknown,
 }
 

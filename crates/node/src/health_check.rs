@@ -110,7 +110,7 @@ impl HealthCheckServers {
 /// Services and their counts of local endpoints, by the address to listen on.
 type Targets = BTreeMap<SocketAddr, (NamespacedName, usize)>;
 
-/// What is wrong, by Service.
+/// Errors of listeners, by Service.
 type Failures = BTreeMap<NamespacedName, String>;
 
 /// Two Services cannot have one port: the first by name gets it.

@@ -18,7 +18,7 @@ pub struct Candidate<'a> {
     pub endpoint: &'a Endpoint,
     /// The slice.
     pub slice: &'a NamespacedName,
-    /// It runs on this node.
+    /// Whether the endpoint runs on this node.
     pub local: bool,
 }
 

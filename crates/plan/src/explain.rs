@@ -88,7 +88,7 @@ pub struct SourceRanges {
 pub struct Member {
     /// Address and port of the endpoint.
     pub address: SocketAddr,
-    /// This client may be sent to it.
+    /// Whether this client may be sent to the endpoint.
     pub included: bool,
     /// Why the client may or may not; empty for a ready endpoint of the pool.
     pub reason: String,

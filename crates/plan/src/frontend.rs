@@ -70,7 +70,7 @@ impl fmt::Display for Frontend {
     }
 }
 
-/// Why a frontend exists.
+/// The field of a Service that a frontend comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// `spec.clusterIPs`.

@@ -60,7 +60,7 @@ pub enum Issue {
         service: NamespacedName,
         /// The resource whose limit is exceeded.
         what: &'static str,
-        /// How many the Service asks for.
+        /// Number that the Service asks for.
         asked: usize,
         /// The limit.
         limit: usize,
@@ -76,7 +76,7 @@ pub enum Issue {
 /// The owner of an address that a Service names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shadowed {
-    /// This node.
+    /// The address is one of this node.
     Node,
     /// Maybe a pod: the address lies in this range of pods.
     Pods(IpNet),

@@ -74,7 +74,7 @@ pub enum ClusterIpMasquerade {
     Nobody,
     /// All but those from a pod of this node.
     NotLocalPods,
-    /// All.
+    /// Every client of a ClusterIP, as with `--masquerade-all`.
     Everybody,
 }
 

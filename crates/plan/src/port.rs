@@ -29,7 +29,7 @@ pub struct PortKey {
 pub struct PlannedFrontend {
     /// What clients dial.
     pub frontend: Frontend,
-    /// Why it exists.
+    /// The field of the Service that asks for it.
     pub role: Role,
     /// The verdict for each kind of client.
     pub route: Route,
@@ -48,7 +48,7 @@ impl PlannedFrontend {
 /// The plan of one service port in one family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortPlan {
-    /// Which service port and family.
+    /// Service, port, protocol and IP family.
     pub key: PortKey,
     /// The IPVS scheduler that the Service asks for (annotation `sluice.dev/ipvs-scheduler`).
     pub scheduler: Option<Arc<str>>,

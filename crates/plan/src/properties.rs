@@ -135,13 +135,13 @@ proptest! {
     ) {
         let planner = planner(settings, events);
         let plan = planner.plan();
-        let mut guards = std::collections::BTreeSet::new();
+        let mut owners = std::collections::BTreeSet::new();
         let mut frontends = std::collections::BTreeSet::new();
         for (key, port) in &plan.ports {
             prop_assert_eq!(key, &port.key);
             prop_assert!(!port.frontends.is_empty() || port.owned_cluster_ip.is_some());
             if let Some(guard) = port.owned_cluster_ip {
-                prop_assert!(guards.insert(guard));
+                prop_assert!(owners.insert(guard));
             }
             for it in &port.frontends {
                 prop_assert!(frontends.insert(it.frontend));

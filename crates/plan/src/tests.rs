@@ -526,18 +526,18 @@ mod conflicts {
             service("b 10.96.0.1 z:82"),
         ];
         let mut planner = planner(here(), events);
-        let guards = |planner: &Planner| -> Vec<String> {
+        let owners = |planner: &Planner| -> Vec<String> {
             let ports = planner.plan().ports.values();
-            let guards = ports.filter(|it| it.owned_cluster_ip.is_some());
-            guards.map(|it| it.key.name.to_string()).collect()
+            let owners = ports.filter(|it| it.owned_cluster_ip.is_some());
+            owners.map(|it| it.key.name.to_string()).collect()
         };
-        assert_eq!(guards(&planner), ["default/a:x"]);
+        assert_eq!(owners(&planner), ["default/a:x"]);
         planner.absorb(service("a 10.96.0.1 y:81"));
         let _ = planner.replan();
-        assert_eq!(guards(&planner), ["default/a:y"]);
+        assert_eq!(owners(&planner), ["default/a:y"]);
         planner.absorb(delete("a"));
         let _ = planner.replan();
-        assert_eq!(guards(&planner), ["default/b:z"]);
+        assert_eq!(owners(&planner), ["default/b:z"]);
     }
 
     #[test]

@@ -190,7 +190,7 @@ pub(crate) struct EndpointSlice {
     pub(crate) ports: Vec<EndpointPort>,
 }
 
-/// One of `endpoints`.
+/// An entry of `endpoints` of an EndpointSlice.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Endpoint {
@@ -250,7 +250,7 @@ pub(crate) struct TargetRef {
     pub(crate) name: Option<String>,
 }
 
-/// One of `ports`.
+/// An entry of `ports`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct EndpointPort {

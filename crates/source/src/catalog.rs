@@ -14,7 +14,7 @@ use crate::manifest::{Manifest, Problem};
 use crate::report::Reported;
 use file::{File, Version};
 
-/// What became of a file.
+/// The new state of a file in the folder.
 #[derive(Debug)]
 pub(crate) enum Change {
     /// It has been read.

@@ -39,7 +39,7 @@ impl Stamp {
     }
 }
 
-/// What was found at a name.
+/// What a name in the folder stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     /// A file, as it was when it was read.
@@ -67,7 +67,7 @@ const MAX_THREADS: usize = 4;
 pub(crate) struct Folder {
     path: PathBuf,
     known: BTreeMap<Arc<str>, State>,
-    /// One per thread.
+    /// Shared texts; each reading thread has its own.
     names: Vec<Interner>,
 }
 

@@ -47,7 +47,7 @@ impl fmt::Display for Table {
 /// of them, so none is on the heap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChainName(
-    /// The name, and zeros.
+    /// The name, padded with zero bytes.
     [u8; Self::LONGEST],
 );
 
@@ -74,7 +74,7 @@ impl ChainName {
         (!name.contains('\0')).then_some(Self(bytes))
     }
 
-    /// The name.
+    /// The name without its padding.
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|it| *it == 0);
         let name = &self.0[..end.unwrap_or(Self::LONGEST)];

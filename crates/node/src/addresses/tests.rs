@@ -57,7 +57,7 @@ fn the_default_route_decides_and_its_loss_alone_changes_nothing() {
 /// A machine with a cable, and what its follower says.
 struct Machine {
     netns: Netns,
-    heard: Receiver<Input>,
+    received: Receiver<Input>,
     _addresses: Addresses,
 }
 
@@ -67,19 +67,19 @@ impl Machine {
         let wiring = "link add x type veth peer name y\nlink set lo up\nlink set y up\n\
             link set x addrgenmode none\nlink set x up\naddress add 10.0.0.1/24 dev x\n";
         ip(&netns, wiring);
-        let (sender, heard) = mpsc::channel();
+        let (sender, received) = mpsc::channel();
         // Threads inherit the namespace of whoever starts them.
         let addresses = netns.run(|| Addresses::follow(sender)).expect("permitted");
         Self {
             netns,
-            heard,
+            received,
             _addresses: addresses,
         }
     }
 
     fn next(&self, deadline: Instant) -> Option<LocalAddresses> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let Input::Events(events) = self.heard.recv_timeout(left).ok()? else {
+        let Input::Events(events) = self.received.recv_timeout(left).ok()? else {
             panic!("only events are sent");
         };
         match <[Event; 1]>::try_from(events) {
@@ -197,13 +197,13 @@ fn dropping_it_ends_the_thread() {
     require_netns!();
     let Machine {
         netns,
-        heard,
+        received,
         _addresses: addresses,
     } = Machine::new();
-    assert!(heard.try_recv().is_ok(), "the first word");
+    assert!(received.try_recv().is_ok(), "the first word");
     drop(addresses);
     ip(&netns, "address add 10.0.0.9/24 dev x\n");
     // The sender went with the thread.
-    let end = heard.recv_timeout(WITHIN);
+    let end = received.recv_timeout(WITHIN);
     assert_eq!(end.err(), Some(mpsc::RecvTimeoutError::Disconnected));
 }

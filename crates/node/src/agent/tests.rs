@@ -12,12 +12,13 @@ use sluice_model::{
     ObjectKey, Protocol,
 };
 use sluice_nftables::Nftables;
-use sluice_plan::PortKey;
+use sluice_plan::stale::Keep;
+use sluice_plan::{Plan, PortKey};
 use sluice_plane::{
     Leftovers, Options, Removal, RenderedObject, Request, RuleMetrics, Scene, ServiceBackend,
     Unserved,
 };
-use sluice_reconcile::{Backend, Delta, Objects, Refusal, Upkeep};
+use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
 
 use super::*;
 use crate::health::{HEALTH_TIMEOUT, NodeObject, Probe};

@@ -323,9 +323,9 @@ impl Counters for Script {
 
 /// Counters that show these readings, beside an agent that answers with the two Services.
 fn scripted(readings: Vec<Result<Reading, BackendError>>) -> Arc<Connections> {
-    let (inputs, heard) = mpsc::channel();
+    let (inputs, received) = mpsc::channel();
     thread::spawn(move || {
-        for input in heard {
+        for input in received {
             if let Input::Plans(reply) = input {
                 let _ = reply.send(plans(&two_services()));
             }

@@ -163,7 +163,11 @@ fn listeners_stay_open_unless_their_port_changes() {
     until("they changed places", || {
         answers(first, "\"api\"") && answers(second, "\"web\"")
     });
-    assert_eq!(request(), 0, "nobody asks one Service and hears of another");
+    assert_eq!(
+        request(),
+        0,
+        "a request for one Service gets no count of another"
+    );
     assert!(world.announcements.try_recv().is_err());
 }
 

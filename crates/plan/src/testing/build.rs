@@ -276,7 +276,7 @@ pub fn packet(text: &str) -> Packet {
     }
 }
 
-/// A planner that has heard and planned all of this.
+/// A planner that has planned all of this.
 pub fn planner(settings: Settings, events: impl IntoIterator<Item = Event>) -> Planner {
     let mut planner = Planner::new(settings);
     for event in events {

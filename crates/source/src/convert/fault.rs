@@ -45,7 +45,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What became of an API object.
+/// A model object, and what of the API object could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Converted<T> {
     /// The object; `None` when it is refused.

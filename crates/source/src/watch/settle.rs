@@ -9,7 +9,7 @@ const WRITER_QUIET: Duration = Duration::from_secs(1);
 /// The longest a change waits for other changes and other files' writers.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// One thing that happened.
+/// A change of a watched path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
     /// Somebody created or wrote to a file, and has not closed it yet.

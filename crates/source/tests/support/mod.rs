@@ -119,7 +119,7 @@ impl View {
         }
     }
 
-    /// Hears batches until `wanted` holds.
+    /// Receives batches until `wanted` holds.
     #[track_caller]
     pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + DEADLINE;
@@ -132,7 +132,7 @@ impl View {
         }
     }
 
-    /// Hears batches until the objects are these; see [`View::brief`].
+    /// Receives batches until the objects are these; see [`View::brief`].
     #[track_caller]
     pub(crate) fn expect(&mut self, objects: &str) {
         self.until(objects, |it| it.brief() == objects);

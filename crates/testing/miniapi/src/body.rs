@@ -92,7 +92,7 @@ impl hyper::body::Body for Body {
             Poll::Ready(None | Some(Err(Cut::End))) => Poll::Ready(None),
             Poll::Ready(Some(Ok(bytes))) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Poll::Ready(Some(Err(cut))) => {
-                // Pending once, so that hyper flushes the pieces before it hears of the end.
+                // Pending once, so that hyper flushes the pieces before it sees the end.
                 *ended = true;
                 line.end_by(cut);
                 context.waker().wake_by_ref();

@@ -115,7 +115,7 @@ pub(crate) async fn run(
                         }
                     },
                     Command::Cut(how) => {
-                        // Without connections nobody hears it.
+                        // Without connections nobody receives it.
                         let _ = cut.send(how);
                         while connections.join_next().await.is_some() {}
                     }

@@ -354,7 +354,7 @@ fn a_restored_backup_goes_back_in_silence() {
     assert_eq!(api.resource_version(), past);
     let (_, list) = get(&api, SERVICES);
     assert_eq!(support::names(&list), ["a"]);
-    // A watch of a version from the lost future hears only of what comes after it.
+    // A watch of a version from the lost future gets only what comes after it.
     let mut connection = Connection::to(&api).unwrap();
     let mut stream = connection.get(&path).unwrap();
     put(&api, &["unheard"]);

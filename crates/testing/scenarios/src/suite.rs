@@ -21,17 +21,27 @@ pub fn part(first: usize, of: usize) -> Vec<Scenario> {
     all().into_iter().skip(first).step_by(of).collect()
 }
 
-/// As [`part`], without the scenarios that a data plane cannot support: pairs of name and reason.
+/// As [`part`], with the scenarios in each part whose names begin with any of `in_all`, and without
+/// those that a data plane cannot support: pairs of name and reason.
 ///
 /// # Panics
 /// When no scenario has one of the names.
-pub fn part_without(first: usize, of: usize, impossible: &[(&str, &str)]) -> Vec<Scenario> {
+pub fn part_without(
+    first: usize,
+    of: usize,
+    in_all: &[&str],
+    impossible: &[(&str, &str)],
+) -> Vec<Scenario> {
     let is_impossible = |it: &Scenario| impossible.iter().any(|(name, _)| *name == it.name);
     for (name, _) in impossible {
         assert!(super::named(name).is_some(), "no scenario {name}");
     }
-    let possible = part(first, of).into_iter();
-    possible.filter(|it| !is_impossible(it)).collect()
+    let is_in_part = |number: usize| number % of == first;
+    let is_in_all = |it: &Scenario| in_all.iter().any(|start| it.name.starts_with(start));
+    let numbered = all().into_iter().enumerate();
+    let wanted = numbered.filter(|(number, it)| is_in_part(*number) || is_in_all(it));
+    let wanted = wanted.map(|(_, it)| it);
+    wanted.filter(|it| !is_impossible(it)).collect()
 }
 
 /// The scenarios whose names begin with any of these.

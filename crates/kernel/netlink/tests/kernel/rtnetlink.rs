@@ -1,4 +1,4 @@
-//! Addresses are listed, and their changes heard, as the kernel has them.
+//! Addresses are listed, and their changes received, as the kernel has them.
 
 use std::net::IpAddr;
 use std::sync::mpsc;
@@ -58,13 +58,13 @@ fn a_tentative_address_becomes_usable_and_that_is_heard() {
         let mut monitor = Monitor::open().unwrap();
         ip("address add fd00::1 dev x");
         let first = find("fd00::1").unwrap();
-        let heard = wait_in_thread(move || {
+        let received = wait_in_thread(move || {
             while !find("fd00::1").unwrap().is_usable {
                 assert_eq!(monitor.wait().unwrap(), Wake::Changed);
             }
         });
         assert!(!first.is_usable);
-        heard.recv_timeout(DEADLINE).expect("usable in the end");
+        received.recv_timeout(DEADLINE).expect("usable in the end");
     });
 }
 
@@ -121,7 +121,7 @@ fn what_chooses_an_address_is_heard_and_other_routes_are_not() {
             // Links and addresses that are new have more to say of their own accord.
             let deadline = Instant::now() + DEADLINE;
             while is_heard(&mut monitor, change) {
-                assert!(Instant::now() < deadline, "{change}: heard every time");
+                assert!(Instant::now() < deadline, "{change}: received every time");
             }
         }
         for change in [

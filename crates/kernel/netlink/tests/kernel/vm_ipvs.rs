@@ -383,9 +383,9 @@ fn connections_are_counted() {
     let mut client = TcpStream::connect("10.96.0.10:80").unwrap();
     let (mut server, _) = endpoint.accept().unwrap();
     client.write_all(b"hello").unwrap();
-    let mut heard = [0; 5];
-    server.read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"hello");
+    let mut received = [0; 5];
+    server.read_exact(&mut received).unwrap();
+    assert_eq!(&received, b"hello");
     let state = ipvs.real_servers(&key).unwrap()[0];
     assert_eq!((state.active, state.inactive), (1, 0));
     // The kernel updates its counters every two seconds, for all who read them.
