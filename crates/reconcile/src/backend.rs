@@ -17,9 +17,9 @@ pub type Objects<B> = Vec<(<B as Backend>::Key, <B as Backend>::Object)>;
 /// change. Objects of different owners have different keys, except *shared* objects: those are equal
 /// wherever they are rendered, and stay as long as any owner renders them.
 pub trait Backend {
-    /// Who wants objects: a service port.
+    /// The unit of planning that objects belong to. A change is written for whole owners.
     type Owner: Ord + Clone + fmt::Debug;
-    /// What an owner wants.
+    /// What the objects of an owner have to do.
     type Plan: fmt::Debug;
     /// What the objects of all owners may depend on beside their plans.
     type Scene: Clone + Eq + fmt::Debug;
