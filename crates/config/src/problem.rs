@@ -12,7 +12,7 @@ pub struct Problem {
     pub field: String,
     /// Line in the file, from 1; `None` where the file does not set the field.
     pub line: Option<u32>,
-    /// The problem.
+    /// What is wrong with the value, in one line.
     pub message: String,
 }
 

@@ -9,6 +9,7 @@ mod event;
 mod name;
 mod network;
 mod node;
+mod request;
 mod service;
 
 pub use announcement::Announcement;
@@ -17,6 +18,7 @@ pub use event::{Event, Object, ObjectKey};
 pub use name::{NamespacedName, ServicePortName};
 pub use network::{IpFamily, Protocol, UnknownProtocol};
 pub use node::{LocalAddresses, Node, ServiceCidr};
+pub use request::ApiRequest;
 pub use service::{
     ClusterIps, IpMode, LoadBalancerIngress, Service, ServiceKind, ServicePort, SessionAffinity,
     TrafficPolicy,

@@ -25,7 +25,7 @@ pub enum ClientError {
         operation: &'static str,
         /// Path of the socket.
         socket: String,
-        /// The reason.
+        /// Why there is no answer, in one line.
         problem: String,
     },
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
-use sluice_model::{IpFamily, Protocol};
+use sluice_model::{ApiRequest, IpFamily, Protocol};
 use sluice_plane::{Description, PacketCounters};
 
 use framework::{Framework, Slis};
@@ -178,19 +178,6 @@ impl Metrics {
         let deleted = &self.kube_proxy.conntrack_deleted;
         IpFamily::ALL.iter().map(|it| deleted.of(*it).get()).sum()
     }
-}
-
-/// A request to the API server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ApiRequest<'a> {
-    /// The HTTP method as client-go counts it: `LIST` and `WATCH` are `GET`.
-    pub method: &'a str,
-    /// The server, `host:port`.
-    pub host: &'a str,
-    /// The HTTP status; `None` without an answer.
-    pub code: Option<u16>,
-    /// From the request to the head of the answer.
-    pub elapsed: Duration,
 }
 
 pub(crate) fn to_gauge(count: usize) -> i64 {

@@ -134,7 +134,7 @@ fn seconds(duration: Duration) -> Option<u64> {
 /// A value that could not be written.
 #[derive(Debug)]
 pub struct Refused {
-    /// The value.
+    /// The sysctl and the value that it should have.
     pub write: Write,
     /// The kernel's reason.
     pub reason: io::Error,

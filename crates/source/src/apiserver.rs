@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sluice_model::Event;
+use sluice_model::{ApiRequest, Event};
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, oneshot};
 
@@ -93,21 +93,8 @@ impl Default for Timeouts {
     }
 }
 
-/// One HTTP request that has been answered, or has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observed<'a> {
-    /// `GET` or `POST`.
-    pub method: &'a str,
-    /// Host and port of the API server.
-    pub host: &'a str,
-    /// The status code; `None` when there was no answer.
-    pub code: Option<u16>,
-    /// From the request to the head of the answer. A watch goes on after that.
-    pub took: Duration,
-}
-
 /// Called for every request, to count it.
-pub type Observer = Arc<dyn Fn(Observed<'_>) + Send + Sync>;
+pub type Observer = Arc<dyn Fn(&ApiRequest<'_>) + Send + Sync>;
 
 /// A running source. Dropping it ends it; the sink is not called any more after that.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use access::{Entries, Items};
 pub struct TypeFault {
     /// [`Node::id`] of the value.
     pub node: usize,
-    /// The problem.
+    /// The type that was expected, and the value that is there, in one line.
     pub message: String,
 }
 

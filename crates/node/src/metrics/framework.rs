@@ -6,9 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
+use sluice_model::ApiRequest;
 
+use super::Identity;
 use super::registrar::Registrar;
-use super::{ApiRequest, Identity};
 
 /// Buckets of client-go's request latency, in seconds.
 const REQUEST_SECONDS: [f64; 12] = [

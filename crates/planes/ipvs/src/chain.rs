@@ -20,7 +20,7 @@ const NEAR_CLIENTS: &str = "SLUICE-NEAR-CLIENTS";
 /// Ours: drops what the node sends to a Local policy without an endpoint here.
 const NO_LOCAL_ENDPOINT: &str = "SLUICE-NO-LOCAL-ENDPOINT";
 
-/// Our chains.
+/// Every chain of the ipvs mode, with its table.
 pub(crate) const CHAINS: &[(Table, &str)] = &[
     (Mangle, NEAR_CLIENTS),
     (Mangle, NO_LOCAL_ENDPOINT),

@@ -79,7 +79,7 @@ impl Load {
 /// The rules of ours in one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleCount {
-    /// The family.
+    /// `iptables` for IPv4, `ip6tables` for IPv6.
     pub family: IpFamily,
     /// The table: `nat`.
     pub table: &'static str,

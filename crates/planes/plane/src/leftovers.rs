@@ -32,7 +32,7 @@ pub enum Trace<'a> {
         variant: Variant,
         /// Its table.
         table: Table,
-        /// Its name.
+        /// Name of the chain, such as `KUBE-SERVICES`.
         chain: &'a str,
     },
     /// Virtual servers with their interface and ipsets.
@@ -140,7 +140,7 @@ pub enum LeftoverError {
     /// The kernel keeps a set.
     #[error("ipset {set} stays: {reason}")]
     Set {
-        /// Its name.
+        /// Name of the ipset.
         set: String,
         /// The reason, in the kernel's words.
         reason: String,
@@ -151,13 +151,13 @@ pub enum LeftoverError {
          `sluice cleanup --kube-proxy` as root removes them"
     )]
     Hidden {
-        /// The file.
+        /// The file under `/proc`.
         path: &'static str,
     },
     /// A file of the kernel could not be read.
     #[error("read {path}")]
     Read {
-        /// The file.
+        /// The file under `/proc`.
         path: &'static str,
         /// The error of the system.
         source: io::Error,

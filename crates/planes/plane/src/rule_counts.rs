@@ -9,7 +9,7 @@ use crate::RuleCount;
 
 /// The key of an object that may have rules.
 pub trait RuleKey: Ord + Clone {
-    /// The object.
+    /// The rules, or another object that has no rules.
     type Object;
 
     /// The family and the table of the rules; `None` when the object has no rules.

@@ -7,7 +7,7 @@ use sluice_model::IpFamily;
 /// A family that the machine has and that cannot be served yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unserved {
-    /// The family.
+    /// Services have no rules for addresses of this family.
     pub family: IpFamily,
     /// The reason, for a person.
     pub reason: String,

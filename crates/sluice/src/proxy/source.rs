@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use sluice_model::Announcement;
-use sluice_model::Event;
+use sluice_model::{Announcement, ApiRequest, Event};
 use sluice_node::Input;
-use sluice_node::metrics::{ApiRequest, Metrics};
-use sluice_source::apiserver::{self, Access, Observed, Observer, Timeouts};
+use sluice_node::metrics::Metrics;
+use sluice_source::apiserver::{self, Access, Observer, Timeouts};
 
 use crate::config::Source;
 
@@ -52,14 +51,7 @@ pub(super) fn start(
     };
     let client = apiserver::connect(&access)?;
     let metrics = metrics.clone();
-    let observer: Observer = Arc::new(move |observed: Observed<'_>| {
-        metrics.api_request(&ApiRequest {
-            method: observed.method,
-            host: observed.host,
-            code: observed.code,
-            elapsed: observed.took,
-        });
-    });
+    let observer: Observer = Arc::new(move |request: &ApiRequest<'_>| metrics.api_request(request));
     let name = node_name.clone();
     apiserver::record(&client, name.clone(), announcements, observer.clone())?;
     let follow = apiserver::follow(&client, name, Timeouts::default(), sink, observer)?;

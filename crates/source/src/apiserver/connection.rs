@@ -15,15 +15,16 @@ use hyper_util::rt::TokioExecutor;
 use kube::Config;
 use kube::client::{Body, ConfigExt as _};
 use kube::core::Status;
+use sluice_model::ApiRequest;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::timeout;
 use tower::{BoxError, ServiceBuilder};
 use tower_http::timeout::TimeoutBody;
 
+use super::Observer;
 use super::access::{Access, Client, chain};
 use super::failure::Failure;
 use super::proxy::{proxy, tunnel};
-use super::{Observed, Observer};
 
 /// A dead server is noticed after 15 + 3 * 10 seconds without a byte, as
 /// client-go does with HTTP/2 pings.
@@ -101,11 +102,11 @@ impl Connection {
             let seconds = this.timeout.as_secs();
             Err(Failure::Unreachable(format!("no answer for {seconds} s")))
         });
-        (this.observer)(Observed {
+        (this.observer)(&ApiRequest {
             method: method.as_str(),
             host: &this.client.host,
             code: answered.as_ref().ok().map(|it| it.status().as_u16()),
-            took: start.elapsed(),
+            elapsed: start.elapsed(),
         });
         if answered.is_ok() {
             this.answered.notify_waiters();

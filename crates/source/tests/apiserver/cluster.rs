@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
-use sluice_source::apiserver::{Access, Client, Follow, Observed, Timeouts, connect, follow};
+use sluice_model::ApiRequest;
+use sluice_source::apiserver::{Access, Client, Follow, Timeouts, connect, follow};
 
 use crate::support::{
     DEADLINE, NODE, View, cidr_object, node_object, service_object, slice_object,
@@ -124,7 +125,7 @@ impl Seen {
 }
 
 impl Seen {
-    fn push(&self, observed: Observed<'_>) {
+    fn push(&self, observed: &ApiRequest<'_>) {
         let (all, changed) = &*self.0;
         let request = (observed.method.to_owned(), observed.code);
         all.lock().unwrap().push(request);
@@ -153,7 +154,7 @@ impl Followed {
             let _ = sender.send(it);
         };
         let observer = seen.clone();
-        let observer = Arc::new(move |it: Observed<'_>| observer.push(it));
+        let observer = Arc::new(move |it: &ApiRequest<'_>| observer.push(it));
         let follow = follow(client, NODE.into(), timeouts, sink, observer).unwrap();
         Self {
             view: View::new(batches),

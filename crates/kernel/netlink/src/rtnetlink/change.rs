@@ -111,7 +111,7 @@ pub struct Applied {
 /// An added address that may not accept packets yet, nor the addresses that were added after it.
 #[derive(Debug)]
 pub struct Late {
-    /// The address.
+    /// The first of these addresses.
     pub ip: Ipv6Addr,
     /// Why the kernel did not tell the route; `None` when it has no local route after a second.
     pub error: Option<RequestError>,
