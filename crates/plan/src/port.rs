@@ -1,5 +1,6 @@
 //! The plan of one service port in one family: a pure function of its objects.
 
+use std::cell::LazyCell;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub struct PlannedFrontend {
     /// The verdict for each kind of client.
     pub route: Route,
     /// Sources that may connect, none overlapping; `None` admits everyone, an empty list nobody.
-    pub allowed_sources: Option<Vec<IpNet>>,
+    pub allowed_sources: Option<Arc<[IpNet]>>,
 }
 
 impl PlannedFrontend {
@@ -241,12 +242,13 @@ pub(crate) fn plan_port(
         }
         _ => Route::External(external),
     };
+    let allowed = LazyCell::new(|| allowed_sources(service, key.family, inputs.node));
     let frontends = owned.iter().map(|it| PlannedFrontend {
         frontend: it.frontend,
         role: it.role,
         route: route(it.role),
         allowed_sources: match it.role {
-            Role::LoadBalancer => allowed_sources(service, key.family, inputs.node),
+            Role::LoadBalancer => allowed.clone(),
             Role::ClusterIp | Role::ExternalIp | Role::NodePort => None,
         },
     });
@@ -281,7 +283,7 @@ pub(crate) fn health_check_node_port(service: &Service) -> Option<NonZeroU16> {
 
 /// The sources that may connect to the load balancer's addresses. Where such an address is bound to
 /// the node, it is the source of the node's own packets; it is admitted if the node's address is.
-fn allowed_sources(service: &Service, family: IpFamily, node: &NodePlan) -> Option<Vec<IpNet>> {
+fn allowed_sources(service: &Service, family: IpFamily, node: &NodePlan) -> Option<Arc<[IpNet]>> {
     let mut allowed = of_family(&service.source_ranges, family);
     if allowed.is_empty() || allowed.iter().any(|net| net.prefix_len() == 0) {
         return None;
@@ -291,7 +293,7 @@ fn allowed_sources(service: &Service, family: IpFamily, node: &NodePlan) -> Opti
         let vips = virtual_ips(service).filter(|ip| IpFamily::of(ip) == family);
         allowed.extend(vips.map(IpNet::from));
     }
-    Some(IpNet::aggregate(&allowed))
+    Some(IpNet::aggregate(&allowed).into())
 }
 
 /// The load balancer addresses that nodes answer to.

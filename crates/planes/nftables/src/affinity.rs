@@ -1,80 +1,145 @@
 //! Session affinity: clients that stay with their endpoint.
 //!
-//! Few Services use it, so it may cost a set and a chain per endpoint, as in kube-proxy: a rule
-//! that asks each set in turn can be listed by every nft, one shared map of clients cannot.
+//! ```text
+//! affinity-cluster-ip/default/web/tcp/http      how frontends come in
+//!   jump cluster-ip-clients
+//!   goto affinity/default/web/tcp/http
+//! affinity/default/web/tcp/http
+//!   client . 0 @sticky/…  update, dnat to 10.244.1.7:8080      clients that are known
+//!   client . 1 @sticky/…  update, dnat to 10.244.2.9:8080
+//!   one in 2              update, dnat to 10.244.1.7:8080      everyone else
+//!                         update, dnat to 10.244.2.9:8080
+//! ```
+//!
+//! Each endpoint of a service port has a label, which no later endpoint gets: clients of one that
+//! left are never taken for clients of another. The port has one set of clients and labels, which
+//! nobody else's clients can fill. One map of all clients would be cheaper, but nft aborts when it
+//! lists a lookup of a lookup.
+//!
+//! The rules of a large pool are in blocks, so that a replaced endpoint does not rewrite them all.
 
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluice_plan::{Frontend, PoolEndpoint, PortPlan, Route, Scope, Verdict};
+use sluice_model::IpFamily;
+use sluice_netlink::nftables::Expr;
+use sluice_plan::{Frontend, Pool, PortPlan, Route, Scope, Verdict};
 
+use crate::bytes::decode_addr;
 use crate::name::{
     AffinityChain, CLUSTER_IP_CLIENTS, ChainName, MARK_FOR_MASQUERADE, NEAR_CLIENTS,
     NEAR_NODE_PORT_CLIENTS, Standing, sticky,
 };
 use crate::object::{Chain, Key, Object, Rules};
-use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
+use crate::placement::Placement;
+use crate::rule::{Action, Match, Rule};
 use crate::text::shared_comment;
 
-/// The chains and sets of a service port with session affinity.
-pub(crate) fn render(port: &PortPlan, objects: &mut Vec<(Key, Object)>) {
+/// Endpoints of a block, about.
+const BLOCK: usize = 32;
+
+/// The numbers by which a service port's set of clients names its endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Labels {
+    of: BTreeMap<SocketAddr, u32>,
+    /// The next endpoint gets this one.
+    next: u32,
+}
+
+impl Labels {
+    /// Labels for the endpoints of a port: who stays keeps its label.
+    pub(crate) fn assign(port: &PortPlan, previous: &Self) -> Self {
+        let mut next = previous.next;
+        let mut label = |addr: &SocketAddr| {
+            previous.of.get(addr).copied().unwrap_or_else(|| {
+                let fresh = next;
+                next = next.wrapping_add(1);
+                fresh
+            })
+        };
+        let endpoints = port.reachable().into_iter();
+        let of = endpoints.map(|it| (it.addr, label(&it.addr))).collect();
+        Self { of, next }
+    }
+
+    /// Reads the labels of a port back from the rules of its chains.
+    pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Self {
+        let (name, family) = (&port.key.name, port.key.family);
+        // The pool may have been larger.
+        let blocks = 0..4 * block_count(port.reachable().len());
+        let chains = [AffinityChain::Cluster, AffinityChain::Local];
+        let chains = chains.into_iter().flat_map(|chain| {
+            let blocks = blocks.clone().map(move |it| chain.known(name, it));
+            blocks.chain([chain.of(name)])
+        });
+        let mut of = BTreeMap::new();
+        for chain in chains {
+            if let Some(Object::Chain(chain)) = observed.get(&Key::Chain(family, chain))
+                && let Rules::Observed(rules) = &chain.rules
+            {
+                of.extend(rules.iter().filter_map(|it| labelled(family, it)));
+            }
+        }
+        let next = of.values().max().map_or(0, |it: &u32| it.wrapping_add(1));
+        Self { of, next }
+    }
+
+    fn get(&self, addr: SocketAddr) -> u32 {
+        let label = self.of.get(&addr).copied();
+        label.expect("every endpoint of the plan was given a label when it was placed")
+    }
+}
+
+/// The endpoint and label of a rule that the kernel shows.
+fn labelled(family: IpFamily, rule: &[Expr]) -> Option<(SocketAddr, u32)> {
+    let label = rule.iter().find_map(|it| match it {
+        Expr::Numgen {
+            modulus: 1, offset, ..
+        } => Some(*offset),
+        _ => None,
+    })?;
+    let mut constants = rule.iter().filter_map(|it| match it {
+        Expr::ImmediateData { data, .. } => Some(data),
+        _ => None,
+    });
+    let addr = decode_addr(family, constants.next()?)?;
+    let port = constants.next()?.first_chunk().copied()?;
+    Some((SocketAddr::new(addr, u16::from_be_bytes(port)), label))
+}
+
+/// The chains and the set of a service port with session affinity.
+pub(crate) fn render(port: &PortPlan, placement: &Placement, objects: &mut Vec<(Key, Object)>) {
     let Some(timeout_seconds) = port.affinity_seconds else {
         return;
     };
-    let name = &port.key.name;
-    let family = port.key.family;
-    let label = name.to_string();
-    let mut chain = |chain: ChainName, comment: String, rules: Vec<Rule>| {
-        let rules = Rules::Ours(family, rules.into());
-        let body = Chain {
-            hook: None,
-            comment: shared_comment(&comment.into()),
-            rules,
-        };
-        objects.push((Key::Chain(family, chain), Object::Chain(body)));
+    let mut out = Render {
+        port,
+        labels: placement.labels(),
+        clients: sticky(&port.key.name),
+        timeout_seconds,
+        comment: shared_comment(&port.key.name.to_string().into()),
+        objects,
     };
+    let name = &port.key.name;
     for entry in entries(port) {
         let rules = vec![
             Rule::always(Action::Jump(ChainName::Standing(entry.first))),
             Rule::always(Action::Goto(entry.choice.of(name))),
         ];
-        chain(entry.chain.of(name), label.clone(), rules);
+        out.chain(entry.chain.of(name), rules);
     }
     for (scope, choice) in [
         (Scope::Cluster, AffinityChain::Cluster),
         (Scope::Local, AffinityChain::Local),
     ] {
         if let Some(pool) = port.pool(scope) {
-            chain(
-                choice.of(name),
-                label.clone(),
-                choose(port, pool.endpoints()),
-            );
+            out.choice(choice, pool);
         }
     }
-    let endpoints = port.reachable();
-    for endpoint in &endpoints {
-        let clients = sticky(name, endpoint.addr);
-        let rules = vec![
-            Rule::always(Action::Remember(clients.clone(), timeout_seconds)),
-            Rule::when(
-                Match::Protocol(name.protocol),
-                Action::DestinationTo(endpoint.addr),
-            ),
-        ];
-        chain(ChainName::Named(clients), comment(&label, endpoint), rules);
-    }
-    for endpoint in endpoints {
-        let key = Key::NamedSet(family, sticky(name, endpoint.addr));
-        let comment = shared_comment(&label.as_str().into());
-        objects.push((key, Object::Sticky(comment)));
-    }
-}
-
-fn comment(label: &str, endpoint: &PoolEndpoint) -> String {
-    match &endpoint.target {
-        Some(target) => format!("{label} {target}"),
-        None => label.to_owned(),
-    }
+    let set = Key::NamedSet(port.key.family, out.clients.clone());
+    let sticky = Object::Sticky(out.comment.clone());
+    out.objects.push((set, sticky));
 }
 
 /// A chain that frontends lead to: does what is due to their clients, then chooses.
@@ -114,21 +179,97 @@ fn entries(port: &PortPlan) -> Vec<Entry> {
     entries
 }
 
-/// Known clients first, in the order of endpoints; then one at random.
-fn choose(port: &PortPlan, endpoints: &[PoolEndpoint]) -> Vec<Rule> {
-    let chain = |it: &PoolEndpoint| -> Arc<str> { sticky(&port.key.name, it.addr) };
-    let known = endpoints.iter().map(|it| {
-        let clients = chain(it);
-        let condition = Match::In(Sense::Is, Fields::Source, SetRef::Sticky(clients.clone()));
-        Rule::when(condition, Action::Goto(ChainName::Named(clients)))
-    });
-    let random = endpoints.iter().enumerate().map(|(index, it)| {
-        let remaining = u32::try_from(endpoints.len() - index).expect("slices are bounded");
-        let goto = Action::Goto(ChainName::Named(chain(it)));
-        match remaining {
-            1 => Rule::always(goto),
-            _ => Rule::when(Match::OneIn(remaining), goto),
+struct Render<'a> {
+    port: &'a PortPlan,
+    labels: &'a Labels,
+    /// The set of the port's clients.
+    clients: Arc<str>,
+    timeout_seconds: u32,
+    comment: Arc<str>,
+    objects: &'a mut Vec<(Key, Object)>,
+}
+
+impl Render<'_> {
+    fn chain(&mut self, name: ChainName, rules: Vec<Rule>) {
+        let family = self.port.key.family;
+        let chain = Chain {
+            hook: None,
+            comment: self.comment.clone(),
+            rules: Rules::Ours(family, rules.into()),
+        };
+        self.objects
+            .push((Key::Chain(family, name), Object::Chain(chain)));
+    }
+
+    /// Known clients first, then one endpoint at random, each as likely as any other.
+    fn choice(&mut self, choice: AffinityChain, pool: &Pool) {
+        let endpoints = pool.endpoints().iter().map(|it| it.addr);
+        let count = block_count(endpoints.len());
+        let mut blocks = vec![Vec::new(); count];
+        for addr in endpoints {
+            let label = self.labels.get(addr);
+            blocks[label as usize % count].push((label, addr));
         }
-    });
-    known.chain(random).collect()
+        blocks.iter_mut().for_each(|it| it.sort());
+        if let [block] = &blocks[..] {
+            let rules = self.known(block).chain(self.random(block)).collect();
+            return self.chain(choice.of(&self.port.key.name), rules);
+        }
+        let name = &self.port.key.name;
+        let used = || blocks.iter().enumerate().filter(|(_, it)| !it.is_empty());
+        let known = used().map(|(it, _)| Rule::always(Action::Jump(choice.known(name, it))));
+        let mut remaining: usize = blocks.iter().map(Vec::len).sum();
+        let random = used().map(|(it, block)| {
+            let of = remaining;
+            remaining -= block.len();
+            share(block.len(), of, Action::Goto(choice.random(name, it)))
+        });
+        let rules = known.chain(random).collect();
+        self.chain(choice.of(name), rules);
+        for (index, block) in used() {
+            let rules = self.known(block).collect();
+            self.chain(choice.known(name, index), rules);
+            let rules = self.random(block).collect();
+            self.chain(choice.random(name, index), rules);
+        }
+    }
+
+    fn known(&self, block: &[(u32, SocketAddr)]) -> impl Iterator<Item = Rule> {
+        block.iter().map(|&(label, addr)| {
+            let is_known = Match::Known(self.clients.clone(), label);
+            self.translate(Rule::when(is_known, self.remember(label)), addr)
+        })
+    }
+
+    fn random(&self, block: &[(u32, SocketAddr)]) -> impl Iterator<Item = Rule> {
+        let members = block.iter().enumerate();
+        members.map(|(index, &(label, addr))| {
+            let one = share(1, block.len() - index, self.remember(label));
+            self.translate(one, addr)
+        })
+    }
+
+    fn remember(&self, label: u32) -> Action {
+        Action::Remember(self.clients.clone(), label, self.timeout_seconds)
+    }
+
+    /// nft wants to know the protocol where a port is translated.
+    fn translate(&self, rule: Rule, to: SocketAddr) -> Rule {
+        let protocol = Match::Protocol(self.port.key.name.protocol);
+        rule.and(protocol).then(Action::DestinationTo(to))
+    }
+}
+
+/// How many blocks a pool of this size has: a power of two, so that few sizes change it.
+fn block_count(endpoints: usize) -> usize {
+    endpoints.div_ceil(BLOCK).next_power_of_two()
+}
+
+/// `size` in `of` packets.
+fn share(size: usize, of: usize, action: Action) -> Rule {
+    let number = |it| u32::try_from(it).expect("a pool has fewer than 2^32 endpoints");
+    match size == of {
+        true => Rule::always(action),
+        false => Rule::when(Match::Share(number(size), number(of)), action),
+    }
 }

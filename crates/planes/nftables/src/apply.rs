@@ -12,6 +12,7 @@
 
 use std::fmt::Write as _;
 
+use ipnet::IpNet;
 use sluice_netlink::nftables::{
     Batch, Chain as NetlinkChain, Create, DataRef, ElementRef, Rule as NetlinkRule, Scope, Verdict,
 };
@@ -22,7 +23,7 @@ use crate::definition;
 use crate::encode;
 use crate::name::{ChainName, TABLE};
 use crate::object::{Chain, Key, Object, Rules, TABLE_COMMENT};
-use crate::set::{ElementValue, KeyKind, SetName, ValueKind};
+use crate::set::{ElementKey, ElementValue, KeyKind, SetName, ValueKind};
 use crate::text::comment;
 
 /// Elements in one part of a fresh ruleset.
@@ -78,7 +79,6 @@ fn elements_in_order(delta: &Delta<Key, Object>) -> Vec<usize> {
     let rank = |index: &usize| match &delta.add[*index].0 {
         Key::Element(family, set, _) => {
             let rank = match set {
-                SetName::AllowedSources => 0,
                 set if set.value() == ValueKind::Endpoint => 0,
                 // A frontend must never be reachable without its restrictions.
                 SetName::RestrictedFrontends | SetName::Hairpin | SetName::NodePortIps => 1,
@@ -215,10 +215,33 @@ impl Writer {
                 let set = definition::sticky(*family, name, it);
                 batch.add_set(tag, scope, &set, Create::IfMissing);
             }
+            (Key::Sources(family, list), Object::Sources(ranges)) => {
+                let set = definition::sources(*family, *list);
+                batch.add_set(tag, scope, &set, Create::IfMissing);
+                if existing == Existing::Present {
+                    batch.flush_set(tag, scope, &set.name);
+                }
+                self.members(tag, scope, &set.name, ranges);
+            }
             (Key::Chain(_, name), Object::Chain(it)) => {
                 batch.add_chain(tag, scope, &chain(name, it), Create::IfMissing);
             }
             _ => {}
+        }
+    }
+
+    fn members(&mut self, tag: u32, scope: Scope<'_>, set: &str, ranges: &[IpNet]) {
+        for range in ranges {
+            encode_key(&ElementKey::Range(*range), &mut self.key);
+            let added = ElementRef {
+                key: &self.key.start,
+                key_end: self.key.end.as_deref(),
+                ..ElementRef::default()
+            };
+            put(added, KeyKind::Range, |it| {
+                let batch = &mut self.batch;
+                batch.add_element(tag, scope, set, it, Create::IfMissing);
+            });
         }
     }
 
@@ -309,6 +332,10 @@ impl Writer {
             }
             Key::NamedSet(family, name) => {
                 self.batch.delete_set(tag, scope(*family), name);
+            }
+            Key::Sources(family, list) => {
+                self.batch
+                    .delete_set(tag, scope(*family), &list.to_string());
             }
             _ => {}
         }

@@ -134,7 +134,9 @@ impl Backend for Nftables {
     fn is_shared(key: &Key) -> bool {
         matches!(
             key,
-            Key::Chain(_, ChainName::Pool(..)) | Key::Element(_, SetName::Hairpin, _)
+            Key::Chain(_, ChainName::Pool(..) | ChainName::Sources(_))
+                | Key::Sources(..)
+                | Key::Element(_, SetName::Hairpin, _)
         )
     }
 

@@ -14,8 +14,7 @@ use crate::set::{ElementKey, KeyKind};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeyBytes {
     pub(crate) start: Vec<u8>,
-    /// With fields: the last key of the range. Without: the first address after it, or empty when
-    /// the range reaches the end of the address space.
+    /// The first address after the range, or empty when it reaches the end of the address space.
     pub(crate) end: Option<Vec<u8>>,
 }
 
@@ -52,14 +51,6 @@ pub(crate) fn encode_key(key: &ElementKey, out: &mut KeyBytes) {
             put_addr(start, *addr);
             put_addr(start, *addr);
             put_transport(start, *protocol, *port);
-        }
-        ElementKey::FrontendSource(addr, protocol, port, net) => {
-            put_addr(start, *addr);
-            put_transport(start, *protocol, *port);
-            let mut end = start.clone();
-            put_addr(start, net.network());
-            put_addr(&mut end, net.broadcast());
-            out.end = Some(end);
         }
         ElementKey::Foreign(key, end) => {
             start.extend(&**key);
@@ -102,15 +93,6 @@ pub(crate) fn decode_key(
             let (source, addr) = (reader.addr(family)?, reader.addr(family)?);
             let (protocol, port) = reader.transport()?;
             (source == addr).then_some(ElementKey::Hairpin(addr, protocol, port))?
-        }
-        KeyKind::FrontendSource => {
-            let addr = reader.addr(family)?;
-            let (protocol, port) = reader.transport()?;
-            let first = reader.addr(family)?;
-            let mut ends = Reader(end?);
-            let same_frontend = ends.addr(family)? == addr && ends.transport()? == (protocol, port);
-            let net = prefix(first, ends.addr(family)?).filter(|_| same_frontend)?;
-            return Some(ElementKey::FrontendSource(addr, protocol, port, net));
         }
     };
     (end.is_none() && reader.0.is_empty()).then_some(decoded)
@@ -244,12 +226,11 @@ mod tests {
 
     #[test]
     fn keys_survive_the_kernel() {
-        for (family, addr, net) in [
-            (IpFamily::V4, "10.96.0.10", "192.168.0.0/16"),
-            (IpFamily::V6, "fd00:10:96::a", "fd01::/64"),
+        for (family, addr) in [
+            (IpFamily::V4, "10.96.0.10"),
+            (IpFamily::V6, "fd00:10:96::a"),
         ] {
             let addr: IpAddr = addr.parse().unwrap();
-            let net: IpNet = net.parse().unwrap();
             let check = |kind, key| round_trip(family, kind, &key);
             check(KeyKind::Address, ElementKey::Address(addr));
             let protocol = Protocol::Sctp;
@@ -262,8 +243,6 @@ mod tests {
                 ElementKey::NodePortSlot(protocol, 1, 2),
             );
             check(KeyKind::Hairpin, ElementKey::Hairpin(addr, protocol, 65535));
-            let source = ElementKey::FrontendSource(addr, protocol, 443, net);
-            check(KeyKind::FrontendSource, source);
         }
     }
 

@@ -9,6 +9,7 @@ use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Set, SetData, SetFlags, push_tlv};
 
 use crate::set::{Counting, KeyKind, SetName, ValueKind};
+use crate::sources::SourceList;
 
 /// nft's data types (`enum datatypes` in `include/datatype.h`).
 const TYPE_INTEGER: u32 = 4;
@@ -40,15 +41,19 @@ const HEADER_TH: u32 = 11;
 const HEADER_IP: u32 = 12;
 const HEADER_IP6: u32 = 13;
 const FIELD_TH_DPORT: u32 = 2;
+const FIELD_IP_SADDR: u32 = 11;
 const FIELD_IP_DADDR: u32 = 12;
+const FIELD_IP6_SADDR: u32 = 8;
 const FIELD_IP6_DADDR: u32 = 9;
 /// `NFT_META_L4PROTO`.
 const META_L4PROTO: u32 = 16;
 /// `NFT_NG_RANDOM`.
 const NUMGEN_RANDOM: u32 = 1;
 
-/// Clients that one endpoint may have; the kernel wants a limit for sets that rules fill.
-const STICKY_CLIENTS: u32 = 65_535;
+/// Clients that one service port may have; the kernel wants a limit for sets that rules fill. More
+/// connections than this are not tracked by default (`nf_conntrack_max` of a machine with 4 GiB), and
+/// a client without a place in the set still gets an endpoint.
+pub(crate) const STICKY_CLIENTS: u32 = 262_144;
 
 /// The declaration of a set that is always there.
 pub(crate) fn standing(family: IpFamily, name: SetName, counting: Counting) -> Set {
@@ -56,7 +61,6 @@ pub(crate) fn standing(family: IpFamily, name: SetName, counting: Counting) -> S
     let is_concat = fields.len() > 1;
     let interval = match name.key() {
         KeyKind::Range => SetFlags::INTERVAL,
-        KeyKind::FrontendSource => SetFlags::INTERVAL | SetFlags::CONCAT,
         _ => SetFlags::NONE,
     };
     Set {
@@ -65,11 +69,6 @@ pub(crate) fn standing(family: IpFamily, name: SetName, counting: Counting) -> S
         key_type: concat_type(fields.iter().map(|it| it.type_id)),
         key_length: fields.iter().map(|it| it.padded_len()).sum(),
         data: data(family, name.value()),
-        // Only sets with ranges need to know the fields.
-        field_lengths: match name.key() {
-            KeyKind::FrontendSource => fields.iter().map(|it| it.len).collect(),
-            _ => Vec::new(),
-        },
         counter: counting == Counting::Connections,
         userdata: describe(family, name, is_concat),
         comment: Some(name.comment().to_owned()),
@@ -80,20 +79,34 @@ pub(crate) fn standing(family: IpFamily, name: SetName, counting: Counting) -> S
 /// The declaration of a set that remembers clients, with a comment for people.
 pub(crate) fn sticky(family: IpFamily, name: &str, comment: &str) -> Set {
     let addr = address(family);
-    let mut userdata = Vec::new();
-    push_tlv(
-        &mut userdata,
-        UDATA_KEY_BYTEORDER,
-        &BYTEORDER_NETWORK.to_ne_bytes(),
-    );
+    let mut userdata = number(UDATA_KEY_BYTEORDER, BYTEORDER_UNKNOWN);
+    let saddr = match family {
+        IpFamily::V4 => payload(HEADER_IP, FIELD_IP_SADDR),
+        IpFamily::V6 => payload(HEADER_IP6, FIELD_IP6_SADDR),
+    };
+    let key = concat(&[saddr, random_slot()]);
+    push_tlv(&mut userdata, UDATA_KEY_TYPEOF, &key);
     Set {
         name: name.to_owned(),
         flags: SetFlags::TIMEOUT | SetFlags::DYNAMIC,
-        key_type: addr.type_id,
-        key_length: addr.len,
+        key_type: concat_type([addr.type_id, TYPE_INTEGER].into_iter()),
+        key_length: addr.padded_len() + 4,
         size: Some(STICKY_CLIENTS),
         userdata,
         comment: Some(crate::text::comment(comment).into_owned()),
+        ..Set::default()
+    }
+}
+
+/// The declaration of a list of sources.
+pub(crate) fn sources(family: IpFamily, list: SourceList) -> Set {
+    let addr = address(family);
+    Set {
+        name: list.to_string(),
+        flags: SetFlags::INTERVAL,
+        key_type: addr.type_id,
+        key_length: addr.len,
+        userdata: number(UDATA_KEY_BYTEORDER, BYTEORDER_NETWORK),
         ..Set::default()
     }
 }
@@ -145,7 +158,6 @@ fn key_fields(family: IpFamily, key: KeyKind) -> Vec<Field> {
         KeyKind::FrontendSlot => vec![addr(), protocol(), port(), slot()],
         KeyKind::NodePortSlot => vec![protocol(), port(), slot()],
         KeyKind::Hairpin => vec![addr(), addr(), protocol(), port()],
-        KeyKind::FrontendSource => vec![addr(), protocol(), port(), addr()],
     }
 }
 
@@ -261,14 +273,5 @@ mod tests {
              0000010c00040c0000000104\
              0c0000000114000407000000010c00040b000000010402000000"
         );
-    }
-
-    #[test]
-    fn ranges_declare_their_fields() {
-        let set = standing(IpFamily::V6, SetName::AllowedSources, Counting::Nothing);
-        assert_eq!(set.key_type, 0x0020_c348);
-        assert_eq!(set.key_length, 40);
-        assert_eq!(set.field_lengths, [16, 1, 2, 16]);
-        assert_eq!(set.flags.bits(), 0x84);
     }
 }

@@ -92,18 +92,21 @@ fn condition(out: &mut Vec<Expr>, family: IpFamily, condition: &Match) {
             load(out, MetaKey::L4Proto);
             compare(out, CmpOp::Equal, vec![protocol.number()]);
         }
-        Match::OneIn(n) => {
-            out.push(Expr::Numgen {
-                dreg: FIRST,
-                modulus: *n,
+        Match::Share(part, whole) => share(out, *part, *whole),
+        Match::Known(set, label) => {
+            client_and_label(out, family, *label);
+            out.push(Expr::Lookup {
+                set: set.to_string(),
+                sreg: FIRST,
+                dreg: None,
+                invert: false,
             });
-            compare(out, CmpOp::Equal, 0u32.to_ne_bytes().to_vec());
         }
         Match::In(sense, of, set) => {
             fields(out, family, *of);
             let set = match set {
                 SetRef::Standing(name) => name.as_str().to_owned(),
-                SetRef::Sticky(name) => name.to_string(),
+                SetRef::Sources(list) => list.to_string(),
             };
             out.push(Expr::Lookup {
                 set,
@@ -135,6 +138,7 @@ fn action(out: &mut Vec<Expr>, family: IpFamily, action: &Action) {
             out.push(Expr::Numgen {
                 dreg: Register::word(next),
                 modulus: *size,
+                offset: 0,
             });
             out.push(value_of(*map, FIRST));
             out.push(translate(family, Register::word(address_words(family))));
@@ -154,8 +158,8 @@ fn action(out: &mut Vec<Expr>, family: IpFamily, action: &Action) {
             });
             out.push(translate(family, port_reg));
         }
-        Action::Remember(set, seconds) => {
-            address(out, family, Side::Source, FIRST);
+        Action::Remember(set, label, seconds) => {
+            client_and_label(out, family, *label);
             out.push(Expr::Update {
                 set: set.to_string(),
                 key_reg: FIRST,
@@ -163,6 +167,30 @@ fn action(out: &mut Vec<Expr>, family: IpFamily, action: &Action) {
             });
         }
     }
+}
+
+/// Loads the source address, and the label beside it: nft has no other word for a number in a key.
+fn client_and_label(out: &mut Vec<Expr>, family: IpFamily, label: u32) {
+    address(out, family, Side::Source, FIRST);
+    out.push(Expr::Numgen {
+        dreg: Register::word(address_words(family)),
+        modulus: 1,
+        offset: label,
+    });
+}
+
+/// `part` in `whole` packets go on.
+fn share(out: &mut Vec<Expr>, part: u32, whole: u32) {
+    out.push(Expr::Numgen {
+        dreg: FIRST,
+        modulus: whole,
+        offset: 0,
+    });
+    if part == 1 {
+        return compare(out, CmpOp::Equal, 0u32.to_ne_bytes().to_vec());
+    }
+    out.push(Expr::ToNetworkOrder { reg: FIRST });
+    compare(out, CmpOp::Less, part.to_be_bytes().to_vec());
 }
 
 #[derive(Clone, Copy)]
@@ -205,7 +233,6 @@ fn fields(out: &mut Vec<Expr>, family: IpFamily, fields: Fields) -> u32 {
         Fields::Frontend => (&[Destination], true, &[]),
         Fields::NodePort => (&[], true, &[]),
         Fields::Hairpin => (&[Source, Destination], true, &[]),
-        Fields::FrontendSource => (&[Destination], true, &[Source]),
     };
     let mut next = 0;
     for side in before {

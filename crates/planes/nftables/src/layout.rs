@@ -155,19 +155,12 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
     };
     let verdict = |fields, set| Rule::always(Action::Verdict(fields, set));
     let within = |fields, set| Match::In(Sense::Is, fields, SetRef::Standing(set));
-    let beyond = |fields, set| Match::In(Sense::IsNot, fields, SetRef::Standing(set));
     let reject = Rule::always(Action::Reject);
     vec![
         chain(
             SOURCE_RANGES,
             "loadBalancerSourceRanges",
-            vec![
-                Rule::when(
-                    within(Fields::Frontend, SetName::RestrictedFrontends),
-                    Action::Drop,
-                )
-                .and(beyond(Fields::FrontendSource, SetName::AllowedSources)),
-            ],
+            vec![verdict(Fields::Frontend, SetName::RestrictedFrontends)],
         ),
         chain(
             SERVICES,

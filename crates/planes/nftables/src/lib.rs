@@ -36,6 +36,7 @@ mod render;
 mod rule;
 mod set;
 mod slots;
+mod sources;
 pub mod text;
 mod unreachable;
 
@@ -47,3 +48,4 @@ pub use object::{Chain, Key, Object, Rules};
 pub use placement::Placement;
 pub use rule::{Action, Fields, Match, Rule, Sense, SetRef};
 pub use set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};
+pub use sources::SourceList;

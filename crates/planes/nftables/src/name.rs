@@ -2,10 +2,11 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sluice_model::ServicePortName;
+
+use crate::sources::SourceList;
 
 /// Both families' table.
 pub const TABLE: &str = "sluice";
@@ -64,7 +65,9 @@ pub enum ChainName {
     Standing(Standing),
     /// Balances over pools of this many endpoints.
     Pool(PoolKind, u32),
-    /// A chain of one service port or one of its endpoints, or one that we did not make.
+    /// Drops who is not in the list.
+    Sources(SourceList),
+    /// A chain of one service port, or one that we did not make.
     Named(Arc<str>),
 }
 
@@ -73,6 +76,9 @@ impl ChainName {
     pub fn parse(name: &str) -> Self {
         if let Some(known) = Standing::ALL.into_iter().find(|it| it.0 == name) {
             return Self::Standing(known);
+        }
+        if let Some(list) = SourceList::parse(name) {
+            return Self::Sources(list);
         }
         let pool = PoolKind::ALL.into_iter().find_map(|kind| {
             let digits = name.strip_prefix(kind.prefix())?;
@@ -88,6 +94,7 @@ impl fmt::Display for ChainName {
         match self {
             Self::Standing(name) => f.write_str(name.0),
             Self::Pool(kind, size) => write!(f, "{}{size}", kind.prefix()),
+            Self::Sources(list) => write!(f, "{list}"),
             Self::Named(name) => f.write_str(name),
         }
     }
@@ -179,6 +186,20 @@ pub(crate) enum AffinityChain {
 impl AffinityChain {
     /// The chain's name for one service port.
     pub(crate) fn of(self, port: &ServicePortName) -> ChainName {
+        self.named(port, "")
+    }
+
+    /// The chain of the known clients of one block of endpoints.
+    pub(crate) fn known(self, port: &ServicePortName, block: usize) -> ChainName {
+        self.named(port, &format!("/known-{block}"))
+    }
+
+    /// The chain that chooses at random in one block of endpoints.
+    pub(crate) fn random(self, port: &ServicePortName, block: usize) -> ChainName {
+        self.named(port, &format!("/random-{block}"))
+    }
+
+    fn named(self, port: &ServicePortName, suffix: &str) -> ChainName {
         let prefix = match self {
             Self::ClusterIp => "affinity-cluster-ip",
             Self::External => "affinity-external",
@@ -187,19 +208,16 @@ impl AffinityChain {
             Self::Cluster => "affinity",
             Self::Local => "affinity-local",
         };
-        ChainName::Named(bounded(format!("{prefix}/{}", path(port))).into())
+        ChainName::Named(bounded(format!("{prefix}/{}{suffix}", path(port))).into())
     }
 }
 
 /// How the names of sets of remembered clients begin.
 pub(crate) const STICKY_PREFIX: &str = "sticky/";
 
-/// Name of the chain and of the set that hold the clients of one endpoint. Colons of IPv6
-/// addresses become dots: nft allows none in names.
-pub(crate) fn sticky(port: &ServicePortName, endpoint: SocketAddr) -> Arc<str> {
-    let ip = endpoint.ip().to_string().replace(':', ".");
-    let path = path(port);
-    bounded(format!("{STICKY_PREFIX}{path}__{ip}/{}", endpoint.port())).into()
+/// Name of the set that holds the clients of a service port.
+pub(crate) fn sticky(port: &ServicePortName) -> Arc<str> {
+    bounded(format!("{STICKY_PREFIX}{}", path(port))).into()
 }
 
 /// `namespace/name/protocol/port`, as kube-proxy's nftables mode writes it.

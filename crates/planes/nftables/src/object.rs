@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Expr, Hook};
 
@@ -10,6 +11,7 @@ use crate::encode;
 use crate::name::{ChainName, TABLE};
 use crate::rule::Rule;
 use crate::set::{Counting, Element, ElementKey, SetName};
+use crate::sources::SourceList;
 
 /// Identity of an object of our tables. The order is the order of creation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,8 +20,10 @@ pub enum Key {
     Table(IpFamily),
     /// A set that is always there.
     Set(IpFamily, SetName),
-    /// The clients of one endpoint, or a set that we did not make.
+    /// The clients of a service port, or a set that we did not make.
     NamedSet(IpFamily, Arc<str>),
+    /// A list of sources that may connect.
+    Sources(IpFamily, SourceList),
     /// A chain.
     Chain(IpFamily, ChainName),
     /// An element of a set that is always there.
@@ -33,6 +37,7 @@ impl Key {
             Self::Table(family)
             | Self::Set(family, _)
             | Self::NamedSet(family, _)
+            | Self::Sources(family, _)
             | Self::Chain(family, _)
             | Self::Element(family, ..) => *family,
         }
@@ -46,6 +51,7 @@ impl fmt::Display for Key {
             Self::Table(_) => write!(f, "table {table}"),
             Self::Set(_, set) => write!(f, "set {table} {set}"),
             Self::NamedSet(_, set) => write!(f, "set {table} {set}"),
+            Self::Sources(_, set) => write!(f, "set {table} {set}"),
             Self::Chain(_, chain) => write!(f, "chain {table} {chain}"),
             Self::Element(_, set, key) => write!(f, "element {table} {set} {{ {key} }}"),
         }
@@ -62,9 +68,11 @@ pub enum Object {
     Table,
     /// A set whose definition follows from its name and from what it counts.
     Set(Counting),
-    /// A set that remembers the clients of one endpoint, and its comment. How long is said by the
-    /// rule that fills it.
+    /// A set that remembers the clients of a service port, and its comment. How long is said by the
+    /// rules that fill it.
     Sticky(Arc<str>),
+    /// A set of sources with its members. Its name says what they are, so they never change.
+    Sources(Arc<[IpNet]>),
     /// A chain.
     Chain(Chain),
     /// An element.
@@ -130,7 +138,7 @@ impl Object {
             Self::Element(it) => it.comment.as_deref().unwrap_or_default(),
             Self::Chain(it) => &it.comment,
             Self::Sticky(comment) => comment,
-            Self::Table | Self::Set(_) | Self::Foreign => "",
+            Self::Table | Self::Set(_) | Self::Sources(_) | Self::Foreign => "",
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Connection, DataRef, ElementRef, Set, Verdict};
 use sluice_netlink::{Errno, RequestError};
@@ -20,6 +21,7 @@ use crate::name::{ChainName, STICKY_PREFIX, TABLE};
 use crate::object::{Chain, Key, Object, Rules, TABLE_COMMENT};
 use crate::set::{Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind};
 use crate::slots;
+use crate::sources::SourceList;
 
 /// How often a listing is begun again because somebody changed what was being listed.
 const ATTEMPTS: u32 = 20;
@@ -131,6 +133,11 @@ fn table(
                 endpoint_maps.push((name, count.map(|it| it as usize)));
             }
             Key::Set(_, name) => elements(connection, family, name, &mut objects)?,
+            Key::Sources(_, list) => {
+                let object = sources(connection, family, list)?;
+                objects.insert(key, object);
+                continue;
+            }
             _ => {}
         }
         objects.insert(key, object);
@@ -185,6 +192,10 @@ fn declared(family: IpFamily, set: &Set, counting: Counting) -> Option<(Key, Obj
         let same = definition::standing(family, name, counting) == *set;
         return same.then_some((Key::Set(family, name), Object::Set(counting)));
     }
+    if let Some(list) = SourceList::parse(&set.name) {
+        let same = definition::sources(family, list) == *set;
+        return same.then_some((Key::Sources(family, list), Object::Foreign));
+    }
     let comment = set.comment.as_deref().unwrap_or_default();
     let name: Arc<str> = set.name.as_str().into();
     let same = definition::sticky(family, &name, comment) == *set;
@@ -218,6 +229,24 @@ fn chains(
     Ok(())
 }
 
+/// Lists a list of sources. What is no prefix makes the set one that we did not write.
+fn sources(
+    connection: &mut Connection,
+    family: IpFamily,
+    list: SourceList,
+) -> Result<Object, RequestError> {
+    let mut ends = Vec::new();
+    connection.for_each_element(scope(family), &list.to_string(), |element| {
+        ends.push(RangeEnd::of(family, &element));
+    })?;
+    let ranges = ranges(family, ends).map(|(key, _)| match key {
+        ElementKey::Range(net) => Some(net),
+        _ => None,
+    });
+    let ranges: Option<Arc<[IpNet]>> = ranges.collect();
+    Ok(ranges.map_or(Object::Foreign, Object::Sources))
+}
+
 /// Lists a set.
 ///
 /// # Errors
@@ -238,7 +267,13 @@ pub(crate) fn elements(
         let (key, object) = self::element(family, set, &element);
         objects.insert(key, object);
     })?;
-    ranges(family, set, ends, objects);
+    for (key, comment) in ranges(family, ends) {
+        let element = Element {
+            value: ElementValue::Member,
+            comment,
+        };
+        objects.insert(Key::Element(family, set, key), Object::Element(element));
+    }
     Ok(())
 }
 
@@ -293,9 +328,12 @@ impl RangeEnd {
     }
 }
 
-/// Puts starts and ends together. What is no prefix becomes a key that we would not write, and is
-/// removed by the delta.
-fn ranges(family: IpFamily, set: SetName, ends: Vec<RangeEnd>, objects: &mut Objects) {
+/// Puts starts and ends together, by address. What is no prefix becomes a key that we would not
+/// write.
+fn ranges(
+    family: IpFamily,
+    ends: Vec<RangeEnd>,
+) -> impl Iterator<Item = (ElementKey, Option<Arc<str>>)> {
     let mut ends: Vec<(IpAddr, RangeEnd)> = ends
         .into_iter()
         .filter_map(|it| Some((it.addr?, it)))
@@ -303,10 +341,8 @@ fn ranges(family: IpFamily, set: SetName, ends: Vec<RangeEnd>, objects: &mut Obj
     // Where one range ends and the next begins, the end comes first.
     ends.sort_by_key(|(addr, it)| (*addr, !it.is_end));
     let mut rest = ends.into_iter().peekable();
-    while let Some((first, start)) = rest.next() {
-        if start.is_end {
-            continue;
-        }
+    std::iter::from_fn(move || {
+        let (first, start) = rest.find(|(_, it)| !it.is_end)?;
         let end = rest.next_if(|(_, it)| it.is_end).map(|(addr, _)| addr);
         let last = match end {
             Some(end) => predecessor(end),
@@ -316,12 +352,8 @@ fn ranges(family: IpFamily, set: SetName, ends: Vec<RangeEnd>, objects: &mut Obj
             Some(net) => ElementKey::Range(net),
             None => ElementKey::Foreign(octets(first).into(), end.map(|it| octets(it).into())),
         };
-        let element = Element {
-            value: ElementValue::Member,
-            comment: start.comment,
-        };
-        objects.insert(Key::Element(family, set, key), Object::Element(element));
-    }
+        Some((key, start.comment))
+    })
 }
 
 fn predecessor(addr: IpAddr) -> IpAddr {

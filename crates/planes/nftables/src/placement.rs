@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use sluice_plan::{Frontend, Pool, PortPlan, Scope};
 
+use crate::affinity::Labels;
 use crate::object::{Key, Object};
 use crate::render::{slot_key, slots_set};
 use crate::set::{Element, ElementValue};
@@ -16,9 +17,29 @@ pub struct Placement {
     cluster: Box<[u32]>,
     /// Slot to index in the local pool.
     local: Box<[u32]>,
+    /// With session affinity, in place of slots.
+    labels: Option<Box<Labels>>,
 }
 
 impl Placement {
+    fn labelled(labels: Labels) -> Self {
+        Self {
+            labels: Some(Box::new(labels)),
+            ..Self::default()
+        }
+    }
+
+    /// The labels of the endpoints of a port with session affinity.
+    ///
+    /// # Panics
+    ///
+    /// The port was placed without session affinity.
+    pub(crate) fn labels(&self) -> &Labels {
+        self.labels
+            .as_ref()
+            .expect("a port is rendered as it was placed")
+    }
+
     /// Slot to index in the pool of this scope.
     pub(crate) fn slots(&self, scope: Scope) -> &[u32] {
         match scope {
@@ -31,6 +52,10 @@ impl Placement {
 /// Places the endpoints of a port so that few slots change: who stays keeps its slot, newcomers
 /// take the slots of those who left, and what is then too many at the end moves into the gaps.
 pub(crate) fn place(port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) -> Placement {
+    if port.affinity_seconds.is_some() {
+        let labels = previous.and_then(|(_, it)| it.labels.as_deref());
+        return Placement::labelled(Labels::assign(port, labels.unwrap_or(&Labels::default())));
+    }
     let place_pool = |scope| {
         let old = previous.map(|(plan, placement)| addresses(plan, placement, scope));
         assign(port.pool(scope), &old.unwrap_or_default())
@@ -38,6 +63,7 @@ pub(crate) fn place(port: &PortPlan, previous: Option<(&PortPlan, &Placement)>) 
     Placement {
         cluster: place_pool(Scope::Cluster),
         local: place_pool(Scope::Local),
+        labels: None,
     }
 }
 
@@ -85,6 +111,9 @@ fn to_u32(index: usize) -> u32 {
 /// Reads the slots of a port back from the kernel's elements. All frontends of a port share them,
 /// so the first that has any is enough.
 pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
+    if port.affinity_seconds.is_some() {
+        return Placement::labelled(Labels::recover(port, observed));
+    }
     let recover_pool = |scope| {
         let seen = port.frontends.iter().find_map(|planned| {
             let set = slots_set(&planned.frontend, planned.route, scope)?;
@@ -96,6 +125,7 @@ pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Plac
     Placement {
         cluster: recover_pool(Scope::Cluster),
         local: recover_pool(Scope::Local),
+        labels: None,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use sluice_model::{IpFamily, Protocol};
+use ipnet::IpNet;
+use sluice_model::Protocol;
 use sluice_plan::{Frontend, PlannedFrontend, PortPlan, Route, Scope, Verdict};
 
 use crate::affinity;
@@ -11,6 +12,7 @@ use crate::object::{Key, Object};
 use crate::placement::Placement;
 use crate::pool::{endpoints_of, pool_chain};
 use crate::set::{Element, ElementKey, ElementValue, SetName};
+use crate::sources::{self, SourceList};
 use crate::text::shared_comment;
 
 /// The objects of one service port. Exactly one of an element in `frontends` or `no-endpoints`
@@ -24,13 +26,11 @@ pub(crate) fn port(port: &PortPlan, placement: &Placement) -> Vec<(Key, Object)>
     };
     for planned in &port.frontends {
         out.frontend(planned);
-        out.source_ranges(planned);
     }
+    out.source_ranges();
     out.cluster_ip();
     out.hairpin();
-    if port.affinity_seconds.is_some() {
-        affinity::render(port, &mut out.objects);
-    }
+    affinity::render(port, placement, &mut out.objects);
     out.objects
 }
 
@@ -204,30 +204,25 @@ impl Render<'_> {
         self.objects.push((key, Object::Element(element)));
     }
 
-    fn source_ranges(&mut self, planned: &PlannedFrontend) {
-        let Some(allowed) = &planned.allowed_sources else {
-            return;
-        };
-        let Frontend::Address {
-            addr,
-            port,
-            protocol,
-        } = planned.frontend
-        else {
-            return;
-        };
-        let family = IpFamily::of(&addr);
-        let restricted = ElementKey::Frontend(addr, protocol, port);
-        self.labelled(
-            Key::Element(family, SetName::RestrictedFrontends, restricted),
-            ElementValue::Member,
-        );
-        for net in allowed {
-            let key = ElementKey::FrontendSource(addr, protocol, port, *net);
-            self.labelled(
-                Key::Element(family, SetName::AllowedSources, key),
-                ElementValue::Member,
-            );
+    fn source_ranges(&mut self) {
+        let family = self.port.key.family;
+        let mut last: Option<(&Arc<[IpNet]>, SourceList)> = None;
+        for planned in &self.port.frontends {
+            let Some(ranges) = &planned.allowed_sources else {
+                continue;
+            };
+            // All frontends of a port share one list.
+            let list = match last {
+                Some((known, list)) if Arc::ptr_eq(known, ranges) => list,
+                _ => {
+                    let (list, objects) = sources::objects(family, ranges);
+                    self.objects.extend(objects);
+                    list
+                }
+            };
+            last = Some((ranges, list));
+            let chain = ElementValue::Goto(ChainName::Sources(list));
+            self.element(&planned.frontend, SetName::RestrictedFrontends, chain);
         }
     }
 

@@ -8,6 +8,7 @@ use sluice_model::Protocol;
 
 use crate::name::ChainName;
 use crate::set::SetName;
+use crate::sources::SourceList;
 
 /// One rule: all matches must hold, then the actions happen in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,8 +62,6 @@ pub enum Fields {
     NodePort,
     /// Source, destination, protocol, destination port.
     Hairpin,
-    /// Destination address, protocol, destination port, source address.
-    FrontendSource,
 }
 
 /// A set that a rule refers to.
@@ -70,8 +69,8 @@ pub enum Fields {
 pub enum SetRef {
     /// One that is always there.
     Standing(SetName),
-    /// The clients of one endpoint.
-    Sticky(Arc<str>),
+    /// A list of sources that may connect.
+    Sources(SourceList),
 }
 
 /// Whether a condition must hold or must not.
@@ -106,8 +105,10 @@ pub enum Match {
     Marked(u32),
     /// It is of this protocol.
     Protocol(Protocol),
-    /// One in this many, at random.
-    OneIn(u32),
+    /// The first number of the second, at random.
+    Share(u32, u32),
+    /// The set has the source address with this label.
+    Known(Arc<str>, u32),
     /// The fields are in the set.
     In(Sense, Fields, SetRef),
 }
@@ -135,6 +136,6 @@ pub enum Action {
     Balance(Fields, u32, SetName),
     /// Go to this endpoint.
     DestinationTo(SocketAddr),
-    /// Remember the source address in the set for this many seconds from now.
-    Remember(Arc<str>, u32),
+    /// Remember the source address with this label, in the set, for this many seconds from now.
+    Remember(Arc<str>, u32, u32),
 }

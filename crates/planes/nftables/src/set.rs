@@ -32,10 +32,8 @@ pub enum SetName {
     NoEndpoints,
     /// NodePorts that lead nowhere: dropped or refused.
     NoEndpointNodePorts,
-    /// Frontends with source ranges.
+    /// Frontends with source ranges, to the chain of their list.
     RestrictedFrontends,
-    /// Frontend and range of sources that may connect.
-    AllowedSources,
     /// ClusterIPs of Services: their undefined ports are refused.
     ClusterIps,
     /// Ranges of ClusterIPs: what no Service has there is dropped.
@@ -63,8 +61,6 @@ pub enum KeyKind {
     NodePortSlot,
     /// Source, destination, protocol, port.
     Hairpin,
-    /// Address, protocol, port, range of sources.
-    FrontendSource,
 }
 
 /// What an element leads to.
@@ -90,7 +86,7 @@ pub enum Counting {
 
 impl SetName {
     /// Every set, in the order they are listed.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 15] = [
         Self::Frontends,
         Self::NearFrontends,
         Self::NodePorts,
@@ -102,7 +98,6 @@ impl SetName {
         Self::NoEndpoints,
         Self::NoEndpointNodePorts,
         Self::RestrictedFrontends,
-        Self::AllowedSources,
         Self::ClusterIps,
         Self::ServiceCidrs,
         Self::NodePortIps,
@@ -123,7 +118,6 @@ impl SetName {
             Self::NoEndpoints => "no-endpoints",
             Self::NoEndpointNodePorts => "no-endpoint-nodeports",
             Self::RestrictedFrontends => "restricted-frontends",
-            Self::AllowedSources => "allowed-sources",
             Self::ClusterIps => "cluster-ips",
             Self::ServiceCidrs => "service-cidrs",
             Self::NodePortIps => "nodeport-ips",
@@ -144,8 +138,7 @@ impl SetName {
             Self::LocalNodePortEndpoints => "NodePort and slot: endpoint on this node",
             Self::NoEndpoints => "frontends that lead nowhere",
             Self::NoEndpointNodePorts => "NodePorts that lead nowhere",
-            Self::RestrictedFrontends => "frontends with loadBalancerSourceRanges",
-            Self::AllowedSources => "frontend and who may connect to it",
+            Self::RestrictedFrontends => "frontends with loadBalancerSourceRanges: who may connect",
             Self::ClusterIps => "other ports of these are refused",
             Self::ServiceCidrs => "other addresses in here are dropped",
             Self::NodePortIps => "addresses that answer on NodePorts",
@@ -161,7 +154,6 @@ impl SetName {
             Self::NodePorts | Self::NearNodePorts | Self::NoEndpointNodePorts => KeyKind::NodePort,
             Self::Endpoints | Self::LocalEndpoints => KeyKind::FrontendSlot,
             Self::NodePortEndpoints | Self::LocalNodePortEndpoints => KeyKind::NodePortSlot,
-            Self::AllowedSources => KeyKind::FrontendSource,
             Self::ClusterIps => KeyKind::Address,
             Self::ServiceCidrs | Self::NodePortIps => KeyKind::Range,
             Self::Hairpin => KeyKind::Hairpin,
@@ -174,17 +166,16 @@ impl SetName {
             Self::Frontends | Self::NearFrontends | Self::NodePorts | Self::NearNodePorts => {
                 ValueKind::Verdict
             }
-            Self::NoEndpoints | Self::NoEndpointNodePorts => ValueKind::Verdict,
+            Self::NoEndpoints | Self::NoEndpointNodePorts | Self::RestrictedFrontends => {
+                ValueKind::Verdict
+            }
             Self::Endpoints
             | Self::LocalEndpoints
             | Self::NodePortEndpoints
             | Self::LocalNodePortEndpoints => ValueKind::Endpoint,
-            Self::RestrictedFrontends
-            | Self::AllowedSources
-            | Self::ClusterIps
-            | Self::ServiceCidrs
-            | Self::NodePortIps
-            | Self::Hairpin => ValueKind::Member,
+            Self::ClusterIps | Self::ServiceCidrs | Self::NodePortIps | Self::Hairpin => {
+                ValueKind::Member
+            }
         }
     }
 
@@ -225,8 +216,6 @@ pub enum ElementKey {
     NodePortSlot(Protocol, u16, u32),
     /// An endpoint that reaches itself.
     Hairpin(IpAddr, Protocol, u16),
-    /// A frontend and the sources that may connect.
-    FrontendSource(IpAddr, Protocol, u16, IpNet),
     /// Something that we would not write: the raw key and the end of a range if it has one. An
     /// empty key is the catch-all element.
     Foreign(Box<[u8]>, Option<Box<[u8]>>),
@@ -252,10 +241,6 @@ impl fmt::Display for ElementKey {
             Self::NodePortSlot(protocol, port, slot) => write!(f, "{protocol} . {port} . {slot}"),
             Self::Hairpin(addr, protocol, port) => {
                 write!(f, "{addr} . {addr} . {protocol} . {port}")
-            }
-            Self::FrontendSource(addr, protocol, port, net) => {
-                write!(f, "{addr} . {protocol} . {port} . ")?;
-                net_text(f, net)
             }
             Self::Foreign(key, _) if key.is_empty() => f.write_str("*"),
             Self::Foreign(key, _) => {

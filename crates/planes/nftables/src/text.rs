@@ -5,15 +5,18 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{ChainKind, Hook, HookPoint};
 
+use crate::definition::STICKY_CLIENTS;
 use crate::name::{ChainName, TABLE};
 use crate::object::{Chain, Key, Object, TABLE_COMMENT};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
 use crate::set::{
     Counting, Element, ElementKey, ElementValue, KeyKind, SetName, ValueKind, net_text,
 };
+use crate::sources::SourceList;
 
 /// The ruleset as text. Loading it replaces tables of the same name in one transaction.
 pub fn ruleset(objects: &BTreeMap<Key, Object>) -> String {
@@ -34,6 +37,7 @@ pub fn object(key: &Key, object: &Object) -> String {
         (Key::Element(_, _, key), Object::Element(it)) => element(&mut out, key, it),
         (Key::Set(_, name), Object::Set(it)) => set(&mut out, family, *name, *it, &[]),
         (Key::NamedSet(_, name), Object::Sticky(it)) => sticky(&mut out, family, name, it),
+        (Key::Sources(_, list), Object::Sources(it)) => sources(&mut out, family, *list, it),
         (Key::Chain(_, name), Object::Chain(it)) => chain(&mut out, family, name, it),
         _ => write!(out, "{key}"),
     };
@@ -62,6 +66,7 @@ fn table(out: &mut String, family: IpFamily, objects: &BTreeMap<Key, Object>) ->
                 set(out, family, *name, *it, elements)?;
             }
             (Key::NamedSet(_, name), Object::Sticky(it)) => sticky(out, family, name, it)?,
+            (Key::Sources(_, list), Object::Sources(it)) => sources(out, family, *list, it)?,
             (Key::Chain(_, name), Object::Chain(it)) => chain(out, family, name, it)?,
             _ => {}
         }
@@ -96,9 +101,6 @@ fn set(
         KeyKind::Frontend => write!(out, "\t\ttype {addr} . inet_proto . inet_service")?,
         KeyKind::NodePort => write!(out, "\t\ttype inet_proto . inet_service")?,
         KeyKind::Hairpin => write!(out, "\t\ttype {addr} . {addr} . inet_proto . inet_service")?,
-        KeyKind::FrontendSource => {
-            write!(out, "\t\ttype {addr} . inet_proto . inet_service . {addr}")?;
-        }
         // A slot is a plain number, which only `typeof` can name.
         KeyKind::FrontendSlot => write!(
             out,
@@ -116,7 +118,7 @@ fn set(
         ValueKind::Verdict => writeln!(out, " : verdict")?,
         ValueKind::Endpoint => writeln!(out, " : {ip} daddr . th dport")?,
     }
-    if matches!(name.key(), KeyKind::Range | KeyKind::FrontendSource) {
+    if name.key() == KeyKind::Range {
         writeln!(out, "\t\tflags interval")?;
     }
     if counting == Counting::Connections {
@@ -148,10 +150,30 @@ fn element(out: &mut String, key: &ElementKey, element: &Element) -> fmt::Result
 }
 
 fn sticky(out: &mut String, family: IpFamily, name: &str, text: &str) -> fmt::Result {
-    let addr = address_type(family);
-    writeln!(out, "\tset {name} {{\n\t\ttype {addr}\n\t\tsize 65535")?;
+    let ip = family.nft_name();
+    writeln!(
+        out,
+        "\tset {name} {{\n\t\ttypeof {ip} saddr . numgen random mod 1"
+    )?;
+    writeln!(out, "\t\tsize {STICKY_CLIENTS}")?;
     writeln!(out, "\t\tflags dynamic,timeout")?;
     writeln!(out, "\t\tcomment \"{}\"\n\t}}\n", comment(text))
+}
+
+fn sources(out: &mut String, family: IpFamily, list: SourceList, ranges: &[IpNet]) -> fmt::Result {
+    let addr = address_type(family);
+    writeln!(out, "\tset {list} {{\n\t\ttype {addr}\n\t\tflags interval")?;
+    for (position, range) in ranges.iter().enumerate() {
+        out.push_str(match position {
+            0 => "\t\telements = { ",
+            _ => ",\n\t\t\t     ",
+        });
+        net_text(out, range)?;
+    }
+    if !ranges.is_empty() {
+        out.push_str(" }\n");
+    }
+    writeln!(out, "\t}}\n")
 }
 
 fn chain(out: &mut String, family: IpFamily, name: &ChainName, chain: &Chain) -> fmt::Result {
@@ -234,12 +256,17 @@ fn condition(out: &mut String, family: IpFamily, condition: &Match) -> fmt::Resu
         Match::DestinationTranslated => out.write_str("ct status dnat"),
         Match::Marked(mark) => write!(out, "meta mark & {mark:#010x} == {mark:#010x}"),
         Match::Protocol(protocol) => write!(out, "meta l4proto {protocol}"),
-        Match::OneIn(n) => write!(out, "numgen random mod {n} 0"),
+        Match::Share(1, whole) => write!(out, "numgen random mod {whole} 0"),
+        Match::Share(part, whole) => write!(out, "numgen random mod {whole} < {part}"),
+        Match::Known(set, label) => {
+            client_and_label(out, family, *label)?;
+            write!(out, " @{set}")
+        }
         Match::In(is, of, set) => {
             fields(out, family, *of)?;
             match set {
                 SetRef::Standing(name) => write!(out, " {}@{name}", sense(is)),
-                SetRef::Sticky(name) => write!(out, " {}@{name}", sense(is)),
+                SetRef::Sources(list) => write!(out, " {}@{list}", sense(is)),
             }
         }
     }
@@ -265,9 +292,20 @@ fn action(out: &mut String, family: IpFamily, action: &Action) -> fmt::Result {
             write!(out, " . numgen random mod {size} map @{map}")
         }
         Action::DestinationTo(addr) => write!(out, "dnat to {addr}"),
-        Action::Remember(set, seconds) => {
-            write!(out, "update @{set} {{ {ip} saddr timeout {seconds}s }}")
+        Action::Remember(set, label, seconds) => {
+            write!(out, "update @{set} {{ ")?;
+            client_and_label(out, family, *label)?;
+            write!(out, " timeout {seconds}s }}")
         }
+    }
+}
+
+fn client_and_label(out: &mut String, family: IpFamily, label: u32) -> fmt::Result {
+    let ip = family.nft_name();
+    write!(out, "{ip} saddr . numgen random mod 1")?;
+    match label {
+        0 => Ok(()),
+        _ => write!(out, " offset {label}"),
     }
 }
 
@@ -279,9 +317,6 @@ fn fields(out: &mut String, family: IpFamily, fields: Fields) -> fmt::Result {
         Fields::Frontend => write!(out, "{ip} daddr . meta l4proto . th dport"),
         Fields::NodePort => out.write_str("meta l4proto . th dport"),
         Fields::Hairpin => write!(out, "{ip} saddr . {ip} daddr . meta l4proto . th dport"),
-        Fields::FrontendSource => {
-            write!(out, "{ip} daddr . meta l4proto . th dport . {ip} saddr")
-        }
     }
 }
 

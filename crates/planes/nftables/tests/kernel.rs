@@ -19,6 +19,20 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
+/// The nft of Debian 12, and that of Debian 13.
+fn programs() -> Vec<PathBuf> {
+    let trixie = root().join("target/nft-trixie/nft");
+    let mut programs = vec![PathBuf::from("nft")];
+    if trixie.exists() {
+        programs.push(trixie);
+    } else if std::env::var_os("CI").is_some() {
+        panic!("no Debian 13 nft: run `make setup`");
+    } else {
+        eprintln!("SKIP: Debian 13's nft is not there: run `make setup`");
+    }
+    programs
+}
+
 #[test]
 fn a_restart_finds_everything_as_it_was() {
     require_netns!();
@@ -45,15 +59,7 @@ fn a_restart_finds_everything_as_it_was() {
 #[test]
 fn every_nft_lists_the_rules_and_loads_its_listing_again() {
     require_netns!();
-    let trixie = root().join("target/nft-trixie/nft");
-    let mut programs = vec![PathBuf::from("nft")];
-    if trixie.exists() {
-        programs.push(trixie);
-    } else if std::env::var_os("CI").is_some() {
-        panic!("no Debian 13 nft: run `make setup`");
-    } else {
-        eprintln!("SKIP: Debian 13's nft is not there: run `make setup`");
-    }
+    let programs = programs();
     in_namespace(|| {
         let each = |it| programs.iter().map(move |program| (program, it));
         let both = [Counting::Nothing, Counting::Connections];
@@ -283,6 +289,129 @@ fn a_service_comes_and_goes_without_a_trace() {
         let gone = node.change(vec![Event::Delete(ObjectKey::Service(name))]);
         assert!(!gone.is_empty());
         assert_eq!(facts(&nft(&["list", "ruleset"])), before);
+    });
+}
+
+fn members(range: std::ops::Range<u32>) -> String {
+    let members = range.map(|it| format!("10.244.{}.{}:80", 1 + it / 250, 1 + it % 250));
+    members.collect::<Vec<_>>().join(" ")
+}
+
+/// What was added, replaced and deleted.
+fn written(report: &sluice_reconcile::Report) -> (usize, usize, usize) {
+    (report.added, report.replaced, report.deleted)
+}
+
+#[test]
+fn a_large_pool_with_affinity_is_in_blocks() {
+    require_netns!();
+    let sticky = |it| {
+        let mut events = vec![service("default/web 10.96.60.1 http:80/tcp affinity=60")];
+        events.extend(endpoints("default/web:http", &members(it)));
+        events
+    };
+    in_namespace(|| {
+        let mut node = with_examples();
+        node.tell(sticky(0..300));
+        node.synced();
+        let listing = nft(&["list", "ruleset"]);
+        for shown in [
+            "jump affinity/default/web/tcp/http/known-15",
+            "goto affinity/default/web/tcp/http/random-15",
+            "numgen random mod 300 < ",
+        ] {
+            assert!(listing.contains(shown), "no {shown}:\n{listing}");
+        }
+        for program in programs() {
+            let listing = nft_of(&program, &["list", "ruleset"]);
+            nft(&["flush", "ruleset"]);
+            load(&program, &listing);
+            let again = nft_of(&program, &["list", "ruleset"]);
+            assert!(facts(&listing) == facts(&again), "{program:?}:\n{again}");
+        }
+        node.resync();
+        assert!(node.resync().is_empty());
+
+        // One endpoint gives way to another: both chains of two blocks, and that which leads there.
+        let report = node.change(sticky(1..301));
+        assert_eq!(written(&report), (0, 5, 0), "{report:?}");
+        node.change(sticky(2..300));
+
+        // Labels that a fresh plan would choose otherwise.
+        let mut restarted = with_examples();
+        restarted.tell(sticky(2..300));
+        let report = restarted.synced();
+        assert!(report.full && report.is_empty(), "{report:?}");
+        // A label is never used twice, also not after a restart.
+        let first = nft(&["list", "ruleset"]);
+        restarted.change(sticky(2..301));
+        let added = nft(&["list", "ruleset"]);
+        let is_new = |it: &&str| it.contains("dnat to 10.244.2.51:80") && it.contains("@sticky");
+        let new = added.lines().find(is_new).unwrap();
+        let label = new.split("offset ").nth(1).unwrap();
+        let label = label.split(' ').next().unwrap();
+        assert!(!first.contains(&format!("offset {label} ")), "{new}");
+    });
+}
+
+#[test]
+fn a_list_of_sources_is_shared_by_content() {
+    require_netns!();
+    let balancer = |name: &str, addr: &str, ranges: &str| {
+        let service = service(&format!(
+            "default/{name} 10.96.60.{addr} :80/tcp :443/tcp lb=192.0.2.{addr} ranges={ranges}"
+        ));
+        let mut events = vec![service];
+        events.extend(endpoints(&format!("default/{name}"), "10.244.0.5:80"));
+        events
+    };
+    let lists = || {
+        let listing = nft(&["list", "sets", "ip"]);
+        listing.matches("set sources/").count()
+    };
+    in_namespace(|| {
+        let mut node = with_examples();
+        node.synced();
+        let before = lists();
+        let first = "10.0.0.0/8,192.168.0.0/25,192.168.0.128/26";
+        node.change(balancer("one", "71", first));
+        node.change(balancer(
+            "two",
+            "72",
+            "192.168.0.128/26,10.0.0.0/8,192.168.0.0/25",
+        ));
+        assert_eq!(lists(), before + 1);
+        node.change(balancer("three", "73", "10.0.0.0/8"));
+        assert_eq!(lists(), before + 2);
+        assert!(node.resync().is_empty());
+
+        let restricted = nft(&["list", "map", "ip", "sluice", "restricted-frontends"]);
+        let element = restricted
+            .lines()
+            .find(|it| it.contains("192.0.2.71 . tcp . 443"));
+        let (_, set) = element.unwrap().split_once("goto ").unwrap();
+        let set = set.trim_end_matches([',', ' ', '}']);
+        let listed = || nft(&["list", "set", "ip", "sluice", set]);
+        let expected = listed();
+        for change in [
+            format!("add element ip sluice {set} {{ 172.16.0.1-172.16.0.77 }}"),
+            format!("add element ip sluice {set} {{ 8.8.8.0/24 }}"),
+            format!("delete element ip sluice {set} {{ 10.0.0.0/8 }}"),
+            format!("flush set ip sluice {set}"),
+        ] {
+            load(Path::new("nft"), &change);
+            assert_ne!(listed(), expected, "{change}");
+            let report = node.resync();
+            assert_eq!(written(&report), (0, 1, 0), "{change}");
+            assert_eq!(listed(), expected, "{change}");
+        }
+
+        for name in ["one", "three"] {
+            let name = NamespacedName::new("default", name);
+            node.change(vec![Event::Delete(ObjectKey::Service(name))]);
+        }
+        assert_eq!(lists(), before + 1);
+        assert_eq!(listed(), expected);
     });
 }
 

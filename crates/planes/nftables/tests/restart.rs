@@ -94,7 +94,7 @@ fn a_restart_writes_nothing() {
             .find(|it| it.starts_with("sticky/"));
         let sticky = sticky.unwrap();
         as_nft(&[&format!(
-            "add element ip sluice {sticky} {{ {client} timeout 1h }}"
+            "add element ip sluice {sticky} {{ {client} . 0 timeout 1h }}"
         )]);
         let mut restarted = started();
         restarted.tell(set(1, 7..ENDPOINTS));

@@ -10,7 +10,7 @@ use sluice_plan::lookup::{HostAddresses, Packet};
 
 use sluice_nftables::{
     Action, Chain, ChainName, ElementKey, ElementValue, Fields, HookPoint, Key, KeyKind, Match,
-    Object, Rule, Sense, SetName, SetRef,
+    Object, Rule, Sense, SetName, SetRef, SourceList,
 };
 
 /// Every outcome that random choices allow for the first packet of a connection of a client without
@@ -165,8 +165,9 @@ impl<'a> Tracer<'a> {
             Match::DestinationTranslated => self.translated,
             Match::Marked(mark) => self.mark & mark == *mark,
             Match::Protocol(protocol) => self.packet.protocol == *protocol,
-            Match::OneIn(n) => self.chance.choose(*n) == 0,
-            Match::In(_, _, SetRef::Sticky(_)) => false,
+            Match::Share(part, whole) => self.chance.choose(*whole) < *part,
+            Match::Known(..) => false,
+            Match::In(sense, _, SetRef::Sources(list)) => holds(sense, self.may_connect(*list)),
             Match::In(sense, fields, SetRef::Standing(set)) => {
                 holds(sense, self.member(*fields, *set))
             }
@@ -244,9 +245,6 @@ impl<'a> Tracer<'a> {
             (Fields::NodePort, None) => ElementKey::NodePort(protocol, port),
             (Fields::NodePort, Some(slot)) => ElementKey::NodePortSlot(protocol, port, slot),
             (Fields::Hairpin, _) => ElementKey::Hairpin(addr, protocol, port),
-            (Fields::FrontendSource, _) => {
-                ElementKey::FrontendSource(addr, protocol, port, self.packet.source.into())
-            }
         }
     }
 
@@ -256,30 +254,29 @@ impl<'a> Tracer<'a> {
             self.objects.contains_key(&key)
         };
         match set.key() {
-            KeyKind::Range | KeyKind::FrontendSource => self.in_range(fields, set),
+            KeyKind::Range => self.in_range(fields, set),
             KeyKind::Hairpin => self.packet.source == self.destination.ip() && exact(),
             _ => exact(),
         }
     }
 
+    fn may_connect(&self, list: SourceList) -> bool {
+        match self.objects.get(&Key::Sources(self.family, list)) {
+            Some(Object::Sources(ranges)) => {
+                ranges.iter().any(|it| it.contains(&self.packet.source))
+            }
+            other => panic!("rule looks {list} up, which is {other:?}"),
+        }
+    }
+
     fn in_range(&self, fields: Fields, set: SetName) -> bool {
         let looked_up: IpAddr = match fields {
-            Fields::Source | Fields::FrontendSource => self.packet.source,
+            Fields::Source => self.packet.source,
             _ => self.destination.ip(),
         };
-        let wanted = (
-            self.destination.ip(),
-            self.packet.protocol,
-            self.destination.port(),
-        );
-        let mut keys = self.objects.keys().filter_map(|key| match key {
-            Key::Element(family, name, key) if *family == self.family && *name == set => Some(key),
-            _ => None,
-        });
-        keys.any(|key| match key {
-            ElementKey::Range(net) => net.contains(&looked_up),
-            ElementKey::FrontendSource(addr, protocol, port, net) => {
-                (*addr, *protocol, *port) == wanted && net.contains(&looked_up)
+        self.objects.keys().any(|key| match key {
+            Key::Element(family, name, ElementKey::Range(net)) => {
+                *family == self.family && *name == set && net.contains(&looked_up)
             }
             _ => false,
         })

@@ -51,6 +51,7 @@ pub enum FibAddress {
 pub enum CmpOp {
     Equal = 0,
     NotEqual = 1,
+    Less = 2,
 }
 
 /// One instruction. Names follow the kernel's expressions (`net/netfilter/nft_*.c`).
@@ -101,8 +102,14 @@ pub enum Expr {
         dreg: Option<Register>,
         invert: bool,
     },
-    /// Loads a random number `0..modulus`, 4 bytes in host order.
-    Numgen { dreg: Register, modulus: u32 },
+    /// Loads `offset` and a random number `0..modulus`, 4 bytes in host order.
+    Numgen {
+        dreg: Register,
+        modulus: u32,
+        offset: u32,
+    },
+    /// Puts the 4 bytes of a register into network order, in which [`CmpOp::Less`] compares numbers.
+    ToNetworkOrder { reg: Register },
     /// Translates the destination. The port register holds 2 bytes in network order.
     Dnat {
         family: Family,

@@ -162,6 +162,11 @@ pub const NFTA_NG_DREG: u16 = 1;
 pub const NFTA_NG_MODULUS: u16 = 2;
 pub const NFTA_NG_TYPE: u16 = 3;
 pub const NFTA_NG_OFFSET: u16 = 4;
+pub const NFTA_BYTEORDER_SREG: u16 = 1;
+pub const NFTA_BYTEORDER_DREG: u16 = 2;
+pub const NFTA_BYTEORDER_OP: u16 = 3;
+pub const NFTA_BYTEORDER_LEN: u16 = 4;
+pub const NFTA_BYTEORDER_SIZE: u16 = 5;
 /// Name of the expression that counts.
 pub const COUNTER: &str = "counter";
 pub const NFTA_COUNTER_PACKETS: u16 = 2;
@@ -173,6 +178,7 @@ pub const NFT_NAT_DNAT: u32 = 1;
 pub const NFT_REJECT_ICMP_UNREACH: u32 = 0;
 pub const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
 pub const NFT_NG_RANDOM: u32 = 1;
+pub const NFT_BYTEORDER_HTON: u32 = 1;
 pub const NFT_BITWISE_MASK_XOR: u32 = 0;
 
 /// Generation.

@@ -143,10 +143,14 @@ fn loads_read_back() {
             len,
         }]);
     }
-    rules.push(vec![Expr::Numgen {
-        dreg: word(3),
-        modulus: 1000,
-    }]);
+    for offset in [0, 7] {
+        let number = Expr::Numgen {
+            dreg: word(3),
+            modulus: 1000,
+            offset,
+        };
+        rules.push(vec![number, Expr::ToNetworkOrder { reg: word(3) }]);
+    }
     check(Family::Ipv4, ChainKind::Filter, HookPoint::Forward, rules);
 }
 
@@ -159,7 +163,7 @@ fn comparisons_and_constants_read_back() {
         len: 16,
     };
     let mut rules = Vec::new();
-    for op in [CmpOp::Equal, CmpOp::NotEqual] {
+    for op in [CmpOp::Equal, CmpOp::NotEqual, CmpOp::Less] {
         // Short, whole and long values take different paths in the kernel (cmp_fast, cmp16_fast).
         for length in [1, 2, 3, 4, 6, 16] {
             let data = (1..=length).collect();

@@ -32,6 +32,7 @@ impl Expr {
             "immediate" => operands.immediate(),
             "lookup" => operands.lookup(),
             "numgen" => operands.numgen(),
+            "byteorder" => operands.byteorder(),
             "nat" => operands.dnat(),
             "masq" => operands.masquerade(),
             "reject" => operands.reject(),
@@ -120,7 +121,7 @@ impl Operands<'_> {
     }
 
     fn cmp(&self) -> Option<Expr> {
-        let ops = [CmpOp::Equal, CmpOp::NotEqual];
+        let ops = [CmpOp::Equal, CmpOp::NotEqual, CmpOp::Less];
         Some(Expr::Cmp {
             op: self.variant(uapi::NFTA_CMP_OP, &ops, |it| it as u32)?,
             sreg: self.register(uapi::NFTA_CMP_SREG)?,
@@ -172,14 +173,22 @@ impl Operands<'_> {
     }
 
     fn numgen(&self) -> Option<Expr> {
-        let is_random = self.is(uapi::NFTA_NG_TYPE, uapi::NFT_NG_RANDOM);
-        if !is_random || self.number_or_zero(uapi::NFTA_NG_OFFSET) != 0 {
+        if !self.is(uapi::NFTA_NG_TYPE, uapi::NFT_NG_RANDOM) {
             return None;
         }
         Some(Expr::Numgen {
             dreg: self.register(uapi::NFTA_NG_DREG)?,
             modulus: self.number(uapi::NFTA_NG_MODULUS)?,
+            offset: self.number_or_zero(uapi::NFTA_NG_OFFSET),
         })
+    }
+
+    fn byteorder(&self) -> Option<Expr> {
+        let is_word = self.is(uapi::NFTA_BYTEORDER_LEN, 4) && self.is(uapi::NFTA_BYTEORDER_SIZE, 4);
+        let is_to_network = self.is(uapi::NFTA_BYTEORDER_OP, uapi::NFT_BYTEORDER_HTON);
+        let reg = self.register(uapi::NFTA_BYTEORDER_SREG)?;
+        let is_in_place = self.register(uapi::NFTA_BYTEORDER_DREG)? == reg;
+        (is_word && is_to_network && is_in_place).then_some(Expr::ToNetworkOrder { reg })
     }
 
     /// The kernel lists the end of each range even when it equals the start, and sets the flags that

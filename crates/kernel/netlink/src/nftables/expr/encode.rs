@@ -21,6 +21,7 @@ impl Expr {
             Self::ImmediateData { .. } | Self::Verdict(_) => "immediate",
             Self::Lookup { .. } => "lookup",
             Self::Numgen { .. } => "numgen",
+            Self::ToNetworkOrder { .. } => "byteorder",
             Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
             Self::Reject { .. } => "reject",
@@ -67,10 +68,22 @@ impl Expr {
                 writer.u32_be(uapi::NFTA_FIB_RESULT, uapi::NFT_FIB_RESULT_ADDRTYPE);
                 writer.u32_be(uapi::NFTA_FIB_FLAGS, *address as u32);
             }
-            Self::Numgen { dreg, modulus } => {
+            Self::Numgen {
+                dreg,
+                modulus,
+                offset,
+            } => {
                 register(writer, uapi::NFTA_NG_DREG, *dreg);
                 writer.u32_be(uapi::NFTA_NG_MODULUS, *modulus);
                 writer.u32_be(uapi::NFTA_NG_TYPE, uapi::NFT_NG_RANDOM);
+                writer.u32_be(uapi::NFTA_NG_OFFSET, *offset);
+            }
+            Self::ToNetworkOrder { reg } => {
+                register(writer, uapi::NFTA_BYTEORDER_SREG, *reg);
+                register(writer, uapi::NFTA_BYTEORDER_DREG, *reg);
+                writer.u32_be(uapi::NFTA_BYTEORDER_OP, uapi::NFT_BYTEORDER_HTON);
+                writer.u32_be(uapi::NFTA_BYTEORDER_LEN, 4);
+                writer.u32_be(uapi::NFTA_BYTEORDER_SIZE, 4);
             }
             Self::Cmp { op, sreg, data } => {
                 register(writer, uapi::NFTA_CMP_SREG, *sreg);

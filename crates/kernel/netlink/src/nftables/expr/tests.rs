@@ -34,7 +34,7 @@ fn expr() -> impl Strategy<Value = Expr> {
             address: FibAddress::Source
         }),
         (register(), bytes()).prop_map(|(sreg, data)| Expr::Cmp {
-            op: CmpOp::NotEqual,
+            op: CmpOp::Less,
             sreg,
             data
         }),
@@ -63,6 +63,12 @@ fn expr() -> impl Strategy<Value = Expr> {
             key_reg,
             timeout_ms
         }),
+        (register(), any::<u32>(), any::<u32>()).prop_map(|(dreg, modulus, offset)| Expr::Numgen {
+            dreg,
+            modulus,
+            offset
+        }),
+        register().prop_map(|reg| Expr::ToNetworkOrder { reg }),
         Just(Expr::Masquerade),
         any::<u8>().prop_map(|code| Expr::Reject { code }),
     ]
@@ -98,7 +104,7 @@ proptest! {
 
     #[test]
     fn never_panics_on_random_operands(
-        name in prop::sample::select(vec!["payload", "meta", "ct", "fib", "cmp", "bitwise", "immediate", "lookup", "numgen", "nat", "masq", "reject", "dynset"]),
+        name in prop::sample::select(vec!["payload", "meta", "ct", "fib", "cmp", "bitwise", "immediate", "lookup", "numgen", "byteorder", "nat", "masq", "reject", "dynset"]),
         row in prop::collection::vec((0_u16..12, prop::collection::vec(0_u8..20, 0..24)), 0..12),
     ) {
         let mut writer = AttrWriter::new();
