@@ -177,7 +177,7 @@ impl Port<'_> {
         self.address_member(planned, SetName::LoadBalancerFw);
         self.each(planned, |it, triple| {
             let Triple { ip, port, protocol } = triple;
-            for net in allowed {
+            for net in allowed.iter() {
                 if net.prefix_len() == net.max_prefix_len() {
                     let entry = Entry::AddressPortAddress(ip, protocol, port, net.addr());
                     it.member(SetName::LoadBalancerSourceIp, entry, None);
