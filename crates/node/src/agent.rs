@@ -271,7 +271,6 @@ impl<P: DataPlane> Agent<P> {
         let full = self.proxy.reconciler().is_resync_due();
         // A sync that fails may stop serving a family. That family's sync has failed too.
         let served = self.served();
-        let sizes = self.sync_sizes(full);
         let result = self.proxy.sync();
         let end = Instant::now();
         let last_sync = SyncStatus {
@@ -282,11 +281,13 @@ impl<P: DataPlane> Agent<P> {
         match result {
             Ok(synced) => {
                 let (full, served) = (synced.report.full, self.served());
+                let sizes = self.sync_sizes(full, synced.superseded.keys());
                 self.observe_duration(full, &sizes, &served, end - now);
                 self.succeeded(synced, reason, last_sync, end);
                 self.keep_up(end);
             }
             Err(error) => {
+                let sizes = self.sync_sizes(full, self.proxy.waiting());
                 self.observe_duration(full, &sizes, &served, end - now);
                 self.outputs.health.wanted(now);
                 self.count_failure(full, &served);

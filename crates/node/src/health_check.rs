@@ -61,16 +61,30 @@ pub fn health_checks() -> (HealthChecks, HealthCheckServers) {
 
 impl HealthChecks {
     /// Sets all checks and addresses; an unspecified address stands for all of its family. Listeners
-    /// that stay the same stay open. Ports that were taken are tried again.
+    /// that stay the same stay open. Ports that were taken are tried again. Services that are
+    /// `unwritten` keep the check that they had: load balancers must not send connections before the
+    /// kernel leads to the endpoints.
     pub fn update(
         &self,
         checks: &BTreeMap<NamespacedName, HealthCheck>,
         addresses: &BTreeSet<IpAddr>,
+        unwritten: &BTreeSet<NamespacedName>,
     ) {
         self.0.send_modify(|wanted| {
-            wanted.checks.clone_from(checks);
+            wanted.checks.retain(|it, _| unwritten.contains(it));
+            let written = checks.iter().filter(|(it, _)| !unwritten.contains(*it));
+            let written = written.map(|(service, check)| (service.clone(), *check));
+            wanted.checks.extend(written);
             wanted.addresses.clone_from(addresses);
         });
+    }
+}
+
+#[cfg(test)]
+impl HealthChecks {
+    /// How many checks are to be served.
+    pub(crate) fn wanted(&self) -> usize {
+        self.0.borrow().checks.len()
     }
 }
 

@@ -65,6 +65,8 @@ impl Streak {
 pub(crate) struct Pace {
     periods: Periods,
     dirty: bool,
+    /// The last sync wrote a part of the changes, and the next one goes on without a pause.
+    unfinished: bool,
     drift: bool,
     /// Full syncs after a foreign change. Each costs time, whether or not our rules had changed.
     checks: Streak,
@@ -81,6 +83,7 @@ impl Pace {
         Self {
             periods,
             dirty: false,
+            unfinished: false,
             drift: false,
             checks: Streak::default(),
             repairs: Streak::default(),
@@ -106,6 +109,11 @@ impl Pace {
         self.dirty = true;
     }
 
+    /// Requests the next part of what the last sync began.
+    pub(crate) fn go_on(&mut self) {
+        self.unfinished = true;
+    }
+
     /// Requests a repair: another program changed our rules.
     pub(crate) fn drifted(&mut self) {
         self.drift = true;
@@ -113,7 +121,7 @@ impl Pace {
 
     /// Whether a sync is pending: requested, or to be retried.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.dirty || self.drift || self.failure.due().is_some()
+        self.dirty || self.unfinished || self.drift || self.failure.due().is_some()
     }
 
     /// When to sync next; `None` before the first request.
@@ -128,7 +136,14 @@ impl Pace {
             return Some(changed.map_or(retry, |end| retry.min(end + soon)));
         }
         let requested = self.dirty.then_some(rested);
-        let candidates = [requested, self.repair_due(rested), self.resync, self.probe];
+        let unfinished = self.unfinished.then_some(now);
+        let candidates = [
+            requested,
+            unfinished,
+            self.repair_due(rested),
+            self.resync,
+            self.probe,
+        ];
         candidates.into_iter().flatten().min()
     }
 
@@ -148,6 +163,7 @@ impl Pace {
     /// pending.
     pub(crate) fn begin(&mut self, reason: Option<Resync>, now: Instant) {
         self.dirty = false;
+        self.unfinished = false;
         // Also when the reconciler skips the comparison, which would else be due for ever. After a
         // failure the backoff decides.
         if self.resync.is_some_and(|due| due <= now) {

@@ -80,11 +80,24 @@ impl PortPlan {
         }
     }
 
+    /// Endpoints of both pools.
+    pub fn members(&self) -> usize {
+        let pools = [&self.cluster, &self.local].into_iter().flatten();
+        pools.map(|it| it.endpoints().len()).sum()
+    }
+
     /// Endpoints of both pools, once per frontend that may lead to them.
     pub fn weight(&self) -> usize {
-        let pools = [&self.cluster, &self.local].into_iter().flatten();
-        let endpoints: usize = pools.map(|it| it.endpoints().len()).sum();
-        endpoints * self.frontends.len()
+        self.members() * self.frontends.len()
+    }
+
+    /// Members of the longest list of sources that may connect.
+    pub fn sources(&self) -> usize {
+        let lists = self
+            .frontends
+            .iter()
+            .filter_map(|it| it.allowed_sources.as_ref());
+        lists.map(|it| it.len()).max().unwrap_or_default()
     }
 
     /// Every endpoint of both pools once, by address.

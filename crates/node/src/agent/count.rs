@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluice_model::IpFamily;
-use sluice_plan::{PortPlan, Route, Verdict};
+use sluice_plan::{PortKey, PortPlan, Route, Verdict};
 use sluice_plane::DataPlane;
 use sluice_reconcile::Report;
 
@@ -37,14 +37,18 @@ impl<P: DataPlane> Agent<P> {
         }
     }
 
-    /// The number of service ports of each family that the next sync writes.
-    pub(super) fn sync_sizes(&self, full: bool) -> PerFamily<i64> {
+    /// The number of service ports of each family in a sync: all in a full one, else these.
+    pub(super) fn sync_sizes<'a>(
+        &self,
+        full: bool,
+        changed: impl Iterator<Item = &'a PortKey>,
+    ) -> PerFamily<i64> {
         let all = &self.outputs.metrics.ours.service_ports;
         if full {
             return PerFamily::new(|it| all.of(it).get());
         }
         let mut sizes = PerFamily::default();
-        for key in self.proxy.pending() {
+        for key in changed {
             *sizes.of_mut(key.family) += 1;
         }
         sizes

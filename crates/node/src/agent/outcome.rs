@@ -1,9 +1,10 @@
 //! What follows a sync: counts, health, conntrack entries, rules of an earlier proxy.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use sluice_model::IpFamily;
+use sluice_model::{IpFamily, NamespacedName};
 use sluice_plan::stale::{Keep, StaleFlows, stale_flows, untranslated_flows};
 use sluice_plan::{Frontend, Plan};
 use sluice_plane::{DataPlane, Superseded, Synced};
@@ -60,11 +61,24 @@ impl<P: DataPlane> Agent<P> {
         self.hand_over_stale_flows(superseded, were_missing);
         let served = self.served();
         let now = Timestamp::now();
-        self.outputs.health.updated(now, &self.complete());
+        let waiting = self.proxy.waiting().map(|it| it.name.service.clone());
+        let unwritten: BTreeSet<NamespacedName> = waiting.collect();
+        let complete = match unwritten.is_empty() {
+            true => self.complete(),
+            false => Vec::new(),
+        };
+        self.outputs.health.updated(now, &complete);
         self.count_success(&report, &served);
-        self.waiting
-            .done(now.as_millisecond(), &served, &self.outputs.metrics);
-        self.serve_health_checks();
+        self.waiting.done(
+            now.as_millisecond(),
+            &served,
+            &unwritten,
+            &self.outputs.metrics,
+        );
+        self.serve_health_checks(&unwritten);
+        if !unwritten.is_empty() {
+            self.pace.go_on();
+        }
         if !report.is_empty() {
             info!(
                 added = report.added,
@@ -109,14 +123,13 @@ impl<P: DataPlane> Agent<P> {
         });
     }
 
-    /// The health check node ports follow the kernel: load balancers must not send connections
-    /// before the kernel leads to the endpoints.
-    fn serve_health_checks(&self) {
+    /// The health check node ports follow the kernel.
+    fn serve_health_checks(&self, unwritten: &BTreeSet<NamespacedName>) {
         let plan = self.proxy.plan();
         let local = self.proxy.planner().state().local_addresses();
         let addresses = plan.node.health_check_addresses(&local.all);
         let servers = &self.outputs.health_checks;
-        servers.update(&plan.health_checks, &addresses);
+        servers.update(&plan.health_checks, &addresses, unwritten);
     }
 
     /// The families whose rules are written.

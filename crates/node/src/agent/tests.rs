@@ -26,6 +26,7 @@ use crate::health_check;
 use crate::metrics;
 
 mod metered;
+mod parts;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -159,6 +160,11 @@ impl Leftovers for NoLeftovers {
 
 impl ServiceBackend for Fake {
     const LARGE: usize = 1000;
+    const PART: usize = 100;
+
+    fn cost(port: &PortPlan) -> usize {
+        port.weight()
+    }
 }
 
 impl DataPlane for Fake {

@@ -1,6 +1,6 @@
 //! Changes that the kernel does not hold yet.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use sluice_model::{
     AddressType, EndpointSlice, Event, IpFamily, NamespacedName, Object, ObjectKey,
@@ -21,11 +21,19 @@ const SERVICE_TRACKERS: u64 = 2;
 #[derive(Debug)]
 pub(super) struct Waiting {
     services: HashSet<NamespacedName>,
-    slices: HashSet<NamespacedName>,
-    /// The times of changes that slices name, in milliseconds since the epoch.
-    triggers: HashMap<NamespacedName, (IpFamily, Vec<i64>)>,
+    /// With their Services, where these are known.
+    slices: HashMap<NamespacedName, Option<NamespacedName>>,
+    triggers: HashMap<NamespacedName, Triggers>,
     /// Milliseconds since the epoch. Older changes were another process's to program.
     since: i64,
+}
+
+/// The times of changes that a slice names, in milliseconds since the epoch.
+#[derive(Debug)]
+struct Triggers {
+    family: IpFamily,
+    service: NamespacedName,
+    times: Vec<i64>,
 }
 
 impl Waiting {
@@ -33,7 +41,7 @@ impl Waiting {
     pub(super) fn new(since: i64) -> Self {
         Self {
             services: HashSet::new(),
-            slices: HashSet::new(),
+            slices: HashMap::new(),
             triggers: HashMap::new(),
             since,
         }
@@ -65,13 +73,13 @@ impl Waiting {
                 theirs.endpoint_changes.inc();
                 let known = known_slice(state, slice);
                 if known != Some(slice) {
-                    self.slices.insert(slice.name.clone());
+                    self.slices.insert(slice.name.clone(), service_of(slice));
                     self.time(slice, known.and_then(|it| it.triggered));
                 }
             }
             Event::Delete(ObjectKey::EndpointSlice(name)) => {
                 theirs.endpoint_changes.inc();
-                self.slices.insert(name.clone());
+                self.slices.insert(name.clone(), None);
                 self.triggers.remove(name);
             }
             _ => {}
@@ -86,13 +94,19 @@ impl Waiting {
             AddressType::Ipv6 => IpFamily::V6,
             AddressType::Fqdn => return,
         };
-        let is_proxied = slice.service.is_some() && !slice.headless;
+        let is_proxied = !slice.headless;
         let is_new = |it: &i64| last != Some(*it) && *it > self.since;
-        if let Some(triggered) = slice.triggered.filter(is_new).filter(|_| is_proxied) {
-            let known = self.triggers.entry(slice.name.clone());
-            let (_, changes) = known.or_insert((family, Vec::new()));
-            if changes.len() < TIMED_CHANGES {
-                changes.push(triggered);
+        if let Some(service) = service_of(slice).filter(|_| is_proxied)
+            && let Some(triggered) = slice.triggered.filter(is_new)
+        {
+            let triggers = self.triggers.entry(slice.name.clone());
+            let triggers = triggers.or_insert(Triggers {
+                family,
+                service,
+                times: Vec::new(),
+            });
+            if triggers.times.len() < TIMED_CHANGES {
+                triggers.times.push(triggered);
             }
         }
     }
@@ -106,14 +120,25 @@ impl Waiting {
     }
 
     /// A sync succeeded at `now`, in milliseconds since the epoch. Times of a family that is not
-    /// served stay until it is.
-    pub(super) fn done(&mut self, now: i64, served: &[IpFamily], metrics: &Metrics) {
-        self.services.clear();
-        self.slices.clear();
-        let is_written = |_: &_, it: &mut (IpFamily, _)| served.contains(&it.0);
-        for (_, (family, changes)) in self.triggers.extract_if(is_written) {
-            let duration = metrics.kube_proxy.network_programming.of(family);
-            for triggered in changes {
+    /// served stay until it is. So does everything about Services that are `unwritten`.
+    pub(super) fn done(
+        &mut self,
+        now: i64,
+        served: &[IpFamily],
+        unwritten: &BTreeSet<NamespacedName>,
+        metrics: &Metrics,
+    ) {
+        self.services.retain(|it| unwritten.contains(it));
+        self.slices.retain(|_, service| {
+            let service = service.as_ref();
+            service.is_some_and(|it| unwritten.contains(it))
+        });
+        let is_written = |_: &_, it: &mut Triggers| {
+            served.contains(&it.family) && !unwritten.contains(&it.service)
+        };
+        for (_, triggers) in self.triggers.extract_if(is_written) {
+            let duration = metrics.kube_proxy.network_programming.of(triggers.family);
+            for triggered in triggers.times {
                 // Clocks of other machines may be ahead.
                 let elapsed = now.saturating_sub(triggered).max(0);
                 duration.observe(elapsed as f64 / 1000.0);
@@ -127,7 +152,13 @@ fn known_slice<'a>(
     state: &'a ClusterState,
     slice: &EndpointSlice,
 ) -> Option<&'a std::sync::Arc<EndpointSlice>> {
+    state
+        .service(&service_of(slice)?)?
+        .slices
+        .get(&slice.name.name)
+}
+
+fn service_of(slice: &EndpointSlice) -> Option<NamespacedName> {
     let service = slice.service.clone()?;
-    let owner = NamespacedName::new(slice.name.namespace.clone(), service);
-    state.service(&owner)?.slices.get(&slice.name.name)
+    Some(NamespacedName::new(slice.name.namespace.clone(), service))
 }

@@ -56,7 +56,9 @@ impl World {
         let (addresses, checks) = (addresses.iter(), checks.iter());
         let addresses = addresses.map(|it| it.parse().expect("an address"));
         let checks = checks.map(|(name, port, count)| (service(name), check(*port, *count)));
-        self.checks.update(&checks.collect(), &addresses.collect());
+        let none = BTreeSet::new();
+        self.checks
+            .update(&checks.collect(), &addresses.collect(), &none);
     }
 
     fn announced(&self) -> Announcement {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use sluice_netlink::nfacct::Accounts;
-use sluice_plan::Plan;
+use sluice_plan::{Plan, PortPlan};
 use sluice_plane::{
     DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Options, PacketCounters,
     RenderedObject, RuleCount, RuleMetrics, ServiceBackend, Unserved,
@@ -26,6 +26,12 @@ impl ServiceBackend for Iptables {
     /// As kube-proxy's large-cluster mode: from here on the rules of endpoints have no comments,
     /// which are most of what they take.
     const LARGE: usize = 1000;
+    const PART: usize = 8192;
+
+    /// Rules: three of a frontend, four of an endpoint with its chain, one of a source.
+    fn cost(port: &PortPlan) -> usize {
+        3 * port.frontends.len() + 4 * port.members() + port.sources()
+    }
 }
 
 impl DataPlane for Iptables {

@@ -104,6 +104,11 @@ impl Backend for Poisoned {
 
 impl ServiceBackend for Poisoned {
     const LARGE: usize = Iptables::LARGE;
+    const PART: usize = Iptables::PART;
+
+    fn cost(port: &PortPlan) -> usize {
+        Iptables::cost(port)
+    }
 }
 
 fn poisoned(variant: Variant) -> (Proxy<Poisoned>, Rc<Cell<bool>>) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluice_config::IpvsSettings;
 use sluice_netlink::ipvs;
-use sluice_plan::Plan;
+use sluice_plan::{Plan, PortPlan};
 use sluice_plane::{
     Counters, DataPlane, FailureMetrics, Keep, Leftovers, Options, RenderedObject, RuleCount,
     RuleMetrics, ServiceBackend, Sysctl, Trace, Unserved,
@@ -27,6 +27,12 @@ const LOADING: Duration = Duration::from_secs(60);
 
 impl ServiceBackend for Ipvs {
     const LARGE: usize = usize::MAX;
+    const PART: usize = 8192;
+
+    /// Virtual servers, their real servers, and members of sets.
+    fn cost(port: &PortPlan) -> usize {
+        port.weight() + port.frontends.len() * (1 + port.sources())
+    }
 }
 
 impl DataPlane for Ipvs {

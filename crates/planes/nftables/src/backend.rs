@@ -218,6 +218,16 @@ impl Backend for Nftables {
 
 impl ServiceBackend for Nftables {
     const LARGE: usize = 4096;
+    const PART: usize = 65_536;
+
+    /// Measured: an element takes 1.5 us, and each endpoint with affinity two rules of 7 us.
+    fn cost(port: &PortPlan) -> usize {
+        let endpoints = match port.affinity_seconds {
+            Some(_) => 9 * port.members(),
+            None => port.weight(),
+        };
+        port.frontends.len() + endpoints + port.sources()
+    }
 }
 
 impl DataPlane for Nftables {

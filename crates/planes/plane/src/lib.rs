@@ -15,6 +15,7 @@ mod flows;
 pub mod kube_proxy;
 mod leftovers;
 mod options;
+mod part;
 mod proxy;
 mod rendered;
 mod rule_counts;
@@ -62,6 +63,13 @@ pub struct Description {
 pub trait ServiceBackend: Backend<Owner = PortKey, Plan = PortPlan, Scene = Scene> {
     /// From how many endpoints (counted once per frontend) on a plan is [`Scale::Large`].
     const LARGE: usize;
+
+    /// The [`cost`](Self::cost) of the changes that are written together, at most: what takes the
+    /// kernel, or its programs, a tenth of a second or a few.
+    const PART: usize;
+
+    /// How much there is to write for a service port, in the time that one element or rule takes.
+    fn cost(port: &PortPlan) -> usize;
 }
 
 /// One way to make the kernel carry out plans.

@@ -1,6 +1,6 @@
 //! The service proxy of a node: planner and reconciler, without sources, servers and clock.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sluice_model::Event;
@@ -8,16 +8,21 @@ use sluice_plan::settings::Settings;
 use sluice_plan::{Changes, Plan, Planner, PortKey, PortPlan};
 use sluice_reconcile::{BackendError, Reconciler, Report};
 
+use crate::part::{Choice, Waiting};
 use crate::{Scale, Scene, ServiceBackend};
 
-/// Takes in events, and makes the kernel carry out the plan with each [`sync`](Self::sync).
+/// Takes in events, and makes the kernel carry out the plan with [`sync`](Self::sync).
 #[derive(Debug)]
 pub struct Proxy<B: ServiceBackend> {
     planner: Planner,
     reconciler: Reconciler<B>,
     scale: Scale,
-    /// Service ports that differ from the plan of the last successful sync, with that plan.
-    pending: Superseded,
+    /// Service ports that differ from the plan of the last successful sync.
+    waiting: BTreeMap<PortKey, Waiting>,
+    /// How many service ports ever began to wait.
+    waited: u64,
+    /// The last part was without the service port that waits longest.
+    oldest_is_next: bool,
 }
 
 /// Service ports whose plan was replaced, with the former plan; `None` for a new port.
@@ -39,7 +44,9 @@ impl<B: ServiceBackend> Proxy<B> {
             planner: Planner::new(settings),
             reconciler: Reconciler::new(backend),
             scale: Scale::Small,
-            pending: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            waited: 0,
+            oldest_is_next: false,
         }
     }
 
@@ -77,18 +84,25 @@ impl<B: ServiceBackend> Proxy<B> {
     pub fn replan(&mut self) -> Changes {
         let changes = self.planner.replan();
         for (key, change) in &changes.ports {
-            let old = || change.old.clone();
-            self.pending.entry(key.clone()).or_insert_with(old);
+            self.waiting.entry(key.clone()).or_insert_with(|| {
+                self.waited += 1;
+                Waiting {
+                    old: change.old.clone(),
+                    since: self.waited,
+                }
+            });
         }
         changes
     }
 
-    /// The service ports that the next [`sync`](Self::sync) writes.
-    pub fn pending(&self) -> impl Iterator<Item = &PortKey> {
-        self.pending.keys()
+    /// The service ports that wait to be written.
+    pub fn waiting(&self) -> impl Iterator<Item = &PortKey> {
+        self.waiting.keys()
     }
 
-    /// Makes the kernel hold the plan.
+    /// Makes the kernel hold the plan: all of it when the kernel is read first, else a part, and
+    /// [`waiting`](Self::waiting) tells what is left. Whoever calls this takes in events between two
+    /// parts, so that a small change does not wait for a large one.
     ///
     /// # Errors
     ///
@@ -103,9 +117,22 @@ impl<B: ServiceBackend> Proxy<B> {
             node: plan.node.clone(),
             scale: self.scale,
         };
-        let changed: BTreeSet<PortKey> = self.pending.keys().cloned().collect();
-        let report = self.reconciler.sync(&scene, &plan.ports, &changed)?;
-        let superseded = std::mem::take(&mut self.pending);
+        let choice = Choice {
+            waiting: &self.waiting,
+            plan,
+            cost: B::cost,
+            limit: match self.reconciler.is_resync_due() {
+                true => usize::MAX,
+                false => B::PART,
+            },
+            with_oldest: self.oldest_is_next,
+        };
+        let part = choice.choose();
+        let report = self.reconciler.sync(&scene, &plan.ports, &part)?;
+        let written = part.into_iter();
+        let superseded = written.filter_map(|key| Some((self.waiting.remove(&key)?.old, key)));
+        let superseded = superseded.map(|(old, key)| (key, old)).collect();
+        self.oldest_is_next = !self.oldest_is_next && !self.waiting.is_empty();
         Ok(Synced { report, superseded })
     }
 }

@@ -81,10 +81,15 @@ impl<P: ServiceBackend> Node<P> {
 
     /// Whether anything had to be written.
     pub(super) fn sync(&mut self) -> anyhow::Result<bool> {
-        let report = self.0.sync()?.report;
-        let refusals = self.0.reconciler().refusals();
-        ensure!(refusals.is_empty(), "refused: {refusals:?}");
-        Ok(!report.is_empty())
+        let mut wrote = false;
+        loop {
+            wrote |= !self.0.sync()?.report.is_empty();
+            let refusals = self.0.reconciler().refusals();
+            ensure!(refusals.is_empty(), "refused: {refusals:?}");
+            if self.0.waiting().next().is_none() {
+                return Ok(wrote);
+            }
+        }
     }
 
     /// Writes a cluster into an empty kernel.

@@ -57,7 +57,17 @@ impl<P: ServiceBackend> Drive for Proxy<P> {
     }
 
     fn try_sync(&mut self) -> Result<Report, BackendError> {
-        self.sync().map(|it| it.report)
+        let mut all = Report::default();
+        loop {
+            let part = self.sync()?.report;
+            all.full |= part.full;
+            all.added += part.added;
+            all.replaced += part.replaced;
+            all.deleted += part.deleted;
+            if self.waiting().next().is_none() {
+                return Ok(all);
+            }
+        }
     }
 
     fn resync(&mut self) -> Report {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::drive::Drive as _;
 use sluice_model::Event;
 use sluice_plan::settings::Settings;
 use sluice_plane::{Proxy, ServiceBackend};
@@ -101,7 +102,7 @@ impl<P: ServiceBackend> Run<'_, P> {
     fn apply(&mut self, manifests: &str) {
         let events = self.objects.change(manifests);
         self.tell(events);
-        if let Err(error) = self.proxy.sync() {
+        if let Err(error) = self.proxy.try_sync() {
             self.fail(&error.to_string());
         }
         let refusals = self.proxy.reconciler().refusals();

@@ -1,0 +1,102 @@
+//! Which service ports are written together.
+//!
+//! A sync holds up every change that comes meanwhile. So a large difference is written in parts: the
+//! smallest changes first, and in every second part also the change that waits longest, so that a
+//! stream of small ones does not hold it up for ever.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sluice_plan::{Frontend, Plan, PortKey, PortPlan};
+
+/// A service port that differs from what was written last.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    /// Its plan of the last successful sync; `None` for a new port.
+    pub(crate) old: Option<Arc<PortPlan>>,
+    /// Its place in the order in which service ports began to wait.
+    pub(crate) since: u64,
+}
+
+/// What only one service port can have. Two ports between which one moves are written together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Claimed {
+    Frontend(Frontend),
+    ClusterIp(IpAddr),
+}
+
+/// The service ports of the next part.
+pub(crate) struct Choice<'a> {
+    pub(crate) waiting: &'a BTreeMap<PortKey, Waiting>,
+    pub(crate) plan: &'a Plan,
+    /// What a plan costs; see [`ServiceBackend::cost`](crate::ServiceBackend::cost).
+    pub(crate) cost: fn(&PortPlan) -> usize,
+    /// What a part may cost. A single change may cost more.
+    pub(crate) limit: usize,
+    /// Whether the change that waits longest is part of it.
+    pub(crate) with_oldest: bool,
+}
+
+impl Choice<'_> {
+    pub(crate) fn choose(&self) -> BTreeSet<PortKey> {
+        let ports = self.waiting.iter();
+        let mut costs: Vec<(usize, u64, &PortKey)> = ports
+            .map(|(key, it)| (self.cost_of(key, it), it.since, key))
+            .collect();
+        let total: usize = costs.iter().map(|it| it.0).sum();
+        if total <= self.limit {
+            return self.waiting.keys().cloned().collect();
+        }
+        costs.sort_unstable();
+        let mut sum = 0;
+        let within = |it: &&(usize, u64, &PortKey)| {
+            sum += it.0;
+            sum <= self.limit
+        };
+        let small = costs.iter().take_while(within).map(|it| it.2);
+        let mut part: BTreeSet<&PortKey> = small.collect();
+        if self.with_oldest || part.is_empty() {
+            let oldest = costs.iter().min_by_key(|it| it.1).map(|it| it.2);
+            part.extend(oldest);
+        }
+        self.close(part)
+    }
+
+    fn cost_of(&self, key: &PortKey, waiting: &Waiting) -> usize {
+        let plans = waiting.old.iter().chain(self.plan.ports.get(key));
+        plans.map(|it| (self.cost)(it)).sum()
+    }
+
+    /// With all ports that give something to one of these ports, or get something from one.
+    fn close(&self, part: BTreeSet<&PortKey>) -> BTreeSet<PortKey> {
+        let mut ports: HashMap<Claimed, Vec<&PortKey>> = HashMap::new();
+        for (key, waiting) in self.waiting {
+            for claimed in self.claimed(key, waiting) {
+                ports.entry(claimed).or_default().push(key);
+            }
+        }
+        let mut closed: BTreeSet<PortKey> = BTreeSet::new();
+        let mut next: Vec<&PortKey> = part.into_iter().collect();
+        while let Some(key) = next.pop() {
+            if closed.insert(key.clone()) {
+                let claimed = self.claimed(key, &self.waiting[key]);
+                next.extend(claimed.filter_map(|it| ports.remove(&it)).flatten());
+            }
+        }
+        closed
+    }
+
+    fn claimed<'b>(
+        &'b self,
+        key: &PortKey,
+        waiting: &'b Waiting,
+    ) -> impl Iterator<Item = Claimed> + 'b {
+        let plans = waiting.old.iter().chain(self.plan.ports.get(key));
+        plans.flat_map(|port| {
+            let frontends = port.frontends.iter();
+            let frontends = frontends.map(|it| Claimed::Frontend(it.frontend));
+            frontends.chain(port.owned_cluster_ip.map(Claimed::ClusterIp))
+        })
+    }
+}
