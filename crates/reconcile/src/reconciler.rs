@@ -66,6 +66,12 @@ impl<B: Backend> Reconciler<B> {
         self.believed = None;
     }
 
+    /// Whether the next sync renders every owner again, because the scene is another one.
+    pub fn reshapes_owners(&self, scene: &B::Scene) -> bool {
+        let believed = self.believed.as_ref();
+        B::SCENE_SHAPES_OWNERS && believed.is_some_and(|it| *it.scene != *scene)
+    }
+
     /// Owners who do not get what they want because the machine lacks something.
     pub fn refusals(&self) -> &BTreeMap<B::Owner, Refusal> {
         &self.refusals
@@ -101,7 +107,8 @@ impl<B: Backend> Reconciler<B> {
     }
 
     /// Makes the kernel hold what is wanted. `changed` are the owners whose plans differ from those
-    /// of the last sync, whether or not that one succeeded.
+    /// of the last sync, whether or not that one succeeded. Some may be left to a later sync: new
+    /// owners always, others unless [`reshapes_owners`](Self::reshapes_owners) says so.
     ///
     /// # Errors
     ///
@@ -164,7 +171,7 @@ impl<B: Backend> Reconciler<B> {
         let is_same_scene = *belief.scene == *scene;
         let mut owners = changed.clone();
         if !is_same_scene && B::SCENE_SHAPES_OWNERS {
-            owners.extend(belief.owners.keys().chain(wanted.keys()).cloned());
+            owners.extend(belief.owners.keys().chain(self.refusals.keys()).cloned());
         }
         let scene = match is_same_scene {
             true => belief.scene.clone(),

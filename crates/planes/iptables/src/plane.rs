@@ -26,7 +26,7 @@ impl ServiceBackend for Iptables {
     /// As kube-proxy's large-cluster mode: from here on the rules of endpoints have no comments,
     /// which are most of what they take.
     const LARGE: usize = 1000;
-    const PART: usize = 8192;
+    const PART: usize = 4096;
 
     /// Rules: three of a frontend, four of an endpoint with its chain, one of a source.
     fn cost(port: &PortPlan) -> usize {

@@ -36,6 +36,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) limit: usize,
     /// Whether the change that waits longest is part of it.
     pub(crate) with_oldest: bool,
+    /// Whether all that is held already is part of it.
+    pub(crate) with_held: bool,
 }
 
 impl Choice<'_> {
@@ -59,6 +61,10 @@ impl Choice<'_> {
         if self.with_oldest || part.is_empty() {
             let oldest = costs.iter().min_by_key(|it| it.1).map(|it| it.2);
             part.extend(oldest);
+        }
+        if self.with_held {
+            let held = self.waiting.iter().filter(|(_, it)| it.old.is_some());
+            part.extend(held.map(|(key, _)| key));
         }
         self.close(part)
     }

@@ -126,6 +126,7 @@ impl<B: ServiceBackend> Proxy<B> {
                 false => B::PART,
             },
             with_oldest: self.oldest_is_next,
+            with_held: self.reconciler.reshapes_owners(&scene),
         };
         let part = choice.choose();
         let report = self.reconciler.sync(&scene, &plan.ports, &part)?;
