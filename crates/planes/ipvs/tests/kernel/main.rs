@@ -236,7 +236,7 @@ fn a_set_has_grown() {
 }
 
 /// What a set of ours may hold.
-const ROOM: &str = "maxelem 1048576";
+const ROOM: &str = "maxelem 1073741824";
 
 /// Puts a set for one member in the place of an empty one of ours.
 fn shrink(set: &str) {
