@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::metrics::{plain, query};
 use super::profile;
 
 /// Most bytes of a request that sets the verbosity.
 const LARGEST_VERBOSITY: usize = 64;
+/// Timeout of the body of that request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Duration in seconds of a profile whose request names none, as in Go.
 const PROFILE_SECONDS: u64 = 30;
 /// Longest duration of a profile in seconds.
@@ -90,7 +93,12 @@ async fn cpu_profile(State(shared): State<Arc<Shared>>, uri: Uri) -> Response {
     }
 }
 
-async fn put_verbosity(State(shared): State<Arc<Shared>>, body: String) -> Response {
+async fn put_verbosity(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let body = match timeout(BODY_TIMEOUT, String::from_request(request, &())).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(refused)) => return refused.into_response(),
+        Err(_) => return plain(StatusCode::REQUEST_TIMEOUT, "the body is not complete\n"),
+    };
     let text = body.trim();
     match (shared.set_verbosity)(text) {
         Ok(()) => plain(StatusCode::OK, format!("successfully set v to {text}\n")),
