@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! rtnetlink ──Changed──▶ list again ──if different──▶ Event::LocalAddresses ─▶ Agent
+//!                                                └───▶ Own ─▶ servers: is a client local?
 //! ```
 
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -28,6 +30,23 @@ use crate::node;
 const ROUTE_ATTEMPTS: u8 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// The addresses of the machine, shared with the servers: empty before the first listing.
+#[derive(Clone, Debug, Default)]
+pub struct Own(Arc<RwLock<BTreeSet<IpAddr>>>);
+
+impl Own {
+    /// Whether the machine has this address.
+    pub(crate) fn contains(&self, ip: IpAddr) -> bool {
+        let addresses = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        addresses.contains(&ip)
+    }
+
+    pub(crate) fn set(&self, all: &BTreeSet<IpAddr>) {
+        let mut addresses = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        addresses.clone_from(all);
+    }
+}
+
 /// The watch on the addresses, a thread that ends when this is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the watch"]
@@ -38,17 +57,18 @@ pub struct Addresses {
 
 impl Addresses {
     /// Sends the addresses of the caller's network namespace before it returns, and then whenever
-    /// they change. An IPv6 address counts as soon as it may be used.
+    /// they change. An IPv6 address counts as soon as it may be used. `own` has the same addresses.
     ///
     /// # Errors
     /// [`NodeError`]: no subscription, no listing or no thread.
-    pub fn follow(inputs: Sender<Input>) -> Result<Self, NodeError> {
+    pub fn follow(inputs: Sender<Input>, own: Own) -> Result<Self, NodeError> {
         // Subscribed before the first listing, so that no change is lost.
         let monitor = Monitor::open().map_err(failed("watch for changes of addresses"))?;
         let stopper = monitor.stopper();
         let mut follower = Follower {
             known: LocalAddresses::default(),
             inputs,
+            own,
         };
         let first = read(&follower.known).map_err(failed("list the addresses"))?;
         follower.send(first);
@@ -76,6 +96,7 @@ impl Drop for Addresses {
 struct Follower {
     known: LocalAddresses,
     inputs: Sender<Input>,
+    own: Own,
 }
 
 impl Follower {
@@ -114,6 +135,7 @@ impl Follower {
             removed = ?self.known.all.difference(&found.all).collect::<Vec<_>>(),
             "addresses changed"
         );
+        self.own.set(&found.all);
         self.known = found.clone();
         // A closed channel means that the agent has stopped.
         let _ = self

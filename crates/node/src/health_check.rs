@@ -23,7 +23,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use sluice_model::Announcement;
 use sluice_model::{IpFamily, NamespacedName, ObjectKey};
 use sluice_plan::HealthCheck;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -31,12 +31,11 @@ use tracing::{info, warn};
 
 use crate::health::Health;
 use crate::metrics::{Metrics, to_gauge};
-use crate::server::listen::serve;
+use crate::server::budget::Budget;
+use crate::server::listen;
 
 /// Between attempts to bind ports that are taken.
 const RETRY_PERIOD: Duration = Duration::from_secs(5);
-/// Connections that the kernel queues until we accept them.
-const BACKLOG: u32 = 128;
 
 /// The checks to serve, and the addresses to serve them on.
 #[derive(Debug, Default)]
@@ -94,6 +93,7 @@ pub(crate) struct Links {
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) announce: Sender<Announcement>,
+    pub(crate) budget: Arc<Budget>,
 }
 
 impl HealthCheckServers {
@@ -174,10 +174,10 @@ impl Servers {
                 open.local_endpoints.store(count, Ordering::Relaxed);
                 continue;
             }
-            match listen(address) {
+            match self.listen(address) {
                 Ok(listener) => self.open(address, service, count, listener),
-                Err(error) => {
-                    let problem = format!("listen on {address}: {error}");
+                Err(problem) => {
+                    let problem = format!("listen on {address}: {problem}");
                     failures.entry(service).or_insert(problem);
                 }
             }
@@ -204,6 +204,17 @@ impl Servers {
         }
     }
 
+    /// Tells in one line why the address cannot be had.
+    fn listen(&self, address: SocketAddr) -> Result<TcpListener, String> {
+        let most = self.links.budget.listeners();
+        if self.open.len() >= most {
+            return Err(format!(
+                "{most} health check node ports are open, the most for this limit of open files"
+            ));
+        }
+        listen(address).map_err(|error| error.to_string())
+    }
+
     fn open(
         &mut self,
         address: SocketAddr,
@@ -221,7 +232,7 @@ impl Servers {
         let open = Open {
             service,
             local_endpoints,
-            task: tokio::spawn(serve(listener, routes)),
+            task: tokio::spawn(listen::serve(listener, routes, self.links.budget.clone())),
         };
         self.open.insert(address, open);
     }
@@ -260,17 +271,11 @@ impl Drop for Servers {
 /// IPv6 sockets take IPv6 connections only, so that both families can listen on one port of all
 /// their addresses.
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => {
-            let socket = TcpSocket::new_v6()?;
-            setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
-            socket
-        }
-    };
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
+    let socket = listen::socket(address)?;
+    if address.is_ipv6() {
+        setsockopt(&socket, sockopt::Ipv6V6Only, &true)?;
+    }
+    listen::listen(socket, address)
 }
 
 /// The answer about one Service.

@@ -28,7 +28,8 @@
 //! - A changed service port stays pending until a sync that wrote it has succeeded.
 //! - Only the agent's thread writes its rules, and that thread waits for nothing but the kernel:
 //!   servers and cleanup have threads of their own.
-//! - Every HTTP server runs on one thread, with limits on connections, heads and their time.
+//! - Every HTTP server runs on one thread. All share one budget of connections, in which remote
+//!   clients cannot take the part of local ones; heads and answers have limits of size and time.
 //! - Ending the process leaves the rules where they are.
 
 pub mod addresses;
@@ -36,6 +37,7 @@ mod agent;
 pub mod client;
 mod connections;
 pub mod conntrack;
+pub mod descriptors;
 mod error;
 mod flock;
 mod health;

@@ -1,7 +1,9 @@
 //! The servers of health and metrics over TCP and of the status over a unix socket; signals.
 //!
-//! All of them run on one thread with one runtime, so that no request can slow a sync.
+//! All of them run on one thread with one runtime, so that no request can slow a sync, and share one
+//! budget of connections.
 
+pub(crate) mod budget;
 mod debug;
 mod health;
 pub(crate) mod listen;
@@ -31,10 +33,12 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
+use budget::Budget;
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
 use metrics::plain;
 
+use crate::addresses::Own;
 use crate::agent::Input;
 use crate::error::{NodeError, failed};
 use crate::flock::Lock;
@@ -60,6 +64,10 @@ pub struct Server {
     pub bind_hard_fail: bool,
     /// Name of the node that Events about taken ports are about.
     pub node_name: Arc<str>,
+    /// Descriptors that the process may open: they limit the connections of all servers together.
+    pub descriptors: usize,
+    /// The addresses of the machine, whose clients have a part of that limit for themselves.
+    pub own: Own,
     /// The answers of the health server.
     pub health: Arc<Health>,
     /// The answers of the metrics server.
@@ -127,7 +135,7 @@ impl Server {
             });
         }
         for port in &mut ports {
-            match listen::bind(port.address) {
+            match port.listen() {
                 Ok(listener) => port.listener = Some(listener),
                 Err(error) => {
                     // The receiver may have ended; log or caller have the error too.
@@ -140,15 +148,17 @@ impl Server {
             }
         }
         drop(in_runtime);
+        let budget = Budget::new(self.descriptors, self.own, self.metrics.clone());
         let links = Links {
             health: self.health,
             metrics: self.metrics.clone(),
             announce: self.announce,
+            budget: budget.clone(),
         };
         let serve = move || {
             runtime.spawn(forward_signals(terminate, interrupt, self.inputs.clone()));
             ports.into_iter().for_each(|it| {
-                runtime.spawn(it.serve());
+                runtime.spawn(it.serve(budget.clone()));
             });
             runtime.spawn(self.health_checks.run(links));
             let status = Router::new()
@@ -156,7 +166,7 @@ impl Server {
                 .with_state(self.inputs)
                 .route("/connections", get(connections))
                 .with_state(self.metrics);
-            runtime.block_on(listen::serve(listener, status));
+            runtime.block_on(listen::serve(listener, status, budget));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
         spawned.map_err(failed("start server thread"))?;
@@ -191,17 +201,21 @@ impl Port {
         }
     }
 
+    fn listen(&self) -> io::Result<TcpListener> {
+        listen::listen(listen::socket(self.address)?, self.address)
+    }
+
     /// Serves as soon as the port is free.
-    async fn serve(mut self) {
+    async fn serve(mut self, budget: Arc<Budget>) {
         while self.listener.is_none() {
             sleep(BIND_PERIOD).await;
-            self.listener = listen::bind(self.address).ok();
+            self.listener = self.listen().ok();
             if self.listener.is_some() {
                 info!(port = self.describe(), "port available now");
             }
         }
         if let Some(listener) = self.listener {
-            listen::serve(listener, self.routes).await;
+            listen::serve(listener, self.routes, budget).await;
         }
     }
 }

@@ -17,11 +17,11 @@ use anyhow::{Context, bail};
 use jiff::Timestamp;
 use sluice_config::{KubeProxyConfiguration, encode};
 use sluice_model::{Announcement, ObjectKey};
-use sluice_node::addresses::Addresses;
+use sluice_node::addresses::{Addresses, Own};
 use sluice_node::metrics::Metrics;
 use sluice_node::{
     Agent, Connections, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, Server, chain,
-    conntrack, health_checks, preflight, privileges, sysctl, takeover,
+    conntrack, descriptors, health_checks, preflight, privileges, sysctl, takeover,
 };
 use sluice_plane::{DataPlane, Options};
 use tracing::{info, warn};
@@ -154,12 +154,15 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     };
     // kube-proxy's Event on the Node; only an API server takes it.
     let _ = announce.send(starting(&node_name));
+    let own = Own::default();
     let server = Server {
         socket: config.socket.clone(),
         health_address: effective.health_address,
         metrics_server: pages::metrics_server(P::NAME, effective, file, args.node.flags.given()),
         bind_hard_fail: effective.bind_address_hard_fail,
         node_name: node_name.clone(),
+        descriptors: descriptors::raise(),
+        own: own.clone(),
         health,
         metrics: metrics.clone(),
         health_checks: health_check_servers,
@@ -167,7 +170,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         inputs: sender.clone(),
     };
     let _served = server.start(lock)?;
-    let _addresses = Addresses::follow(sender.clone())?;
+    let _addresses = Addresses::follow(sender.clone(), own)?;
     let mut reload = reload::Reloading::new(sender.clone(), effective.clone());
     let restart = reload.restart();
     let watched = config_watch::watch(args, host_name, config, move |it| reload.apply(it));

@@ -58,6 +58,7 @@ fn the_default_route_decides_and_its_loss_alone_changes_nothing() {
 struct Machine {
     netns: Netns,
     received: Receiver<Input>,
+    own: Own,
     _addresses: Addresses,
 }
 
@@ -69,11 +70,13 @@ impl Machine {
         ip(&netns, wiring);
         let (sender, received) = mpsc::channel();
         // Threads inherit the namespace of whoever starts them.
-        let addresses = netns.run(|| Addresses::follow(sender)).expect("permitted");
+        let own = Own::default();
+        let addresses = netns.run(|| Addresses::follow(sender, own.clone()));
         Self {
             netns,
             received,
-            _addresses: addresses,
+            own,
+            _addresses: addresses.expect("permitted"),
         }
     }
 
@@ -130,8 +133,11 @@ fn the_first_word_comes_at_once_and_every_change_after_it() {
     assert_eq!(first.default_route, list(""));
     ip(&machine.netns, "address add 10.0.0.9/24 dev x\n");
     machine.until("added", |it| has(it, "10.0.0.9"));
+    let ip_of = |text: &str| text.parse().expect("an address");
+    assert!(machine.own.contains(ip_of("10.0.0.1")) && machine.own.contains(ip_of("10.0.0.9")));
     ip(&machine.netns, "address del 10.0.0.9/24 dev x\n");
     machine.until("removed", |it| !has(it, "10.0.0.9"));
+    assert!(!machine.own.contains(ip_of("10.0.0.9")));
     // Not proven unique at first: it counts when it can be bound.
     ip(&machine.netns, "address add fd00::1/64 dev x\n");
     machine.until("proven", |it| has(it, "fd00::1"));
@@ -199,6 +205,7 @@ fn dropping_it_ends_the_thread() {
         netns,
         received,
         _addresses: addresses,
+        ..
     } = Machine::new();
     assert!(received.try_recv().is_ok(), "the first word");
     drop(addresses);

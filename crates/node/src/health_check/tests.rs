@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use sluice_nftables::Nftables;
 
 use super::*;
+use crate::addresses::Own;
 use crate::health::{HEALTH_TIMEOUT, NodeObject};
 use crate::metrics::for_test;
 use crate::node::free_port;
@@ -24,6 +25,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::with(1024)
+    }
+
+    fn with(descriptors: usize) -> Self {
         let (checks, servers) = health_checks();
         let (announce, announcements) = mpsc::channel();
         let (node, now) = (NodeObject::Optional, Instant::now());
@@ -33,6 +38,7 @@ impl World {
             health: health.clone(),
             metrics: metrics.clone(),
             announce,
+            budget: Budget::new(descriptors, Own::default(), metrics.clone()),
         };
         thread::spawn(move || {
             let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -248,4 +254,22 @@ fn a_family_without_cluster_ip_has_no_listener() {
     let addresses: Vec<String> = targets.keys().map(ToString::to_string).collect();
     assert_eq!(addresses, ["192.0.2.1:31000"]);
     assert!(lost.is_empty());
+}
+
+#[test]
+fn listeners_leave_descriptors_for_the_rest() {
+    let world = World::with(8);
+    let ports: Vec<u16> = (0..3).map(|_| free_port().port()).collect();
+    world.update(&[("a", ports[0], 1), ("b", ports[1], 1)]);
+    until("both listen", || {
+        answers(ports[0], "\"a\"") && answers(ports[1], "\"b\"")
+    });
+    world.update(&[("a", ports[0], 1), ("b", ports[1], 1), ("c", ports[2], 1)]);
+    let announced = world.announced();
+    assert_eq!(announced.about, ObjectKey::Service(service("c")));
+    let expected = "2 health check node ports are open, the most for this limit of open files";
+    assert!(announced.note.contains(expected), "{announced:?}");
+    assert!(answers(ports[0], "\"a\"") && answers(ports[1], "\"b\""));
+    world.update(&[("b", ports[1], 1), ("c", ports[2], 1)]);
+    until("there is room", || answers(ports[2], "\"c\""));
 }

@@ -46,6 +46,8 @@ sluice_netlink_request_duration_seconds From sending a transaction to the kernel
 sluice_objects_written_total Objects written to the kernel.
 sluice_problems Files and objects that sources could not read.
 sluice_refused_service_ports Service ports that the kernel refuses.
+sluice_server_connections Open connections to the servers of this process.
+sluice_server_connections_closed_total Connections to these servers that were closed or refused because a limit was reached.
 sluice_service_connections_total Connections to a service port since the agent started.
 sluice_service_ports Service ports planned.
 sluice_services Services in the cluster state.

@@ -5,6 +5,7 @@ use sluice_model::{IpFamily, Protocol};
 
 use super::registrar::{PerFamily, Registrar};
 use super::{Identity, to_gauge};
+use crate::server::budget::Limit;
 
 /// Metrics whose names begin with `sluice_`.
 pub(crate) struct Ours {
@@ -31,6 +32,9 @@ pub(crate) struct Ours {
     pub(crate) source_synced: IntGauge,
     pub(crate) source_last_event: Gauge,
     pub(crate) health_checks: IntGauge,
+    pub(crate) server_connections: IntGauge,
+    /// In the order of [`Limit::ALL`].
+    connections_closed: [IntCounter; 3],
 }
 
 /// Every [reason](sluice_plan::issue::Issue::reason) of an issue.
@@ -95,6 +99,20 @@ impl Ours {
             source_synced: to.gauge("sluice_source_synced"),
             source_last_event: to.seconds("sluice_source_last_event_timestamp_seconds"),
             health_checks: to.gauge("sluice_health_check_services"),
+            server_connections: to.gauge("sluice_server_connections"),
+            connections_closed: to.counter_of_each(
+                "sluice_server_connections_closed_total",
+                "limit",
+                Limit::ALL.map(Limit::as_str),
+            ),
+        }
+    }
+
+    /// Counts a connection to one of our servers that was pushed out or refused.
+    pub(crate) fn connection_closed(&self, limit: Limit) {
+        let counters = Limit::ALL.iter().zip(&self.connections_closed);
+        for (_, counter) in counters.filter(|(it, _)| **it == limit) {
+            counter.inc();
         }
     }
 

@@ -66,6 +66,8 @@ sluice_netlink_request_duration_seconds histogram
 sluice_objects_written_total counter op
 sluice_problems gauge
 sluice_refused_service_ports gauge
+sluice_server_connections gauge
+sluice_server_connections_closed_total counter limit
 sluice_service_ports gauge ip_family
 sluice_services gauge
 sluice_source_last_event_timestamp_seconds gauge

@@ -1,3 +1,5 @@
+mod flood;
+
 use std::env;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
@@ -110,6 +112,8 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
         metrics_server: plan.metrics,
         bind_hard_fail: plan.bind_hard_fail,
         node_name: "node-a".into(),
+        descriptors: 1024,
+        own: Own::default(),
         health: health.clone(),
         metrics: metrics.clone(),
         health_checks: health_checks().1,
