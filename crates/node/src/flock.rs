@@ -1,20 +1,19 @@
 //! One agent per node: a lock on a file beside the socket, and one on the network namespace.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::fcntl::{Flock, FlockArg};
-use nix::sys::socket::getsockopt;
-use nix::sys::socket::sockopt::PeerCredentials;
+use nix::fcntl::{Flock, FlockArg, OFlag};
 use nix::unistd::geteuid;
-use tracing::warn;
+use sluice_netlink::nflog::Group;
+use tracing::info;
+
+use crate::agent::chain;
 
 /// This process may not be the node's agent.
 #[derive(Debug, thiserror::Error)]
@@ -28,14 +27,8 @@ pub enum AlreadyRunning {
         path: PathBuf,
     },
     /// Another process writes the rules of this network namespace, with another socket.
-    #[error("another sluice is running (pid {pid}) in this network namespace")]
-    Namespace {
-        /// Its process id; `?` when unknown.
-        pid: String,
-    },
-    /// The network namespace cannot be locked.
-    #[error("lock the network namespace: {0}")]
-    NamespaceIo(#[source] io::Error),
+    #[error("another sluice is running in this network namespace")]
+    Namespace,
     /// The lock file cannot be used.
     #[error("lock {}: {source}", path.display())]
     Io {
@@ -51,7 +44,9 @@ pub enum AlreadyRunning {
 pub struct Lock(#[expect(dead_code, reason = "only lives")] Flock<File>);
 
 impl Lock {
-    /// Locks the file beside this socket (`sluice.lock` for `sluice.sock`). Makes the directory.
+    /// Locks the file beside this socket (`sluice.lock` for `sluice.sock`). Makes the directory,
+    /// and refuses one in which other users could replace these files. Only our own user can open
+    /// the file: who can open it can lock it.
     ///
     /// # Errors
     /// [`AlreadyRunning`].
@@ -65,10 +60,15 @@ impl Lock {
             let mut builder = DirBuilder::new();
             builder.recursive(true).mode(0o755);
             builder.create(directory).map_err(io_error)?;
+            check_directory(directory).map_err(io_error)?;
         }
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o644);
+        options.read(true).write(true).create(true).mode(0o600);
+        options.custom_flags(OFlag::O_NOFOLLOW.bits());
         let file = options.open(&path).map_err(io_error)?;
+        // Earlier versions made it with another mode.
+        let private = Permissions::from_mode(0o600);
+        file.set_permissions(private).map_err(io_error)?;
         let mut lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(lock) => lock,
             Err((_, Errno::EWOULDBLOCK)) => {
@@ -89,7 +89,9 @@ impl Lock {
     pub fn check(socket: &Path) -> Result<(), AlreadyRunning> {
         let path = socket.with_extension("lock");
         // No agent ever ran here, or its files are not ours to read.
-        let Ok(file) = File::open(&path) else {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(OFlag::O_NOFOLLOW.bits());
+        let Ok(file) = options.open(&path) else {
             return Ok(());
         };
         match Flock::lock(file, FlockArg::LockSharedNonblock) {
@@ -108,58 +110,53 @@ const HELD_AFTER_END: Duration = Duration::from_secs(5);
 /// Between two attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Held by the one agent of a network namespace, whatever its socket file: an abstract socket
-/// belongs to the namespace and ends with its process (unix(7)).
+/// Held by the one agent of a network namespace, whatever its socket file: an NFLOG group, which
+/// takes `CAP_NET_ADMIN` and ends with its process ([`nflog`]).
 #[derive(Debug)]
-pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] Option<UnixListener>);
+pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] Option<Group>);
 
 impl NamespaceLock {
-    const NAME: &str = "sluice-agent";
+    /// "sl" in ASCII: unlikely in anybody's rules.
+    const GROUP: u16 = 0x736c;
 
     /// Takes the lock of the calling thread's network namespace. Waits up to five seconds for a
     /// program that an agent started just before it ended: the program holds the lock until its
-    /// `exec`.
+    /// `exec`. A kernel without NFLOG has no such lock.
     ///
     /// # Errors
-    /// [`AlreadyRunning::Namespace`], [`AlreadyRunning::NamespaceIo`].
+    /// [`AlreadyRunning::Namespace`].
     pub fn take() -> Result<Self, AlreadyRunning> {
         let deadline = Instant::now() + HELD_AFTER_END;
         loop {
-            match Self::try_take() {
-                Err(AlreadyRunning::Namespace { ref pid })
-                    if !Path::new("/proc").join(pid).exists() && Instant::now() < deadline =>
-                {
-                    thread::sleep(PAUSE);
-                }
-                result => return result,
-            }
-        }
-    }
-
-    fn try_take() -> Result<Self, AlreadyRunning> {
-        let name = SocketAddr::from_abstract_name(Self::NAME);
-        let name = name.map_err(AlreadyRunning::NamespaceIo)?;
-        match UnixListener::bind_addr(&name) {
-            Ok(listener) => Ok(Self(Some(listener))),
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                let peer = UnixStream::connect_addr(&name).ok();
-                let peer = peer.and_then(|it| getsockopt(&it, PeerCredentials).ok());
-                // Any user may take the name, but only root or our own user can run an agent.
-                let own = geteuid().as_raw();
-                if let Some(stranger) = peer.filter(|it| it.uid() != 0 && it.uid() != own) {
-                    warn!(
-                        pid = stranger.pid(),
-                        uid = stranger.uid(),
-                        "a process that is no agent holds the name of our lock: going on without the lock"
-                    );
+            match Group::take(Self::GROUP) {
+                Ok(None) if Instant::now() < deadline => thread::sleep(PAUSE),
+                Ok(None) => return Err(AlreadyRunning::Namespace),
+                Ok(group) => return Ok(Self(group)),
+                Err(error) => {
+                    let error = chain(&error);
+                    info!(error, "no lock against a second agent with another socket");
                     return Ok(Self(None));
                 }
-                let pid = peer.map_or_else(|| "?".to_owned(), |it| it.pid().to_string());
-                Err(AlreadyRunning::Namespace { pid })
             }
-            Err(error) => Err(AlreadyRunning::NamespaceIo(error)),
         }
     }
+}
+
+/// Checks that no user but root and ours can make or rename files in a directory.
+fn check_directory(directory: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(directory)?;
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    let problem = match owner {
+        _ if !found.is_dir() => "is no directory".to_owned(),
+        _ if mode & 0o022 != 0 => format!("has mode {mode:04o}"),
+        owner if owner != 0 && owner != geteuid().as_raw() => format!("belongs to user {owner}"),
+        _ => return Ok(()),
+    };
+    Err(io::Error::other(format!(
+        "{} {problem}: others could hold or replace the lock and the socket; use a directory that \
+         only root or the user of sluice can write (--socket)",
+        directory.display()
+    )))
 }
 
 /// The process id in a lock file; `?` for none.
@@ -172,60 +169,4 @@ fn holder(path: &Path) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::env;
-    use std::os::fd::OwnedFd;
-    use std::process::{Command, Stdio};
-
-    use sluice_lab::{Netns, require_netns};
-
-    use super::*;
-
-    #[test]
-    fn the_second_is_told_who_is_first() {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let socket = directory.path().join("run/sluice.sock");
-        let first = Lock::take(&socket).expect("nobody holds it");
-        let refused = Lock::take(&socket).expect_err("it is held").to_string();
-        let pid = std::process::id();
-        assert!(
-            refused.starts_with(&format!("another sluice is running (pid {pid})")),
-            "{refused}"
-        );
-        let checked = Lock::check(&socket).expect_err("it is held").to_string();
-        assert_eq!(checked, refused);
-        drop(first);
-        Lock::check(&socket).expect("the first has gone");
-        Lock::take(&socket).expect("the first has gone");
-    }
-    /// Set for the process that dies in the test below.
-    const DIES: &str = "SLUICE_TEST_DIES";
-
-    #[test]
-    #[expect(clippy::zombie_processes, reason = "one has to outlive its parent")]
-    fn what_outlives_an_agent_is_waited_for() {
-        if env::var_os(DIES).is_some() {
-            let name = SocketAddr::from_abstract_name(NamespaceLock::NAME).expect("a short name");
-            let listener = UnixListener::bind_addr(&name).expect("nobody holds it");
-            let mut child = Command::new("sleep");
-            child.arg("1").stdin(OwnedFd::from(listener));
-            child.stdout(Stdio::null()).stderr(Stdio::null());
-            child.spawn().expect("sleep");
-            return;
-        }
-        require_netns!();
-        let netns = Netns::new("flock").expect("a namespace");
-        let this = env::current_exe().expect("a program");
-        let name = "flock::tests::what_outlives_an_agent_is_waited_for";
-        let mut command = netns.command(this.to_str().expect("a path"), &["--exact", name]);
-        let status = command.env(DIES, "").stdout(Stdio::null()).status();
-        assert!(status.expect("this program").success());
-        netns.run(NamespaceLock::take).expect("it is free soon");
-        netns.run(|| {
-            let _held = NamespaceLock::take().expect("it is free");
-            let refused = NamespaceLock::take().expect_err("it is held").to_string();
-            let pid = std::process::id();
-            assert!(refused.contains(&format!("(pid {pid})")), "{refused}");
-        });
-    }
-}
+mod tests;

@@ -10,10 +10,11 @@ pub(crate) mod listen;
 mod metrics;
 mod profile;
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use nix::errno::Errno;
+use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, socket};
+use nix::sys::stat::{Mode, fchmod};
 use sluice_model::{Announcement, ObjectKey};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -102,7 +106,7 @@ impl Server {
     /// The status socket cannot be made, no thread can be started, or a port is taken with
     /// `bind_hard_fail`.
     pub fn start(self, lock: Lock) -> Result<Served, NodeError> {
-        let listener = listen(&self.socket)?;
+        let listener = listen_on(&self.socket)?;
         let served = Served {
             socket: self.socket.clone(),
             _lock: lock,
@@ -221,19 +225,23 @@ impl Port {
 }
 
 /// Binds the status socket. A socket file that exists belongs to an agent that ended: we hold its
-/// lock.
-fn listen(path: &Path) -> Result<UnixListener, NodeError> {
+/// lock. The kernel gives the file the mode that the socket has (`unix_bind_bsd`), so it never has
+/// another one.
+pub(crate) fn listen_on(path: &Path) -> Result<UnixListener, NodeError> {
     let name = path.display();
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     if is_socket {
         fs::remove_file(path).map_err(failed(format!("remove old socket {name}")))?;
     }
-    let listener = UnixListener::bind(path).map_err(failed(format!("bind socket {name}")))?;
-    let mode = fs::set_permissions(path, Permissions::from_mode(0o600));
-    mode.map_err(failed(format!("protect socket {name}")))?;
-    let nonblocking = listener.set_nonblocking(true);
-    nonblocking.map_err(failed(format!("configure socket {name}")))?;
-    Ok(listener)
+    let bind = || {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        socket::bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+        socket::listen(&socket, Backlog::MAXCONN)?;
+        Ok::<_, Errno>(UnixListener::from(socket))
+    };
+    bind().map_err(failed(format!("bind socket {name}")))
 }
 
 /// Stops the agent at the first SIGTERM or SIGINT and exits at the second.

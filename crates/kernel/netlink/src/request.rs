@@ -86,6 +86,7 @@ pub(crate) struct Request<'a> {
     object: &'a str,
     kind: u16,
     family: u8,
+    resource: u16,
     attrs: AttrWriter,
 }
 
@@ -105,8 +106,15 @@ impl<'a> Request<'a> {
             object,
             kind,
             family: 0,
+            resource: 0,
             attrs,
         }
+    }
+
+    /// The same request about the object of this number, for subsystems that number theirs.
+    pub(crate) fn resource(mut self, resource: u16) -> Self {
+        self.resource = resource;
+        self
     }
 
     /// The same request with this `NFPROTO_*` or `AF_*`; with generic netlink, with this command.
@@ -148,10 +156,11 @@ impl<'a> Request<'a> {
         drain(socket, buffer).map_err(|it| self.failed(it))?;
         let sequence = socket.next_sequences(1);
         let mut writer = AttrWriter::new();
+        let [high, low] = self.resource.to_be_bytes();
         let head = Head {
             kind: self.kind,
             flags,
-            first: [self.family, 0, 0, 0],
+            first: [self.family, 0, high, low],
         };
         let start = message::begin(&mut writer, head, sequence);
         writer.append(&self.attrs);

@@ -1,4 +1,4 @@
-//! Socket options that `nix` does not offer.
+//! System interfaces that `nix` does not offer.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -83,4 +83,17 @@ pub(crate) fn table_info(
         )
     };
     Errno::result(result).map(|_| info)
+}
+
+/// Whether the kernel gave this process privileges that its starter may lack, by a set-user-ID bit or
+/// capabilities of the program's file (`AT_SECURE`, getauxval(3)). The environment is the starter's
+/// then.
+#[must_use]
+pub fn is_secure_execution() -> bool {
+    #[expect(
+        unsafe_code,
+        reason = "nix does not offer it; the function takes and returns plain numbers"
+    )]
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) };
+    secure != 0
 }

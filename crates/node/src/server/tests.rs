@@ -3,6 +3,7 @@ mod flood;
 use std::env;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc;
@@ -470,7 +471,7 @@ fn the_socket_of_a_dead_agent_is_replaced() {
     let path = directory.path().join("sluice.sock");
     drop(UnixListener::bind(&path).expect("a free name"));
     assert!(path.exists(), "closing a socket leaves its file");
-    listen(&path).expect("nobody listens there");
+    listen_on(&path).expect("nobody listens there");
 }
 
 #[test]
@@ -478,6 +479,6 @@ fn a_file_that_is_no_socket_is_not_replaced() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("sluice.sock");
     fs::write(&path, "precious").expect("writable");
-    listen(&path).expect_err("a file is in the way");
+    listen_on(&path).expect_err("a file is in the way");
     assert_eq!(fs::read_to_string(&path).expect("still there"), "precious");
 }
