@@ -8,8 +8,9 @@
 //! | servers on ports below 1024 | `CAP_NET_BIND_SERVICE` | never: no default and no health check node port is below 1024 |
 //!
 //! The agent reads files and makes the socket as its user. Root reads its own 0600 files without a
-//! capability; [`to_read`] keeps one when files of other users have to be read. Credential plugins
-//! run with the agent's privileges. The kernel itself loads kernel modules.
+//! capability; [`to_read`] keeps one when files of other users have to be read. The iptables programs
+//! get capabilities by [`lend`]; credential plugins get none that can change rules
+//! (`sluice_source::apiserver`). The kernel itself loads kernel modules.
 
 use std::fs::{self, File};
 use std::io;
@@ -53,13 +54,14 @@ pub fn lend(capabilities: &[Capability]) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Reduces this process, and every program that it runs, to these capabilities for good. Call it
-/// before the first other thread starts. A process with fewer capabilities keeps those.
+/// Reduces this process to the capabilities of `keep` for good, and the programs of an ordinary user
+/// that it runs to those of `lent`. Call it before the first other thread starts. A process with
+/// fewer capabilities keeps those.
 ///
 /// # Errors
 /// [`NodeError`]: other threads run, whose capabilities would stay, or the kernel refused a set.
 /// Some privileges may be gone already.
-pub fn reduce(keep: &[Capability]) -> Result<(), NodeError> {
+pub fn reduce(keep: &[Capability], lent: &[Capability]) -> Result<(), NodeError> {
     let threads = threads();
     if threads != 1 {
         let error = format!("{threads} threads run already");
@@ -70,17 +72,18 @@ pub fn reduce(keep: &[Capability]) -> Result<(), NodeError> {
     bound(keep)?;
     let has = caps::read(None, CapSet::Permitted).map_err(refused("permitted"))?;
     let kept: CapsHashSet = has.into_iter().filter(|it| keep.contains(it)).collect();
+    let lent: CapsHashSet = kept.iter().copied().filter(|it| lent.contains(it)).collect();
     // An effective capability must be permitted, an ambient one permitted and inheritable. The
     // kernel lowers the ambient set itself.
     let order = [
-        (CapSet::Effective, "effective"),
-        (CapSet::Permitted, "permitted"),
-        (CapSet::Inheritable, "inheritable"),
+        (CapSet::Effective, "effective", &kept),
+        (CapSet::Permitted, "permitted", &kept),
+        (CapSet::Inheritable, "inheritable", &lent),
         // The only capabilities of programs whose user is not root.
-        (CapSet::Ambient, "ambient"),
+        (CapSet::Ambient, "ambient", &lent),
     ];
-    for (set, name) in order {
-        caps::set(None, set, &kept).map_err(refused(name))?;
+    for (set, name, capabilities) in order {
+        caps::set(None, set, capabilities).map_err(refused(name))?;
     }
     Ok(())
 }
@@ -168,7 +171,7 @@ mod tests {
     #[test]
     fn with_other_threads_it_refuses_and_changes_nothing() {
         let before = fs::read_to_string("/proc/thread-self/status").expect("there is /proc");
-        let refused = reduce(NETLINK);
+        let refused = reduce(NETLINK, &[]);
         let error = refused.expect_err("other threads run").to_string();
         assert!(error.contains("threads run already"), "{error}");
         let after = fs::read_to_string("/proc/thread-self/status").expect("there is /proc");

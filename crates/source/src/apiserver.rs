@@ -7,7 +7,8 @@
 //! limit, TLS    events, errors    ask next                           before                   for all
 //! ```
 //!
-//! One thread with one runtime follows all of them. `kube` does kubeconfigs, credentials, TLS,
+//! One thread with one runtime follows all of them, without capabilities: its children are the
+//! credential plugins of a kubeconfig. `kube` does kubeconfigs, credentials, TLS,
 //! requests and the decoding of watch events; `follower` says what is ours and why.
 //!
 //! # Invariants
@@ -22,6 +23,7 @@ mod access;
 mod connection;
 mod delivered;
 mod failure;
+mod files;
 mod follower;
 mod limit;
 mod object;
@@ -36,11 +38,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use caps::{CapSet, Capability, CapsHashSet};
+use nix::sys::prctl;
 use sluice_model::{ApiRequest, Event};
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, oneshot};
 
-pub use access::{Access, Client, connect};
+pub use access::{Access, Client, Plugins, connect};
+pub use files::Files;
 pub use recorder::record;
 
 use crate::convert::Interner;
@@ -136,10 +141,7 @@ pub fn follow(
         // A plugin may still be running: it is not waited for.
         runtime.shutdown_background();
     };
-    let thread = thread::Builder::new()
-        .name("api-server".to_owned())
-        .spawn(run)
-        .map_err(SourceError::Follow)?;
+    let thread = spawn("api-server", run).map_err(SourceError::Follow)?;
     Ok(Follow {
         stop: Some(stop),
         thread: Some(thread),
@@ -206,6 +208,40 @@ async fn follow_all(
         Follower::<api::EndpointSlice>::new(&shared, slices).run(),
         grace,
     );
+}
+
+/// Starts a thread whose children can never change rules: a credential plugin has the capabilities of
+/// the thread that starts it. A runtime starts its threads from the one that drives it.
+fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let run = || {
+        if let Err(error) = give_up_capabilities() {
+            tracing::warn!(error, "credential plugins get the capabilities of the agent");
+        }
+        run()
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(run)
+}
+
+/// Gives up the calling thread's capabilities, but for the one to read files of other users.
+fn give_up_capabilities() -> Result<(), String> {
+    // Without it root's children get capabilities again.
+    prctl::set_no_new_privs().map_err(|it| it.to_string())?;
+    let read = caps::read(None, CapSet::Permitted);
+    let mut kept = read.map_err(|it| it.to_string())?;
+    kept.retain(|it| *it == Capability::CAP_DAC_READ_SEARCH);
+    let nothing = CapsHashSet::new();
+    for (set, capabilities) in [
+        (CapSet::Ambient, &nothing),
+        (CapSet::Inheritable, &nothing),
+        (CapSet::Effective, &kept),
+        (CapSet::Permitted, &kept),
+    ] {
+        caps::set(None, set, capabilities).map_err(|it| it.to_string())?;
+    }
+    Ok(())
 }
 
 /// The runtime of one thread.

@@ -9,7 +9,6 @@ mod find;
 mod refusal;
 mod run;
 
-use std::env;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
@@ -85,7 +84,7 @@ pub struct Lock {
 impl Default for Lock {
     /// The file of `XTABLES_LOCKFILE`, else the default of the programs; 5 s, as kube-proxy.
     fn default() -> Self {
-        let named = env::var_os("XTABLES_LOCKFILE").filter(|it| !it.is_empty());
+        let named = find::variable("XTABLES_LOCKFILE").filter(|it| !it.is_empty());
         Self {
             file: named.map_or_else(|| "/run/xtables.lock".into(), PathBuf::from),
             seconds: 5,

@@ -38,12 +38,12 @@ pub(super) fn limit_conntrack(limits: &ConntrackLimits) -> anyhow::Result<()> {
 pub(super) fn give_up_privileges(needs_programs: bool, to_read: &[Option<&Path>]) {
     preflight::report();
     let to_read: Vec<&Path> = to_read.iter().copied().flatten().collect();
-    let needed = match needs_programs {
-        true => privileges::IPTABLES,
-        false => privileges::NETLINK,
+    let (needed, lent) = match needs_programs {
+        true => (privileges::IPTABLES, privileges::IPTABLES),
+        false => (privileges::NETLINK, [].as_slice()),
     };
     let kept = privileges::to_read(needed, &to_read);
-    if let Err(error) = kept.and_then(|it| privileges::reduce(&it)) {
+    if let Err(error) = kept.and_then(|it| privileges::reduce(&it, lent)) {
         let error = chain(&error);
         warn!(error, "running with more privileges than needed");
     }

@@ -8,6 +8,7 @@ use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use sluice_yaml::{escaped, quoted};
 
 use super::connection;
+use super::files;
 use super::limit::Bucket;
 use crate::SourceError;
 
@@ -26,6 +27,19 @@ pub struct Access {
     pub burst: i32,
     /// The `User-Agent` header.
     pub user_agent: String,
+    /// Whether the programs may be run that a kubeconfig names.
+    pub plugins: Plugins,
+}
+
+/// Whether the programs may be run that a kubeconfig names to get credentials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Plugins {
+    /// They are run.
+    #[default]
+    Run,
+    /// A kubeconfig whose current user has one is refused: our starter, who may choose the
+    /// kubeconfig, has fewer privileges than we.
+    Refuse,
 }
 
 impl Default for Access {
@@ -36,6 +50,7 @@ impl Default for Access {
             qps: 0.0,
             burst: 0,
             user_agent: concat!("sluice/", env!("CARGO_PKG_VERSION")).to_owned(),
+            plugins: Plugins::Run,
         }
     }
 }
@@ -55,8 +70,16 @@ pub struct Client {
 /// kubeconfig and waits for it: not for asynchronous code.
 ///
 /// # Errors
-/// [`SourceError::Access`] names the file and what is wrong with it.
+/// [`SourceError::Access`] names the file and what is wrong with it; [`SourceError::Follow`] when
+/// the machine has no thread left.
 pub fn connect(access: &Access) -> Result<Client, SourceError> {
+    let access = access.clone();
+    let thread = super::spawn("api-access", move || try_connect(&access));
+    let connected = thread.map_err(SourceError::Follow)?.join();
+    connected.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn try_connect(access: &Access) -> Result<Client, SourceError> {
     let runtime = super::runtime().map_err(|error| failed("API server", &error))?;
     let config = runtime.block_on(access.config())?;
     let host = config.cluster_url.authority().map(ToString::to_string);
@@ -76,7 +99,7 @@ impl Access {
     pub(super) async fn config(&self) -> Result<Config, SourceError> {
         let master = self.master.as_deref().map(server_url);
         match (&self.kubeconfig, master) {
-            (Some(path), master) => from_file(path, master).await,
+            (Some(path), master) => from_file(path, master, self.plugins).await,
             (None, Some(master)) => {
                 let url = master.parse().map_err(|error| {
                     failed(&format!("API server address {}", quoted(&master)), &error)
@@ -97,9 +120,24 @@ impl Access {
     }
 }
 
-async fn from_file(path: &Path, master: Option<String>) -> Result<Config, SourceError> {
+async fn from_file(
+    path: &Path,
+    master: Option<String>,
+    plugins: Plugins,
+) -> Result<Config, SourceError> {
     let mut kubeconfig =
         Kubeconfig::read_from(path).map_err(|error| failed(&file(path), &error))?;
+    if let (Plugins::Refuse, Some(user)) = (plugins, files::user_with_plugin(&kubeconfig)) {
+        let user = quoted(user);
+        return Err(SourceError::Access {
+            what: file(path),
+            error: format!(
+                "user {user} names a program for its credentials, and none is run with the \
+                 capabilities of sluice's file: let the service manager give them \
+                 (AmbientCapabilities of systemd)"
+            ),
+        });
+    }
     if let Some(master) = master {
         for cluster in kubeconfig
             .clusters

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use ::http::Request;
@@ -61,8 +61,7 @@ pub fn record(
         }
         runtime.shutdown_background();
     };
-    let thread = thread::Builder::new().name("api-events".to_owned());
-    thread.spawn(run).map_err(SourceError::Follow)
+    super::spawn("api-events", run).map_err(SourceError::Follow)
 }
 
 /// Announcements that wait, without those that were made in the last [`QUIET`].

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 use sluice_model::IpFamily;
+use sluice_netlink::is_secure_execution;
 
 use super::run::Run;
 use super::{FindError, Lock, Pair, Programs, QUICK, RunError, TIMEOUT, Variant};
@@ -143,9 +144,15 @@ fn variant_of(said: &str) -> Variant {
     }
 }
 
-/// PATH, and the folders of system programs.
+/// A variable of our environment; `None` where the user who started us has fewer privileges than we:
+/// the programs that we run would pass ours to code of that user.
+pub(super) fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|_| !is_secure_execution())
+}
+
+/// PATH, and the folders of system programs; these alone with privileges from the program's file.
 pub fn search_path() -> OsString {
-    let given = env::var_os("PATH").unwrap_or_default();
+    let given = variable("PATH").unwrap_or_default();
     let given = env::split_paths(&given).filter(|it| it.is_absolute());
     let usual = USUAL.iter().map(PathBuf::from);
     // Absolute paths that came out of a PATH have no colon.

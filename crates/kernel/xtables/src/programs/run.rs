@@ -1,6 +1,5 @@
 //! One run of a program.
 
-use std::env;
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -111,7 +110,7 @@ impl Run<'_> {
         command.env("PATH", find::search_path());
         command.env("LC_ALL", "C");
         command.env("XTABLES_LOCKFILE", &self.lock.file);
-        if let Some(folder) = env::var_os("XTABLES_LIBDIR") {
+        if let Some(folder) = find::variable("XTABLES_LIBDIR") {
             command.env("XTABLES_LIBDIR", folder);
         }
         command.process_group(0);
