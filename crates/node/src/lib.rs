@@ -5,7 +5,7 @@
 //! requests have threads that only send. Conntrack cleanup has a thread that only receives.
 //!
 //! Before the first thread starts, the caller prepares the machine, in this order: [`preflight`],
-//! [`oom`], [`sysctl`], [`privileges`].
+//! [`oom`], [`sysctl`], [`privileges`], [`sandbox`].
 //!
 //! ```text
 //! source ──Events──┐                              ┌─▶ kernel (Reconciler, Backend)
@@ -48,6 +48,7 @@ pub mod oom;
 mod pace;
 pub mod preflight;
 pub mod privileges;
+pub mod sandbox;
 mod server;
 pub mod status;
 pub mod sysctl;

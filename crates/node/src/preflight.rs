@@ -9,7 +9,10 @@ const CAP_NET_ADMIN: u32 = 12;
 
 /// The agent may not write rules.
 #[derive(Debug, thiserror::Error)]
-#[error("missing capability CAP_NET_ADMIN: run as root or with \"setcap cap_net_admin+ep\"")]
+#[error(
+    "missing capability CAP_NET_ADMIN: run as root, or as a service that is given it \
+     (AmbientCapabilities of systemd)"
+)]
 pub struct NotPermitted;
 
 /// Checks that this process may write rules. Without `/proc` the kernel's first answer tells.

@@ -26,6 +26,7 @@ use tracing::debug;
 use crate::error::{NodeError, failed};
 
 pub use caps::Capability;
+pub use sluice_netlink::is_secure_execution;
 
 /// How long the kernel may list a thread that was joined.
 const LISTED_AFTER_JOIN: Duration = Duration::from_secs(1);
@@ -72,7 +73,11 @@ pub fn reduce(keep: &[Capability], lent: &[Capability]) -> Result<(), NodeError>
     bound(keep)?;
     let has = caps::read(None, CapSet::Permitted).map_err(refused("permitted"))?;
     let kept: CapsHashSet = has.into_iter().filter(|it| keep.contains(it)).collect();
-    let lent: CapsHashSet = kept.iter().copied().filter(|it| lent.contains(it)).collect();
+    let lent: CapsHashSet = kept
+        .iter()
+        .copied()
+        .filter(|it| lent.contains(it))
+        .collect();
     // An effective capability must be permitted, an ambient one permitted and inheritable. The
     // kernel lowers the ambient set itself.
     let order = [

@@ -137,6 +137,10 @@ pub(crate) struct ProxyArgs {
     /// Where `sluice status` finds this agent
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
+    /// Whether the agent gives up system calls and files that it never needs, as far as the kernel
+    /// can refuse them
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) sandbox: Sandbox,
     /// Write the configuration with all defaults to a file and exit
     #[arg(long, value_name = "PATH")]
     pub(crate) write_config_to: Option<PathBuf>,
@@ -148,6 +152,15 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = flags::boolean)]
     pub(crate) cleanup: Option<bool>,
+}
+
+/// Values of `--sandbox`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sandbox {
+    /// Seccomp, and Landlock where no other program is run
+    Auto,
+    /// Neither
+    Off,
 }
 
 /// Values of `-o`.

@@ -117,6 +117,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         needs_programs,
         &[source::files(&config.node.source), config_file],
     );
+    machine::enter_sandbox(args, config, needs_programs);
     log_mode(config);
 
     let node_name = config.node.settings.node_name.clone();

@@ -26,6 +26,7 @@ const NOBODY: u32 = 65534;
 
 /// `CAP_NET_ADMIN` as `/proc` shows a set.
 const NET_ADMIN: &str = "0000000000001000";
+const NONE: &str = "0000000000000000";
 
 fn web(family: &str, cluster_ip: &str, endpoint: IpAddr) -> String {
     format!(
@@ -264,10 +265,13 @@ fn every_thread_has_given_up_what_it_does_not_need() {
     for (set, expected) in [
         ("CapEff", NET_ADMIN),
         ("CapPrm", NET_ADMIN),
-        ("CapInh", NET_ADMIN),
-        ("CapAmb", NET_ADMIN),
+        // No program is run in this mode.
+        ("CapInh", NONE),
+        ("CapAmb", NONE),
         ("CapBnd", NET_ADMIN),
         ("NoNewPrivs", "1"),
+        // `SECCOMP_MODE_FILTER`
+        ("Seccomp", "2"),
     ] {
         assert_eq!(agent.of_threads(set), [expected.to_owned()].into(), "{set}");
     }
@@ -304,12 +308,13 @@ fn an_ordinary_user_with_the_one_capability_is_enough() {
     ];
     let manifests = web("IPv4", "10.96.0.10", [10, 244, 0, 7].into());
     let agent = Agent::start(&netns, &wrapper, &[], &manifests);
-    for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
-        assert_eq!(
-            agent.of_threads(set),
-            [NET_ADMIN.to_owned()].into(),
-            "{set}"
-        );
+    for (set, expected) in [
+        ("CapEff", NET_ADMIN),
+        ("CapPrm", NET_ADMIN),
+        ("CapInh", NONE),
+        ("CapAmb", NONE),
+    ] {
+        assert_eq!(agent.of_threads(set), [expected.to_owned()].into(), "{set}");
     }
     assert_eq!(agent.of_threads("NoNewPrivs"), ["1".to_owned()].into());
     let user = agent.of_threads("Uid");

@@ -218,7 +218,10 @@ fn spawn<T: Send + 'static>(
 ) -> io::Result<JoinHandle<T>> {
     let run = || {
         if let Err(error) = give_up_capabilities() {
-            tracing::warn!(error, "credential plugins get the capabilities of the agent");
+            tracing::warn!(
+                error,
+                "credential plugins get the capabilities of the agent"
+            );
         }
         run()
     };

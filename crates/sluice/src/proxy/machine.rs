@@ -1,13 +1,15 @@
 //! Prepares the machine and gives up privileges, before the first thread.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use sluice_config::ConntrackLimits;
+use sluice_node::sandbox::{self, Files};
 use sluice_node::{chain, oom, preflight, privileges, sysctl};
 use tracing::warn;
 
-use crate::cli::ProxyArgs;
+use super::source;
+use crate::cli::{ProxyArgs, Sandbox};
 use crate::config::ProxyConfig;
 use crate::planes;
 
@@ -47,4 +49,19 @@ pub(super) fn give_up_privileges(needs_programs: bool, to_read: &[Option<&Path>]
         let error = chain(&error);
         warn!(error, "running with more privileges than needed");
     }
+}
+
+/// Enters the sandbox. Call it before the first thread, when sockets and netlink are open.
+pub(super) fn enter_sandbox(args: &ProxyArgs, config: &ProxyConfig, needs_programs: bool) {
+    if args.sandbox == Sandbox::Off {
+        return;
+    }
+    let source = source::needs(&config.node.source);
+    let read = source.paths.into_iter().chain(args.node.config.clone());
+    let read: Vec<PathBuf> = read.collect();
+    let files = match config.socket.parent() {
+        Some(write) if !needs_programs && !source.has_plugin => Files::Only { read: &read, write },
+        _ => Files::All,
+    };
+    sandbox::enter(files);
 }

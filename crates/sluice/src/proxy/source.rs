@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use sluice_model::{Announcement, ApiRequest, Event};
 use sluice_node::Input;
 use sluice_node::metrics::Metrics;
-use sluice_source::apiserver::{self, Access, Observer, Timeouts};
+use sluice_node::privileges::is_secure_execution;
+use sluice_source::apiserver::{self, Access, Files, Observer, Plugins, Timeouts};
 
 use crate::config::Source;
 
@@ -31,23 +32,9 @@ pub(super) fn start(
         // The agent has stopped; the process is about to end.
         let _ = inputs.send(Input::Events(events));
     };
-    let (kubeconfig, master, qps, burst) = match source {
-        Source::Folder(folder) => {
-            return Ok(Running::Folder(sluice_source::watch(folder, sink)?));
-        }
-        Source::ApiServer {
-            kubeconfig,
-            master,
-            qps,
-            burst,
-        } => (kubeconfig, master, qps, burst),
-    };
-    let access = Access {
-        kubeconfig: kubeconfig.clone(),
-        master: master.clone(),
-        qps: *qps,
-        burst: i32::try_from(*burst).unwrap_or(i32::MAX),
-        ..Access::default()
+    let access = match access(source) {
+        Ok(access) => access,
+        Err(folder) => return Ok(Running::Folder(sluice_source::watch(folder, sink)?)),
     };
     let client = apiserver::connect(&access)?;
     let metrics = metrics.clone();
@@ -63,5 +50,39 @@ pub(super) fn files(source: &Source) -> Option<&Path> {
     match source {
         Source::Folder(folder) => Some(folder),
         Source::ApiServer { kubeconfig, .. } => kubeconfig.as_deref(),
+    }
+}
+
+/// What a source reads from files, for the sandbox.
+pub(super) fn needs(source: &Source) -> Files {
+    match access(source) {
+        Ok(access) => access.files(),
+        Err(folder) => Files {
+            paths: vec![folder.to_owned()],
+            has_plugin: false,
+        },
+    }
+}
+
+/// The way to the API server, or the folder.
+fn access(source: &Source) -> Result<Access, &Path> {
+    match source {
+        Source::Folder(folder) => Err(folder),
+        Source::ApiServer {
+            kubeconfig,
+            master,
+            qps,
+            burst,
+        } => Ok(Access {
+            kubeconfig: kubeconfig.clone(),
+            master: master.clone(),
+            qps: *qps,
+            burst: i32::try_from(*burst).unwrap_or(i32::MAX),
+            plugins: match is_secure_execution() {
+                true => Plugins::Refuse,
+                false => Plugins::Run,
+            },
+            ..Access::default()
+        }),
     }
 }
