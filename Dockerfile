@@ -22,7 +22,6 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends iptables ipset kmod \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /rootfs/usr/local/bin /usr/local/bin
-COPY --from=build /rootfs/run/sluice /run/sluice
 ENTRYPOINT ["/usr/local/bin/sluice"]
 
 # The last stage is what `docker build .` makes.

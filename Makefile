@@ -82,6 +82,9 @@ check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) run --quiet -p xtask -- tidy
 	@command -v cargo-deny >/dev/null || $(INSTALL_TOOL) cargo-deny
 	$(CARGO) deny --log-level error check licenses bans sources
+	@if reason=$$($(CARGO) deny --log-level error --color never fetch db 2>&1); \
+	then $(CARGO) deny --log-level error check advisories; \
+	else echo "SKIP advisories: their database cannot be had: $$(tail -n 1 <<<"$$reason")"; fi
 
 bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
 	$(CARGO) build --release -p sluice -p sluice-bench

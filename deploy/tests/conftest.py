@@ -190,13 +190,17 @@ def container(root, netns, privileged=False, user=NONROOT, capabilities=(CAP_NET
             if inner.exists():
                 mount(folder, inner, None, MS_BIND | MS_REC)
         lock = root / "run/xtables.lock"
-        if lock.exists():
-            mount(lock, lock, None, MS_BIND)
+        machines = os.open(lock, os.O_RDONLY) if lock.exists() else None
+        if not privileged:
+            # As the kubelet makes an emptyDir.
+            mount("tmpfs", root / "run", "tmpfs", 0, b"mode=0777")
+        if machines is not None:
+            lock.touch()
+            mount(f"/proc/self/fd/{machines}", lock, None, MS_BIND)
         if privileged:
             os.chroot(root)
             os.chdir("/")
             return
-        mount("tmpfs", root / "run/sluice", "tmpfs", 0, f"mode=0770,uid={user},gid={user}".encode())
         mount(root / "proc/sys", root / "proc/sys", None, MS_BIND)
         mount(None, root / "proc/sys", None, MS_BIND | MS_REMOUNT | MS_RDONLY)
         mount(None, root, None, MS_BIND | MS_REMOUNT | MS_RDONLY)

@@ -74,17 +74,20 @@ pub enum Files<'a> {
 /// Enters the sandbox for good, as far as the kernel has it. One line of the log says how far.
 pub fn enter(files: Files<'_>) {
     let landlock = match files {
-        Files::All => "off: other programs are run".to_owned(),
-        Files::Only { read, write } => match restrict_files(read, write) {
-            Ok(RulesetStatus::FullyEnforced) => "on".to_owned(),
-            Ok(RulesetStatus::PartiallyEnforced) => "partly on: an older kernel".to_owned(),
-            Ok(RulesetStatus::NotEnforced) => "off: the kernel has none".to_owned(),
-            Err(error) => format!("off: {error}"),
-        },
+        Files::All => Ok("off: other programs are run"),
+        Files::Only { read, write } => restrict_files(read, write).map(|it| match it {
+            RulesetStatus::FullyEnforced => "on",
+            RulesetStatus::PartiallyEnforced => "as far as this kernel has it",
+            RulesetStatus::NotEnforced => "off: the kernel has none",
+        }),
     };
-    match refuse_calls() {
-        Ok(()) => info!(landlock, seccomp = "on", "sandboxed"),
-        Err(error) => warn!(landlock, seccomp = %error, "not fully sandboxed"),
+    match (landlock, refuse_calls()) {
+        (Ok(landlock), Ok(())) => info!(landlock, seccomp = "on", "sandboxed"),
+        (landlock, seccomp) => {
+            let landlock = landlock.map_or_else(|it| format!("off: {it}"), str::to_owned);
+            let seccomp = seccomp.map_or_else(|it| format!("off: {it}"), |()| "on".to_owned());
+            warn!(landlock, seccomp, "not fully sandboxed");
+        }
     }
 }
 
