@@ -11,6 +11,9 @@
 //! lost. What remains out of reach is what matters on a node: `/var/lib` with the volumes of pods
 //! and etcd, `/root`, `/home`, every other disk; and every write.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
@@ -145,7 +148,6 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_io_uring_register,
     libc::SYS_io_uring_setup,
     libc::SYS_kcmp,
-    libc::SYS_kexec_file_load,
     libc::SYS_kexec_load,
     libc::SYS_keyctl,
     libc::SYS_migrate_pages,
