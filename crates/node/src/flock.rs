@@ -111,7 +111,7 @@ const HELD_AFTER_END: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Held by the one agent of a network namespace, whatever its socket file: an NFLOG group, which
-/// takes `CAP_NET_ADMIN` and ends with its process ([`nflog`]).
+/// takes `CAP_NET_ADMIN` and ends with its process ([`sluice_netlink::nflog`]).
 #[derive(Debug)]
 pub struct NamespaceLock(#[expect(dead_code, reason = "only lives")] Option<Group>);
 
@@ -144,7 +144,7 @@ impl NamespaceLock {
 
 /// Checks that no user but root and ours can make or rename files in a directory.
 fn check_directory(directory: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(directory)?;
+    let found = fs::metadata(directory)?;
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     let problem = match owner {
         _ if !found.is_dir() => "is no directory".to_owned(),

@@ -36,7 +36,7 @@ const NEWEST: ABI = ABI::V6;
 
 /// Read, beside the caller's files: settings of kernel and system, libraries that libc loads late,
 /// our own program for the names in profiles.
-const SYSTEM: [&str; 11] = [
+const SYSTEM: [&str; 13] = [
     "/proc",
     "/sys",
     "/dev",
@@ -48,6 +48,9 @@ const SYSTEM: [&str; 11] = [
     "/proc/self/exe",
     "/var/lib/ca-certificates",
     "/var/lib/sss/pipes",
+    // Where NixOS and Guix keep libraries.
+    "/nix/store",
+    "/gnu/store",
 ];
 
 /// Written by the name of a setting.
@@ -57,8 +60,9 @@ const SETTINGS: [&str; 3] = [
     "/dev/null",
 ];
 
-/// Folders in which a link is as good as the folder that it leads to: nobody replaces it.
-const FIXED: [&str; 2] = ["/", "/var"];
+/// Folders of many owners, which are not opened for one entry: a file there that is replaced is lost.
+/// Links in them, as `/var/run`, are the system's.
+const SHARED: [&str; 6] = ["/", "/home", "/opt", "/tmp", "/var", "/var/lib"];
 
 /// What the process reaches in the file system.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +127,7 @@ fn folders(path: &Path) -> Vec<PathBuf> {
     places.extend(targets);
     places.push(path.clone());
     let parents = places.iter().filter_map(|it| it.parent());
-    let parents = parents.filter(|it| !FIXED.iter().any(|fixed| *it == Path::new(fixed)));
+    let parents = parents.filter(|it| !SHARED.iter().any(|shared| *it == Path::new(shared)));
     parents.map(Path::to_owned).chain([path.clone()]).collect()
 }
 

@@ -4,7 +4,7 @@
 mod reading;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -83,6 +83,7 @@ pub(crate) struct NodeConfig {
 pub(crate) struct ProxyConfig {
     pub(crate) node: NodeConfig,
     pub(crate) periods: Periods,
+    /// Absolute.
     pub(crate) socket: PathBuf,
 }
 
@@ -295,7 +296,8 @@ impl ProxyArgs {
         let config = node.map(|node| ProxyConfig {
             node,
             periods,
-            socket: self.socket.clone(),
+            // Its folder has a name then.
+            socket: path::absolute(&self.socket).unwrap_or_else(|_| self.socket.clone()),
         });
         let config = problems.into_result(config)?;
         let config = config.expect("a configuration is missing only when there is a problem");
