@@ -168,41 +168,94 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Pairs keys and values, marks repeated keys, adds what `<<` merges in.
+    /// Pairs keys and values, marks repeated keys, and merges what `<<` names.
     fn map(&mut self, items: Vec<Node<'a>>, depth: usize, place: Place) -> Read<Value<'a>> {
-        let (mut entries, mut merges) = (Vec::with_capacity(items.len() / 2), Vec::new());
+        let (mut entries, mut has_merges) = (Vec::with_capacity(items.len() / 2), false);
         let mut items = items.into_iter();
         while let (Some(key), Some(value)) = (items.next(), items.next()) {
-            let key = as_key(&key)?;
-            match &*key.text {
-                "<<" => merges.push(value),
-                _ => entries.push((key, value)),
+            let is_merge = is_merge(&key);
+            has_merges |= is_merge;
+            entries.push((as_key(&key)?, value, is_merge));
+        }
+        let entries = match has_merges {
+            true => self.merge(entries, depth, place)?,
+            false => {
+                let pairs = entries.into_iter().map(|(key, value, _)| (key, value));
+                let mut pairs = pairs.collect::<Vec<_>>();
+                self.repeated_keys |= mark_repeated(&mut pairs);
+                pairs
             }
-        }
-        self.repeated_keys |= mark_repeated(&mut entries);
-        if merges.is_empty() {
-            return Ok(Value::Map(entries));
-        }
-        let texts = entries.iter().map(|(key, _)| key.text.clone());
-        let mut seen: HashSet<Cow<'a, str>> = texts.collect();
-        for merge in &merges {
-            let sources = match merge.value() {
-                Value::List(list) => &list[..],
-                _ => std::slice::from_ref(merge),
-            };
-            for source in sources {
+        };
+        Ok(Value::Map(entries))
+    }
+
+    /// Merges as `kubectl` does: a `<<` acts at its place among the keys, and the last value of a
+    /// key wins. So `{p: 1, <<: {p: 2}}` is 2, and `{<<: {p: 2}, p: 1}` is 1. Of a list of mappings
+    /// the first one wins. (`mapping` and `merge` in `goyaml.v2/decode.go` of sigs.k8s.io/yaml.)
+    fn merge(
+        &mut self,
+        written: Vec<(Key<'a>, Node<'a>, bool)>,
+        depth: usize,
+        place: Place,
+    ) -> Read<Vec<(Key<'a>, Node<'a>)>> {
+        let (mut entries, mut own_keys) = (LastWins::default(), HashSet::new());
+        for (mut key, value, is_merge) in written {
+            if !is_merge {
+                key.repeated = !own_keys.insert(key.text.clone());
+                self.repeated_keys |= key.repeated;
+                entries.set(key, value);
+                continue;
+            }
+            for source in sources(&value)?.iter().rev() {
                 let Value::Map(merged) = source.value() else {
-                    return SyntaxError::at(merge.place, "'<<' needs a mapping");
+                    return SyntaxError::at(value.place, MERGE);
                 };
                 for (key, node) in merged {
                     self.count(node.size(), depth, place)?;
-                    if seen.insert(key.text.clone()) {
-                        entries.push((key.clone(), node.clone()));
-                    }
+                    entries.set(key.clone(), node.clone());
                 }
             }
         }
-        Ok(Value::Map(entries))
+        Ok(entries.entries)
+    }
+}
+
+/// The entries of a mapping, each key once.
+#[derive(Default)]
+struct LastWins<'a> {
+    entries: Vec<(Key<'a>, Node<'a>)>,
+    /// The position of each key.
+    positions: HashMap<Cow<'a, str>, usize>,
+}
+
+impl<'a> LastWins<'a> {
+    fn set(&mut self, mut key: Key<'a>, node: Node<'a>) {
+        let next = self.entries.len();
+        let at = *self.positions.entry(key.text.clone()).or_insert(next);
+        match self.entries.get_mut(at) {
+            Some(entry) => {
+                key.repeated |= entry.0.repeated;
+                *entry = (key, node);
+            }
+            None => self.entries.push((key, node)),
+        }
+    }
+}
+
+const MERGE: &str = "'<<' needs a mapping or a list of mappings";
+
+/// A key `<<` without quotes, or with the tag `!!merge`.
+fn is_merge(key: &Node<'_>) -> bool {
+    matches!(key.value(), Value::Scalar(it) if it.plain && it.text == "<<")
+}
+
+/// The values that one `<<` merges. The list may have an anchor, but not be an alias.
+fn sources<'n, 'a>(merge: &'n Node<'a>) -> Read<&'n [Node<'a>]> {
+    let is_alias = matches!(&merge.value, Value::Shared(it) if it.place != merge.place);
+    match merge.value() {
+        Value::Map(_) => Ok(std::slice::from_ref(merge)),
+        Value::List(list) if !is_alias => Ok(list),
+        _ => SyntaxError::at(merge.place, MERGE),
     }
 }
 
@@ -227,7 +280,7 @@ fn is_plain(plain: bool, tag: Option<&Tag>, place: Place) -> Read<bool> {
     match (tag.is_yaml_core_schema(), &*tag.suffix) {
         (false, "") if tag.handle == "!" => Ok(false),
         (true, "str") => Ok(false),
-        (true, "int" | "float" | "bool" | "null") => Ok(true),
+        (true, "int" | "float" | "bool" | "null" | "merge") => Ok(true),
         _ => SyntaxError::at(place, UNKNOWN_TAG),
     }
 }
