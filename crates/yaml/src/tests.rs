@@ -171,12 +171,81 @@ fn json() {
     check_json("[", Err("1:the file ends inside a value"));
 }
 
+/// What sigs.k8s.io/yaml makes of each text: `YAMLToJSON` over go-yaml v2.4.0 was run on all of them.
 #[test]
-fn aliases_share_and_merges_do_not_override() {
-    let parsed = parse_yaml("a: &a {p: 1, q: [2]}\nb: *a\nc: {<<: *a, p: 3}\n", 0);
-    assert_eq!(parsed.error, None);
-    let shown = show(&parsed.documents[0]);
-    assert_eq!(shown, "{a={p=1,q=[2]},b={p=1,q=[2]},c={p=3,q=[2]}}");
+fn merges_are_those_of_kubectl() {
+    let refused = Err("'<<' needs a mapping or a list of mappings");
+    for (text, expected) in [
+        ("{<<: {p: 1, q: 2}, p: 3}", Ok("{p=3,q=2}")),
+        ("{p: 3, <<: {p: 1, q: 2}}", Ok("{p=1,q=2}")),
+        ("{p: 3, <<: {q: 1, p: 1}, r: 2}", Ok("{p=1,q=1,r=2}")),
+        ("{<<: [{p: 1}, {p: 2, q: 2}]}", Ok("{p=1,q=2}")),
+        ("{p: 0, <<: [{p: 1}, {p: 2, q: 2}]}", Ok("{p=1,q=2}")),
+        ("{<<: {p: 1}, <<: {p: 2}}", Ok("{p=2}")),
+        ("{<<: {p: 1}, <<: {q: 2}}", Ok("{p=1,q=2}")),
+        ("{<<: {p: 1}, p: 3, <<: {p: 2}}", Ok("{p=2}")),
+        ("{<<: {p: 1, <<: {p: 2, q: 2}}}", Ok("{p=2,q=2}")),
+        ("{<<: {<<: {p: 2, q: 2}, p: 1}}", Ok("{p=1,q=2}")),
+        ("{p: {a: 1}, <<: {p: {b: 2}}}", Ok("{p={b=2}}")),
+        ("{<<: {p: {b: 2}}, p: {a: 1}}", Ok("{p={a=1}}")),
+        ("{p: 3, <<: {p: null}}", Ok("{p=null}")),
+        ("{p: null, <<: {p: 1}}", Ok("{p=1}")),
+        (
+            "{a: &a {p: 1, q: [2]}, b: *a}",
+            Ok("{a={p=1,q=[2]},b={p=1,q=[2]}}"),
+        ),
+        (
+            "{a: &a {p: 1, q: 2}, b: {p: 3, <<: *a}}",
+            Ok("{a={p=1,q=2},b={p=1,q=2}}"),
+        ),
+        (
+            "{a: &a {p: 1, q: 2}, b: {<<: *a, p: 3}}",
+            Ok("{a={p=1,q=2},b={p=3,q=2}}"),
+        ),
+        (
+            "{a: &a {p: 1}, c: &c {p: 2, q: 2}, b: {<<: [*a, *c]}}",
+            Ok("{a={p=1},c={p=2,q=2},b={p=1,q=2}}"),
+        ),
+        ("{<<: &a [{p: 1}]}", Ok("{p=1}")),
+        ("{<<: [], p: 1}", Ok("{p=1}")),
+        ("{!!merge <<: {p: 1}}", Ok("{p=1}")),
+        ("{\"<<\": {p: 1}, p: 2}", Ok("{<<={p=1},p=2}")),
+        ("{!!str <<: {p: 1}}", Ok("{<<={p=1}}")),
+        ("{a: &a [{p: 1}], b: {<<: *a}}", refused),
+        ("{a: &a 1, b: {<<: *a}}", refused),
+        ("{<<: null, p: 1}", refused),
+        ("{<<: [null]}", refused),
+        ("{<<: [[{p: 1}]]}", refused),
+        ("{<<: text}", refused),
+    ] {
+        let parsed = parse_yaml(text, 0);
+        let shown = parsed.documents.first().map(show).unwrap_or_default();
+        let got = match &parsed.error {
+            Some(error) => Err(&*error.message),
+            None => Ok(&*shown),
+        };
+        assert_eq!(got, expected, "{text}");
+        assert!(!parsed.repeated_keys, "{text}");
+    }
+}
+
+/// A merge is no second entry of its key, but two entries are, whatever is between them.
+#[test]
+fn repeated_keys_beside_merges() {
+    for (text, expected) in [
+        ("{p: 1, <<: {p: 2}, p: 3}", 1),
+        ("{<<: {p: 1, p: 2}}", 1),
+        ("{<<: {p: 1}, <<: {p: 2}, p: 3}", 0),
+    ] {
+        let parsed = parse_yaml(text, 0);
+        assert_eq!(parsed.error, None, "{text}");
+        assert_eq!(parsed.repeated_keys, expected > 0, "{text}");
+        assert_eq!(
+            parsed.documents[0].repeated_keys().len(),
+            expected,
+            "{text}"
+        );
+    }
 }
 
 /// A million nodes that are shared, merged into six mappings, would be six million.
@@ -191,4 +260,29 @@ fn merges_count_as_what_they_stand_for() {
     );
     let error = parse_yaml(&text, 0).error.expect("too many nodes");
     assert_eq!(error.message, "more than 5000000 values in one document");
+}
+
+#[test]
+fn characters_that_cannot_be_seen_are_escaped() {
+    for plain in ["web.yaml", "\"it's\" C:\\x", "größe 服务 сервис ✓"] {
+        assert_eq!(escaped(plain), plain);
+    }
+    let hidden = "\0\t\n\r\u{1b}\u{7f}\u{85}\u{a0}\u{ad}\u{61c}\u{180e}\u{200b}\u{200c}\u{200d}\
+                  \u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\
+                  \u{2066}\u{2067}\u{2068}\u{2069}\u{206f}\u{feff}\u{fff9}\u{e0001}\u{e007f}\u{e000}";
+    for it in hidden.chars() {
+        let (shown, quoted) = (escaped(&format!("a{it}b")), quoted(&format!("a{it}b")));
+        assert!(shown.is_ascii(), "{shown}");
+        assert!(shown.starts_with("a\\") && shown.ends_with('b'), "{shown}");
+        assert_eq!(quoted, format!("\"{shown}\""));
+    }
+    assert_eq!(escaped("a\u{202e}b"), r"a\u{202e}b");
+}
+
+#[test]
+fn messages_are_cut_between_characters() {
+    assert_eq!(message("short\n"), r"short\n");
+    assert_eq!(message(&"x".repeat(1_024)), "x".repeat(1_024));
+    let long = format!("x{}", "é".repeat(100_000));
+    assert_eq!(message(&long), format!("x{}...", "é".repeat(511)));
 }

@@ -49,11 +49,26 @@ pub fn quoted(text: &str) -> String {
     format!("{head:?}...")
 }
 
-/// The text with control characters escaped: a problem is one line whatever a file is called.
+/// The text in one line that reads as it is: every character that cannot be seen is escaped, as
+/// Rust does in `{:?}` (`core/src/unicode/printable.rs`). Those are control characters, format
+/// characters (U+202E turns the rest of a line around, U+200B has no width), unassigned and private
+/// ones, spaces other than U+0020, and marks that are drawn over the character before them.
 pub fn escaped(text: &str) -> String {
-    let escape = |it: char| match it.is_control() {
-        true => it.escape_default().collect::<String>(),
-        false => it.to_string(),
-    };
-    text.chars().map(escape).collect()
+    let mut shown = String::with_capacity(text.len());
+    for it in text.chars() {
+        match it {
+            '"' | '\'' | '\\' => shown.push(it),
+            it => shown.extend(it.escape_debug()),
+        }
+    }
+    shown
+}
+
+/// An error message of another program or machine as we show it: its first KiB, [`escaped`].
+pub fn message(text: &str) -> String {
+    const MAX: usize = 1_024;
+    match text.floor_char_boundary(MAX) {
+        end if end < text.len() => escaped(&text[..end]) + "...",
+        _ => escaped(text),
+    }
 }

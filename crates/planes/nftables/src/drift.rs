@@ -88,7 +88,8 @@ fn describe(touched: &BTreeMap<&str, String>, by: &Generation) -> Option<String>
     let table = touched.values().next()?;
     let touched: Vec<&str> = touched.keys().copied().collect();
     let touched = touched.join(", ");
-    let (name, pid) = (&by.process_name, by.process_id);
+    // Any program names itself as it likes.
+    let (name, pid) = (by.process_name.escape_debug(), by.process_id);
     Some(format!("{name} (pid {pid}): {touched} in table {table}"))
 }
 
