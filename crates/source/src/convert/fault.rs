@@ -41,7 +41,10 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field(), self.message)
+        match &*self.path {
+            [] => f.write_str(&self.message),
+            _ => write!(f, "{}: {}", self.field(), self.message),
+        }
     }
 }
 
@@ -50,7 +53,7 @@ impl fmt::Display for Fault {
 pub(crate) struct Converted<T> {
     /// The object; `None` when it is refused.
     pub(crate) object: Option<T>,
-    /// Every problem. An object that is not refused may have some: the values they name are
+    /// The first 20 problems, and the number of further ones. An object that is not refused may have some: the values they name are
     /// left out of it.
     pub(crate) faults: Vec<Fault>,
 }
@@ -111,6 +114,8 @@ impl<'a> At<'a> {
 pub(super) struct Faults<'n> {
     names: &'n mut Interner,
     list: Vec<Fault>,
+    /// Faults that are not in the list.
+    unlisted: usize,
     /// One of the faults refuses the object.
     is_refused: bool,
 }
@@ -120,6 +125,7 @@ impl<'n> Faults<'n> {
         Self {
             names,
             list: Vec::new(),
+            unlisted: 0,
             is_refused: false,
         }
     }
@@ -132,13 +138,14 @@ impl<'n> Faults<'n> {
 
     /// The value is left out; the object is used.
     pub(super) fn note(&mut self, at: At<'_>, message: impl fmt::Display) {
-        // An object of 1,000 endpoints can have 1,000 faults: the first are enough.
-        if self.list.len() < MAX_FAULTS {
-            self.list.push(Fault {
-                path: at.path(),
-                message: message.to_string(),
-            });
+        if self.list.len() == MAX_FAULTS {
+            self.unlisted += 1;
+            return;
         }
+        self.list.push(Fault {
+            path: at.path(),
+            message: message.to_string(),
+        });
     }
 
     /// Unwraps a checked value, or refuses the object.
@@ -155,11 +162,17 @@ impl<'n> Faults<'n> {
         self.names.share(text)
     }
 
-    pub(super) fn finish<T>(self, object: Option<T>) -> Converted<T> {
+    pub(super) fn finish<T>(mut self, object: Option<T>) -> Converted<T> {
         debug_assert!(
             object.is_some() || self.is_refused,
             "refused without a fault"
         );
+        if self.unlisted > 0 {
+            self.list.push(Fault {
+                path: Vec::new(),
+                message: format!("{} further problems", self.unlisted),
+            });
+        }
         Converted {
             object: object.filter(|_| !self.is_refused),
             faults: self.list,
@@ -167,5 +180,6 @@ impl<'n> Faults<'n> {
     }
 }
 
-/// Faults that are reported for one object.
-const MAX_FAULTS: usize = 100;
+/// Faults of one object that are listed. An object of 1.5 MB may have 100,000, and status, log and
+/// memory of the node belong to all tenants.
+const MAX_FAULTS: usize = 20;

@@ -1,5 +1,7 @@
 //! Nodes and ServiceCIDRs.
 
+use std::collections::HashSet;
+
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Node, ServiceCidr};
 
@@ -50,7 +52,8 @@ fn is_leaving(api: &api::Node) -> bool {
 
 /// Every InternalIP, then every ExternalIP: the first of a family is primary.
 fn addresses(list: &[api::NodeAddress], faults: &mut Faults<'_>) -> Vec<std::net::IpAddr> {
-    let (at, mut found) = (At::top("status.addresses"), Vec::new());
+    let at = At::top("status.addresses");
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for kind in ["InternalIP", "ExternalIP"] {
         for (i, entry) in list.iter().enumerate() {
             if entry.kind.as_deref() != Some(kind) {
@@ -58,8 +61,8 @@ fn addresses(list: &[api::NodeAddress], faults: &mut Faults<'_>) -> Vec<std::net
             }
             let text = entry.address.as_deref().unwrap_or_default();
             match parse_ip(text).and_then(routable) {
-                Ok(ip) if found.contains(&ip) => {}
-                Ok(ip) => found.push(ip),
+                Ok(ip) if seen.insert(ip) => found.push(ip),
+                Ok(_) => {}
                 Err(why) => {
                     let at = at.index(i);
                     faults.note(at.field("address"), format!("{why}: ignored"));

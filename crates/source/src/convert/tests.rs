@@ -182,6 +182,23 @@ fn ports_may_share_a_number_across_protocols() {
     assert!(!json(r#"{"port": 53}, {"name": "b", "port": 54}"#));
 }
 
+/// Of 80,000 values each is looked at once; duplicates are left out, and bad ones are counted.
+#[test]
+fn many_addresses_of_one_service() {
+    let ip = |i: u32| format!("\"10.{}.{}.{}\"", i >> 16, (i >> 8) & 255, i & 255);
+    let all: Vec<String> = (0..80_000).map(|i| ip(i / 2)).collect();
+    let converted = a_service(&format!(r#""externalIPs": [{}]"#, all.join(",")));
+    assert_eq!(converted.faults, []);
+    assert_eq!(converted.object.unwrap().external_ips.len(), 40_000);
+
+    let bad = vec![r#""127.0.0.1""#; 80_000];
+    let converted = a_service(&format!(r#""externalIPs": [{}]"#, bad.join(",")));
+    assert!(converted.object.unwrap().external_ips.is_empty());
+    let faults: Vec<String> = converted.faults.iter().map(Fault::to_string).collect();
+    let last = "spec.externalIPs[19]: 127.0.0.1 is a loopback address: ignored";
+    assert_eq!(faults[19..], [last, "79980 further problems"]);
+}
+
 #[test]
 fn defaults_of_a_slice() {
     let json = r#"{"metadata": {"name": "s.x"}, "addressType": "IPv6", "ports": [{"name": "", "port": 1}],

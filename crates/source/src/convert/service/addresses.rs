@@ -1,5 +1,6 @@
 //! The addresses of a Service.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -59,11 +60,11 @@ pub(super) fn cluster_ips(
 
 pub(super) fn external_ips(list: &[String], faults: &mut Faults<'_>) -> Vec<IpAddr> {
     let at = At::top("spec.externalIPs");
-    let mut ips = Vec::new();
+    let (mut ips, mut seen) = (Vec::new(), HashSet::new());
     for (i, text) in list.iter().enumerate() {
         match parse_ip(text).and_then(not_special) {
-            Ok(ip) if ips.contains(&ip) => {}
-            Ok(ip) => ips.push(ip),
+            Ok(ip) if seen.insert(ip) => ips.push(ip),
+            Ok(_) => {}
             Err(why) => faults.note(at.index(i), format!("{why}: ignored")),
         }
     }
@@ -75,7 +76,7 @@ pub(super) fn load_balancer(
     faults: &mut Faults<'_>,
 ) -> Vec<LoadBalancerIngress> {
     let at = At::top("status.loadBalancer.ingress");
-    let mut found: Vec<LoadBalancerIngress> = Vec::new();
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for (i, entry) in list.iter().enumerate() {
         let at = at.index(i);
         let Some(text) = entry.ip.as_deref().filter(|it| !it.is_empty()) else {
@@ -91,8 +92,8 @@ pub(super) fn load_balancer(
             }
         };
         match parse_ip(text).and_then(routable) {
-            Ok(ip) if found.iter().any(|it| it.ip == ip) => {}
-            Ok(ip) => found.push(LoadBalancerIngress { ip, mode }),
+            Ok(ip) if seen.insert(ip) => found.push(LoadBalancerIngress { ip, mode }),
+            Ok(_) => {}
             Err(why) => faults.note(at.field("ip"), format!("{why}: ignored")),
         }
     }
