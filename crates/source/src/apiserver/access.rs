@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use kube::Config;
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
-use sluice_yaml::{escaped, quoted};
+use sluice_yaml::{escaped, message, quoted};
 
 use super::connection;
 use super::files;
@@ -224,5 +224,5 @@ pub(super) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         }
         next = error.source();
     }
-    escaped(&text)
+    message(&text)
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use kube::core::Status;
-use sluice_yaml::escaped;
+use sluice_yaml::message;
 
 use super::access::chain;
 
@@ -92,7 +92,7 @@ impl From<kube::Error> for Failure {
 
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
-        Self::Garbage(escaped(&error.to_string()))
+        Self::Garbage(message(&error.to_string()))
     }
 }
 
@@ -102,7 +102,7 @@ impl From<Status> for Failure {
         let seconds = status.details.map_or(0, |it| it.retry_after_seconds);
         Self::Refused {
             code: status.code,
-            message: escaped(&status.message),
+            message: message(&status.message),
             retry_after: (seconds > 0).then(|| Duration::from_secs(seconds.into())),
         }
     }

@@ -40,6 +40,10 @@ use crate::kind::Kind;
 /// Objects per page, as client-go asks for (`tools/pager`).
 const PAGE: u32 = 500;
 
+/// Pages of one list before it is given up: a million objects. Kubernetes is made for 10,000 Services
+/// and 150,000 pods ("Considerations for large clusters"), whose slices hold 100 endpoints each.
+const MAX_PAGES: usize = 2_000;
+
 /// Empty lists in a row, each after a wait, before they are believed where objects are expected.
 const EMPTY_LISTS: u32 = 3;
 
@@ -316,7 +320,7 @@ impl<'a, K: Kind> Follower<'a, K> {
             limit: self.page,
             ..ListParams::default()
         };
-        loop {
+        for _ in 0..MAX_PAGES {
             let request = self.request.list(&parameters);
             let request = request.map_err(kube::Error::BuildRequest)?;
             let answer = self.shared.client.send(request.map(Body::from)).await?;
@@ -334,6 +338,8 @@ impl<'a, K: Kind> Follower<'a, K> {
                 return Ok(version);
             }
         }
+        let why = format!("a list of more than {MAX_PAGES} pages");
+        Err(Failure::Garbage(why).into())
     }
 
     /// The list is complete: delivers what is different.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use sluice_model::{NamespacedName, Object, ObjectKey};
-use sluice_yaml::{escaped, quoted};
+use sluice_yaml::{message, quoted};
 
 use super::failure::Failure;
 use crate::convert::{Interner, displayable};
@@ -94,7 +94,7 @@ fn key<K: Kind>(name: Option<&str>, namespace: Option<&str>) -> Result<ObjectKey
 /// The inner error: JSON, but not of the expected types.
 fn parse<T: DeserializeOwned>(json: &str) -> Result<Result<T, String>, Failure> {
     serde_json::from_str(json).map(Ok).or_else(|error| {
-        let text = escaped(&error.to_string());
+        let text = message(&error.to_string());
         match error.classify() {
             Category::Data => Ok(Err(text)),
             _ => Err(Failure::Garbage(format!("no JSON: {text}"))),

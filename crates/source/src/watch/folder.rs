@@ -15,6 +15,7 @@ use super::{MISSING_RETRY, wait};
 use crate::catalog::Catalog;
 use crate::folder::{Fetched, Folder, is_manifest};
 use crate::report::Reported;
+use sluice_yaml::escaped;
 
 /// After the last change: an editor's rename-over, or `mv` of an object between two files, is then
 /// one change.
@@ -154,7 +155,7 @@ impl FolderWatch {
 
     /// Calls the sink with what is new, if anything is.
     fn report(&mut self, problem: Option<String>, mut events: Vec<Event>) {
-        let origin = self.path.to_string_lossy().into_owned();
+        let origin = escaped(&self.path.to_string_lossy());
         let problem = problem.map(|it| format!("{origin}: {it}"));
         events.extend(
             self.problems

@@ -73,6 +73,42 @@ fn garbage_in_a_watch() {
     }
 }
 
+/// Every page names a further one: the list is given up, and asked for again.
+#[test]
+fn list_without_an_end() {
+    let api = cluster(paged());
+    api.inject(Fault::EndlessList.on(Verb::Any, "/services"));
+    let mut source = Followed::of(&api);
+    let is_given_up = |line: &String| line.ends_with("garbage: a list of more than 2000 pages");
+    source.view.until("a problem", |it| {
+        let mut lines = it.problems.values().flatten();
+        lines.any(is_given_up)
+    });
+    assert_eq!(source.view.synced, 0);
+    api.clear_faults();
+    source.view.until("no problem", |it| it.problems.is_empty());
+    source.view.until("synced", |it| it.synced == 1);
+    source.view.expect(BASE);
+}
+
+/// A message of 300 KiB, which also turns the line around.
+#[test]
+fn long_message_is_cut() {
+    let api = cluster(Options::default());
+    let mut source = Followed::synced(&api);
+    let message = "\u{202e}no".repeat(60_000);
+    let status = json!({"type": "ERROR", "object": {"code": 500, "message": message}});
+    assert_eq!(api.send_to_watches("/services", format!("{status}\n")), 1);
+    let start = r"the server answered 500: \u{202e}no\u{202e}no";
+    source.view.until("a problem", |it| {
+        let mut lines = it.problems.values().flatten();
+        let line = lines.find(|it| it.contains(start));
+        // U+202E is 3 bytes, its escape is 8.
+        line.is_some_and(|it| it.len() < 3 * 1_024 && it.ends_with("..."))
+    });
+    source.view.until("no problem", |it| it.problems.is_empty());
+}
+
 #[test]
 fn bad_object_is_its_own_problem() {
     for options in [Options::default(), paged()] {

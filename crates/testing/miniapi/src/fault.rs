@@ -56,6 +56,8 @@ pub enum Fault {
     EmptyList,
     /// The same with `items: null`.
     NullItems,
+    /// A page of no items that names a further page, each time.
+    EndlessList,
     /// 401: the token is no longer good.
     Unauthorized,
     /// 400 for a field selector, as a server that does not know the field.

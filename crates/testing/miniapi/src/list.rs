@@ -153,6 +153,14 @@ impl Page {
         }
     }
 
+    /// A page of nothing that names a further page.
+    pub(crate) fn endless(revision: u64) -> Self {
+        Self {
+            resume: Some("more".to_owned()),
+            ..Self::empty(revision)
+        }
+    }
+
     /// Everything up to the first item.
     pub(crate) fn head(&self, resource: &Resource) -> String {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});

@@ -69,6 +69,10 @@ fn body(
                 .to_string(),
         ),
         Fault::EmptyList => once(format!("{}[]}}\n", list_head()?)),
+        Fault::EndlessList => {
+            let page = Page::endless(revision);
+            once(format!("{}[]}}\n", page.head(resource.filter(|_| !is_watch)?)))
+        }
         Fault::NullItems => once(format!("{}null}}\n", list_head()?)),
         Fault::GoneEvent => once(Status::expired("too old resource version, as asked").event()),
         Fault::EndsAtOnce => sure(stream::empty()),
