@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("reconcile", &[]),
     ("plan", &["model"]),
     ("config", &["model", "plan", "yaml"]),
-    ("source", &["model", "yaml"]),
+    ("source", &["model", "reconcile", "yaml"]),
     ("kernel/netlink", &[]),
     ("kernel/xtables", &["model", "netlink"]),
     (

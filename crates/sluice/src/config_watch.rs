@@ -11,7 +11,7 @@
 use std::io;
 
 use sluice_config::{Change, change};
-use sluice_source::{Watch, watch_file};
+use sluice_source::{Reading, Watch, watch_file};
 
 use crate::cli::ProxyArgs;
 use crate::config::ProxyConfig;
@@ -51,9 +51,9 @@ pub(crate) fn watch(
         told: None,
     };
     let reread = move || {
-        if let Some(reload) = reloader.reread() {
-            sink(reload);
-        }
+        let (reading, reload) = reloader.reread();
+        reload.into_iter().for_each(&mut sink);
+        reading
     };
     watch_file(path, reread).map(Some)
 }
@@ -70,14 +70,21 @@ struct Reloader {
 
 impl Reloader {
     /// Reads flags and file again; `None` when there is nothing new to say.
-    fn reread(&mut self) -> Option<Reload> {
-        let config = match self.args.validate(&self.host_name) {
-            Ok(config) => config,
-            Err(error) => {
-                let text = format!("{error:#}");
-                return self.is_news(text).then(|| Reload::Invalid(error));
-            }
+    fn reread(&mut self) -> (Reading, Option<Reload>) {
+        let error = match self.args.validate(&self.host_name) {
+            Ok(config) => return (Reading::Done, self.compare(config)),
+            Err(error) => error,
         };
+        let reading = match error.chain().any(|it| it.is::<io::Error>()) {
+            true => Reading::Failed,
+            false => Reading::Done,
+        };
+        let text = format!("{error:#}");
+        let is_news = self.is_news(text);
+        (reading, is_news.then(|| Reload::Invalid(error)))
+    }
+
+    fn compare(&mut self, config: ProxyConfig) -> Option<Reload> {
         match change(&self.current.node.effective, &config.node.effective) {
             // The default of kube-proxy's period is not ours, which counts where none is given.
             Change::Nothing if config.periods == self.current.periods => {

@@ -1,6 +1,6 @@
 //! The files of a folder: their names, which have changed, their content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -67,6 +67,8 @@ const MAX_THREADS: usize = 4;
 pub(crate) struct Folder {
     path: PathBuf,
     known: BTreeMap<Arc<str>, State>,
+    /// The files of `known` that could not be read.
+    unreadable: BTreeSet<Arc<str>>,
     /// Shared texts; each reading thread has its own.
     names: Vec<Interner>,
 }
@@ -76,13 +78,14 @@ impl Folder {
         Self {
             path,
             known: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
             names: Vec::new(),
         }
     }
 
     /// The manifests that are there or were there.
     pub(crate) fn list(&self) -> io::Result<Vec<Arc<str>>> {
-        let mut names: std::collections::BTreeSet<Arc<str>> = self.known.keys().cloned().collect();
+        let mut names: BTreeSet<Arc<str>> = self.known.keys().cloned().collect();
         for entry in fs::read_dir(&self.path)? {
             match entry?.file_name().into_string() {
                 Ok(name) if is_manifest(&name) => {
@@ -114,12 +117,20 @@ impl Folder {
         // The first share is this thread's own: usually the only one.
         let fetched = thread::scope(|scope| {
             let own = shares.next();
-            let others: Vec<_> = shares.map(|it| scope.spawn(move || share(it))).collect();
+            let others: Vec<_> = shares
+                .map(|it| {
+                    let files = it.0;
+                    let thread = thread::Builder::new().spawn_scoped(scope, move || share(it));
+                    thread.map_err(|_| files)
+                })
+                .collect();
             let mut fetched = own.map(share).unwrap_or_default();
             for other in others {
-                match other.join() {
-                    Ok(more) => fetched.extend(more),
-                    Err(panic) => std::panic::resume_unwind(panic),
+                match other.map(thread::ScopedJoinHandle::join) {
+                    Ok(Ok(more)) => fetched.extend(more),
+                    Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                    // The machine has no thread left.
+                    Err(files) => fetched.extend(share((files, &mut Interner::default()))),
                 }
             }
             fetched
@@ -166,6 +177,12 @@ impl Folder {
         }
     }
 
+    /// The files that could not be read. Whether that would work now, no event says: a limit of the
+    /// process, a folder above, a disk.
+    pub(crate) fn unreadable(&self) -> &BTreeSet<Arc<str>> {
+        &self.unreadable
+    }
+
     /// Remembers that a file was read: it is not read again until it changes.
     pub(crate) fn accept(&mut self, fetched: Fetched) -> (Arc<str>, Change) {
         let Fetched {
@@ -173,6 +190,10 @@ impl Folder {
             state,
             change,
         } = fetched;
+        match state {
+            Some(State::Unreadable(_)) => self.unreadable.insert(name.clone()),
+            _ => self.unreadable.remove(&name),
+        };
         match state {
             Some(state) => self.known.insert(name.clone(), state),
             None => self.known.remove(&name),

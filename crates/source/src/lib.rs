@@ -16,7 +16,7 @@
 //! # Invariants
 //! - An object that leaves this crate has DNS names, ports in range and addresses that fit.
 //! - What cannot be read is not gone: the last good version stays in force until it is replaced
-//!   or deleted, and a problem says so.
+//!   or deleted, and a problem says so. It is tried again until it can be read.
 //! - Events are differences to the events before: an unchanged object is no event.
 //! - One change of the folder is one batch of events; its cost is that of the changed files.
 
@@ -36,4 +36,4 @@ mod watch;
 pub use error::SourceError;
 pub use load::{Loaded, load, parse};
 pub use manifest::Problem;
-pub use watch::{Watch, watch, watch_file};
+pub use watch::{Reading, Watch, watch, watch_file};

@@ -25,8 +25,17 @@ use file::FileWatch;
 use folder::FolderWatch;
 use path::PathWatch;
 
-/// A path of which a part is missing is tried again after this time: the only polling.
+/// A path of which a part is missing or cannot be watched is looked at again after this time.
 const MISSING_RETRY: Duration = Duration::from_secs(1);
+
+/// What came of reading a file that has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// The file was read, whatever is in it.
+    Done,
+    /// The file could not be read: it is tried again.
+    Failed,
+}
 
 /// A running watch. Dropping it ends the watch; nothing is called any more after that.
 #[derive(Debug)]
@@ -44,7 +53,7 @@ pub struct Watch {
 /// A file counts once its writer has closed it or has been quiet for a second. What cannot be
 /// read keeps its last good state: a file, a document, an object, the whole folder while it is
 /// missing. [`Event::Problems`] say so, with the file name as origin (the folder's path for the
-/// folder itself).
+/// folder itself). It is tried again until it works, a file with the waits of [`sluice_reconcile::Backoff`].
 ///
 /// A change behind a symbolic link is noticed when the link is replaced, or a `..data` link as
 /// in a ConfigMap volume; not when a file outside the folder is written in place.
@@ -75,10 +84,14 @@ pub fn watch(
 ///
 /// `changed` is called on the watch's own thread, soon and then each time the content of the file
 /// is different; a file that vanishes or comes back counts, too. All links on the path are followed.
+/// `changed` reads the file itself, and is called again with the waits of [`sluice_reconcile::Backoff`] until it could.
 ///
 /// # Errors
 /// The kernel has no watch or no thread left.
-pub fn watch_file(path: &Path, changed: impl FnMut() + Send + 'static) -> io::Result<Watch> {
+pub fn watch_file(
+    path: &Path,
+    changed: impl FnMut() -> Reading + Send + 'static,
+) -> io::Result<Watch> {
     let run = FileWatch::new(absolute(path)?, changed)?;
     Watch::spawn("config", |stop| run.run(&stop))
 }
@@ -120,8 +133,10 @@ fn wait(stop: &EventFd, places: Option<&PathWatch>, due: Option<Instant>) -> boo
     match poll(&mut fds, timeout) {
         Ok(_) | Err(Errno::EINTR) => !fds[0].any().unwrap_or(true),
         Err(error) => {
-            tracing::error!(%error, "files are not watched any more");
-            false
+            // The kernel has no memory for it now.
+            tracing::warn!(%error, "cannot wait for changes of files: trying again");
+            thread::sleep(MISSING_RETRY);
+            true
         }
     }
 }

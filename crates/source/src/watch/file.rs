@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::EventFd;
+use sluice_reconcile::Backoff;
 
 use super::path::{Noticed, PathWatch, notice};
 use super::settle::{Notice, Settle};
-use super::{MISSING_RETRY, wait};
+use super::{MISSING_RETRY, Reading, wait};
 
 /// After the last change: an editor's or a kubelet's work is then done.
 const QUIET: Duration = Duration::from_millis(200);
@@ -18,20 +19,24 @@ const QUIET: Duration = Duration::from_millis(200);
 /// What the thread of [`super::watch_file`] owns.
 pub(super) struct FileWatch<F> {
     path: PathBuf,
-    places: PathWatch,
+    /// `None` while the kernel has no watch for us: then the file is read every second.
+    places: Option<PathWatch>,
     settle: Settle,
     /// As last seen, `None` before the first look; inside, `None` when it could not be read.
     bytes: Option<Option<Vec<u8>>>,
+    /// When to call `changed` again that could not read the file.
+    retry: Backoff,
     changed: F,
 }
 
-impl<F: FnMut()> FileWatch<F> {
+impl<F: FnMut() -> Reading> FileWatch<F> {
     pub(super) fn new(path: PathBuf, changed: F) -> io::Result<Self> {
         Ok(Self {
-            places: PathWatch::of_file(&path)?,
+            places: Some(PathWatch::of_file(&path)?),
             path,
             settle: Settle::new(QUIET),
             bytes: None,
+            retry: Backoff::default(),
             changed,
         })
     }
@@ -39,48 +44,68 @@ impl<F: FnMut()> FileWatch<F> {
     pub(super) fn run(mut self, stop: &EventFd) {
         // The file may have changed since the program read it and before it was watched.
         self.settle.note(Notice::Everything, Instant::now());
-        loop {
-            let retry = || (!self.places.is_complete).then(|| Instant::now() + MISSING_RETRY);
-            let due = self.settle.due().or_else(retry);
-            if !wait(stop, Some(&self.places), due) {
-                return;
-            }
-            if let Err(error) = self.note() {
-                let path = self.path.display();
-                tracing::error!(%path, %error, "the file is not watched any more");
-                return;
-            }
-            if self.settle.take(Instant::now()).is_some() {
-                self.look();
+        while wait(stop, self.places.as_ref(), self.due()) {
+            self.note();
+            let now = Instant::now();
+            let is_retry = self.retry.due().is_some_and(|it| it <= now);
+            if self.settle.take(now).is_some() || is_retry {
+                self.look(is_retry);
             }
         }
     }
 
+    fn due(&self) -> Option<Instant> {
+        let missing = || (!self.is_complete()).then(|| Instant::now() + MISSING_RETRY);
+        let settled = self.settle.due().or_else(missing);
+        settled.into_iter().chain(self.retry.due()).min()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.places.as_ref().is_some_and(|it| it.is_complete)
+    }
+
     /// Takes in what the kernel reports.
-    fn note(&mut self) -> io::Result<()> {
-        let (now, reported) = (Instant::now(), self.places.drain()?);
+    fn note(&mut self) {
+        let now = Instant::now();
+        let reported = self.places.as_ref().map(PathWatch::drain);
+        // What was lost may be a change.
+        let is_lost = !matches!(reported, Some(Ok(_)));
+        let reported = reported.and_then(Result::ok).unwrap_or_default();
         for it in &reported {
             let (Noticed::Way(event) | Noticed::Entry(event)) = it;
             // One name for all entries on the way: they lead to the same file.
             let change = event.name.as_ref().map(|_| notice(event, "", &self.path));
             self.settle.note(change.unwrap_or(Notice::Everything), now);
         }
-        let is_retry = !self.places.is_complete && self.settle.due().is_none();
+        let is_retry = (is_lost || !self.is_complete()) && self.settle.due().is_none();
         if is_retry {
             self.settle.note(Notice::Everything, now);
         }
         if is_retry || !reported.is_empty() {
             // Links may lead elsewhere now: the new places are watched before they are read.
-            self.places = PathWatch::of_file(&self.path)?;
+            match PathWatch::of_file(&self.path) {
+                Ok(places) => self.places = Some(places),
+                Err(error) => self.unwatched(&error),
+            }
         }
-        Ok(())
     }
 
-    fn look(&mut self) {
+    fn unwatched(&mut self, error: &io::Error) {
+        if self.places.take().is_some() {
+            let path = self.path.display();
+            tracing::warn!(%path, %error, "the file cannot be watched: reading it every second");
+        }
+    }
+
+    fn look(&mut self, is_retry: bool) {
         let bytes = Some(fs::read(&self.path).ok());
-        if bytes != self.bytes {
+        if bytes != self.bytes || is_retry {
             self.bytes = bytes;
-            (self.changed)();
+            self.retry.begin();
+            match (self.changed)() {
+                Reading::Done => self.retry.succeed(),
+                Reading::Failed => self.retry.fail(Instant::now()),
+            }
         }
     }
 }

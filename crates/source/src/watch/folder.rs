@@ -1,6 +1,7 @@
 //! The thread that watches a folder of manifests.
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::eventfd::EventFd;
 use nix::sys::inotify::{AddWatchFlags, InotifyEvent};
 use sluice_model::Event;
+use sluice_reconcile::Backoff;
 
 use super::path::{Noticed, PathWatch, notice};
 use super::settle::{Batch, Notice, Settle};
@@ -35,6 +37,10 @@ pub(super) struct FolderWatch {
     folder: Folder,
     catalog: Catalog,
     sink: Sink,
+    /// When to read again what could not be read, and to watch what could not be watched.
+    retry: Backoff,
+    /// Why there is no new watch: the one before goes on, but may have missed something.
+    unwatched: Option<io::Error>,
     /// The problem with the folder itself, if there is one.
     problems: Reported<String, String>,
     is_synced: bool,
@@ -49,6 +55,8 @@ impl FolderWatch {
             settle: Settle::new(QUIET),
             catalog: Catalog::default(),
             sink,
+            retry: Backoff::default(),
+            unwatched: None,
             problems: Reported::default(),
             is_synced: false,
         }
@@ -69,7 +77,8 @@ impl FolderWatch {
         let is_complete = self.places.as_ref().is_some_and(|it| it.is_complete);
         let retry = (!is_complete).then(|| Instant::now() + MISSING_RETRY);
         let settled = self.settle.due();
-        settled.into_iter().chain(retry).min()
+        let waiting = [settled, retry, self.retry.due()];
+        waiting.into_iter().flatten().min()
     }
 
     /// Takes in what the kernel reports. False when the path leads to another folder now, or to
@@ -77,7 +86,7 @@ impl FolderWatch {
     fn note(&mut self) -> bool {
         let reported = self.places.as_ref().and_then(|it| it.drain().ok());
         let is_same = self.places.as_ref().is_some_and(|it| it.is_of(&self.path));
-        let mut is_sure = is_same && reported.is_some();
+        let mut is_sure = is_same && reported.is_some() && !self.retry();
         for it in reported.iter().flatten() {
             match it {
                 Noticed::Way(_) => is_sure = false,
@@ -99,13 +108,41 @@ impl FolderWatch {
                     self.settle.wait_for(RETURN_QUIET);
                 }
                 self.places = Some(places);
+                self.unwatched = None;
                 self.settle.note(Notice::Everything, Instant::now());
                 is_same
+            }
+            Err(error) if is_same => {
+                self.unwatched = Some(error);
+                self.settle.note(Notice::Everything, Instant::now());
+                true
             }
             Err(error) => {
                 self.missing(&error);
                 false
             }
+        }
+    }
+
+    /// Tries again what failed, if it is time. Whether a new watch is to be tried.
+    fn retry(&mut self) -> bool {
+        let now = Instant::now();
+        if self.retry.due().is_none_or(|it| now < it) {
+            return false;
+        }
+        self.retry.begin();
+        for name in self.folder.unreadable() {
+            self.settle.note(Notice::Touched(name.to_string()), now);
+        }
+        self.unwatched.is_some()
+    }
+
+    /// After a scan: what it could not read is tried again later.
+    fn plan_retry(&mut self) {
+        if self.folder.unreadable().is_empty() && self.unwatched.is_none() {
+            self.retry.succeed();
+        } else if self.retry.due().is_none() {
+            self.retry.fail(Instant::now());
         }
     }
 
@@ -123,6 +160,7 @@ impl FolderWatch {
 
     fn missing(&mut self, error: &impl fmt::Display) {
         self.places = None;
+        self.unwatched = None;
         self.settle = Settle::new(QUIET);
         let problem = format!("cannot be read: {error}: its last good state stays in force");
         self.report(Some(problem), Vec::new());
@@ -150,7 +188,10 @@ impl FolderWatch {
         let ready: Vec<Fetched> = fetched.into_iter().filter(is_ready).collect();
         let changes = ready.into_iter().map(|it| self.folder.accept(it)).collect();
         let events = self.catalog.apply(changes);
-        self.report(None, events);
+        self.plan_retry();
+        let problem = self.unwatched.as_ref();
+        let problem = problem.map(|it| format!("cannot be watched: {it}: changes are seen late"));
+        self.report(problem, events);
     }
 
     /// Calls the sink with what is new, if anything is.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod faults;
 #[path = "../support/mod.rs"]
 mod support;
 mod watched;
