@@ -10,7 +10,6 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -20,8 +19,9 @@ use sluice_netlink::rtnetlink::{Monitor, Wake};
 use sluice_netlink::{RequestError, Stopper};
 use tracing::{debug, info, warn};
 
-use crate::agent::{Input, chain};
+use crate::agent::chain;
 use crate::error::{NodeError, failed};
+use crate::events::EventSender;
 use crate::node;
 
 /// Attempts to read routes that still name a deleted address, and the pause between them. The kernel
@@ -61,13 +61,13 @@ impl Addresses {
     ///
     /// # Errors
     /// [`NodeError`]: no subscription, no listing or no thread.
-    pub fn follow(inputs: Sender<Input>, own: Own) -> Result<Self, NodeError> {
+    pub fn follow(events: EventSender, own: Own) -> Result<Self, NodeError> {
         // Subscribed before the first listing, so that no change is lost.
         let monitor = Monitor::open().map_err(failed("watch for changes of addresses"))?;
         let stopper = monitor.stopper();
         let mut follower = Follower {
             known: LocalAddresses::default(),
-            inputs,
+            events,
             own,
         };
         let first = read(&follower.known).map_err(failed("list the addresses"))?;
@@ -95,7 +95,7 @@ impl Drop for Addresses {
 
 struct Follower {
     known: LocalAddresses,
-    inputs: Sender<Input>,
+    events: EventSender,
     own: Own,
 }
 
@@ -137,10 +137,7 @@ impl Follower {
         );
         self.own.set(&found.all);
         self.known = found.clone();
-        // A closed channel means that the agent has stopped.
-        let _ = self
-            .inputs
-            .send(Input::Events(vec![Event::LocalAddresses(found)]));
+        self.events.send(vec![Event::LocalAddresses(found)]);
     }
 }
 

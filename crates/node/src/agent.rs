@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sluice_model::{Announcement, Event, IpFamily};
+use sluice_model::{Announcement, IpFamily};
 use sluice_plan::PortPlan;
 use sluice_plan::settings::Settings;
 use sluice_plan::stale::StaleFlows;
@@ -24,6 +24,7 @@ use tracing::{debug, info};
 
 use self::findings::{Finding, Findings};
 use self::waiting::Waiting;
+use crate::events::{Change, EventQueue};
 use crate::health::{Health, NodeState};
 use crate::health_check::HealthChecks;
 use crate::metrics::{Metrics, seconds_since_epoch, to_gauge};
@@ -36,8 +37,8 @@ const BURST: usize = 1024;
 /// A message to the agent.
 #[derive(Debug)]
 pub enum Input {
-    /// Events of a source.
-    Events(Vec<Event>),
+    /// Events of a source are in the queue: all of them are taken with this input.
+    Events(EventQueue),
     /// A changed configuration.
     Configure {
         /// The planner's settings.
@@ -146,8 +147,8 @@ impl<P: DataPlane> Agent<P> {
     /// Takes in one input. Cheap: [`step`](Self::step) plans and writes.
     fn take(&mut self, input: Input) -> ControlFlow<()> {
         match input {
-            Input::Events(events) => {
-                self.absorb(events);
+            Input::Events(queue) => {
+                self.absorb(queue.take());
                 self.pace.request();
             }
             Input::Configure {
@@ -183,12 +184,12 @@ impl<P: DataPlane> Agent<P> {
         ControlFlow::Continue(())
     }
 
-    fn absorb(&mut self, events: Vec<Event>) {
+    fn absorb(&mut self, changes: Vec<Change>) {
         let metrics = &self.outputs.metrics;
-        for event in events {
+        for change in changes {
             let state = self.proxy.planner().state();
-            self.waiting.add(&event, state, metrics);
-            self.proxy.absorb(event);
+            self.waiting.add(&change, state, metrics);
+            self.proxy.absorb(change.event);
         }
         self.waiting.show(metrics);
         metrics.ours.source_last_event.set(seconds_since_epoch());

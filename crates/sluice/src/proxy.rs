@@ -20,8 +20,8 @@ use sluice_model::{Announcement, ObjectKey};
 use sluice_node::addresses::{Addresses, Own};
 use sluice_node::metrics::Metrics;
 use sluice_node::{
-    Agent, Connections, Health, Input, Lock, NamespaceLock, NodeObject, Outputs, Server, chain,
-    conntrack, descriptors, health_checks, preflight, privileges, sysctl, takeover,
+    Agent, Connections, EventSender, Health, Input, Lock, NamespaceLock, NodeObject, Outputs,
+    Server, chain, conntrack, descriptors, health_checks, preflight, privileges, sysctl, takeover,
 };
 use sluice_plane::{DataPlane, Options};
 use tracing::{info, warn};
@@ -171,13 +171,14 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         inputs: sender.clone(),
     };
     let _served = server.start(lock)?;
-    let _addresses = Addresses::follow(sender.clone(), own)?;
-    let mut reload = reload::Reloading::new(sender.clone(), effective.clone());
+    let events = EventSender::new(sender.clone());
+    let _addresses = Addresses::follow(events.clone(), own)?;
+    let mut reload = reload::Reloading::new(sender, effective.clone());
     let restart = reload.restart();
     let watched = config_watch::watch(args, host_name, config, move |it| reload.apply(it));
     let _config = watched.context("watch the configuration")?;
     let from = &config.node.source;
-    let _source = source::start(from, &node_name, sender, announcements, &metrics)?;
+    let _source = source::start(from, &node_name, events, announcements, &metrics)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         node = &*node_name,

@@ -6,6 +6,7 @@ use std::time::Instant;
 use sluice_lab::{Netns, require_netns};
 
 use super::*;
+use crate::Input;
 
 const WITHIN: Duration = Duration::from_secs(20);
 
@@ -70,8 +71,8 @@ impl Machine {
         ip(&netns, wiring);
         let (sender, received) = mpsc::channel();
         // Threads inherit the namespace of whoever starts them.
-        let own = Own::default();
-        let addresses = netns.run(|| Addresses::follow(sender, own.clone()));
+        let (events, own) = (EventSender::new(sender), Own::default());
+        let addresses = netns.run(|| Addresses::follow(events, own.clone()));
         Self {
             netns,
             received,
@@ -82,12 +83,13 @@ impl Machine {
 
     fn next(&self, deadline: Instant) -> Option<LocalAddresses> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let Input::Events(events) = self.received.recv_timeout(left).ok()? else {
+        let Input::Events(queue) = self.received.recv_timeout(left).ok()? else {
             panic!("only events are sent");
         };
-        match <[Event; 1]>::try_from(events) {
-            Ok([Event::LocalAddresses(found)]) => Some(found),
-            other => panic!("{other:?}"),
+        let changes = queue.take();
+        match changes.first().map(|it| &it.event) {
+            Some(Event::LocalAddresses(found)) => Some(found.clone()),
+            _ => panic!("{changes:?}"),
         }
     }
 

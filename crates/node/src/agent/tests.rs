@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use sluice_model::{
-    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, NamespacedName, Object,
+    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, NamespacedName, Object,
     ObjectKey, Protocol,
 };
 use sluice_nftables::Nftables;
@@ -715,7 +715,8 @@ fn the_loop_answers_syncs_and_stops() {
     });
     let mut first: Vec<Event> = web().into();
     first.push(Event::Synced);
-    sender.send(Input::Events(first)).expect("the loop runs");
+    let events = Input::Events(first.into_iter().collect());
+    sender.send(events).expect("the loop runs");
     let deadline = Instant::now() + 10 * SECOND;
     let synced = std::iter::repeat_with(|| {
         let (reply, answer) = tokio::sync::oneshot::channel();

@@ -7,10 +7,8 @@ use sluice_model::{
 };
 use sluice_plan::state::ClusterState;
 
+use crate::events::{Change, TIMED_CHANGES};
 use crate::metrics::{Metrics, to_gauge};
-
-/// Most changes of one slice that are timed: while syncs fail there may be any number.
-const TIMED_CHANGES: usize = 64;
 
 /// kube-proxy tracks Services once per family and counts a change in each tracker. It counts the
 /// change of a slice once, because a slice has one family (`pkg/proxy/servicechangetracker.go`,
@@ -47,11 +45,11 @@ impl Waiting {
         }
     }
 
-    /// Counts an event. `state` is the state before the event.
-    pub(super) fn add(&mut self, event: &Event, state: &ClusterState, metrics: &Metrics) {
+    /// Counts a change. `state` is the state before the change.
+    pub(super) fn add(&mut self, change: &Change, state: &ClusterState, metrics: &Metrics) {
         let (ours, theirs) = (&metrics.ours, &metrics.kube_proxy);
         let known_service = |name| state.service(name).and_then(|it| it.service.as_ref());
-        match event {
+        match &change.event {
             Event::Set(Object::Service(service)) => {
                 theirs.service_changes.inc_by(SERVICE_TRACKERS);
                 let known = known_service(&service.name);
@@ -74,7 +72,10 @@ impl Waiting {
                 let known = known_slice(state, slice);
                 if known != Some(slice) {
                     self.slices.insert(slice.name.clone(), service_of(slice));
-                    self.time(slice, known.and_then(|it| it.triggered));
+                    let mut last = known.and_then(|it| it.triggered);
+                    for time in change.earlier.iter().copied().chain(slice.triggered) {
+                        self.time(slice, time, last.replace(time));
+                    }
                 }
             }
             Event::Delete(ObjectKey::EndpointSlice(name)) => {
@@ -88,17 +89,15 @@ impl Waiting {
 
     /// Records the time of a slice's change, if it is new and this node proxies the slice. `last`
     /// is the time that the slice named before.
-    fn time(&mut self, slice: &EndpointSlice, last: Option<i64>) {
+    fn time(&mut self, slice: &EndpointSlice, time: i64, last: Option<i64>) {
         let family = match slice.address_type {
             AddressType::Ipv4 => IpFamily::V4,
             AddressType::Ipv6 => IpFamily::V6,
             AddressType::Fqdn => return,
         };
         let is_proxied = !slice.headless;
-        let is_new = |it: &i64| last != Some(*it) && *it > self.since;
-        if let Some(service) = service_of(slice).filter(|_| is_proxied)
-            && let Some(triggered) = slice.triggered.filter(is_new)
-        {
+        let is_new = last != Some(time) && time > self.since;
+        if let Some(service) = service_of(slice).filter(|_| is_proxied && is_new) {
             let triggers = self.triggers.entry(slice.name.clone());
             let triggers = triggers.or_insert(Triggers {
                 family,
@@ -106,7 +105,7 @@ impl Waiting {
                 times: Vec::new(),
             });
             if triggers.times.len() < TIMED_CHANGES {
-                triggers.times.push(triggered);
+                triggers.times.push(time);
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 
 use sluice_model::{Announcement, ApiRequest, Event};
-use sluice_node::Input;
+use sluice_node::EventSender;
 use sluice_node::metrics::Metrics;
 use sluice_node::privileges::is_secure_execution;
 use sluice_source::apiserver::{self, Access, Files, Observer, Plugins, Timeouts};
@@ -19,19 +19,16 @@ pub(super) enum Running {
     ApiServer(apiserver::Follow),
 }
 
-/// Follows a source: its events go to `inputs`, and `announcements` become Events at the API
+/// Follows a source: its events go to `sender`, and `announcements` become Events at the API
 /// server. With a folder, announcements are only in the log and the status.
 pub(super) fn start(
     source: &Source,
     node_name: &Arc<str>,
-    inputs: Sender<Input>,
+    sender: EventSender,
     announcements: Receiver<Announcement>,
     metrics: &Arc<Metrics>,
 ) -> anyhow::Result<Running> {
-    let sink = move |events: Vec<Event>| {
-        // The agent has stopped; the process is about to end.
-        let _ = inputs.send(Input::Events(events));
-    };
+    let sink = move |events: Vec<Event>| sender.send(events);
     let access = match access(source) {
         Ok(access) => access,
         Err(folder) => return Ok(Running::Folder(sluice_source::watch(folder, sink)?)),
