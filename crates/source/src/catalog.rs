@@ -14,6 +14,9 @@ use crate::manifest::{Manifest, Problem};
 use crate::report::Reported;
 use file::{File, Version};
 
+/// Problems of one file that are listed: a file of 500 KB may have 200,000.
+const MAX_PROBLEMS: usize = 1_000;
+
 /// The new state of a file in the folder.
 #[derive(Debug)]
 pub(crate) enum Change {
@@ -129,6 +132,14 @@ impl Catalog {
             }
         }
         problems.sort_by_key(|it| it.line);
+        if let Some(further) = problems
+            .len()
+            .checked_sub(MAX_PROBLEMS)
+            .filter(|it| *it > 0)
+        {
+            problems.truncate(MAX_PROBLEMS);
+            problems.push(file::further(name, further));
+        }
         problems
     }
 }

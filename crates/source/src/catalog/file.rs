@@ -110,6 +110,11 @@ fn problem(file: &str, line: u32, object: &str, message: String) -> Problem {
     }
 }
 
+/// The number of problems that are not listed.
+pub(super) fn further(name: &str, count: usize) -> Problem {
+    problem(name, 0, "", format!("{count} further problems"))
+}
+
 /// An object that is also in another place, which counts.
 pub(super) fn duplicate(
     name: &str,

@@ -123,6 +123,15 @@ fn unreadable_file_keeps_everything() {
 }
 
 #[test]
+fn problems_of_a_file_are_bounded() {
+    let mut folder = Folder::default();
+    let many = format!("f={}", "a:80 ".repeat(3_000));
+    folder.check(&[&many], &["+a:80", "f: 1001 problems"]);
+    let problems = folder.catalog.problems();
+    assert_eq!(problems[1_000].message, "1999 further problems");
+}
+
+#[test]
 fn nothing_is_left_behind() {
     let mut folder = Folder::default();
     folder.check(&["f=a:80 a:80 b:0"], &["+a:80", "f: 2 problems"]);
