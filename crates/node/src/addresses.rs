@@ -12,11 +12,12 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluice_model::{Event, IpFamily, LocalAddresses};
 use sluice_netlink::rtnetlink::{Monitor, Wake};
 use sluice_netlink::{RequestError, Stopper};
+use sluice_reconcile::Backoff;
 use tracing::{debug, info, warn};
 
 use crate::agent::chain;
@@ -101,9 +102,10 @@ struct Follower {
 
 impl Follower {
     fn run(mut self, mut monitor: Monitor) {
+        let mut retry = Backoff::default();
         loop {
-            match monitor.wait() {
-                Ok(Wake::Changed) => {}
+            match monitor.wait(retry.due()) {
+                Ok(Wake::Changed | Wake::Due) => retry.begin(),
                 Ok(Wake::Stopped) => return,
                 Err(error) => {
                     let error = chain(&error);
@@ -116,9 +118,15 @@ impl Follower {
                 }
             }
             match read(&self.known) {
-                Ok(found) if found == self.known => {}
-                Ok(found) => self.send(found),
+                Ok(found) => {
+                    retry.succeed();
+                    if found != self.known {
+                        self.send(found);
+                    }
+                }
+                // For want of a descriptor, say: no notice tells that there is one again.
                 Err(error) => {
+                    retry.fail(Instant::now());
                     let error = chain(&error);
                     warn!(error, "cannot list the addresses: keeping the last ones");
                 }

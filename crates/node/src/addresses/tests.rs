@@ -1,8 +1,11 @@
+use std::env;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
+
 use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sluice_lab::{Netns, require_netns};
 
 use super::*;
@@ -108,13 +111,21 @@ impl Machine {
     }
 }
 
-fn ip(netns: &Netns, batch: &str) {
+/// The program, before it was told anything.
+fn ip_program(netns: &Netns) -> Child {
     let mut child = netns.command("ip", &["-batch", "-"]);
-    let mut child = child.stdin(Stdio::piped()).spawn().expect("installed");
+    child.stdin(Stdio::piped()).spawn().expect("installed")
+}
+
+fn run_ip(mut child: Child, batch: &str) {
     let mut input = child.stdin.take().expect("piped");
     input.write_all(batch.as_bytes()).expect("it reads");
     drop(input);
     assert!(child.wait().expect("our child").success(), "{batch}");
+}
+
+fn ip(netns: &Netns, batch: &str) {
+    run_ip(ip_program(netns), batch);
 }
 
 fn has(found: &LocalAddresses, address: &str) -> bool {
@@ -147,6 +158,32 @@ fn the_first_word_comes_at_once_and_every_change_after_it() {
         .netns
         .run(|| std::net::TcpListener::bind("[fd00::1]:0"));
     assert!(bound.is_ok(), "{bound:?}");
+}
+
+/// An address is added while the process can open no socket to list it. In a process of its own, whose
+/// limit it lowers.
+#[test]
+fn a_listing_that_failed_is_made_again() {
+    const CHILD: &str = "SLUICE_TEST_CHILD";
+    require_netns!();
+    if env::var_os(CHILD).is_none() {
+        let name = "addresses::tests::a_listing_that_failed_is_made_again";
+        let mut child = Command::new(env::current_exe().expect("a program"));
+        let output = child.args(["--exact", name]).env(CHILD, "").output();
+        let said = output.expect("this program").stdout;
+        let said = String::from_utf8_lossy(&said);
+        return assert!(said.contains("1 passed"), "{said}");
+    }
+    let machine = Machine::new();
+    machine.until("the first", |it| has(it, "10.0.0.1"));
+    let program = ip_program(&machine.netns);
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+    setrlimit(Resource::RLIMIT_NOFILE, 3, hard).expect("permitted");
+    run_ip(program, "address add 10.0.0.9/24 dev x\n");
+    let found = machine.next(Instant::now() + Duration::from_millis(300));
+    assert_eq!(found, None, "it cannot be listed");
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).expect("permitted");
+    machine.until("listed again", |it| has(it, "10.0.0.9"));
 }
 
 #[test]

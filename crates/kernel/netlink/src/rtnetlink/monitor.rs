@@ -1,5 +1,7 @@
 //! Notices of changes of addresses and of the routes that choose among them.
 
+use std::time::{Duration, Instant};
+
 use nix::poll::PollTimeout;
 use nix::sys::socket::SockProtocol;
 
@@ -30,6 +32,8 @@ const LONGEST_PREFIX: u32 = 3;
 pub enum Wake {
     /// Something changed, or the kernel dropped notices, so that anything may have changed.
     Changed,
+    /// Nothing changed until the time that was given.
+    Due,
     /// A [`Stopper`] was used; every later wait returns this.
     Stopped,
 }
@@ -65,11 +69,11 @@ impl Monitor {
         self.stopper.clone()
     }
 
-    /// Waits for the next change. Returns once for all changes that came meanwhile.
+    /// Waits for the next change, or until `due`. Returns once for all changes that came meanwhile.
     ///
     /// # Errors
     /// [`SocketError::Io`] and [`SocketError::Truncated`].
-    pub fn wait(&mut self) -> Result<Wake, SocketError> {
+    pub fn wait(&mut self, due: Option<Instant>) -> Result<Wake, SocketError> {
         loop {
             if self.stopper.is_stopped() {
                 return Ok(Wake::Stopped);
@@ -77,7 +81,15 @@ impl Monitor {
             if self.take_changes()? {
                 return Ok(Wake::Changed);
             }
-            self.socket.wait(Some(&self.stopper), PollTimeout::NONE)?;
+            let left = due.map(|it| it.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(Wake::Due);
+            }
+            // One millisecond more, because poll cuts.
+            let timeout = left.map_or(PollTimeout::NONE, |it| {
+                PollTimeout::try_from(it + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+            });
+            self.socket.wait(Some(&self.stopper), timeout)?;
         }
     }
 

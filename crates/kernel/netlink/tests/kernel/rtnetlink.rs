@@ -60,7 +60,7 @@ fn a_tentative_address_becomes_usable_and_that_is_heard() {
         let first = find("fd00::1").unwrap();
         let received = wait_in_thread(move || {
             while !find("fd00::1").unwrap().is_usable {
-                assert_eq!(monitor.wait().unwrap(), Wake::Changed);
+                assert_eq!(monitor.wait(None).unwrap(), Wake::Changed);
             }
         });
         assert!(!first.is_usable);
@@ -81,7 +81,7 @@ fn an_address_that_somebody_else_has_is_not_usable() {
                 if output.contains("dadfailed") {
                     return;
                 }
-                monitor.wait().unwrap();
+                monitor.wait(None).unwrap();
             }
         });
         refuted.recv_timeout(DEADLINE).expect("refuted in the end");
@@ -167,7 +167,7 @@ fn a_wait_ends_when_it_is_told_to() {
         let mut monitor = Monitor::open().unwrap();
         let stopper = monitor.stopper();
         let ended = wait_in_thread(move || {
-            assert_eq!(monitor.wait().unwrap(), Wake::Stopped);
+            assert_eq!(monitor.wait(None).unwrap(), Wake::Stopped);
         });
         stopper.stop();
         ended.recv_timeout(DEADLINE).expect("it ends");
