@@ -29,7 +29,8 @@ fn check(name: &str, bytes: &[u8]) {
     assert_eq!(keys.len(), after.objects.len(), "one object per key");
     for problem in &after.problems {
         assert_eq!(problem.file, name);
-        assert!(!problem.to_string().contains(char::is_control));
+        let is_hidden = |it: char| it.is_control() || "\u{202e}\u{200b}\u{feff}".contains(it);
+        assert!(!problem.to_string().contains(is_hidden));
     }
 }
 
@@ -46,7 +47,7 @@ fn mutation() -> impl Strategy<Value = Mutation> {
     let words = [
         "0", "-1", "null", "~", "{", "}", "[", "]", ": ", "- ", "\n", "\n---\n", "\t", "*a", "&a ",
         "<<: *a\n", "\"", "'", "|\n", "99999", "::", "!x ", "# ", "true", "1e400", "..",
-        "\u{feff}",
+        "\u{feff}", "\u{202e}", "\u{200b}",
     ];
     prop_oneof![
         (any::<usize>(), 1..40_usize).prop_map(|(at, length)| Mutation::Cut(at, length)),

@@ -158,6 +158,21 @@ mod tests {
     }
 
     #[test]
+    fn a_program_with_a_hostile_name_is_shown_escaped() {
+        let mut foreign = Foreign::default();
+        foreign.take(change(ChangeKind::DelTable, "sluice", 4711));
+        let by = Generation {
+            id: 7,
+            process_id: 4711,
+            process_name: "\u{202e}tfn\n".to_owned(),
+        };
+        assert_eq!(
+            foreign.take(Notice::Generation(by)).as_deref(),
+            Some(r"\u{202e}tfn\n (pid 4711): table deleted in table sluice")
+        );
+    }
+
+    #[test]
     fn other_tables_and_expiring_elements_are_no_drift() {
         let mut foreign = Foreign::default();
         foreign.take(change(ChangeKind::DelTable, "filter", 4711));
