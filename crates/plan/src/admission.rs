@@ -2,19 +2,24 @@
 //!
 //! Whoever may write a Service may name any address in `spec.externalIPs`, and in the status of a
 //! load balancer (CVE-2020-8554). kube-proxy serves them all, and so does Sluice by
-//! default. An address that belongs to a node or to pods is an issue in any case.
+//! default, except those of a ServiceCIDR: they are ClusterIPs, now or later. An address that belongs
+//! to a node or to pods is an issue in any case.
+//!
+//! A manifest may also name any NodePort. The API server gives out those of one range.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use ipnet::IpNet;
 
-use crate::Role;
-use crate::issue::{Issue, Shadowed};
+use crate::issue::{Issue, NodePortProblem, Shadowed};
 use crate::node::is_beyond_link;
+use crate::port::Wanted;
 use crate::settings::{LocalDetector, Settings};
 use crate::state::ClusterState;
-use sluice_model::NamespacedName;
+use crate::{Frontend, Role};
+use sluice_model::{NamespacedName, Protocol};
 
 /// The operator's settings, and the addresses of the node and of pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +31,9 @@ pub(crate) struct Admission {
     /// Every other address of the machine that a Service could name.
     machine: BTreeSet<IpAddr>,
     pods: Vec<IpNet>,
+    service_cidrs: Vec<IpNet>,
+    node_port_range: Option<RangeInclusive<u16>>,
+    own_ports: BTreeSet<u16>,
 }
 
 impl Admission {
@@ -49,12 +57,59 @@ impl Admission {
             machine: machine.filter(|it| !known.contains(it)).collect(),
             node: known,
             pods,
+            service_cidrs: IpNet::aggregate(
+                &state
+                    .service_cidrs()
+                    .flat_map(|it| it.cidrs.clone())
+                    .collect(),
+            ),
+            node_port_range: settings.node_port_range.clone(),
+            own_ports: settings.own_ports.clone(),
         }
     }
 
     /// Whether an address that a Service names is served.
     pub(crate) fn admits(&self, role: Role, addr: IpAddr) -> bool {
-        self.allows(role, addr) && !(self.refuse_shadowing && self.shadowed(role, addr).is_some())
+        let shadowed = self.shadowed(role, addr);
+        self.allows(role, addr) && !shadowed.is_some_and(|it| self.refuses(it))
+    }
+
+    /// Whether a frontend is served whose address is: a node's address may not take the ports of
+    /// this process with it.
+    pub(crate) fn admits_frontend(&self, wanted: &Wanted) -> bool {
+        match wanted.frontend {
+            Frontend::NodePort { port, protocol, .. } => {
+                self.node_port_problem(port, protocol).is_none()
+            }
+            Frontend::Address {
+                addr,
+                port,
+                protocol,
+            } => {
+                let is_own = wanted.role != Role::ClusterIp
+                    && (self.node.contains(&addr) || self.machine.contains(&addr));
+                !(is_own && self.is_own_port(port, protocol))
+            }
+        }
+    }
+
+    /// Why a port of the node cannot be a NodePort or a health check node port.
+    pub(crate) fn node_port_problem(
+        &self,
+        port: u16,
+        protocol: Protocol,
+    ) -> Option<NodePortProblem> {
+        if self.is_own_port(port, protocol) {
+            return Some(NodePortProblem::OwnPort);
+        }
+        let range = self.node_port_range.as_ref();
+        let range = range.filter(|it| !it.contains(&port))?;
+        Some(NodePortProblem::OutOfRange(*range.start(), *range.end()))
+    }
+
+    /// Whether this process listens there: all its servers speak TCP.
+    fn is_own_port(&self, port: u16, protocol: Protocol) -> bool {
+        protocol == Protocol::Tcp && self.own_ports.contains(&port)
     }
 
     /// The issue with an address that a Service names, if there is one.
@@ -74,8 +129,12 @@ impl Admission {
             role,
             addr,
             shadowed,
-            refused: self.refuse_shadowing,
+            refused: self.refuses(shadowed),
         })
+    }
+
+    fn refuses(&self, shadowed: Shadowed) -> bool {
+        self.refuse_shadowing || matches!(shadowed, Shadowed::ServiceCidr(_))
     }
 
     fn allows(&self, role: Role, addr: IpAddr) -> bool {
@@ -87,6 +146,12 @@ impl Admission {
     /// Some load balancers bind their address to the machine that they chose, so such an address is
     /// no issue. The address of the Node object is.
     fn shadowed(&self, role: Role, addr: IpAddr) -> Option<Shadowed> {
+        let mut cidrs = self.service_cidrs.iter();
+        if role != Role::ClusterIp
+            && let Some(net) = cidrs.find(|it| it.contains(&addr))
+        {
+            return Some(Shadowed::ServiceCidr(*net));
+        }
         let on_machine = role != Role::LoadBalancer && self.machine.contains(&addr);
         if on_machine || self.node.contains(&addr) {
             return Some(Shadowed::Node);

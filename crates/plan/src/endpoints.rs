@@ -3,11 +3,12 @@
 //! Source of the rules: `CategorizeEndpoints` in Kubernetes' `pkg/proxy/topology.go`, KEP-1669
 //! (serving and terminating), KEP-2433 and KEP-3015 (topology hints).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 
 use crate::state::ServiceEntry;
-use sluice_model::{Endpoint, IpFamily, NamespacedName, ServicePortName};
+use sluice_model::{Endpoint, EndpointSlice, IpFamily, NamespacedName, Protocol, ServicePortName};
 
 /// One endpoint of a service port with its slice.
 #[derive(Clone, Copy, Debug)]
@@ -29,28 +30,59 @@ impl Candidate<'_> {
     }
 }
 
-/// Every endpoint of one service port in one family, with duplicates, by slice.
-pub(crate) fn entries<'a>(
-    entry: &'a ServiceEntry,
-    port: &ServicePortName,
+/// The slices of a Service in one family by the ports that they name. A slice may name as many
+/// ports as the Service has: without an index each port would search them all.
+pub(crate) struct SlicePorts<'a> {
+    by_port: HashMap<(&'a str, Protocol), Vec<(&'a EndpointSlice, NonZeroU16)>>,
     family: IpFamily,
-    node_name: &str,
-) -> impl Iterator<Item = Candidate<'a>> {
-    let slices = entry.slices_of(family).filter(|it| !it.headless);
-    slices.flat_map(move |slice| {
-        let numbers = slice.ports.iter();
-        let numbers = numbers.filter(|it| it.name == port.port && it.protocol == port.protocol);
-        numbers.flat_map(move |number| {
+}
+
+impl<'a> SlicePorts<'a> {
+    pub(crate) fn new(entry: &'a ServiceEntry, family: IpFamily) -> Self {
+        let mut by_port: HashMap<_, Vec<_>> = HashMap::new();
+        for slice in entry.slices_of(family).filter(|it| !it.headless) {
+            for it in &slice.ports {
+                let port = by_port.entry((&*it.name, it.protocol)).or_default();
+                port.push((slice, it.port));
+            }
+        }
+        Self { by_port, family }
+    }
+
+    fn of<'b>(&'b self, port: &'b ServicePortName) -> &'b [(&'a EndpointSlice, NonZeroU16)] {
+        let slices = self.by_port.get(&(&*port.port, port.protocol));
+        slices.map_or(&[], Vec::as_slice)
+    }
+
+    /// Slices that name a port.
+    pub(crate) fn slices(&self, port: &ServicePortName) -> usize {
+        self.of(port).len()
+    }
+
+    /// Endpoints of a port, with duplicates.
+    pub(crate) fn endpoints(&self, port: &ServicePortName) -> usize {
+        let slices = self.of(port).iter();
+        slices.map(|(slice, _)| slice.endpoints.len()).sum()
+    }
+
+    /// Every endpoint of one service port, with duplicates, by slice.
+    pub(crate) fn entries<'b>(
+        &'b self,
+        port: &'b ServicePortName,
+        node_name: &'b str,
+    ) -> impl Iterator<Item = Candidate<'a>> + use<'a, 'b> {
+        let family = self.family;
+        self.of(port).iter().flat_map(move |&(slice, number)| {
             let endpoints = slice.endpoints.iter();
             let endpoints = endpoints.filter(move |it| IpFamily::of(&it.address) == family);
             endpoints.map(move |endpoint| Candidate {
-                addr: SocketAddr::new(endpoint.address, number.port.get()),
+                addr: SocketAddr::new(endpoint.address, number.get()),
                 endpoint,
                 slice: &slice.name,
                 local: endpoint.node.as_deref() == Some(node_name),
             })
         })
-    })
+    }
 }
 
 /// The endpoints of one service port in one family, without duplicates, by address.
@@ -58,14 +90,13 @@ pub(crate) fn entries<'a>(
 /// When two slices name the same address and port, a terminating one never replaces another;
 /// between two live ones the later slice by name wins.
 #[must_use]
-pub fn candidates<'a>(
-    entry: &'a ServiceEntry,
+pub(crate) fn candidates<'a>(
+    slices: &SlicePorts<'a>,
     port: &ServicePortName,
-    family: IpFamily,
     node_name: &str,
 ) -> Vec<Candidate<'a>> {
     let mut found: BTreeMap<SocketAddr, Candidate<'a>> = BTreeMap::new();
-    for candidate in entries(entry, port, family, node_name) {
+    for candidate in slices.entries(port, node_name) {
         if !candidate.endpoint.conditions.terminating || !found.contains_key(&candidate.addr) {
             found.insert(candidate.addr, candidate);
         }
@@ -83,9 +114,10 @@ pub struct Uses {
 }
 
 /// How topology narrows the cluster list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Topology {
     /// Not at all.
+    #[default]
     Anywhere,
     /// Only endpoints hinted for this node.
     SameNode,
@@ -120,7 +152,7 @@ impl Topology {
 }
 
 /// The lists of endpoints that the clients of one service port are balanced over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Categorized {
     /// How topology narrowed the cluster list.
     pub topology: Topology,

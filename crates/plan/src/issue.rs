@@ -1,17 +1,22 @@
 //! Problems of objects that are well formed, each in itself.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use crate::{Frontend, Role};
-use sluice_model::{NamespacedName, ServicePortName};
+use sluice_model::{IpFamily, NamespacedName, ServicePortName};
+
+/// Most issues of one kind that one Service has, before [`Issue::More`].
+pub const SHOWN: usize = 10;
 
 /// A problem that planning found. Everything else is planned; the status shows the issue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Issue {
-    /// Two Services ask for one frontend: the older or first by name keeps it.
+    /// Two Services ask for one frontend: the one whose ClusterIP it is keeps it, else by role, age and
+    /// name.
     FrontendTaken {
         /// The frontend that both ask for.
         frontend: Frontend,
@@ -28,6 +33,28 @@ pub enum Issue {
         holder: NamespacedName,
         /// The other Service.
         other: NamespacedName,
+    },
+    /// A Service names another one's ClusterIP as an address of its own.
+    ClusterIpTaken {
+        /// The Service, which gets no port of the address.
+        service: NamespacedName,
+        /// Where the Service names the address.
+        role: Role,
+        /// The address.
+        addr: IpAddr,
+        /// The Service whose ClusterIP it is.
+        holder: NamespacedName,
+    },
+    /// A port of the node cannot be a Service's.
+    NodePortRefused {
+        /// The Service.
+        service: NamespacedName,
+        /// Where the Service names the port.
+        field: &'static str,
+        /// The port, which is not served.
+        port: u16,
+        /// Why it is not served.
+        problem: NodePortProblem,
     },
     /// A Service that needs a ClusterIP has none, and nothing here allocates one.
     NoClusterIp {
@@ -54,16 +81,27 @@ pub enum Issue {
         /// The address is not served.
         refused: bool,
     },
-    /// A Service exceeds a limit of one Service; it is not served.
+    /// A Service exceeds a limit of one Service; its ports are served in their order up to the limit.
     TooLarge {
         /// The Service.
         service: NamespacedName,
+        /// The family; each has the limit for itself.
+        family: IpFamily,
         /// The resource whose limit is exceeded.
         what: &'static str,
         /// Number that the Service asks for.
         asked: usize,
         /// The limit.
         limit: usize,
+    },
+    /// A Service has more issues of a kind than the [first ones](SHOWN).
+    More {
+        /// The Service.
+        service: NamespacedName,
+        /// The [kind](Issue::reason).
+        reason: &'static str,
+        /// Number of issues that are left out.
+        count: usize,
     },
     /// There is no Node object for this node: topology hints are ignored, and the node's addresses
     /// come from the machine.
@@ -80,9 +118,47 @@ pub enum Shadowed {
     Node,
     /// Maybe a pod: the address lies in this range of pods.
     Pods(IpNet),
+    /// Maybe another Service: its ClusterIP, now or later, lies in this range.
+    ServiceCidr(IpNet),
+}
+
+/// Why a port of the node cannot be a NodePort or a health check node port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NodePortProblem {
+    /// It lies outside this range.
+    OutOfRange(u16, u16),
+    /// This process listens there.
+    OwnPort,
+    /// It is the health check node port of this Service.
+    HealthCheck(NamespacedName),
+    /// It is the NodePort of this Service.
+    NodePort(NamespacedName),
+}
+
+impl fmt::Display for NodePortProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfRange(first, last) => {
+                write!(f, "is outside {first}-{last} (--service-node-port-range)")
+            }
+            Self::OwnPort => f.write_str("is a port of Sluice's own servers"),
+            Self::HealthCheck(holder) => {
+                write!(f, "is the health check node port of Service {holder}")
+            }
+            Self::NodePort(holder) => write!(f, "is a NodePort of Service {holder}"),
+        }
+    }
 }
 
 impl Issue {
+    /// The number of issues that this stands for.
+    pub fn count(&self) -> usize {
+        match self {
+            Self::More { count, .. } => *count,
+            _ => 1,
+        }
+    }
+
     /// The Service that has the problem; `None` when it is the node's.
     pub fn service(&self) -> Option<&NamespacedName> {
         match self {
@@ -91,7 +167,10 @@ impl Issue {
             Self::NoClusterIp { service }
             | Self::ExternalIpNotAllowed { service, .. }
             | Self::Shadows { service, .. }
-            | Self::TooLarge { service, .. } => Some(service),
+            | Self::ClusterIpTaken { service, .. }
+            | Self::NodePortRefused { service, .. }
+            | Self::TooLarge { service, .. }
+            | Self::More { service, .. } => Some(service),
             Self::NoNode { .. } => None,
         }
     }
@@ -104,7 +183,10 @@ impl Issue {
             Self::NoClusterIp { .. } => "NoClusterIP",
             Self::ExternalIpNotAllowed { .. } => "ExternalIPNotAllowed",
             Self::Shadows { .. } => "Shadows",
+            Self::ClusterIpTaken { .. } => "ClusterIPTaken",
+            Self::NodePortRefused { .. } => "NodePortRefused",
             Self::TooLarge { .. } => "TooLarge",
+            Self::More { reason, .. } => reason,
             Self::NoNode { .. } => "NoNode",
         }
     }
@@ -119,7 +201,8 @@ impl fmt::Display for Issue {
                 loser,
             } => write!(
                 f,
-                "Service {loser}: {frontend} belongs to Service {holder} (the older, else the \
+                "Service {loser}: {frontend} belongs to Service {holder} (a ClusterIP comes before \
+                 a load balancer's address, that before an external IP; then the older, else the \
                  first by name, keeps it): give one of them another address or port"
             ),
             Self::ClusterIpShared {
@@ -129,6 +212,26 @@ impl fmt::Display for Issue {
             } => write!(
                 f,
                 "Service {other}: spec.clusterIPs: {addr} is also the ClusterIP of Service {holder}"
+            ),
+            Self::ClusterIpTaken {
+                service,
+                role,
+                addr,
+                holder,
+            } => write!(
+                f,
+                "Service {service}: {}: {addr} is the ClusterIP of Service {holder}: it is not \
+                 served",
+                field(*role)
+            ),
+            Self::NodePortRefused {
+                service,
+                field,
+                port,
+                problem,
+            } => write!(
+                f,
+                "Service {service}: {field}: {port} {problem}: it is not served"
             ),
             Self::NoClusterIp { service } => write!(
                 f,
@@ -147,31 +250,36 @@ impl fmt::Display for Issue {
                 shadowed,
                 refused,
             } => {
-                let field = match role {
-                    Role::ClusterIp => "spec.clusterIPs",
-                    Role::LoadBalancer => "status.loadBalancer.ingress",
-                    Role::ExternalIp => "spec.externalIPs",
-                    Role::NodePort => "spec.ports.nodePort",
-                };
-                write!(f, "Service {service}: {field}: {addr} ")?;
+                write!(f, "Service {service}: {}: {addr} ", field(*role))?;
                 match shadowed {
                     Shadowed::Node => write!(f, "is an address of this node")?,
                     Shadowed::Pods(net) => write!(f, "lies in the pods' range {net}")?,
+                    Shadowed::ServiceCidr(net) => write!(f, "lies in the ServiceCIDR {net}")?,
                 }
-                f.write_str(match refused {
-                    true => ": it is not served (--refuse-shadowing-vips)",
-                    false => ": its ports lead to the Service now",
+                f.write_str(match (refused, shadowed) {
+                    (true, Shadowed::ServiceCidr(_)) => ": it is not served",
+                    (true, _) => ": it is not served (--refuse-shadowing-vips)",
+                    (false, _) => ": its ports lead to the Service now",
                 })
             }
             Self::TooLarge {
                 service,
+                family,
                 what,
                 asked,
                 limit,
             } => write!(
                 f,
-                "Service {service}: {asked} {what} are more than one Service may have ({limit}): \
-                 it is not served"
+                "Service {service}: {asked} {what} of {family} are more than one Service may have \
+                 ({limit}): its ports are served in their order up to that"
+            ),
+            Self::More {
+                service,
+                reason,
+                count,
+            } => write!(
+                f,
+                "Service {service}: {reason}: and {count} more of this kind"
             ),
             Self::NoNode { name } => write!(
                 f,
@@ -179,5 +287,50 @@ impl fmt::Display for Issue {
                  are known from the machine alone"
             ),
         }
+    }
+}
+
+/// The field that gives a Service a frontend of this role.
+fn field(role: Role) -> &'static str {
+    match role {
+        Role::ClusterIp => "spec.clusterIPs",
+        Role::LoadBalancer => "status.loadBalancer.ingress",
+        Role::ExternalIp => "spec.externalIPs",
+        Role::NodePort => "spec.ports.nodePort",
+    }
+}
+
+/// The issues of one Service, a bounded number of each kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Issues {
+    all: Vec<Issue>,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl Issues {
+    pub(crate) fn push(&mut self, issue: Issue) {
+        let count = self.counts.entry(issue.reason()).or_default();
+        *count += 1;
+        if *count <= SHOWN {
+            self.all.push(issue);
+        }
+    }
+
+    /// The first issues of each kind, and the number of the others.
+    pub(crate) fn of(self, service: &NamespacedName) -> Vec<Issue> {
+        let mut all = self.all;
+        let over = self.counts.into_iter().filter(|(_, it)| *it > SHOWN);
+        all.extend(over.map(|(reason, count)| Issue::More {
+            service: service.clone(),
+            reason,
+            count: count - SHOWN,
+        }));
+        all
+    }
+}
+
+impl Extend<Issue> for Issues {
+    fn extend<T: IntoIterator<Item = Issue>>(&mut self, issues: T) {
+        issues.into_iter().for_each(|it| self.push(it));
     }
 }

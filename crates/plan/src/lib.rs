@@ -49,7 +49,7 @@ pub use claims::Claims;
 pub use frontend::{Frontend, Role, Route, Verdict};
 pub use health_check::HealthCheck;
 pub use node::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
-pub use planner::{Changes, Planner, PortChange};
+pub use planner::{Changes, IssueChange, Planner, PortChange};
 pub use pool::{Pool, PoolEndpoint, Scope};
 pub use port::{PlannedFrontend, PortKey, PortPlan};
 

@@ -3,62 +3,82 @@
 //! The API server bounds the size of an object, not what follows from it: 1,000 ports with 1,000
 //! external IPs are a million frontends, each with all endpoints. One Service must not exhaust the
 //! memory of every node.
+//!
+//! A Service over a limit is served up to it: its ports in their order, the frontends of a port in
+//! theirs, the ClusterIP first. Each family has the limits for itself.
 
+use crate::Role;
 use crate::issue::Issue;
-use crate::port::addresses;
-use crate::state::ServiceEntry;
-use sluice_model::{IpFamily, Service};
+use crate::settings::Costs;
+use sluice_model::{IpFamily, Service, SessionAffinity};
 
 /// Frontends of one Service: ports times addresses, and NodePorts.
 pub(crate) const FRONTENDS: usize = 100_000;
 
-/// Endpoints of one Service, once per frontend that leads to them. Kubernetes is tested with 250
-/// endpoints per Service; this is 4,000 times that.
-pub(crate) const ENDPOINTS: usize = 1_000_000;
+/// What the data plane writes for one Service: an object for each frontend and for each endpoint of
+/// a frontend, and what [`Costs`] says. Kubernetes is tested with 250 endpoints per Service; ten
+/// ports with 10,000 endpoints each, on ClusterIP, load balancer and NodePort, are 300,000.
+pub(crate) const OBJECTS: usize = 1_000_000;
 
-/// Frontends of each port in a family, at most: the addresses, and one more if any port has a
-/// NodePort.
-fn per_port(service: &Service, family: IpFamily) -> usize {
-    let node_port = service.ports.iter().any(|it| it.node_port.is_some());
-    match addresses(service, family).count() {
-        0 => 0,
-        addresses => addresses + usize::from(node_port),
+/// What the frontends of a service port cost, in objects that the data plane writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Price {
+    frontend: usize,
+    load_balancer: usize,
+}
+
+impl Price {
+    /// Of a port with this many endpoints.
+    pub(crate) fn new(service: &Service, family: IpFamily, endpoints: usize, costs: Costs) -> Self {
+        let each = match service.affinity {
+            SessionAffinity::None => 1,
+            SessionAffinity::ClientIp { .. } => 1 + costs.affinity,
+        };
+        let ranges = service.source_ranges.iter();
+        let ranges = ranges.filter(|it| IpFamily::of_net(it) == family).count();
+        let frontend = 1 + endpoints * each;
+        Self {
+            frontend,
+            load_balancer: frontend + ranges * costs.source_range,
+        }
+    }
+
+    /// Of a frontend with this role.
+    pub(crate) fn of(&self, role: Role) -> usize {
+        match role {
+            Role::LoadBalancer => self.load_balancer,
+            Role::ClusterIp | Role::ExternalIp | Role::NodePort => self.frontend,
+        }
     }
 }
 
-/// Whether the frontends of a Service are too many to be claimed.
-pub(crate) fn too_many_frontends(service: &Service) -> Option<Issue> {
-    let [v4, v6] = IpFamily::ALL.map(|it| per_port(service, it));
-    let asked = (v4 + v6).saturating_mul(service.ports.len());
-    too_large(
-        service,
-        "frontends (ports times addresses)",
-        asked,
-        FRONTENDS,
-    )
+/// The issue of a Service that asks for more frontends than it may have.
+pub(crate) fn too_many_frontends(
+    service: &Service,
+    family: IpFamily,
+    asked: usize,
+) -> Option<Issue> {
+    let what = "frontends (ports times addresses)";
+    too_large(service, family, what, asked, FRONTENDS)
 }
 
-/// Whether the endpoints of a Service are too many to be planned.
-pub(crate) fn too_many_endpoints(service: &Service, entry: &ServiceEntry) -> Option<Issue> {
-    let of_family = |family| {
-        let slices = entry.slices_of(family);
-        let endpoints: usize = slices.map(|it| it.endpoints.len() * it.ports.len()).sum();
-        endpoints.saturating_mul(per_port(service, family))
-    };
-    let [v4, v6] = IpFamily::ALL.map(of_family);
-    let asked = v4.saturating_add(v6);
-    too_large(
-        service,
-        "endpoints (each once per frontend)",
-        asked,
-        ENDPOINTS,
-    )
+/// The issue of a Service for which the data plane would have to write too much.
+pub(crate) fn too_many_objects(service: &Service, family: IpFamily, asked: usize) -> Option<Issue> {
+    let what = "objects (endpoints and source ranges, each once per frontend)";
+    too_large(service, family, what, asked, OBJECTS)
 }
 
-fn too_large(service: &Service, what: &'static str, asked: usize, limit: usize) -> Option<Issue> {
+fn too_large(
+    service: &Service,
+    family: IpFamily,
+    what: &'static str,
+    asked: usize,
+    limit: usize,
+) -> Option<Issue> {
     let service = service.name.clone();
     (asked > limit).then_some(Issue::TooLarge {
         service,
+        family,
         what,
         asked,
         limit,

@@ -1,21 +1,23 @@
 //! Updates a [`Plan`] at a cost proportional to the change.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+mod claiming;
+mod pieces;
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::admission::Admission;
 use crate::claims::{Claim, Claimant};
-use crate::endpoints::{Candidate, Categorized};
 use crate::issue::Issue;
-use crate::limit::{too_many_endpoints, too_many_frontends};
-use crate::port::{Inputs, Wanted, addresses, cluster_ip, is_served, plan_port, wanted};
+use crate::limit::FRONTENDS;
+use crate::port::{Wanted, addresses, cluster_ip, is_served, wanted};
 use crate::settings::Settings;
-use crate::state::{ClusterState, ServiceEntry, Touched};
-use crate::{Frontend, HealthCheck, NodePlan, Plan, PortKey, PortPlan, Role};
-use sluice_model::{
-    ClusterIps, Event, IpFamily, NamespacedName, Protocol, Service, ServiceKind, ServicePortName,
-};
+use crate::state::{ClusterState, Touched};
+use crate::{NodePlan, Plan, PortKey, PortPlan, Role};
+use pieces::Progress;
+use sluice_model::{Event, IpFamily, NamespacedName, Service};
 
 /// The changes of one [`Planner::replan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +28,19 @@ pub struct Changes {
     pub node: bool,
     /// [`Plan::health_checks`] changed.
     pub health_checks: bool,
+    /// The issues of Services whose issues changed.
+    pub issues: BTreeMap<NamespacedName, IssueChange>,
+    /// The origins whose [problems](Planner::problems) changed.
+    pub problems: BTreeSet<Arc<str>>,
+}
+
+/// The issues of a Service before and after.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IssueChange {
+    /// The issues before.
+    pub old: Vec<Issue>,
+    /// The issues now.
+    pub new: Vec<Issue>,
 }
 
 /// A service port before and after.
@@ -40,7 +55,20 @@ pub struct PortChange {
 impl Changes {
     /// Nothing changed.
     pub fn is_empty(&self) -> bool {
-        self.ports.is_empty() && !self.node && !self.health_checks
+        *self == Self::default()
+    }
+
+    /// Records a change of a port. The port may have changed before.
+    fn record(&mut self, key: PortKey, old: Option<Arc<PortPlan>>, new: Option<Arc<PortPlan>>) {
+        match self.ports.entry(key) {
+            Entry::Vacant(slot) => {
+                slot.insert(PortChange { old, new });
+            }
+            Entry::Occupied(slot) if slot.get().old == new => {
+                slot.remove();
+            }
+            Entry::Occupied(mut slot) => slot.get_mut().new = new,
+        }
     }
 }
 
@@ -58,7 +86,13 @@ pub struct Planner {
     claimed: BTreeMap<NamespacedName, Vec<(Claim, Claimant)>>,
     service_issues: BTreeMap<NamespacedName, Vec<Issue>>,
     problems: BTreeMap<Arc<str>, Vec<String>>,
+    changed_problems: BTreeSet<Arc<str>>,
+    /// Services whose claims may differ.
     dirty: BTreeSet<NamespacedName>,
+    /// Services whose claims are up to date and whose ports are not.
+    unplanned: BTreeMap<NamespacedName, Progress>,
+    /// Claims that nobody has and whose last owner may still be planned with them.
+    leaving: HashMap<Claim, PortKey>,
     node_dirty: bool,
     synced: bool,
 }
@@ -74,7 +108,10 @@ impl Planner {
             claimed: BTreeMap::new(),
             service_issues: BTreeMap::new(),
             problems: BTreeMap::new(),
+            changed_problems: BTreeSet::new(),
             dirty: BTreeSet::new(),
+            unplanned: BTreeMap::new(),
+            leaving: HashMap::new(),
             node_dirty: true,
             synced: false,
         }
@@ -131,6 +168,7 @@ impl Planner {
             Event::Set(object) => self.state.set(object),
             Event::Delete(key) => self.state.delete(&key),
             Event::Problems { origin, problems } => {
+                self.changed_problems.insert(origin.clone());
                 match problems.is_empty() {
                     true => self.problems.remove(&origin),
                     false => self.problems.insert(origin, problems),
@@ -151,19 +189,38 @@ impl Planner {
         }
     }
 
+    /// Whether a [`replan`](Self::replan) has something to do.
+    pub fn is_dirty(&self) -> bool {
+        self.node_dirty || !self.dirty.is_empty() || !self.unplanned.is_empty()
+    }
+
+    /// Whether the ports of a Service are still to be planned.
+    pub fn is_unplanned(&self, service: &NamespacedName) -> bool {
+        self.dirty.contains(service) || self.unplanned.contains_key(service)
+    }
+
     /// Plans the Services and the node that changed, and only those.
     pub fn replan(&mut self) -> Changes {
-        let mut changes = Changes::default();
+        self.replan_part(usize::MAX)
+    }
+
+    /// Plans a part of what changed: some `work`, in endpoints and objects to write. The smallest
+    /// Services come first, and the largest gets a piece in each part, so that neither waits for
+    /// ever. A frontend leaves its former owner before, or together with, its way to the new one.
+    ///
+    /// [`is_dirty`](Self::is_dirty) says whether there is more to plan.
+    pub fn replan_part(&mut self, work: usize) -> Changes {
+        let mut changes = Changes {
+            problems: std::mem::take(&mut self.changed_problems),
+            ..Changes::default()
+        };
         if std::mem::take(&mut self.node_dirty) {
             self.replan_node(&mut changes);
         }
-        let dirty = std::mem::take(&mut self.dirty);
-        let mut affected = BTreeSet::new();
-        for name in &dirty {
-            self.renew_claims(name, &mut affected);
-        }
-        for name in affected.union(&dirty) {
-            self.replan_service(name, &mut changes);
+        self.renew_claims(&mut changes);
+        self.plan_ports(work, &mut changes);
+        if self.unplanned.is_empty() {
+            self.leaving.clear();
         }
         changes
     }
@@ -193,229 +250,49 @@ impl Planner {
         self.dirty.extend(all.map(|(name, _)| name.clone()));
     }
 
-    /// Updates the claims of one Service. Adds to `affected` the other claimants of each claim whose
-    /// holder changes: they gain it, lose it, or report another holder.
-    fn renew_claims(&mut self, name: &NamespacedName, affected: &mut BTreeSet<NamespacedName>) {
-        let new = self.wanted_claims(name);
-        let old = match new.is_empty() {
-            true => self.claimed.remove(name),
-            false => self.claimed.insert(name.clone(), new.clone()),
-        };
-        let old = old.unwrap_or_default();
-        if old == new {
-            return;
-        }
-        // A Service may have 100,000 claims: no search in lists.
-        let before: HashSet<_> = old.iter().collect();
-        let after: HashSet<_> = new.iter().collect();
-        let claims = &mut self.plan.claims;
-        let mut others = Vec::new();
-        for (claim, claimant) in old.iter().filter(|it| !after.contains(it)) {
-            others.extend(claims.remove(*claim, claimant));
-        }
-        for (claim, claimant) in new.iter().filter(|it| !before.contains(it)) {
-            others.extend(claims.add(*claim, claimant.clone()));
-        }
-        affected.extend(others.into_iter().map(|it| it.name.service));
-    }
-
-    fn wanted_claims(&self, name: &NamespacedName) -> Vec<(Claim, Claimant)> {
-        let mut claims = Vec::new();
-        let Some(service) = self.served(name) else {
-            return claims;
-        };
-        for family in IpFamily::ALL {
-            let mut cluster_ip = self.served_cluster_ip(service, family);
-            for (key, wanted) in self.ports(service, family) {
-                let claimant = Claimant::new(service.created, key);
-                if let Some(addr) = cluster_ip.take() {
-                    claims.push((Claim::ClusterIp(addr), claimant.clone()));
-                }
-                let frontends = wanted.iter().map(|it| Claim::Frontend(it.frontend));
-                claims.extend(frontends.map(|it| (it, claimant.clone())));
-            }
-        }
-        claims
-    }
-
-    fn replan_service(&mut self, name: &NamespacedName, changes: &mut Changes) {
-        let mut issues = Vec::new();
-        let mut planned = self.plan_service(name, &mut issues);
-        self.renew_health_check(name, changes);
-        match issues.is_empty() {
-            true => self.service_issues.remove(name),
-            false => self.service_issues.insert(name.clone(), issues),
-        };
-        let mut keys = self.planned_keys(name);
-        keys.extend(planned.keys().cloned());
-        let endpoints = |port: &Option<Arc<PortPlan>>| port.as_ref().map_or(0, |it| it.weight());
-        for key in keys {
-            let new = planned.remove(&key).map(Arc::new);
-            if self.plan.ports.get(&key) == new.as_ref() {
-                continue;
-            }
-            let old = match &new {
-                Some(port) => self.plan.ports.insert(key.clone(), port.clone()),
-                None => self.plan.ports.remove(&key),
-            };
-            self.plan.endpoints = self.plan.endpoints + endpoints(&new) - endpoints(&old);
-            changes.ports.insert(key, PortChange { old, new });
-        }
-    }
-
-    fn renew_health_check(&mut self, name: &NamespacedName, changes: &mut Changes) {
-        let inputs = self.served(name).and_then(|it| self.inputs(it));
-        let planned = inputs.filter(|it| too_many_endpoints(it.service, it.entry).is_none());
-        let new = planned.and_then(|it| HealthCheck::of(it.entry, it.service, it.node_name));
-        let all = &mut self.plan.health_checks;
-        let old = match new {
-            Some(check) => all.insert(name.clone(), check),
-            None => all.remove(name),
-        };
-        changes.health_checks |= old != new;
-    }
-
-    fn plan_service(
-        &self,
-        name: &NamespacedName,
-        issues: &mut Vec<Issue>,
-    ) -> BTreeMap<PortKey, PortPlan> {
-        let mut planned = BTreeMap::new();
-        let Some(service) = self.served(name) else {
-            issues.extend(self.unserved(name));
-            return planned;
-        };
-        let Some(inputs) = self.inputs(service) else {
-            return planned;
-        };
-        if let Some(issue) = too_many_endpoints(service, inputs.entry) {
-            issues.push(issue);
-            return planned;
-        }
-        issues.extend(self.address_issues(service));
-        let claims = &self.plan.claims;
-        for family in IpFamily::ALL {
-            let address = self.served_cluster_ip(service, family);
-            // A Service without ports claims no ClusterIP, so no change of the claim replans it.
-            if !service.ports.is_empty()
-                && let Some(addr) = address
-                && let Some(holder) = claims.cluster_ip_owner(addr)
-                && holder.name.service != *name
-            {
-                issues.push(Issue::ClusterIpShared {
-                    addr,
-                    holder: holder.name.service.clone(),
-                    other: name.clone(),
-                });
-            }
-            for (key, wanted) in self.ports(service, family) {
-                let mut owned = wanted.clone();
-                owned.retain(|it| match claims.owner(&it.frontend) {
-                    Some(holder) if *holder != key => {
-                        issues.push(Issue::FrontendTaken {
-                            frontend: it.frontend,
-                            holder: holder.name.clone(),
-                            loser: key.name.clone(),
-                        });
-                        false
-                    }
-                    _ => true,
-                });
-                let cluster_ip = address.filter(|ip| claims.cluster_ip_owner(*ip) == Some(&key));
-                if !owned.is_empty() || cluster_ip.is_some() {
-                    let plan = plan_port(&inputs, key.clone(), &wanted, &owned, cluster_ip);
-                    planned.insert(key, plan);
-                }
-            }
-        }
-        planned
-    }
-
-    /// The endpoints of a service port, and which of them its clients may be sent to.
-    pub(crate) fn categorized(
-        &self,
-        key: &PortKey,
-    ) -> Option<(&ServiceEntry, Vec<Candidate<'_>>, Categorized)> {
-        let service = self.served(&key.name.service)?;
-        let inputs = self.inputs(service)?;
-        let (_, wanted) = self.ports(service, key.family).find(|(it, _)| it == key)?;
-        let (candidates, categorized) = inputs.categorize(key, &wanted);
-        Some((inputs.entry, candidates, categorized))
-    }
-
-    fn inputs<'a>(&'a self, service: &'a Service) -> Option<Inputs<'a>> {
-        Some(Inputs {
-            entry: self.state.service(&service.name)?,
-            service,
-            node: &self.plan.node,
-            node_name: &self.settings.node_name,
-        })
-    }
-
     fn served(&self, name: &NamespacedName) -> Option<&Service> {
         let service = self.state.service(name)?.service.as_deref()?;
-        (is_served(service) && too_many_frontends(service).is_none()).then_some(service)
+        is_served(service).then_some(service)
     }
 
-    /// Why a Service is not served at all, if that is an issue.
-    fn unserved(&self, name: &NamespacedName) -> Option<Issue> {
-        let service = self.state.service(name)?.service.as_deref()?;
-        if is_served(service) {
-            return too_many_frontends(service);
-        }
-        let ours = service.proxy_name.is_none() && service.kind != ServiceKind::ExternalName;
-        let unassigned = matches!(service.cluster_ips, ClusterIps::Unassigned);
-        (ours && unassigned).then(|| Issue::NoClusterIp {
-            service: name.clone(),
-        })
+    /// The addresses that a Service asks for in one family and that the operator admits, each once,
+    /// the ClusterIP first.
+    fn asked(&self, service: &Service, family: IpFamily) -> Vec<(IpAddr, Role)> {
+        let mut seen = HashSet::new();
+        let all = addresses(service, family);
+        let once = all.filter(|(addr, _)| seen.insert(*addr));
+        once.filter(|(addr, role)| self.admission.admits(*role, *addr))
+            .collect()
+    }
+
+    /// The ports of a Service in one family, each with the frontends that it asks for and that the
+    /// operator admits, as many as one Service may have.
+    pub(crate) fn ports(
+        &self,
+        service: &Service,
+        family: IpFamily,
+    ) -> impl Iterator<Item = (PortKey, Vec<Wanted>)> {
+        let asked = self.asked(service, family);
+        let mut left = FRONTENDS;
+        // Without a ClusterIP of the family there is nothing.
+        let ports = match cluster_ip(service, family) {
+            Some(_) => &service.ports[..],
+            None => &[],
+        };
+        let all = ports.iter().map(move |port| {
+            let name = service.port_name(port);
+            let admitted = wanted(&asked, port, family);
+            let admitted = admitted.filter(|it| self.admission.admits_frontend(it));
+            let wanted: Vec<Wanted> = admitted.take(left).collect();
+            left -= wanted.len();
+            (PortKey { name, family }, wanted)
+        });
+        all.filter(|(_, wanted)| !wanted.is_empty())
     }
 
     /// The ClusterIP of a family, unless it is refused. Its undefined ports are rejected.
     fn served_cluster_ip(&self, service: &Service, family: IpFamily) -> Option<IpAddr> {
         let ip = cluster_ip(service, family)?;
         self.admission.admits(Role::ClusterIp, ip).then_some(ip)
-    }
-
-    /// The issues with the addresses that a Service names, each once.
-    fn address_issues(&self, service: &Service) -> BTreeSet<Issue> {
-        let all = IpFamily::ALL.into_iter();
-        let all = all.flat_map(|family| addresses(service, family));
-        let issues = all.filter_map(|(ip, role)| self.admission.issue(&service.name, role, ip));
-        issues.collect()
-    }
-
-    /// The ports of a Service in one family, each with the frontends that it asks for and that the
-    /// operator admits.
-    pub(crate) fn ports(
-        &self,
-        service: &Service,
-        family: IpFamily,
-    ) -> impl Iterator<Item = (PortKey, Vec<Wanted>)> {
-        let admitted = |it: &Wanted| match it.frontend {
-            Frontend::Address { addr, .. } => self.admission.admits(it.role, addr),
-            Frontend::NodePort { .. } => true,
-        };
-        let all = service.ports.iter().map(move |port| {
-            let name = service.port_name(port);
-            let mut wanted = wanted(service, port, family);
-            wanted.retain(admitted);
-            (PortKey { name, family }, wanted)
-        });
-        all.filter(|(_, wanted)| !wanted.is_empty())
-    }
-
-    fn planned_keys(&self, name: &NamespacedName) -> BTreeSet<PortKey> {
-        let first = PortKey {
-            name: ServicePortName {
-                service: name.clone(),
-                port: "".into(),
-                protocol: Protocol::Tcp,
-            },
-            family: IpFamily::V4,
-        };
-        let keys = self.plan.ports.range(first..).map(|(key, _)| key);
-        keys.take_while(|key| key.name.service == *name)
-            .cloned()
-            .collect()
     }
 }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::endpoints::{Candidate, Categorized, Uses, candidates, categorize};
+use crate::endpoints::{Candidate, Categorized, SlicePorts, Uses, candidates, categorize};
 use crate::node::of_family;
-use crate::state::ServiceEntry;
 use crate::{Frontend, NodePlan, Pool, PoolEndpoint, Role, Route, Scope, Verdict};
 use sluice_model::{
     ClusterIps, IpFamily, IpMode, Protocol, Service, ServiceKind, ServicePort, ServicePortName,
@@ -161,41 +160,50 @@ pub(crate) fn addresses(
     cluster_ip.into_iter().chain(others)
 }
 
-/// The frontends a service port asks for in one family, each once, the ClusterIP first.
-pub(crate) fn wanted(service: &Service, port: &ServicePort, family: IpFamily) -> Vec<Wanted> {
-    let protocol = port.protocol;
-    let address = |(addr, role)| Wanted {
-        frontend: Frontend::Address {
-            addr,
-            port: port.port.get(),
-            protocol,
-        },
-        role,
-    };
-    let mut all: Vec<Wanted> = addresses(service, family).map(address).collect();
-    let node_port = port.node_port.filter(|_| !all.is_empty());
-    all.extend(node_port.map(|node_port| Wanted {
+/// The frontends that a service port asks for at these addresses, the ClusterIP first and the
+/// NodePort last.
+pub(crate) fn wanted(
+    addresses: &[(IpAddr, Role)],
+    port: &ServicePort,
+    family: IpFamily,
+) -> impl Iterator<Item = Wanted> {
+    let (number, protocol) = (port.port.get(), port.protocol);
+    let node_port = port.node_port.map(|node_port| Wanted {
         frontend: Frontend::NodePort {
             family,
             port: node_port.get(),
             protocol,
         },
         role: Role::NodePort,
-    }));
-    let mut seen = std::collections::HashSet::new();
-    all.retain(|it| seen.insert(it.frontend));
-    all
+    });
+    let address = move |&(addr, role): &(IpAddr, Role)| Wanted {
+        frontend: Frontend::Address {
+            addr,
+            port: number,
+            protocol,
+        },
+        role,
+    };
+    addresses.iter().map(address).chain(node_port)
 }
 
 /// The input of a port's plan, apart from the port itself.
 pub(crate) struct Inputs<'a> {
-    pub(crate) entry: &'a ServiceEntry,
     pub(crate) service: &'a Service,
+    /// IPv4 and IPv6, in this order.
+    pub(crate) slices: [SlicePorts<'a>; 2],
+    /// The health check node port, where the Service owns it; IPv4 and IPv6.
+    pub(crate) health_check_node_port: [Option<u16>; 2],
     pub(crate) node: &'a NodePlan,
     pub(crate) node_name: &'a str,
 }
 
 impl<'a> Inputs<'a> {
+    /// The slices of a family.
+    pub(crate) fn slices(&self, family: IpFamily) -> &SlicePorts<'a> {
+        &self.slices[family as usize]
+    }
+
     /// The endpoints of one of the Service's ports, sorted into the lists that clients are balanced
     /// over.
     pub(crate) fn categorize(
@@ -203,7 +211,7 @@ impl<'a> Inputs<'a> {
         key: &PortKey,
         wanted: &[Wanted],
     ) -> (Vec<Candidate<'a>>, Categorized) {
-        let candidates = candidates(self.entry, &key.name, key.family, self.node_name);
+        let candidates = candidates(self.slices(key.family), &key.name, self.node_name);
         let internal = self.service.internal_policy;
         let external = external_policy(self.service);
         let is_external = wanted.iter().any(|it| it.role != Role::ClusterIp);
@@ -221,17 +229,18 @@ impl<'a> Inputs<'a> {
 
 /// Decides the verdict on every packet to the frontends that the port owns.
 ///
-/// `owned` are the wanted frontends that no senior Service holds; `wanted` all of them, since a
-/// port that lost its NodePort to another Service is still planned as externally accessible.
+/// `owned` are the wanted frontends that no senior Service holds. The endpoints are those of
+/// [`Inputs::categorize`] for all wanted ones, since a port that lost its NodePort to another Service is
+/// still planned as externally accessible.
 pub(crate) fn plan_port(
     inputs: &Inputs<'_>,
     key: PortKey,
-    wanted: &[Wanted],
+    endpoints: (&[Candidate<'_>], &Categorized),
     owned: &[Wanted],
     owned_cluster_ip: Option<IpAddr>,
 ) -> PortPlan {
     let service = inputs.service;
-    let (candidates, sorted) = inputs.categorize(&key, wanted);
+    let (candidates, sorted) = endpoints;
     let pool = |indices: &[usize]| {
         let members = indices.iter().map(|&index| PoolEndpoint {
             addr: candidates[index].addr,
@@ -269,7 +278,7 @@ pub(crate) fn plan_port(
         |it: &&Candidate<'_>| it.endpoint.conditions.ready || it.endpoint.conditions.serving;
     PortPlan {
         scheduler: service.ipvs_scheduler.clone(),
-        health_check_node_port: health_check_node_port(service).map(NonZeroU16::get),
+        health_check_node_port: inputs.health_check_node_port[key.family as usize],
         affinity_seconds: match service.affinity {
             SessionAffinity::None => None,
             SessionAffinity::ClientIp { timeout_seconds } => Some(timeout_seconds),

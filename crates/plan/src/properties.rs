@@ -128,6 +128,43 @@ proptest! {
         }
     }
 
+    /// Planning in parts comes to the same, and no part has a frontend or a ClusterIP twice.
+    #[test]
+    fn parts_are_consistent_and_come_to_the_whole(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+        works in prop::collection::vec(1usize..12, 24),
+    ) {
+        let mut planner = Planner::new(settings.clone());
+        let mut ports = Ports::new();
+        let mut issues = BTreeMap::new();
+        let mut part = |planner: &mut Planner, work| {
+            let changes = planner.replan_part(work);
+            patch(&mut ports, &changes);
+            assert_eq!(&ports, &planner.plan().ports);
+            for (name, change) in changes.issues {
+                let known = issues.insert(name, change.new);
+                assert_eq!(known.unwrap_or_default(), change.old);
+            }
+            let mut seen = std::collections::HashSet::new();
+            for port in ports.values() {
+                assert!(port.owned_cluster_ip.is_none_or(|it| seen.insert(Err(it))));
+                assert!(port.frontends.iter().all(|it| seen.insert(Ok(it.frontend))));
+            }
+        };
+        for (event, work) in events.iter().zip(works) {
+            planner.absorb(event.clone());
+            part(&mut planner, work);
+        }
+        while planner.is_dirty() {
+            part(&mut planner, 1);
+        }
+        prop_assert_eq!(product(&planner), scratch(&settings, &events));
+        let no_node = planner.issues().filter(|it| it.service().is_none()).count();
+        let told = issues.values().map(Vec::len).sum::<usize>();
+        prop_assert_eq!(planner.issues().count(), told + no_node);
+    }
+
     #[test]
     fn every_frontend_has_one_owner_and_every_balance_its_pool(
         settings in arbitrary_settings(),

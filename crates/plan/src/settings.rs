@@ -1,6 +1,8 @@
 //! The operator's settings for this node: the part of the plan's input that is no API object.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use ipnet::IpNet;
@@ -34,8 +36,26 @@ pub struct Settings {
     /// (CVE-2020-8554: whoever may write a Service may take any address).
     pub external_ips: Option<Vec<IpNet>>,
     /// Leaves out external IPs and load balancer addresses that are addresses of a node or lie in
-    /// its pods' ranges. Otherwise they are served, with an issue.
+    /// its pods' ranges. Otherwise they are served, with an issue. Those in a ServiceCIDR are left
+    /// out in any case.
     pub refuse_shadowing: bool,
+    /// The ports that may be NodePorts and health check node ports; `None` with an API server, which
+    /// has given them out itself (its `--service-node-port-range`).
+    pub node_port_range: Option<RangeInclusive<u16>>,
+    /// The TCP ports on which this process answers probes and scrapes. No Service gets them.
+    pub own_ports: BTreeSet<u16>,
+    /// What the data plane writes beyond an object for each endpoint of a frontend.
+    pub costs: Costs,
+}
+
+/// What the data plane writes beyond an object for each frontend and each endpoint of it, in
+/// objects. The limit of one Service counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// For each source range of a frontend; 0 where frontends share one list.
+    pub source_range: usize,
+    /// For each endpoint of a frontend with session affinity.
+    pub affinity: usize,
 }
 
 impl Settings {
@@ -52,6 +72,9 @@ impl Settings {
             fallback_node_ips: Vec::new(),
             external_ips: None,
             refuse_shadowing: false,
+            node_port_range: None,
+            own_ports: BTreeSet::new(),
+            costs: Costs::default(),
         }
     }
 }

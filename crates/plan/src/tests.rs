@@ -1,7 +1,9 @@
 //! Which frontends there are, who owns them and what they lead to.
 
 mod admission;
+mod claims;
 mod health_check;
+mod limit;
 
 use super::*;
 use crate::settings::Settings;

@@ -1,6 +1,6 @@
 //! Every endpoint of a service port, and why a client may or may not be sent there.
 
-use crate::endpoints::{Candidate, Topology, entries};
+use crate::endpoints::{Candidate, Topology};
 use crate::explain::Member;
 use crate::lookup::{HostAddresses, Lookup, Packet};
 use crate::{Planner, PortPlan, Scope};
@@ -16,7 +16,7 @@ pub(super) fn members(
     lookup: &Lookup<'_>,
 ) -> (Topology, Vec<Member>) {
     let mut members = Vec::new();
-    let Some((entry, candidates, sorted)) = planner.categorized(&port.key) else {
+    let Some((inputs, candidates, sorted)) = planner.categorized(&port.key) else {
         return (Topology::Anywhere, members);
     };
     let (chosen, topology) = match scope {
@@ -39,7 +39,8 @@ pub(super) fn members(
         members.push(member(candidate, included, masqueraded, reason.into()));
     }
     let node_name = &planner.settings().node_name;
-    for loser in entries(entry, &port.key.name, port.key.family, node_name) {
+    let slices = inputs.slices(port.key.family);
+    for loser in slices.entries(&port.key.name, node_name) {
         let winner = candidates.iter().find(|it| it.addr == loser.addr);
         if let Some(winner) = winner
             && !std::ptr::eq(winner.endpoint, loser.endpoint)

@@ -25,8 +25,15 @@ const NODES: &[&str] = &[NODE, "node-b"];
 const ZONES: &[&str] = &["east", "west"];
 const CLUSTER_IPS_V4: &[&str] = &["10.96.0.1", "10.96.0.2"];
 const CLUSTER_IPS_V6: &[&str] = &["fd00:96::1", "fd00:96::2"];
-/// One of them is also a node's address.
-const EXTERNAL_IPS: &[&str] = &["192.0.2.1", "192.0.2.2", "192.168.0.1", "2001:db8::1"];
+/// Some are also a node's address, a ClusterIP, and in a ServiceCIDR.
+const EXTERNAL_IPS: &[&str] = &[
+    "192.0.2.1",
+    "192.0.2.2",
+    "192.168.0.1",
+    "10.96.0.2",
+    "2001:db8::1",
+    "fd00:96::1",
+];
 const LOAD_BALANCERS: &[&str] = &["203.0.113.1", "203.0.113.2", "192.0.2.1", "2001:db8:1::1"];
 /// The last one of each family runs on the host network.
 const ENDPOINTS_V4: &[&str] = &["10.244.0.1", "10.244.0.2", "10.244.1.1", "192.168.0.1"];
@@ -160,7 +167,7 @@ fn service() -> impl Strategy<Value = Service> {
         affinity,
         (rarely(word(&["other"])), rarely(word(&["wrr", "sh"]))),
         vec(service_port(), 0..4),
-        option::of(Just(NonZeroU16::MIN)),
+        option::of(select(NODE_PORTS)),
     );
     (identity, reach, rest).prop_map(|(identity, reach, rest)| {
         let (internal_policy, external_policy, affinity, words, mut ports, health) = rest;
@@ -180,7 +187,7 @@ fn service() -> impl Strategy<Value = Service> {
             external_policy,
             affinity,
             ipvs_scheduler,
-            health_check_node_port: health,
+            health_check_node_port: health.and_then(NonZeroU16::new),
             proxy_name,
             ports,
         }
@@ -320,11 +327,16 @@ pub fn arbitrary_settings() -> impl Strategy<Value = Settings> {
         ])),
     ];
     let masquerade_all = proptest::bool::weighted(0.2);
-    (detector, node_ports, masquerade_all).prop_map(
-        |(local_detector, node_ports, masquerade_all)| Settings {
+    let range = rarely(Just(30_080..=30_080));
+    let own_ports = rarely(Just(std::collections::BTreeSet::from([80, 30_081])));
+    let ports = (range, own_ports);
+    (detector, node_ports, masquerade_all, ports).prop_map(
+        |(local_detector, node_ports, masquerade_all, (node_port_range, own_ports))| Settings {
             local_detector,
             node_ports,
             masquerade_all,
+            node_port_range,
+            own_ports: own_ports.unwrap_or_default(),
             fallback_node_ips: vec![ip("192.168.0.1"), ip("fd00:168::1")],
             ..Settings::for_node(NODE)
         },

@@ -102,10 +102,10 @@ fn addresses_of_nodes_and_pods_can_be_refused() {
         "10.96.0.1 ext=172.16.0.1,10.244.0.9,192.0.2.1",
         &["10.96.0.1:80/tcp", "192.0.2.1:80/tcp"],
         &[
-            "Service default/web: spec.externalIPs: 10.244.0.9 lies in the pods' range \
-             10.244.0.0/24: it is not served (--refuse-shadowing-vips)",
             "Service default/web: spec.externalIPs: 172.16.0.1 is an address of this node: it \
              is not served (--refuse-shadowing-vips)",
+            "Service default/web: spec.externalIPs: 10.244.0.9 lies in the pods' range \
+             10.244.0.0/24: it is not served (--refuse-shadowing-vips)",
         ],
     );
 }
@@ -148,46 +148,34 @@ fn other_choices_count_at_once() {
 }
 
 #[test]
-fn one_service_cannot_ask_for_everything() {
-    let many = |count: u32| {
-        let ips = (0..count).map(|it| std::net::Ipv4Addr::from(0xC633_0000 + it).to_string());
-        ips.collect::<Vec<_>>().join(",")
-    };
-    let ports: Vec<String> = (1..=100).map(|it| format!("p{it}:{it}")).collect();
-    let about = format!("web 10.96.0.1 {} ext={}", ports.join(" "), many(1_000));
-    let planner = planner(here(), [node("node-a"), service(&about)]);
-    assert!(planner.plan().ports.is_empty());
-    let issues: Vec<String> = planner.issues().map(|it| it.to_string()).collect();
-    assert_eq!(
-        issues,
-        [
-            "Service default/web: 100100 frontends (ports times addresses) are more than one \
-             Service may have (100000): it is not served"
-        ]
-    );
-}
-
-#[test]
-fn endpoints_count_once_for_each_frontend() {
-    let members: Vec<String> = (0..1_000u32)
-        .map(|it| format!("{}:80", std::net::Ipv4Addr::from(0x0AF4_0000 + it)))
-        .collect();
-    let mut events = endpoints("web", &members.join(" "));
-    let ips: Vec<String> = (0..1_000)
-        .map(|it| format!("198.51.{}.{}", it / 250, it % 250))
-        .collect();
-    let web = |ips: &[String]| service(&format!("web 10.96.0.1 :80 ext={}", ips.join(",")));
-    events.extend([node("node-a"), web(&ips)]);
-    let mut planner = planner(here(), events);
-    assert!(planner.plan().ports.is_empty());
-    let reasons: Vec<_> = planner.issues().map(|it| it.reason()).collect();
-    assert_eq!(reasons, ["TooLarge"]);
-    planner.absorb(web(&ips[..999]));
-    let _ = planner.replan();
-    assert_eq!(
-        planner.plan().ports.len(),
-        1,
-        "it is served when it asks less"
-    );
-    assert_eq!(planner.issues().count(), 0);
+fn addresses_of_a_service_cidr_are_never_external() {
+    for settings in [here(), refusing(), allowing(&["0.0.0.0/0"])] {
+        let mut planner = planner(
+            settings,
+            [
+                node("node-a 192.168.0.1"),
+                service("web LoadBalancer 10.96.0.1 :80 ext=10.96.0.9,10.96.0.1 lb=10.96.0.8"),
+            ],
+        );
+        let served = |planner: &Planner| {
+            let ports = planner.plan().ports.values();
+            let frontends = ports.flat_map(|it| &it.frontends);
+            let found = frontends.map(|it| it.frontend.to_string());
+            found.collect::<Vec<String>>()
+        };
+        assert_eq!(served(&planner).len(), 3);
+        planner.absorb(cidr("10.96.0.0/16"));
+        let _ = planner.replan();
+        assert_eq!(served(&planner), ["10.96.0.1:80/tcp"]);
+        let issues: Vec<String> = planner.issues().map(|it| it.to_string()).collect();
+        assert_eq!(
+            issues,
+            [
+                "Service default/web: status.loadBalancer.ingress: 10.96.0.8 lies in the \
+                 ServiceCIDR 10.96.0.0/16: it is not served",
+                "Service default/web: spec.externalIPs: 10.96.0.9 lies in the ServiceCIDR \
+                 10.96.0.0/16: it is not served",
+            ]
+        );
+    }
 }
