@@ -11,7 +11,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_plan::NodePlan;
-use sluice_plan::settings::{LocalDetector, NodePortAddresses, Settings};
+use sluice_plan::settings::{Costs, LocalDetector, NodePortAddresses, Settings};
 use sluice_plan::state::ClusterState;
 
 use crate::problem::Problem;
@@ -90,6 +90,21 @@ impl Mode {
             Self::Iptables => "iptables",
             Self::Ipvs => "ipvs",
             Self::Ebpf => "ebpf",
+        }
+    }
+
+    /// What its data plane writes beyond an object for each frontend and endpoint. nftables writes a
+    /// list of source ranges once for all frontends; iptables a rule, IPVS a set's entry, for each
+    /// range of each frontend. Session affinity is a flag in IPVS.
+    fn costs(self) -> Costs {
+        let (source_range, affinity) = match self {
+            Self::Nftables | Self::Ebpf => (0, 1),
+            Self::Iptables => (1, 2),
+            Self::Ipvs => (1, 0),
+        };
+        Costs {
+            source_range,
+            affinity,
         }
     }
 }
@@ -179,6 +194,12 @@ impl Effective {
             node_ports: self.node_ports.clone(),
             node_ip: self.node_ip,
             localhost_node_ports: self.localhost_node_ports && self.mode == Mode::Iptables,
+            own_ports: [self.health_address, self.metrics_address]
+                .into_iter()
+                .flatten()
+                .map(|it| it.port())
+                .collect(),
+            costs: self.mode.costs(),
             ..Settings::for_node(&**name)
         }
     }

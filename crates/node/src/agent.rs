@@ -3,6 +3,7 @@
 mod count;
 mod findings;
 mod outcome;
+mod report;
 mod status;
 mod waiting;
 
@@ -14,20 +15,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sluice_model::{Announcement, IpFamily};
+use sluice_model::{Announcement, IpFamily, NamespacedName};
 use sluice_plan::PortPlan;
 use sluice_plan::settings::Settings;
 use sluice_plan::stale::StaleFlows;
-use sluice_plane::{DataPlane, ForeignChange, Proxy};
+use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded};
 use sluice_reconcile::Upkeep;
 use tracing::{debug, info};
 
-use self::findings::{Finding, Findings};
+use self::findings::Findings;
 use self::waiting::Waiting;
 use crate::events::{Change, EventQueue};
 use crate::health::{Health, NodeState};
 use crate::health_check::HealthChecks;
-use crate::metrics::{Metrics, seconds_since_epoch, to_gauge};
+use crate::metrics::{Metrics, seconds_since_epoch};
 use crate::pace::{Pace, Periods, Resync};
 use crate::status::{Status, SyncStatus};
 
@@ -272,6 +273,7 @@ impl<P: DataPlane> Agent<P> {
         let full = self.proxy.reconciler().is_resync_due();
         // A sync that fails may stop serving a family. That family's sync has failed too.
         let served = self.served();
+        let mut written = BTreeSet::new();
         let result = self.proxy.sync();
         let end = Instant::now();
         let last_sync = SyncStatus {
@@ -282,6 +284,7 @@ impl<P: DataPlane> Agent<P> {
         match result {
             Ok(synced) => {
                 let (full, served) = (synced.report.full, self.served());
+                written = services(&synced.superseded);
                 let sizes = self.sync_sizes(full, synced.superseded.keys());
                 self.observe_duration(full, &sizes, &served, end - now);
                 self.succeeded(synced, reason, last_sync, end);
@@ -295,7 +298,7 @@ impl<P: DataPlane> Agent<P> {
                 self.failed(&error, full, last_sync, end);
             }
         }
-        self.report();
+        self.report(&changes, (!full && !changes.node).then_some(written));
     }
 
     fn prepare_resync(&mut self, reason: Option<Resync>) {
@@ -312,53 +315,10 @@ impl<P: DataPlane> Agent<P> {
             None => {}
         }
     }
+}
 
-    /// Publishes all findings: metrics, log and Events.
-    fn report(&mut self) {
-        let (problems, refused) = (self.problems().count(), self.refused().count());
-        let ours = &self.outputs.metrics.ours;
-        ours.set_issues(self.proxy.planner().issues().map(|it| it.reason()));
-        ours.problems.set(to_gauge(problems));
-        ours.refused.set(to_gauge(refused));
-        ours.set_complete(&self.complete());
-        let findings = self.findings();
-        self.findings.update(findings, &self.outputs.announce);
-    }
-
-    fn findings(&self) -> BTreeSet<Finding> {
-        let issues = self.proxy.planner().issues().map(|issue| {
-            let service = issue.service();
-            let name = service.map_or_else(String::new, ToString::to_string);
-            Finding {
-                from: "object",
-                about: format!("{} {name}", issue.reason()),
-                text: issue.to_string(),
-                event: service.cloned().zip(findings::event_reason(&issue)),
-            }
-        });
-        let problems = self.problems().map(|it| Finding {
-            from: "source",
-            text: it.to_string(),
-            event: findings::service_of(&it.origin).map(|it| (it, "ServiceInvalid")),
-            about: it.origin,
-        });
-        let reconciler = self.proxy.reconciler();
-        let unserved = reconciler.backend().unserved().map(|it| Finding {
-            from: "kernel",
-            about: it.family.to_string(),
-            text: it.to_string(),
-            event: None,
-        });
-        let keys = reconciler.refusals().keys();
-        let refused = self.refused().zip(keys).map(|(it, key)| Finding {
-            from: "kernel",
-            about: format!("{} {} {}", it.service_port, it.family, it.protocol),
-            text: it.to_string(),
-            event: Some((key.name.service.clone(), "ServiceRefused")),
-        });
-        let all = issues.chain(problems).chain(unserved).chain(refused);
-        all.collect()
-    }
+fn services(ports: &Superseded) -> BTreeSet<NamespacedName> {
+    ports.keys().map(|it| it.name.service.clone()).collect()
 }
 
 /// An error and its causes in one line. A cause that the message already contains is left out.

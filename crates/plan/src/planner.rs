@@ -148,18 +148,27 @@ impl Planner {
 
     /// The issues that planning found: by Service, then the node's.
     pub fn issues(&self) -> impl Iterator<Item = Issue> {
-        let node_name = &self.settings.node_name;
-        let no_node = self.state.node(node_name).is_none().then(|| Issue::NoNode {
-            name: node_name.to_string(),
-        });
         let of_services = self.service_issues.values().flatten().cloned();
-        of_services.chain(no_node)
+        of_services.chain(self.node_issue())
+    }
+
+    /// The issue of the node, if there is one.
+    pub fn node_issue(&self) -> Option<Issue> {
+        let node_name = &self.settings.node_name;
+        self.state.node(node_name).is_none().then(|| Issue::NoNode {
+            name: node_name.to_string(),
+        })
     }
 
     /// The problems that sources reported, by origin.
     pub fn problems(&self) -> impl Iterator<Item = (&Arc<str>, &String)> {
         let origins = self.problems.iter();
         origins.flat_map(|(origin, all)| all.iter().map(move |problem| (origin, problem)))
+    }
+
+    /// The problems of one origin.
+    pub fn problems_of(&self, origin: &str) -> &[String] {
+        self.problems.get(origin).map_or(&[], Vec::as_slice)
     }
 
     /// Stores an event. Planning waits for [`replan`](Self::replan).
@@ -194,9 +203,9 @@ impl Planner {
         self.node_dirty || !self.dirty.is_empty() || !self.unplanned.is_empty()
     }
 
-    /// Whether the ports of a Service are still to be planned.
-    pub fn is_unplanned(&self, service: &NamespacedName) -> bool {
-        self.dirty.contains(service) || self.unplanned.contains_key(service)
+    /// The Services whose ports are still to be planned.
+    pub fn unplanned(&self) -> impl Iterator<Item = &NamespacedName> {
+        self.dirty.iter().chain(self.unplanned.keys())
     }
 
     /// Plans the Services and the node that changed, and only those.

@@ -11,8 +11,8 @@ use crate::endpoints::{Candidate, Categorized, SlicePorts, Uses, candidates, cat
 use crate::node::of_family;
 use crate::{Frontend, NodePlan, Pool, PoolEndpoint, Role, Route, Scope, Verdict};
 use sluice_model::{
-    ClusterIps, IpFamily, IpMode, Protocol, Service, ServiceKind, ServicePort, ServicePortName,
-    SessionAffinity, TrafficPolicy,
+    ClusterIps, IpFamily, IpMode, NamespacedName, Protocol, Service, ServiceKind, ServicePort,
+    ServicePortName, SessionAffinity, TrafficPolicy,
 };
 
 /// Identity of a [`PortPlan`]: a service port in one family.
@@ -22,6 +22,20 @@ pub struct PortKey {
     pub name: ServicePortName,
     /// The family.
     pub family: IpFamily,
+}
+
+impl PortKey {
+    /// The first key that a port of a Service may have: the keys of its ports follow one another.
+    pub fn first_of(service: &NamespacedName) -> Self {
+        Self {
+            name: ServicePortName {
+                service: service.clone(),
+                port: "".into(),
+                protocol: Protocol::Tcp,
+            },
+            family: IpFamily::V4,
+        }
+    }
 }
 
 /// One frontend of a service port.

@@ -105,10 +105,15 @@ pub(crate) struct NodeArgs {
     /// The externalIPs of Services that are served: prefixes, or empty for none [default: all]
     #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
     pub(crate) external_ip_allow: Option<Vec<String>>,
-    /// Leave out external and load balancer addresses that belong to nodes or pods
+    /// Leave out external and load balancer addresses that belong to nodes or pods; those of a
+    /// ServiceCIDR are left out in any case
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = flags::boolean)]
     pub(crate) refuse_shadowing_vips: Option<bool>,
+    /// The NodePorts and health check node ports that manifests may have; an API server has its own
+    /// range [default: 30000-32767]
+    #[arg(long, value_name = "FIRST-LAST")]
+    pub(crate) service_node_port_range: Option<String>,
     /// Count the connections of Services and endpoints in the nftables mode, for metrics and
     /// `sluice status`; the ipvs mode always does
     #[arg(long)]

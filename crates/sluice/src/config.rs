@@ -4,6 +4,7 @@
 mod reading;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{self, PathBuf};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ const RESYNC: Duration = Duration::from_hours(1);
 /// The same in the ipvs mode without `ipvs.syncPeriod`: the kernel reports no changes of virtual
 /// servers and ipsets.
 const RESYNC_IPVS: Duration = Duration::from_mins(5);
+
+/// The API server's default range of NodePorts.
+const NODE_PORTS: RangeInclusive<u16> = 30_000..=32_767;
 
 /// The source of Services and endpoints.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,6 +137,7 @@ impl NodeArgs {
         let read = self.read(problems)?;
         let effective = self.effective(&read, problems);
         let external_ips = self.external_ips(problems);
+        let node_port_range = self.node_port_range(problems);
         if self.manifests.is_some() {
             let kubeconfig = self.flags.has("kubeconfig").then_some("--kubeconfig");
             let master = self.master.as_ref().map(|_| "--master");
@@ -146,6 +151,7 @@ impl NodeArgs {
         let settings = Settings {
             external_ips,
             refuse_shadowing: self.refuse_shadowing_vips == Some(true),
+            node_port_range,
             ..effective.settings(host_name)
         };
         if settings.node_name.is_empty() {
@@ -206,6 +212,29 @@ impl NodeArgs {
             }
         }
         Some(nets)
+    }
+
+    /// The ports that may be NodePorts; `None` with an API server, which checks them itself.
+    fn node_port_range(&self, problems: &mut Problems) -> Option<RangeInclusive<u16>> {
+        let Some(text) = &self.service_node_port_range else {
+            return self.manifests.as_ref().map(|_| NODE_PORTS);
+        };
+        if self.manifests.is_none() {
+            let problem =
+                "--service-node-port-range: only with --manifests: an API server has its own";
+            problems.usage(problem.to_owned());
+        }
+        let range = text.split_once('-').and_then(|(first, last)| {
+            let range: (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+            (0 < range.0 && range.0 <= range.1).then_some(range.0..=range.1)
+        });
+        if range.is_none() {
+            problems.usage(format!(
+                "--service-node-port-range: {} is no range such as 30000-32767",
+                quoted(text)
+            ));
+        }
+        range
     }
 
     /// The warning about `--count-connections` in a mode in which it has no effect.

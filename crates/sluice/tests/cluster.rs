@@ -431,9 +431,9 @@ fn load_balancers_are_told_where_endpoints_are_and_when_the_node_leaves() {
 fn who_looks_at_the_cluster_is_told() {
     require_netns!();
     let world = World::new();
-    // Older Services keep what they have.
+    // However old it is.
     let mut thief = service("thief", "10.96.0.66");
-    thief["metadata"]["creationTimestamp"] = json!("2099-01-01T00:00:00Z");
+    thief["metadata"]["creationTimestamp"] = json!("2001-01-01T00:00:00Z");
     thief["spec"]["externalIPs"] = json!(["10.96.0.10"]);
     world.api.put(thief).unwrap();
     let mut odd = service("odd", "10.96.0.67");
@@ -452,7 +452,7 @@ fn who_looks_at_the_cluster_is_told() {
         };
         let all = [
             has("Node", "node-a", "Starting"),
-            has("Service", "thief", "FrontendConflict"),
+            has("Service", "thief", "ClusterIPTaken"),
             has("Service", "odd", "ServiceInvalid"),
         ];
         all.iter().all(|it| *it).then_some(())

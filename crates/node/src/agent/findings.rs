@@ -1,6 +1,7 @@
 //! Logs and announces what is wrong, once when it begins; logs once when it is over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use sluice_model::{Announcement, NamespacedName, ObjectKey};
@@ -27,36 +28,74 @@ pub(super) struct Finding {
     pub(super) event: Option<EventKey>,
 }
 
+/// Findings that change together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Topic {
+    /// The plan of a Service.
+    Issues(NamespacedName),
+    /// The plan of the node.
+    Node,
+    /// What a source could not read, by origin.
+    Source(Arc<str>),
+    /// The families that cannot be served.
+    Kernel,
+    /// The ports of a Service that need what the machine lacks.
+    Refusals(NamespacedName),
+}
+
 /// All findings of the last sync: what was logged and announced and still holds.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    logged: BTreeSet<Finding>,
+    logged: BTreeMap<Topic, BTreeSet<Finding>>,
     /// The first finding of each Event, and the number of findings.
     announced: BTreeMap<EventKey, (String, usize)>,
 }
 
 impl Findings {
-    /// Logs and announces the difference to the last update.
-    pub(super) fn update(&mut self, now: BTreeSet<Finding>, announce: &Sender<Announcement>) {
-        let (new, solved) = compare(&self.logged, &now);
-        for it in new.iter().take(SHOWN) {
-            warn!(from = it.from, "{}", it.text);
-        }
-        if new.len() > SHOWN {
-            let more = new.len() - SHOWN;
-            warn!(more, "further problems: `sluice status` lists them");
-        }
-        for it in solved.iter().take(SHOWN) {
-            info!(from = it.from, "solved: {}", it.text);
-        }
-        if solved.len() > SHOWN {
-            info!(more = solved.len() - SHOWN, "further problems solved");
-        }
-        self.announce(&now, announce);
-        self.logged = now;
+    /// The Services that had refused ports.
+    pub(super) fn refused(&self) -> impl Iterator<Item = NamespacedName> {
+        let topics = self.logged.keys();
+        topics.filter_map(|it| match it {
+            Topic::Refusals(service) => Some(service.clone()),
+            _ => None,
+        })
     }
 
-    fn announce(&mut self, now: &BTreeSet<Finding>, announce: &Sender<Announcement>) {
+    /// Logs and announces the difference to the last update. The topics are those that may have changed.
+    /// The findings of one Event belong to one topic.
+    pub(super) fn update(
+        &mut self,
+        now: BTreeMap<Topic, BTreeSet<Finding>>,
+        announce: &Sender<Announcement>,
+    ) {
+        let (mut news, mut solved) = (Lines::default(), Lines::default());
+        for (topic, now) in now {
+            let known = self.logged.remove(&topic).unwrap_or_default();
+            if known != now {
+                let (new, gone) = compare(&known, &now);
+                news.show(&new, |it| warn!(from = it.from, "{}", it.text));
+                solved.show(&gone, |it| info!(from = it.from, "solved: {}", it.text));
+                self.announce(&known, &now, announce);
+            }
+            if !now.is_empty() {
+                self.logged.insert(topic, now);
+            }
+        }
+        if news.more > 0 {
+            let more = news.more;
+            warn!(more, "further problems: `sluice status` lists them");
+        }
+        if solved.more > 0 {
+            info!(more = solved.more, "further problems solved");
+        }
+    }
+
+    fn announce(
+        &mut self,
+        known: &BTreeSet<Finding>,
+        now: &BTreeSet<Finding>,
+        announce: &Sender<Announcement>,
+    ) {
         let mut notes = BTreeMap::new();
         for it in now {
             if let Some(key) = &it.event {
@@ -65,25 +104,45 @@ impl Findings {
                 *count += 1;
             }
         }
-        for (key, note) in &notes {
-            if self.announced.get(key) == Some(note) {
+        for key in known.iter().filter_map(|it| it.event.as_ref()) {
+            if !notes.contains_key(key) {
+                self.announced.remove(key);
+            }
+        }
+        for (key, note) in notes {
+            if self.announced.get(&key) == Some(&note) {
                 continue;
             }
-            let (service, reason) = key;
-            let note = match note {
+            let text = match &note {
                 (text, 1) => text.clone(),
                 (text, count) => format!("{text} (and {} more)", count - 1),
             };
             // The receiver may have ended; log and status have the finding too.
             let _ = announce.send(Announcement {
-                about: ObjectKey::Service(service.clone()),
+                about: ObjectKey::Service(key.0.clone()),
                 is_warning: true,
-                reason,
+                reason: key.1,
                 action: "Sync",
-                note,
+                note: text,
             });
+            self.announced.insert(key, note);
         }
-        self.announced = notes;
+    }
+}
+
+/// Counts the lines of one update.
+#[derive(Debug, Default)]
+struct Lines {
+    shown: usize,
+    more: usize,
+}
+
+impl Lines {
+    fn show(&mut self, all: &[&Finding], log: impl Fn(&Finding)) {
+        let shown = all.len().min(SHOWN - self.shown);
+        all[..shown].iter().for_each(|it| log(it));
+        self.shown += shown;
+        self.more += all.len() - shown;
     }
 }
 
@@ -111,10 +170,13 @@ pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
             ..
         } => None,
         Issue::ClusterIpShared { .. }
+        | Issue::ClusterIpTaken { .. }
+        | Issue::NodePortRefused { .. }
         | Issue::ExternalIpNotAllowed { .. }
         | Issue::Shadows { .. }
         | Issue::TooLarge { .. } => Some(issue.reason()),
-        Issue::NoClusterIp { .. } | Issue::NoNode { .. } => None,
+        // The Event of the first ones of the kind says enough.
+        Issue::NoClusterIp { .. } | Issue::More { .. } | Issue::NoNode { .. } => None,
     }
 }
 

@@ -62,7 +62,8 @@ impl<P: DataPlane> Agent<P> {
         let served = self.served();
         let now = Timestamp::now();
         let waiting = self.proxy.waiting().map(|it| it.name.service.clone());
-        let unwritten: BTreeSet<NamespacedName> = waiting.collect();
+        let unplanned = self.proxy.planner().unplanned().cloned();
+        let unwritten: BTreeSet<NamespacedName> = waiting.chain(unplanned).collect();
         let complete = match unwritten.is_empty() {
             true => self.complete(),
             false => Vec::new(),

@@ -2,8 +2,10 @@
 
 use prometheus::IntGauge;
 use sluice_model::IpFamily;
+use sluice_plan::PortKey;
 use sluice_plan::issue::Issue;
 use sluice_plane::{DataPlane, RuleCount};
+use sluice_reconcile::Refusal;
 
 use super::Agent;
 use crate::metrics::PerFamily;
@@ -69,7 +71,7 @@ impl<P: DataPlane> Agent<P> {
         .collect()
     }
 
-    pub(super) fn problems(&self) -> impl Iterator<Item = ProblemStatus> {
+    fn problems(&self) -> impl Iterator<Item = ProblemStatus> {
         let all = self.proxy.planner().problems();
         all.map(|(origin, message)| ProblemStatus {
             origin: origin.to_string(),
@@ -77,14 +79,18 @@ impl<P: DataPlane> Agent<P> {
         })
     }
 
-    pub(super) fn refused(&self) -> impl Iterator<Item = RefusedStatus> {
+    fn refused(&self) -> impl Iterator<Item = RefusedStatus> {
         let all = self.proxy.reconciler().refusals().iter();
-        all.map(|(key, refusal)| RefusedStatus {
-            service_port: key.name.to_string(),
-            family: key.family.to_string(),
-            protocol: key.name.protocol.to_string(),
-            reason: refusal.reason.clone(),
-        })
+        all.map(|(key, it)| refused(key, it))
+    }
+}
+
+pub(super) fn refused(key: &PortKey, refusal: &Refusal) -> RefusedStatus {
+    RefusedStatus {
+        service_port: key.name.to_string(),
+        family: key.family.to_string(),
+        protocol: key.name.protocol.to_string(),
+        reason: refusal.reason.clone(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use prometheus::{Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, exponential_buckets};
 use sluice_model::{IpFamily, Protocol};
+use sluice_plan::issue::Issue;
 
 use super::registrar::{PerFamily, Registrar};
 use super::{Identity, to_gauge};
@@ -38,12 +39,14 @@ pub(crate) struct Ours {
 }
 
 /// Every [reason](sluice_plan::issue::Issue::reason) of an issue.
-const ISSUES: [&str; 7] = [
+const ISSUES: [&str; 9] = [
     "ClusterIPShared",
+    "ClusterIPTaken",
     "ExternalIPNotAllowed",
     "FrontendTaken",
     "NoClusterIP",
     "NoNode",
+    "NodePortRefused",
     "Shadows",
     "TooLarge",
 ];
@@ -116,14 +119,18 @@ impl Ours {
         }
     }
 
-    /// Counts the reasons of all issues.
-    pub(crate) fn set_issues(&self, reasons: impl Iterator<Item = &'static str>) {
-        let reasons: Vec<&str> = reasons.collect();
-        for reason in ISSUES {
-            let count = reasons.iter().filter(|it| **it == reason).count();
-            let gauge = self.issues.with_label_values(&[reason]);
-            gauge.set(to_gauge(count));
+    /// Adds issues to the gauges (`sign` 1), or takes them away (`sign` -1).
+    pub(crate) fn count_issues(&self, issues: &[Issue], sign: i64) {
+        for it in issues {
+            let gauge = self.issues.with_label_values(&[it.reason()]);
+            gauge.add(sign * to_gauge(it.count()));
         }
+    }
+
+    /// Sets the node's issue.
+    pub(crate) fn set_node_issue(&self, is_there: bool) {
+        let gauge = self.issues.with_label_values(&["NoNode"]);
+        gauge.set(is_there.into());
     }
 
     /// Sets the families that lack rules for one of their Services: all but these.

@@ -8,7 +8,7 @@ use crate::claims::{Claim, Claimant, Claims};
 use crate::limit::FRONTENDS;
 use crate::port::{Wanted, cluster_ip, health_check_node_port};
 use crate::{Frontend, PortKey};
-use sluice_model::{IpFamily, NamespacedName, Protocol, Service, ServicePortName};
+use sluice_model::{IpFamily, NamespacedName, Protocol, Service};
 
 /// What follows from changed claims.
 #[derive(Debug, Default)]
@@ -145,12 +145,7 @@ impl Planner {
             port,
             protocol: Protocol::Tcp,
         });
-        let name = ServicePortName {
-            service: service.name.clone(),
-            port: "".into(),
-            protocol: Protocol::Tcp,
-        };
-        let claimant = Claimant::new(service.created, PortKey { name, family });
+        let claimant = Claimant::new(service.created, PortKey::first_of(&service.name));
         problem
             .is_none()
             .then(|| (claim, claimant.for_health_check()))

@@ -15,9 +15,7 @@ use crate::port::{
 };
 use crate::state::ServiceEntry;
 use crate::{HealthCheck, PortKey, PortPlan, Role};
-use sluice_model::{
-    ClusterIps, IpFamily, NamespacedName, Protocol, Service, ServiceKind, ServicePortName,
-};
+use sluice_model::{ClusterIps, IpFamily, NamespacedName, Protocol, Service, ServiceKind};
 
 /// How far the planning of one Service has come.
 #[derive(Debug, Default)]
@@ -383,15 +381,8 @@ impl Planner {
     }
 
     fn planned_keys(&self, name: &NamespacedName) -> BTreeSet<PortKey> {
-        let first = PortKey {
-            name: ServicePortName {
-                service: name.clone(),
-                port: "".into(),
-                protocol: Protocol::Tcp,
-            },
-            family: IpFamily::V4,
-        };
-        let keys = self.plan.ports.range(first..).map(|(key, _)| key);
+        let keys = self.plan.ports.range(PortKey::first_of(name)..);
+        let keys = keys.map(|(key, _)| key);
         keys.take_while(|key| key.name.service == *name)
             .cloned()
             .collect()

@@ -11,6 +11,9 @@ use sluice_reconcile::{BackendError, Reconciler, Report};
 use crate::part::{Choice, Waiting};
 use crate::{Scale, Scene, ServiceBackend};
 
+/// Work of one part of the planning, in endpoints and objects to write: a fraction of a second.
+const PLANNED: usize = 65_536;
+
 /// Takes in events, and makes the kernel carry out the plan with [`sync`](Self::sync).
 #[derive(Debug)]
 pub struct Proxy<B: ServiceBackend> {
@@ -80,9 +83,13 @@ impl<B: ServiceBackend> Proxy<B> {
         self.planner.absorb(event);
     }
 
-    /// Plans the service ports that events changed.
+    /// Plans the service ports that events changed: all of them before a full sync, which deletes what
+    /// is not planned, and else a part. [`Planner::is_dirty`] says whether there is more.
     pub fn replan(&mut self) -> Changes {
-        let changes = self.planner.replan();
+        let changes = match self.reconciler.is_resync_due() {
+            true => self.planner.replan(),
+            false => self.planner.replan_part(PLANNED),
+        };
         for (key, change) in &changes.ports {
             self.waiting.entry(key.clone()).or_insert_with(|| {
                 self.waited += 1;

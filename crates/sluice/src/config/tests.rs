@@ -41,7 +41,13 @@ fn nets(all: &[&str]) -> Vec<IpNet> {
 #[test]
 fn defaults_are_kube_proxys() {
     let config = validate("").expect("valid");
-    assert_eq!(config.node.settings, Settings::for_node("node-a.example"));
+    let settings = Settings {
+        node_port_range: Some(30_000..=32_767),
+        own_ports: [10249, 10256].into(),
+        costs: config.node.settings.costs,
+        ..Settings::for_node("node-a.example")
+    };
+    assert_eq!(config.node.settings, settings);
     assert_eq!(
         config.node.effective.health_address,
         "0.0.0.0:10256".parse().ok()
@@ -322,6 +328,8 @@ fn without_a_folder_it_is_an_api_server() {
         "--kube-api-burst=9",
     ];
     let config = without_folder(&flags).expect("valid");
+    assert_eq!(config.node.settings.node_port_range, None);
+    assert!(without_folder(&["--service-node-port-range=1-2"]).is_err());
     let source = Source::ApiServer {
         kubeconfig: Some("/k".into()),
         master: Some("https://m".to_owned()),
@@ -350,4 +358,25 @@ fn options_of_security() {
     assert!(settings("--refuse-shadowing-vips").refuse_shadowing);
     assert!(!settings("--refuse-shadowing-vips=F").refuse_shadowing);
     assert!(!settings("").refuse_shadowing);
+}
+
+#[test]
+fn ports_of_the_node() {
+    let range = |flags| settings(flags).node_port_range;
+    assert_eq!(range("--service-node-port-range=80-9000"), Some(80..=9000));
+    for wrong in ["80", "9-8", "0-9", "80-90000", "a-b"] {
+        check(
+            &format!("--service-node-port-range={wrong}"),
+            &[&format!(
+                "--service-node-port-range: \"{wrong}\" is no range such as 30000-32767"
+            )],
+        );
+    }
+    let own = |flags| settings(flags).own_ports;
+    let flags = "--healthz-bind-address=0.0.0.0:1 --metrics-bind-address=127.0.0.1:2";
+    assert_eq!(own(flags), [1, 2].into());
+    assert_eq!(
+        own("--healthz-bind-address= --metrics-bind-address="),
+        [].into()
+    );
 }
