@@ -649,6 +649,41 @@ fn status_counts_and_names() {
 }
 
 #[test]
+fn a_large_service_is_written_in_parts_and_the_others_between_them() {
+    let mut world = World::with(Periods {
+        min_sync: 10 * SECOND,
+        ..Periods::default()
+    });
+    world.say(web());
+    world.say([Event::Synced]);
+    world.step();
+    let ips: Vec<String> = (0..15_000)
+        .map(|it| format!("192.0.{}.{}", it / 250, it % 250))
+        .collect();
+    let ports = "a:1 b:2 c:3 d:4 e:5 f:6";
+    let huge = format!("huge 10.96.0.9 {ports} ext={}", ips.join(","));
+    world.say([sluice_plan::testing::service(&huge)]);
+    world.step_after(10 * SECOND);
+    let mut parts = 1;
+    while !world.agent.status().synced {
+        parts += 1;
+        assert_eq!(
+            world.agent.due(world.now),
+            Some(world.now),
+            "without a pause"
+        );
+        let endpoint = format!("10.0.1.{parts}");
+        world.say([slice("web", &[&endpoint])]);
+        world.step();
+        let object = format!("10.96.0.1:53/tcp -> {endpoint}:5353");
+        assert!(world.objects().contains(&object), "part {parts}");
+    }
+    assert!(parts >= 3, "{parts}");
+    assert_eq!(world.objects().len(), 1 + 6 * 15_001);
+    assert_eq!(world.observed(), 1, "no part reads the kernel");
+}
+
+#[test]
 fn what_is_not_served_is_named_and_holds_up_nothing() {
     let mut world = World::synced();
     world.kernel.0.borrow_mut().unserved = Some(no_ipv6());

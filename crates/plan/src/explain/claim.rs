@@ -4,6 +4,8 @@ use crate::lookup::{HostAddresses, Packet};
 use crate::{Frontend, Planner, PortKey};
 use sluice_model::{ClusterIps, IpFamily, IpMode, LoadBalancerIngress, Service, ServiceKind};
 
+const CLUSTER_IPS: &str = "spec.clusterIPs";
+
 /// A sentence for each Service that names the packet's destination but does not get the packet.
 pub(super) fn notes(
     planner: &Planner,
@@ -38,7 +40,7 @@ fn addresses(service: &Service) -> impl Iterator<Item = (std::net::IpAddr, &'sta
         ClusterIps::Assigned(ips) => &ips[..],
         ClusterIps::Headless | ClusterIps::Unassigned => &[],
     };
-    let cluster_ips = cluster_ips.iter().map(|ip| (*ip, "spec.clusterIPs"));
+    let cluster_ips = cluster_ips.iter().map(|ip| (*ip, CLUSTER_IPS));
     let external = service.external_ips.iter();
     let external = external.map(|ip| (*ip, "spec.externalIPs"));
     let load_balancer = service.load_balancer.iter();
@@ -63,6 +65,28 @@ fn skipped(service: &Service) -> Option<String> {
     Some(why.into())
 }
 
+/// Why a Service gets no port of an address that it names as an external one; `None` when it may, or
+/// does not name it.
+fn barred(planner: &Planner, service: &Service, packet: &Packet) -> Option<String> {
+    let (name, addr) = (&service.name, packet.destination);
+    let named = || addresses(service).filter(|(ip, _)| *ip == addr);
+    let (_, field) = named().next()?;
+    let is_own = named().any(|(_, it)| it == CLUSTER_IPS);
+    let owner = planner.plan().claims.cluster_ip_owner(addr);
+    let owner = owner.map(|it| &it.name.service);
+    let family = planner.plan().node.family(IpFamily::of(&addr));
+    let cidr = family.service_cidrs.iter().find(|it| it.contains(&addr));
+    let why = match (owner, cidr) {
+        _ if is_own => return None,
+        (Some(owner), _) => format!("it is the ClusterIP of Service {owner}"),
+        (None, Some(cidr)) => format!("it lies in the ServiceCIDR {cidr}"),
+        (None, None) => return None,
+    };
+    Some(format!(
+        "Service {name} names the address in {field}, but {why}"
+    ))
+}
+
 /// Notes about a Service that is served: a frontend that another one owns, or the other ports of
 /// the address.
 fn wants(
@@ -74,6 +98,9 @@ fn wants(
 ) -> Vec<String> {
     let family = IpFamily::of(&packet.destination);
     let name = &service.name;
+    if let Some(why) = barred(planner, service, packet) {
+        return vec![why];
+    }
     let (mut notes, mut others) = (Vec::new(), Vec::new());
     for (key, wanted) in planner.ports(service, family) {
         for frontend in wanted.into_iter().map(|it| it.frontend) {

@@ -228,6 +228,26 @@ fn a_service_that_lost_the_frontend() {
     );
 }
 
+#[test]
+fn a_service_that_names_the_cluster_ip_of_another() {
+    let thief = || service("thief created=1 10.96.1.1 :81 ext=10.96.0.1");
+    check_none(
+        vec![thief(), service("web created=2 10.96.0.1 :80")],
+        "10.96.0.1:81",
+        "  note      Service default/thief names the address in spec.externalIPs, but it is the \
+         ClusterIP of Service default/web
+  note      Service default/web has at this address: 80/tcp
+  verdict   reject: the ClusterIP has no such port",
+    );
+    check_none(
+        vec![thief(), crate::testing::cidr("10.96.0.0/16")],
+        "10.96.0.1:81",
+        "  note      Service default/thief names the address in spec.externalIPs, but it lies in \
+         the ServiceCIDR 10.96.0.0/16
+  verdict   drop: no Service has this address of the ServiceCIDR",
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 

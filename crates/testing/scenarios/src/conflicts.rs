@@ -78,16 +78,25 @@ pub(super) fn external_ip() -> Scenario {
 }
 
 pub(super) fn external_ip_cannot_take_a_cluster_ip() -> Scenario {
-    Scenario::about("A newer Service cannot take over a ClusterIP by naming it as external IP.")
-        .apply([
-            service("web").created(EARLIER).tcp(80).endpoints("web-1"),
-            service("new")
-                .created(LATER)
-                .spec("externalIPs: [10.96.0.10, \"fd00:10:96::a\"]")
-                .tcp(80)
-                .endpoints("web-2"),
-        ])
-        .check("cli-a node-a", "web:80/tcp", answers("web-1"))
+    let thief = || {
+        service("new")
+            .created(EARLIER)
+            .spec("externalIPs: [10.96.0.10, \"fd00:10:96::a\"]")
+            .tcp(80)
+            .named("http")
+            .tcp(81)
+            .named("more")
+            .endpoints("web-2")
+    };
+    let web = || service("web").created(LATER).tcp(80).endpoints("web-1");
+    Scenario::about(
+        "A ClusterIP with all its ports belongs to its Service, however old the others.",
+    )
+    .apply([thief()])
+    .apply([thief(), web()])
+    .check("cli-a node-a client", "web:80/tcp", answers("web-1"))
+    .check("cli-a node-a", "web:81/tcp", Expect::Refused)
+    .check("cli-a", "new:81/tcp", answers("web-2"))
 }
 
 pub(super) fn shared_cluster_ip() -> Scenario {
