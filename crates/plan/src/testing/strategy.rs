@@ -54,6 +54,8 @@ const STRANGERS: &[&str] = &[
 ];
 const SERVICE_PORTS: &[u16] = &[80, 81];
 const NODE_PORTS: &[u16] = &[30080, 30081];
+/// The node itself answers there, so no packet of a client goes there.
+const HEALTH_CHECK_NODE_PORT: u16 = 30082;
 const RANGES: &[&str] = &[
     "198.51.100.0/24",
     "192.168.0.0/24",
@@ -120,7 +122,8 @@ fn cluster_ips() -> impl Strategy<Value = ClusterIps> {
 }
 
 fn service_port() -> impl Strategy<Value = ServicePort> {
-    let node_port = option::of(select(NODE_PORTS));
+    let node_port = prop_oneof![9 => select(NODE_PORTS), 1 => Just(HEALTH_CHECK_NODE_PORT)];
+    let node_port = option::of(node_port);
     (
         word(&["", "p"]),
         protocol(),
@@ -167,7 +170,7 @@ fn service() -> impl Strategy<Value = Service> {
         affinity,
         (rarely(word(&["other"])), rarely(word(&["wrr", "sh"]))),
         vec(service_port(), 0..4),
-        option::of(select(NODE_PORTS)),
+        option::of(Just(HEALTH_CHECK_NODE_PORT)),
     );
     (identity, reach, rest).prop_map(|(identity, reach, rest)| {
         let (internal_policy, external_policy, affinity, words, mut ports, health) = rest;
