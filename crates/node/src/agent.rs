@@ -43,7 +43,7 @@ pub enum Input {
     /// A changed configuration.
     Configure {
         /// The planner's settings.
-        settings: Settings,
+        settings: Box<Settings>,
         /// How often to sync.
         periods: Periods,
         /// See [`Health::set_timeout`].
@@ -158,7 +158,7 @@ impl<P: DataPlane> Agent<P> {
                 health_timeout,
             } => {
                 self.outputs.health.set_timeout(health_timeout);
-                self.proxy.configure(settings);
+                self.proxy.configure(*settings);
                 self.pace.configure(periods);
                 self.pace.request();
             }

@@ -493,7 +493,7 @@ fn other_choices_of_the_operator_are_written_at_once() {
         ..Periods::default()
     };
     let configured = world.agent.take(Input::Configure {
-        settings,
+        settings: Box::new(settings),
         periods,
         health_timeout: HEALTH_TIMEOUT,
     });

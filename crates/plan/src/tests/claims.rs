@@ -6,7 +6,7 @@ use crate::testing::packet;
 
 /// `expected`: each frontend that is served with its Service, and all issues.
 #[track_caller]
-fn check(settings: Settings, events: Vec<Event>, expected: &[&str], issues: &[&str]) {
+fn check(settings: &Settings, events: Vec<Event>, expected: &[&str], issues: &[&str]) {
     for order in [events.clone(), events.into_iter().rev().collect()] {
         let planner = planner(settings.clone(), [node("node-a")].into_iter().chain(order));
         let ports = planner.plan().ports.values();
@@ -25,7 +25,7 @@ fn check(settings: Settings, events: Vec<Event>, expected: &[&str], issues: &[&s
 #[test]
 fn a_cluster_ip_belongs_to_its_service() {
     check(
-        here(),
+        &here(),
         vec![
             service("thief LoadBalancer created=1 10.96.0.66 :80 x:81 ext=10.96.0.1 lb=10.96.0.1"),
             service("victim created=2 10.96.0.1 :80"),
@@ -73,13 +73,13 @@ fn undefined_ports_of_a_cluster_ip_are_rejected_whoever_names_it() {
 fn a_service_may_name_its_own_cluster_ip() {
     let web = service("web created=1 10.96.0.1 :80 ext=10.96.0.1");
     let events = vec![web, cidr("10.96.0.0/16")];
-    check(here(), events, &["web 10.96.0.1:80/tcp"], &[]);
+    check(&here(), events, &["web 10.96.0.1:80/tcp"], &[]);
 }
 
 #[test]
 fn a_load_balancers_address_comes_before_an_external_ip() {
     check(
-        here(),
+        &here(),
         vec![
             service("a created=1 10.96.0.1 :80 ext=192.0.2.1"),
             service("b LoadBalancer created=2 10.96.0.2 :80 lb=192.0.2.1"),
@@ -105,7 +105,7 @@ fn node_ports_outside_the_range_are_not_served() {
     };
     let web = || service("web LoadBalancer 10.96.0.1 :80@22 b:81@30000 etp=local health=29999");
     check(
-        settings,
+        &settings,
         vec![web()],
         &[
             "web 10.96.0.1:80/tcp",
@@ -135,7 +135,7 @@ fn ports_of_this_process_are_nobodys() {
         ..here()
     };
     check(
-        settings,
+        &settings,
         vec![
             node("node-a 192.168.0.1"),
             service("a NodePort 10.96.0.1 :80@10256 udp:80/udp@10256"),

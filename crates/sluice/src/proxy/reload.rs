@@ -58,7 +58,7 @@ impl Reloading {
         info!("the configuration has changed: in force");
         // A closed channel means that the agent has stopped.
         let _ = self.inputs.send(Input::Configure {
-            settings: config.node.settings,
+            settings: Box::new(config.node.settings),
             periods: config.periods,
             health_timeout,
         });
