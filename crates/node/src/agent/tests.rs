@@ -678,7 +678,7 @@ fn a_large_service_is_written_in_parts_and_the_others_between_them() {
         let object = format!("10.96.0.1:53/tcp -> {endpoint}:5353");
         assert!(world.objects().contains(&object), "part {parts}");
     }
-    assert!(parts >= 3, "{parts}");
+    assert!(parts >= 2, "{parts}");
     assert_eq!(world.objects().len(), 1 + 6 * 15_001);
     assert_eq!(world.observed(), 1, "no part reads the kernel");
 }
