@@ -66,6 +66,7 @@ impl Lock {
         options.read(true).write(true).create(true).mode(0o600);
         options.custom_flags(OFlag::O_NOFOLLOW.bits());
         let file = options.open(&path).map_err(io_error)?;
+        check_owner(&path, &file).map_err(io_error)?;
         // Earlier versions made it with another mode.
         let private = Permissions::from_mode(0o600);
         file.set_permissions(private).map_err(io_error)?;
@@ -142,14 +143,32 @@ impl NamespaceLock {
     }
 }
 
-/// Checks that no user but root and ours can make or rename files in a directory.
+/// Checks that a file belongs to root or to our user. In a folder like `/tmp` another user may have
+/// made it first, and could lock it.
+fn check_owner(path: &Path, file: &File) -> io::Result<()> {
+    let owner = file.metadata()?.uid();
+    if is_ours(owner) {
+        return Ok(());
+    }
+    Err(io::Error::other(format!(
+        "{} belongs to user {owner}: remove it, or use another directory (--socket)",
+        path.display()
+    )))
+}
+
+fn is_ours(owner: u32) -> bool {
+    owner == 0 || owner == geteuid().as_raw()
+}
+
+/// Checks that no user but root and ours can replace files in a directory: nobody else can write it,
+/// or only with the sticky bit, which leaves files to their owners.
 fn check_directory(directory: &Path) -> io::Result<()> {
     let found = fs::metadata(directory)?;
     let (owner, mode) = (found.uid(), found.mode() & 0o7777);
     let problem = match owner {
         _ if !found.is_dir() => "is no directory".to_owned(),
-        _ if mode & 0o022 != 0 => format!("has mode {mode:04o}"),
-        owner if owner != 0 && owner != geteuid().as_raw() => format!("belongs to user {owner}"),
+        _ if mode & 0o022 != 0 && mode & 0o1000 == 0 => format!("has mode {mode:04o}"),
+        owner if !is_ours(owner) => format!("belongs to user {owner}"),
         _ => return Ok(()),
     };
     Err(io::Error::other(format!(

@@ -92,7 +92,7 @@ fn directories_of_others_are_refused() {
     let run = folder.path().join("run");
     fs::create_dir(&run).expect("ours");
     let take = || Lock::take(&run.join("sluice.sock"));
-    for (mode, problem) in [(0o1777, "mode 1777"), (0o775, "mode 0775")] {
+    for (mode, problem) in [(0o777, "mode 0777"), (0o775, "mode 0775")] {
         fs::set_permissions(&run, Permissions::from_mode(mode)).expect("ours");
         let error = take().expect_err("others can write").to_string();
         assert!(
@@ -100,6 +100,19 @@ fn directories_of_others_are_refused() {
             "{error}"
         );
     }
+    // As /tmp: files are their owners', but a name may have been taken before.
+    fs::set_permissions(&run, Permissions::from_mode(0o1777)).expect("ours");
+    let lock = run.join("sluice.lock");
+    as_stranger(|| File::create(&lock).expect("a sticky folder"));
+    let error = take().expect_err("another user's").to_string();
+    assert!(
+        error.contains("sluice.lock belongs to user 65534: remove it"),
+        "{error}"
+    );
+    fs::remove_file(&lock).expect("root");
+    take().expect("our own file");
+    as_stranger(|| assert!(refused(File::open(&lock)) && fs::remove_file(&lock).is_err()));
+    fs::remove_file(&lock).expect("root");
     fs::set_permissions(&run, Permissions::from_mode(0o755)).expect("ours");
     std::os::unix::fs::chown(&run, Some(STRANGER), None).expect("root");
     let error = take().expect_err("another user's").to_string();
