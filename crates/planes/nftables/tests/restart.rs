@@ -179,7 +179,9 @@ fn whatever_was_done_to_the_rules_is_undone() {
             let mut restarted = started();
             let written = !restarted.synced().is_empty();
             assert!(settle(&mut restarted) > 0 || written, "{deed:?}");
-            assert_eq!(listing(), before, "after {deed:?}");
+            // The kernel may skip elements of a map that it is still growing.
+            let is_as_before = || (listing() == before).then_some(());
+            assert!(eventually(SOON, is_as_before).is_some(), "after {deed:?}");
             assert!(restarted.resync().is_empty(), "after {deed:?}");
         }
     });
