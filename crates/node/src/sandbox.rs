@@ -115,16 +115,12 @@ fn restrict_files(read: &[PathBuf], write: &Path) -> Result<RulesetStatus, Rules
 }
 
 /// The folders that hold a path now or may hold what takes its place: its own, those of links on the
-/// way and where they lead, and, of a folder's links, where these lead.
+/// way, and where these lead.
 fn folders(path: &Path) -> Vec<PathBuf> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-    let entries = entries.map(|it| it.path()).filter(|it| it.is_symlink());
-    let targets = entries.chain([path.clone()]);
-    let targets = targets.filter_map(|it| fs::canonicalize(it).ok());
     let links = path.ancestors().filter(|it| it.is_symlink());
     let mut places: Vec<PathBuf> = links.map(Path::to_owned).collect();
-    places.extend(targets);
+    places.extend(fs::canonicalize(&path).ok());
     places.push(path.clone());
     let parents = places.iter().filter_map(|it| it.parent());
     let parents = parents.filter(|it| !SHARED.iter().any(|shared| *it == Path::new(shared)));
