@@ -15,13 +15,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use sluice_model::{Announcement, IpFamily, NamespacedName};
+use sluice_model::{Announcement, Event, IpFamily, NamespacedName};
 use sluice_plan::PortPlan;
 use sluice_plan::settings::Settings;
 use sluice_plan::stale::StaleFlows;
 use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded};
 use sluice_reconcile::Upkeep;
-use tracing::{debug, info};
+use tracing::{debug, info, trace};
 
 use self::findings::Findings;
 use self::waiting::Waiting;
@@ -190,6 +190,11 @@ impl<P: DataPlane> Agent<P> {
         for change in changes {
             let state = self.proxy.planner().state();
             self.waiting.add(&change, state, metrics);
+            match &change.event {
+                Event::Set(object) => trace!(object = %object.key(), "changed"),
+                Event::Delete(object) => trace!(%object, "deleted"),
+                Event::Problems { .. } | Event::LocalAddresses(_) | Event::Synced => {}
+            }
             self.proxy.absorb(change.event);
         }
         self.waiting.show(metrics);
@@ -285,6 +290,9 @@ impl<P: DataPlane> Agent<P> {
             Ok(synced) => {
                 let (full, served) = (synced.report.full, self.served());
                 written = services(&synced.superseded);
+                for service in &written {
+                    trace!(%service, "written");
+                }
                 let sizes = self.sync_sizes(full, synced.superseded.keys());
                 self.observe_duration(full, &sizes, &served, end - now);
                 self.succeeded(synced, reason, last_sync, end);
