@@ -1,13 +1,15 @@
 //! Which service ports are written together.
 //!
 //! A sync holds up every change that comes meanwhile. So a large difference is written in parts: the
-//! smallest changes first, and in every second part also the change that waits longest, so that a
-//! stream of small ones does not hold it up for ever.
+//! namespace with the smallest change first, and in it the Service with the smallest, and in every
+//! second part also the change that waits longest, so that a stream of small ones does not hold it up
+//! for ever. Many small Services or ports of one tenant are not before those of another.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use sluice_model::NamespacedName;
 use sluice_plan::{Frontend, Plan, PortKey, PortPlan};
 
 /// A service port that differs from what was written last.
@@ -50,7 +52,16 @@ impl Choice<'_> {
         if total <= self.limit {
             return self.waiting.keys().cloned().collect();
         }
-        costs.sort_unstable();
+        let mut namespaces: HashMap<&str, usize> = HashMap::new();
+        let mut services: HashMap<&NamespacedName, usize> = HashMap::new();
+        for (cost, _, PortKey { name, .. }) in &costs {
+            *namespaces.entry(&name.service.namespace).or_default() += cost;
+            *services.entry(&name.service).or_default() += cost;
+        }
+        costs.sort_unstable_by_key(|(cost, since, PortKey { name, .. })| {
+            let (namespace, service) = (&*name.service.namespace, &name.service);
+            (namespaces[namespace], services[service], *cost, *since)
+        });
         let mut sum = 0;
         let within = |it: &&(usize, u64, &PortKey)| {
             sum += it.0;

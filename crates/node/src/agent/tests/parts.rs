@@ -43,6 +43,26 @@ fn small_changes_are_written_first() {
     assert_eq!(world.observed(), 1);
 }
 
+/// Many small changes of one tenant are one large change.
+#[test]
+fn a_tenant_with_many_small_services_is_not_first() {
+    use sluice_plan::testing::{endpoints, service};
+    let mut world = World::synced();
+    for number in 1..=Fake::PART + 50 {
+        let name = format!("hostile/web-{number}");
+        world.say([service(&format!("{name} 10.96.1.{number} :53"))]);
+        world.say(endpoints(&name, "10.1.1.1:53"));
+    }
+    world.say([service("victim/web 10.96.0.2 :53")]);
+    world.say(endpoints(
+        "victim/web",
+        "10.1.2.1:53 10.1.2.2:53 10.1.2.3:53",
+    ));
+    world.step_after(SECOND);
+    assert!(world.has("10.96.0.2"));
+    assert!(world.objects().len() < Fake::PART);
+}
+
 /// However many small changes come, the large one waits for one part at most.
 #[test]
 fn a_large_change_is_not_held_up_for_ever() {
