@@ -6,6 +6,7 @@
 mod api;
 mod changes;
 mod connect;
+mod hostile;
 mod iptables;
 mod ipvs;
 mod measure;
@@ -29,8 +30,12 @@ use sluice_xtables::programs::Variant;
 #[command(after_help = "Examples:
   sluice-bench
   sluice-bench --services 1000
+  sluice-bench hostile
   sluice-bench --proxy-mode iptables")]
 struct Args {
+    /// Measure this alone
+    #[arg(value_enum, value_name = "WHAT")]
+    only: Option<Only>,
     /// Which data plane
     #[arg(long, value_enum, value_name = "MODE", default_value = "nftables")]
     proxy_mode: Mode,
@@ -44,6 +49,13 @@ struct Args {
     /// The agent to measure [default: sluice beside this program]
     #[arg(long, value_name = "PATH")]
     sluice: Option<PathBuf>,
+}
+
+/// A measurement of its own, with the data planes that it is about.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Only {
+    /// One tenant's huge objects beside another's small change
+    Hostile,
 }
 
 /// A data plane that can be measured.
@@ -97,6 +109,9 @@ fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if !sluice_lab::netns_available() {
         bail!("benchmarks write rules in network namespaces: run as root");
+    }
+    if let Some(Only::Hostile) = args.only {
+        return hostile::run();
     }
     println!(
         "Services x {} endpoints, IPv4, one TCP port.\n",

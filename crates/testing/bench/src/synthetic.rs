@@ -34,7 +34,12 @@ pub(super) fn endpoint(index: u32, number: u32) -> IpAddr {
 
 /// Service `index`: one TCP port 80.
 pub(super) fn service(index: u32) -> Event {
-    let service = Service {
+    Event::Set(Object::Service(Arc::new(service_object(index))))
+}
+
+/// The same as an object, to be changed.
+pub(super) fn service_object(index: u32) -> Service {
+    Service {
         name: name(index),
         created: None,
         kind: ServiceKind::ClusterIp,
@@ -54,12 +59,18 @@ pub(super) fn service(index: u32) -> Event {
             port: port(80),
             node_port: None,
         }],
-    };
-    Event::Set(Object::Service(Arc::new(service)))
+    }
 }
 
 /// The slice of Service `index`, with these addresses.
 pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
+    Event::Set(Object::EndpointSlice(Arc::new(slice_object(
+        index, addresses,
+    ))))
+}
+
+/// The same as an object, to be changed.
+pub(super) fn slice_object(index: u32, addresses: &[IpAddr]) -> EndpointSlice {
     let endpoints = addresses
         .iter()
         .enumerate()
@@ -72,7 +83,7 @@ pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
             weight: 1,
             target: Some(format!("web-{index}-{number}").into()),
         });
-    let slice = EndpointSlice {
+    EndpointSlice {
         name: name(index),
         service: Some(name(index).name),
         headless: false,
@@ -84,8 +95,7 @@ pub(super) fn slice(index: u32, addresses: &[IpAddr]) -> Event {
         }],
         endpoints: endpoints.collect(),
         triggered: None,
-    };
-    Event::Set(Object::EndpointSlice(Arc::new(slice)))
+    }
 }
 
 /// The addresses of the first `count` endpoints of Service `index`.
