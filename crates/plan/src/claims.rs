@@ -30,7 +30,7 @@ pub(crate) enum Purpose {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Claimant {
     role: Role,
-    /// One for all claims of a port, which may be 100,000.
+    /// One for all claims of a port, which may be 50,000.
     port: Arc<Seniority>,
     purpose: Purpose,
 }

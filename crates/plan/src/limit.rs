@@ -12,8 +12,9 @@ use crate::issue::Issue;
 use crate::settings::Costs;
 use sluice_model::{IpFamily, Service, SessionAffinity};
 
-/// Frontends of one Service: ports times addresses, and NodePorts.
-pub(crate) const FRONTENDS: usize = 100_000;
+/// Frontends of one Service: ports times addresses, and NodePorts. Claiming, planning and writing
+/// them takes a third of a second.
+pub(crate) const FRONTENDS: usize = 50_000;
 
 /// What the data plane writes for one Service: an object for each frontend and for each endpoint of
 /// a frontend, and what [`Costs`] says. Kubernetes is tested with 250 endpoints per Service; ten

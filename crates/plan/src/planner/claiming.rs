@@ -47,7 +47,7 @@ impl Planner {
         if old == new {
             return;
         }
-        // A Service may have 100,000 claims: no search in lists.
+        // A Service may have 50,000 claims: no search in lists.
         let before: HashSet<_> = old.iter().collect();
         let after: HashSet<_> = new.iter().collect();
         for (claim, claimant) in old.iter().filter(|it| !after.contains(it)) {

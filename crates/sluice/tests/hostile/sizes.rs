@@ -158,7 +158,7 @@ fn frontends() -> Attack {
     let fields = json!({"externalIPs": ips([192, 0, 0, 0], 60_000)});
     Attack::new("more frontends than one Service may have")
         .objects([service("frontends", 1, &ports(1000), fields)])
-        .largest(2 * 100_000)
+        .largest(2 * 50_000)
         .said("more than one Service may have")
 }
 
