@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluice_model::IpFamily;
+use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::nftables::Expr;
 use sluice_plan::{Frontend, Pool, PortPlan, Route, Scope, Verdict};
 
@@ -48,18 +48,28 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Labels for the endpoints of a port: who stays keeps its label.
+    /// Labels for the endpoints of a port: who stays keeps its label, and who comes gets one of the
+    /// block of somebody who left, so that one block changes.
     pub(crate) fn assign(port: &PortPlan, previous: &Self) -> Self {
+        let endpoints = port.reachable();
+        let is_here = |addr: &SocketAddr| {
+            let found = endpoints.binary_search_by_key(addr, |it| it.addr);
+            found.is_ok()
+        };
+        let blocks = u32::try_from(block_count(endpoints.len())).expect("slices are bounded");
+        let left = previous.of.iter().filter(|(addr, _)| !is_here(addr));
+        let mut left = left.map(|(_, label)| label % blocks);
         let mut next = previous.next;
         let mut label = |addr: &SocketAddr| {
             previous.of.get(addr).copied().unwrap_or_else(|| {
-                let fresh = next;
-                next = next.wrapping_add(1);
+                let block = left.next().unwrap_or(next % blocks);
+                let fresh = next.wrapping_add((block + blocks - next % blocks) % blocks);
+                next = fresh.wrapping_add(1);
                 fresh
             })
         };
-        let endpoints = port.reachable().into_iter();
-        let of = endpoints.map(|it| (it.addr, label(&it.addr))).collect();
+        let all = endpoints.iter();
+        let of = all.map(|it| (it.addr, label(&it.addr))).collect();
         Self { of, next }
     }
 
@@ -123,10 +133,10 @@ pub(crate) fn render(port: &PortPlan, placement: &Placement, objects: &mut Vec<(
     };
     let name = &port.key.name;
     for entry in entries(port) {
-        let rules = vec![
+        let rules = out.ours([
             Rule::always(Action::Jump(ChainName::Standing(entry.first))),
             Rule::always(Action::Goto(entry.choice.of(name))),
-        ];
+        ]);
         out.chain(entry.chain.of(name), rules);
     }
     for (scope, choice) in [
@@ -179,6 +189,46 @@ fn entries(port: &PortPlan) -> Vec<Entry> {
     entries
 }
 
+/// Endpoints by label.
+type Members = Arc<[(u32, SocketAddr)]>;
+
+/// The rules of some endpoints of a service port with session affinity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    part: Part,
+    protocol: Protocol,
+    /// The set of the port's clients.
+    clients: Arc<str>,
+    timeout_seconds: u32,
+    members: Members,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    /// Clients that the set has.
+    Known,
+    /// Everyone else: one endpoint at random.
+    Random,
+}
+
+impl Block {
+    pub(crate) fn rules(&self) -> Vec<Rule> {
+        let members = self.members.iter().enumerate();
+        let rules = members.map(|(index, &(label, addr))| {
+            let clients = self.clients.clone();
+            let remember = Action::Remember(clients.clone(), label, self.timeout_seconds);
+            let rule = match self.part {
+                Part::Known => Rule::when(Match::Known(clients, label), remember),
+                Part::Random => share(1, self.members.len() - index, remember),
+            };
+            // nft wants to know the protocol where a port is translated.
+            let protocol = Match::Protocol(self.protocol);
+            rule.and(protocol).then(Action::DestinationTo(addr))
+        });
+        rules.collect()
+    }
+}
+
 struct Render<'a> {
     port: &'a PortPlan,
     labels: &'a Labels,
@@ -190,74 +240,82 @@ struct Render<'a> {
 }
 
 impl Render<'_> {
-    fn chain(&mut self, name: ChainName, rules: Vec<Rule>) {
-        let family = self.port.key.family;
+    fn chain(&mut self, name: ChainName, rules: Rules) {
         let chain = Chain {
             hook: None,
             comment: self.comment.clone(),
-            rules: Rules::Ours(family, rules.into()),
+            rules,
         };
-        self.objects
-            .push((Key::Chain(family, name), Object::Chain(chain)));
+        let key = Key::Chain(self.port.key.family, name);
+        self.objects.push((key, Object::Chain(chain)));
+    }
+
+    fn ours(&self, rules: impl IntoIterator<Item = Rule>) -> Rules {
+        Rules::Ours(self.port.key.family, rules.into_iter().collect())
+    }
+
+    fn block(&self, part: Part, members: &Members) -> Block {
+        Block {
+            part,
+            protocol: self.port.key.name.protocol,
+            clients: self.clients.clone(),
+            timeout_seconds: self.timeout_seconds,
+            members: members.clone(),
+        }
     }
 
     /// Known clients first, then one endpoint at random, each as likely as any other.
     fn choice(&mut self, choice: AffinityChain, pool: &Pool) {
-        let endpoints = pool.endpoints().iter().map(|it| it.addr);
-        let count = block_count(endpoints.len());
-        let mut blocks = vec![Vec::new(); count];
-        for addr in endpoints {
-            let label = self.labels.get(addr);
-            blocks[label as usize % count].push((label, addr));
+        let port = self.port;
+        let (name, family) = (&port.key.name, port.key.family);
+        let blocks = self.blocks(pool);
+        if let [(_, members)] = &blocks[..] {
+            let [known, random] = Part::ALL.map(|it| self.block(it, members).rules());
+            let rules = self.ours(known.into_iter().chain(random));
+            return self.chain(choice.of(name), rules);
         }
-        blocks.iter_mut().for_each(|it| it.sort());
-        if let [block] = &blocks[..] {
-            let rules = self.known(block).chain(self.random(block)).collect();
-            return self.chain(choice.of(&self.port.key.name), rules);
-        }
-        let name = &self.port.key.name;
-        let used = || blocks.iter().enumerate().filter(|(_, it)| !it.is_empty());
-        let known = used().map(|(it, _)| Rule::always(Action::Jump(choice.known(name, it))));
-        let mut remaining: usize = blocks.iter().map(Vec::len).sum();
-        let random = used().map(|(it, block)| {
+        let known = blocks.iter();
+        let known = known.map(|(it, _)| Rule::always(Action::Jump(choice.known(name, *it))));
+        let mut remaining = pool.endpoints().len();
+        let random = blocks.iter().map(|(it, members)| {
             let of = remaining;
-            remaining -= block.len();
-            share(block.len(), of, Action::Goto(choice.random(name, it)))
+            remaining -= members.len();
+            share(members.len(), of, Action::Goto(choice.random(name, *it)))
         });
-        let rules = known.chain(random).collect();
+        let rules = self.ours(known.chain(random));
         self.chain(choice.of(name), rules);
-        for (index, block) in used() {
-            let rules = self.known(block).collect();
-            self.chain(choice.known(name, index), rules);
-            let rules = self.random(block).collect();
-            self.chain(choice.random(name, index), rules);
+        for (index, members) in &blocks {
+            for part in Part::ALL {
+                let block = Rules::Block(family, self.block(part, members));
+                let chain = match part {
+                    Part::Known => choice.known(name, *index),
+                    Part::Random => choice.random(name, *index),
+                };
+                self.chain(chain, block);
+            }
         }
     }
 
-    fn known(&self, block: &[(u32, SocketAddr)]) -> impl Iterator<Item = Rule> {
-        block.iter().map(|&(label, addr)| {
-            let is_known = Match::Known(self.clients.clone(), label);
-            self.translate(Rule::when(is_known, self.remember(label)), addr)
+    /// The endpoints of a pool, in blocks that have any.
+    fn blocks(&self, pool: &Pool) -> Vec<(usize, Members)> {
+        let count = block_count(pool.endpoints().len());
+        let mut blocks = vec![Vec::new(); count];
+        for endpoint in pool.endpoints() {
+            let label = self.labels.get(endpoint.addr);
+            blocks[label as usize % count].push((label, endpoint.addr));
+        }
+        let blocks = blocks.into_iter().enumerate();
+        let used = blocks.filter(|(_, members)| !members.is_empty());
+        used.map(|(index, mut members)| {
+            members.sort_unstable();
+            (index, members.into())
         })
+        .collect()
     }
+}
 
-    fn random(&self, block: &[(u32, SocketAddr)]) -> impl Iterator<Item = Rule> {
-        let members = block.iter().enumerate();
-        members.map(|(index, &(label, addr))| {
-            let one = share(1, block.len() - index, self.remember(label));
-            self.translate(one, addr)
-        })
-    }
-
-    fn remember(&self, label: u32) -> Action {
-        Action::Remember(self.clients.clone(), label, self.timeout_seconds)
-    }
-
-    /// nft wants to know the protocol where a port is translated.
-    fn translate(&self, rule: Rule, to: SocketAddr) -> Rule {
-        let protocol = Match::Protocol(self.port.key.name.protocol);
-        rule.and(protocol).then(Action::DestinationTo(to))
-    }
+impl Part {
+    const ALL: [Self; 2] = [Self::Known, Self::Random];
 }
 
 /// How many blocks a pool of this size has: a power of two, so that few sizes change it.

@@ -22,7 +22,7 @@ use crate::bytes::{KeyBytes, encode_endpoint, encode_key};
 use crate::definition;
 use crate::encode;
 use crate::name::{ChainName, TABLE};
-use crate::object::{Chain, Key, Object, Rules, TABLE_COMMENT};
+use crate::object::{Chain, Key, Object, TABLE_COMMENT};
 use crate::set::{ElementKey, ElementValue, KeyKind, SetName, ValueKind};
 use crate::text::comment;
 
@@ -257,10 +257,7 @@ impl Writer {
             return;
         };
         let name = name.to_string();
-        let Rules::Ours(_, rules) = &chain.rules else {
-            return;
-        };
-        for rule in rules.iter() {
+        for rule in chain.rules.as_rules().iter() {
             let rule = NetlinkRule {
                 chain: name.clone(),
                 exprs: encode::rule(*family, rule),

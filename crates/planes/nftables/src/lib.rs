@@ -42,6 +42,7 @@ mod unreachable;
 
 pub use sluice_netlink::nftables::{Hook, HookPoint};
 
+pub use affinity::Block;
 pub use backend::{Nftables, render_plan, render_port};
 pub use name::{ChainName, PoolKind, Standing, TABLE};
 pub use object::{Chain, Key, Object, Rules};

@@ -1,5 +1,6 @@
 //! The keyed objects that the ruleset is made of.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use ipnet::IpNet;
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Expr, Hook};
 
+use crate::affinity::Block;
 use crate::encode;
 use crate::name::{ChainName, TABLE};
 use crate::rule::Rule;
@@ -98,33 +100,44 @@ pub struct Chain {
 pub enum Rules {
     /// Rendered by us, for a table of this family.
     Ours(IpFamily, Arc<[Rule]>),
+    /// Those of a block of sticky endpoints: made into rules where they are needed, since most blocks
+    /// are compared and found equal.
+    Block(IpFamily, Block),
     /// Read from the kernel.
     Observed(Vec<Vec<Expr>>),
 }
 
 impl Rules {
     /// The rules as values; none for rules read from the kernel.
-    pub fn as_rules(&self) -> &[Rule] {
+    pub fn as_rules(&self) -> Cow<'_, [Rule]> {
         match self {
-            Self::Ours(_, rules) => rules,
-            Self::Observed(_) => &[],
+            Self::Ours(_, rules) => Cow::Borrowed(rules),
+            Self::Block(_, block) => Cow::Owned(block.rules()),
+            Self::Observed(_) => Cow::Borrowed(&[]),
         }
+    }
+
+    /// Whether the kernel would show our rules like this.
+    fn look_like(&self, family: IpFamily, seen: &[Vec<Expr>]) -> bool {
+        let rules = self.as_rules();
+        let mut pairs = rules.iter().zip(seen);
+        rules.len() == seen.len() && pairs.all(|(rule, seen)| encode::rule(family, rule) == *seen)
     }
 }
 
 impl PartialEq for Rules {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Ours(a_family, a), Self::Ours(b_family, b)) => a_family == b_family && a == b,
             (Self::Observed(a), Self::Observed(b)) => a == b,
-            (Self::Ours(family, rules), Self::Observed(seen))
-            | (Self::Observed(seen), Self::Ours(family, rules)) => {
-                rules.len() == seen.len()
-                    && rules
-                        .iter()
-                        .zip(seen)
-                        .all(|(rule, seen)| encode::rule(*family, rule) == *seen)
+            (ours @ (Self::Ours(family, _) | Self::Block(family, _)), Self::Observed(seen))
+            | (Self::Observed(seen), ours @ (Self::Ours(family, _) | Self::Block(family, _))) => {
+                ours.look_like(*family, seen)
             }
+            (Self::Block(a_family, a), Self::Block(b_family, b)) => a_family == b_family && a == b,
+            (
+                Self::Ours(a_family, _) | Self::Block(a_family, _),
+                Self::Ours(b_family, _) | Self::Block(b_family, _),
+            ) => a_family == b_family && self.as_rules() == other.as_rules(),
         }
     }
 }

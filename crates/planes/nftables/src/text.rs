@@ -184,7 +184,7 @@ fn chain(out: &mut String, family: IpFamily, name: &ChainName, chain: &Chain) ->
     if let Some(it) = &chain.hook {
         hook(out, it)?;
     }
-    for it in chain.rules.as_rules() {
+    for it in chain.rules.as_rules().iter() {
         out.push_str("\t\t");
         rule(out, family, it)?;
         out.push('\n');

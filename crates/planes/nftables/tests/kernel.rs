@@ -332,9 +332,9 @@ fn a_large_pool_with_affinity_is_in_blocks() {
         node.resync();
         assert!(node.resync().is_empty());
 
-        // One endpoint gives way to another: both chains of two blocks, and that which leads there.
+        // One endpoint gives way to another: both chains of its block.
         let report = node.change(sticky(1..301));
-        assert_eq!(written(&report), (0, 5, 0), "{report:?}");
+        assert_eq!(written(&report), (0, 2, 0), "{report:?}");
         node.change(sticky(2..300));
 
         // Labels that a fresh plan would choose otherwise.

@@ -128,7 +128,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn chain(&mut self, chain: &Chain) -> Verdict {
-        for rule in chain.rules.as_rules() {
+        for rule in chain.rules.as_rules().iter() {
             match self.rule(rule) {
                 Step::Next => {}
                 Step::Leave => return Verdict::Continue,
