@@ -6,7 +6,7 @@
 //! for ever. Many small Services or ports of one tenant are not before those of another.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use sluice_model::NamespacedName;
@@ -81,8 +81,17 @@ impl Choice<'_> {
     }
 
     fn cost_of(&self, key: &PortKey, waiting: &Waiting) -> usize {
-        let plans = waiting.old.iter().chain(self.plan.ports.get(key));
-        plans.map(|it| (self.cost)(it)).sum()
+        let (old, new) = (waiting.old.as_deref(), self.plan.ports.get(key));
+        let cost = |it: Option<&PortPlan>| it.map_or(0, self.cost);
+        let whole = cost(old) + cost(new.map(AsRef::as_ref));
+        match (old, new) {
+            (Some(old), Some(new)) if old.frontends == new.frontends => {
+                // What changes takes some of the rest with it, such as other rules of its chain.
+                let all = (old.members() + new.members()).max(1);
+                1 + whole.saturating_mul(changed(old, new) + all / 8) / all
+            }
+            _ => whole,
+        }
     }
 
     /// With all ports that give something to one of these ports, or get something from one.
@@ -116,4 +125,12 @@ impl Choice<'_> {
             frontends.chain(port.owned_cluster_ip.map(Claimed::ClusterIp))
         })
     }
+}
+
+/// How many endpoints only one of two plans has.
+fn changed(old: &PortPlan, new: &PortPlan) -> usize {
+    let addresses = |it: &PortPlan| -> BTreeSet<SocketAddr> {
+        it.reachable().into_iter().map(|it| it.addr).collect()
+    };
+    addresses(old).symmetric_difference(&addresses(new)).count()
 }
