@@ -100,8 +100,8 @@ impl Mode {
     /// (`recent_table_lookup` in `xt_recent.c`): at 10,000 of them a thousand more take 1.5 s.
     fn costs(self) -> Costs {
         let (source_range, affinity) = match self {
-            Self::Nftables | Self::Ebpf => (0, 1),
-            Self::Iptables => (1, 30),
+            Self::Nftables | Self::Ebpf => (0, 9),
+            Self::Iptables => (1, 20),
             Self::Ipvs => (1, 0),
         };
         Costs {

@@ -25,6 +25,8 @@ pub(crate) const OBJECTS: usize = 300_000;
 /// What the frontends of a service port cost, in objects that the data plane writes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Price {
+    /// Of the port, whatever frontends it has: its endpoints when clients stick to them.
+    pub(crate) once: usize,
     frontend: usize,
     load_balancer: usize,
 }
@@ -32,14 +34,17 @@ pub(crate) struct Price {
 impl Price {
     /// Of a port with this many endpoints.
     pub(crate) fn new(service: &Service, family: IpFamily, endpoints: usize, costs: Costs) -> Self {
-        let each = match service.affinity {
-            SessionAffinity::None => 1,
-            SessionAffinity::ClientIp { .. } => 1 + costs.affinity,
+        let (once, each) = match service.affinity {
+            SessionAffinity::ClientIp { .. } if costs.affinity > 0 => {
+                (endpoints * costs.affinity, 0)
+            }
+            SessionAffinity::ClientIp { .. } | SessionAffinity::None => (0, 1),
         };
         let ranges = service.source_ranges.iter();
         let ranges = ranges.filter(|it| IpFamily::of_net(it) == family).count();
         let frontend = 1 + endpoints * each;
         Self {
+            once,
             frontend,
             load_balancer: frontend + ranges * costs.source_range,
         }

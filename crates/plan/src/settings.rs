@@ -54,7 +54,8 @@ pub struct Settings {
 pub struct Costs {
     /// For each source range of a frontend; 0 where frontends share one list.
     pub source_range: usize,
-    /// For each endpoint of a frontend with session affinity.
+    /// For each endpoint of a port with session affinity, once for all its frontends; 0 where it
+    /// counts as any other.
     pub affinity: usize,
 }
 

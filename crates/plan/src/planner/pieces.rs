@@ -144,9 +144,13 @@ impl Planner {
         let price = Price::new(inputs.service, key.family, endpoints, costs);
         let objects = &mut progress.objects[key.family as usize];
         let before = *objects;
+        let mut once = price.once;
         let owned = wanted.iter().filter(|it| {
             let is_owned = self.owns(key, it, &mut progress.issues);
-            *objects = objects.saturating_add(if is_owned { price.of(it.role) } else { 0 });
+            if is_owned {
+                let asked = std::mem::take(&mut once).saturating_add(price.of(it.role));
+                *objects = objects.saturating_add(asked);
+            }
             is_owned && *objects <= OBJECTS
         });
         let owned: Vec<Wanted> = owned.copied().collect();
