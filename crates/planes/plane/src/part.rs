@@ -44,10 +44,15 @@ pub(crate) struct Choice<'a> {
 
 impl Choice<'_> {
     pub(crate) fn choose(&self) -> BTreeSet<PortKey> {
-        let ports = self.waiting.iter();
-        let mut costs: Vec<(usize, u64, &PortKey)> = ports
-            .map(|(key, it)| (self.cost_of(key, it), it.since, key))
-            .collect();
+        let ports = || self.waiting.iter();
+        // Nearly always there is little to write, and nothing to compare.
+        let most: usize = ports().map(|(key, it)| self.whole_cost(key, it)).sum();
+        let mut costs: Vec<(usize, u64, &PortKey)> = match most <= self.limit {
+            true => Vec::new(),
+            false => ports()
+                .map(|(key, it)| (self.cost_of(key, it), it.since, key))
+                .collect(),
+        };
         let total: usize = costs.iter().map(|it| it.0).sum();
         if total <= self.limit {
             return self.waiting.keys().cloned().collect();
@@ -80,11 +85,15 @@ impl Choice<'_> {
         self.close(part)
     }
 
+    /// What a change costs at most: all of the old plan and of the new one.
+    fn whole_cost(&self, key: &PortKey, waiting: &Waiting) -> usize {
+        let plans = waiting.old.iter().chain(self.plan.ports.get(key));
+        plans.map(|it| (self.cost)(it)).sum()
+    }
+
     fn cost_of(&self, key: &PortKey, waiting: &Waiting) -> usize {
-        let (old, new) = (waiting.old.as_deref(), self.plan.ports.get(key));
-        let cost = |it: Option<&PortPlan>| it.map_or(0, self.cost);
-        let whole = cost(old) + cost(new.map(AsRef::as_ref));
-        match (old, new) {
+        let whole = self.whole_cost(key, waiting);
+        match (waiting.old.as_deref(), self.plan.ports.get(key)) {
             (Some(old), Some(new)) if old.frontends == new.frontends => {
                 // What changes takes some of the rest with it, such as other rules of its chain.
                 let all = (old.members() + new.members()).max(1);
