@@ -125,17 +125,27 @@ fn set(
         writeln!(out, "\t\tcounter")?;
     }
     writeln!(out, "\t\tcomment \"{}\"", name.comment())?;
-    for (position, (key, it)) in elements.iter().enumerate() {
+    listed(out, elements, |out, (key, it)| element(out, key, it))?;
+    writeln!(out, "\t}}\n")
+}
+
+/// The elements of a set, one on each line.
+fn listed<T>(
+    out: &mut String,
+    elements: &[T],
+    write: impl Fn(&mut String, &T) -> fmt::Result,
+) -> fmt::Result {
+    for (position, it) in elements.iter().enumerate() {
         out.push_str(match position {
             0 => "\t\telements = { ",
             _ => ",\n\t\t\t     ",
         });
-        element(out, key, it)?;
+        write(out, it)?;
     }
     if !elements.is_empty() {
         out.push_str(" }\n");
     }
-    writeln!(out, "\t}}\n")
+    Ok(())
 }
 
 fn element(out: &mut String, key: &ElementKey, element: &Element) -> fmt::Result {
@@ -163,16 +173,7 @@ fn sticky(out: &mut String, family: IpFamily, name: &str, text: &str) -> fmt::Re
 fn sources(out: &mut String, family: IpFamily, list: SourceList, ranges: &[IpNet]) -> fmt::Result {
     let addr = address_type(family);
     writeln!(out, "\tset {list} {{\n\t\ttype {addr}\n\t\tflags interval")?;
-    for (position, range) in ranges.iter().enumerate() {
-        out.push_str(match position {
-            0 => "\t\telements = { ",
-            _ => ",\n\t\t\t     ",
-        });
-        net_text(out, range)?;
-    }
-    if !ranges.is_empty() {
-        out.push_str(" }\n");
-    }
+    listed(out, ranges, net_text)?;
     writeln!(out, "\t}}\n")
 }
 
