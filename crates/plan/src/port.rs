@@ -1,6 +1,7 @@
 //! The plan of one service port in one family: a pure function of its objects.
 
 use std::cell::LazyCell;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub struct PortKey {
 
 impl PortKey {
     /// The first key that a port of a Service may have: the keys of its ports follow one another.
-    pub fn first_of(service: &NamespacedName) -> Self {
+    pub(crate) fn first_of(service: &NamespacedName) -> Self {
         Self {
             name: ServicePortName {
                 service: service.clone(),
@@ -35,6 +36,15 @@ impl PortKey {
             },
             family: IpFamily::V4,
         }
+    }
+
+    /// The entries of a Service's ports.
+    pub fn of_service<'a, T>(
+        all: &'a BTreeMap<Self, T>,
+        service: &'a NamespacedName,
+    ) -> impl Iterator<Item = (&'a Self, &'a T)> {
+        let entries = all.range(Self::first_of(service)..);
+        entries.take_while(move |(key, _)| key.name.service == *service)
     }
 }
 

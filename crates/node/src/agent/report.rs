@@ -62,9 +62,7 @@ impl<P: DataPlane> Agent<P> {
 
     fn refusals_of(&self, service: &NamespacedName) -> BTreeSet<Finding> {
         let all = self.proxy.reconciler().refusals();
-        let first = PortKey::first_of(service);
-        let own = all.range(first..);
-        let own = own.take_while(|(key, _)| key.name.service == *service);
+        let own = PortKey::of_service(all, service);
         let finding = |key: &PortKey, it| {
             let it = super::status::refused(key, it);
             Finding {

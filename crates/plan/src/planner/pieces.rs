@@ -385,11 +385,8 @@ impl Planner {
     }
 
     fn planned_keys(&self, name: &NamespacedName) -> BTreeSet<PortKey> {
-        let keys = self.plan.ports.range(PortKey::first_of(name)..);
-        let keys = keys.map(|(key, _)| key);
-        keys.take_while(|key| key.name.service == *name)
-            .cloned()
-            .collect()
+        let planned = PortKey::of_service(&self.plan.ports, name);
+        planned.map(|(key, _)| key.clone()).collect()
     }
 }
 
