@@ -49,6 +49,14 @@ fn replace(file: &mut File, text: &str) {
     file.write_all(text.as_bytes()).unwrap();
 }
 
+/// Two folders with a Service, which has another port in the second one.
+fn make_versions(dir: &Path, names: [&str; 2]) {
+    for (version, port) in names.into_iter().zip([80, 81]) {
+        fs::create_dir(dir.join(version)).unwrap();
+        fs::write(dir.join(version).join("a.yaml"), service("a", port)).unwrap();
+    }
+}
+
 /// A watch as nobody, for whom rights count.
 fn start_as_nobody(dir: &Path) -> Watched {
     if Uid::effective().is_root() {
@@ -93,10 +101,7 @@ fn folder_without_a_descriptor_is_listed_later() {
     }
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
-    for (version, port) in [("..v1", 80), ("..v2", 81)] {
-        fs::create_dir(dir.join(version)).unwrap();
-        fs::write(dir.join(version).join("a.yaml"), service("a", port)).unwrap();
-    }
+    make_versions(dir, ["..v1", "..v2"]);
     symlink("..v1", dir.join("..data")).unwrap();
     symlink("..data/a.yaml", dir.join("a.yaml")).unwrap();
     let mut watched = Watched::start(dir);
@@ -123,10 +128,7 @@ fn watch_that_cannot_be_made_is_made_later() {
         return;
     }
     let temp = tempfile::tempdir().unwrap();
-    for (version, port) in [("v1", 80), ("v2", 81)] {
-        fs::create_dir(temp.path().join(version)).unwrap();
-        fs::write(temp.path().join(version).join("a.yaml"), service("a", port)).unwrap();
-    }
+    make_versions(temp.path(), ["v1", "v2"]);
     let link = temp.path().join("link");
     symlink("v1", &link).unwrap();
     let mut watched = Watched::start(&link);
