@@ -40,7 +40,7 @@ pub enum Issue {
         service: NamespacedName,
         /// Where the Service names the address.
         role: Role,
-        /// The address.
+        /// The address that both Services name.
         addr: IpAddr,
         /// The Service whose ClusterIP it is.
         holder: NamespacedName,

@@ -87,7 +87,7 @@ pub(crate) struct NodeConfig {
 pub(crate) struct ProxyConfig {
     pub(crate) node: NodeConfig,
     pub(crate) periods: Periods,
-    /// Absolute.
+    /// Made absolute: the folder of a bare file name has a name then, by which the sandbox allows it.
     pub(crate) socket: PathBuf,
 }
 
@@ -325,7 +325,6 @@ impl ProxyArgs {
         let config = node.map(|node| ProxyConfig {
             node,
             periods,
-            // Its folder has a name then.
             socket: path::absolute(&self.socket).unwrap_or_else(|_| self.socket.clone()),
         });
         let config = problems.into_result(config)?;

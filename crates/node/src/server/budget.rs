@@ -123,7 +123,7 @@ pub(crate) enum Limit {
 }
 
 impl Limit {
-    /// Every limit.
+    /// In the order in which metrics keep their counters.
     pub(crate) const ALL: [Self; 3] = [Self::Remote, Self::Source, Self::Local];
 
     /// The word for metrics and logs.
