@@ -45,6 +45,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "node",
         &["config", "model", "netlink", "plan", "plane", "reconcile"],
     ),
+    (
+        "diagnose",
+        &["model", "netlink", "plan", "plane", "xtables"],
+    ),
     ("lab", &[]),
     (
         "testing/bench",
@@ -73,6 +77,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "sluice",
         &[
             "config",
+            "diagnose",
             "iptables",
             "ipvs",
             "lab",

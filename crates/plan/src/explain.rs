@@ -10,7 +10,7 @@ mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::endpoints::Topology;
 use crate::lookup::{Client, HostAddresses, Lookup, Packet, treat};
@@ -19,7 +19,7 @@ use crate::{LocalTraffic, PlannedFrontend, Planner, PortPlan, Role, Route, Scope
 use sluice_model::{IpFamily, TrafficPolicy};
 
 /// The verdict on one packet, with reasons. Displays as a few lines for a person.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// Source address.
@@ -36,14 +36,28 @@ pub struct Explanation {
     pub service: Option<Hit>,
     /// Sentences about other Services that name the frontend or the address.
     pub notes: Vec<String>,
-    /// `balance`, `drop`, `reject`, or `not-service` for a packet to no Service.
-    pub verdict: &'static str,
+    /// What happens to the packet.
+    pub verdict: Decision,
     /// The verdict with its reason, in words.
     pub reason: String,
 }
 
+/// What happens to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// It goes to one of the endpoints that are included.
+    Balance,
+    /// It is dropped.
+    Drop,
+    /// It is refused: the client hears at once.
+    Reject,
+    /// It is addressed to no Service: Sluice leaves it alone.
+    NotService,
+}
+
 /// The frontend that a packet is addressed to, and its service port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hit {
     /// `namespace/name:port`.
@@ -63,17 +77,17 @@ pub struct Hit {
     /// Seconds a client stays with its endpoint; `None` without session affinity.
     pub affinity_seconds: Option<u32>,
     /// How topology hints narrow the choice; `None` when they do not.
-    pub topology: Option<&'static str>,
+    pub topology: Option<String>,
     /// The endpoint sees an address of the node, whichever is chosen.
     pub masquerade: bool,
     /// Why the source address is kept or replaced.
-    pub masquerade_reason: &'static str,
+    pub masquerade_reason: String,
     /// Every endpoint of the port by address, with those that get no connection.
     pub endpoints: Vec<Member>,
 }
 
 /// Whether `loadBalancerSourceRanges` admit a client.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceRanges {
     /// The client may connect.
@@ -83,7 +97,7 @@ pub struct SourceRanges {
 }
 
 /// An endpoint and whether this client may be sent to it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
     /// Address and port of the endpoint.
@@ -115,13 +129,16 @@ pub fn explain(planner: &Planner, packet: &Packet, host: &HostAddresses) -> Expl
             let included = endpoints.filter(|it| it.included).count();
             let plural = if included == 1 { "" } else { "s" };
             (
-                "balance",
+                Decision::Balance,
                 format!("balance over {included} endpoint{plural}"),
             )
         }
-        Some(Verdict::Drop) => ("drop", format!("drop: {}", lookup.reason)),
-        Some(Verdict::Reject) => ("reject", format!("reject: {}", lookup.reason)),
-        None => ("not-service", format!("not a service: {}", lookup.reason)),
+        Some(Verdict::Drop) => (Decision::Drop, format!("drop: {}", lookup.reason)),
+        Some(Verdict::Reject) => (Decision::Reject, format!("reject: {}", lookup.reason)),
+        None => (
+            Decision::NotService,
+            format!("not a service: {}", lookup.reason),
+        ),
     };
     Explanation {
         source: packet.source,
@@ -170,11 +187,11 @@ fn hit(
         affinity_seconds: port.affinity_seconds,
         topology: match topology {
             Topology::Anywhere => None,
-            Topology::SameNode => Some("only endpoints hinted for this node"),
-            Topology::SameZone => Some("only endpoints hinted for this node's zone"),
+            Topology::SameNode => Some("only endpoints hinted for this node".to_owned()),
+            Topology::SameZone => Some("only endpoints hinted for this node's zone".to_owned()),
         },
         masquerade,
-        masquerade_reason,
+        masquerade_reason: masquerade_reason.to_owned(),
         endpoints,
     })
 }

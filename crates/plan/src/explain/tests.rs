@@ -262,10 +262,10 @@ proptest! {
             let explanation = explain(&planner, &packet, &host());
             let lookup = planner.plan().lookup(&packet, &host());
             let verdict = match lookup.verdict {
-                Some(Verdict::Balance(_)) => "balance",
-                Some(Verdict::Drop) => "drop",
-                Some(Verdict::Reject) => "reject",
-                None => "not-service",
+                Some(Verdict::Balance(_)) => Decision::Balance,
+                Some(Verdict::Drop) => Decision::Drop,
+                Some(Verdict::Reject) => Decision::Reject,
+                None => Decision::NotService,
             };
             prop_assert_eq!(explanation.verdict, verdict);
             let found = explanation.service.iter().flat_map(|it| &it.endpoints);
