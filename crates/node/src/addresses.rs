@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use sluice_model::{Event, IpFamily, LocalAddresses};
+use sluice_model::{Event, IpFamily, LocalAddresses, Node};
 use sluice_netlink::rtnetlink::{Monitor, Wake};
 use sluice_netlink::{RequestError, Stopper};
 use sluice_reconcile::Backoff;
@@ -147,6 +147,14 @@ impl Follower {
         self.known = found.clone();
         self.events.send(vec![Event::LocalAddresses(found)]);
     }
+}
+
+/// The addresses of this machine, if it is the node: it has one of the addresses of the Node object, or
+/// there is none. `None` for another machine, and where they cannot be listed.
+pub fn if_node(node: Option<&Node>) -> Option<LocalAddresses> {
+    let found = read(&LocalAddresses::default()).ok()?;
+    let is_here = |node: &Node| node.addresses.iter().any(|it| found.all.contains(it));
+    node.is_none_or(is_here).then_some(found)
 }
 
 fn read(before: &LocalAddresses) -> Result<LocalAddresses, RequestError> {

@@ -30,6 +30,7 @@ use crate::health::{Health, NodeState};
 use crate::health_check::HealthChecks;
 use crate::metrics::{Metrics, seconds_since_epoch};
 use crate::pace::{Pace, Periods, Resync};
+use crate::questions::Question;
 use crate::status::{Status, SyncStatus};
 
 /// Most inputs taken in before a sync that is due: a stream of inputs must not delay it for ever.
@@ -53,6 +54,8 @@ pub enum Input {
     KernelChanged(String),
     /// A request for the status.
     Status(tokio::sync::oneshot::Sender<Status>),
+    /// A question about the plan.
+    Question(Question),
     /// A request for the plan of every service port.
     Plans(SyncSender<Vec<Arc<PortPlan>>>),
     /// The rules stay, and the agent returns.
@@ -172,6 +175,7 @@ impl<P: DataPlane> Agent<P> {
                 // The client may have gone away.
                 let _ = reply.send(self.status());
             }
+            Input::Question(question) => question.answer(self.proxy.planner()),
             Input::Plans(reply) => {
                 let plans = self.proxy.plan().ports.values().cloned();
                 // The channel has room for the one answer; the reader may have gone away.

@@ -18,6 +18,9 @@ pub enum ClientError {
     /// Nobody listens on the socket.
     #[error("no agent at {0}: is `sluice proxy` running?")]
     Absent(String),
+    /// The question names nothing that the agent knows, in one line.
+    #[error("{0}")]
+    Unclear(String),
     /// The socket cannot be used, the agent refused, or its answer is malformed.
     #[error("{operation} at {socket}: {problem}")]
     Failed {
@@ -28,6 +31,23 @@ pub enum ClientError {
         /// Why there is no answer, in one line.
         problem: String,
     },
+}
+
+/// The agent's answer to a question on its status socket, with the pairs of its query: `/explain`,
+/// `/services`, `/service`.
+///
+/// # Errors
+///
+/// [`ClientError`].
+pub fn ask<T: DeserializeOwned>(
+    socket: &Path,
+    path: &str,
+    query: &[(&str, &str)],
+) -> Result<T, ClientError> {
+    let query = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(query)
+        .finish();
+    get(socket, &format!("{path}?{query}"))
 }
 
 /// The agent's answer to `GET path` on its status socket: `/status`, `/connections`.
@@ -50,8 +70,15 @@ pub fn get<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientEr
     let answer = exchange(&mut stream, path).map_err(|error| ask_failed(error.to_string()))?;
     let parts = answer.split_once("\r\n\r\n");
     let (head, body) = parts.ok_or_else(|| ask_failed("no answer".to_owned()))?;
-    if head.split(' ').nth(1) != Some("200") {
-        return Err(ask_failed(body.trim().to_owned()));
+    match head.split(' ').nth(1) {
+        Some("200") => {}
+        Some("400") => return Err(ClientError::Unclear(body.trim().to_owned())),
+        Some("404") if body.starts_with("404") || body.is_empty() => {
+            return Err(ask_failed(format!(
+                "it knows no {path}: it is an older version"
+            )));
+        }
+        _ => return Err(ask_failed(body.trim().to_owned())),
     }
     serde_json::from_str(body).map_err(|error| ask_failed(error.to_string()))
 }

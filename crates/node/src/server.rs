@@ -9,6 +9,7 @@ mod health;
 pub(crate) mod listen;
 mod metrics;
 mod profile;
+mod status;
 
 use std::fs;
 use std::io;
@@ -22,25 +23,19 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use axum::{Json, Router};
+use axum::Router;
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr, socket};
 use nix::sys::stat::{Mode, fchmod};
 use sluice_model::{Announcement, ObjectKey};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use budget::Budget;
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
-use metrics::plain;
 
 use crate::addresses::Own;
 use crate::agent::Input;
@@ -52,8 +47,6 @@ use crate::metrics::Metrics;
 
 /// Between attempts to bind a port that is taken; kube-proxy uses the same.
 const BIND_PERIOD: Duration = Duration::from_secs(5);
-/// How long a client waits for the status: the agent answers between two syncs.
-const STATUS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// All servers of the process.
 pub struct Server {
@@ -165,11 +158,7 @@ impl Server {
                 runtime.spawn(it.serve(budget.clone()));
             });
             runtime.spawn(self.health_checks.run(links));
-            let status = Router::new()
-                .route("/status", get(status))
-                .with_state(self.inputs)
-                .route("/connections", get(connections))
-                .with_state(self.metrics);
+            let status = status::routes(self.inputs, self.metrics);
             runtime.block_on(listen::serve(listener, status, budget));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);
@@ -257,28 +246,6 @@ async fn forward_signals(mut terminate: Signal, mut interrupt: Signal, inputs: S
             std::process::exit(1);
         }
     }
-}
-
-async fn status(State(inputs): State<Sender<Input>>) -> Response {
-    let (reply, answer) = oneshot::channel();
-    let unavailable = |why| plain(StatusCode::SERVICE_UNAVAILABLE, why);
-    if inputs.send(Input::Status(reply)).is_err() {
-        return unavailable("the agent is stopping\n");
-    }
-    match timeout(STATUS_TIMEOUT, answer).await {
-        Ok(Ok(status)) => Json(status).into_response(),
-        Ok(Err(_)) => unavailable("the agent is stopping\n"),
-        Err(_) => unavailable("the agent is busy with a sync\n"),
-    }
-}
-
-async fn connections(State(metrics): State<Arc<Metrics>>) -> Response {
-    let Some(connections) = metrics.connections() else {
-        let why = format!("{}\n", metrics.plane().uncounted);
-        return plain(StatusCode::NOT_FOUND, why);
-    };
-    connections.refresh().await;
-    Json(connections.report()).into_response()
 }
 
 #[cfg(test)]

@@ -4,13 +4,18 @@
 
 mod claim;
 mod display;
+mod ends;
 mod members;
+mod nowhere;
 #[cfg(test)]
 mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+
+pub use ends::{Unclear, unknown};
+pub(crate) use members::why_not;
 
 use crate::endpoints::Topology;
 use crate::lookup::{Client, HostAddresses, Lookup, Packet, treat};
@@ -104,6 +109,8 @@ pub struct Member {
     pub address: SocketAddr,
     /// Whether this client may be sent to the endpoint.
     pub included: bool,
+    /// Whether it is ready for new connections.
+    pub ready: bool,
     /// Why the client may or may not; empty for a ready endpoint of the pool.
     pub reason: String,
     /// The node it runs on; `None` outside the cluster.
@@ -114,6 +121,30 @@ pub struct Member {
     pub slice: String,
     /// It would see an address of the node as its client; false unless `included`.
     pub masqueraded: bool,
+}
+
+/// Explains what happens on the planner's node to a packet FROM TO, in the words of a person: see
+/// `sluice explain --help`. `interface` is where it arrives, if that is known.
+///
+/// # Errors
+///
+/// [`Unclear`]: the words are malformed, or name nothing that the planner knows.
+pub fn answer(
+    planner: &Planner,
+    from: &str,
+    to: &str,
+    interface: Option<&str>,
+) -> Result<Explanation, Unclear> {
+    let mut host = planner
+        .state()
+        .host_addresses(&planner.settings().node_name);
+    let packet = ends::packet(from, to, interface, planner, &host)?;
+    // Only this node reaches its loopback addresses: the kernel drops packets of others, or a rule
+    // does where NodePorts answer on loopback.
+    if !host.contains(&packet.source) {
+        host.retain(|it| !it.is_loopback());
+    }
+    Ok(explain(planner, &packet, &host))
 }
 
 /// Explains the verdict on a packet on the planner's node. [`Planner::replan`] must have run after
@@ -133,13 +164,30 @@ pub fn explain(planner: &Planner, packet: &Packet, host: &HostAddresses) -> Expl
                 format!("balance over {included} endpoint{plural}"),
             )
         }
-        Some(Verdict::Drop) => (Decision::Drop, format!("drop: {}", lookup.reason)),
-        Some(Verdict::Reject) => (Decision::Reject, format!("reject: {}", lookup.reason)),
+        Some(Verdict::Drop) => {
+            let why = nowhere::why(planner, owner, service.as_ref(), lookup.reason);
+            (Decision::Drop, format!("drop: {why}"))
+        }
+        Some(Verdict::Reject) => {
+            let why = nowhere::why(planner, owner, service.as_ref(), lookup.reason);
+            (Decision::Reject, format!("reject: {why}"))
+        }
         None => (
             Decision::NotService,
-            format!("not a service: {}", lookup.reason),
+            match planner.state().has_services() {
+                true => format!("not a service: {}", lookup.reason),
+                false => "no Service is known at all: nothing can be said about this packet".into(),
+            },
         ),
     };
+    let mut notes = claim::notes(planner, packet, host, owner);
+    notes.extend(nowhere::near(planner, packet, host, &lookup));
+    notes.extend(
+        owner
+            .iter()
+            .flat_map(|it| planner.issues_of(&it.name.service))
+            .map(ToString::to_string),
+    );
     Explanation {
         source: packet.source,
         destination: SocketAddr::new(packet.destination, packet.port),
@@ -147,7 +195,7 @@ pub fn explain(planner: &Planner, packet: &Packet, host: &HostAddresses) -> Expl
         interface: packet.interface.as_deref().map(str::to_owned),
         node: planner.settings().node_name.to_string(),
         service,
-        notes: claim::notes(planner, packet, host, owner),
+        notes,
         verdict,
         reason,
     }
@@ -235,6 +283,6 @@ fn client_reason(client: Client, local_traffic: Option<&LocalTraffic>) -> String
         }
         (Client::Node, _) => "this node itself".into(),
         (_, Some(_)) => "neither this node nor one of its pods".into(),
-        (_, None) => "not this node (no detector tells its pods from others)".into(),
+        (_, None) => "not this node (its pods are not known: set --cluster-cidr)".into(),
     }
 }

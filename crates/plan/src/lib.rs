@@ -23,6 +23,7 @@ pub mod endpoints;
 pub mod explain;
 mod frontend;
 mod health_check;
+pub mod inventory;
 pub mod issue;
 mod limit;
 pub mod lookup;

@@ -152,6 +152,11 @@ impl Planner {
         of_services.chain(self.node_issue())
     }
 
+    /// The issues of one Service.
+    pub fn issues_of(&self, service: &NamespacedName) -> &[Issue] {
+        self.service_issues.get(service).map_or(&[], Vec::as_slice)
+    }
+
     /// The issue of the node, if there is one.
     pub fn node_issue(&self) -> Option<Issue> {
         let node_name = &self.settings.node_name;

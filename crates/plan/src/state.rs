@@ -1,8 +1,10 @@
 //! The objects that sources reported, by Service.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+use crate::lookup::HostAddresses;
 use sluice_model::{
     AddressType, EndpointSlice, IpFamily, LocalAddresses, NamespacedName, Node, Object, ObjectKey,
     Service, ServiceCidr,
@@ -120,6 +122,26 @@ impl ClusterState {
     /// The machine's own addresses.
     pub fn local_addresses(&self) -> &LocalAddresses {
         &self.local
+    }
+
+    /// The addresses of a node, loopback included: the machine's, and while those are unknown its
+    /// Node object's.
+    pub fn host_addresses(&self, node_name: &str) -> HostAddresses {
+        let mut all = self.local.all.clone();
+        if all.is_empty() {
+            let node = self.nodes.get(node_name);
+            all.extend(node.iter().flat_map(|it| &it.addresses));
+        }
+        all.extend([
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            IpAddr::from(Ipv6Addr::LOCALHOST),
+        ]);
+        all
+    }
+
+    /// Whether any Service is known.
+    pub fn has_services(&self) -> bool {
+        self.services.values().any(|it| it.service.is_some())
     }
 
     /// Every ServiceCIDR.

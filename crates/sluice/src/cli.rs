@@ -45,14 +45,20 @@ Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
     Render(RenderArgs),
     /// Explain what happens to a packet on this node, and why
     #[command(after_help = "Examples:
-  sluice explain 10.244.0.5 10.96.0.10:53/udp --manifests examples
-  sluice explain default/client-1 default/web:http --manifests examples
-  sluice explain node '[fd00:10:96::a]:80' --manifests examples -o json")]
+  sluice explain node default/web:http
+  sluice explain 10.244.0.5 10.96.0.10:53/udp
+  sluice explain outside web.default.svc.cluster.local
+  sluice explain default/client-1 default/web:http --kubeconfig ~/.kube/config
+  sluice explain node '[fd00:10:96::a]:80' --manifests examples -o json
+
+The running agent answers, unless --manifests, --kubeconfig, --master or --config name another source.")]
     Explain(ExplainArgs),
     /// Show the status of the running agent
     #[command(after_help = "Examples:
   sluice status
   sluice status --watch
+  sluice status --services 'default/*'
+  sluice status --service default/web
   sluice status --connections | head
   sluice status -o json | jq .issues")]
     Status(StatusArgs),
@@ -194,15 +200,18 @@ pub(crate) struct RenderArgs {
 /// `sluice explain`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// Who sends: an address, `node`, or a pod as NAMESPACE/NAME
+    /// Who sends: `node`, `outside`, an address, or a pod as NAMESPACE/NAME
     #[arg(value_name = "FROM")]
     pub(crate) from: String,
-    /// Where to: an address with port and protocol as in `10.96.0.10:53/udp`, or a Service as
-    /// in `default/web:http`
+    /// Where to: a Service as in `default/web:http`, its DNS name as in `web.default.svc:80`, or an
+    /// address with port and protocol as in `10.96.0.10:53/udp`
     #[arg(value_name = "TO")]
     pub(crate) to: String,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
+    /// The socket of the agent that is asked
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    pub(crate) socket: PathBuf,
     /// Interface through which the packet arrives, for the modes that look at it
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
@@ -217,6 +226,14 @@ pub(crate) struct StatusArgs {
     /// The agent's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
+    /// Show a line for each Service, or for those that PATTERN fits: a part of NAMESPACE/NAME, with
+    /// `*` for any text
+    #[arg(long, value_name = "PATTERN", num_args = 0..=1, default_missing_value = "")]
+    #[arg(conflicts_with_all = ["service", "connections"])]
+    pub(crate) services: Option<String>,
+    /// Show one Service with every endpoint, and why the endpoint is used or not
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with = "connections")]
+    pub(crate) service: Option<String>,
     /// Show the connections of Services, those with most first
     #[arg(long)]
     pub(crate) connections: bool,

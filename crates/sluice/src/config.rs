@@ -259,6 +259,12 @@ impl NodeArgs {
         Ok(())
     }
 
+    /// Whether a flag names a source of Services.
+    pub(crate) fn names_source(&self) -> bool {
+        let has_file = self.manifests.is_some() || self.config.is_some();
+        has_file || self.master.is_some() || self.flags.has("kubeconfig")
+    }
+
     /// Whether neither kube-proxy's defaults nor a flag ask for a pause between syncs.
     fn syncs_at_once(&self) -> bool {
         self.is_standalone() && !self.flags.has("iptables-min-sync-period")

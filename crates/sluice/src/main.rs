@@ -22,10 +22,11 @@ mod lab;
 mod logging;
 mod pages;
 mod planes;
+mod planned;
 mod proxy;
 mod render;
 mod status;
-mod target;
+mod view;
 
 use std::process::ExitCode;
 

@@ -33,6 +33,8 @@ use crate::logging;
 use crate::planes;
 use crate::render::print;
 
+pub(crate) use source::access;
+
 /// Runs until a signal or a changed configuration ends it.
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write_config_to {

@@ -1,6 +1,7 @@
 //! `sluice status`: shows the status of the running agent.
 
 mod connections;
+mod services;
 mod table;
 
 use std::process::ExitCode;
@@ -8,8 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
+use sluice_node::ServiceConnections;
+use sluice_node::client::{self, ClientError};
 use sluice_node::status::Status;
-use sluice_node::{ServiceConnections, client};
+use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 
 use crate::cli::{Output, StatusArgs};
 use crate::render::print;
@@ -35,8 +38,23 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Requests the status or the connections, and formats the answer.
+/// Asks the agent, and formats the answer.
 fn fetch(args: &StatusArgs) -> anyhow::Result<String> {
+    if let Some(pattern) = &args.services {
+        let all: Vec<ServiceSummary> =
+            client::ask(&args.socket, "/services", &[("pattern", pattern)])?;
+        let connections = connections(args)?;
+        return show(args, &*all, |all| {
+            services::table(all, connections.as_deref())
+        });
+    }
+    if let Some(name) = &args.service {
+        let detail: ServiceDetail = client::ask(&args.socket, "/service", &[("name", name)])?;
+        let connections = connections(args)?;
+        return show(args, &detail, |it| {
+            services::detail(it, connections.as_deref())
+        });
+    }
     match args.connections {
         true => {
             let all: Vec<ServiceConnections> = client::get(&args.socket, "/connections")?;
@@ -49,11 +67,20 @@ fn fetch(args: &StatusArgs) -> anyhow::Result<String> {
     }
 }
 
+/// The connections of Services; `None` where the agent does not count them.
+fn connections(args: &StatusArgs) -> anyhow::Result<Option<Vec<ServiceConnections>>> {
+    match client::get(&args.socket, "/connections") {
+        Ok(all) => Ok(Some(all)),
+        Err(ClientError::Absent(socket)) => Err(ClientError::Absent(socket).into()),
+        Err(_) => Ok(None),
+    }
+}
+
 /// JSON is one line with `--watch`, else indented.
 fn show<T: Serialize + ?Sized>(
     args: &StatusArgs,
     answer: &T,
-    table: fn(&T) -> String,
+    table: impl FnOnce(&T) -> String,
 ) -> anyhow::Result<String> {
     Ok(match (args.output, args.watch) {
         (Output::Text, _) => table(answer),

@@ -1,25 +1,21 @@
 //! The agent on a real node: namespaces, packets, rules, signals. Needs root.
 
+mod common;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Command, Output, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
 use sluice_node::ServiceConnections;
-use sluice_node::status::Status;
-use tempfile::TempDir;
 
-/// Longest wait for anything; machines of others are slow.
-const WITHIN: Duration = Duration::from_secs(20);
-
-const SLUICE: &str = env!("CARGO_BIN_EXE_sluice");
+use common::{Agent, Files, SLUICE, WITHIN};
 
 /// One Service for UDP, by ClusterIP and NodePort.
 const DNS: &str = "
@@ -47,83 +43,11 @@ endpoints: [{endpoints}]
     )
 }
 
-/// Folders of one node.
-struct Files(TempDir);
-
-impl Files {
-    fn new() -> Self {
-        let files = Self(tempfile::tempdir().expect("a temporary directory"));
-        fs::create_dir(files.manifests()).expect("an empty directory");
-        files
-    }
-
-    fn manifests(&self) -> PathBuf {
-        self.0.path().join("manifests")
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.0.path().join("run/sluice.sock")
-    }
-
-    /// Replaces a manifest in one step, as people should.
-    fn write(&self, name: &str, text: &str) {
-        let draft = self.0.path().join("draft");
-        fs::write(&draft, text).expect("writable");
-        fs::rename(draft, self.manifests().join(name)).expect("the same file system");
-    }
-
-    fn proxy(&self, netns: &Netns) -> Command {
-        let mut command = netns.command(SLUICE, &["proxy", "--hostname-override=node-a"]);
-        command.arg("--manifests").arg(self.manifests());
-        command.arg("--socket").arg(self.socket());
-        command
-    }
-
-    fn status(&self) -> Option<Status> {
-        let mut command = Command::new(SLUICE);
-        command.args(["status", "-o", "json", "--socket"]);
-        let output = command.arg(self.socket()).output().expect("it was built");
-        serde_json::from_slice(&output.stdout).ok()
-    }
-
-    /// Asks for the status until it is as wanted.
-    #[track_caller]
-    fn await_status(&self, what: &str, wanted: impl Fn(&Status) -> bool) -> Status {
-        let mut last = None;
-        let found = eventually(WITHIN, || {
-            last = self.status();
-            last.clone().filter(|it| wanted(it))
-        });
-        found.unwrap_or_else(|| panic!("{what}: {last:#?}"))
-    }
-}
-
-/// A running agent, killed when dropped.
-struct Agent(Child);
-
-impl Agent {
-    /// Runs until the rules are written.
-    #[track_caller]
-    fn start(files: &Files, netns: &Netns) -> Self {
-        let agent = Self(files.proxy(netns).spawn().expect("it was built"));
-        files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
-        agent
-    }
-
-    /// Sends a signal and waits for the end; the exit code.
-    fn end(mut self, signal: Signal) -> Option<i32> {
-        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a process id"));
-        kill(pid, signal).expect("it runs");
-        self.0.wait().expect("our child").code()
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Sends a signal and waits for the end; the exit code.
+fn end(mut agent: Agent, signal: Signal) -> Option<i32> {
+    let pid = Pid::from_raw(i32::try_from(agent.0.id()).expect("a process id"));
+    kill(pid, signal).expect("it runs");
+    agent.0.wait().expect("our child").code()
 }
 
 fn run(netns: &Netns, program: &str, args: &[&str]) -> Output {
@@ -250,7 +174,7 @@ fn connections_are_counted_on_request_and_across_restarts() {
     let err = String::from_utf8(output.stderr).expect("text");
     assert!(err.contains("--count-connections"), "{err}");
     assert!(!rules(node.netns()).contains("counter"));
-    agent.end(Signal::SIGTERM);
+    end(agent, Signal::SIGTERM);
 
     let agent = start(&["--count-connections"]);
     let before = eventually(WITHIN, &report).expect("a first reading");
@@ -270,7 +194,7 @@ fn connections_are_counted_on_request_and_across_restarts() {
     );
     let table = String::from_utf8(ask(&[]).stdout).expect("text");
     assert!(table.contains("default/dns:dns  udp"), "{table}");
-    agent.end(Signal::SIGTERM);
+    end(agent, Signal::SIGTERM);
 
     // While nobody looks the kernel counts on; that was before the next agent's time.
     connect(1);
@@ -332,7 +256,7 @@ fn rules_outlive_the_agent_and_the_next_one_adopts_them() {
     files.write("slice.yaml", &slice(&["10.244.0.7", "10.244.0.8"]));
     let agent = Agent::start(&files, &netns);
     let written = rules(&netns);
-    assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    assert_eq!(end(agent, Signal::SIGTERM), Some(0));
     assert_eq!(rules(&netns), written);
     assert!(!files.socket().exists(), "a clean end leaves no socket");
 
@@ -341,11 +265,11 @@ fn rules_outlive_the_agent_and_the_next_one_adopts_them() {
     let last = last.expect("it has synced");
     assert!(last.full);
     assert_eq!((last.added, last.replaced, last.deleted), (0, 0, 0));
-    assert_eq!(agent.end(Signal::SIGKILL), None);
+    assert_eq!(end(agent, Signal::SIGKILL), None);
     assert!(files.socket().exists(), "nobody could remove it");
 
     let agent = Agent::start(&files, &netns);
-    assert_eq!(agent.end(Signal::SIGINT), Some(0));
+    assert_eq!(end(agent, Signal::SIGINT), Some(0));
     assert_eq!(rules(&netns), written);
 }
 
@@ -365,7 +289,7 @@ fn a_log_that_nobody_reads_is_no_reason_to_stop() {
         let written = eventually(WITHIN, || rules(&netns).contains(address).then_some(()));
         assert!(written.is_some(), "{}", rules(&netns));
     }
-    assert_eq!(agent.end(Signal::SIGTERM), Some(0));
+    assert_eq!(end(agent, Signal::SIGTERM), Some(0));
 }
 
 #[test]
@@ -489,7 +413,7 @@ fn cleanup_removes_every_trace_and_nothing_else() {
     assert_eq!(early.status.code(), Some(1));
     let err = String::from_utf8(early.stderr).expect("text");
     assert!(err.contains("stop the agent first"), "{err}");
-    agent.end(Signal::SIGTERM);
+    end(agent, Signal::SIGTERM);
     run(&netns, "nft", &["add", "table", "ip", "other"]);
     run(&netns, "nft", &["add", "table", "ip6", "kube-proxy"]);
     run(&netns, SLUICE, &["cleanup"]);

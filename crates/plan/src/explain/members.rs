@@ -57,7 +57,7 @@ pub(super) fn members(
 }
 
 /// Why an endpoint is not in the pool.
-fn why_not(candidate: &Candidate<'_>, scope: Scope, topology: Topology) -> &'static str {
+pub(crate) fn why_not(candidate: &Candidate<'_>, scope: Scope, topology: Topology) -> &'static str {
     let conditions = candidate.endpoint.conditions;
     let is_elsewhere = scope == Scope::Local && !candidate.local;
     match (scope, topology) {
@@ -68,6 +68,9 @@ fn why_not(candidate: &Candidate<'_>, scope: Scope, topology: Topology) -> &'sta
             true => "terminating",
             false => "not ready",
         },
+        (Scope::Local, _) if candidate.endpoint.node.is_none() => {
+            "has no nodeName, and the policy is Local"
+        }
         (Scope::Local, _) => "on another node and the policy is Local",
         (Scope::Cluster, Topology::SameNode) => "hinted for another node",
         (Scope::Cluster, Topology::SameZone) => "hinted for another zone",
@@ -80,6 +83,7 @@ fn member(candidate: &Candidate<'_>, included: bool, masqueraded: bool, reason: 
     Member {
         address: candidate.addr,
         included,
+        ready: endpoint.conditions.ready,
         reason,
         node: endpoint.node.as_deref().map(str::to_owned),
         pod: endpoint.target.as_deref().map(str::to_owned),

@@ -82,7 +82,7 @@ fn policy_local_and_the_node_itself() {
   affinity  a client stays with its endpoint for 600 s
   endpoints
     10.244.1.7:8080  out  -  node-b  on another node and the policy is Local
-  verdict   drop: the policy is Local and no endpoint on this node answers",
+  verdict   drop: the policy is Local and no endpoint on this node answers (they are on node-b)",
     );
 }
 
@@ -224,7 +224,7 @@ fn a_service_that_lost_the_frontend() {
   client    a pod of this node (10.244.0.0/24): is masqueraded: external traffic
   endpoints none
   note      Service default/b also asks for 192.0.2.1:80/tcp, which belongs to Service default/a
-  verdict   reject: no endpoint anywhere answers",
+  verdict   reject: no endpoint anywhere answers (no IPv4 EndpointSlice has the label kubernetes.io/service-name=a)",
     );
 }
 

@@ -63,7 +63,7 @@ pub(super) fn needs(source: &Source) -> Files {
 }
 
 /// The way to the API server, or the folder.
-fn access(source: &Source) -> Result<Access, &Path> {
+pub(crate) fn access(source: &Source) -> Result<Access, &Path> {
     match source {
         Source::Folder(folder) => Err(folder),
         Source::ApiServer {

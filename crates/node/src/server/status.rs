@@ -1,0 +1,129 @@
+//! The answers on the status socket.
+//!
+//! ```text
+//! /status       what the agent holds, and its last sync
+//! /connections  connections of service ports and endpoints
+//! /explain      ?from=&to=&interface=: what happens to a packet
+//! /services     ?pattern=: a line for each Service
+//! /service      ?name=namespace/name: one Service with every endpoint
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Serialize;
+use sluice_model::NamespacedName;
+use sluice_plan::{Planner, explain, inventory};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::metrics::plain;
+use crate::agent::Input;
+use crate::metrics::Metrics;
+use crate::questions::Question;
+
+/// How long a client waits: the agent answers between two syncs.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+type Inputs = State<Sender<Input>>;
+
+pub(super) fn routes(inputs: Sender<Input>, metrics: Arc<Metrics>) -> Router {
+    Router::new()
+        .route("/status", get(status))
+        .route("/explain", get(explain))
+        .route("/services", get(services))
+        .route("/service", get(service))
+        .with_state(inputs)
+        .route("/connections", get(connections))
+        .with_state(metrics)
+}
+
+async fn status(State(inputs): Inputs) -> Response {
+    let (reply, answer) = oneshot::channel();
+    match ask(&inputs, Input::Status(reply), answer).await {
+        Ok(status) => Json(status).into_response(),
+        Err(unavailable) => unavailable,
+    }
+}
+
+async fn connections(State(metrics): State<Arc<Metrics>>) -> Response {
+    let Some(connections) = metrics.connections() else {
+        let why = format!("{}\n", metrics.plane().uncounted);
+        return plain(StatusCode::NOT_FOUND, why);
+    };
+    connections.refresh().await;
+    Json(connections.report()).into_response()
+}
+
+async fn explain(State(inputs): Inputs, uri: Uri) -> Response {
+    let query = query(&uri);
+    question(&inputs, move |planner| {
+        let of = |name| query.get(name).map(String::as_str);
+        let (from, to) = (of("from").unwrap_or_default(), of("to").unwrap_or_default());
+        explain::answer(planner, from, to, of("interface"))
+    })
+    .await
+}
+
+async fn services(State(inputs): Inputs, uri: Uri) -> Response {
+    let query = query(&uri);
+    question(&inputs, move |planner| {
+        let pattern = query.get("pattern").map_or("", String::as_str);
+        Ok::<_, String>(inventory::services(planner, pattern))
+    })
+    .await
+}
+
+async fn service(State(inputs): Inputs, uri: Uri) -> Response {
+    let query = query(&uri);
+    question(&inputs, move |planner| {
+        let text = query.get("name").map_or("", String::as_str);
+        let (namespace, name) = text.split_once('/').unwrap_or_default();
+        inventory::service(planner, &NamespacedName::new(namespace, name))
+            .ok_or_else(|| explain::unknown(&NamespacedName::new(namespace, name), planner))
+    })
+    .await
+}
+
+/// The answer to a question about the plan.
+async fn question<T: Serialize, E: fmt::Display>(
+    inputs: &Sender<Input>,
+    ask_planner: impl FnOnce(&Planner) -> Result<T, E> + Send + 'static,
+) -> Response {
+    let (question, answer) = Question::new(ask_planner);
+    match ask(inputs, Input::Question(question), answer).await {
+        Ok(Ok(json)) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Ok(Err(why)) => plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
+        Err(unavailable) => unavailable,
+    }
+}
+
+/// Asks the agent.
+async fn ask<T>(
+    inputs: &Sender<Input>,
+    input: Input,
+    answer: oneshot::Receiver<T>,
+) -> Result<T, Response> {
+    let unavailable = |why| plain(StatusCode::SERVICE_UNAVAILABLE, why);
+    if inputs.send(input).is_err() {
+        return Err(unavailable("the agent is stopping\n"));
+    }
+    match timeout(ANSWER_TIMEOUT, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(unavailable("the agent is stopping\n")),
+        Err(_) => Err(unavailable("the agent is busy with a sync\n")),
+    }
+}
+
+fn query(uri: &Uri) -> HashMap<String, String> {
+    let text = uri.query().unwrap_or_default().as_bytes();
+    form_urlencoded::parse(text).into_owned().collect()
+}

@@ -1,0 +1,284 @@
+//! What is known of Services, for `sluice status --services` and `--service`.
+//!
+//! ```text
+//! ClusterState, Plan ──▶ ServiceSummary: a line each
+//!                  └──▶ ServiceDetail: one Service with every endpoint
+//! ```
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::endpoints::Candidate;
+use crate::explain::why_not;
+use crate::port::external_policy;
+use crate::{Planner, PortKey, Scope};
+use sluice_model::{
+    AddressType, ClusterIps, IpFamily, NamespacedName, Service, ServiceKind, SessionAffinity,
+    TrafficPolicy,
+};
+
+/// A Service in one line. Scripts read it: fields are added, not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceSummary {
+    /// `namespace/name`.
+    pub name: String,
+    /// `spec.type`; `Headless` for a Service without virtual IP.
+    pub kind: String,
+    /// What clients dial: `10.96.0.10:80/tcp`, `IPv4 NodePort 30080/tcp`.
+    pub frontends: Vec<String>,
+    /// Endpoints that are ready, counted once by address and port.
+    pub ready: usize,
+    /// Endpoints in its slices.
+    pub endpoints: usize,
+    /// A Service port is served and no endpoint of it answers.
+    pub is_dead: bool,
+    /// Its issues, a line each.
+    pub issues: Vec<String>,
+}
+
+/// One Service with every endpoint. Scripts read it: fields are added, not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceDetail {
+    /// The Service in one line.
+    pub summary: ServiceSummary,
+    /// `internalTrafficPolicy`.
+    pub internal_policy: String,
+    /// `externalTrafficPolicy`.
+    pub external_policy: String,
+    /// Seconds a client stays with its endpoint; `None` without session affinity.
+    pub affinity_seconds: Option<u32>,
+    /// The EndpointSlices of the Service.
+    pub slices: Vec<SliceSummary>,
+    /// Its ports in each family.
+    pub ports: Vec<PortDetail>,
+}
+
+/// An EndpointSlice in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SliceSummary {
+    /// `namespace/name`.
+    pub name: String,
+    /// `IPv4`, `IPv6` or `FQDN`.
+    pub address_type: String,
+    /// Its ports: `http 8080/tcp`.
+    pub ports: Vec<String>,
+    /// Its endpoints.
+    pub endpoints: usize,
+    /// Those of them that are ready.
+    pub ready: usize,
+}
+
+/// A port of a Service in one family.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PortDetail {
+    /// Name of the port; empty when it has none.
+    pub port: String,
+    /// `tcp`, `udp` or `sctp`.
+    pub protocol: String,
+    /// `IPv4` or `IPv6`.
+    pub family: String,
+    /// What clients dial.
+    pub frontends: Vec<String>,
+    /// Its endpoints, by address.
+    pub endpoints: Vec<EndpointDetail>,
+}
+
+/// An endpoint of a Service port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointDetail {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// Its pod, if known.
+    pub pod: Option<String>,
+    /// The node it runs on; `None` outside the cluster.
+    pub node: Option<String>,
+    /// It runs on this node.
+    pub local: bool,
+    /// `conditions.ready`.
+    pub ready: bool,
+    /// `conditions.serving`.
+    pub serving: bool,
+    /// `conditions.terminating`.
+    pub terminating: bool,
+    /// Some client of this node is sent to it.
+    pub included: bool,
+    /// Why not, or why though it is not ready; else empty.
+    pub reason: String,
+    /// The EndpointSlice that names it.
+    pub slice: String,
+}
+
+/// The Services whose name fits a pattern, by name. In a pattern `*` stands for any text; without one
+/// the pattern may be any part of `namespace/name`.
+#[must_use]
+pub fn services(planner: &Planner, pattern: &str) -> Vec<ServiceSummary> {
+    let entries = planner.state().services();
+    let services = entries.filter_map(|(_, entry)| entry.service.as_deref());
+    let fitting = services.filter(|it| fits(pattern, &it.name.to_string()));
+    fitting.map(|it| summary(planner, it)).collect()
+}
+
+/// Whether a pattern fits a name.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return name.contains(pattern);
+    };
+    let Some(mut name) = name.strip_prefix(start) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let end = parts.pop().unwrap_or_default();
+    for part in parts {
+        match name.find(part) {
+            Some(at) => name = &name[at + part.len()..],
+            None => return false,
+        }
+    }
+    name.ends_with(end)
+}
+
+/// One Service; `None` when there is none of this name.
+#[must_use]
+pub fn service(planner: &Planner, name: &NamespacedName) -> Option<ServiceDetail> {
+    let entry = planner.state().service(name)?;
+    let service = entry.service.as_deref()?;
+    let slices = entry.slices.values().map(|it| {
+        let ports = it.ports.iter();
+        let ready = it.endpoints.iter().filter(|it| it.conditions.ready);
+        SliceSummary {
+            name: it.name.to_string(),
+            address_type: address_type(it.address_type).to_owned(),
+            ports: ports
+                .map(|it| {
+                    format!("{} {}/{}", it.name, it.port, it.protocol)
+                        .trim_start()
+                        .to_owned()
+                })
+                .collect(),
+            endpoints: it.endpoints.len(),
+            ready: ready.count(),
+        }
+    });
+    let keys = IpFamily::ALL.into_iter().flat_map(|family| {
+        let all = planner.ports(service, family);
+        all.map(|(key, _)| key)
+    });
+    let keys: Vec<PortKey> = keys.collect();
+    let policy = |it| match it {
+        TrafficPolicy::Cluster => "Cluster".to_owned(),
+        TrafficPolicy::Local => "Local".to_owned(),
+    };
+    Some(ServiceDetail {
+        summary: summary(planner, service),
+        internal_policy: policy(service.internal_policy),
+        external_policy: policy(external_policy(service)),
+        affinity_seconds: match service.affinity {
+            SessionAffinity::None => None,
+            SessionAffinity::ClientIp { timeout_seconds } => Some(timeout_seconds),
+        },
+        slices: slices.collect(),
+        ports: keys.iter().map(|it| port(planner, it)).collect(),
+    })
+}
+
+fn summary(planner: &Planner, service: &Service) -> ServiceSummary {
+    let planned = PortKey::of_service(&planner.plan().ports, &service.name);
+    let planned: Vec<_> = planned.map(|(_, plan)| plan).collect();
+    let frontends = planned.iter().flat_map(|it| &it.frontends);
+    let entry = planner.state().service(&service.name);
+    let slices = || entry.into_iter().flat_map(|it| it.slices.values());
+    // Slices of one Service rarely name an endpoint twice, and a line may be wrong by that.
+    let endpoints = || slices().flat_map(|it| &it.endpoints);
+    let is_dead = planned
+        .iter()
+        .any(|it| it.cluster.is_none() && it.local.is_none());
+    ServiceSummary {
+        name: service.name.to_string(),
+        kind: kind(service).to_owned(),
+        frontends: frontends.map(|it| it.frontend.to_string()).collect(),
+        ready: endpoints().filter(|it| it.conditions.ready).count(),
+        endpoints: endpoints().count(),
+        is_dead,
+        issues: planner
+            .issues_of(&service.name)
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+    }
+}
+
+fn address_type(of: AddressType) -> &'static str {
+    match of {
+        AddressType::Ipv4 => "IPv4",
+        AddressType::Ipv6 => "IPv6",
+        AddressType::Fqdn => "FQDN",
+    }
+}
+
+fn kind(service: &Service) -> &'static str {
+    match (service.kind, &service.cluster_ips) {
+        (ServiceKind::ExternalName, _) => "ExternalName",
+        (_, ClusterIps::Headless) => "Headless",
+        (ServiceKind::ClusterIp, _) => "ClusterIP",
+        (ServiceKind::NodePort, _) => "NodePort",
+        (ServiceKind::LoadBalancer, _) => "LoadBalancer",
+    }
+}
+
+fn port(planner: &Planner, key: &PortKey) -> PortDetail {
+    let plan = planner.plan().ports.get(key);
+    let frontends = plan.into_iter().flat_map(|it| &it.frontends);
+    PortDetail {
+        port: key.name.port.to_string(),
+        protocol: key.name.protocol.to_string(),
+        family: key.family.to_string(),
+        frontends: frontends.map(|it| it.frontend.to_string()).collect(),
+        endpoints: endpoints(planner, key),
+    }
+}
+
+fn endpoints(planner: &Planner, key: &PortKey) -> Vec<EndpointDetail> {
+    let Some((_, candidates, sorted)) = planner.categorized(key) else {
+        return Vec::new();
+    };
+    // The list of all endpoints is empty though some are ready: no client is sent to other nodes.
+    let is_local_only = sorted.cluster.is_empty() && candidates.iter().any(Candidate::is_ready);
+    let scope = match is_local_only {
+        true => Scope::Local,
+        false => Scope::Cluster,
+    };
+    let all = candidates.iter().enumerate().map(|(index, it)| {
+        let conditions = it.endpoint.conditions;
+        let included = [&sorted.cluster, &sorted.local]
+            .iter()
+            .any(|list| list.contains(&index));
+        EndpointDetail {
+            address: it.addr,
+            pod: it.endpoint.target.as_deref().map(str::to_owned),
+            node: it.endpoint.node.as_deref().map(str::to_owned),
+            local: it.local,
+            ready: conditions.ready,
+            serving: conditions.serving,
+            terminating: conditions.terminating,
+            included,
+            reason: match (included, conditions.ready) {
+                (true, true) => String::new(),
+                (true, false) => {
+                    "terminating but serving: used because nothing is ready".to_owned()
+                }
+                (false, _) => why_not(it, scope, sorted.topology).to_owned(),
+            },
+            slice: it.slice.to_string(),
+        }
+    });
+    all.collect()
+}
+
+#[cfg(test)]
+mod tests;

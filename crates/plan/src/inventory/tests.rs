@@ -1,0 +1,80 @@
+use super::*;
+use crate::settings::Settings;
+use crate::testing::{NODE, endpoints as slices, node, planner, service as object};
+use sluice_model::Event;
+
+fn cluster(services: impl IntoIterator<Item = Event>, endpoints: Vec<Event>) -> Planner {
+    let node = [node("node-a 192.168.0.1")];
+    let all = node.into_iter().chain(services).chain(endpoints);
+    planner(Settings::for_node(NODE), all)
+}
+
+#[test]
+fn patterns() {
+    for pattern in [
+        "",
+        "web",
+        "default/",
+        "*",
+        "def*web",
+        "default/w*",
+        "*/web",
+        "d*f*web",
+    ] {
+        assert!(fits(pattern, "default/web"), "{pattern}");
+    }
+    for pattern in ["api", "web*", "*w", "kube-system/*", "default/web*x"] {
+        assert!(!fits(pattern, "default/web"), "{pattern}");
+    }
+}
+
+#[test]
+fn a_line_for_each_service() {
+    let planner = cluster(
+        [
+            object("web 10.96.0.1 NodePort http:80@30080"),
+            object("dead 10.96.0.2 :80"),
+            object("old headless :80"),
+        ],
+        slices("web:http", "10.244.0.1:8080@ 10.244.0.2:8080!"),
+    );
+    let all = services(&planner, "");
+    let line = |it: &ServiceSummary| {
+        let (kind, ready, all) = (&it.kind, it.ready, it.endpoints);
+        format!("{} {kind} {ready}/{all} {}", it.name, it.is_dead)
+    };
+    let lines: Vec<_> = all.iter().map(line).collect();
+    let expected = [
+        "default/dead ClusterIP 0/0 true",
+        "default/old Headless 0/0 false",
+        "default/web NodePort 1/2 false",
+    ];
+    assert_eq!(lines, expected);
+    let frontends = ["10.96.0.1:80/tcp", "IPv4 NodePort 30080/tcp"];
+    assert_eq!(all[2].frontends, frontends);
+}
+
+#[test]
+fn every_endpoint_of_a_service() {
+    let endpoints = "10.244.0.1:8080@*here 10.244.0.2:8080 10.244.0.3:8080!@";
+    let planner = cluster(
+        [object("web 10.96.0.1 http:80 itp=local")],
+        slices("web:http", endpoints),
+    );
+    let name = NamespacedName::new("default", "web");
+    let detail = service(&planner, &name).expect("it exists");
+    assert_eq!(detail.internal_policy, "Local");
+    assert_eq!(detail.slices.len(), 1);
+    let line = |it: &EndpointDetail| format!("{} {} {}", it.address, it.included, it.reason);
+    let lines: Vec<_> = detail.ports[0].endpoints.iter().map(line).collect();
+    let expected = [
+        "10.244.0.1:8080 true ",
+        "10.244.0.2:8080 false on another node and the policy is Local",
+        "10.244.0.3:8080 false not ready",
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!(
+        service(&planner, &NamespacedName::new("default", "api")),
+        None
+    );
+}

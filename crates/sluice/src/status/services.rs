@@ -1,0 +1,177 @@
+//! Services as tables.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use sluice_node::ServiceConnections;
+use sluice_plan::inventory::{EndpointDetail, PortDetail, ServiceDetail, ServiceSummary};
+
+use super::columns;
+
+/// Frontends that a line of a Service shows.
+const FRONTENDS: usize = 2;
+
+/// A line for each Service. `connections` are `None` where they are not counted.
+pub(super) fn table(all: &[ServiceSummary], connections: Option<&[ServiceConnections]>) -> String {
+    let mut totals: HashMap<String, u64> = HashMap::new();
+    for it in connections.into_iter().flatten() {
+        let name = format!("{}/{}", it.namespace, it.service);
+        *totals.entry(name).or_default() += it.connections;
+    }
+    let title = [
+        "service",
+        "type",
+        "ready",
+        "issues",
+        "connections",
+        "frontends",
+    ];
+    let mut rows = vec![title.map(str::to_owned).to_vec()];
+    rows.extend(all.iter().map(|it| {
+        let total = totals.get(&it.name).copied().unwrap_or_default();
+        vec![
+            it.name.clone(),
+            it.kind.clone(),
+            format!("{}/{}", it.ready, it.endpoints),
+            it.issues.len().to_string(),
+            connections.map_or_else(|| "-".to_owned(), |_| total.to_string()),
+            frontends(&it.frontends),
+        ]
+    }));
+    columns(&rows, 0)
+}
+
+fn frontends(all: &[String]) -> String {
+    match all.len() {
+        0 => "-".to_owned(),
+        1..=FRONTENDS => all.join(", "),
+        count => format!(
+            "{} and {} more",
+            all[..FRONTENDS].join(", "),
+            count - FRONTENDS
+        ),
+    }
+}
+
+/// One Service with every endpoint.
+pub(super) fn detail(
+    service: &ServiceDetail,
+    connections: Option<&[ServiceConnections]>,
+) -> String {
+    let summary = &service.summary;
+    let affinity = service.affinity_seconds;
+    let policies = format!("{}, {}", service.internal_policy, service.external_policy);
+    let mut rows = vec![
+        vec![
+            "service".to_owned(),
+            format!("{} ({})", summary.name, summary.kind),
+        ],
+        vec![
+            "policies".to_owned(),
+            format!("{policies} (internal, external)"),
+        ],
+    ];
+    if let Some(seconds) = affinity {
+        let text = format!("a client stays with its endpoint for {seconds} s");
+        rows.push(vec!["affinity".to_owned(), text]);
+    }
+    let slices = service.slices.iter().map(|it| {
+        let (ports, ready, all) = (it.ports.join(", "), it.ready, it.endpoints);
+        format!(
+            "{} ({}): {ports}; {ready} of {all} ready",
+            it.name, it.address_type
+        )
+    });
+    let slices: Vec<String> = slices.collect();
+    match slices.is_empty() {
+        true => rows.push(vec!["slices".to_owned(), "none".to_owned()]),
+        false => rows.extend(slices.into_iter().map(|it| vec!["slice".to_owned(), it])),
+    }
+    let issues = summary.issues.iter();
+    rows.extend(issues.map(|it| vec!["issue".to_owned(), it.clone()]));
+    let mut text = columns(&rows, 0);
+    for port in &service.ports {
+        write_port(&mut text, &summary.name, port, connections);
+    }
+    text
+}
+
+fn write_port(
+    text: &mut String,
+    service: &str,
+    port: &PortDetail,
+    connections: Option<&[ServiceConnections]>,
+) {
+    let name = match &*port.port {
+        "" => "port".to_owned(),
+        name => format!("port {name}"),
+    };
+    let frontends = match port.frontends.is_empty() {
+        true => "no frontend".to_owned(),
+        false => port.frontends.join(", "),
+    };
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "\n{name} ({}, {}): {frontends}",
+        port.protocol, port.family
+    );
+    if port.endpoints.is_empty() {
+        text.push_str("  no endpoints\n");
+        return;
+    }
+    let counted = connections.into_iter().flatten().find(|it| {
+        format!("{}/{}", it.namespace, it.service) == service
+            && (&it.port, &it.protocol, &it.family) == (&port.port, &port.protocol, &port.family)
+    });
+    let title = [
+        "  endpoint",
+        "",
+        "node",
+        "pod",
+        "conditions",
+        "connections",
+        "why",
+    ];
+    let mut rows = vec![title.map(str::to_owned).to_vec()];
+    rows.extend(port.endpoints.iter().map(|it| {
+        let of_endpoint = counted.into_iter().flat_map(|it| &it.endpoints);
+        let address = it.address.to_string();
+        let count = of_endpoint
+            .filter(|count| count.endpoint == address)
+            .map(|it| it.connections);
+        let count = connections.map(|_| count.sum::<u64>());
+        endpoint(it, count)
+    }));
+    text.push_str(&columns(&rows, 0));
+}
+
+fn endpoint(it: &EndpointDetail, connections: Option<u64>) -> Vec<String> {
+    let name = |it: &Option<String>| it.clone().unwrap_or_else(|| "-".to_owned());
+    let node = match it.local {
+        true => format!("{} (here)", name(&it.node)),
+        false => name(&it.node),
+    };
+    let conditions = [
+        (it.ready, "ready"),
+        (it.serving && !it.ready, "serving"),
+        (it.terminating, "terminating"),
+    ];
+    let conditions: Vec<&str> = conditions
+        .into_iter()
+        .filter(|it| it.0)
+        .map(|it| it.1)
+        .collect();
+    vec![
+        format!("  {}", it.address),
+        if it.included { "in" } else { "out" }.to_owned(),
+        node,
+        name(&it.pod),
+        match conditions.is_empty() {
+            true => "not ready".to_owned(),
+            false => conditions.join(", "),
+        },
+        connections.map_or_else(|| "-".to_owned(), |it| it.to_string()),
+        it.reason.clone(),
+    ]
+}
