@@ -6,6 +6,7 @@
 //! ```
 
 use std::net::SocketAddr;
+use std::num::NonZeroU16;
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +15,8 @@ use crate::explain::why_not;
 use crate::port::external_policy;
 use crate::{Planner, PortKey, Scope};
 use sluice_model::{
-    AddressType, ClusterIps, IpFamily, NamespacedName, Service, ServiceKind, SessionAffinity,
-    TrafficPolicy,
+    AddressType, ClusterIps, IpFamily, NamespacedName, Service, ServiceKind, ServicePort,
+    SessionAffinity, TrafficPolicy,
 };
 
 /// A Service in one line. Scripts read it: fields are added, not changed.
@@ -78,6 +79,10 @@ pub struct SliceSummary {
 pub struct PortDetail {
     /// Name of the port; empty when it has none.
     pub port: String,
+    /// What clients dial at a virtual IP.
+    pub number: u16,
+    /// What clients dial at a node.
+    pub node_port: Option<u16>,
     /// `tcp`, `udp` or `sctp`.
     pub protocol: String,
     /// `IPv4` or `IPv6`.
@@ -165,11 +170,6 @@ pub fn service(planner: &Planner, name: &NamespacedName) -> Option<ServiceDetail
             ready: ready.count(),
         }
     });
-    let keys = IpFamily::ALL.into_iter().flat_map(|family| {
-        let all = planner.ports(service, family);
-        all.map(|(key, _)| key)
-    });
-    let keys: Vec<PortKey> = keys.collect();
     let policy = |it| match it {
         TrafficPolicy::Cluster => "Cluster".to_owned(),
         TrafficPolicy::Local => "Local".to_owned(),
@@ -183,7 +183,7 @@ pub fn service(planner: &Planner, name: &NamespacedName) -> Option<ServiceDetail
             SessionAffinity::ClientIp { timeout_seconds } => Some(timeout_seconds),
         },
         slices: slices.collect(),
-        ports: keys.iter().map(|it| port(planner, it)).collect(),
+        ports: ports(planner, service),
     })
 }
 
@@ -231,11 +231,26 @@ fn kind(service: &Service) -> &'static str {
     }
 }
 
-fn port(planner: &Planner, key: &PortKey) -> PortDetail {
+/// Each port in each family in which the Service asks for a frontend.
+fn ports(planner: &Planner, service: &Service) -> Vec<PortDetail> {
+    let keys = IpFamily::ALL
+        .into_iter()
+        .flat_map(|it| planner.ports(service, it));
+    let ports = keys.filter_map(|(key, _)| {
+        let is_port = |it: &&ServicePort| service.port_name(it) == key.name;
+        let of_service = service.ports.iter().find(is_port)?;
+        Some(port(planner, &key, of_service))
+    });
+    ports.collect()
+}
+
+fn port(planner: &Planner, key: &PortKey, of_service: &ServicePort) -> PortDetail {
     let plan = planner.plan().ports.get(key);
     let frontends = plan.into_iter().flat_map(|it| &it.frontends);
     PortDetail {
         port: key.name.port.to_string(),
+        number: of_service.port.get(),
+        node_port: of_service.node_port.map(NonZeroU16::get),
         protocol: key.name.protocol.to_string(),
         family: key.family.to_string(),
         frontends: frontends.map(|it| it.frontend.to_string()).collect(),

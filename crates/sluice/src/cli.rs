@@ -53,6 +53,17 @@ Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
 
 The running agent answers, unless --manifests, --kubeconfig, --master or --config name another source.")]
     Explain(ExplainArgs),
+    /// Check why a Service does not answer: its objects, the rules, the way, the machine
+    #[command(after_help = "Examples:
+  sluice doctor default/web
+  sluice doctor default/web --probe
+  sluice doctor default/web --from 203.0.113.7
+  sluice doctor --kubeconfig /etc/kubernetes/admin.conf default/web
+
+Without a Service it checks the machine. Exit status: 0 when nothing is wrong, 1 when something is.
+The running agent says what it knows of the Service, unless --manifests, --kubeconfig, --master or
+--config name another source, as on a node that runs kube-proxy.")]
+    Doctor(DoctorArgs),
     /// Show the status of the running agent
     #[command(after_help = "Examples:
   sluice status
@@ -220,6 +231,29 @@ pub(crate) struct ExplainArgs {
     pub(crate) output: Output,
 }
 
+/// `sluice doctor`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// The Service, as in `default/web`, or its DNS name
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: Option<String>,
+    /// The client that gets no answer: an address, or a pod as NAMESPACE/NAME [default: this node, and
+    /// for Services that are open to the outside, a client there]
+    #[arg(long, value_name = "FROM", requires = "service")]
+    pub(crate) from: Option<String>,
+    /// Connect to endpoints and virtual IPs from this node
+    #[arg(long, requires = "service")]
+    pub(crate) probe: bool,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+    /// The agent's socket
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    pub(crate) socket: PathBuf,
+    /// Output format
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: Output,
+}
+
 /// `sluice status`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
@@ -279,6 +313,7 @@ pub(crate) fn definition() -> clap::Command {
         .args_override_self(true)
         .mut_subcommand("render", |it| it.mut_args(hide))
         .mut_subcommand("explain", |it| it.mut_args(hide))
+        .mut_subcommand("doctor", |it| it.mut_args(hide))
 }
 
 /// Parses the command line. Ends the process on wrong usage, and after `--help` and `--version`.

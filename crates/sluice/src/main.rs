@@ -15,6 +15,7 @@ mod cleanup;
 mod cli;
 mod config;
 mod config_watch;
+mod doctor;
 mod error;
 mod explain;
 mod flags;
@@ -43,6 +44,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Proxy(args) => proxy::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Cleanup(args) => cleanup::run(&args.socket, args.kube_proxy),
         Command::Lab(args) => lab::run(&args.command),

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
+use sluice_model::NamespacedName;
 use sluice_node::client::{self, ClientError};
 use sluice_plan::Planner;
 use sluice_plan::explain::{self, Explanation};
+use sluice_plan::inventory::{self, ServiceDetail, ServiceSummary};
 
 use crate::cli::NodeArgs;
 use crate::planned;
@@ -40,6 +42,29 @@ impl View {
                 let mut query = vec![("from", from), ("to", to)];
                 query.extend(interface.map(|it| ("interface", it)));
                 client::ask(socket, "/explain", &query).map_err(with_hint)
+            }
+        }
+    }
+}
+
+impl View {
+    /// A line for each Service.
+    pub(crate) fn services(&self) -> anyhow::Result<Vec<ServiceSummary>> {
+        match self {
+            Self::Plan(planner) => Ok(inventory::services(planner, "")),
+            Self::Agent(socket) => client::ask(socket, "/services", &[]).map_err(with_hint),
+        }
+    }
+
+    /// One Service with every endpoint.
+    pub(crate) fn service(&self, name: &NamespacedName) -> anyhow::Result<ServiceDetail> {
+        match self {
+            Self::Plan(planner) => {
+                inventory::service(planner, name).with_context(|| explain::unknown(name, planner))
+            }
+            Self::Agent(socket) => {
+                let query = [("name", &*name.to_string())];
+                client::ask(socket, "/service", &query).map_err(with_hint)
             }
         }
     }

@@ -104,6 +104,18 @@ pub(super) fn packet(
     })
 }
 
+/// The Service that TO names; `None` for an address.
+///
+/// # Errors
+///
+/// [`Unclear`]: neither.
+pub fn service_of(to: &str) -> Result<Option<NamespacedName>, Unclear> {
+    Ok(match parse_target(to)? {
+        Target::Service { name, .. } => Some(name),
+        Target::Address { .. } => None,
+    })
+}
+
 fn parse_sender(text: &str) -> Result<Sender, Unclear> {
     match text {
         "node" => return Ok(Sender::Node),
@@ -340,6 +352,11 @@ pub fn unknown(name: &NamespacedName, planner: &Planner) -> String {
         .filter(|(_, it)| it.service.is_some())
         .map(|(name, _)| name)
         .collect();
+    let word = name.to_string();
+    let mut problems = planner.problems().filter(|(_, it)| it.contains(&word));
+    if let Some((origin, problem)) = problems.next() {
+        return format!("there is no usable Service {name}: {origin}: {problem}");
+    }
     if known.is_empty() {
         return format!("there is no Service {name}: no Service is known at all");
     }

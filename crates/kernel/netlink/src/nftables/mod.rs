@@ -5,6 +5,7 @@
 mod batch;
 mod connection;
 mod expr;
+mod filters;
 mod generation;
 mod jump;
 mod monitor;
@@ -19,6 +20,7 @@ mod value;
 pub use batch::{Batch, Create};
 pub use connection::{CommitError, Connection, Exchange, Failure};
 pub use expr::{CmpOp, CtKey, Expr, FibAddress, MetaKey, PayloadBase};
+pub use filters::{Action, AnyChain, Decision};
 pub use generation::Generation;
 pub use jump::Jump;
 pub use monitor::{Change, ChangeKind, Monitor, Notice};

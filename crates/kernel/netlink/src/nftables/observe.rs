@@ -251,6 +251,6 @@ fn elements(message: &Message<'_>, visit: &mut impl FnMut(ElementRef<'_>)) {
     }
 }
 
-fn kind(message: u16) -> u16 {
+pub(super) fn kind(message: u16) -> u16 {
     (uapi::NFNL_SUBSYS_NFTABLES << 8) | message
 }

@@ -1,4 +1,4 @@
-//! Interfaces: find, delete, and create those of kind `dummy`.
+//! Interfaces: find, list, delete, and create those of kind `dummy`.
 
 use nix::errno::Errno;
 
@@ -12,6 +12,8 @@ const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;
 const RTM_GETLINK: u16 = 18;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
 
@@ -25,8 +27,14 @@ const INDEX_OFFSET: usize = 4;
 pub struct Link {
     /// Its number in its network namespace, from 1.
     pub index: u32,
+    /// Its name.
+    pub name: String,
     /// Its kind, as `dummy` or `veth`; `None` for hardware and for loopback.
     pub kind: Option<String>,
+    /// The largest packet that it sends, in bytes.
+    pub mtu: u32,
+    /// Index of the bridge or bond that it is a port of.
+    pub master: Option<u32>,
 }
 
 impl Link {
@@ -37,6 +45,9 @@ impl Link {
         let attrs = message.attrs_at(HEADER);
         Some(Self {
             index: message.u32_at(INDEX_OFFSET)?,
+            name: attrs.string(IFLA_IFNAME)?,
+            mtu: attrs.u32_ne(IFLA_MTU).unwrap_or_default(),
+            master: attrs.u32_ne(IFLA_MASTER),
             kind: attrs.nested(IFLA_LINKINFO).string(IFLA_INFO_KIND),
         })
     }
@@ -55,6 +66,21 @@ pub fn link(name: &str) -> Result<Option<Link>, RequestError> {
         found = Link::decode(message);
     });
     unless(Errno::ENODEV, result).map(|_| found)
+}
+
+/// Every interface in the network namespace of the calling thread.
+///
+/// # Errors
+/// Any [`RequestError`].
+pub fn links() -> Result<Vec<Link>, RequestError> {
+    let attrs = |it: &mut AttrWriter| it.raw(&[0; HEADER - 4]);
+    let request = Request::new("list", "interfaces", RTM_GETLINK, attrs);
+    let mut socket = open().map_err(|source| request.failed(source))?;
+    let mut found = Vec::new();
+    request.dump(&mut socket, &mut Vec::new(), &mut |message| {
+        found.extend(Link::decode(message));
+    })?;
+    Ok(found)
 }
 
 /// Creates an interface of kind `dummy`, switched off, in the network namespace of the calling
@@ -114,6 +140,8 @@ mod tests {
         writer.raw(&[0; 4]);
         writer.raw(&7_u32.to_ne_bytes());
         writer.raw(&[0; 8]);
+        writer.string(IFLA_IFNAME, "d0");
+        writer.u32_ne(IFLA_MTU, 1500);
         writer.nested(IFLA_LINKINFO, |it| it.string(IFLA_INFO_KIND, "dummy"));
         let message = |kind| Message {
             kind,
@@ -124,6 +152,9 @@ mod tests {
         };
         let link = Link {
             index: 7,
+            name: "d0".to_owned(),
+            mtu: 1500,
+            master: None,
             kind: Some("dummy".to_owned()),
         };
         assert_eq!(Link::decode(&message(RTM_NEWLINK)), Some(link));

@@ -1,4 +1,4 @@
-//! Addresses and interfaces of a network namespace, and notices of their changes.
+//! Addresses, routes and interfaces of a network namespace, and notices of their changes.
 //!
 //! Numbers and layouts are those of `linux/rtnetlink.h` and `linux/if_addr.h`.
 
@@ -10,8 +10,9 @@ mod route;
 
 pub use address::{Address, addresses};
 pub use change::{AddressChange, Addresses, Applied, Late};
-pub use link::{Link, create_dummy, delete_link, link};
+pub use link::{Link, create_dummy, delete_link, link, links};
 pub use monitor::{Monitor, Wake};
+pub use route::{Route, route};
 
 const RTM_NEWADDR: u16 = 20;
 const RTM_DELADDR: u16 = 21;

@@ -1,0 +1,45 @@
+//! The checklist of a Service that does not answer, in the order of a packet.
+//!
+//! ```text
+//! Service's objects ─▶ decision ─▶ path ─▶ machine ─▶ filters ─▶ probe
+//!     (service)        (service)  (path)  (machine)  (filters)  (probe)
+//! ```
+//!
+//! Each check reads the machine or what the plan says, and gives [`Finding`]s. A check that cannot be
+//! made says so; it stops no other.
+
+mod clock;
+mod filters;
+mod machine;
+mod path;
+mod ports;
+mod probe;
+mod report;
+mod service;
+
+pub use clock::clock;
+pub use filters::filters;
+pub use machine::{conntrack, forwarding};
+pub use path::{Hop, path};
+pub use ports::node_ports;
+pub use probe::{Target, probe};
+pub use report::{Finding, Report, State};
+pub use service::{decisions, objects};
+
+use std::fs;
+
+/// The text of a file below `/proc` without its end of line; `None` when it cannot be read.
+fn read(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// Up to five things, and how many more there are.
+fn listed<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
+    let all: Vec<String> = all.into_iter().map(|it| it.to_string()).collect();
+    match all.len() {
+        0 => "none".to_owned(),
+        1..=5 => all.join(", "),
+        count => format!("{} and {} more", all[..5].join(", "), count - 5),
+    }
+}

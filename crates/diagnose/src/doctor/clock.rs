@@ -1,0 +1,34 @@
+//! Whether the clock of the machine is kept right: certificates, tokens and leases depend on it.
+
+use super::report::{Finding, State};
+
+/// What the kernel says of its clock (`adjtimex(2)`).
+#[must_use]
+pub fn clock() -> Finding {
+    // SAFETY: all fields of `timex` are integers, for which zero is a value.
+    #[expect(
+        unsafe_code,
+        reason = "no safe wrapper of adjtimex is among our libraries"
+    )]
+    let mut clock: libc::timex = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes into a struct that lives until the call returns. With `modes` 0 it
+    // changes nothing.
+    #[expect(
+        unsafe_code,
+        reason = "no safe wrapper of adjtimex is among our libraries"
+    )]
+    let state = unsafe { libc::adjtimex(&raw mut clock) };
+    if state < 0 {
+        return Finding::new("clock", State::Skip, "the kernel does not tell");
+    }
+    let error = clock.maxerror / 1_000_000;
+    match clock.status & libc::STA_UNSYNC {
+        0 => Finding::new(
+            "clock",
+            State::Ok,
+            format!("synchronised, wrong by at most {error} s"),
+        ),
+        _ => Finding::new("clock", State::Warn, "nothing keeps it right (no NTP)")
+            .mend("timedatectl, chronyc tracking: certificates and leases fail when it is wrong"),
+    }
+}

@@ -1,0 +1,96 @@
+//! Rules of other programs that may drop packets at the hooks that packets of a Service pass.
+
+use std::collections::BTreeSet;
+
+use sluice_netlink::nftables::{Action, AnyChain, Connection};
+
+use super::listed;
+use super::report::{Finding, State};
+
+/// Most chains that are read behind one base chain.
+const CHAINS: usize = 64;
+
+/// Lists chains of nftables, and of iptables on top of it, that drop or reject. `is_ours` tells tables and
+/// chains of the proxy by table and chain.
+///
+/// Whether a packet of a Service meets one of these rules is not known from the list: a trace tells.
+#[must_use]
+pub fn filters(is_ours: impl Fn(&str, &str) -> bool) -> Vec<Finding> {
+    match find(&is_ours) {
+        Ok(found) if found.is_empty() => {
+            vec![Finding::new(
+                "filters",
+                State::Ok,
+                "no other program's nftables rule drops at these hooks",
+            )]
+        }
+        Ok(found) => {
+            let evidence = format!("rules that drop or reject: {}", listed(&found));
+            vec![
+                Finding::new("filters", State::Warn, evidence).mend(
+                    "sluice explain FROM TO --trace: whether such a rule meets these packets",
+                ),
+            ]
+        }
+        Err(error) => {
+            let evidence = format!("{error} (CAP_NET_ADMIN is needed)");
+            vec![Finding::new("filters", State::Skip, evidence)]
+        }
+    }
+}
+
+fn find(is_ours: &dyn Fn(&str, &str) -> bool) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let mut connection = Connection::open()?;
+    let all = connection.all_chains()?;
+    let mut found = Vec::new();
+    for base in all
+        .iter()
+        .filter(|it| it.hook.is_some() && !is_ours(&it.table, &it.name))
+    {
+        if base.drops_by_policy() {
+            found.push(format!("{base} (policy drop)"));
+        }
+        behind(&mut connection, &all, base, is_ours, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// The chains that packets may reach from a base chain.
+fn behind(
+    connection: &mut Connection,
+    all: &[AnyChain],
+    base: &AnyChain,
+    is_ours: &dyn Fn(&str, &str) -> bool,
+    found: &mut Vec<String>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut seen = BTreeSet::new();
+    let mut ahead = vec![base.name.clone()];
+    while let Some(name) = ahead.pop() {
+        if seen.len() == CHAINS || is_ours(&base.table, &name) || !seen.insert(name.clone()) {
+            continue;
+        }
+        let same_table = |it: &&AnyChain| it.table == base.table && it.family() == base.family();
+        let Some(chain) = all.iter().filter(same_table).find(|it| it.name == name) else {
+            continue;
+        };
+        for decision in connection.decisions(chain)? {
+            let verb = match decision.action {
+                Action::Drop => "drops",
+                Action::Reject => "rejects",
+                Action::Continue(next) => {
+                    ahead.push(next);
+                    continue;
+                }
+            };
+            let comment = decision
+                .comment
+                .map(|it| format!(", {it:?}"))
+                .unwrap_or_default();
+            found.push(format!(
+                "{chain} (handle {} {verb}{comment})",
+                decision.handle
+            ));
+        }
+    }
+    Ok(())
+}

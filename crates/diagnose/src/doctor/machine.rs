@@ -1,0 +1,93 @@
+//! Forwarding and connection tracking of the machine.
+
+use sluice_model::IpFamily;
+
+use super::read;
+use super::report::{Finding, State};
+
+/// Percent of the connection tracking table from which on it is nearly full, and full.
+const NEARLY: u64 = 80;
+const FULL: u64 = 95;
+
+/// Whether the kernel forwards packets of other hosts and pods.
+#[must_use]
+pub fn forwarding(family: IpFamily) -> Finding {
+    let name = match family {
+        IpFamily::V4 => "net.ipv4.ip_forward",
+        IpFamily::V6 => "net.ipv6.conf.all.forwarding",
+    };
+    let path = format!("/proc/sys/{}", name.replace('.', "/"));
+    match read(&path).as_deref() {
+        Some("0") => Finding::new(
+            "forwarding",
+            State::Fail,
+            format!("{name} is 0: the kernel drops packets of pods and other hosts"),
+        )
+        .mend(format!(
+            "sysctl -w {name}=1, and in /etc/sysctl.d what set it to 0"
+        )),
+        Some(value) => Finding::new("forwarding", State::Ok, format!("{name} is {value}")),
+        None => Finding::new("forwarding", State::Skip, format!("{path} cannot be read")),
+    }
+}
+
+/// How full the table of connections is, and what could not be entered.
+#[must_use]
+pub fn conntrack() -> Vec<Finding> {
+    let number = |name: &str| {
+        let text = read(&format!("/proc/sys/net/netfilter/nf_conntrack_{name}"))?;
+        text.parse::<u64>().ok()
+    };
+    let (Some(count), Some(max)) = (number("count"), number("max")) else {
+        let evidence =
+            "no connection is tracked here (nf_conntrack is not loaded, or not readable)";
+        return vec![Finding::new("conntrack", State::Skip, evidence)];
+    };
+    // 0 stands for no limit (nf_conntrack_core.c).
+    let percent = (count * 100).checked_div(max).unwrap_or_default();
+    let evidence = format!("{count} of {max} entries ({percent} %)");
+    let state = match percent {
+        FULL.. => State::Fail,
+        NEARLY.. => State::Warn,
+        _ => State::Ok,
+    };
+    let mut first = Finding::new("conntrack", state, evidence);
+    if state != State::Ok {
+        first = first.mend(format!(
+            "sysctl -w net.netfilter.nf_conntrack_max={}; conntrack -L | awk '{{print $1, $4}}' | sort | \
+             uniq -c: who opens so many?",
+            max * 2
+        ));
+    }
+    let mut findings = vec![first];
+    findings.extend(drops());
+    findings
+}
+
+/// New connections that were dropped because the table was full. The kernel sums by processor, in
+/// hexadecimal numbers below their names (`nf_conntrack_standalone.c`).
+fn drops() -> Option<Finding> {
+    let text = read("/proc/thread-self/net/stat/nf_conntrack")?;
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next()?.split_whitespace().collect();
+    let column = |name: &str| names.iter().position(|it| *it == name);
+    let rows: Vec<Vec<&str>> = lines.map(|it| it.split_whitespace().collect()).collect();
+    let sum = |name: &str| -> u64 {
+        let values = rows.iter().filter_map(|row| row.get(column(name)?));
+        values
+            .filter_map(|it| u64::from_str_radix(it, 16).ok())
+            .sum()
+    };
+    let (dropped, early) = (sum("drop"), sum("early_drop"));
+    (dropped + early > 0).then(|| {
+        Finding::new(
+            "conntrack",
+            State::Warn,
+            format!(
+                "since boot {dropped} new connections were dropped, and {early} others pushed out, \
+                 because the table was full"
+            ),
+        )
+        .mend("raise net.netfilter.nf_conntrack_max, or conntrack.maxPerCore in the configuration")
+    })
+}

@@ -1,0 +1,104 @@
+//! Connections from this node to endpoints and frontends.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use sluice_model::Protocol;
+
+use super::path::{loosen, reverse_path_drops};
+use super::report::{Finding, State};
+
+/// How long an endpoint has to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a UDP endpoint has to refuse. Silence says nothing.
+const REFUSAL: Duration = Duration::from_millis(300);
+/// Most endpoints that are asked.
+const ASKED: usize = 32;
+
+/// Who is asked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Target {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// The protocol.
+    pub protocol: Protocol,
+    /// Its name for a person: `web-1 on node-b`, `the ClusterIP`.
+    pub name: String,
+    /// It is an endpoint; else it is a frontend.
+    pub is_endpoint: bool,
+}
+
+/// Connects to each target once, all at the same time.
+#[must_use]
+pub fn probe(targets: &[Target]) -> Vec<Finding> {
+    let dropped = reverse_path_drops().unwrap_or_default();
+    let mut findings: Vec<Finding> = thread::scope(|scope| {
+        let all = targets.iter().take(ASKED);
+        let running: Vec<_> = all.map(|it| scope.spawn(move || one(it))).collect();
+        let done = running.into_iter().filter_map(|it| it.join().ok());
+        done.collect()
+    });
+    let dropped = reverse_path_drops()
+        .unwrap_or_default()
+        .saturating_sub(dropped);
+    if dropped > 0 {
+        let evidence =
+            format!("{dropped} packets were dropped by reverse path filtering during the probe");
+        findings.push(Finding::new("rp_filter", State::Fail, evidence).mend(loosen("INTERFACE")));
+    }
+    findings
+}
+
+fn one(target: &Target) -> Finding {
+    let (name, address, protocol) = (&target.name, target.address, target.protocol);
+    let to = format!("{name} at {address}/{protocol}");
+    let result = match protocol {
+        Protocol::Tcp => TcpStream::connect_timeout(&address, PATIENCE).map(|_| "answers"),
+        Protocol::Udp => ask_udp(address),
+        Protocol::Sctp => {
+            return Finding::new("probe", State::Skip, format!("{to}: SCTP is not asked"));
+        }
+    };
+    let error = match result {
+        Ok(how) => return Finding::new("probe", State::Ok, format!("{to} {how}")),
+        Err(error) => error,
+    };
+    match (error.kind(), target.is_endpoint) {
+        (io::ErrorKind::ConnectionRefused, true) => Finding::new(
+            "probe",
+            State::Fail,
+            format!("{to} refuses: nothing listens there"),
+        )
+        .mend(
+            "targetPort of the Service, or the port of the EndpointSlice: which port does the \
+                 program in the pod listen on?",
+        ),
+        (io::ErrorKind::ConnectionRefused, false) => {
+            Finding::new("probe", State::Fail, format!("{to} is refused"))
+        }
+        (io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock, _) => {
+            let evidence = format!("{to} does not answer within {} s", PATIENCE.as_secs());
+            Finding::new("probe", State::Fail, evidence)
+        }
+        _ => Finding::new("probe", State::Fail, format!("{to}: {error}")),
+    }
+}
+
+/// Sends an empty datagram. Programs that do not know it stay silent.
+fn ask_udp(address: SocketAddr) -> io::Result<&'static str> {
+    let any = match address {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.set_read_timeout(Some(REFUSAL))?;
+    socket.connect(address)?;
+    socket.send(&[])?;
+    match socket.recv(&mut [0; 64]) {
+        Ok(_) => Ok("answers"),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok("does not refuse (UDP)"),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,154 @@
+//! What the objects of a Service say, and what the node decides by them. Pure.
+
+use sluice_plan::explain::{Decision, Explanation};
+use sluice_plan::inventory::{PortDetail, ServiceDetail};
+
+use super::listed;
+use super::report::{Finding, State};
+
+/// Slices, readiness, names of ports, issues.
+#[must_use]
+pub fn objects(service: &ServiceDetail) -> Vec<Finding> {
+    let summary = &service.summary;
+    let (namespace, name) = summary.name.split_once('/').unwrap_or_default();
+    let mut findings = vec![Finding::new(
+        "service",
+        State::Ok,
+        format!("{}, {}", summary.kind, listed(&summary.frontends)),
+    )];
+    let issues = summary.issues.iter();
+    findings.extend(issues.map(|it| Finding::new("service", State::Warn, it.as_str())));
+    findings.push(slices(service, namespace, name));
+    let has_endpoints = service.slices.iter().any(|it| it.endpoints > 0);
+    if has_endpoints {
+        findings.push(endpoints(service, namespace));
+        findings.extend(service.ports.iter().map(|it| port(service, it)));
+    }
+    findings
+}
+
+fn slices(service: &ServiceDetail, namespace: &str, name: &str) -> Finding {
+    let find = format!(
+        "kubectl -n {namespace} get service {name} -o wide; kubectl -n {namespace} get pods \
+         --show-labels: does the selector fit the labels of running pods?"
+    );
+    if service.slices.is_empty() {
+        let evidence = format!("no EndpointSlice has the label kubernetes.io/service-name={name}");
+        return Finding::new("slices", State::Fail, evidence).mend(find);
+    }
+    let names = listed(service.slices.iter().map(|it| &it.name));
+    match service.slices.iter().map(|it| it.endpoints).sum() {
+        0 => Finding::new(
+            "slices",
+            State::Fail,
+            format!("{names}: without any endpoint"),
+        )
+        .mend(find),
+        1 => Finding::new("slices", State::Ok, format!("{names}: 1 endpoint")),
+        all => Finding::new("slices", State::Ok, format!("{names}: {all} endpoints")),
+    }
+}
+
+fn endpoints(service: &ServiceDetail, namespace: &str) -> Finding {
+    let (ready, all) = (service.summary.ready, service.summary.endpoints);
+    let members = service.ports.iter().flat_map(|it| &it.endpoints);
+    let unready = members.filter(|it| !it.ready);
+    let names = unready.map(|it| match &it.pod {
+        Some(pod) => format!("pod/{pod}"),
+        None => it.address.ip().to_string(),
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    let describe = match names.iter().find(|it| it.starts_with("pod/")) {
+        Some(pod) => {
+            format!("kubectl -n {namespace} describe {pod}: why does its readiness probe fail?")
+        }
+        None => {
+            "conditions.ready in the EndpointSlice: who writes it, and why is it false?".to_owned()
+        }
+    };
+    let evidence = match names.is_empty() {
+        true => format!("{ready} of {all} ready"),
+        false => format!("{ready} of {all} ready; not ready: {}", listed(names)),
+    };
+    match (ready, all) {
+        (0, _) => Finding::new("endpoints", State::Fail, evidence).mend(describe),
+        _ => Finding::new("endpoints", State::Ok, evidence),
+    }
+}
+
+/// Whether slices have this port.
+fn port(service: &ServiceDetail, port: &PortDetail) -> Finding {
+    let name = match &*port.port {
+        "" => format!("{}/{}", port.protocol, port.family),
+        name => format!("{name}/{} ({})", port.protocol, port.family),
+    };
+    if !port.endpoints.is_empty() {
+        return Finding::new(
+            "port",
+            State::Ok,
+            format!("{name}: {} endpoints", port.endpoints.len()),
+        );
+    }
+    let of_family = service
+        .slices
+        .iter()
+        .filter(|it| it.address_type == port.family);
+    let others: Vec<String> = of_family.clone().flat_map(|it| it.ports.clone()).collect();
+    if of_family.count() == 0 {
+        let evidence = format!("{name}: no EndpointSlice of {}", port.family);
+        return Finding::new("port", State::Warn, evidence);
+    }
+    let evidence = format!(
+        "{name}: no EndpointSlice has this port; they have {}",
+        listed(others)
+    );
+    Finding::new("port", State::Fail, evidence).mend(
+        "give the port of the Service and of the EndpointSlice the same name and protocol; with a \
+         selector, targetPort names a port that the pods do not have",
+    )
+}
+
+/// What the node does with packets of these clients.
+///
+/// `is_asked` tells whether the client is one that somebody named: an outside client that stands for all
+/// others cannot be refused by its source range.
+#[must_use]
+pub fn decisions(explanations: &[Explanation], is_asked: bool) -> Vec<Finding> {
+    explanations
+        .iter()
+        .map(|it| decision(it, is_asked))
+        .collect()
+}
+
+fn decision(it: &Explanation, is_asked: bool) -> Finding {
+    let to = format!("{} → {}/{}", it.source, it.destination, it.protocol);
+    let hit = it.service.as_ref();
+    let ranges = hit.and_then(|it| it.source_ranges.as_ref());
+    if let Some(ranges) = ranges.filter(|it| !it.admitted) {
+        let allowed = listed(&ranges.allowed);
+        let mend = "spec.loadBalancerSourceRanges of the Service: add the clients' range";
+        let (state, who) = match is_asked {
+            true => (State::Fail, "the client is outside".to_owned()),
+            false => (State::Warn, "clients must be inside".to_owned()),
+        };
+        let evidence = format!("{to}: {who} loadBalancerSourceRanges: {allowed}");
+        return Finding::new("decision", state, evidence).mend(mend);
+    }
+    let evidence = format!("{to}: {}", it.reason);
+    match it.verdict {
+        Decision::Balance => Finding::new("decision", State::Ok, evidence),
+        Decision::NotService => Finding::new("decision", State::Warn, evidence),
+        Decision::Drop | Decision::Reject => {
+            let finding = Finding::new("decision", State::Fail, evidence);
+            match it.reason.contains("policy is Local") {
+                true => finding.mend(
+                    "run an endpoint on this node, send clients to a node that has one, or set the \
+                     policy to Cluster",
+                ),
+                false => finding,
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! `sluice doctor`: why a Service does not answer.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+
+use sluice_diagnose::doctor::{self, Finding, Hop, Report, State, Target};
+use sluice_model::{IpFamily, Protocol};
+use sluice_node::client::{self, ClientError};
+use sluice_node::status::Status;
+use sluice_plan::explain::{self, Decision, Explanation};
+use sluice_plan::inventory::{EndpointDetail, ServiceDetail};
+
+use crate::cli::{DoctorArgs, Output};
+use crate::config;
+use crate::render::print;
+use crate::view::View;
+
+/// Prints the report. Exit code 1 when something is wrong.
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let agent = client::get::<Status>(&args.socket, "/status");
+    let mut findings = vec![proxy(&agent)];
+    let view = match (&agent, args.node.names_source()) {
+        (Err(_), false) => None,
+        _ => Some(View::of(&args.node, &args.socket)?),
+    };
+    match (&view, &args.service) {
+        (Some(view), Some(service)) => of_service(args, view, service, &mut findings)?,
+        (Some(view), None) => findings.push(dead_services(view)?),
+        (None, _) => findings.push(
+            Finding::new(
+                "service",
+                State::Skip,
+                "no agent to ask, and no source of Services",
+            )
+            .mend("give --kubeconfig, --config of kube-proxy, or --manifests"),
+        ),
+    }
+    findings.extend(doctor::conntrack());
+    findings.extend(doctor::filters(is_of_a_proxy));
+    findings.push(doctor::clock());
+    let report = Report {
+        service: args.service.clone(),
+        node: match agent {
+            Ok(status) => status.node,
+            Err(_) => config::host_name(),
+        },
+        findings,
+    };
+    print(&match args.output {
+        Output::Text => report.to_string(),
+        Output::Json => serde_json::to_string_pretty(&report)? + "\n",
+    })?;
+    Ok(match report.worst() {
+        State::Fail => ExitCode::FAILURE,
+        State::Ok | State::Skip | State::Warn => ExitCode::SUCCESS,
+    })
+}
+
+/// Who keeps the rules of this node.
+fn proxy(agent: &Result<Status, ClientError>) -> Finding {
+    let status = match agent {
+        Ok(status) => status,
+        Err(error) => {
+            return match kube_proxy() {
+                Some(pid) => Finding::new(
+                    "proxy",
+                    State::Ok,
+                    format!("kube-proxy runs here (pid {pid})"),
+                ),
+                None => Finding::new("proxy", State::Fail, error.to_string())
+                    .mend("start it: rules follow no change without it, and nobody repairs them"),
+            };
+        }
+    };
+    let failed = status.last_sync.as_ref().and_then(|it| it.error.as_ref());
+    let (state, what) = match (failed, &status.unserved) {
+        (Some(error), _) => (State::Fail, format!("the last sync failed: {error}")),
+        (None, _) if !status.source_synced => (
+            State::Fail,
+            "the source has given no complete list yet".to_owned(),
+        ),
+        (None, Some(unserved)) => (State::Warn, unserved.clone()),
+        (None, None) if !status.synced => (State::Warn, "a sync is due".to_owned()),
+        (None, None) => (State::Ok, "the rules match the source".to_owned()),
+    };
+    let name = format!(
+        "sluice {} ({}, pid {})",
+        status.version, status.mode, status.pid
+    );
+    let finding = Finding::new("proxy", state, format!("{name}: {what}"));
+    match state {
+        State::Ok => finding,
+        _ => finding.mend("sluice status"),
+    }
+}
+
+/// The process of a kube-proxy on this machine.
+fn kube_proxy() -> Option<u32> {
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
+    pids.find(|pid| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+        name.is_ok_and(|it| it.trim_end() == "kube-proxy")
+    })
+}
+
+/// Whether a table or chain belongs to a Service proxy, or is the kubelet's.
+fn is_of_a_proxy(table: &str, chain: &str) -> bool {
+    ["sluice", "kube-proxy"].contains(&table)
+        || ["KUBE-", "SLUICE-"].iter().any(|it| chain.starts_with(it))
+}
+
+/// Services whose clients get no answer.
+fn dead_services(view: &View) -> anyhow::Result<Finding> {
+    let all = view.services()?;
+    let dead: Vec<&str> = all
+        .iter()
+        .filter(|it| it.is_dead)
+        .map(|it| &*it.name)
+        .collect();
+    Ok(match dead[..] {
+        [] => Finding::new(
+            "services",
+            State::Ok,
+            format!("{}, each with an endpoint", all.len()),
+        ),
+        _ => {
+            let shown = dead[..dead.len().min(5)].join(", ");
+            let evidence = format!(
+                "{} of {} have no ready endpoint: {shown}",
+                dead.len(),
+                all.len()
+            );
+            Finding::new("services", State::Warn, evidence)
+                .mend(format!("sluice doctor {}", dead[0]))
+        }
+    })
+}
+
+/// The checks of one Service.
+fn of_service(
+    args: &DoctorArgs,
+    view: &View,
+    service: &str,
+    findings: &mut Vec<Finding>,
+) -> anyhow::Result<()> {
+    let Some(name) = explain::service_of(service)? else {
+        anyhow::bail!("SERVICE {service:?} is an address: `sluice explain` tells whose it is");
+    };
+    let detail = match view.service(&name) {
+        Ok(detail) => detail,
+        Err(error) => {
+            findings.push(Finding::new("service", State::Fail, error.to_string()));
+            return Ok(());
+        }
+    };
+    findings.extend(doctor::objects(&detail));
+    let explanations = explanations(args, view, &detail, findings);
+    findings.extend(doctor::decisions(&explanations, args.from.is_some()));
+    let clients: Vec<IpAddr> = match &args.from {
+        Some(_) => explanations.iter().map(|it| it.source).collect(),
+        None => Vec::new(),
+    };
+    findings.extend(doctor::path(&hops(&detail), &clients));
+    let families = explanations
+        .iter()
+        .map(|it| IpFamily::of(&it.destination.ip()));
+    for family in families.collect::<BTreeSet<_>>() {
+        findings.push(doctor::forwarding(family));
+    }
+    findings.extend(doctor::node_ports(&node_ports(&detail)));
+    if args.probe {
+        findings.extend(doctor::probe(&targets(&detail, &explanations)));
+    }
+    Ok(())
+}
+
+/// What happens to packets of this node, and of clients outside if the Service is open to them; or of the
+/// client that was asked for.
+fn explanations(
+    args: &DoctorArgs,
+    view: &View,
+    service: &ServiceDetail,
+    findings: &mut Vec<Finding>,
+) -> Vec<Explanation> {
+    let is_open = ["NodePort", "LoadBalancer"].contains(&&*service.summary.kind);
+    let mut questions: Vec<(&str, String)> = Vec::new();
+    for port in &service.ports {
+        let to = format!("{}:{}/{}", service.summary.name, port.number, port.protocol);
+        // Where a client outside comes in.
+        let outside = is_open
+            .then(|| view.explain("outside", &to, None).ok())
+            .flatten();
+        match &args.from {
+            None => {
+                questions.push(("node", to.clone()));
+                questions.extend(is_open.then_some(("outside", to)));
+            }
+            Some(from) => {
+                let entry = outside.map(|it| format!("{}/{}", it.destination, it.protocol));
+                let addresses = port.frontends.iter().filter(|it| !it.contains("NodePort"));
+                let all: BTreeSet<String> = addresses.cloned().chain(entry).collect();
+                questions.extend(all.into_iter().map(|to| (&**from, to)));
+            }
+        }
+    }
+    let mut all: Vec<Explanation> = Vec::new();
+    for (from, to) in questions {
+        match view.explain(from, &to, None) {
+            Ok(it) if all.contains(&it) => {}
+            Ok(it) => all.push(it),
+            Err(error) => {
+                findings.push(Finding::new("decision", State::Skip, error.to_string()));
+            }
+        }
+    }
+    all
+}
+
+fn members(service: &ServiceDetail) -> impl Iterator<Item = (&str, &EndpointDetail)> {
+    let ports = service.ports.iter();
+    ports.flat_map(|port| port.endpoints.iter().map(|it| (&*port.protocol, it)))
+}
+
+fn name_of(endpoint: &EndpointDetail) -> String {
+    let pod = endpoint
+        .pod
+        .clone()
+        .unwrap_or_else(|| endpoint.address.ip().to_string());
+    match &endpoint.node {
+        Some(node) => format!("{pod} on {node}"),
+        None => pod,
+    }
+}
+
+/// The endpoints that are in use, each address once.
+fn hops(service: &ServiceDetail) -> Vec<Hop> {
+    let used = members(service).filter(|(_, it)| it.included);
+    let hops = used.map(|(_, it)| Hop {
+        address: it.address.ip(),
+        local: it.local,
+        name: format!("{} ({})", it.address.ip(), name_of(it)),
+    });
+    hops.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn node_ports(service: &ServiceDetail) -> BTreeSet<(u16, Protocol)> {
+    let ports = service.ports.iter();
+    let all = ports.filter_map(|it| Some((it.node_port?, it.protocol.parse().ok()?)));
+    all.collect()
+}
+
+/// The endpoints in use, then what clients dial.
+fn targets(service: &ServiceDetail, explanations: &[Explanation]) -> Vec<Target> {
+    let used = members(service).filter(|(_, it)| it.included);
+    let endpoints =
+        used.filter_map(|(protocol, it)| target(it.address, protocol, name_of(it), true));
+    let endpoints: BTreeSet<Target> = endpoints.collect();
+    let balanced = explanations
+        .iter()
+        .filter(|it| it.verdict == Decision::Balance);
+    let frontends = balanced.filter_map(|it| {
+        let role = it.service.as_ref().map_or("the frontend", |it| &*it.role);
+        target(it.destination, &it.protocol, role.to_owned(), false)
+    });
+    let frontends: BTreeSet<Target> = frontends.collect();
+    endpoints.into_iter().chain(frontends).collect()
+}
+
+fn target(address: SocketAddr, protocol: &str, name: String, is_endpoint: bool) -> Option<Target> {
+    Some(Target {
+        address,
+        protocol: protocol.parse().ok()?,
+        name,
+        is_endpoint,
+    })
+}

@@ -1,0 +1,356 @@
+//! Broken nodes, and whether `sluice doctor` names the cause. Needs root.
+
+mod common;
+
+use std::fmt::Write;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+
+use sluice_lab::{Attach, Cluster, Netns, Probe, Protocol, Server, require_netns};
+
+use common::{Agent, Files, SLUICE};
+
+/// The Service's ClusterIP and port.
+const WEB: &str = "10.96.0.1:80";
+
+/// What the manifests say, and what differs from one that works.
+struct Objects {
+    /// More of `spec`, in YAML's short form.
+    spec: &'static str,
+    /// More of the object.
+    status: &'static str,
+    /// The port of the slice.
+    port: u16,
+    /// Whether the endpoints are ready.
+    ready: bool,
+}
+
+const GOOD: Objects = Objects {
+    spec: "",
+    status: "",
+    port: 8080,
+    ready: true,
+};
+
+/// Two or more nodes with an agent on the first, and a Service over some pods.
+struct World {
+    cluster: Cluster,
+    _servers: Vec<Server>,
+    files: Files,
+    _agent: Agent,
+}
+
+impl World {
+    /// `pods` are names and nodes.
+    fn new(attach: Attach, pods: &[(&str, &str)], objects: &Objects) -> Self {
+        let mut builder = Cluster::builder().attach(attach).client("client");
+        for name in ["node-a", "node-b", "node-c"] {
+            builder = builder.node(name);
+        }
+        for (pod, node) in pods {
+            builder = builder.pod(pod, node);
+        }
+        let cluster = builder.build().expect("a cluster");
+        let serve = |(pod, _): &(&str, &str)| {
+            let netns = cluster.pod(pod).netns();
+            Server::start(netns, pod, 8080, Protocol::Tcp).expect("a free port")
+        };
+        let servers = pods.iter().map(serve).collect();
+        let files = Files::new();
+        files.write("web.yaml", &manifests(&cluster, pods, objects));
+        let agent = Agent::start(&files, cluster.node("node-a").netns());
+        Self {
+            cluster,
+            _servers: servers,
+            files,
+            _agent: agent,
+        }
+    }
+
+    fn node(&self) -> &Netns {
+        self.cluster.node("node-a").netns()
+    }
+
+    /// What the doctor says on the node, and its exit code.
+    fn doctor(&self, args: &[&str]) -> (String, Option<i32>) {
+        let mut command = self.node().command(SLUICE, &["doctor", "default/web"]);
+        command.args(args).arg("--socket").arg(self.files.socket());
+        let output = command.output().expect("it was built");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        (format!("{text}{errors}"), output.status.code())
+    }
+
+    /// The doctor finds a failure in this check, and the line says so.
+    #[track_caller]
+    fn names(&self, check: &str, cause: &str, args: &[&str]) {
+        let (text, code) = self.doctor(args);
+        let mut lines = text.lines().map(str::trim_start);
+        let start = format!("FAIL  {check} ");
+        let found = lines.any(|it| it.starts_with(&start) && it.contains(cause));
+        assert!(found, "{check}: {cause}?\n{text}");
+        assert_eq!(code, Some(1), "{text}");
+    }
+
+    /// Nothing is wrong for the doctor.
+    #[track_caller]
+    fn is_well(&self, args: &[&str]) {
+        let (text, code) = self.doctor(args);
+        assert!(!text.contains("FAIL"), "{text}");
+        assert_eq!(code, Some(0), "{text}");
+    }
+
+    /// Whether a client gets an answer from the Service.
+    fn answers(&self, client: &Netns, to: &str) -> bool {
+        let to: SocketAddr = to.parse().expect("an address");
+        Probe::tcp(to).from(client).name().is_some()
+    }
+
+    #[track_caller]
+    fn run(&self, program: &str, args: &[&str]) {
+        let output = self.node().command(program, args).output();
+        let output = output.expect("it is installed");
+        assert!(output.status.success(), "{program} {args:?}: {output:?}");
+    }
+}
+
+fn manifests(cluster: &Cluster, pods: &[(&str, &str)], objects: &Objects) -> String {
+    let Objects {
+        spec,
+        status,
+        port,
+        ready,
+    } = objects;
+    let node_port = match spec.contains("type: ") {
+        true => ", nodePort: 30080",
+        false => "",
+    };
+    let mut text = format!(
+        "
+apiVersion: v1
+kind: Service
+metadata: {{name: web, namespace: default}}
+spec: {{clusterIP: 10.96.0.1, ports: [{{name: http, port: 80{node_port}}}], {spec}}}
+{status}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: web-1, namespace: default, labels: {{kubernetes.io/service-name: web}}}}
+addressType: IPv4
+ports: [{{name: http, protocol: TCP, port: {port}}}]
+endpoints:
+"
+    );
+    for (pod, node) in pods {
+        let ip = cluster.pod(pod).ipv4();
+        writeln!(
+            text,
+            "- {{addresses: [{ip}], nodeName: {node}, conditions: {{ready: {ready}}}, \
+             targetRef: {{kind: Pod, name: {pod}}}}}"
+        )
+        .expect("a string");
+    }
+    text
+}
+
+const NODE_PORT: &str = "type: NodePort";
+
+fn far() -> World {
+    World::new(
+        Attach::Routed,
+        &[("one", "node-b"), ("two", "node-c")],
+        &Objects {
+            spec: NODE_PORT,
+            ..GOOD
+        },
+    )
+}
+
+#[test]
+fn nothing_is_wrong() {
+    require_netns!();
+    let world = far();
+    assert!(world.answers(world.node(), WEB));
+    world.is_well(&[]);
+    world.is_well(&["--probe"]);
+    let mut command = Command::new(SLUICE);
+    command.args(["doctor", "default/web", "-o", "json", "--socket"]);
+    let output = command
+        .arg(world.files.socket())
+        .output()
+        .expect("it was built");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["service"], "default/web");
+    assert_eq!(report["findings"][0]["state"], "ok");
+}
+
+#[test]
+fn the_port_of_the_endpoint_is_wrong() {
+    require_netns!();
+    let objects = Objects { port: 9090, ..GOOD };
+    let world = World::new(Attach::Routed, &[("one", "node-b")], &objects);
+    assert!(!world.answers(world.node(), WEB));
+    world.names(
+        "probe",
+        ":9090/tcp refuses: nothing listens there",
+        &["--probe"],
+    );
+}
+
+#[test]
+fn no_endpoint_is_ready() {
+    require_netns!();
+    let objects = Objects {
+        ready: false,
+        ..GOOD
+    };
+    let world = World::new(Attach::Routed, &[("one", "node-b")], &objects);
+    assert!(!world.answers(world.node(), WEB));
+    world.names("endpoints", "0 of 1 ready; not ready: pod/one", &[]);
+    world.names(
+        "decision",
+        "no endpoint anywhere answers (0 of 1 ready)",
+        &[],
+    );
+}
+
+#[test]
+fn the_policy_is_local_and_no_endpoint_is_here() {
+    require_netns!();
+    let objects = Objects {
+        spec: "type: NodePort, externalTrafficPolicy: Local",
+        ..GOOD
+    };
+    let world = World::new(Attach::Routed, &[("one", "node-b")], &objects);
+    let node_port = format!("{}:30080", world.cluster.node("node-a").ipv4());
+    let client = world.cluster.client("client");
+    assert!(!world.answers(client.netns(), &node_port));
+    world.names(
+        "decision",
+        "no endpoint on this node answers (they are on node-b)",
+        &[],
+    );
+}
+
+#[test]
+fn the_client_is_outside_the_source_ranges() {
+    require_netns!();
+    let objects = Objects {
+        spec: "type: LoadBalancer, loadBalancerSourceRanges: [10.0.0.0/8]",
+        status: "status: {loadBalancer: {ingress: [{ip: 203.0.113.7}]}}",
+        ..GOOD
+    };
+    let world = World::new(Attach::Routed, &[("one", "node-b")], &objects);
+    let client = world.cluster.client("client");
+    let node = world.cluster.node("node-a");
+    let vip = "203.0.113.7/32".parse().expect("a prefix");
+    client.route_via(vip, node).expect("a route");
+    assert!(!world.answers(client.netns(), "203.0.113.7:80"));
+    let from = client.ipv4().to_string();
+    world.names(
+        "decision",
+        "outside loadBalancerSourceRanges: 10.0.0.0/8",
+        &["--from", &from],
+    );
+    // Without a client it is no failure, and is said.
+    let (text, _) = world.doctor(&[]);
+    assert!(
+        text.contains("clients must be inside loadBalancerSourceRanges"),
+        "{text}"
+    );
+}
+
+#[test]
+fn forwarding_is_off() {
+    require_netns!();
+    let world = far();
+    world
+        .node()
+        .sysctl("net.ipv4.ip_forward", "0")
+        .expect("writable");
+    let node_port = format!("{}:30080", world.cluster.node("node-a").ipv4());
+    assert!(!world.answers(world.cluster.client("client").netns(), &node_port));
+    world.names("forwarding", "net.ipv4.ip_forward is 0", &[]);
+}
+
+#[test]
+fn reverse_path_filtering_is_strict() {
+    require_netns!();
+    let world = far();
+    let client = world.cluster.client("client");
+    let node_port = format!("{}:30080", world.cluster.node("node-a").ipv4());
+    assert!(world.answers(client.netns(), &node_port));
+    // Packets to the client leave through another interface than its packets come in.
+    let from = client.ipv4().to_string();
+    world.run("ip", &["link", "add", "other", "type", "bridge"]);
+    world.run("ip", &["link", "set", "other", "up"]);
+    world.run(
+        "ip",
+        &["route", "add", &format!("{from}/32"), "dev", "other"],
+    );
+    world
+        .node()
+        .sysctl("net.ipv4.conf.eth0.rp_filter", "1")
+        .expect("writable");
+    assert!(!world.answers(client.netns(), &node_port));
+    world.names("rp_filter", "leave through other", &["--from", &from]);
+}
+
+#[test]
+fn the_route_to_a_node_is_missing() {
+    require_netns!();
+    let world = far();
+    let lost = world.cluster.node("node-b").pod_cidr_v4().to_string();
+    world.run("ip", &["route", "del", &lost]);
+    world.names("routes", "go to the default gateway", &[]);
+    world.run("ip", &["route", "add", "unreachable", &lost]);
+    world.names("routes", "no route to 10.244.", &[]);
+}
+
+#[test]
+fn bridged_packets_do_not_pass_netfilter() {
+    require_netns!();
+    let pods = [("one", "node-a"), ("two", "node-a")];
+    let world = World::new(Attach::Bridged, &pods, &GOOD);
+    let client = world.cluster.pod("one").netns();
+    let all_answer = || (0..16).all(|_| world.answers(client, WEB));
+    world.is_well(&["--probe"]);
+    world
+        .node()
+        .sysctl("net.bridge.bridge-nf-call-iptables", "0")
+        .expect("writable");
+    assert!(!all_answer());
+    world.names("bridge", "bridge-nf-call-iptables is 0", &[]);
+}
+
+#[test]
+fn the_table_of_connections_is_full() {
+    require_netns!();
+    let world = far();
+    let max = std::fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_max");
+    let max: u32 = max.expect("it is loaded").trim().parse().expect("a number");
+    // One entry for each datagram, to ports of addresses that nobody has.
+    let flood = || {
+        let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+        for number in 0..=max {
+            let port = u16::try_from(number % 60_000 + 1).expect("small");
+            let host = u8::try_from(number / 60_000 + 100).expect("small");
+            let to = SocketAddr::from(([10, 244, 1, host], port));
+            // The queue of a neighbour may be full; the connection is entered before.
+            let _ = socket.send_to(&[], to);
+        }
+    };
+    world.node().run(flood);
+    world.names("conntrack", &format!("of {max} entries"), &[]);
+}
+
+#[test]
+fn the_object_cannot_be_used() {
+    require_netns!();
+    let objects = Objects {
+        spec: "type: Nodeport",
+        ..GOOD
+    };
+    let world = World::new(Attach::Routed, &[("one", "node-b")], &objects);
+    world.names("service", "web.yaml", &[]);
+}
