@@ -9,6 +9,7 @@
 //! made says so; it stops no other.
 
 mod clock;
+mod dns;
 mod filters;
 mod machine;
 mod path;
@@ -18,6 +19,7 @@ mod report;
 mod service;
 
 pub use clock::clock;
+pub use dns::dns;
 pub use filters::filters;
 pub use machine::{conntrack, forwarding};
 pub use path::{Hop, path};

@@ -241,9 +241,12 @@ pub(crate) struct DoctorArgs {
     /// for Services that are open to the outside, a client there]
     #[arg(long, value_name = "FROM", requires = "service")]
     pub(crate) from: Option<String>,
-    /// Connect to endpoints and virtual IPs from this node
+    /// Connect to endpoints and virtual IPs from this node, and ask the cluster's DNS
     #[arg(long, requires = "service")]
     pub(crate) probe: bool,
+    /// The DNS domain of the cluster, for --probe
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
+    pub(crate) cluster_domain: String,
     #[command(flatten)]
     pub(crate) node: NodeArgs,
     /// The agent's socket

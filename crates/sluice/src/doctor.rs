@@ -172,6 +172,7 @@ fn of_service(
     }
     findings.extend(doctor::node_ports(&node_ports(&detail)));
     if args.probe {
+        findings.extend(dns(args, view, &detail));
         findings.extend(doctor::probe(&targets(&detail, &explanations)));
     }
     Ok(())
@@ -250,6 +251,28 @@ fn node_ports(service: &ServiceDetail) -> BTreeSet<(u16, Protocol)> {
     let ports = service.ports.iter();
     let all = ports.filter_map(|it| Some((it.node_port?, it.protocol.parse().ok()?)));
     all.collect()
+}
+
+/// The Service of the cluster's DNS, by its usual name.
+const DNS: &str = "kube-system/kube-dns";
+
+/// Asks the cluster's DNS for the Service.
+fn dns(args: &DoctorArgs, view: &View, service: &ServiceDetail) -> Vec<Finding> {
+    let server = explain::service_of(DNS).ok().flatten();
+    let server = server.and_then(|it| cluster_ips(&view.service(&it).ok()?).first().copied());
+    let Some(server) = server else {
+        let evidence = format!("there is no Service {DNS} to ask");
+        return vec![Finding::new("dns", State::Skip, evidence)];
+    };
+    let ask = |ip| doctor::dns(server, &args.cluster_domain, &service.summary.name, ip);
+    cluster_ips(service).into_iter().map(ask).collect()
+}
+
+/// One ClusterIP of each family. The first frontend of a port is that at the ClusterIP.
+fn cluster_ips(service: &ServiceDetail) -> BTreeSet<IpAddr> {
+    let first = service.ports.iter().filter_map(|it| it.frontends.first());
+    let address = first.filter_map(|it| it.split('/').next()?.parse::<SocketAddr>().ok());
+    address.map(|it| it.ip()).collect()
 }
 
 /// The endpoints in use, then what clients dial.

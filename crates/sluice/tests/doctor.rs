@@ -3,9 +3,11 @@
 mod common;
 
 use std::fmt::Write;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
+use std::thread;
 
+use simple_dns::{CLASS, Packet, ResourceRecord, rdata};
 use sluice_lab::{Attach, Cluster, Netns, Probe, Protocol, Server, require_netns};
 
 use common::{Agent, Files, SLUICE};
@@ -151,6 +153,69 @@ endpoints:
         .expect("a string");
     }
     text
+}
+
+/// The cluster's DNS, at a pod.
+fn dns(pod: IpAddr) -> String {
+    format!(
+        "
+apiVersion: v1
+kind: Service
+metadata: {{name: kube-dns, namespace: kube-system}}
+spec: {{clusterIP: 10.96.0.10, ports: [{{name: dns, port: 53, protocol: UDP}}]}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {{name: kube-dns-1, namespace: kube-system, labels: {{kubernetes.io/service-name: kube-dns}}}}
+addressType: IPv4
+ports: [{{name: dns, protocol: UDP, port: 53}}]
+endpoints: [{{addresses: [{pod}], nodeName: node-b}}]
+"
+    )
+}
+
+/// Answers one query, whatever its name, with an address.
+fn answer_once(socket: &UdpSocket, ip: [u8; 4]) {
+    let mut buffer = [0; 512];
+    let (length, client) = socket.recv_from(&mut buffer).expect("a query");
+    let query = Packet::parse(&buffer[..length]).expect("a query");
+    let name = query.questions[0].qname.clone();
+    let mut reply = query.into_reply();
+    let address = rdata::A {
+        address: u32::from_be_bytes(ip),
+    };
+    let record = ResourceRecord::new(name, CLASS::IN, 5, rdata::RData::A(address));
+    reply.answers.push(record);
+    let reply = reply.build_bytes_vec().expect("it is short");
+    socket.send_to(&reply, client).expect("a client that waits");
+}
+
+#[test]
+fn the_cluster_dns_is_asked() {
+    require_netns!();
+    let world = far();
+    let (text, _) = world.doctor(&["--probe"]);
+    assert!(
+        text.contains("no Service kube-system/kube-dns to ask"),
+        "{text}"
+    );
+    let pod = world.cluster.pod("one");
+    world.files.write("dns.yaml", &dns(pod.ipv4().into()));
+    world
+        .files
+        .await_status("two Services", |it| it.synced && it.services == 2);
+    world.names("dns", "Connection refused", &["--probe"]);
+    let socket = pod
+        .netns()
+        .run(|| UdpSocket::bind("0.0.0.0:53").expect("a free port"));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            answer_once(&socket, [10, 96, 0, 1]);
+            answer_once(&socket, [10, 96, 0, 2]);
+        });
+        world.is_well(&["--probe"]);
+        world.names("dns", "says 10.96.0.2 in place of 10.96.0.1", &["--probe"]);
+    });
 }
 
 const NODE_PORT: &str = "type: NodePort";
