@@ -124,7 +124,7 @@ impl<P: ServiceBackend> Run<'_, P> {
     fn check(&self, check: &Check) -> Vec<Flow> {
         let flows = world::flows(self.scenario, check.from, check.to);
         for flow in &flows {
-            let verdict = verify(self.proxy.plan(), &self.prober.host, flow, &check.expect);
+            let verdict = verify(self.proxy.planner(), &self.prober.host, flow, &check.expect);
             verdict.unwrap_or_else(|why| self.fail(&format!("{flow:?}: {why}")));
         }
         let testable: Vec<Flow> = flows

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use sluice_model::Event;
+use sluice_plan::explain::{self, Decision};
 use sluice_plan::lookup::{HostAddresses, Lookup};
 use sluice_plan::{Plan, Planner, Pool, Verdict};
 
@@ -33,7 +34,7 @@ pub fn run_on_plan(scenario: &Scenario) {
             Step::Apply(manifests) => tell(&mut planner, objects.change(manifests)),
             Step::Check(check) => {
                 for flow in world::flows(scenario, check.from, check.to) {
-                    let verdict = verify(planner.plan(), &host, &flow, &check.expect);
+                    let verdict = verify(&planner, &host, &flow, &check.expect);
                     verdict.unwrap_or_else(|why| refuted(&flow, why));
                     flows.push(flow);
                 }
@@ -63,17 +64,19 @@ pub(super) fn assert_no_service(scenario: &Scenario, plan: &Plan, flows: &[Flow]
     }
 }
 
-/// Compares the plan's lookup of a flow with the expected result.
+/// Compares the plan's lookup of a flow with the expected result, and what `sluice explain` says with the
+/// lookup.
 ///
 /// # Errors
 /// What the plan says instead.
 pub(super) fn verify(
-    plan: &Plan,
+    planner: &Planner,
     host: &HostAddresses,
     flow: &Flow,
     expect: &Expect,
 ) -> Result<(), String> {
-    let lookup = plan.lookup(&flow.packet, host);
+    let lookup = planner.plan().lookup(&flow.packet, host);
+    is_explained(planner, host, flow, &lookup)?;
     let agrees = match (expect, lookup.verdict) {
         (Expect::Answers { by, seen }, Some(Verdict::Balance(_))) => {
             return same_pool(&lookup, by).and_then(|()| same_source(&lookup, flow, host, *seen));
@@ -96,6 +99,39 @@ pub(super) fn verify(
     match agrees {
         true => Ok(()),
         false => Err(format!("the plan says {lookup:?}")),
+    }
+}
+
+/// Whether the answer to the flow as a question of a person is the lookup: verdict, endpoints and the
+/// client that they see.
+fn is_explained(
+    planner: &Planner,
+    host: &HostAddresses,
+    flow: &Flow,
+    lookup: &Lookup<'_>,
+) -> Result<(), String> {
+    let packet = &flow.packet;
+    let to = format!("{}/{}", flow.target(), packet.protocol);
+    let from = packet.source.to_string();
+    let answer = explain::answer(planner, &from, &to, packet.interface.as_deref());
+    let answer = answer.map_err(|unclear| format!("explain {from} {to}: {unclear}"))?;
+    let decision = match lookup.verdict {
+        Some(Verdict::Balance(_)) => Decision::Balance,
+        Some(Verdict::Drop) => Decision::Drop,
+        Some(Verdict::Reject) => Decision::Reject,
+        None => Decision::NotService,
+    };
+    let members = answer.service.iter().flat_map(|it| &it.endpoints);
+    let members = members.filter(|it| it.included);
+    let explained: BTreeSet<_> = members.map(|it| (it.address, it.masqueraded)).collect();
+    let endpoints = lookup.pool.into_iter().flat_map(Pool::endpoints);
+    let planned = endpoints.map(|it| {
+        let masquerades = lookup.masquerades(packet, it.addr.ip(), host);
+        (it.addr, masquerades)
+    });
+    match answer.verdict == decision && explained == planned.collect() {
+        true => Ok(()),
+        false => Err(format!("explain says {answer}\nthe plan says {lookup:?}")),
     }
 }
 
