@@ -16,8 +16,9 @@ use crate::config::{self, NodeConfig, Source};
 use crate::error::{Invalid, say};
 use crate::proxy;
 
-/// How long an API server has for its lists.
+/// How long an API server has for its lists, and how long when a request has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
+const FAILING: Duration = Duration::from_secs(3);
 /// How long it has for the Node and the ServiceCIDRs, which it may refuse to show.
 const NODE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -92,9 +93,11 @@ fn read_api_server(
     };
     let name: Arc<str> = planner.settings().node_name.clone();
     let _follow = apiserver::follow(&client, name, timeouts, sink, Arc::new(|_| {}))?;
-    let deadline = Instant::now() + PATIENCE;
+    let start = Instant::now();
     while !planner.is_synced() {
-        match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        let has_failed = planner.problems().next().is_some();
+        let patience = if has_failed { FAILING } else { PATIENCE };
+        match events.recv_timeout(patience.saturating_sub(start.elapsed())) {
             Ok(batch) => batch.into_iter().for_each(|it| planner.absorb(it)),
             Err(RecvTimeoutError::Timeout) => {
                 let why: Vec<&str> = planner.problems().map(|(_, it)| it.as_str()).collect();

@@ -235,6 +235,40 @@ fn services_of_an_api_server_are_served() {
     assert!(!log.contains("WARN"), "{log}");
 }
 
+/// Without an agent, as on a node that runs kube-proxy.
+#[test]
+fn the_tools_ask_an_api_server() {
+    require_netns!();
+    let world = World::new();
+    let kubeconfig = world.path("kubeconfig");
+    let run = |args: &[&str], code| {
+        let mut command = world.netns().command(SLUICE, args);
+        command.args(["--hostname-override=node-a", "--kubeconfig"]);
+        let output = command.arg(&kubeconfig).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {text}");
+        text
+    };
+    let explained = run(&["explain", "node", "default/web"], 0);
+    assert!(explained.contains("balance over 1 endpoint"), "{explained}");
+    let rules = run(&["render"], 0);
+    assert!(rules.contains("10.96.0.10"), "{rules}");
+    // Nobody keeps the rules: that is what is wrong.
+    let checked = run(&["doctor", "default/web"], 1);
+    assert!(checked.contains("FAIL  proxy"), "{checked}");
+    assert!(
+        checked.contains("ok    endpoints   1 of 1 ready"),
+        "{checked}"
+    );
+    world.api.stop().unwrap();
+    let failed = run(&["explain", "node", "default/web"], 1);
+    assert!(
+        failed.contains("no complete list from the API server"),
+        "{failed}"
+    );
+}
+
 #[test]
 fn the_last_good_state_outlives_the_api_server() {
     require_netns!();

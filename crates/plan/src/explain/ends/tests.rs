@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::explain::{Decision, answer};
 use crate::settings::Settings;
@@ -239,4 +241,12 @@ fn nothing_is_known() {
         answer.reason.contains("no Service is known at all"),
         "{answer}"
     );
+}
+
+proptest! {
+    #[test]
+    fn no_words_panic(from in "[a-z0-9:./\\[\\]]{0,24}", to in "[a-z0-9:./\\[\\]]{0,24}") {
+        let planner = planner(Settings::for_node(NODE), [object("a 10.96.0.1 :80")]);
+        let _ = answer(&planner, &from, &to, None);
+    }
 }
