@@ -9,7 +9,7 @@ use anyhow::bail;
 use sluice_model::Event;
 use sluice_node::addresses;
 use sluice_plan::Planner;
-use sluice_source::apiserver::{self, Access, Timeouts};
+use sluice_source::apiserver::{self, Client, Timeouts};
 
 use crate::cli::NodeArgs;
 use crate::config::{self, NodeConfig, Source};
@@ -28,6 +28,8 @@ pub(crate) struct Planned {
     pub(crate) config: NodeConfig,
     /// Number of problems of the objects and the plan.
     pub(crate) problems: usize,
+    /// The API server; `None` for a folder.
+    pub(crate) client: Option<Client>,
 }
 
 /// Plans the source of these flags as the agent would. Prints warnings and problems to stderr.
@@ -35,8 +37,8 @@ pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
     let config = args.validate(&config::host_name())?;
     config.warnings.iter().for_each(|it| say(it));
     let mut planner = Planner::new(config.settings.clone());
-    let of_source = match proxy::access(&config.source) {
-        Err(folder) => read_folder(folder, &mut planner)?,
+    let (of_source, client) = match proxy::access(&config.source) {
+        Err(folder) => (read_folder(folder, &mut planner)?, None),
         Ok(access) if access.kubeconfig.is_none() && access.master.is_none() => {
             return Err(anyhow::Error::new(Invalid {
                 problems: vec![
@@ -47,7 +49,11 @@ pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
                 exit_code: 2,
             }));
         }
-        Ok(access) => read_api_server(&access, &config.source, &mut planner)?,
+        Ok(access) => {
+            let client = apiserver::connect(&access)?;
+            let problems = read_api_server(&client, &config.source, &mut planner)?;
+            (problems, Some(client))
+        }
     };
     let node_name = &config.settings.node_name;
     let node = planner.state().node(node_name).cloned();
@@ -62,6 +68,7 @@ pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
         planner,
         config,
         problems: problems.len(),
+        client,
     })
 }
 
@@ -77,11 +84,10 @@ fn read_folder(folder: &Path, planner: &mut Planner) -> anyhow::Result<Vec<Strin
 
 /// Lists the objects of an API server once. Returns its problems.
 fn read_api_server(
-    access: &Access,
+    client: &Client,
     source: &Source,
     planner: &mut Planner,
 ) -> anyhow::Result<Vec<String>> {
-    let client = apiserver::connect(access)?;
     let (sender, events) = mpsc::channel();
     let sink = move |batch: Vec<Event>| {
         // The command has all that it needs.
@@ -92,7 +98,7 @@ fn read_api_server(
         ..Timeouts::default()
     };
     let name: Arc<str> = planner.settings().node_name.clone();
-    let _follow = apiserver::follow(&client, name, timeouts, sink, Arc::new(|_| {}))?;
+    let _follow = apiserver::follow(client, name, timeouts, sink, Arc::new(|_| {}))?;
     let start = Instant::now();
     while !planner.is_synced() {
         let has_failed = planner.problems().next().is_some();

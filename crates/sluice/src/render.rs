@@ -15,6 +15,7 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
         planner,
         config,
         problems,
+        ..
     } = plan(&args.node)?;
     let plane = planes::of(config.effective.mode)?;
     let options = config.options(args.node.count_connections);

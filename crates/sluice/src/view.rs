@@ -5,26 +5,26 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use sluice_model::NamespacedName;
 use sluice_node::client::{self, ClientError};
-use sluice_plan::Planner;
 use sluice_plan::explain::{self, Explanation};
 use sluice_plan::inventory::{self, ServiceDetail, ServiceSummary};
+use sluice_source::apiserver;
 
 use crate::cli::NodeArgs;
-use crate::planned;
+use crate::planned::{self, Planned};
 
 /// The source of answers.
 pub(crate) enum View {
     /// The agent behind this socket.
     Agent(PathBuf),
     /// The plan of manifests or of an API server's objects.
-    Plan(Box<Planner>),
+    Plan(Box<Planned>),
 }
 
 impl View {
     /// The plan that the flags ask for; without any of them the agent's.
     pub(crate) fn of(args: &NodeArgs, socket: &Path) -> anyhow::Result<Self> {
         match args.names_source() {
-            true => Ok(Self::Plan(Box::new(planned::plan(args)?.planner))),
+            true => Ok(Self::Plan(Box::new(planned::plan(args)?))),
             false => Ok(Self::Agent(socket.to_owned())),
         }
     }
@@ -37,7 +37,7 @@ impl View {
         interface: Option<&str>,
     ) -> anyhow::Result<Explanation> {
         match self {
-            Self::Plan(planner) => Ok(explain::answer(planner, from, to, interface)?),
+            Self::Plan(planned) => explain_plan(planned, from, to, interface),
             Self::Agent(socket) => {
                 let mut query = vec![("from", from), ("to", to)];
                 query.extend(interface.map(|it| ("interface", it)));
@@ -51,7 +51,7 @@ impl View {
     /// A line for each Service.
     pub(crate) fn services(&self) -> anyhow::Result<Vec<ServiceSummary>> {
         match self {
-            Self::Plan(planner) => Ok(inventory::services(planner, "")),
+            Self::Plan(planned) => Ok(inventory::services(&planned.planner, "")),
             Self::Agent(socket) => client::ask(socket, "/services", &[]).map_err(with_hint),
         }
     }
@@ -59,7 +59,8 @@ impl View {
     /// One Service with every endpoint.
     pub(crate) fn service(&self, name: &NamespacedName) -> anyhow::Result<ServiceDetail> {
         match self {
-            Self::Plan(planner) => {
+            Self::Plan(planned) => {
+                let planner = &planned.planner;
                 inventory::service(planner, name).with_context(|| explain::unknown(name, planner))
             }
             Self::Agent(socket) => {
@@ -68,6 +69,29 @@ impl View {
             }
         }
     }
+}
+
+/// Answers from a plan. A pod that is no endpoint has its addresses from the API server.
+fn explain_plan(
+    planned: &Planned,
+    from: &str,
+    to: &str,
+    interface: Option<&str>,
+) -> anyhow::Result<Explanation> {
+    let planner = &planned.planner;
+    let pod = explain::pod_of(from, planner);
+    let Some((pod, client)) = pod.zip(planned.client.as_ref()) else {
+        return Ok(explain::answer(planner, from, to, interface)?);
+    };
+    let mut answer = Err(anyhow!("pod {pod} has no address yet"));
+    for ip in apiserver::pod_addresses(client, &pod)? {
+        // The family of the destination decides which of them sends.
+        answer = explain::answer(planner, &ip.to_string(), to, interface).map_err(Into::into);
+        if answer.is_ok() {
+            break;
+        }
+    }
+    answer
 }
 
 /// Where no agent runs, other flags help.

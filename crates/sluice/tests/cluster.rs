@@ -252,6 +252,20 @@ fn the_tools_ask_an_api_server() {
     };
     let explained = run(&["explain", "node", "default/web"], 0);
     assert!(explained.contains("balance over 1 endpoint"), "{explained}");
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "shell", "namespace": "default"},
+        "status": {"podIPs": [{"ip": "fd00::7"}, {"ip": "10.244.7.7"}]}});
+    world.api.put(pod).unwrap();
+    let of_pod = run(&["explain", "default/shell", "default/web"], 0);
+    assert!(
+        of_pod.starts_with("10.244.7.7 → 10.96.0.10:80/tcp"),
+        "{of_pod}"
+    );
+    let unknown = run(&["explain", "default/nobody", "default/web"], 1);
+    assert!(
+        unknown.contains("find pod default/nobody: the server answered 404"),
+        "{unknown}"
+    );
     let rules = run(&["render"], 0);
     assert!(rules.contains("10.96.0.10"), "{rules}");
     // Nobody keeps the rules: that is what is wrong.

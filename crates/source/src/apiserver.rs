@@ -28,6 +28,7 @@ mod follower;
 mod limit;
 mod object;
 mod output;
+mod pod;
 mod proxy;
 mod recorder;
 mod retry;
@@ -46,6 +47,7 @@ use tokio::sync::{Mutex, oneshot};
 
 pub use access::{Access, Client, Plugins, connect};
 pub use files::Files;
+pub use pod::pod_addresses;
 pub use recorder::record;
 
 use crate::convert::Interner;

@@ -18,7 +18,7 @@ pub(crate) struct Resource {
 }
 
 /// Every collection.
-pub(crate) static RESOURCES: [Resource; 7] = [
+pub(crate) static RESOURCES: [Resource; 8] = [
     Resource {
         fields: &["spec.clusterIP", "spec.type"],
         blank: r#""spec":{},"status":{"loadBalancer":{}}"#,
@@ -33,6 +33,11 @@ pub(crate) static RESOURCES: [Resource; 7] = [
         blank: r#""spec":{},"status":{}"#,
         fields: &["status.phase"],
         ..read_only("", "namespaces", "Namespace", false)
+    },
+    Resource {
+        blank: r#""spec":{},"status":{}"#,
+        fields: &["spec.nodeName", "status.phase"],
+        ..read_only("", "pods", "Pod", true)
     },
     Resource {
         blank: r#""involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null"#,

@@ -1,0 +1,56 @@
+//! The addresses of one pod, for a question about it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::Request;
+use serde::Deserialize;
+use sluice_model::NamespacedName;
+
+use super::access::Client;
+use super::connection::Connection;
+use super::failure::Failure;
+use crate::SourceError;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The fields of a Pod that hold its addresses.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Pod {
+    status: PodStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodStatus {
+    #[serde(rename = "podIPs")]
+    pod_ips: Vec<PodIp>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PodIp {
+    ip: IpAddr,
+}
+
+/// The addresses of a pod (`status.podIPs`), none before it has one.
+///
+/// # Errors
+/// [`SourceError::Access`]: the server does not know the pod, or does not show it.
+pub fn pod_addresses(client: &Client, name: &NamespacedName) -> Result<Vec<IpAddr>, SourceError> {
+    let runtime = super::runtime().map_err(SourceError::Follow)?;
+    let connection = Connection::new(client.clone(), Arc::new(|_| {}), TIMEOUT);
+    let (namespace, pod) = (&name.namespace, &name.name);
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
+    let ask = async {
+        let request = Request::get(&path).body(Vec::new());
+        let request = request.map_err(kube::Error::HttpError)?;
+        connection.client().request::<Pod>(request).await
+    };
+    let pod = runtime.block_on(ask).map_err(|error| SourceError::Access {
+        what: format!("find pod {name}"),
+        error: Failure::from(error).to_string(),
+    })?;
+    Ok(pod.status.pod_ips.into_iter().map(|it| it.ip).collect())
+}
