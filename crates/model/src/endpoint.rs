@@ -55,6 +55,8 @@ pub struct Endpoint {
     pub address: IpAddr,
     /// `nodeName`; `None` when the endpoint runs outside the cluster.
     pub node: Option<Arc<str>>,
+    /// `zone`: for people, the choice is by hints.
+    pub zone: Option<Arc<str>>,
     /// `conditions`.
     pub conditions: Conditions,
     /// `hints.forZones`. Empty when there are none.

@@ -103,6 +103,8 @@ pub struct EndpointDetail {
     pub pod: Option<String>,
     /// The node it runs on; `None` outside the cluster.
     pub node: Option<String>,
+    /// Its zone, if known.
+    pub zone: Option<String>,
     /// It runs on this node.
     pub local: bool,
     /// `conditions.ready`.
@@ -277,6 +279,7 @@ fn endpoints(planner: &Planner, key: &PortKey) -> Vec<EndpointDetail> {
             address: it.addr,
             pod: it.endpoint.target.as_deref().map(str::to_owned),
             node: it.endpoint.node.as_deref().map(str::to_owned),
+            zone: it.endpoint.zone.as_deref().map(str::to_owned),
             local: it.local,
             ready: conditions.ready,
             serving: conditions.serving,

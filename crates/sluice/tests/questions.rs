@@ -31,7 +31,7 @@ metadata: {name: web-1, namespace: default, labels: {kubernetes.io/service-name:
 addressType: IPv4
 ports: [{name: http, protocol: TCP, port: 8080}]
 endpoints:
-- {addresses: [10.244.0.7], nodeName: node-a, targetRef: {kind: Pod, name: web-a}}
+- {addresses: [10.244.0.7], nodeName: node-a, zone: z1, targetRef: {kind: Pod, name: web-a}}
 - {addresses: [10.244.1.7], conditions: {ready: false}}
 ";
 
@@ -151,9 +151,9 @@ policies  Cluster, Cluster (internal, external)
 slice     default/web-1 (IPv4): http 8080/tcp; 1 of 2 ready
 
 port http (tcp, IPv4): 10.96.0.1:80/tcp, IPv4 NodePort 30080/tcp
-  endpoint              node           pod    conditions  connections  why
-  10.244.0.7:8080  in   node-a (here)  web-a  ready       -
-  10.244.1.7:8080  out  -              -      serving     -            not ready
+  endpoint              node           zone  pod    conditions  connections  why
+  10.244.0.7:8080  in   node-a (here)  z1    web-a  ready       -
+  10.244.1.7:8080  out  -              -     -      serving     -            not ready
 ";
     assert_eq!(detail, expected);
     let (_, unknown) = status(&["--service", "default/api"], 1);

@@ -202,6 +202,8 @@ pub(crate) struct Endpoint {
     pub(crate) conditions: EndpointConditions,
     /// `nodeName`.
     pub(crate) node_name: Option<String>,
+    /// `zone`.
+    pub(crate) zone: Option<String>,
     /// `hints`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) hints: EndpointHints,

@@ -313,6 +313,7 @@ fn slice(service: &str, endpoints: &[&str]) -> Event {
     let endpoint = |it: &&str| Endpoint {
         address: it.parse::<IpAddr>().expect("an address"),
         node: None,
+        zone: None,
         conditions: Conditions::READY,
         zone_hints: Vec::new(),
         node_hints: Vec::new(),

@@ -191,6 +191,7 @@ fn endpoint(word: &str) -> (SocketAddr, Endpoint) {
     let mut endpoint = Endpoint {
         address: addr.ip(),
         node: Some("elsewhere".into()),
+        zone: None,
         conditions: Conditions::READY,
         zone_hints: Vec::new(),
         node_hints: Vec::new(),

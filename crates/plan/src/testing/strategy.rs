@@ -228,6 +228,7 @@ fn endpoints(of: &'static [&'static str]) -> impl Strategy<Value = Vec<Endpoint>
             |(address, node, conditions, zone, node_hint, target, weight)| Endpoint {
                 address,
                 node,
+                zone: None,
                 conditions,
                 zone_hints: zones.iter().map(|()| zone.clone()).collect(),
                 node_hints: nodes.iter().map(|()| node_hint.clone()).collect(),

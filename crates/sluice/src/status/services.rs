@@ -128,6 +128,7 @@ fn write_port(
         "  endpoint",
         "",
         "node",
+        "zone",
         "pod",
         "conditions",
         "connections",
@@ -166,6 +167,7 @@ fn endpoint(it: &EndpointDetail, connections: Option<u64>) -> Vec<String> {
         format!("  {}", it.address),
         if it.included { "in" } else { "out" }.to_owned(),
         node,
+        name(&it.zone),
         name(&it.pod),
         match conditions.is_empty() {
             true => "not ready".to_owned(),

@@ -177,6 +177,10 @@ fn endpoint(
         None | Some("") => None,
         Some(text) => faults.text(at.field("nodeName"), name::subdomain(text)),
     };
+    let zone = match api.zone.as_deref() {
+        None | Some("") => None,
+        Some(text) => faults.text(at.field("zone"), name::label_value(text)),
+    };
     let hints = at.field("hints");
     let zones = hints.field("forZones");
     let zone_hints = hint_names(&api.hints.for_zones, zones, name::label_value, faults);
@@ -194,6 +198,7 @@ fn endpoint(
     Some(Endpoint {
         address: address?,
         node,
+        zone,
         conditions: Conditions {
             ready: api.conditions.ready.unwrap_or(true),
             serving: api.conditions.serving.unwrap_or(true),

@@ -77,6 +77,7 @@ pub(super) fn slice_object(index: u32, addresses: &[IpAddr]) -> EndpointSlice {
         .map(|(number, address)| Endpoint {
             address: *address,
             node: Some("node-b".into()),
+            zone: None,
             conditions: Conditions::READY,
             zone_hints: Vec::new(),
             node_hints: Vec::new(),

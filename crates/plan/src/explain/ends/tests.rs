@@ -202,7 +202,7 @@ fn questions_of_a_person() {
         ),
         (
             "10.96.0.10",
-            "10.96.0.10 has several ports, give one of them: 53/tcp, 53/udp",
+            "10.96.0.10 has several ports, give one of them: 53/udp, 53/tcp",
         ),
         (
             "default/web:https",
