@@ -282,7 +282,11 @@ fn repairs_hurt_nobody_else() {
             "10.96.99.99",
         ),
         ("add chain ip sluice strange", false, "strange"),
-        ("add rule ip sluice unserved counter", false, "counter"),
+        (
+            "add rule ip sluice unserved counter comment foreign",
+            false,
+            "foreign",
+        ),
     ];
     for (deed, contain, text) in deeds {
         world.nft(&[deed]);

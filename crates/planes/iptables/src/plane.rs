@@ -41,6 +41,7 @@ impl DataPlane for Iptables {
         tells_full_syncs: true,
         failures: FailureMetrics::RestoreAndPartial,
         counts_rules: true,
+        counts_denials: false,
     };
     const UNCOUNTED: &'static str = "the iptables mode does not count connections: `iptables -t nat \
                                      -nvL KUBE-SERVICES` shows packets by Service; the nftables \

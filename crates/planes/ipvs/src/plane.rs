@@ -42,6 +42,7 @@ impl DataPlane for Ipvs {
         tells_full_syncs: false,
         failures: FailureMetrics::Restore,
         counts_rules: false,
+        counts_denials: false,
     };
     const LEFTOVERS: &'static dyn Leftovers = &VirtualServers;
 

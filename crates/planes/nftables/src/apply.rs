@@ -274,7 +274,6 @@ impl Writer {
         encode_key(key, &mut self.key);
         let data = match &element.value {
             ElementValue::Member | ElementValue::Foreign => None,
-            ElementValue::Drop => Some(DataRef::Verdict(Verdict::Drop)),
             ElementValue::Goto(name) => {
                 self.chain.clear();
                 write!(self.chain, "{name}").expect("writing to a string cannot fail");

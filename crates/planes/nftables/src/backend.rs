@@ -7,13 +7,14 @@ use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Failure};
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{
-    Counters, DataPlane, ExchangeObserver, FailureMetrics, ForeignChange, Keep, Leftovers, Options,
-    RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Trace,
+    Counters, DataPlane, DenialCounters, ExchangeObserver, FailureMetrics, ForeignChange, Keep,
+    Leftovers, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Trace,
 };
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Upkeep};
 
 use crate::apply;
 use crate::counters::ElementCounters;
+use crate::denials::RuleCounters;
 use crate::leftovers::Tables;
 use crate::name::{ChainName, TABLE};
 use crate::object::{Key, Object};
@@ -237,6 +238,7 @@ impl DataPlane for Nftables {
         tells_full_syncs: true,
         failures: FailureMetrics::Nftables,
         counts_rules: false,
+        counts_denials: true,
     };
     const LEFTOVERS: &'static dyn Leftovers = &Tables;
 
@@ -264,6 +266,10 @@ impl DataPlane for Nftables {
             Counting::Nothing => None,
             Counting::Connections => Some(Box::new(ElementCounters::new(connect()?))),
         })
+    }
+
+    fn denial_counters(&self) -> Result<Option<Box<dyn DenialCounters>>, BackendError> {
+        Ok(Some(Box::new(RuleCounters::new(connect()?))))
     }
 
     fn text(plan: &Plan, options: &Options<'_>) -> String {

@@ -124,6 +124,7 @@ fn action(out: &mut Vec<Expr>, family: IpFamily, action: &Action) {
     match action {
         Action::Jump(chain) => out.push(verdict(Verdict::Jump(name(chain)))),
         Action::Goto(chain) => out.push(verdict(Verdict::Goto(name(chain)))),
+        Action::Count => out.push(Expr::Counter),
         Action::Drop => out.push(verdict(Verdict::Drop)),
         Action::Reject => out.push(Expr::port_unreachable(self::family(family))),
         Action::Mark(mark) => set_mark(out, !mark, *mark),

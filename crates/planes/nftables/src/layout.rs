@@ -155,12 +155,18 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
     };
     let verdict = |fields, set| Rule::always(Action::Verdict(fields, set));
     let within = |fields, set| Match::In(Sense::Is, fields, SetRef::Standing(set));
-    let reject = Rule::always(Action::Reject);
+    let counted = |action| Rule::always(Action::Count).then(action);
+    let to_counted = |it, action| Rule::when(it, Action::Count).then(action);
     vec![
         chain(
             SOURCE_RANGES,
             "loadBalancerSourceRanges",
             vec![verdict(Fields::Frontend, SetName::RestrictedFrontends)],
+        ),
+        chain(
+            OUTSIDE_SOURCE_RANGES,
+            "who may not connect",
+            vec![counted(Action::Drop)],
         ),
         chain(
             SERVICES,
@@ -184,17 +190,26 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
             CLUSTER_IP_GUARD,
             "what no Service has at a ClusterIP or in a ServiceCIDR",
             vec![
-                Rule::when(
+                to_counted(
                     within(Fields::Destination, SetName::ClusterIps),
                     Action::Reject,
                 ),
-                Rule::when(
+                to_counted(
                     within(Fields::Destination, SetName::ServiceCidrs),
                     Action::Drop,
                 ),
             ],
         ),
-        chain(REJECTED, "the client hears at once", vec![reject]),
+        chain(
+            REJECTED,
+            "the client hears at once",
+            vec![counted(Action::Reject)],
+        ),
+        chain(
+            NO_LOCAL_ENDPOINTS,
+            "policy Local and no endpoint here: another node may answer",
+            vec![counted(Action::Drop)],
+        ),
         chain(
             CLUSTER_IP_CLIENTS,
             "who is masqueraded on the way to a ClusterIP",

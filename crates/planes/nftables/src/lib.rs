@@ -5,7 +5,7 @@
 //! NodePlan ─▶ layout.rs ─┘      │                  observe.rs ◀──────────────────┘
 //!                               ├─▶ text.rs   what `nft -f` loads
 //!                               └─▶ trace.rs  packet in, outcome out, without a kernel
-//! kernel ─▶ counters.rs   connections of each endpoint, for those who ask
+//! kernel ─▶ counters.rs, denials.rs   connections of each endpoint, refused packets
 //! ```
 //!
 //! # Invariants
@@ -23,6 +23,7 @@ mod backend;
 mod bytes;
 mod counters;
 mod definition;
+mod denials;
 mod drift;
 mod encode;
 mod layout;

@@ -110,10 +110,12 @@ pub(crate) const FILTER_FORWARD: Standing = Standing("filter-forward");
 pub(crate) const FILTER_OUTPUT: Standing = Standing("filter-output");
 pub(crate) const SERVICES: Standing = Standing("services");
 pub(crate) const SOURCE_RANGES: Standing = Standing("source-ranges");
+pub(crate) const OUTSIDE_SOURCE_RANGES: Standing = Standing("outside-source-ranges");
 pub(crate) const UNSERVED: Standing = Standing("unserved");
 pub(crate) const UNSERVED_NODE_PORTS: Standing = Standing("unserved-nodeports");
 pub(crate) const CLUSTER_IP_GUARD: Standing = Standing("cluster-ip-guard");
 pub(crate) const REJECTED: Standing = Standing("rejected");
+pub(crate) const NO_LOCAL_ENDPOINTS: Standing = Standing("no-local-endpoints");
 pub(crate) const CLUSTER_IP_CLIENTS: Standing = Standing("cluster-ip-clients");
 pub(crate) const NEAR_CLIENTS: Standing = Standing("near-clients");
 pub(crate) const NEAR_NODE_PORT_CLIENTS: Standing = Standing("near-nodeport-clients");
@@ -126,10 +128,11 @@ pub struct Standing(&'static str);
 
 impl Standing {
     /// In the order in which a packet meets them, which is that of `sluice render`.
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 21] = [
         FILTER_PREROUTING,
         FILTER_OUTPUT_BEFORE_DNAT,
         SOURCE_RANGES,
+        OUTSIDE_SOURCE_RANGES,
         NAT_PREROUTING,
         NAT_OUTPUT,
         SERVICES,
@@ -144,6 +147,7 @@ impl Standing {
         UNSERVED,
         CLUSTER_IP_GUARD,
         REJECTED,
+        NO_LOCAL_ENDPOINTS,
         NAT_POSTROUTING,
         MASQUERADE,
     ];

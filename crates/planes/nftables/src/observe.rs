@@ -98,7 +98,10 @@ pub(crate) fn owns_table(
     }
 }
 
-fn retry<T>(mut list: impl FnMut() -> Result<T, RequestError>) -> Result<T, RequestError> {
+/// Begins a listing again while transactions interrupt it.
+pub(crate) fn retry<T>(
+    mut list: impl FnMut() -> Result<T, RequestError>,
+) -> Result<T, RequestError> {
     for _ in 1..ATTEMPTS {
         match list() {
             Err(RequestError::Interrupted { .. }) => {}
@@ -301,7 +304,6 @@ pub(crate) fn element(family: IpFamily, set: SetName, element: &ElementRef<'_>) 
 fn value(family: IpFamily, element: &ElementRef<'_>) -> ElementValue {
     match element.data {
         None => ElementValue::Member,
-        Some(DataRef::Verdict(Verdict::Drop)) => ElementValue::Drop,
         Some(DataRef::Verdict(Verdict::Goto(chain))) => ElementValue::Goto(ChainName::parse(chain)),
         Some(DataRef::Verdict(_)) => ElementValue::Foreign,
         Some(DataRef::Value(bytes)) => match decode_endpoint(family, bytes) {

@@ -7,7 +7,7 @@ use sluice_model::Protocol;
 use sluice_plan::{Frontend, PlannedFrontend, PortPlan, Route, Scope, Verdict};
 
 use crate::affinity;
-use crate::name::{AffinityChain, ChainName, PoolKind, REJECTED};
+use crate::name::{AffinityChain, ChainName, NO_LOCAL_ENDPOINTS, PoolKind, REJECTED, Standing};
 use crate::object::{Key, Object};
 use crate::placement::Placement;
 use crate::pool::{endpoints_of, pool_chain};
@@ -71,6 +71,10 @@ fn frontend_key(frontend: &Frontend) -> ElementKey {
     }
 }
 
+fn to_standing(chain: Standing) -> ElementValue {
+    ElementValue::Goto(ChainName::Standing(chain))
+}
+
 /// The sets and chains that serve a kind of frontend.
 struct Names {
     frontends: SetName,
@@ -129,11 +133,10 @@ impl Render<'_> {
                 self.balance(frontend, names.frontends, to, scope);
             }
             Route::Internal(Verdict::Drop) | Route::External(Verdict::Drop) => {
-                self.element(frontend, names.nowhere, ElementValue::Drop);
+                self.element(frontend, names.nowhere, to_standing(NO_LOCAL_ENDPOINTS));
             }
             Route::Internal(Verdict::Reject) | Route::External(Verdict::Reject) => {
-                let rejected = ElementValue::Goto(ChainName::Standing(REJECTED));
-                self.element(frontend, names.nowhere, rejected);
+                self.element(frontend, names.nowhere, to_standing(REJECTED));
             }
             Route::ExternalLocal { far } => {
                 let to = (names.near, AffinityChain::Cluster);
@@ -145,7 +148,7 @@ impl Render<'_> {
                     }
                     Verdict::Drop | Verdict::Reject => {
                         self.pool(frontend, names.frontends, names.local, 0);
-                        self.element(frontend, names.nowhere, ElementValue::Drop);
+                        self.element(frontend, names.nowhere, to_standing(NO_LOCAL_ENDPOINTS));
                     }
                 }
             }

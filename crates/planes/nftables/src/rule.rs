@@ -120,6 +120,8 @@ pub enum Action {
     Jump(ChainName),
     /// Continue in the chain.
     Goto(ChainName),
+    /// Be counted.
+    Count,
     /// Vanish.
     Drop,
     /// Be refused, with an ICMP port unreachable.

@@ -267,8 +267,6 @@ pub enum ElementValue {
     Member,
     /// A chain that decides.
     Goto(ChainName),
-    /// The packet vanishes.
-    Drop,
     /// An endpoint.
     Endpoint(SocketAddr),
     /// Something that we would not write.
@@ -280,7 +278,6 @@ impl fmt::Display for ElementValue {
         match self {
             Self::Member => Ok(()),
             Self::Goto(chain) => write!(f, "goto {chain}"),
-            Self::Drop => f.write_str("drop"),
             Self::Endpoint(addr) => write!(f, "{} . {}", addr.ip(), addr.port()),
             Self::Foreign => f.write_str("?"),
         }

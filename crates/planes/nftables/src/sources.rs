@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use sluice_model::IpFamily;
 
-use crate::name::ChainName;
+use crate::name::{ChainName, OUTSIDE_SOURCE_RANGES};
 use crate::object::{Chain, Key, Object, Rules};
 use crate::rule::{Action, Fields, Match, Rule, Sense, SetRef};
 
@@ -57,10 +57,11 @@ impl fmt::Display for SourceList {
 pub(crate) fn objects(family: IpFamily, ranges: &Arc<[IpNet]>) -> (SourceList, [(Key, Object); 2]) {
     let list = SourceList::of(ranges);
     let others = Match::In(Sense::IsNot, Fields::Source, SetRef::Sources(list));
+    let outside = Action::Goto(ChainName::Standing(OUTSIDE_SOURCE_RANGES));
     let chain = Chain {
         hook: None,
         comment: "".into(),
-        rules: Rules::Ours(family, [Rule::when(others, Action::Drop)].into()),
+        rules: Rules::Ours(family, [Rule::when(others, outside)].into()),
     };
     let set = (Key::Sources(family, list), Object::Sources(ranges.clone()));
     let chain = (

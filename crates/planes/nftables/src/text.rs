@@ -278,6 +278,7 @@ fn action(out: &mut String, family: IpFamily, action: &Action) -> fmt::Result {
     match action {
         Action::Jump(chain) => write!(out, "jump {chain}"),
         Action::Goto(chain) => write!(out, "goto {chain}"),
+        Action::Count => out.write_str("counter"),
         Action::Drop => out.write_str("drop"),
         Action::Reject => out.write_str("reject"),
         Action::Mark(mark) => write!(out, "meta mark set meta mark | {mark:#010x}"),

@@ -1,17 +1,18 @@
-//! Connections of real clients, counted by the kernel.
+//! Connections and refused packets of real clients, counted by the kernel.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use sluice_lab::{Cluster, Netns, Probe, Protocol, Server, Session, Spread, require_netns};
-use sluice_model::Event;
+use sluice_model::{Event, IpFamily};
 use sluice_nftables::{Counting, Nftables};
 use sluice_plan::Frontend;
 use sluice_plan::settings::Settings;
-use sluice_plan::testing::{endpoints, node, service};
-use sluice_plane::{DataPlane as _, Proxy};
+use sluice_plan::testing::{cidr, endpoints, node, service};
+use sluice_plane::{DataPlane as _, DenialReason, Proxy};
 use sluice_scenarios::Drive as _;
 
 const V4: &str = "10.96.0.10:80";
@@ -143,4 +144,95 @@ fn every_connection_counts_once_for_the_endpoint_that_answered() {
             assert_eq!(switched.counts().values().sum::<u64>(), 4);
         }
     }
+}
+
+/// By reason, in the order of [`DenialReason::ALL`], for each family.
+fn denied(netns: &Netns, proxy: &Proxy<Nftables>) -> [[u64; 5]; 2] {
+    let backend = proxy.reconciler().backend();
+    let counters = netns.run(|| backend.denial_counters());
+    let all = counters.unwrap().unwrap().read().unwrap();
+    assert_eq!(all.len(), 10, "{all:?}");
+    [IpFamily::V4, IpFamily::V6].map(|family| {
+        DenialReason::ALL.map(|reason| {
+            let mut all = all.iter();
+            let found = all.find(|it| (it.family, it.reason) == (family, reason));
+            found.unwrap().packets
+        })
+    })
+}
+
+#[test]
+fn what_is_refused_is_counted_by_reason() {
+    require_netns!();
+    let builder = Cluster::builder().node("node-a").client("client");
+    let cluster = builder.build().unwrap();
+    let home = cluster.node("node-a");
+    let client = cluster.client("client").netns();
+    let mut events = vec![
+        node(&format!("node-a {} {}", home.ipv4(), home.ipv6())),
+        cidr("10.96.0.0/24,fd00:10:96::/112"),
+        service("default/empty 10.96.0.10 fd00:10:96::a :80"),
+        service("default/far LoadBalancer 10.96.0.11 fd00:10:96::b :80@30080 etp=local"),
+        service("default/few LoadBalancer 10.96.0.12 :80 lb=10.96.1.12 ranges=192.0.2.0/24"),
+    ];
+    events.extend(endpoints(
+        "default/far",
+        "10.244.9.9:80@other [fd00:9::9]:80@other",
+    ));
+    events.extend(endpoints("default/few", "10.244.9.9:80@other"));
+    let mut proxy = Node::start(home.netns(), Counting::Nothing, &events);
+    let [v4, v6] = [IpAddr::from(home.ipv4()), home.ipv6().into()];
+    let mut last = denied(home.netns(), &proxy.proxy);
+    assert_eq!(last, [[0; 5]; 2]);
+    for (target, family, reason) in [
+        ("10.96.0.10:80".to_owned(), 0, DenialReason::NoEndpoints),
+        (
+            "[fd00:10:96::a]:80".to_owned(),
+            1,
+            DenialReason::NoEndpoints,
+        ),
+        ("10.96.0.11:81".to_owned(), 0, DenialReason::UndefinedPort),
+        (
+            "[fd00:10:96::b]:81".to_owned(),
+            1,
+            DenialReason::UndefinedPort,
+        ),
+        (
+            SocketAddr::new(v4, 30080).to_string(),
+            0,
+            DenialReason::NoLocalEndpoints,
+        ),
+        (
+            SocketAddr::new(v6, 30080).to_string(),
+            1,
+            DenialReason::NoLocalEndpoints,
+        ),
+        ("10.96.1.12:80".to_owned(), 0, DenialReason::SourceRanges),
+        (
+            "10.96.0.99:80".to_owned(),
+            0,
+            DenialReason::UnallocatedClusterIp,
+        ),
+        (
+            "[fd00:10:96::99]:80".to_owned(),
+            1,
+            DenialReason::UnallocatedClusterIp,
+        ),
+    ] {
+        let probe = Probe::tcp(target.parse().unwrap());
+        let _ = probe.timeout(Duration::from_millis(50)).from(client);
+        let now = denied(home.netns(), &proxy.proxy);
+        let grown = (0..2).flat_map(|family| {
+            let reasons = DenialReason::ALL.iter().enumerate();
+            reasons
+                .filter(move |(index, _)| now[family][*index] > last[family][*index])
+                .map(move |(_, reason)| (family, *reason))
+        });
+        assert_eq!(grown.collect::<Vec<_>>(), [(family, reason)], "{target}");
+        last = now;
+    }
+    // What was counted makes no rule differ: neither for this agent nor for the next.
+    assert!(proxy.proxy.resync().is_empty());
+    let restarted = Node::start(home.netns(), Counting::Nothing, &events);
+    assert_eq!(denied(home.netns(), &restarted.proxy), last);
 }

@@ -98,6 +98,8 @@ pub struct RuleMetrics {
     pub failures: FailureMetrics,
     /// Rules are counted by table, and packets by some rules.
     pub counts_rules: bool,
+    /// Packets that rules drop and reject are counted by reason.
+    pub counts_denials: bool,
 }
 
 /// How kube-proxy counts failures of syncs in a mode.

@@ -10,6 +10,7 @@
 
 pub mod chains;
 mod counters;
+mod denials;
 mod families;
 mod flows;
 pub mod kube_proxy;
@@ -30,6 +31,7 @@ pub use counters::{
     ConnectionCount, Counter, Counters, FailureMetrics, Load, PacketCounters, PacketError, Reading,
     RuleCount, RuleMetrics,
 };
+pub use denials::{DenialCounters, DenialReason, Denied};
 pub use families::Families;
 pub use flows::{FlowTable, NetfilterFlows};
 pub use leftovers::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace};
@@ -170,6 +172,16 @@ pub trait DataPlane: ServiceBackend + Sized {
     /// none.
     fn packet_counters(&self) -> Option<Box<dyn PacketCounters>> {
         None
+    }
+
+    /// A reader of the packets that its rules drop and reject; `None` where they are not counted by
+    /// reason.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be reached.
+    fn denial_counters(&self) -> Result<Option<Box<dyn DenialCounters>>, BackendError> {
+        Ok(None)
     }
 
     /// The connections that it translates: stale ones are deleted after each sync.

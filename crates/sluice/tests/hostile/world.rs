@@ -282,7 +282,7 @@ endpoints: [{{addresses: [{address}], nodeName: node-a}}]
     pub(crate) fn rules(&self) -> Vec<String> {
         let node = self.cluster.node("node-a").netns();
         let text = match self.mode {
-            Mode::Nftables => run(node, &["nft", "list", "ruleset"]),
+            Mode::Nftables => run(node, &["nft", "--stateless", "list", "ruleset"]),
             Mode::Iptables => {
                 run(node, &["iptables-nft-save"]) + &run(node, &["ip6tables-nft-save"])
             }

@@ -198,7 +198,6 @@ impl<'a> Tracer<'a> {
             }
             Action::Verdict(fields, map) => match self.value(self.key(*fields, None), *map) {
                 Some(ElementValue::Goto(chain)) => Some(self.goto(&chain)),
-                Some(ElementValue::Drop) => Some(Step::End(Verdict::Dropped)),
                 Some(other) => panic!("map {map} leads to {other:?}"),
                 None => Some(Step::Next),
             },
@@ -210,7 +209,7 @@ impl<'a> Tracer<'a> {
                 }
             }
             Action::DestinationTo(addr) => Some(self.translate(*addr)),
-            Action::Remember(..) => None,
+            Action::Count | Action::Remember(..) => None,
         }
     }
 

@@ -121,6 +121,10 @@ pub enum Expr {
     /// Drops the packet and sends ICMP destination unreachable, of the table's family, with this
     /// code.
     Reject { code: u8 },
+    /// Counts packets. What it has counted is read by [`Connection::rule_packets`].
+    ///
+    /// [`Connection::rule_packets`]: super::Connection::rule_packets
+    Counter,
     /// Adds the key to a set, or starts the timeout of an existing element again.
     Update {
         set: String,

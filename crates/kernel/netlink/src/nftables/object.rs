@@ -8,6 +8,7 @@ use std::ops::BitOr;
 use super::expr::Expr;
 use super::value::DataRef;
 
+pub(crate) use decode::counted;
 pub(crate) use encode::{put_comment, put_element, put_table_name};
 
 /// A table.

@@ -9,7 +9,7 @@ use crate::request::{Request, RequestError};
 
 use super::connection::Connection;
 use super::generation::Generation;
-use super::object::{Chain, ElementRef, Rule, Set, Table, put_element, put_table_name};
+use super::object::{Chain, ElementRef, Rule, Set, Table, counted, put_element, put_table_name};
 use super::scope::{Family, Scope};
 use super::uapi;
 
@@ -83,6 +83,33 @@ impl Connection {
             },
         )?;
         Ok(rules)
+    }
+
+    /// The packets that each rule of a chain has counted, in their order; `None` for a rule without a
+    /// counter. None when there is no such table or chain.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn rule_packets(
+        &mut self,
+        scope: Scope<'_>,
+        chain: &str,
+    ) -> Result<Vec<Option<u64>>, RequestError> {
+        let mut packets = Vec::new();
+        self.within(
+            "list counters of",
+            scope,
+            uapi::NFT_MSG_GETRULE,
+            &|writer| writer.string(uapi::NFTA_RULE_CHAIN, chain),
+            &mut |message| {
+                let attrs = message.attrs();
+                if attrs.str(uapi::NFTA_RULE_CHAIN) == Some(chain) {
+                    let mut exprs = attrs.nested(uapi::NFTA_RULE_EXPRESSIONS);
+                    packets.push(exprs.find_map(|it| counted(&it.nested())));
+                }
+            },
+        )?;
+        Ok(packets)
     }
 
     /// All sets and maps of a table, without their elements, and how many elements each has; `None`

@@ -283,7 +283,8 @@ fn translation_reads_back() {
 #[test]
 fn rejections_read_back() {
     for family in [Family::Ipv4, Family::Ipv6] {
-        let rules = vec![vec![Expr::port_unreachable(family)]];
+        let reject = Expr::port_unreachable(family);
+        let rules = vec![vec![reject.clone()], vec![Expr::Counter, reject]];
         check(family, ChainKind::Filter, HookPoint::Input, rules);
     }
 }
@@ -310,7 +311,7 @@ table ip t {
         meta oifname \"lo\" accept
         ct direction original accept
         ip ttl > 3 accept
-        counter accept
+        limit rate 1/second accept
         meta l4proto tcp reject with tcp reset
         add @recent { ip saddr }
     }

@@ -36,6 +36,7 @@ impl Expr {
             "nat" => operands.dnat(),
             "masq" => operands.masquerade(),
             "reject" => operands.reject(),
+            uapi::COUNTER => Some(Self::Counter),
             "dynset" => operands.update(),
             _ => None,
         }

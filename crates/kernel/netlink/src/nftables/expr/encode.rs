@@ -25,6 +25,7 @@ impl Expr {
             Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
             Self::Reject { .. } => "reject",
+            Self::Counter => uapi::COUNTER,
             Self::Update { .. } => "dynset",
             Self::Other { name } => name,
         }
@@ -113,6 +114,7 @@ impl Expr {
             | Self::Dnat { .. }
             | Self::Masquerade
             | Self::Reject { .. }
+            | Self::Counter
             | Self::Other { .. } => self.put_action_operands(writer),
         }
     }

@@ -119,6 +119,12 @@ fn is_counter(expression: &Attrs<'_>) -> bool {
     expression.str(uapi::NFTA_EXPR_NAME) == Some(uapi::COUNTER)
 }
 
+/// The packets that an expression has counted; `None` for one that is no counter.
+pub(crate) fn counted(expression: &Attrs<'_>) -> Option<u64> {
+    let counter = expression.nested(uapi::NFTA_EXPR_DATA);
+    is_counter(expression).then(|| counter.u64_be(uapi::NFTA_COUNTER_PACKETS))?
+}
+
 fn without_comment(userdata: &[u8]) -> Vec<u8> {
     let mut rest = Vec::with_capacity(userdata.len());
     for (kind, value) in userdata::tlvs(userdata).filter(|it| it.0 != userdata::SET_COMMENT) {
@@ -149,10 +155,7 @@ impl<'a> ElementRef<'a> {
                     element.interval_end = flags & uapi::NFT_SET_ELEM_INTERVAL_END != 0;
                     has_key |= flags & uapi::NFT_SET_ELEM_CATCHALL != 0;
                 }
-                uapi::NFTA_SET_ELEM_EXPR if is_counter(&attr.nested()) => {
-                    let counter = attr.nested().nested(uapi::NFTA_EXPR_DATA);
-                    element.packets = counter.u64_be(uapi::NFTA_COUNTER_PACKETS);
-                }
+                uapi::NFTA_SET_ELEM_EXPR => element.packets = counted(&attr.nested()),
                 _ => {}
             }
         }

@@ -1,0 +1,77 @@
+//! Packets to Services that rules drop or reject, by reason.
+
+use sluice_model::IpFamily;
+use sluice_plan::Verdict;
+use sluice_reconcile::BackendError;
+
+/// Why a packet to a Service goes to no endpoint. [`Plan::lookup`](sluice_plan::Plan::lookup) gives
+/// the same reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DenialReason {
+    /// No endpoint anywhere answers.
+    NoEndpoints,
+    /// The ClusterIP has no such port.
+    UndefinedPort,
+    /// The policy is Local and no endpoint of this node answers.
+    NoLocalEndpoints,
+    /// The source is outside `loadBalancerSourceRanges`.
+    SourceRanges,
+    /// No Service has this address of the ServiceCIDR.
+    UnallocatedClusterIp,
+}
+
+impl DenialReason {
+    /// Every reason.
+    pub const ALL: [Self; 5] = [
+        Self::NoEndpoints,
+        Self::UndefinedPort,
+        Self::NoLocalEndpoints,
+        Self::SourceRanges,
+        Self::UnallocatedClusterIp,
+    ];
+
+    /// The label of metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoEndpoints => "no_endpoints",
+            Self::UndefinedPort => "undefined_port",
+            Self::NoLocalEndpoints => "no_local_endpoints",
+            Self::SourceRanges => "source_ranges",
+            Self::UnallocatedClusterIp => "unallocated_cluster_ip",
+        }
+    }
+
+    /// [`Verdict::Drop`] or [`Verdict::Reject`].
+    #[must_use]
+    pub fn verdict(self) -> Verdict {
+        match self {
+            Self::NoEndpoints | Self::UndefinedPort => Verdict::Reject,
+            Self::NoLocalEndpoints | Self::SourceRanges | Self::UnallocatedClusterIp => {
+                Verdict::Drop
+            }
+        }
+    }
+}
+
+/// The packets of one family that were denied for one reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// The family.
+    pub family: IpFamily,
+    /// The reason.
+    pub reason: DenialReason,
+    /// Packets since the rule was written.
+    pub packets: u64,
+}
+
+/// Reads the counters of the rules that drop and reject. Has a connection to the kernel of its own
+/// and may be used from any thread. Cheap, whatever the number of Services.
+pub trait DenialCounters: Send {
+    /// Every counter that the kernel has.
+    ///
+    /// # Errors
+    ///
+    /// The kernel could not be asked.
+    fn read(&mut self) -> Result<Vec<Denied>, BackendError>;
+}
