@@ -1,4 +1,4 @@
-//! Notices of changes of addresses and of the routes that choose among them.
+//! Notices of changes of addresses, of the routes that choose among them, and of forwarding.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::{RTM_DELROUTE, RTM_NEWROUTE};
 
 /// Numbers of the `RTNLGRP_*` to receive. Links are among them, because the kernel removes the IPv4
 /// routes of a link that goes down without a notice (`fib_table_flush`).
-const GROUPS: [u32; 7] = [
+const GROUPS: [u32; 9] = [
     1,  // LINK
     5,  // IPV4_IFADDR
     7,  // IPV4_ROUTE
@@ -21,6 +21,8 @@ const GROUPS: [u32; 7] = [
     9,  // IPV6_IFADDR
     11, // IPV6_ROUTE
     19, // IPV6_RULE
+    24, // IPV4_NETCONF
+    25, // IPV6_NETCONF
 ];
 
 /// Longest prefix that can be part of a default route: `0.0.0.0/1` and `128.0.0.0/1` are often one,
@@ -38,8 +40,8 @@ pub enum Wake {
     Stopped,
 }
 
-/// A subscription to changes of addresses, default routes, routing rules and links in one network
-/// namespace. It tells that something changed, not what.
+/// A subscription to changes of addresses, default routes, routing rules, links and forwarding in one
+/// network namespace. It tells that something changed, not what.
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,

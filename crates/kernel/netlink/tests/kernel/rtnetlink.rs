@@ -137,6 +137,14 @@ fn what_chooses_an_address_is_heard_and_other_routes_are_not() {
         ] {
             assert!(is_heard(&mut monitor, change), "{change}");
         }
+        for setting in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            let path = format!("/proc/sys/net/{setting}");
+            let now = std::fs::read_to_string(&path).unwrap();
+            monitor.take_changes().unwrap();
+            let other = if now.trim() == "0" { "1" } else { "0" };
+            std::fs::write(&path, other).unwrap();
+            assert!(monitor.take_changes().unwrap(), "{setting}");
+        }
     });
 }
 
