@@ -1,4 +1,5 @@
-//! Follows the addresses of the machine, on which NodePorts, listeners and masquerading depend.
+//! Follows the addresses of the machine, on which NodePorts, listeners and masquerading depend. The same
+//! thread warns when forwarding is turned off.
 //!
 //! ```text
 //! rtnetlink ──Changed──▶ list again ──if different──▶ Event::LocalAddresses ─▶ Agent
@@ -23,6 +24,7 @@ use tracing::{debug, info, warn};
 use crate::agent::chain;
 use crate::error::{NodeError, failed};
 use crate::events::EventSender;
+use crate::forwarding::Forwarding;
 use crate::node;
 
 /// Attempts to read routes that still name a deleted address, and the pause between them. The kernel
@@ -70,6 +72,7 @@ impl Addresses {
             known: LocalAddresses::default(),
             events,
             own,
+            forwarding: Forwarding::now(),
         };
         let first = read(&follower.known).map_err(failed("list the addresses"))?;
         follower.send(first);
@@ -98,6 +101,7 @@ struct Follower {
     known: LocalAddresses,
     events: EventSender,
     own: Own,
+    forwarding: Forwarding,
 }
 
 impl Follower {
@@ -117,6 +121,7 @@ impl Follower {
                     return;
                 }
             }
+            self.forwarding.look();
             match read(&self.known) {
                 Ok(found) => {
                     retry.succeed();

@@ -1,11 +1,13 @@
 //! The agent: one thread that plans and writes.
 
+mod changelog;
 mod count;
 mod findings;
 mod outcome;
 mod report;
 mod status;
 mod waiting;
+mod without_endpoints;
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -23,8 +25,10 @@ use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded};
 use sluice_reconcile::Upkeep;
 use tracing::{debug, info, trace};
 
+use self::changelog::Changelog;
 use self::findings::Findings;
 use self::waiting::Waiting;
+use self::without_endpoints::WithoutEndpoints;
 use crate::events::{Change, EventQueue};
 use crate::health::{Health, NodeState};
 use crate::health_check::HealthChecks;
@@ -93,6 +97,8 @@ pub struct Agent<P: DataPlane> {
     /// The last foreign change; `None` once a full sync has read the kernel.
     drift: Option<String>,
     findings: Findings,
+    changelog: Changelog,
+    without_endpoints: WithoutEndpoints,
     waiting: Waiting,
     /// When to call the data plane's upkeep.
     upkeep: Option<Instant>,
@@ -115,6 +121,8 @@ impl<P: DataPlane> Agent<P> {
             taken_over: Vec::new(),
             drift: None,
             findings: Findings::default(),
+            changelog: Changelog::default(),
+            without_endpoints: WithoutEndpoints::default(),
             waiting: Waiting::new(Timestamp::now().as_millisecond()),
             upkeep: None,
             last_error: None,
@@ -128,6 +136,9 @@ impl<P: DataPlane> Agent<P> {
 
     /// Works until [`Input::Stop`], or until every sender of inputs is dropped.
     pub fn run(mut self, inputs: &Receiver<Input>) {
+        for it in self.unprotected() {
+            info!("off, as in kube-proxy: {it}");
+        }
         loop {
             let input = match self.due(Instant::now()) {
                 Some(due) => inputs.recv_timeout(due.saturating_duration_since(Instant::now())),
@@ -225,7 +236,8 @@ impl<P: DataPlane> Agent<P> {
         if !self.proxy.planner().is_synced() {
             return None;
         }
-        self.pace.due(now).into_iter().chain(self.upkeep).min()
+        let due = [self.pace.due(now), self.upkeep, self.changelog.due()];
+        due.into_iter().flatten().min()
     }
 
     /// Lets the data plane do its deferred work.
@@ -252,6 +264,7 @@ impl<P: DataPlane> Agent<P> {
         if !self.proxy.planner().is_synced() {
             return;
         }
+        self.changelog.end_window(now);
         if self.pace.is_wanted() {
             self.outputs.health.wanted(now);
         }
@@ -279,6 +292,8 @@ impl<P: DataPlane> Agent<P> {
                 self.count_port(new, 1);
             }
         }
+        let metrics = &self.outputs.metrics.ours;
+        self.without_endpoints.update(&changes, metrics);
         let full = self.proxy.reconciler().is_resync_due();
         // A sync that fails may stop serving a family. That family's sync has failed too.
         let served = self.served();
@@ -299,6 +314,7 @@ impl<P: DataPlane> Agent<P> {
                 }
                 let sizes = self.sync_sizes(full, synced.superseded.keys());
                 self.observe_duration(full, &sizes, &served, end - now);
+                self.log_written(&synced, now, end);
                 self.succeeded(synced, reason, last_sync, end);
                 self.keep_up(end);
             }

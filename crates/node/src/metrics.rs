@@ -1,13 +1,16 @@
 //! The metrics of the process: kube-proxy's under kube-proxy's names, and our own.
 //!
 //! `docs/metrics.md` lists all of them. Each exists from the start with the value zero, except
-//! those with a label that others choose (the host of an API server). No other label has values that
-//! somebody else than the operator can choose, unless the operator asks for connections by Service.
+//! those with a label that others choose: the host of an API server, and at most 20 service ports
+//! without endpoints. No other label has values that somebody else than the operator can choose,
+//! unless the operator asks for connections by Service.
 
 pub(crate) mod connections;
+mod denials;
 mod framework;
 mod help;
 mod kube_proxy;
+mod network;
 mod ours;
 mod packets;
 mod registrar;
@@ -22,11 +25,13 @@ use jiff::Timestamp;
 use prometheus::proto::MetricFamily;
 use prometheus::{Registry, TextEncoder};
 use sluice_model::{ApiRequest, IpFamily, Protocol};
-use sluice_plane::{Description, PacketCounters};
+use sluice_plane::{DenialCounters, Description, PacketCounters};
 
+use denials::Denials;
 use framework::{Framework, Slis};
 use kube_proxy::KubeProxy;
-use ours::Ours;
+use network::Network;
+pub(crate) use ours::Ours;
 pub(crate) use registrar::PerFamily;
 use registrar::Registrar;
 
@@ -52,6 +57,9 @@ pub struct Metrics {
     pub(crate) kube_proxy: KubeProxy,
     pub(crate) ours: Ours,
     framework: Framework,
+    network: Network,
+    /// In the modes that count by reason.
+    denials: Option<Denials>,
     plane: Description,
     connections: OnceLock<(Arc<Connections>, Mutex<ConnectionMetrics>)>,
 }
@@ -61,11 +69,14 @@ impl Metrics {
     pub fn new(identity: &Identity) -> Self {
         let registry = Registry::new();
         let registrar = Registrar(&registry);
+        let has = identity.plane.metrics;
         Self {
-            kube_proxy: KubeProxy::new(registrar, identity.plane.metrics),
+            kube_proxy: KubeProxy::new(registrar, has),
             ours: Ours::new(registrar, identity),
             framework: Framework::new(registrar, identity),
             slis: Slis::new(),
+            network: Network::new(registrar),
+            denials: has.counts_denials.then(|| Denials::new(registrar)),
             plane: identity.plane,
             registry,
             connections: OnceLock::new(),
@@ -82,6 +93,13 @@ impl Metrics {
     pub fn show_packets(&self, counters: Box<dyn PacketCounters>) {
         if let Some(packets) = &self.kube_proxy.packets {
             packets.read_from(counters);
+        }
+    }
+
+    /// Shows the packets that rules drop and reject, in data planes that count them.
+    pub fn show_denials(&self, counters: Box<dyn DenialCounters>) {
+        if let Some(denials) = &self.denials {
+            denials.read_from(counters);
         }
     }
 
@@ -103,6 +121,10 @@ impl Metrics {
         if let Some(packets) = &self.kube_proxy.packets {
             packets.refresh();
         }
+        if let Some(denials) = &self.denials {
+            denials.refresh();
+        }
+        self.network.refresh();
         // Locked until they are gathered: their series exist only for one answer.
         let shown = self.connections.get().map(|(connections, metrics)| {
             let metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);

@@ -45,6 +45,9 @@ pub struct Status {
     pub repairs: u64,
     /// Conntrack entries deleted because their endpoint is gone.
     pub conntrack_deleted: u64,
+    /// Sysctls of forwarding that are 0 though Services of their family need it.
+    #[serde(default)]
+    pub forwarding_off: Vec<String>,
     /// Protections that are off.
     #[serde(default)]
     pub unprotected: Vec<ProtectionStatus>,

@@ -103,6 +103,17 @@ impl PortPlan {
         }
     }
 
+    /// No endpoint anywhere answers, so clients are rejected.
+    pub fn is_without_endpoints(&self) -> bool {
+        let mut routes = self.frontends.iter().map(|it| it.route);
+        routes.any(|it| {
+            matches!(
+                it,
+                Route::Internal(Verdict::Reject) | Route::External(Verdict::Reject)
+            )
+        })
+    }
+
     /// Endpoints of both pools.
     pub fn members(&self) -> usize {
         let pools = [&self.cluster, &self.local].into_iter().flatten();

@@ -132,6 +132,9 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     if let Some(packets) = plane.packet_counters() {
         metrics.show_packets(packets);
     }
+    if let Some(denials) = plane.denial_counters()? {
+        metrics.show_denials(denials);
+    }
     let (health_checks, health_check_servers) = health_checks();
     let (announce, announcements) = mpsc::channel();
     let (sender, inputs) = mpsc::channel();

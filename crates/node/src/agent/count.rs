@@ -27,6 +27,7 @@ impl<P: DataPlane> Agent<P> {
             (&ours.service_ports, 1),
             (&ours.frontends, to_gauge(port.frontends.len())),
             (&ours.endpoints, to_gauge(port.reachable().len())),
+            (&ours.without_endpoints, port.is_without_endpoints().into()),
             (
                 &theirs.no_local_endpoints_internal,
                 drops(|it| *it == Route::Internal(Verdict::Drop)),

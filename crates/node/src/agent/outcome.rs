@@ -1,7 +1,7 @@
 //! What follows a sync: counts, health, conntrack entries, rules of an earlier proxy.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use sluice_model::{IpFamily, NamespacedName};
@@ -11,9 +11,13 @@ use sluice_plane::{DataPlane, Superseded, Synced};
 use sluice_reconcile::{BackendError, Report};
 use tracing::{error, info, warn};
 
+use super::status::sum;
 use super::{Agent, chain};
 use crate::pace::Resync;
 use crate::status::SyncStatus;
+
+/// From this time on the log says which service port a sync was for.
+const SLOW: Duration = Duration::from_secs(1);
 
 impl<P: DataPlane> Agent<P> {
     /// Logs the result of a full sync after a foreign change.
@@ -25,6 +29,33 @@ impl<P: DataPlane> Agent<P> {
                 by,
                 "another program keeps changing our rules: repairing once a second"
             ),
+        }
+    }
+
+    /// Logs what a sync wrote, by name; of the first one only how much, and of one that took long
+    /// which service port is the largest.
+    pub(super) fn log_written(&mut self, synced: &Synced, begin: Instant, end: Instant) {
+        let plan = self.proxy.plan();
+        let ours = &self.outputs.metrics.ours;
+        if self.syncs == 0 {
+            info!(
+                services = ours.services.get(),
+                service_ports = sum(&ours.service_ports),
+                without_endpoints = sum(&ours.without_endpoints),
+                "first sync"
+            );
+        } else {
+            self.changelog.written(&synced.superseded, plan, end);
+        }
+        let elapsed = end - begin;
+        if elapsed >= SLOW {
+            info!(
+                elapsed_ms = elapsed.as_millis() as u64,
+                changed = synced.superseded.len(),
+                largest = largest::<P>(synced, plan),
+                full = synced.report.full,
+                "slow sync"
+            );
         }
     }
 
@@ -181,6 +212,22 @@ impl<P: DataPlane> Agent<P> {
             let _ = self.outputs.stale.send(stale);
         }
     }
+}
+
+/// The largest service port of a sync, with its size: of those that changed, or of all if the sync
+/// compared all.
+pub(super) fn largest<P: DataPlane>(synced: &Synced, plan: &Plan) -> Option<String> {
+    let changed = &synced.superseded;
+    let old = changed.values().flatten();
+    let new = plan.ports.iter();
+    let new = new.filter(|(key, _)| synced.report.full || changed.contains_key(key));
+    let all = old.chain(new.map(|(_, it)| it));
+    let largest = all.max_by_key(|it| P::cost(it))?;
+    let (frontends, endpoints) = (largest.frontends.len(), largest.reachable().len());
+    let name = &largest.key.name;
+    Some(format!(
+        "{name} with {frontends} frontends and {endpoints} endpoints"
+    ))
 }
 
 /// Whether a frontend has no owner, or an owner without an endpoint that serves.

@@ -8,7 +8,9 @@ use sluice_plane::{DataPlane, RuleCount};
 use sluice_reconcile::Refusal;
 
 use super::Agent;
+use crate::forwarding;
 use crate::metrics::PerFamily;
+use crate::network::forwarding_sysctl;
 use crate::status::{
     IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status,
 };
@@ -39,6 +41,7 @@ impl<P: DataPlane> Agent<P> {
             failures: self.failures,
             repairs: self.repairs,
             conntrack_deleted: self.outputs.metrics.conntrack_deletions(),
+            forwarding_off: self.forwarding_off(),
             unprotected: self.unprotected(),
             issues: planner.issues().map(|it| issue(&it)).collect(),
             problems: self.problems().collect(),
@@ -47,9 +50,17 @@ impl<P: DataPlane> Agent<P> {
         }
     }
 
+    /// The sysctls that are 0 and that a family with Services needs.
+    fn forwarding_off(&self) -> Vec<String> {
+        let ports = &self.outputs.metrics.ours.service_ports;
+        let off = forwarding::off().into_iter();
+        let off = off.filter(|it| ports.of(*it).get() > 0);
+        off.map(|it| forwarding_sysctl(it).to_owned()).collect()
+    }
+
     /// The protections that are off. The defaults are kube-proxy's, so that a drop-in changes
     /// nothing.
-    fn unprotected(&self) -> Vec<ProtectionStatus> {
+    pub(super) fn unprotected(&self) -> Vec<ProtectionStatus> {
         let settings = self.proxy.planner().settings();
         let all = [
             (
@@ -114,6 +125,6 @@ fn count(gauge: &IntGauge) -> usize {
     usize::try_from(gauge.get()).unwrap_or_default()
 }
 
-fn sum(gauges: &PerFamily<IntGauge>) -> usize {
+pub(super) fn sum(gauges: &PerFamily<IntGauge>) -> usize {
     IpFamily::ALL.map(|it| count(gauges.of(it))).iter().sum()
 }

@@ -13,7 +13,8 @@ use crate::connections::Connections;
 /// Most endpoints that have series of their own: more would cost Prometheus too much.
 pub(super) const MOST_ENDPOINTS: usize = 50_000;
 
-const SERVICE_LABELS: [&str; 5] = ["namespace", "service", "port", "protocol", "ip_family"];
+pub(super) const SERVICE_LABELS: [&str; 5] =
+    ["namespace", "service", "port", "protocol", "ip_family"];
 const ENDPOINT_LABELS: [&str; 5] = ["namespace", "service", "port", "protocol", "endpoint"];
 
 pub(crate) struct ConnectionMetrics {
@@ -80,7 +81,7 @@ impl ConnectionMetrics {
 }
 
 /// The values of the labels; the last is the family or the endpoint.
-fn labels<'a>(key: &'a PortKey, last: &'a str) -> [&'a str; 5] {
+pub(super) fn labels<'a>(key: &'a PortKey, last: &'a str) -> [&'a str; 5] {
     let name = &key.name;
     let (namespace, service) = (&*name.service.namespace, &*name.service.name);
     [

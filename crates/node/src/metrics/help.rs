@@ -33,10 +33,15 @@ kubeproxy_sync_proxy_rules_service_changes_pending Services that changed since t
 kubeproxy_sync_proxy_rules_service_changes_total Changes of Services received.
 sluice_build_info Always 1; the labels say what was built.
 sluice_conntrack_deleted_total Conntrack entries deleted because their endpoint is gone.
+sluice_conntrack_entries Entries of the connection tracking table in use.
+sluice_conntrack_entries_limit Most entries of the connection tracking table.
+sluice_conntrack_failures_total Connections that got no entry, and entries removed before their time, because the table was full or two connections met.
 sluice_drift_repaired_total Syncs that repaired what other programs had changed.
+sluice_dropped_packets_total Packets to Services that rules dropped, the first of each attempt to connect.
 sluice_endpoint_active_connections Established connections of an endpoint of a service port, in the ipvs mode.
 sluice_endpoint_connections_total Connections that an endpoint of a service port got since the agent started.
 sluice_endpoints Endpoints in use, once per service port.
+sluice_forwarding 1 while the kernel forwards packets of the family.
 sluice_frontends Addresses and ports that clients connect to.
 sluice_health_check_services Services whose health check node port is served.
 sluice_issues Objects that contradict each other or cannot be served, by reason.
@@ -46,9 +51,12 @@ sluice_netlink_request_duration_seconds From sending a transaction to the kernel
 sluice_objects_written_total Objects written to the kernel.
 sluice_problems Files and objects that sources could not read.
 sluice_refused_service_ports Service ports that the kernel refuses.
+sluice_rejected_packets_total Packets to Services that rules rejected, the first of each attempt to connect.
 sluice_server_connections Open connections to the servers of this process.
 sluice_server_connections_closed_total Connections to these servers that were closed or refused because a limit was reached.
 sluice_service_connections_total Connections to a service port since the agent started.
+sluice_service_ports_without_endpoints Service ports that no endpoint anywhere answers.
+sluice_service_without_endpoints_info Always 1; the labels name a service port that no endpoint answers, 20 of them at most.
 sluice_service_ports Service ports planned.
 sluice_services Services in the cluster state.
 sluice_source_last_event_timestamp_seconds When a source last delivered events, seconds since the epoch.

@@ -2,10 +2,11 @@
 
 use prometheus::{Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, exponential_buckets};
 use sluice_model::{IpFamily, Protocol};
+use sluice_plan::PortKey;
 use sluice_plan::issue::Issue;
 
 use super::registrar::{PerFamily, Registrar};
-use super::{Identity, to_gauge};
+use super::{Identity, connections, to_gauge};
 use crate::server::budget::Limit;
 
 /// Metrics whose names begin with `sluice_`.
@@ -14,6 +15,8 @@ pub(crate) struct Ours {
     pub(crate) service_ports: PerFamily<IntGauge>,
     pub(crate) frontends: PerFamily<IntGauge>,
     pub(crate) endpoints: PerFamily<IntGauge>,
+    pub(crate) without_endpoints: PerFamily<IntGauge>,
+    named_without_endpoints: IntGaugeVec,
     issues: IntGaugeVec,
     pub(crate) problems: IntGauge,
     pub(crate) refused: IntGauge,
@@ -79,6 +82,11 @@ impl Ours {
             service_ports: to.family_gauges("sluice_service_ports"),
             frontends: to.family_gauges("sluice_frontends"),
             endpoints: to.family_gauges("sluice_endpoints"),
+            without_endpoints: to.family_gauges("sluice_service_ports_without_endpoints"),
+            named_without_endpoints: to.gauges(
+                "sluice_service_without_endpoints_info",
+                &connections::SERVICE_LABELS,
+            ),
             issues,
             problems: to.gauge("sluice_problems"),
             refused: to.gauge("sluice_refused_service_ports"),
@@ -117,6 +125,22 @@ impl Ours {
         for (_, counter) in counters.filter(|(it, _)| **it == limit) {
             counter.inc();
         }
+    }
+
+    /// Adds the series of a service port without endpoints.
+    pub(crate) fn name_without_endpoints(&self, key: &PortKey) {
+        let family = key.family.to_string();
+        let labels = connections::labels(key, &family);
+        let gauge = self.named_without_endpoints.with_label_values(&labels);
+        gauge.set(1);
+    }
+
+    /// Removes its series.
+    pub(crate) fn forget_without_endpoints(&self, key: &PortKey) {
+        let family = key.family.to_string();
+        let labels = connections::labels(key, &family);
+        // Nothing else removes it.
+        let _ = self.named_without_endpoints.remove_label_values(&labels);
     }
 
     /// Adds issues to the gauges (`sign` 1), or takes them away (`sign` -1).

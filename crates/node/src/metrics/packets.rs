@@ -7,7 +7,7 @@ use sluice_plane::PacketCounters;
 use sluice_plane::kube_proxy::{CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED};
 use tracing::debug;
 
-use super::registrar::Registrar;
+use super::registrar::{Registrar, follow};
 
 /// Shows the kernel's counters, as kube-proxy does: the kernel goes on counting when the agent
 /// restarts. A counter is zero where the kernel has no such object, and keeps its last number when
@@ -42,10 +42,7 @@ impl Packets {
         let mut kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, shown) in &self.shown {
             match kernel.as_mut().map(|it| it.packets(name)) {
-                Some(Ok(Some(packets))) => {
-                    shown.reset();
-                    shown.inc_by(packets);
-                }
+                Some(Ok(Some(packets))) => follow(shown, packets),
                 Some(Ok(None)) | None => {}
                 Some(Err(error)) => {
                     debug!(%error, "cannot read the packet counters");

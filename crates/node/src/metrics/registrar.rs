@@ -44,6 +44,17 @@ impl<T> PerFamily<T> {
     }
 }
 
+/// Makes a counter show a count of the kernel, which may have begun anew.
+pub(super) fn follow(counter: &IntCounter, count: u64) {
+    match count.checked_sub(counter.get()) {
+        Some(more) => counter.inc_by(more),
+        None => {
+            counter.reset();
+            counter.inc_by(count);
+        }
+    }
+}
+
 /// Fills a registry. Names, labels and buckets are constants, so nothing here can fail at run time
 /// but by a mistake that every test finds.
 #[derive(Clone, Copy)]

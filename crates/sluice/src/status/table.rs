@@ -12,6 +12,8 @@ const SHOWN: usize = 20;
 const LOCALHOST_NODE_PORTS: &str = "yes, guarded against other hosts (CVE-2020-8558); off by \
                                     --iptables-localhost-nodeports=false";
 
+const FORWARDING_OFF: &str = "off, only this node itself reaches endpoints elsewhere and in pods";
+
 /// Names and values in two columns, then lists of everything that is wrong.
 pub(super) fn of(status: &Status) -> String {
     let mut rows = Vec::new();
@@ -37,6 +39,10 @@ pub(super) fn of(status: &Status) -> String {
     if status.localhost_node_ports {
         add("NodePorts on 127.0.0.1", &LOCALHOST_NODE_PORTS);
     }
+    if !status.forwarding_off.is_empty() {
+        let sysctls = status.forwarding_off.join(", ");
+        add("forwarding", &format!("{FORWARDING_OFF}: {sysctls}"));
+    }
     let last = status.last_sync.as_ref().map(last_sync);
     add("last sync", &last.unwrap_or_else(|| "none yet".to_owned()));
     let (syncs, failures) = (status.syncs, status.failures);
@@ -44,7 +50,6 @@ pub(super) fn of(status: &Status) -> String {
     add("repairs", &status.repairs);
     add("conntrack deleted", &status.conntrack_deleted);
     let mut text = columns(&rows, 0);
-    list(&mut text, "protections that are off", &status.unprotected);
     list(&mut text, "issues", &status.issues);
     list(&mut text, "problems of the source", &status.problems);
     list(&mut text, "not served", status.unserved.as_slice());
@@ -150,6 +155,7 @@ mod tests {
             failures: 1,
             repairs: 2,
             conntrack_deleted: 6,
+            forwarding_off: vec!["net.ipv4.ip_forward".to_owned()],
             unprotected: vec![ProtectionStatus {
                 option: "--refuse".to_owned(),
                 risk: "anybody may".to_owned(),
@@ -181,13 +187,11 @@ frontends               9
 endpoints               12
 rule counts             IPv4 nat 34
 NodePorts on 127.0.0.1  yes, guarded against other hosts (CVE-2020-8558); off by --iptables-localhost-nodeports=false
+forwarding              off, only this node itself reaches endpoints elsewhere and in pods: net.ipv4.ip_forward
 last sync               2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 deleted in 2.1 ms
 syncs                   5, 1 failed
 repairs                 2
 conntrack deleted       6
-
-protections that are off (1)
-  anybody may (--refuse)
 
 issues (1)
   Node node-a: no such object

@@ -328,3 +328,50 @@ fn a_leaving_node_is_told_to_load_balancers() {
     world.say([node(true)]);
     assert_eq!(eligible(&world), Some(false));
 }
+
+#[test]
+fn service_ports_without_endpoints_are_counted_and_a_few_are_named() {
+    let count = r#"sluice_service_ports_without_endpoints{ip_family="IPv4"}"#;
+    let named = |world: &World| -> Vec<String> {
+        let text = world.metrics.text().expect("complete");
+        let lines = text.lines();
+        let named = lines.filter(|it| it.starts_with("sluice_service_without_endpoints_info{"));
+        let name = |it: &str| it.split('"').nth(9).map(str::to_owned);
+        named.filter_map(name).collect()
+    };
+    let mut world = World::synced();
+    for number in 10..35 {
+        world.say([service(&format!("s{number}"), &format!("10.96.0.{number}"))]);
+    }
+    world.step();
+    check(&world, &[(count, 25.0)]);
+    let first = named(&world);
+    assert_eq!((first.len(), &*first[0], &*first[19]), (20, "s10", "s29"));
+    // Who is named stays named, however many others come; a place that is free is taken.
+    world.say([service("a", "10.96.0.1"), slice("s12", &["10.1.1.1"])]);
+    world.step();
+    check(&world, &[(count, 25.0)]);
+    let now = named(&world);
+    assert_eq!((now.len(), now.contains(&"a".to_owned())), (20, true));
+    assert!(!now.contains(&"s12".to_owned()));
+    // Endpoints elsewhere are endpoints.
+    world.say([testing::service("far 10.96.0.2 :53 itp=local")]);
+    world.say(testing::endpoints("far", "10.1.1.1:53@elsewhere"));
+    world.say((10..35).map(|it| Event::Delete(ObjectKey::Service(name(&format!("s{it}"))))));
+    world.step();
+    check(&world, &[(count, 1.0)]);
+    assert_eq!(named(&world), ["a"]);
+}
+
+#[test]
+fn the_number_of_changes_that_were_not_logged_is_logged_without_another_change() {
+    let mut world = World::synced();
+    for number in 10..50 {
+        world.say([service(&format!("s{number}"), &format!("10.96.0.{number}"))]);
+    }
+    world.step();
+    let due = world.agent.changelog.due().expect("more than are shown");
+    assert!(world.agent.due(world.now).is_some_and(|it| it <= due));
+    world.step_after(2 * SECOND);
+    assert_eq!(world.agent.changelog.due(), None);
+}

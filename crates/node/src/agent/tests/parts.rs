@@ -118,3 +118,26 @@ fn health_checks_follow_what_is_written() {
     assert!(world.has("10.96.0.1"));
     assert_eq!(world.agent.outputs.health_checks.wanted(), 1);
 }
+
+#[test]
+fn the_largest_service_port_of_a_sync_is_named() {
+    use crate::agent::outcome::largest;
+    let mut world = World::synced();
+    world.say(large("big", "10.96.0.1", 50));
+    world.say(small("one", "10.96.0.2", "10.1.1.1"));
+    world.step();
+    // What is gone was work, too.
+    world.say([Event::Delete(ObjectKey::EndpointSlice(name("big")))]);
+    world.say(small("one", "10.96.0.2", "10.1.1.2"));
+    world.agent.proxy.replan();
+    let synced = world.agent.proxy.sync().expect("a kernel that works");
+    let plan = world.agent.proxy.plan();
+    let expected = "default/big with 1 frontends and 50 endpoints";
+    assert_eq!(largest::<Fake>(&synced, plan).as_deref(), Some(expected));
+    // A comparison of everything is for everything.
+    world.agent.proxy.reconciler_mut().forget();
+    let synced = world.agent.proxy.sync().expect("a kernel that works");
+    let plan = world.agent.proxy.plan();
+    let expected = "default/one with 1 frontends and 1 endpoints";
+    assert_eq!(largest::<Fake>(&synced, plan).as_deref(), Some(expected));
+}

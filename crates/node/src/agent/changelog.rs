@@ -1,0 +1,126 @@
+//! Logs what a sync changed, by name: `default/web:http endpoints 3 -> 0`.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use sluice_plan::{Frontend, Plan, PortKey, PortPlan};
+use sluice_plane::Superseded;
+use tracing::info;
+
+/// Most lines in a [`WINDOW`]. A storm of changes costs no more, and its log stays readable.
+const LINES: usize = 20;
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// What was logged in the present window.
+#[derive(Debug, Default)]
+pub(super) struct Changelog {
+    /// When the window ends; `None` while nothing was logged.
+    end: Option<Instant>,
+    shown: usize,
+    /// Service ports that changed and were not logged.
+    more: usize,
+}
+
+/// A service port whose rules were replaced.
+struct Written<'a> {
+    key: &'a PortKey,
+    old: Option<&'a PortPlan>,
+    new: Option<&'a PortPlan>,
+}
+
+impl Changelog {
+    /// Logs the service ports that were written, those that lost their last endpoint first.
+    pub(super) fn written(&mut self, superseded: &Superseded, plan: &Plan, now: Instant) {
+        self.end_window(now);
+        let written = superseded.iter().map(|(key, old)| Written {
+            key,
+            old: old.as_deref(),
+            new: plan.ports.get(key).map(AsRef::as_ref),
+        });
+        let (lost, others): (Vec<_>, Vec<_>) = written.partition(Written::lost_all);
+        for (index, it) in lost.iter().chain(&others).enumerate() {
+            if self.shown == LINES {
+                self.more += superseded.len() - index;
+                break;
+            }
+            if let Some(what) = it.describe() {
+                info!(family = %it.key.family, "{} {what}", it.key.name);
+                self.shown += 1;
+            }
+        }
+        if self.shown > 0 {
+            self.end.get_or_insert(now + WINDOW);
+        }
+    }
+
+    /// When [`end_window`](Self::end_window) has something to log.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.end.filter(|_| self.more > 0)
+    }
+
+    /// Logs how many service ports were left out, once the window has ended.
+    pub(super) fn end_window(&mut self, now: Instant) {
+        if self.end.is_some_and(|it| it <= now) {
+            if self.more > 0 {
+                info!("and {} more service ports changed", self.more);
+            }
+            *self = Self::default();
+        }
+    }
+}
+
+impl Written<'_> {
+    fn lost_all(&self) -> bool {
+        let has_any = |it: &PortPlan| it.cluster.is_some() || it.local.is_some();
+        self.old.is_some_and(has_any) && !self.new.is_some_and(has_any)
+    }
+
+    /// What changed, as part of a line; `None` when nothing did.
+    fn describe(&self) -> Option<String> {
+        match (self.old, self.new) {
+            (None, None) => None,
+            (None, Some(new)) => {
+                let (frontends, endpoints) = (new.frontends.len(), new.reachable().len());
+                Some(format!(
+                    "added: frontends {frontends}, endpoints {endpoints}"
+                ))
+            }
+            (Some(_), None) => Some("removed".to_owned()),
+            (Some(old), Some(new)) if old == new => None,
+            (Some(old), Some(new)) => {
+                let parts = [
+                    difference("endpoints", &endpoints(old), &endpoints(new)),
+                    difference("frontends", &frontends(old), &frontends(new)),
+                ];
+                let parts: Vec<String> = parts.into_iter().flatten().collect();
+                Some(match parts.is_empty() {
+                    true => "settings changed".to_owned(),
+                    false => parts.join(", "),
+                })
+            }
+        }
+    }
+}
+
+fn endpoints(port: &PortPlan) -> BTreeSet<SocketAddr> {
+    let all = port.reachable().into_iter();
+    all.map(|it| it.addr).collect()
+}
+
+fn frontends(port: &PortPlan) -> BTreeSet<Frontend> {
+    port.frontends.iter().map(|it| it.frontend).collect()
+}
+
+/// `endpoints 3 -> 0`, or `endpoints 3, 1 replaced`; `None` when the sets are equal.
+fn difference<T: Ord>(what: &str, old: &BTreeSet<T>, new: &BTreeSet<T>) -> Option<String> {
+    let (before, after) = (old.len(), new.len());
+    match new.difference(old).count() {
+        _ if before != after => Some(format!("{what} {before} -> {after}")),
+        0 => None,
+        replaced => Some(format!("{what} {after}, {replaced} replaced")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

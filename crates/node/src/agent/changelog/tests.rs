@@ -1,0 +1,116 @@
+use std::sync::Arc;
+
+use sluice_model::Event;
+use sluice_plan::settings::Settings;
+use sluice_plan::testing::{endpoints, planner, service};
+
+use super::*;
+
+fn plan(events: impl IntoIterator<Item = Event>) -> Plan {
+    planner(Settings::for_node("node-a"), events).plan().clone()
+}
+
+/// A Service, and its endpoints.
+fn web(text: &str, members: &str) -> Vec<Event> {
+    let slices = endpoints("default/web:http", members);
+    [service(&format!("default/web 10.96.0.1 {text}"))]
+        .into_iter()
+        .chain(slices)
+        .collect()
+}
+
+#[test]
+fn a_line_says_what_changed() {
+    let three = "10.1.1.1:8080 10.1.1.2:8080 10.1.1.3:8080";
+    let other = "10.1.1.1:8080 10.1.1.2:8080 10.1.1.4:8080";
+    let node_port = "NodePort http:80@30080";
+    for (old, new, expected) in [
+        (
+            vec![],
+            web("http:80", three),
+            "added: frontends 1, endpoints 3",
+        ),
+        (web("http:80", three), vec![], "removed"),
+        (
+            web("http:80", three),
+            web("http:80", ""),
+            "endpoints 3 -> 0",
+        ),
+        (
+            web("http:80", ""),
+            web("http:80", three),
+            "endpoints 0 -> 3",
+        ),
+        (
+            web("http:80", three),
+            web("http:80", other),
+            "endpoints 3, 1 replaced",
+        ),
+        (
+            web("http:80", three),
+            web(node_port, ""),
+            "endpoints 3 -> 0, frontends 1 -> 2",
+        ),
+        (
+            web("http:80", three),
+            web("http:81", three),
+            "frontends 1, 1 replaced",
+        ),
+        (
+            web("http:80", three),
+            web("affinity=60 http:80", three),
+            "settings changed",
+        ),
+        (web("http:80", three), web("http:80", three), ""),
+    ] {
+        let (old, new) = (plan(old), plan(new));
+        let key = old
+            .ports
+            .keys()
+            .chain(new.ports.keys())
+            .next()
+            .expect("one port");
+        assert_eq!(key.name.to_string(), "default/web:http");
+        let written = Written {
+            key,
+            old: old.ports.get(key).map(AsRef::as_ref),
+            new: new.ports.get(key).map(AsRef::as_ref),
+        };
+        assert_eq!(written.describe().unwrap_or_default(), expected);
+        let endpoints_gone = expected.contains("-> 0") || expected == "removed";
+        assert_eq!(written.lost_all(), endpoints_gone, "{expected}");
+    }
+}
+
+#[test]
+fn a_storm_is_cut_and_counted() {
+    let start = Instant::now();
+    let all = |count: u8| {
+        let services = (1..=count).map(|it| service(&format!("default/s{it} 10.96.0.{it} :80")));
+        plan(services)
+    };
+    let superseded =
+        |plan: &Plan| -> Superseded { plan.ports.keys().map(|it| (it.clone(), None)).collect() };
+    let mut log = Changelog::default();
+    let few = all(5);
+    log.written(&superseded(&few), &few, start);
+    assert_eq!((log.shown, log.more, log.due()), (5, 0, None));
+    let many = all(100);
+    for _ in 0..10 {
+        log.written(&superseded(&many), &many, start);
+    }
+    assert_eq!((log.shown, log.more), (LINES, 985));
+    assert_eq!(log.due(), Some(start + WINDOW));
+    log.end_window(start + WINDOW / 2);
+    assert_eq!(log.more, 985);
+    // The next change comes in a new window.
+    log.written(&superseded(&few), &few, start + WINDOW);
+    assert_eq!((log.shown, log.more), (5, 0));
+    // What was planned and taken back meanwhile is no change.
+    let same = few
+        .ports
+        .iter()
+        .map(|(key, it)| (key.clone(), Some(Arc::clone(it))));
+    log.written(&same.collect(), &few, start + WINDOW);
+    assert_eq!((log.shown, log.more), (5, 0));
+}
