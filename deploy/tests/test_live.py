@@ -1,6 +1,7 @@
 """What only a whole agent shows: an API server found by name, metrics."""
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -8,6 +9,13 @@ import pytest
 
 from conftest import DEPLOY, EXAMPLES, KEEP_SIZE, SLUICE, TOOLS, Agent, http, inside, start
 from test_prometheus import alerts, metrics_in, questions
+
+EMPTY = """
+apiVersion: v1
+kind: Service
+metadata: {name: empty, namespace: default}
+spec: {clusterIP: 10.96.200.200, ports: [{port: 80}]}
+"""
 
 
 @pytest.mark.parametrize("by", ["hosts", "dns"])
@@ -40,9 +48,11 @@ users: [{{name: u, user: {{token: t}}}}]
 
 @pytest.fixture
 def metrics(netns, tmp_path):
-    """What an agent with the examples says at /metrics."""
+    """What an agent with the examples, and a Service without endpoints, says at /metrics."""
+    manifests = shutil.copytree(EXAMPLES, tmp_path / "manifests")
+    (manifests / "empty.yaml").write_text(EMPTY)
     flags = ["--hostname-override=node-a", KEEP_SIZE]
-    command = inside(netns, SLUICE, "proxy", "--manifests", EXAMPLES, *flags)
+    command = inside(netns, SLUICE, "proxy", "--manifests", manifests, *flags)
     with Agent([*command, "--socket", tmp_path / "sluice.sock"]) as agent:
 
         def synced():
