@@ -1,10 +1,10 @@
 //! Says when the machine stops to forward packets while the agent runs. The kernel tells: the watch on
 //! addresses receives its notice.
 
+use std::fs;
+
 use sluice_model::IpFamily;
 use tracing::{info, warn};
-
-use crate::network::{forwarding_sysctl, forwards};
 
 /// The families whose packets the machine did not forward when it was looked at last.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl Forwarding {
     pub(crate) fn look(&mut self) {
         let now = off();
         for family in IpFamily::ALL {
-            let sysctl = forwarding_sysctl(family);
+            let sysctl = sysctl(family);
             match (self.off.contains(&family), now.contains(&family)) {
                 (false, true) => warn!(
                     "sysctl {sysctl} was set to 0: only this node itself still reaches endpoints \
@@ -41,4 +41,20 @@ pub(crate) fn off() -> Vec<IpFamily> {
     let mut all = IpFamily::ALL.to_vec();
     all.retain(|it| forwards(*it) == Some(false));
     all
+}
+
+/// The setting without which only this node itself reaches endpoints elsewhere.
+pub(crate) fn sysctl(family: IpFamily) -> &'static str {
+    match family {
+        IpFamily::V4 => "net.ipv4.ip_forward",
+        IpFamily::V6 => "net.ipv6.conf.all.forwarding",
+    }
+}
+
+/// Whether the kernel forwards packets, in the network namespace of the calling thread; `None` where it
+/// lacks the family.
+pub(crate) fn forwards(family: IpFamily) -> Option<bool> {
+    let path = format!("/proc/sys/{}", sysctl(family).replace('.', "/"));
+    let value = fs::read_to_string(path).ok()?;
+    Some(value.trim() != "0")
 }

@@ -45,7 +45,6 @@ mod forwarding;
 mod health;
 mod health_check;
 pub mod metrics;
-pub mod network;
 pub mod node;
 pub mod oom;
 mod pace;

@@ -2,73 +2,47 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[expect(dead_code, reason = "shared with the other tests")]
+mod common;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command};
-use std::time::Duration;
 
 use sluice_lab::{Cluster, Netns, Probe, eventually, require_netns};
-use sluice_node::client;
-use sluice_node::status::Status;
-use tempfile::TempDir;
 
-/// Longest wait for anything; machines of others are slow.
-const WITHIN: Duration = Duration::from_secs(20);
+use common::{Agent, Files, WITHIN};
 
 const METRICS: &str = "127.0.0.1:10249";
 
-/// An agent in a network namespace; killed when dropped.
-struct Agent<'a> {
+/// An agent in a network namespace, with its log.
+struct Observed<'a> {
     netns: &'a Netns,
-    folder: TempDir,
-    process: Child,
+    files: Files,
+    _agent: Agent,
 }
 
-impl<'a> Agent<'a> {
-    fn start(netns: &'a Netns, manifests: &[(&str, String)], flags: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir(folder.path().join("manifests")).unwrap();
+impl<'a> Observed<'a> {
+    /// Runs with these manifests until the rules are written.
+    fn start(netns: &'a Netns, manifests: &[(&str, String)]) -> Self {
+        let files = Files::new();
         for (name, text) in manifests {
-            fs::write(folder.path().join("manifests").join(name), text).unwrap();
+            files.write(name, text);
         }
-        let sluice = env!("CARGO_BIN_EXE_sluice");
-        let mut command: Command = netns.command(sluice, &["proxy", "--hostname-override=node-a"]);
-        command
-            .arg("--manifests")
-            .arg(folder.path().join("manifests"));
-        command
-            .arg("--socket")
-            .arg(folder.path().join("run/sluice.sock"));
-        command.args(["--conntrack-max-per-core=0"]).args(flags);
-        command.stderr(File::create(folder.path().join("log")).unwrap());
-        let process = command.spawn().unwrap();
-        let agent = Self {
+        let mut command = files.proxy(netns);
+        command.arg("--conntrack-max-per-core=0");
+        command.stderr(File::create(files.0.path().join("log")).unwrap());
+        let agent = Agent(command.spawn().unwrap());
+        files.await_status("synced", |it| it.synced);
+        Self {
             netns,
-            folder,
-            process,
-        };
-        agent.until("synced", || agent.status().filter(|it| it.synced));
-        agent
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Replaces a manifest in one step.
-    fn write(&self, name: &str, text: &str) {
-        fs::write(self.path("draft"), text).unwrap();
-        fs::rename(self.path("draft"), self.path("manifests").join(name)).unwrap();
+            files,
+            _agent: agent,
+        }
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).unwrap()
-    }
-
-    fn status(&self) -> Option<Status> {
-        client::get(&self.path("run/sluice.sock"), "/status").ok()
+        fs::read_to_string(self.files.0.path().join("log")).unwrap()
     }
 
     fn metrics(&self) -> String {
@@ -104,14 +78,6 @@ impl<'a> Agent<'a> {
     #[track_caller]
     fn until_metric(&self, series: &str, wanted: impl Fn(Option<f64>) -> bool) {
         self.until(series, || wanted(self.metric(series)).then_some(()));
-    }
-}
-
-impl Drop for Agent<'_> {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -161,7 +127,7 @@ fn a_service_that_loses_its_endpoints_is_named_and_its_clients_are_counted() {
         ("web.yaml", service("web", "10.96.0.10")),
         ("slice.yaml", slice("web", &["10.244.0.7", "10.244.0.8"])),
     ];
-    let agent = Agent::start(node, &manifests, &[]);
+    let agent = Observed::start(node, &manifests);
     agent.until_logged("first sync services=1 service_ports=1 without_endpoints=0");
     agent.until_logged("(--external-ip-allow)");
     assert!(!agent.log().contains("default/web"), "{}", agent.log());
@@ -169,9 +135,11 @@ fn a_service_that_loses_its_endpoints_is_named_and_its_clients_are_counted() {
     assert_eq!(agent.metric(count), Some(0.0));
     assert_eq!(agent.metric(&named("web")), None);
 
-    agent.write("slice.yaml", &slice("web", &["10.244.0.8", "10.244.0.9"]));
+    agent
+        .files
+        .write("slice.yaml", &slice("web", &["10.244.0.8", "10.244.0.9"]));
     agent.until_logged("default/web:http endpoints 2, 1 replaced family=IPv4");
-    agent.write("slice.yaml", &slice("web", &[]));
+    agent.files.write("slice.yaml", &slice("web", &[]));
     agent.until_logged("default/web:http endpoints 2 -> 0 family=IPv4");
     agent.until_metric(&named("web"), |it| it == Some(1.0));
     assert_eq!(agent.metric(count), Some(1.0));
@@ -180,9 +148,11 @@ fn a_service_that_loses_its_endpoints_is_named_and_its_clients_are_counted() {
     let _ = Probe::tcp("10.96.0.10:80".parse().unwrap()).from(client);
     agent.until_metric(rejected, |it| it > Some(0.0));
 
-    agent.write("slice.yaml", &slice("web", &["10.244.0.9"]));
+    agent
+        .files
+        .write("slice.yaml", &slice("web", &["10.244.0.9"]));
     agent.until_metric(&named("web"), |it| it.is_none());
-    fs::remove_file(agent.path("manifests/web.yaml")).unwrap();
+    fs::remove_file(agent.files.manifests().join("web.yaml")).unwrap();
     agent.until_logged("default/web:http removed family=IPv4");
 }
 
@@ -198,7 +168,7 @@ fn forwarding_and_connection_tracking_are_watched() {
     };
     sysctl("1");
     let manifests = [("web.yaml", service("web", "10.96.0.10"))];
-    let agent = Agent::start(node, &manifests, &[]);
+    let agent = Observed::start(node, &manifests);
     assert!(agent.log().contains("sandboxed"), "{}", agent.log());
     assert!(agent.metric("sluice_conntrack_entries_limit") > Some(0.0));
     assert!(agent.metric("sluice_conntrack_entries").is_some());
@@ -206,7 +176,7 @@ fn forwarding_and_connection_tracking_are_watched() {
     assert_eq!(agent.metric(drops), Some(0.0));
     let forwarding = "sluice_forwarding{ip_family=\"IPv4\"}";
     assert_eq!(agent.metric(forwarding), Some(1.0));
-    let off = || agent.status().unwrap().forwarding_off;
+    let off = || agent.files.status().unwrap().forwarding_off;
     assert!(off().is_empty());
 
     sysctl("0");

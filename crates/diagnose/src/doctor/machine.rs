@@ -1,6 +1,7 @@
 //! Forwarding and connection tracking of the machine.
 
 use sluice_model::IpFamily;
+use sluice_netlink::conntrack::{Failures, Table};
 
 use super::read;
 use super::report::{Finding, State};
@@ -34,15 +35,12 @@ pub fn forwarding(family: IpFamily) -> Finding {
 /// How full the table of connections is, and what could not be entered.
 #[must_use]
 pub fn conntrack() -> Vec<Finding> {
-    let number = |name: &str| {
-        let text = read(&format!("/proc/sys/net/netfilter/nf_conntrack_{name}"))?;
-        text.parse::<u64>().ok()
-    };
-    let (Some(count), Some(max)) = (number("count"), number("max")) else {
+    let Some(table) = Table::now() else {
         let evidence =
             "no connection is tracked here (nf_conntrack is not loaded, or not readable)";
         return vec![Finding::new("conntrack", State::Skip, evidence)];
     };
+    let (count, max) = (table.entries, table.limit);
     // 0 stands for no limit (nf_conntrack_core.c).
     let percent = (count * 100).checked_div(max).unwrap_or_default();
     let evidence = format!("{count} of {max} entries ({percent} %)");
@@ -60,25 +58,13 @@ pub fn conntrack() -> Vec<Finding> {
         ));
     }
     let mut findings = vec![first];
-    findings.extend(drops());
+    findings.extend(drops(table.failures));
     findings
 }
 
-/// New connections that were dropped because the table was full. The kernel sums by processor, in
-/// hexadecimal numbers below their names (`nf_conntrack_standalone.c`).
-fn drops() -> Option<Finding> {
-    let text = read("/proc/thread-self/net/stat/nf_conntrack")?;
-    let mut lines = text.lines();
-    let names: Vec<&str> = lines.next()?.split_whitespace().collect();
-    let column = |name: &str| names.iter().position(|it| *it == name);
-    let rows: Vec<Vec<&str>> = lines.map(|it| it.split_whitespace().collect()).collect();
-    let sum = |name: &str| -> u64 {
-        let values = rows.iter().filter_map(|row| row.get(column(name)?));
-        values
-            .filter_map(|it| u64::from_str_radix(it, 16).ok())
-            .sum()
-    };
-    let (dropped, early) = (sum("drop"), sum("early_drop"));
+/// New connections that were dropped because the table was full.
+fn drops(failures: Failures) -> Option<Finding> {
+    let (dropped, early) = (failures.drop, failures.early_drop);
     (dropped + early > 0).then(|| {
         Finding::new(
             "conntrack",

@@ -10,7 +10,6 @@ use sluice_reconcile::Refusal;
 use super::Agent;
 use crate::forwarding;
 use crate::metrics::PerFamily;
-use crate::network::forwarding_sysctl;
 use crate::status::{
     IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status,
 };
@@ -55,7 +54,7 @@ impl<P: DataPlane> Agent<P> {
         let ports = &self.outputs.metrics.ours.service_ports;
         let off = forwarding::off().into_iter();
         let off = off.filter(|it| ports.of(*it).get() > 0);
-        off.map(|it| forwarding_sysctl(it).to_owned()).collect()
+        off.map(|it| forwarding::sysctl(it).to_owned()).collect()
     }
 
     /// The protections that are off. The defaults are kube-proxy's, so that a drop-in changes

@@ -2,9 +2,10 @@
 
 use prometheus::{IntCounter, IntGauge};
 use sluice_model::IpFamily;
+use sluice_netlink::conntrack::Table;
 
 use super::registrar::{PerFamily, Registrar, follow};
-use crate::network;
+use crate::forwarding::forwards;
 
 pub(crate) struct Network {
     forwarding: PerFamily<IntGauge>,
@@ -30,14 +31,14 @@ impl Network {
 
     pub(super) fn refresh(&self) {
         for family in IpFamily::ALL {
-            let forwards = network::forwards(family).unwrap_or_default();
+            let forwards = forwards(family).unwrap_or_default();
             self.forwarding.of(family).set(forwards.into());
         }
-        let now = network::conntrack().unwrap_or_default();
+        let now = Table::now().unwrap_or_default();
         for (gauge, value) in [(&self.entries, now.entries), (&self.limit, now.limit)] {
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
         }
-        let it = now.statistics;
+        let it = now.failures;
         let failures = [it.drop, it.early_drop, it.insert_failed];
         for (counter, value) in self.failures.iter().zip(failures) {
             follow(counter, value);
