@@ -25,6 +25,9 @@ pub struct Status {
     pub services: usize,
     /// Service ports planned, per family.
     pub service_ports: usize,
+    /// Those that no endpoint anywhere answers.
+    #[serde(default)]
+    pub without_endpoints: usize,
     /// Addresses and ports that clients connect to.
     pub frontends: usize,
     /// Endpoints in use, once per service port.

@@ -143,6 +143,7 @@ fn a_service_that_loses_its_endpoints_is_named_and_its_clients_are_counted() {
     agent.until_logged("default/web:http endpoints 2 -> 0 family=IPv4");
     agent.until_metric(&named("web"), |it| it == Some(1.0));
     assert_eq!(agent.metric(count), Some(1.0));
+    assert_eq!(agent.files.status().unwrap().without_endpoints, 1);
     let rejected = "sluice_rejected_packets_total{ip_family=\"IPv4\",reason=\"no_endpoints\"}";
     assert_eq!(agent.metric(rejected), Some(0.0));
     let _ = Probe::tcp("10.96.0.10:80".parse().unwrap()).from(client);

@@ -31,6 +31,7 @@ impl<P: DataPlane> Agent<P> {
             synced: succeeded && !self.pace.is_wanted(),
             services: count(&ours.services),
             service_ports: sum(&ours.service_ports),
+            without_endpoints: sum(&ours.without_endpoints),
             frontends: sum(&ours.frontends),
             endpoints: sum(&ours.endpoints),
             rules: backend.rule_counts().iter().map(rules).collect(),

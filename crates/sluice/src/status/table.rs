@@ -29,7 +29,7 @@ pub(super) fn of(status: &Status) -> String {
     );
     add("rules", &state(status));
     add("services", &status.services);
-    add("service ports", &status.service_ports);
+    add("service ports", &service_ports(status));
     add("frontends", &status.frontends);
     add("endpoints", &status.endpoints);
     if !status.rules.is_empty() {
@@ -59,6 +59,13 @@ pub(super) fn of(status: &Status) -> String {
         &status.refused,
     );
     text
+}
+
+fn service_ports(status: &Status) -> String {
+    match (status.service_ports, status.without_endpoints) {
+        (all, 0) => all.to_string(),
+        (all, without) => format!("{all}, {without} without endpoints: see --services"),
+    }
 }
 
 /// Whether the rules match the source. A source with problems may lack objects.
@@ -136,6 +143,7 @@ mod tests {
             synced: true,
             services: 3,
             service_ports: 4,
+            without_endpoints: 1,
             frontends: 9,
             endpoints: 12,
             rules: vec![RulesStatus {
@@ -182,7 +190,7 @@ mode                    nftables
 agent                   sluice 0.1.0, pid 7, up 1h2m
 rules                   as the source last said, except for what is refused: see its problems
 services                3
-service ports           4
+service ports           4, 1 without endpoints: see --services
 frontends               9
 endpoints               12
 rule counts             IPv4 nat 34
