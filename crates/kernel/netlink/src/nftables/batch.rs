@@ -114,6 +114,15 @@ impl Batch {
         });
     }
 
+    /// Adds a table that goes with the socket that commits this, and that no other program can change.
+    /// Refused before Linux 5.12.
+    pub fn add_owned_table(&mut self, tag: u32, scope: Scope<'_>) {
+        let flags = Create::New.flags();
+        self.message(tag, scope, uapi::NFT_MSG_NEWTABLE, flags, |it| {
+            it.u32_be(uapi::NFTA_TABLE_FLAGS, uapi::NFT_TABLE_F_OWNER);
+        });
+    }
+
     /// Deletes a table and everything in it; refused when there is none.
     pub fn delete_table(&mut self, tag: u32, scope: Scope<'_>) {
         self.message(tag, scope, uapi::NFT_MSG_DELTABLE, 0, |_| {});

@@ -23,6 +23,8 @@ pub enum MetaKey {
     Mark = 3,
     /// Name of the incoming interface, 16 bytes padded with NUL.
     IncomingName = 6,
+    /// Whether the kernel reports the way of the packet to [`super::Tracer`]s, 1 byte.
+    Trace = 12,
     /// `IPPROTO_*`, 1 byte.
     L4Proto = 16,
 }
@@ -118,6 +120,8 @@ pub enum Expr {
     },
     /// Translates the source to the address of the outgoing interface, with a fully random port.
     Masquerade,
+    /// Ends the rule for all packets but one in a second.
+    OnePerSecond,
     /// Drops the packet and sends ICMP destination unreachable, of the table's family, with this
     /// code.
     Reject { code: u8 },

@@ -13,6 +13,7 @@ mod object;
 mod observe;
 mod register;
 mod scope;
+mod trace;
 pub mod uapi;
 mod userdata;
 mod value;
@@ -29,5 +30,6 @@ pub use object::{
 };
 pub use register::Register;
 pub use scope::{Family, Scope};
+pub use trace::{Fate, NumberedRule, Step, TableFamily, Tracer};
 pub use userdata::push_tlv;
 pub use value::{DataRef, Verdict};

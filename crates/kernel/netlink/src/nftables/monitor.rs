@@ -148,7 +148,7 @@ impl Monitor {
 
 /// At least one millisecond, so that a shorter rest is not a busy loop. A long timeout is cut to
 /// 24 days; the caller's loop waits again.
-fn poll_timeout(left: Option<Duration>) -> PollTimeout {
+pub(super) fn poll_timeout(left: Option<Duration>) -> PollTimeout {
     left.map_or(PollTimeout::NONE, |left| {
         let left = left.max(Duration::from_millis(1));
         PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)

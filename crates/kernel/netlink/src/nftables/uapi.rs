@@ -8,6 +8,8 @@
 pub const NFNL_SUBSYS_NFTABLES: u16 = 10;
 /// `NFNLGRP_NFTABLES`: the multicast group of changes.
 pub const NFNLGRP_NFTABLES: u32 = 7;
+/// `NFNLGRP_NFTRACE`: the multicast group of traced packets.
+pub const NFNLGRP_NFTRACE: u32 = 9;
 /// First and last message of a transaction.
 pub const NFNL_MSG_BATCH_BEGIN: u16 = 16;
 pub const NFNL_MSG_BATCH_END: u16 = 17;
@@ -15,6 +17,10 @@ pub const NFNL_MSG_BATCH_END: u16 = 17;
 /// Verdicts of netfilter itself.
 pub const NF_DROP: i32 = 0;
 pub const NF_ACCEPT: i32 = 1;
+pub const NF_STOLEN: i32 = 2;
+pub const NF_QUEUE: i32 = 3;
+/// The verdict itself; a queue's number or an error number is above.
+pub const NF_VERDICT_MASK: i32 = 0xff;
 
 /// `linux/netfilter/nf_nat.h`.
 pub const NF_NAT_RANGE_MAP_IPS: u32 = 1;
@@ -39,6 +45,7 @@ pub const NFT_MSG_GETSETELEM: u16 = 13;
 pub const NFT_MSG_DELSETELEM: u16 = 14;
 pub const NFT_MSG_NEWGEN: u16 = 15;
 pub const NFT_MSG_GETGEN: u16 = 16;
+pub const NFT_MSG_TRACE: u16 = 17;
 
 /// Registers.
 pub const NFT_REG_VERDICT: u32 = 0;
@@ -51,6 +58,8 @@ pub const NFTA_HOOK_PRIORITY: u16 = 2;
 pub const NFTA_TABLE_NAME: u16 = 1;
 pub const NFTA_TABLE_FLAGS: u16 = 2;
 pub const NFTA_TABLE_USERDATA: u16 = 6;
+/// The table goes with the socket that made it (Linux 5.12).
+pub const NFT_TABLE_F_OWNER: u32 = 2;
 pub const NFTA_CHAIN_NAME: u16 = 3;
 pub const NFTA_CHAIN_HOOK: u16 = 4;
 pub const NFTA_CHAIN_POLICY: u16 = 5;
@@ -101,6 +110,7 @@ pub const NFTA_VERDICT_CODE: u16 = 1;
 pub const NFTA_VERDICT_CHAIN: u16 = 2;
 
 /// Verdict codes beside `NF_DROP` and `NF_ACCEPT`.
+pub const NFT_CONTINUE: i32 = -1;
 pub const NFT_JUMP: i32 = -3;
 pub const NFT_GOTO: i32 = -4;
 pub const NFT_RETURN: i32 = -5;
@@ -170,6 +180,14 @@ pub const NFTA_BYTEORDER_SIZE: u16 = 5;
 /// Name of the expression that counts.
 pub const COUNTER: &str = "counter";
 pub const NFTA_COUNTER_PACKETS: u16 = 2;
+/// Extensions of iptables.
+pub const NFTA_MATCH_NAME: u16 = 1;
+pub const NFTA_MATCH_INFO: u16 = 3;
+pub const NFTA_LIMIT_RATE: u16 = 1;
+pub const NFTA_LIMIT_UNIT: u16 = 2;
+pub const NFTA_LIMIT_BURST: u16 = 3;
+pub const NFTA_LIMIT_TYPE: u16 = 4;
+pub const NFTA_LIMIT_FLAGS: u16 = 5;
 
 /// Values inside expressions, beside those of the enums in `expr.rs`.
 pub const NFT_LOOKUP_F_INV: u32 = 1;
@@ -180,6 +198,24 @@ pub const NFT_FIB_RESULT_ADDRTYPE: u32 = 3;
 pub const NFT_NG_RANDOM: u32 = 1;
 pub const NFT_BYTEORDER_HTON: u32 = 1;
 pub const NFT_BITWISE_MASK_XOR: u32 = 0;
+
+/// Traced packets.
+pub const NFTA_TRACE_TABLE: u16 = 1;
+pub const NFTA_TRACE_CHAIN: u16 = 2;
+pub const NFTA_TRACE_RULE_HANDLE: u16 = 3;
+pub const NFTA_TRACE_TYPE: u16 = 4;
+pub const NFTA_TRACE_VERDICT: u16 = 5;
+pub const NFTA_TRACE_ID: u16 = 6;
+pub const NFTA_TRACE_NETWORK_HEADER: u16 = 8;
+pub const NFTA_TRACE_TRANSPORT_HEADER: u16 = 9;
+pub const NFTA_TRACE_IIF: u16 = 10;
+pub const NFTA_TRACE_OIF: u16 = 12;
+pub const NFTA_TRACE_MARK: u16 = 14;
+pub const NFTA_TRACE_POLICY: u16 = 16;
+/// Values of `NFTA_TRACE_TYPE`.
+pub const NFT_TRACETYPE_POLICY: u32 = 1;
+pub const NFT_TRACETYPE_RETURN: u32 = 2;
+pub const NFT_TRACETYPE_RULE: u32 = 3;
 
 /// Generation.
 pub const NFTA_GEN_ID: u16 = 1;

@@ -6,12 +6,14 @@ mod address;
 mod change;
 mod link;
 mod monitor;
+mod namespace;
 mod route;
 
 pub use address::{Address, addresses};
 pub use change::{AddressChange, Addresses, Applied, Late};
 pub use link::{Link, create_dummy, delete_link, link, links};
 pub use monitor::{Monitor, Wake};
+pub use namespace::{linked_namespaces, namespace_number};
 pub use route::{Route, route};
 
 const RTM_NEWADDR: u16 = 20;

@@ -221,6 +221,15 @@ fn verdicts_read_back() {
             sreg: word(0),
         },
     ]);
+    let one = Expr::ImmediateData {
+        dreg: word(0),
+        data: vec![1],
+    };
+    let trace = Expr::MetaSet {
+        key: MetaKey::Trace,
+        sreg: word(0),
+    };
+    rules.push(vec![Expr::OnePerSecond, one, trace]);
     check(Family::Ipv4, ChainKind::Filter, HookPoint::Output, rules);
 }
 

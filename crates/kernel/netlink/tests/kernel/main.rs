@@ -16,4 +16,5 @@ mod nft;
 mod objects;
 mod rtnetlink;
 mod strangers;
+mod trace;
 mod vm_ipvs;

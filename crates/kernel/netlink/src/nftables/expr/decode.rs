@@ -35,6 +35,7 @@ impl Expr {
             "byteorder" => operands.byteorder(),
             "nat" => operands.dnat(),
             "masq" => operands.masquerade(),
+            "limit" => operands.one_per_second(),
             "reject" => operands.reject(),
             uapi::COUNTER => Some(Self::Counter),
             "dynset" => operands.update(),
@@ -89,7 +90,12 @@ impl Operands<'_> {
     }
 
     fn meta(&self) -> Option<Expr> {
-        let keys = [MetaKey::Mark, MetaKey::IncomingName, MetaKey::L4Proto];
+        let keys = [
+            MetaKey::Mark,
+            MetaKey::IncomingName,
+            MetaKey::Trace,
+            MetaKey::L4Proto,
+        ];
         let key = self.variant(uapi::NFTA_META_KEY, &keys, |it| it as u32)?;
         if self.has(uapi::NFTA_META_SREG) {
             let sreg = self.register(uapi::NFTA_META_SREG)?;
@@ -215,6 +221,15 @@ impl Operands<'_> {
         let is_random = self.is(uapi::NFTA_MASQ_FLAGS, uapi::NF_NAT_RANGE_PROTO_RANDOM_FULLY);
         let has_ports = self.has(uapi::NFTA_MASQ_REG_PROTO_MIN);
         (is_random && !has_ports).then_some(Expr::Masquerade)
+    }
+
+    fn one_per_second(&self) -> Option<Expr> {
+        let is_one = |kind| self.0.u64_be(kind) == Some(1);
+        let is_plain = self.number_or_zero(uapi::NFTA_LIMIT_TYPE) == 0
+            && self.number_or_zero(uapi::NFTA_LIMIT_FLAGS) == 0
+            && self.is(uapi::NFTA_LIMIT_BURST, 1);
+        (is_plain && is_one(uapi::NFTA_LIMIT_RATE) && is_one(uapi::NFTA_LIMIT_UNIT))
+            .then_some(Expr::OnePerSecond)
     }
 
     fn reject(&self) -> Option<Expr> {

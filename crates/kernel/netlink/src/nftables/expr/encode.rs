@@ -24,6 +24,7 @@ impl Expr {
             Self::ToNetworkOrder { .. } => "byteorder",
             Self::Dnat { .. } => "nat",
             Self::Masquerade => "masq",
+            Self::OnePerSecond => "limit",
             Self::Reject { .. } => "reject",
             Self::Counter => uapi::COUNTER,
             Self::Update { .. } => "dynset",
@@ -113,6 +114,7 @@ impl Expr {
             | Self::Verdict(_)
             | Self::Dnat { .. }
             | Self::Masquerade
+            | Self::OnePerSecond
             | Self::Reject { .. }
             | Self::Counter
             | Self::Other { .. } => self.put_action_operands(writer),
@@ -163,6 +165,11 @@ impl Expr {
             }
             Self::Masquerade => {
                 writer.u32_be(uapi::NFTA_MASQ_FLAGS, uapi::NF_NAT_RANGE_PROTO_RANDOM_FULLY);
+            }
+            Self::OnePerSecond => {
+                writer.u64_be(uapi::NFTA_LIMIT_RATE, 1);
+                writer.u64_be(uapi::NFTA_LIMIT_UNIT, 1);
+                writer.u32_be(uapi::NFTA_LIMIT_BURST, 1);
             }
             Self::Reject { code } => {
                 writer.u32_be(uapi::NFTA_REJECT_TYPE, uapi::NFT_REJECT_ICMP_UNREACH);

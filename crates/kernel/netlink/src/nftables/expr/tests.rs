@@ -71,6 +71,7 @@ fn expr() -> impl Strategy<Value = Expr> {
         register().prop_map(|reg| Expr::ToNetworkOrder { reg }),
         Just(Expr::Masquerade),
         Just(Expr::Counter),
+        Just(Expr::OnePerSecond),
         any::<u8>().prop_map(|code| Expr::Reject { code }),
     ]
 }
@@ -105,7 +106,7 @@ proptest! {
 
     #[test]
     fn never_panics_on_random_operands(
-        name in prop::sample::select(vec!["payload", "meta", "ct", "fib", "cmp", "bitwise", "immediate", "lookup", "numgen", "byteorder", "nat", "masq", "reject", "counter", "dynset"]),
+        name in prop::sample::select(vec!["payload", "meta", "ct", "fib", "cmp", "bitwise", "immediate", "lookup", "numgen", "byteorder", "nat", "masq", "limit", "reject", "counter", "dynset"]),
         row in prop::collection::vec((0_u16..12, prop::collection::vec(0_u8..20, 0..24)), 0..12),
     ) {
         let mut writer = AttrWriter::new();
