@@ -108,6 +108,24 @@ pub fn run(program: &str, arguments: &[&str], timeout: Duration) -> Result<(), R
         .map(drop)
 }
 
+/// Runs a program in PATH to its end, without input, and returns its output.
+///
+/// # Errors
+///
+/// As [`run`]; output that is not UTF-8 is an error as well.
+pub fn output(program: &str, arguments: &[&str], timeout: Duration) -> Result<String, RunError> {
+    let run = Run {
+        program: Path::new(program),
+        arguments,
+        lock: &Lock {
+            seconds: 0,
+            ..Lock::default()
+        },
+        timeout,
+    };
+    run.output(io::read_to_string)
+}
+
 /// One variant's programs for both families.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
