@@ -3,3 +3,4 @@
 //! For the commands of a person: the agent needs nothing of it.
 
 pub mod doctor;
+pub mod trace;

@@ -1,0 +1,247 @@
+//! The table that marks the packet and sees it before and behind all other chains.
+
+use std::net::{IpAddr, SocketAddr};
+
+use sluice_model::Protocol;
+use sluice_netlink::Family;
+use sluice_netlink::nftables::{
+    AnyChain, Batch, Chain, ChainKind, CmpOp, Connection, Create, Expr, Hook, HookPoint, MetaKey,
+    PayloadBase, Policy, Register, Rule, Scope, Step, Tracer,
+};
+
+use super::{Request, Sender, Source, TraceError};
+
+/// Begins the name of the table. The port id of its socket follows, which no other socket has.
+const PREFIX: &str = "sluice-trace-";
+
+/// Behind the hook of bridges (`ip_sabotage_in` of `br_netfilter`), which has the lowest priority.
+const FIRST: i32 = i32::MIN + 1;
+/// Before conntrack takes the connection into its table, which has the highest priority.
+const LAST: i32 = i32::MAX - 1;
+
+/// Every hook of IP.
+const HOOKS: [HookPoint; 5] = [
+    HookPoint::Prerouting,
+    HookPoint::Input,
+    HookPoint::Forward,
+    HookPoint::Output,
+    HookPoint::Postrouting,
+];
+
+/// Fields of the TCP header.
+const TCP_FLAGS_OFFSET: u32 = 13;
+const TCP_FIN_SYN_RST_ACK: u8 = 0x17;
+const TCP_SYN: u8 = 0x02;
+
+/// The packets of one flow that open a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Filter {
+    protocol: Protocol,
+    source: Option<IpAddr>,
+    source_port: Option<u16>,
+    destination: SocketAddr,
+}
+
+impl Filter {
+    /// The packet that `sender` will send, or those that the request waits for.
+    pub(super) fn of(request: &Request, sender: Option<&Sender>) -> Self {
+        Self {
+            protocol: request.protocol,
+            source: match (request.source, sender) {
+                (Source::Address(ip), _) => Some(ip),
+                (Source::Node | Source::Anyone, _) => None,
+            },
+            source_port: sender.map(Sender::port),
+            destination: request.destination,
+        }
+    }
+
+    fn family(&self) -> Family {
+        Family::of(self.destination.ip())
+    }
+
+    /// Marks the packet. A flow of others may be busy and would flood us, so it is one in a second.
+    fn rule(&self, chain: String) -> Rule {
+        let mut exprs = Vec::new();
+        exprs.push(Expr::Meta {
+            key: MetaKey::L4Proto,
+            dreg: REGISTER,
+        });
+        exprs.push(equal(vec![self.protocol.number()]));
+        let (source, destination) = match self.family() {
+            Family::Ipv4 => (12, 16),
+            Family::Ipv6 => (8, 24),
+        };
+        if let Some(source_ip) = self.source {
+            load(&mut exprs, PayloadBase::Network, source, &octets(source_ip));
+        }
+        let to = octets(self.destination.ip());
+        load(&mut exprs, PayloadBase::Network, destination, &to);
+        if let Some(port) = self.source_port {
+            load(&mut exprs, PayloadBase::Transport, 0, &port.to_be_bytes());
+        }
+        let port = self.destination.port().to_be_bytes();
+        load(&mut exprs, PayloadBase::Transport, 2, &port);
+        if self.protocol == Protocol::Tcp {
+            exprs.push(Expr::Payload {
+                dreg: REGISTER,
+                base: PayloadBase::Transport,
+                offset: TCP_FLAGS_OFFSET,
+                len: 1,
+            });
+            exprs.push(Expr::Bitwise {
+                sreg: REGISTER,
+                dreg: REGISTER,
+                mask: vec![TCP_FIN_SYN_RST_ACK],
+                xor: vec![0],
+            });
+            exprs.push(equal(vec![TCP_SYN]));
+        }
+        if self.source_port.is_none() {
+            exprs.push(Expr::OnePerSecond);
+        }
+        exprs.push(Expr::ImmediateData {
+            dreg: REGISTER,
+            data: vec![1],
+        });
+        exprs.push(Expr::MetaSet {
+            key: MetaKey::Trace,
+            sreg: REGISTER,
+        });
+        Rule {
+            chain,
+            exprs,
+            comment: None,
+        }
+    }
+}
+
+const REGISTER: Register = Register::word(0);
+
+fn equal(data: Vec<u8>) -> Expr {
+    Expr::Cmp {
+        op: CmpOp::Equal,
+        sreg: REGISTER,
+        data,
+    }
+}
+
+/// Ends the rule unless these bytes are at this place.
+fn load(exprs: &mut Vec<Expr>, base: PayloadBase, offset: u32, bytes: &[u8]) {
+    let len = u32::try_from(bytes.len()).expect("an address is short");
+    exprs.push(Expr::Payload {
+        dreg: REGISTER,
+        base,
+        offset,
+        len,
+    });
+    exprs.push(equal(bytes.to_vec()));
+}
+
+fn octets(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    }
+}
+
+/// The table, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    /// Owns the table.
+    pub(super) connection: Connection,
+    pub(super) tracer: Tracer,
+    /// The chains of all tables.
+    chains: Vec<AnyChain>,
+    table: String,
+}
+
+/// What one of our chains says about the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Checkpoint {
+    /// It enters the hook.
+    First(HookPoint),
+    /// It has passed all chains of the hook.
+    Last(HookPoint),
+}
+
+impl Checkpoints {
+    /// Makes the table in the network namespace of the calling thread.
+    pub(super) fn set(filter: &Filter) -> Result<Self, TraceError> {
+        let mut connection = Connection::open()?;
+        let tracer = Tracer::open()?;
+        let table = format!("{PREFIX}{}", connection.port_id());
+        let scope = Scope {
+            family: filter.family(),
+            table: &table,
+        };
+        let mut batch = Batch::new();
+        batch.add_owned_table(0, scope);
+        for point in HOOKS {
+            for priority in [FIRST, LAST] {
+                let chain = Chain {
+                    name: chain_name(point, priority),
+                    hook: Some(Hook {
+                        kind: ChainKind::Filter,
+                        point,
+                        priority,
+                        policy: Policy::Accept,
+                    }),
+                    comment: None,
+                };
+                batch.add_chain(0, scope, &chain, Create::New);
+            }
+        }
+        for point in [HookPoint::Prerouting, HookPoint::Output] {
+            batch.add_rule(0, scope, &filter.rule(chain_name(point, FIRST)));
+        }
+        match connection.commit(&batch) {
+            Ok(()) => {}
+            Err(source) => return Err(TraceError::Checkpoints { table, source }),
+        }
+        let chains = connection.all_chains()?;
+        Ok(Self {
+            connection,
+            tracer,
+            chains,
+            table,
+        })
+    }
+
+    /// The priority of the base chain that a report is about; `None` for other chains.
+    pub(super) fn priority(&self, step: &Step) -> Option<i32> {
+        let is_it = |it: &&AnyChain| {
+            (it.family(), &it.table, &it.name) == (step.family.as_str(), &step.table, &step.chain)
+        };
+        Some(self.chains.iter().find(is_it)?.hook?.priority)
+    }
+
+    /// Which of our chains a report is about; `None` for those of others.
+    pub(super) fn at(&self, step: &Step) -> Option<Checkpoint> {
+        if step.table != self.table {
+            return None;
+        }
+        let named = |priority| {
+            let mut hooks = HOOKS.into_iter();
+            hooks.find(|it| chain_name(*it, priority) == step.chain)
+        };
+        let first = named(FIRST).map(Checkpoint::First);
+        first.or_else(|| named(LAST).map(Checkpoint::Last))
+    }
+}
+
+fn chain_name(point: HookPoint, priority: i32) -> String {
+    let place = if priority == FIRST { "first" } else { "last" };
+    format!("{}-{place}", hook_name(point))
+}
+
+/// The word of nftables.
+pub(super) const fn hook_name(point: HookPoint) -> &'static str {
+    match point {
+        HookPoint::Prerouting => "prerouting",
+        HookPoint::Input => "input",
+        HookPoint::Forward => "forward",
+        HookPoint::Output => "output",
+        HookPoint::Postrouting => "postrouting",
+    }
+}

@@ -1,0 +1,139 @@
+//! The trace for a person: a line for each hook and rule, in columns.
+
+use std::fmt;
+
+use sluice_model::Protocol;
+
+use super::{Answer, End, Hop, Stage, Trace};
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sent_from = self.sent_from.as_deref();
+        let (to, protocol) = (self.destination, &self.protocol);
+        match sent_from {
+            Some(place) => writeln!(f, "trace of a packet to {to}/{protocol} from {place}")?,
+            None => writeln!(f, "trace of the first packet to {to}/{protocol}")?,
+        }
+        let widths = Widths::of(self);
+        for stage in &self.stages {
+            write_stage(f, stage, &widths)?;
+        }
+        for rule in &self.legacy {
+            let counted = format!("legacy {} {} (+{})", rule.table, rule.text, rule.packets);
+            line(f, "counted", &counted)?;
+        }
+        write_end(f, &self.end)?;
+        match &self.answer {
+            Some(Answer::Silence) if *protocol == Protocol::Udp.as_str() => {
+                line(f, "answer", "none (few servers answer an empty datagram)")
+            }
+            Some(answer) => line(f, "answer", &answer.to_string()),
+            None => Ok(()),
+        }
+    }
+}
+
+fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
+    writeln!(f, "  {name:<11} {text}")
+}
+
+/// Widths of the columns of rules.
+struct Widths {
+    place: usize,
+    handle: usize,
+    verdict: usize,
+}
+
+impl Widths {
+    fn of(trace: &Trace) -> Self {
+        let widest = |of: &dyn Fn(&Hop) -> String| {
+            let lengths = trace.hops().map(|it| of(it).chars().count());
+            lengths.max().unwrap_or_default()
+        };
+        Self {
+            place: widest(&place),
+            handle: widest(&handle),
+            verdict: widest(&|it| it.verdict.clone()),
+        }
+    }
+}
+
+fn place(hop: &Hop) -> String {
+    format!("{} {} {}", hop.family, hop.table, hop.chain)
+}
+
+fn handle(hop: &Hop) -> String {
+    hop.handle.map_or(String::new(), |it| format!("#{it}"))
+}
+
+fn write_stage(f: &mut fmt::Formatter<'_>, stage: &Stage, widths: &Widths) -> fmt::Result {
+    let mut text = stage.arrived.map_or(String::new(), |it| it.to_string());
+    for (word, interface) in [("in", &stage.incoming), ("out", &stage.outgoing)] {
+        if let Some(interface) = interface {
+            text += &format!("  {word} {interface}");
+        }
+    }
+    line(f, stage.hook, &text)?;
+    let (of_place, of_handle, of_verdict) = (widths.place, widths.handle, widths.verdict);
+    for hop in &stage.hops {
+        let (place, handle, verdict) = (place(hop), handle(hop), &hop.verdict);
+        let text = hop.text.as_ref().or(hop.comment.as_ref());
+        let text = text.map_or("", |it| it);
+        let row = format!("{place:of_place$}  {handle:of_handle$}  {verdict:of_verdict$}  {text}");
+        writeln!(f, "    {}", row.trim_end())?;
+    }
+    match (stage.arrived, stage.left) {
+        (Some(before), Some(after)) if before != after => {
+            writeln!(f, "    translated to {after}")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_end(f: &mut fmt::Formatter<'_>, end: &End) -> fmt::Result {
+    let (text, causes): (_, &[String]) = match end {
+        End::Delivered {
+            packet,
+            interface,
+            causes,
+        } => {
+            let place = match interface {
+                Some(interface) => format!("through {interface}"),
+                None => "on this node".to_owned(),
+            };
+            let text = format!("delivered to {} {place}", packet.destination);
+            (text, causes)
+        }
+        End::Dropped { hook, hop } => {
+            line(f, "end", &format!("dropped in {hook} by {hop}"))?;
+            return line(f, "owner", &hop.owner.to_string());
+        }
+        End::Vanished {
+            hook,
+            after,
+            causes,
+        } => {
+            let after = after.as_ref();
+            let after = after.map_or(String::new(), |it| format!(", after {it}"));
+            (
+                format!("lost in {hook}{after}, by no rule of nftables"),
+                causes,
+            )
+        }
+        End::Unrouted {
+            hook,
+            packet,
+            causes,
+        } => {
+            let text = format!("lost behind {hook}: the kernel's routing dropped {packet}");
+            (text, causes)
+        }
+        End::Unseen { causes } => ("no packet came".to_owned(), causes),
+        End::Unknown => {
+            let text = "unknown: the kernel dropped reports, try again when there is less traffic";
+            (text.to_owned(), &[])
+        }
+    };
+    line(f, "end", &text)?;
+    causes.iter().try_for_each(|it| line(f, "cause", it))
+}

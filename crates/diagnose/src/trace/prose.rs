@@ -1,0 +1,187 @@
+//! Reports as hooks and rules, with the text of the rules.
+//!
+//! The comment comes over netlink. The text is what `iptables-nft -S` prints for the tables of iptables,
+//! and `nft -a list chain` for all others.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sluice_netlink::nftables::{Fate, NumberedRule, Step, TableFamily};
+use sluice_xtables::programs;
+
+use super::checkpoints::{Checkpoint, Checkpoints, hook_name};
+use super::reports::Reports;
+use super::way::{Hop, Owner, Stage, interface};
+
+/// Time for the programs, all together.
+const PROGRAMS: Duration = Duration::from_secs(5);
+
+/// The tables that `iptables-nft` and `ip6tables-nft` make.
+const IPTABLES: [&str; 5] = ["raw", "mangle", "nat", "filter", "security"];
+
+/// A chain of any table.
+type ChainId = (TableFamily, String, String);
+
+/// Comment and text of the rules of a chain by number.
+type Rules = BTreeMap<u64, (Option<String>, Option<String>)>;
+
+/// The hooks that the packet reached. A hook begins with our first chain in it, whose first report has
+/// the packet's header.
+pub(super) fn stages(checkpoints: &mut Checkpoints, reports: &Reports) -> Vec<Stage> {
+    let mut stages: Vec<Stage> = Vec::new();
+    let mut rules = BTreeMap::new();
+    let deadline = Instant::now() + PROGRAMS;
+    for (step, checkpoint) in &reports.steps {
+        let header = step.header.map(Into::into);
+        match (checkpoint, stages.last_mut()) {
+            (Some(Checkpoint::First(hook)), _) if header.is_some() => stages.push(Stage {
+                hook: hook_name(*hook),
+                arrived: header,
+                left: None,
+                incoming: interface(step.incoming),
+                outgoing: interface(step.outgoing),
+                hops: Vec::new(),
+            }),
+            (Some(Checkpoint::Last(_)), Some(stage)) if header.is_some() => {
+                stage.left = header;
+                stage.outgoing = interface(step.outgoing);
+            }
+            // The end of a chain is news when it is a policy.
+            (None, Some(stage)) if step.handle.is_some() || is_policy(step) => {
+                let id: ChainId = (step.family, step.table.clone(), step.chain.clone());
+                let rules = rules
+                    .entry(id)
+                    .or_insert_with_key(|id| read(checkpoints, id, deadline));
+                stage.hops.push(hop(checkpoints, step, rules));
+            }
+            _ => {}
+        }
+    }
+    stages
+}
+
+fn hop(checkpoints: &Checkpoints, step: &Step, rules: &Rules) -> Hop {
+    let rule = step.handle.and_then(|it| rules.get(&it));
+    let (comment, text) = rule.cloned().unwrap_or_default();
+    Hop {
+        family: step.family.as_str(),
+        owner: Owner::of(&step.table, &step.chain),
+        table: printable(&step.table),
+        chain: printable(&step.chain),
+        priority: checkpoints.priority(step),
+        handle: step.handle,
+        verdict: match is_policy(step) {
+            true => format!("policy {}", step.fate),
+            false => printable(&step.fate.to_string()),
+        },
+        mark: step.mark,
+        comment: comment.as_deref().map(printable),
+        text: text.as_deref().map(printable),
+    }
+}
+
+/// The text without control characters, which would move a terminal's cursor: names and comments may be
+/// those of any program.
+fn printable(text: &str) -> String {
+    let escaped = |it: char| match it.is_control() {
+        true => it.escape_debug().to_string(),
+        false => it.to_string(),
+    };
+    text.chars().map(escaped).collect()
+}
+
+fn is_policy(step: &Step) -> bool {
+    step.handle.is_none() && matches!(step.fate, Fate::Accept | Fate::Drop)
+}
+
+/// The rules of a chain. A chain that cannot be read, or is gone, has none.
+fn read(
+    checkpoints: &mut Checkpoints,
+    (family, table, chain): &ChainId,
+    deadline: Instant,
+) -> Rules {
+    let connection = &mut checkpoints.connection;
+    let listed = connection.numbered_rules(*family, table, chain);
+    let listed = listed.unwrap_or_default();
+    let mut texts = texts(*family, table, chain, &listed, deadline);
+    let rule = |it: NumberedRule| (it.handle, (it.comment, texts.remove(&it.handle)));
+    listed.into_iter().map(rule).collect()
+}
+
+/// The text of the rules of a chain by number, as far as the programs print it in time.
+fn texts(
+    family: TableFamily,
+    table: &str,
+    chain: &str,
+    listed: &[NumberedRule],
+    deadline: Instant,
+) -> BTreeMap<u64, String> {
+    let run = |program: &str, arguments: &[&str]| {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let is_time = !left.is_zero();
+        is_time.then(|| programs::output(program, arguments, left).ok())?
+    };
+    if listed.is_empty() || !is_word(table) || !is_word(chain) {
+        return BTreeMap::new();
+    }
+    let program = match family {
+        TableFamily::Ip => Some("iptables-nft"),
+        TableFamily::Ip6 => Some("ip6tables-nft"),
+        _ => None,
+    };
+    if let Some(program) = program.filter(|_| IPTABLES.contains(&table))
+        && let Some(printed) = run(program, &["-t", table, "-S", chain])
+    {
+        let lines: Vec<&str> = printed.lines().filter(|it| it.starts_with("-A ")).collect();
+        // It prints no numbers: the n-th line is the n-th rule.
+        if lines.len() == listed.len() {
+            let rules = listed.iter().zip(lines);
+            return rules
+                .map(|(it, line)| (it.handle, line.to_owned()))
+                .collect();
+        }
+    }
+    let arguments = ["-a", "-t", "list", "chain", family.as_str(), table, chain];
+    let printed = run("nft", &arguments).unwrap_or_default();
+    printed.lines().filter_map(numbered_line).collect()
+}
+
+/// Reads `tcp dport 80 drop # handle 7`. The line of the chain itself ends with a brace.
+fn numbered_line(line: &str) -> Option<(u64, String)> {
+    let (text, handle) = line.trim().rsplit_once("# handle ")?;
+    let text = text.trim_end();
+    (!text.ends_with('{')).then_some(())?;
+    Some((handle.parse().ok()?, text.to_owned()))
+}
+
+/// Whether `nft` reads a name as one word (`scanner.l`, `string`). It joins its arguments and reads
+/// them as a program, and the kernel permits any byte in a name.
+fn is_word(name: &str) -> bool {
+    let is_inside = |it: char| it.is_ascii_alphanumeric() || "_.-/".contains(it);
+    let is_first = |it: char| it.is_ascii_alphabetic() || it == '_';
+    name.starts_with(is_first) && name.chars().all(is_inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_nft_would_read_as_more_are_no_words() {
+        for name in ["KUBE-SVC-X", "service-2QRH-default/web/tcp/http", "_x"] {
+            assert!(is_word(name), "{name}");
+        }
+        for name in ["-f", "x; flush ruleset", "x\ny", "", "9", "é", "{"] {
+            assert!(!is_word(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_line_of_a_rule_has_its_number() {
+        let line = "\t\ttcp dport { 80, 443 } drop comment \"# handle 1\" # handle 7";
+        let text = "tcp dport { 80, 443 } drop comment \"# handle 1\"".to_owned();
+        assert_eq!(numbered_line(line), Some((7, text)));
+        assert_eq!(numbered_line("\tchain forward { # handle 3"), None);
+        assert_eq!(numbered_line("\t}"), None);
+    }
+}
