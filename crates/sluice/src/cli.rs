@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use sluice_config::GoDuration;
 
 use crate::flags::{self, Flags, Heading};
 
@@ -49,9 +51,13 @@ Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
   sluice explain 10.244.0.5 10.96.0.10:53/udp
   sluice explain outside web.default.svc.cluster.local
   sluice explain default/client-1 default/web:http --kubeconfig ~/.kube/config
+  sluice explain default/client-1 default/web:http --trace
+  sluice explain outside default/web:http --trace --wait 30s
   sluice explain node '[fd00:10:96::a]:80' --manifests examples -o json
 
-The running agent answers, unless --manifests, --kubeconfig, --master or --config name another source.")]
+The running agent answers, unless --manifests, --kubeconfig, --master or --config name another source.
+--trace runs on the node itself, as root. It adds an nftables table for the time of the trace, which goes with
+the command, and it opens a connection to an endpoint, or sends an empty datagram.")]
     Explain(ExplainArgs),
     /// Check why a Service does not answer: its objects, the rules, the way, the machine
     #[command(after_help = "Examples:
@@ -226,9 +232,22 @@ pub(crate) struct ExplainArgs {
     /// Interface through which the packet arrives, for the modes that look at it
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
+    /// Send one packet from FROM, and show its way through the rules of this machine, whoever wrote them
+    #[arg(long)]
+    pub(crate) trace: bool,
+    /// With --trace: send nothing, and wait this long for a packet from FROM, as in `30s`
+    #[arg(long, value_name = "TIME", requires = "trace", value_parser = time)]
+    pub(crate) wait: Option<Duration>,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
+}
+
+/// A time as Go writes it, at most an hour.
+fn time(text: &str) -> Result<Duration, String> {
+    let time = text.parse::<GoDuration>()?.to_std();
+    let time = time.filter(|it| *it <= Duration::from_secs(3600));
+    time.ok_or_else(|| "not between 0s and 1h".to_owned())
 }
 
 /// `sluice doctor`.

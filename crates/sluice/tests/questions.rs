@@ -5,9 +5,9 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-use sluice_lab::{Cluster, Netns, require_netns};
+use sluice_lab::{Cluster, Netns, Protocol, Server, eventually, require_netns};
 
-use common::{Agent, Files, SLUICE};
+use common::{Agent, Files, SLUICE, WITHIN};
 
 const MANIFESTS: &str = "
 apiVersion: v1
@@ -161,4 +161,71 @@ port http (tcp, IPv4): 10.96.0.1:80/tcp, IPv4 NodePort 30080/tcp
         unknown.contains("there is no Service default/api"),
         "{unknown}"
     );
+}
+
+/// The names of the tables of nftables.
+fn tables(netns: &Netns) -> String {
+    let output = netns.command("nft", &["list", "tables"]).output();
+    String::from_utf8(output.expect("nft runs").stdout).expect("text")
+}
+
+#[test]
+fn a_trace_follows_the_packet_that_is_explained() {
+    require_netns!();
+    let builder = Cluster::builder().node("node-a").pod("cli", "node-a");
+    let cluster = builder.pod("web-1", "node-a").client("client").build();
+    let cluster = cluster.expect("a cluster");
+    let web = cluster.pod("web-1");
+    let _server = Server::start(web.netns(), "web-1", 8080, Protocol::Tcp).expect("a server");
+    let files = Files::new();
+    let endpoint = web.ipv4().to_string();
+    files.write("web.yaml", &MANIFESTS.replace("10.244.0.7", &endpoint));
+    let netns = cluster.node("node-a").netns();
+    let _agent = Agent::start(&files, netns);
+    let before = tables(netns);
+    let explain = |args: &[&str], code| {
+        let mut command = netns.command(SLUICE, &["explain"]);
+        ask(&mut command, args, &files.socket(), code)
+    };
+    let cli = cluster.pod("cli").ipv4().to_string();
+    let (text, _) = explain(&[&cli, "default/web", "--trace"], 0);
+    let explained = text
+        .find("balance over 1 endpoint")
+        .expect("an explanation");
+    let delivered = format!("delivered to {endpoint}:8080");
+    let delivered = text.find(&delivered).expect("the end of the packet");
+    assert!(explained < delivered, "{text}");
+    assert!(text.ends_with("answer      connected\n"), "{text}");
+
+    let (json, _) = explain(&["node", "default/web", "--trace", "-o", "json"], 0);
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["verdict"], "balance");
+    assert_eq!(json["trace"]["end"]["kind"], "delivered");
+    assert_eq!(json["trace"]["stages"][0]["hook"], "output");
+
+    let (_, error) = explain(&["outside", "default/web", "--trace"], 1);
+    assert!(error.contains("--wait 30s"), "{error}");
+    let (_, error) = explain(&["outside", "default/web", "--wait", "30s"], 2);
+    assert!(error.contains("--trace"), "{error}");
+    let (_, error) = explain(&["node", "default/web", "--trace", "--wait", "30"], 2);
+    assert!(error.contains("30s"), "{error}");
+    assert_eq!(tables(netns), before);
+
+    // Nothing is left of a command that is killed.
+    let args = [
+        "explain",
+        "outside",
+        "default/web",
+        "--trace",
+        "--wait",
+        "1h",
+        "--socket",
+    ];
+    let mut command = netns.command(SLUICE, &args);
+    let mut waiting = command.arg(files.socket()).spawn().expect("it was built");
+    let armed = || tables(netns).contains("sluice-trace-").then_some(());
+    eventually(WITHIN, armed).expect("the table of the trace");
+    waiting.kill().expect("it waits");
+    waiting.wait().expect("it is our child");
+    assert_eq!(tables(netns), before);
 }
