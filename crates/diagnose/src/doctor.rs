@@ -1,8 +1,8 @@
 //! The checklist of a Service that does not answer, in the order of a packet.
 //!
 //! ```text
-//! Service's objects ─▶ decision ─▶ path ─▶ machine ─▶ filters ─▶ probe
-//!     (service)        (service)  (path)  (machine)  (filters)  (probe)
+//! Service's objects ─▶ decision ─▶ path ─▶ machine ─▶ probe, dns ─▶ way ─▶ filters
+//!     (service)        (service)                                (a trace)
 //! ```
 //!
 //! Each check reads the machine or what the plan says, and gives [`Finding`]s. A check that cannot be
@@ -17,6 +17,7 @@ mod ports;
 mod probe;
 mod report;
 mod service;
+mod way;
 
 pub use clock::clock;
 pub use dns::dns;
@@ -27,6 +28,7 @@ pub use ports::node_ports;
 pub use probe::{Target, probe};
 pub use report::{Finding, Report, State};
 pub use service::{decisions, objects};
+pub use way::way;
 
 use std::fs;
 

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 
 use sluice_diagnose::doctor::{self, Finding, Hop, Report, State, Target};
+use sluice_diagnose::trace::{Request, Source};
 use sluice_model::{IpFamily, Protocol};
 use sluice_node::client::{self, ClientError};
 use sluice_node::status::Status;
@@ -16,6 +17,9 @@ use crate::cli::{DoctorArgs, Output};
 use crate::config;
 use crate::render::print;
 use crate::view::View;
+
+/// Most packets that are traced: each that is lost takes two seconds.
+const TRACED: usize = 4;
 
 /// Prints the report. Exit code 1 when something is wrong.
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
@@ -174,6 +178,7 @@ fn of_service(
     if args.probe {
         findings.extend(dns(args, view, &detail));
         findings.extend(doctor::probe(&targets(&detail, &explanations)));
+        findings.extend(ways(args, &explanations));
     }
     Ok(())
 }
@@ -273,6 +278,25 @@ fn cluster_ips(service: &ServiceDetail) -> BTreeSet<IpAddr> {
     let first = service.ports.iter().filter_map(|it| it.frontends.first());
     let address = first.filter_map(|it| it.split('/').next()?.parse::<SocketAddr>().ok());
     address.map(|it| it.ip()).collect()
+}
+
+/// The ways of packets to what clients dial: from this node, or from the client that was asked for.
+fn ways(args: &DoctorArgs, explanations: &[Explanation]) -> Vec<Finding> {
+    let balanced = explanations
+        .iter()
+        .filter(|it| it.verdict == Decision::Balance);
+    let requests = balanced.filter_map(|it| {
+        Some(Request {
+            protocol: it.protocol.parse().ok()?,
+            source: match &args.from {
+                Some(_) => Source::Address(it.source),
+                None => Source::Node,
+            },
+            destination: it.destination,
+            wait: None,
+        })
+    });
+    requests.take(TRACED).map(|it| doctor::way(&it)).collect()
 }
 
 /// The endpoints in use, then what clients dial.

@@ -389,6 +389,31 @@ fn bridged_packets_do_not_pass_netfilter() {
 }
 
 #[test]
+fn a_rule_of_another_program_drops() {
+    require_netns!();
+    let world = far();
+    let guard = "table inet guard {
+        chain work {
+            tcp dport 8080 counter drop comment \"no web\"
+        }
+        chain out {
+            type filter hook postrouting priority 50
+            jump work
+        }
+    }";
+    world.run("nft", &[guard]);
+    assert!(!world.answers(world.node(), WEB));
+    let (text, _) = world.doctor(&[]);
+    let found = "inet guard work (handle 3 drops, \"no web\")";
+    assert!(text.contains(found), "{text}");
+    world.names(
+        "trace",
+        "dropped in postrouting by rule 3 of inet guard work",
+        &["--probe"],
+    );
+}
+
+#[test]
 fn the_table_of_connections_is_full() {
     require_netns!();
     let world = far();

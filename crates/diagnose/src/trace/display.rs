@@ -91,49 +91,42 @@ fn write_stage(f: &mut fmt::Formatter<'_>, stage: &Stage, widths: &Widths) -> fm
 }
 
 fn write_end(f: &mut fmt::Formatter<'_>, end: &End) -> fmt::Result {
-    let (text, causes): (_, &[String]) = match end {
-        End::Delivered {
-            packet,
-            interface,
-            causes,
-        } => {
-            let place = match interface {
-                Some(interface) => format!("through {interface}"),
-                None => "on this node".to_owned(),
-            };
-            let text = format!("delivered to {} {place}", packet.destination);
-            (text, causes)
+    line(f, "end", &end.to_string())?;
+    if let End::Dropped { hop, .. } = end {
+        line(f, "owner", &hop.owner.to_string())?;
+    }
+    end.causes().iter().try_for_each(|it| line(f, "cause", it))
+}
+
+/// Displays as one line, without causes.
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delivered {
+                packet, interface, ..
+            } => {
+                write!(f, "delivered to {} ", packet.destination)?;
+                match interface {
+                    Some(interface) => write!(f, "through {interface}"),
+                    None => f.write_str("on this node"),
+                }
+            }
+            Self::Dropped { hook, hop } => write!(f, "dropped in {hook} by {hop}"),
+            Self::Vanished { hook, after, .. } => {
+                let after = after.as_ref();
+                let after = after.map_or(String::new(), |it| format!(", after {it}"));
+                write!(f, "lost in {hook}{after}, by no rule of nftables")
+            }
+            Self::Unrouted { hook, packet, .. } => {
+                write!(
+                    f,
+                    "lost behind {hook}: the kernel's routing dropped {packet}"
+                )
+            }
+            Self::Unseen { .. } => f.write_str("no packet came"),
+            Self::Unknown => f.write_str(
+                "unknown: the kernel dropped reports, try again when there is less traffic",
+            ),
         }
-        End::Dropped { hook, hop } => {
-            line(f, "end", &format!("dropped in {hook} by {hop}"))?;
-            return line(f, "owner", &hop.owner.to_string());
-        }
-        End::Vanished {
-            hook,
-            after,
-            causes,
-        } => {
-            let after = after.as_ref();
-            let after = after.map_or(String::new(), |it| format!(", after {it}"));
-            (
-                format!("lost in {hook}{after}, by no rule of nftables"),
-                causes,
-            )
-        }
-        End::Unrouted {
-            hook,
-            packet,
-            causes,
-        } => {
-            let text = format!("lost behind {hook}: the kernel's routing dropped {packet}");
-            (text, causes)
-        }
-        End::Unseen { causes } => ("no packet came".to_owned(), causes),
-        End::Unknown => {
-            let text = "unknown: the kernel dropped reports, try again when there is less traffic";
-            (text.to_owned(), &[])
-        }
-    };
-    line(f, "end", &text)?;
-    causes.iter().try_for_each(|it| line(f, "cause", it))
+    }
 }

@@ -189,6 +189,18 @@ pub enum End {
 }
 
 impl End {
+    /// What may be the cause, with evidence.
+    #[must_use]
+    pub fn causes(&self) -> &[String] {
+        match self {
+            Self::Delivered { causes, .. }
+            | Self::Vanished { causes, .. }
+            | Self::Unrouted { causes, .. }
+            | Self::Unseen { causes } => causes,
+            Self::Dropped { .. } | Self::Unknown => &[],
+        }
+    }
+
     /// Sets the causes of an end that has a place for them.
     pub(super) fn set_causes(&mut self, found: Vec<String>) {
         match self {

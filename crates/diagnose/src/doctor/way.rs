@@ -1,0 +1,36 @@
+//! One packet, traced through the hooks.
+
+use super::report::{Finding, State};
+use crate::trace::{End, Owner, Request, trace};
+
+/// Sends a packet and looks where it ends.
+#[must_use]
+pub fn way(request: &Request) -> Finding {
+    let trace = match trace(request) {
+        Ok(trace) => trace,
+        Err(error) => return Finding::new("trace", State::Skip, error.to_string()),
+    };
+    let to = format!("{}/{}", trace.destination, trace.protocol);
+    let causes = trace.end.causes();
+    let because = match causes.is_empty() {
+        true => String::new(),
+        false => format!(": {}", causes.join("; ")),
+    };
+    let evidence = format!("a packet to {to} is {}{because}", trace.end);
+    match &trace.end {
+        End::Delivered { .. } if causes.is_empty() => Finding::new("trace", State::Ok, evidence),
+        End::Unknown => Finding::new("trace", State::Skip, evidence),
+        End::Dropped { hop, .. } => {
+            let finding = Finding::new("trace", State::Fail, evidence);
+            let chain = format!("{} {} {}", hop.family, hop.table, hop.chain);
+            match hop.owner {
+                Owner::Foreign => finding.mend(format!(
+                    "another program's rule: nft -a list chain {chain}; let packets to Services pass \
+                     before it"
+                )),
+                _ => finding.mend(format!("nft -a list chain {chain}")),
+            }
+        }
+        _ => Finding::new("trace", State::Fail, evidence),
+    }
+}
