@@ -88,7 +88,10 @@ impl Agent {
         Err(LabError::Agent {
             node: node.to_owned(),
             problem,
-            log: fs::read_to_string(&self.log).unwrap_or_default(),
+            log: fs::read_to_string(&self.log)
+                .unwrap_or_default()
+                .trim_end()
+                .to_owned(),
         })
     }
 }

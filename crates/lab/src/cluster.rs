@@ -1,5 +1,7 @@
 //! A cluster, and what changes in it at run time.
 
+use std::net::IpAddr;
+
 use crate::{
     Client, ClusterBuilder, LabError, Netns, Node, Pod,
     batch::Batch,
@@ -138,6 +140,21 @@ impl Cluster {
         let mut batch = Batch::default();
         batch.push(format!("link del {interface}"));
         batch.apply(self.node(&pod.node).netns())
+    }
+
+    /// Gives a pod one more address, with a host route on every machine.
+    ///
+    /// # Errors
+    /// [`LabError::Ip`] when the kernel refuses the address or a route.
+    ///
+    /// # Panics
+    /// When there is no such pod.
+    pub fn assign(&self, pod: &str, ip: IpAddr) -> Result<(), LabError> {
+        let pod = self.pod(pod);
+        let node = self.node(&pod.node);
+        wiring::pod_address(pod, node, ip, &self.nodes, &self.clients)
+            .into_iter()
+            .try_for_each(|(netns, batch)| batch.apply(netns))
     }
 
     /// The cluster as text: nodes and clients on the LAN, pods below their nodes.

@@ -19,7 +19,7 @@ pub(crate) fn draw(cluster: &Cluster) -> String {
                 node.ipv4().to_string(),
                 node.ipv6().to_string(),
             ],
-            &pod_lines(&pods),
+            &pods.iter().copied().map(pod_lines).collect::<Vec<_>>(),
         )
     };
     let client = |client: &Client| {
@@ -38,42 +38,36 @@ pub(crate) fn draw(cluster: &Cluster) -> String {
         .map(node)
         .chain(cluster.clients.iter().map(client))
         .collect();
+    let rows = rows(columns)
+        .iter()
+        .map(|it| beside(it))
+        .collect::<Vec<_>>();
     format!(
         "{} lan  {LAN_CIDR_V4}  {LAN_CIDR_V6}\n{}",
         cluster.prefix,
-        beside(&columns)
+        rows.join("\n")
     )
 }
 
-/// One line per pod: its name with its addresses, or with `host network`.
-fn pod_lines(pods: &[&Pod]) -> Vec<String> {
-    let widest = pods.iter().map(|pod| pod.name.len()).max().unwrap_or(0);
-    let line = |pod: &&Pod| {
-        let Pod {
-            name, ipv4, ipv6, ..
-        } = pod;
-        if pod.is_host_network() {
-            return format!("{name:widest$}  host network");
-        }
-        format!("{name:widest$}  {ipv4}  {ipv6}")
-    };
-    pods.iter().map(line).collect()
-}
-
-/// A box below the LAN with lines of text, and the pods below the box; all lines have one width.
-fn column(inside: &[String], below: &[String]) -> Vec<String> {
+/// A box below the LAN with lines of text, and below the box the lines of each pod; all lines have one
+/// width.
+fn column(inside: &[String], pods: &[Vec<String>]) -> Vec<String> {
     let width = inside.iter().map(|it| it.len()).max().unwrap_or(0);
-    let foot = if below.is_empty() { "──" } else { "┬─" };
+    let foot = if pods.is_empty() { "──" } else { "┬─" };
     let mut lines = vec!["══╤═".to_owned(), format!("┌─┴{}┐", "─".repeat(width))];
     lines.extend(inside.iter().map(|text| format!("│ {text:width$} │")));
     lines.push(format!("└─{foot}{}┘", "─".repeat(width.saturating_sub(1))));
-    for (position, text) in below.iter().enumerate() {
-        let branch = if position + 1 < below.len() {
-            '├'
-        } else {
-            '└'
+    for (position, pod) in pods.iter().enumerate() {
+        let (branch, stem) = match position + 1 < pods.len() {
+            true => ("├─", "│ "),
+            false => ("└─", "  "),
         };
-        lines.push(format!("  {branch}─ {text}"));
+        let before = [branch].into_iter().chain(std::iter::repeat(stem));
+        lines.extend(
+            before
+                .zip(pod)
+                .map(|(before, line)| format!("  {before} {line}")),
+        );
     }
     let widest = lines.iter().map(|it| it.chars().count()).max().unwrap_or(0);
     for (position, line) in lines.iter_mut().enumerate() {
@@ -81,6 +75,37 @@ fn column(inside: &[String], below: &[String]) -> Vec<String> {
         line.push_str(&fill.repeat(widest - line.chars().count()));
     }
     lines
+}
+
+/// A pod with its addresses, IPv6 below IPv4: two nodes and a client are less than 80 characters wide.
+fn pod_lines(pod: &Pod) -> Vec<String> {
+    let name = &pod.name;
+    if pod.is_host_network() {
+        return vec![format!("{name}  host network")];
+    }
+    let indent = name.len();
+    vec![
+        format!("{name}  {}", pod.ipv4),
+        format!("{:indent$}  {}", "", pod.ipv6),
+    ]
+}
+
+/// Columns in rows of at most 80 characters.
+fn rows(columns: Vec<Vec<String>>) -> Vec<Vec<Vec<String>>> {
+    let mut rows: Vec<Vec<Vec<String>>> = Vec::new();
+    let mut used = 0;
+    for column in columns {
+        let width = column.first().map_or(0, |it| it.chars().count() + 2);
+        match rows.last_mut() {
+            Some(row) if used + width <= 82 => row.push(column),
+            _ => {
+                rows.push(vec![column]);
+                used = 0;
+            }
+        }
+        used += width;
+    }
+    rows
 }
 
 /// Puts columns side by side, aligned at the top.
@@ -107,9 +132,13 @@ mod tests {
     #[test]
     fn columns_stand_on_one_line() {
         let owned = |lines: &[&str]| lines.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+        let pod = |text: &[&str]| owned(text);
         let left = column(
             &owned(&["node-a", "10.0.0.1"]),
-            &owned(&["web-1  10.1.0.2", "web-2  10.1.0.3"]),
+            &[
+                pod(&["web-1  10.1.0.2", "       fd00::2"]),
+                pod(&["web-2  10.1.0.3"]),
+            ],
         );
         let right = column(&owned(&["client"]), &[]);
         let expected = "\
@@ -119,8 +148,11 @@ mod tests {
 │ 10.0.0.1 │          └────────┘
 └─┬────────┘
   ├─ web-1  10.1.0.2
+  │         fd00::2
   └─ web-2  10.1.0.3
 ";
-        assert_eq!(beside(&[left, right]), expected);
+        assert_eq!(beside(&[left.clone(), right]), expected);
+        let four = rows(vec![left; 4]);
+        assert_eq!(four.iter().map(Vec::len).collect::<Vec<_>>(), [3, 1]);
     }
 }

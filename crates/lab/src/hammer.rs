@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
@@ -24,6 +24,7 @@ pub struct Hammer {
 struct Shared {
     stop: AtomicBool,
     attempts: AtomicU64,
+    spread: Mutex<Spread>,
 }
 
 /// The results of a [`Hammer`].
@@ -59,6 +60,11 @@ impl Hammer {
     /// Number of requests so far: a test waits for this number, not for time to pass.
     pub fn attempts(&self) -> u64 {
         self.shared.attempts.load(Ordering::Relaxed)
+    }
+
+    /// Counts of answers so far.
+    pub fn spread(&self) -> Spread {
+        self.shared.spread().clone()
     }
 
     /// Stops after the current request.
@@ -97,12 +103,17 @@ impl Shared {
             if outcome.name().is_none() {
                 report.failures.push((start.elapsed(), outcome.clone()));
             }
-            report.spread.add(outcome);
+            self.spread().add(outcome);
             report.attempts += 1;
             self.attempts.store(report.attempts, Ordering::Relaxed);
         }
         report.elapsed = start.elapsed();
+        report.spread = self.spread().clone();
         report
+    }
+
+    fn spread(&self) -> std::sync::MutexGuard<'_, Spread> {
+        self.spread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

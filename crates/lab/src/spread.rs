@@ -35,6 +35,28 @@ impl Spread {
         self.answered.get(name).copied().unwrap_or(0)
     }
 
+    /// The outcomes that came after `earlier`. Servers that were silent since then count 0.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        type Counts = BTreeMap<String, u64>;
+        let less = |now: &Counts, before: &Counts| -> Counts {
+            let before = |name: &String| before.get(name).copied().unwrap_or(0);
+            now.iter()
+                .map(|(name, count)| (name.clone(), count.saturating_sub(before(name))))
+                .collect()
+        };
+        Self {
+            answered: less(&self.answered, &earlier.answered),
+            failed: less(&self.failed, &earlier.failed),
+        }
+    }
+
+    /// The same without what counts 0.
+    pub(crate) fn without_silent(mut self) -> Self {
+        self.answered.retain(|_, count| *count > 0);
+        self.failed.retain(|_, count| *count > 0);
+        self
+    }
+
     /// Number of requests without an answer.
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
@@ -72,10 +94,10 @@ impl fmt::Display for Spread {
     }
 }
 
-/// A bar in eighths of a character, at least one eighth long.
+/// A bar in eighths of a character; at least one eighth long unless `count` is 0.
 fn bar(count: u64, total: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let eighths = ((count * WIDTH * 8 + total / 2) / total).max(1);
+    let eighths = ((count * WIDTH * 8 + total / 2) / total).max(u64::from(count > 0));
     let whole = usize::try_from(eighths / 8).expect("at most the width of a bar");
     format!("{}{}", "█".repeat(whole), EIGHTHS[(eighths % 8) as usize])
 }
@@ -107,6 +129,17 @@ mod tests {
             (spread.total(), spread.of("web-22"), spread.failures()),
             (12, 3, 3)
         );
+    }
+
+    #[test]
+    fn a_server_that_became_silent_counts_nothing() {
+        let before: Spread = [answer("a"), answer("b")].into_iter().collect();
+        let mut now = before.clone();
+        now.add(answer("a"));
+        let since = now.since(&before);
+        let bar = "█".repeat(24);
+        assert_eq!(since.to_string(), format!("a  {bar}  100%\nb    0%"));
+        assert_eq!(since.without_silent(), [answer("a")].into_iter().collect());
     }
 
     #[test]

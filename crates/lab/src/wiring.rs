@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::{
-    Attach, Client, Node, Pod,
+    Attach, Client, Netns, Node, Pod,
     address::{
         BLACK_HOLE, SERVICE_CIDR_V4, SERVICE_CIDR_V6, lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6,
         pod_v4, pod_v6,
@@ -168,6 +168,33 @@ pub(crate) fn client(client: &Client, nodes: &[Node]) -> Batch {
         batch.push(route_via(SERVICE_CIDR_V6.into(), first));
     }
     batch
+}
+
+/// One more address of a routed pod: in the pod, and as a route on every other machine.
+pub(crate) fn pod_address<'a>(
+    pod: &'a Pod,
+    home: &'a Node,
+    ip: IpAddr,
+    nodes: &'a [Node],
+    clients: &'a [Client],
+) -> Vec<(&'a Netns, Batch)> {
+    let (net, source) = (IpNet::from(ip), home.address_for(ip.into()));
+    let one = |line: String| {
+        let mut batch = Batch::default();
+        batch.push(line);
+        batch
+    };
+    let mut batches = vec![(pod.netns(), one(format!("addr replace {net} dev eth0")))];
+    if let Some(interface) = pod.host_interface() {
+        let route = format!("route replace {net} dev {interface} src {source}");
+        batches.push((home.netns(), one(route)));
+    }
+    let others = nodes.iter().filter(|it| it.position != home.position);
+    let others = others
+        .map(Node::netns)
+        .chain(clients.iter().map(Client::netns));
+    batches.extend(others.map(|it| (it, one(route_via(net, home)))));
+    batches
 }
 
 /// Replaces the route to `cidr`: through `node`.

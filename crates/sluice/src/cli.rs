@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use sluice_config::GoDuration;
+use sluice_config::{GoDuration, Mode};
 
 use crate::flags::{self, Flags, Heading};
 
@@ -112,7 +113,36 @@ pub(crate) struct LabArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
     /// Show a Service balancing real connections, and a pod that dies (needs root)
-    Demo,
+    #[command(after_help = "Examples:
+  sluice lab demo
+  sluice lab demo --keep
+  sluice lab demo --manifests examples
+  sluice lab demo --proxy-mode iptables --fast
+
+Ctrl-C ends it at any time; namespaces, rules and processes are then removed.")]
+    Demo(DemoArgs),
+}
+
+/// `sluice lab demo`.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// No pauses; also when stdout is no terminal
+    #[arg(long)]
+    pub(crate) fast: bool,
+    /// Keep the cluster up until Enter or Ctrl-C, and say how to enter its namespaces
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Data plane of the nodes
+    #[arg(long, value_name = "MODE", default_value = "nftables")]
+    #[arg(value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)))]
+    pub(crate) proxy_mode: String,
+    /// Your own Services instead of the built-in one: a pod of the lab gets the address, the ports and
+    /// the node's name of each endpoint, and each frontend gets 300 connections
+    #[arg(long, value_name = "DIR")]
+    pub(crate) manifests: Option<PathBuf>,
+    /// Write an animated picture of the demonstration
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// The flags that define a node's rules; most names are kube-proxy's.

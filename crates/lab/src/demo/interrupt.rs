@@ -1,0 +1,64 @@
+//! Ctrl-C ends the demonstration as an error does, so that its namespaces are removed.
+
+use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+/// SIGINT and SIGTERM wait here; threads that start later inherit this.
+#[derive(Debug)]
+pub(super) struct Interrupt {
+    signals: SigSet,
+    received: SignalFd,
+}
+
+impl Interrupt {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
+        signals.thread_block().context("block SIGINT and SIGTERM")?;
+        let received =
+            SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
+        let received = received.context("open a file of signals")?;
+        Ok(Self { signals, received })
+    }
+
+    /// Runs `task` with the signals as usual: a program that it starts inherits that.
+    pub(super) fn unblocked<T>(&self, task: impl FnOnce() -> T) -> anyhow::Result<T> {
+        let set = |set: nix::Result<()>| set.context("set the mask of signals");
+        set(self.signals.thread_unblock())?;
+        let result = task();
+        set(self.signals.thread_block())?;
+        Ok(result)
+    }
+
+    /// Waits.
+    ///
+    /// # Errors
+    ///
+    /// A signal came.
+    pub(super) fn wait(&self, time: Duration) -> anyhow::Result<()> {
+        let timeout = PollTimeout::try_from(time).context("a pause is too long")?;
+        let mut fds = [PollFd::new(self.received.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, timeout).context("wait")? {
+            0 => Ok(()),
+            _ => bail!("interrupted: namespaces, rules and processes are removed"),
+        }
+    }
+
+    /// Waits for a signal or, on a terminal, for Enter.
+    pub(super) fn wait_for_end(&self) -> anyhow::Result<()> {
+        let stdin = io::stdin();
+        let mut fds = vec![PollFd::new(self.received.as_fd(), PollFlags::POLLIN)];
+        if stdin.is_terminal() {
+            fds.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
+        }
+        poll(&mut fds, PollTimeout::NONE).context("wait")?;
+        // The signal that ended this wait interrupts nothing else.
+        self.received.read_signal().context("read the signal")?;
+        Ok(())
+    }
+}
