@@ -39,7 +39,7 @@ setup: ## install what building, testing and the demo need (Debian packages, car
 
 demo: setup ## a cluster of network namespaces, real connections, drawn on the terminal
 	$(CARGO) build --release -p sluice
-	target/release/sluice lab demo
+	target/release/sluice lab demo $(ARGS)
 
 test: setup setup-vm test-deploy ## everything that proves something: unit, golden, property and packet tests (root)
 	$(NEXTEST)
