@@ -32,8 +32,9 @@ const NOT_RUN: [(&str, &str); 6] = [
         "changes the machine; deploy/tests/test_deb.py installs it in a folder",
     ),
     (
-        "sluice status --service default/web\nsluice explain node default/web",
-        "needs a node of a cluster; the fence \"Try it on one machine\" has both commands",
+        "sluice doctor default/web\nsluice status --service default/web\n\
+         sluice explain default/client-1 default/web",
+        "needs a node of a cluster; tests/doctor.rs and tests/questions.rs run these commands",
     ),
 ];
 
@@ -240,6 +241,38 @@ fn links_lead_somewhere() {
                 headings.any(|it| anchor(it) == place),
                 "{page}: no {target}"
             );
+        }
+    }
+}
+
+/// A fence with the name of a mode has lines of the rules of `examples/`.
+#[test]
+fn rules_in_how_it_works_are_those_of_the_examples() {
+    let path = repository().join("docs/how-it-works.md");
+    let text = fs::read_to_string(path).expect("the page");
+    for mode in ["nftables", "iptables", "ipvs"] {
+        let output = Command::new(SLUICE)
+            .args([
+                "render",
+                "--manifests",
+                "examples",
+                "--hostname-override",
+                "node-a",
+            ])
+            .args(["--cluster-cidr", "10.244.0.0/16", "--proxy-mode", mode])
+            .current_dir(repository())
+            .output()
+            .expect("it was built");
+        let rules = text_of(&output, mode);
+        let rules: Vec<&str> = rules.lines().map(str::trim).collect();
+        let fence = format!("\n```{mode}\n");
+        let shown = text.split(&*fence).skip(1);
+        let shown: Vec<&str> = shown
+            .flat_map(|it| it.split("\n```").next().expect("an end").lines())
+            .collect();
+        assert!(shown.len() > 4, "{mode}: {shown:?}");
+        for line in shown {
+            assert!(rules.contains(&line), "{mode}: {line}");
         }
     }
 }
