@@ -24,6 +24,12 @@ pub struct Candidate<'a> {
 }
 
 impl Candidate<'_> {
+    /// Whether it may run on this node: it does, or its slice does not name its node. A slice that
+    /// somebody writes by hand, or that mirrors Endpoints, may lack `nodeName`.
+    pub fn may_be_here(&self) -> bool {
+        self.local || self.endpoint.node.is_none()
+    }
+
     /// May get new connections.
     pub fn is_ready(&self) -> bool {
         self.endpoint.conditions.ready

@@ -115,8 +115,8 @@ impl Lookup<'_> {
         };
         let is_delivered_here = packet.interface.is_some() && host.contains(&endpoint);
         let mut endpoints = pool.endpoints().iter();
-        let hairpin =
-            packet.source == endpoint && endpoints.any(|it| it.local && it.addr.ip() == endpoint);
+        let hairpin = packet.source == endpoint
+            && endpoints.any(|it| it.may_be_here && it.addr.ip() == endpoint);
         !is_delivered_here && (self.masquerade || hairpin)
     }
 }

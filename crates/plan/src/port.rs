@@ -279,7 +279,7 @@ pub(crate) fn plan_port(
     let pool = |indices: &[usize]| {
         let members = indices.iter().map(|&index| PoolEndpoint {
             addr: candidates[index].addr,
-            local: candidates[index].local,
+            may_be_here: candidates[index].may_be_here(),
             weight: candidates[index].endpoint.weight,
             target: candidates[index].endpoint.target.clone(),
         });

@@ -19,7 +19,7 @@ fn print_verdict(port: &PortPlan, verdict: Verdict) -> String {
     };
     let pool = port.pool(scope).expect("a balance has its pool");
     let members = pool.endpoints().iter();
-    let members = members.map(|it| format!("{}{}", it.addr, if it.local { "@" } else { "" }));
+    let members = members.map(|it| format!("{}{}", it.addr, if it.may_be_here { "@" } else { "" }));
     members.collect::<Vec<_>>().join(" ")
 }
 

@@ -75,7 +75,7 @@ impl Port<'_> {
             let server = Server::Mark(self.family, self.protocol(), mark);
             self.server(server, plan.cluster.as_ref());
         }
-        for endpoint in plan.reachable().iter().filter(|it| it.local) {
+        for endpoint in plan.reachable().iter().filter(|it| it.may_be_here) {
             let (ip, port) = (endpoint.addr.ip(), endpoint.addr.port());
             let entry = Entry::AddressPortAddress(ip, self.protocol(), port, ip);
             self.shared_member(SetName::LoopBack, entry);

@@ -245,7 +245,7 @@ impl Render<'_> {
         let protocol: Protocol = self.port.key.name.protocol;
         let family = self.port.key.family;
         for endpoint in self.port.reachable() {
-            if endpoint.local {
+            if endpoint.may_be_here {
                 let key = ElementKey::Hairpin(endpoint.addr.ip(), protocol, endpoint.addr.port());
                 let key = Key::Element(family, SetName::Hairpin, key);
                 self.push(key, ElementValue::Member, None);

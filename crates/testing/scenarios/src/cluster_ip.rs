@@ -58,6 +58,23 @@ pub(super) fn hairpin_alone() -> Scenario {
         .check("web-1", "web:80/tcp+udp", masqueraded("web-1"))
 }
 
+pub(super) fn hairpin_without_node_name() -> Scenario {
+    Scenario::about(
+        "An endpoint whose slice has no nodeName may run here and be its own client: slices that \
+         somebody writes by hand often lack the name.",
+    )
+    .apply([service("web")
+        .tcp(80)
+        .udp_too()
+        .endpoints("web-1:nodeless web-3:nodeless")])
+    .check(
+        "web-1",
+        "web:80/tcp+udp",
+        seen("web-1 web-3", Seen::ClientUnlessItself),
+    )
+    .check("cli-a", "web:80/tcp+udp", answers("web-1 web-3"))
+}
+
 pub(super) fn hairpin_through_a_bridge() -> Scenario {
     Scenario::about("A pod reaches itself through its Service also when it hangs on a bridge.")
         .bridged()

@@ -204,7 +204,8 @@ macro_rules! for_each_scenario {
         $crate::for_each_scenario! { @$($how)*;
             cluster_ip {
                 spreads_over_every_endpoint spreads_udp through_a_bridge single_endpoint
-                external_client hairpin hairpin_alone hairpin_through_a_bridge
+                external_client hairpin hairpin_alone hairpin_without_node_name
+                hairpin_through_a_bridge
                 refused_without_slices refused_with_empty_slices undefined_port unallocated
                 outside_the_service_cidr without_a_service_cidr two_service_cidrs pods_directly
                 large_pool host_network_endpoint endpoint_outside_the_cluster many_services

@@ -277,7 +277,8 @@ impl ServiceYaml {
             let (pod, attributes) = word.split_once(':').unwrap_or((word, ""));
             let ip = world::address(pod, family).expect("pods have both families");
             writeln!(f, "- addresses: [\"{ip}\"]")?;
-            if let Some(node) = world::node_of(pod) {
+            let is_named = !attributes.split(',').any(|it| it == "nodeless");
+            if let Some(node) = world::node_of(pod).filter(|_| is_named) {
                 writeln!(f, "  nodeName: {node}")?;
             }
             writeln!(f, "  targetRef: {{kind: Pod, name: {pod}}}")?;
@@ -341,8 +342,8 @@ impl Display for ServiceYaml {
 ///
 /// `ready` (written out, not left to the default), `starting` (not ready, not serving),
 /// `terminating` (shutting down, still serving), `dying` (shutting down, not serving any more),
-/// `published` (not serving, but ready since the Service publishes not-ready addresses), and hints
-/// by the name of the zone or node they are for.
+/// `published` (not serving, but ready since the Service publishes not-ready addresses), `nodeless`
+/// (without `nodeName`), and hints by the name of the zone or node they are for.
 struct Attributes<'a>(&'a str);
 
 impl Display for Attributes<'_> {
@@ -360,6 +361,7 @@ impl Display for Attributes<'_> {
                 "terminating" => [false, true, true],
                 "dying" => [false, false, true],
                 "published" => [true, false, false],
+                "nodeless" => continue,
                 _ if word.starts_with("zone-") || word.starts_with("node-") => continue,
                 _ => panic!("scenario: unknown attribute {word} of an endpoint"),
             };
