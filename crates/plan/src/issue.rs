@@ -109,6 +109,12 @@ pub enum Issue {
         /// The node's name.
         name: String,
     },
+    /// `detectLocalMode: NodeCIDR`, and the Node object has no pod CIDR: nothing tells the node's pods
+    /// from other clients. kube-proxy waits for it (`cmd/kube-proxy/app/server_linux.go`).
+    NoPodCidr {
+        /// The node's name.
+        name: String,
+    },
 }
 
 /// The owner of an address that a Service names.
@@ -171,7 +177,7 @@ impl Issue {
             | Self::NodePortRefused { service, .. }
             | Self::TooLarge { service, .. }
             | Self::More { service, .. } => Some(service),
-            Self::NoNode { .. } => None,
+            Self::NoNode { .. } | Self::NoPodCidr { .. } => None,
         }
     }
 
@@ -188,6 +194,7 @@ impl Issue {
             Self::TooLarge { .. } => "TooLarge",
             Self::More { reason, .. } => reason,
             Self::NoNode { .. } => "NoNode",
+            Self::NoPodCidr { .. } => "NoPodCIDR",
         }
     }
 }
@@ -285,6 +292,13 @@ impl fmt::Display for Issue {
                 f,
                 "Node {name}: no such object: topology hints are ignored and the node's addresses \
                  are known from the machine alone"
+            ),
+            Self::NoPodCidr { name } => write!(
+                f,
+                "Node {name}: spec.podCIDRs: is empty, and --detect-local-mode=NodeCIDR needs it: until \
+                 it is set, no client of a ClusterIP is masqueraded and policy Local takes pods of this \
+                 node for outside clients; without an allocator of pod CIDRs set --cluster-cidr and \
+                 --detect-local-mode=ClusterCIDR"
             ),
         }
     }

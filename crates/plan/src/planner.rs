@@ -13,7 +13,7 @@ use crate::claims::{Claim, Claimant};
 use crate::issue::Issue;
 use crate::limit::FRONTENDS;
 use crate::port::{Wanted, addresses, cluster_ip, is_served, wanted};
-use crate::settings::Settings;
+use crate::settings::{LocalDetector, Settings};
 use crate::state::{ClusterState, Touched};
 use crate::{NodePlan, Plan, PortKey, PortPlan, Role};
 use pieces::Progress;
@@ -149,7 +149,7 @@ impl Planner {
     /// The issues that planning found: by Service, then the node's.
     pub fn issues(&self) -> impl Iterator<Item = Issue> {
         let of_services = self.service_issues.values().flatten().cloned();
-        of_services.chain(self.node_issue())
+        of_services.chain(self.node_issues())
     }
 
     /// The issues of one Service.
@@ -157,12 +157,15 @@ impl Planner {
         self.service_issues.get(service).map_or(&[], Vec::as_slice)
     }
 
-    /// The issue of the node, if there is one.
-    pub fn node_issue(&self) -> Option<Issue> {
-        let node_name = &self.settings.node_name;
-        self.state.node(node_name).is_none().then(|| Issue::NoNode {
-            name: node_name.to_string(),
-        })
+    /// The issues of the node.
+    pub fn node_issues(&self) -> Vec<Issue> {
+        let node = self.state.node(&self.settings.node_name);
+        let name = || self.settings.node_name.to_string();
+        let no_node = node.is_none().then(|| Issue::NoNode { name: name() });
+        let no_pod_cidr = self.settings.local_detector == LocalDetector::NodeCidr
+            && node.is_none_or(|it| it.pod_cidrs.is_empty());
+        let no_pod_cidr = no_pod_cidr.then(|| Issue::NoPodCidr { name: name() });
+        no_node.into_iter().chain(no_pod_cidr).collect()
     }
 
     /// The problems that sources reported, by origin.

@@ -575,6 +575,24 @@ mod the_node {
     }
 
     #[test]
+    fn a_node_without_pod_cidr_is_an_issue_while_the_detector_needs_it() {
+        let reasons =
+            |planner: &Planner| -> Vec<&str> { planner.issues().map(|it| it.reason()).collect() };
+        let mut planner = planner(with(LocalDetector::NodeCidr), vec![]);
+        assert_eq!(reasons(&planner), ["NoNode", "NoPodCIDR"]);
+        planner.absorb(node("node-a 192.168.0.1"));
+        let _ = planner.replan();
+        assert_eq!(reasons(&planner), ["NoPodCIDR"]);
+        planner.absorb(node("node-a 192.168.0.1 10.244.0.0/24"));
+        let _ = planner.replan();
+        assert_eq!(reasons(&planner), [""; 0]);
+        planner.absorb(node("node-a 192.168.0.1"));
+        planner.configure(with(LocalDetector::None));
+        let _ = planner.replan();
+        assert_eq!(reasons(&planner), [""; 0]);
+    }
+
+    #[test]
     fn its_first_address_of_each_family_is_primary() {
         let ip = |it: &FamilyPlan| format!("{:?}", it.node_ip);
         let a = "node-a 192.168.0.1 fd00::1 192.168.0.2";

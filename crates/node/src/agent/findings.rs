@@ -176,7 +176,10 @@ pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
         | Issue::Shadows { .. }
         | Issue::TooLarge { .. } => Some(issue.reason()),
         // The Event of the first ones of the kind says enough.
-        Issue::NoClusterIp { .. } | Issue::More { .. } | Issue::NoNode { .. } => None,
+        Issue::NoClusterIp { .. }
+        | Issue::More { .. }
+        | Issue::NoNode { .. }
+        | Issue::NoPodCidr { .. } => None,
     }
 }
 

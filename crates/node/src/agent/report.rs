@@ -17,13 +17,13 @@ impl<P: DataPlane> Agent<P> {
     pub(super) fn report(&mut self, changes: &Changes, written: Option<BTreeSet<NamespacedName>>) {
         let planner = self.proxy.planner();
         let reconciler = self.proxy.reconciler();
-        let node_issue = planner.node_issue();
+        let node_issues = planner.node_issues();
         let ours = &self.outputs.metrics.ours;
         for change in changes.issues.values() {
             ours.count_issues(&change.old, -1);
             ours.count_issues(&change.new, 1);
         }
-        ours.set_node_issue(node_issue.is_some());
+        ours.set_node_issues(&node_issues);
         if !changes.problems.is_empty() {
             ours.problems.set(to_gauge(planner.problems().count()));
         }
@@ -40,7 +40,7 @@ impl<P: DataPlane> Agent<P> {
             let found = change.new.iter().map(of_issue).collect();
             now.insert(Topic::Issues(name.clone()), found);
         }
-        now.insert(Topic::Node, node_issue.iter().map(of_issue).collect());
+        now.insert(Topic::Node, node_issues.iter().map(of_issue).collect());
         for origin in &changes.problems {
             let found = planner.problems_of(origin).iter();
             let found = found.map(|message| of_problem(origin, message)).collect();

@@ -42,13 +42,14 @@ pub(crate) struct Ours {
 }
 
 /// Every [reason](sluice_plan::issue::Issue::reason) of an issue.
-const ISSUES: [&str; 9] = [
+const ISSUES: [&str; 10] = [
     "ClusterIPShared",
     "ClusterIPTaken",
     "ExternalIPNotAllowed",
     "FrontendTaken",
     "NoClusterIP",
     "NoNode",
+    "NoPodCIDR",
     "NodePortRefused",
     "Shadows",
     "TooLarge",
@@ -151,10 +152,13 @@ impl Ours {
         }
     }
 
-    /// Sets the node's issue.
-    pub(crate) fn set_node_issue(&self, is_there: bool) {
-        let gauge = self.issues.with_label_values(&["NoNode"]);
-        gauge.set(is_there.into());
+    /// Sets the issues of the node.
+    pub(crate) fn set_node_issues(&self, issues: &[Issue]) {
+        for reason in ["NoNode", "NoPodCIDR"] {
+            let is_there = issues.iter().any(|it| it.reason() == reason);
+            let gauge = self.issues.with_label_values(&[reason]);
+            gauge.set(is_there.into());
+        }
     }
 
     /// Sets the families that lack rules for one of their Services: all but these.
