@@ -27,30 +27,50 @@ const MEANINGLESS: &[(&str, &str)] = &[
     ("winkernel", "for Windows only"),
 ];
 
-/// Feature gates of Kubernetes 1.36 that kube-proxy reads. None of them changes Sluice, so an unknown
-/// name does no harm and is a warning, where kube-proxy refuses it. A list of all gates of
-/// Kubernetes would be wrong after the next release.
-const GATES: [&str; 19] = [
-    "AllAlpha",
-    "AllBeta",
-    "ComponentFlagz",
-    "ComponentSLIs",
-    "ComponentStatusz",
-    "ContextualLogging",
-    "InformerResourceVersion",
-    "KubeProxyDrainingTerminatingNodes",
-    "LoggingAlphaOptions",
-    "LoggingBetaOptions",
-    "MultiCIDRServiceAllocator",
-    "NFTablesProxyMode",
-    "NativeHistograms",
-    "PreferSameTrafficDistribution",
-    "ServiceTrafficDistribution",
-    "StrictIPCIDRValidation",
-    "TopologyAwareHints",
-    "WatchListClient",
-    "WinDSR",
+/// Feature gates of Kubernetes 1.36 that kube-proxy reads: name, stage as the metric
+/// `kubernetes_feature_enabled` writes it (GA is empty), and whether it is on by default. None of them
+/// changes Sluice, so an unknown name does no harm and is a warning, where kube-proxy refuses it. A
+/// list of all gates of Kubernetes would be wrong after the next release.
+const GATES: [(&str, &str, bool); 19] = [
+    ("AllAlpha", ALPHA, false),
+    ("AllBeta", BETA, false),
+    ("ComponentFlagz", BETA, true),
+    ("ComponentSLIs", GA, true),
+    ("ComponentStatusz", BETA, true),
+    ("ContextualLogging", BETA, true),
+    ("InformerResourceVersion", GA, true),
+    ("KubeProxyDrainingTerminatingNodes", GA, true),
+    ("LoggingAlphaOptions", ALPHA, false),
+    ("LoggingBetaOptions", BETA, true),
+    ("MultiCIDRServiceAllocator", GA, true),
+    ("NFTablesProxyMode", GA, true),
+    ("NativeHistograms", ALPHA, false),
+    ("PreferSameTrafficDistribution", GA, true),
+    ("ServiceTrafficDistribution", GA, true),
+    ("StrictIPCIDRValidation", ALPHA, false),
+    ("TopologyAwareHints", GA, true),
+    ("WatchListClient", BETA, true),
+    ("WinDSR", GA, true),
 ];
+
+const ALPHA: &str = "ALPHA";
+const BETA: &str = "BETA";
+const GA: &str = "";
+
+/// The feature gates that kube-proxy reads, as a configuration sets them: name, stage (`ALPHA`,
+/// `BETA`; empty for GA), and whether it is on. As in Kubernetes, `AllAlpha` and `AllBeta` set those of
+/// their stage that are not named themselves, and a GA gate stays as it is.
+pub fn feature_gates(config: &KubeProxyConfiguration) -> Vec<(&'static str, &'static str, bool)> {
+    let set = |name| config.feature_gates.get(name).copied();
+    let is_on = |name, stage, default: bool| match stage {
+        ALPHA => set(name).or(set("AllAlpha")).unwrap_or(default),
+        BETA => set(name).or(set("AllBeta")).unwrap_or(default),
+        _ => default,
+    };
+    let all = GATES.iter();
+    all.map(|&(name, stage, default)| (name, stage, is_on(name, stage, default)))
+        .collect()
+}
 
 /// Sections of modes, ignored while another mode runs.
 fn other_sections(mode: &str) -> &'static [(&'static str, &'static str)] {
@@ -84,7 +104,7 @@ pub fn warnings(config: &KubeProxyConfiguration, lines: &Lines) -> Vec<Problem> 
         differences((*field).to_owned(), value, default, why, &mut found);
     }
     for gate in config.feature_gates.keys() {
-        if !GATES.contains(&gate.as_str()) {
+        if !GATES.iter().any(|(name, ..)| name == gate) {
             let field = format!("featureGates.{gate}");
             found.push(Problem::new(field, "not a feature gate of kube-proxy 1.36"));
         }

@@ -25,6 +25,9 @@ pub enum Probe {
     Healthz,
     /// The kubelet asks whether this process needs a restart: not because the node is leaving.
     Livez,
+    /// Rolling updates and units that start later ask whether the rules are there: not before the
+    /// first sync. kube-proxy has no such path.
+    Readyz,
 }
 
 /// The state of this node's Node object.
@@ -59,8 +62,8 @@ pub struct HealthReport {
     /// Whether the node may get connections; only for [`Probe::Healthz`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_eligible: Option<bool>,
-    /// No sync is overdue. A family that cannot be served does not count: the other one works, and
-    /// a restart would help neither.
+    /// No sync is overdue; for [`Probe::Readyz`] there was also a first one. A family that cannot be
+    /// served does not count: the other one works, and a restart would help neither.
     pub healthy: bool,
     /// By family: `IPv4`, `IPv6`.
     pub status: BTreeMap<String, FamilyHealth>,
@@ -98,6 +101,8 @@ struct State {
     updated: Timestamp,
     /// The same for the last sync after which all Services had their rules of a family.
     families: PerFamily<Timestamp>,
+    /// A sync has succeeded.
+    synced: bool,
     /// Since when a sync is pending.
     pending: Option<Instant>,
     node: NodeState,
@@ -111,6 +116,7 @@ impl Health {
             timeout,
             updated: time,
             families: PerFamily::new(|_| time),
+            synced: false,
             pending: Some(now),
             node: NodeState::Present,
         };
@@ -135,6 +141,7 @@ impl Health {
     pub fn updated(&self, at: Timestamp, complete: &[IpFamily]) {
         let mut state = self.lock();
         state.updated = at;
+        state.synced = true;
         for family in complete {
             *state.families.of_mut(*family) = at;
         }
@@ -154,7 +161,7 @@ impl Health {
     /// The answer at `now`, which the wall clock calls `time`.
     pub fn report(&self, probe: Probe, now: Instant, time: Timestamp) -> HealthReport {
         let state = self.lock().clone();
-        let healthy = in_time(&state, now);
+        let healthy = in_time(&state, now) && (probe != Probe::Readyz || state.synced);
         let eligible = match (state.node, self.node) {
             (NodeState::Present, _) | (NodeState::Unknown, NodeObject::Optional) => true,
             (NodeState::Leaving, _) | (NodeState::Unknown, NodeObject::Required) => false,

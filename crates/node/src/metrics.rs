@@ -13,17 +13,17 @@ mod kube_proxy;
 mod network;
 mod ours;
 mod packets;
+mod process;
 mod registrar;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use prometheus::proto::MetricFamily;
-use prometheus::{Registry, TextEncoder};
+use prometheus::{IntCounter, Registry, TextEncoder};
 use sluice_model::{ApiRequest, IpFamily, Protocol};
 use sluice_plane::{DenialCounters, Description, PacketCounters};
 
@@ -46,13 +46,15 @@ pub struct Identity {
     pub plane: Description,
     /// Version of the program.
     pub version: String,
-    /// Every known feature gate by name, and whether it is on.
-    pub features: BTreeMap<String, bool>,
+    /// Every known feature gate: name, stage (empty for GA), and whether it is on.
+    pub features: Vec<(&'static str, &'static str, bool)>,
 }
 
 /// Every metric of the process, shared by all threads.
 pub struct Metrics {
     registry: Registry,
+    /// Number of metrics that are registered.
+    registered: IntCounter,
     pub(crate) slis: Slis,
     pub(crate) kube_proxy: KubeProxy,
     pub(crate) ours: Ours,
@@ -68,24 +70,30 @@ impl Metrics {
     /// All metrics, at zero.
     pub fn new(identity: &Identity) -> Self {
         let registry = Registry::new();
-        let registrar = Registrar(&registry);
+        let registered = framework::registered(&registry);
+        let registrar = Registrar {
+            registry: &registry,
+            registered: &registered,
+        };
         let has = identity.plane.metrics;
         Self {
             kube_proxy: KubeProxy::new(registrar, has),
             ours: Ours::new(registrar, identity),
             framework: Framework::new(registrar, identity),
-            slis: Slis::new(),
+            slis: Slis::new(&registered),
             network: Network::new(registrar),
             denials: has.counts_denials.then(|| Denials::new(registrar)),
             plane: identity.plane,
             registry,
+            registered,
             connections: OnceLock::new(),
         }
     }
 
     /// Shows connections. Only the first call has an effect.
     pub fn show_connections(&self, connections: Arc<Connections>) {
-        let metrics = || Mutex::new(ConnectionMetrics::new(&self.registry, MOST_ENDPOINTS));
+        let (registry, registered) = (&self.registry, &self.registered);
+        let metrics = || Mutex::new(ConnectionMetrics::new(registry, registered, MOST_ENDPOINTS));
         self.connections.get_or_init(|| (connections, metrics()));
     }
 
@@ -147,11 +155,12 @@ impl Metrics {
         encode(&self.slis.registry.gather())
     }
 
-    /// Counts an answer of the health server by its status.
+    /// Counts an answer of the health server by its status. kube-proxy has no counter of `/readyz`.
     pub(crate) fn probed(&self, probe: Probe, status: u16) {
         let [ok, unavailable] = match probe {
             Probe::Healthz => &self.kube_proxy.healthz,
             Probe::Livez => &self.kube_proxy.livez,
+            Probe::Readyz => return,
         };
         match status {
             200 => ok.inc(),
@@ -220,6 +229,6 @@ pub(crate) fn for_test<P: sluice_plane::DataPlane>() -> Metrics {
     Metrics::new(&Identity {
         plane: P::DESCRIPTION,
         version: "0.1.0".to_owned(),
-        features: [("ServiceTrafficDistribution".to_owned(), true)].into(),
+        features: vec![("ServiceTrafficDistribution", "", true)],
     })
 }

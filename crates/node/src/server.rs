@@ -10,6 +10,7 @@ pub(crate) mod listen;
 mod metrics;
 mod profile;
 mod status;
+mod zpages;
 
 use std::fs;
 use std::io;

@@ -381,7 +381,8 @@ fn metrics_and_report_show_the_totals() {
 
     let text = |most_endpoints| {
         let registry = Registry::new();
-        let metrics = ConnectionMetrics::new(&registry, most_endpoints);
+        let registered = prometheus::IntCounter::new("registered", "-").expect("well formed");
+        let metrics = ConnectionMetrics::new(&registry, &registered, most_endpoints);
         metrics.fill(&connections);
         let text = TextEncoder::new().encode_to_string(&registry.gather());
         text.expect("every metric has a value")

@@ -83,6 +83,23 @@ fn a_wish_that_is_pending_for_a_minute_makes_it_unhealthy() {
 }
 
 #[test]
+fn it_is_ready_while_it_follows_after_the_first_sync() {
+    let cases: &[(&[Step], u64, bool)] = &[
+        (&[], 1, false),
+        (&[Wanted(1)], 2, false),
+        (&[Updated(5)], 6, true),
+        (&[Updated(5), Node(Leaving)], 6, true),
+        (&[Updated(5), Wanted(10)], 69, true),
+        (&[Updated(5), Wanted(10)], 70, false),
+    ];
+    for (steps, at, ready) in cases {
+        let report = World::new(NodeObject::Required, steps).ask(Probe::Readyz, *at);
+        assert_eq!(report.is_ok(), *ready);
+        assert_eq!((report.healthy, report.node_eligible), (*ready, None));
+    }
+}
+
+#[test]
 fn a_node_that_goes_gets_no_connections_and_needs_no_restart() {
     use NodeObject::{Optional, Required};
     let cases: &[(NodeObject, &[Step], bool)] = &[

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use prometheus::{IntCounterVec, IntGaugeVec, Registry};
+use prometheus::{IntCounter, IntCounterVec, IntGaugeVec, Registry};
 use sluice_plan::PortKey;
 use tracing::warn;
 
@@ -26,8 +26,11 @@ pub(crate) struct ConnectionMetrics {
 }
 
 impl ConnectionMetrics {
-    pub(crate) fn new(registry: &Registry, most_endpoints: usize) -> Self {
-        let to = Registrar(registry);
+    pub(crate) fn new(registry: &Registry, registered: &IntCounter, most_endpoints: usize) -> Self {
+        let to = Registrar {
+            registry,
+            registered,
+        };
         Self {
             services: to.counters("sluice_service_connections_total", &SERVICE_LABELS),
             endpoints: to.counters("sluice_endpoint_connections_total", &ENDPOINT_LABELS),

@@ -4,16 +4,34 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
+use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry};
+use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 use sluice_model::ApiRequest;
 
 use super::Identity;
+use super::help::help;
+use super::process::Process;
 use super::registrar::Registrar;
 
 /// Buckets of client-go's request latency, in seconds.
 const REQUEST_SECONDS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0,
+];
+
+/// Buckets of client-go's sizes of requests and answers, in bytes.
+const REQUEST_BYTES: [f64; 11] = [
+    64.0,
+    256.0,
+    512.0,
+    1024.0,
+    4096.0,
+    16384.0,
+    65536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
 ];
 
 /// Most label sets of a metric about an API server: its address may change any number of times, and
@@ -23,6 +41,9 @@ const LARGEST_VEC: usize = 512;
 pub(super) struct Framework {
     requests: IntCounterVec,
     request_duration: HistogramVec,
+    request_size: HistogramVec,
+    response_size: HistogramVec,
+    rate_limiter: HistogramVec,
     label_sets: Mutex<HashSet<(String, String, String)>>,
 }
 
@@ -30,13 +51,25 @@ impl Framework {
     pub(super) fn new(to: Registrar<'_>, identity: &Identity) -> Self {
         build_info(to, identity);
         features(to, identity);
-        let process = to.0.register(Box::new(ProcessCollector::for_self()));
-        process.expect("no name is given twice");
+        // Kubernetes' metrics may be disabled by flag or hidden when they are deprecated; none is here.
+        to.counter("disabled_metrics_total");
+        to.counter("hidden_metrics_total");
+        let process: [Box<dyn Collector>; 2] = [
+            Box::new(ProcessCollector::for_self()),
+            Box::new(Process::new()),
+        ];
+        for it in process {
+            let process = to.registry.register(it);
+            process.expect("no name is given twice");
+        }
+        let of_host = |name, buckets: &[f64]| to.histograms(name, &["verb", "host"], buckets);
         Self {
             requests: to.counters("rest_client_requests_total", &["code", "method", "host"]),
-            request_duration: to.histograms(
-                "rest_client_request_duration_seconds",
-                &["verb", "host"],
+            request_duration: of_host("rest_client_request_duration_seconds", &REQUEST_SECONDS),
+            request_size: of_host("rest_client_request_size_bytes", &REQUEST_BYTES),
+            response_size: of_host("rest_client_response_size_bytes", &REQUEST_BYTES),
+            rate_limiter: of_host(
+                "rest_client_rate_limiter_duration_seconds",
                 &REQUEST_SECONDS,
             ),
             label_sets: Mutex::default(),
@@ -51,8 +84,19 @@ impl Framework {
             return;
         }
         self.requests.with_label_values(&[code, method, host]).inc();
-        let duration = self.request_duration.with_label_values(&[method, host]);
-        duration.observe(request.elapsed.as_secs_f64());
+        let observe = |histogram: &HistogramVec, value: Option<f64>| {
+            if let Some(value) = value {
+                histogram.with_label_values(&[method, host]).observe(value);
+            }
+        };
+        let bytes = |size: Option<u64>| size.map(|it| it as f64);
+        observe(&self.request_duration, Some(request.elapsed.as_secs_f64()));
+        observe(
+            &self.rate_limiter,
+            request.waited.map(|it| it.as_secs_f64()),
+        );
+        observe(&self.request_size, bytes(request.sent));
+        observe(&self.response_size, bytes(request.received));
     }
 
     /// Whether these labels are known or there is room for them.
@@ -84,11 +128,34 @@ fn build_info(to: Registrar<'_>, identity: &Identity) {
 
 fn features(to: Registrar<'_>, identity: &Identity) {
     let all = to.gauges("kubernetes_feature_enabled", &["name", "stage"]);
-    for (name, is_on) in &identity.features {
-        let gauge = all.with_label_values(&[name, ""]);
+    for (name, stage, is_on) in &identity.features {
+        let gauge = all.with_label_values(&[name, stage]);
         gauge.set(i64::from(*is_on));
     }
 }
+
+/// The number of metrics that are registered. All have the stability of kube-proxy's own.
+pub(super) fn registered(registry: &Registry) -> IntCounter {
+    let name = "registered_metrics_total";
+    let labels = ["stability_level", "deprecated_version"];
+    let all = IntCounterVec::new(Opts::new(name, help(name)), &labels);
+    let all = all.expect("constants, well formed");
+    let registered = registry.register(Box::new(all.clone()));
+    registered.expect("no name is given twice");
+    let all = all.with_label_values(&["ALPHA", ""]);
+    all.inc();
+    all
+}
+
+/// When this process started, in seconds since the epoch.
+fn start_time() -> i64 {
+    let families = ProcessCollector::for_self().collect();
+    let start = families.iter().find(|it| it.name() == START_TIME);
+    let metric = start.and_then(|it| it.get_metric().first());
+    metric.map_or(0, |it| it.get_gauge().get_value() as i64)
+}
+
+const START_TIME: &str = "process_start_time_seconds";
 
 /// `/metrics/slis`: the results of health checks (KEP-3466).
 pub(crate) struct Slis {
@@ -98,9 +165,13 @@ pub(crate) struct Slis {
 }
 
 impl Slis {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(registered: &IntCounter) -> Self {
         let registry = Registry::new();
-        let to = Registrar(&registry);
+        let to = Registrar {
+            registry: &registry,
+            registered,
+        };
+        to.gauge(START_TIME).set(start_time());
         let results = to.gauges("kubernetes_healthcheck", &["name", "type"]);
         let totals = to.counters("kubernetes_healthchecks_total", &["name", "type", "status"]);
         let result = results.with_label_values(&["ping", "healthz"]);

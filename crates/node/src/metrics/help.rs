@@ -2,12 +2,22 @@
 
 /// One line per metric: name and help.
 const HELP: &str = "\
+disabled_metrics_total Metrics that were disabled; here none can be.
+hidden_metrics_total Metrics that were hidden because they are deprecated; here none is.
 kubernetes_build_info Always 1; the labels say what was built.
 kubernetes_feature_enabled Feature gates: 1 when it is on.
 kubernetes_healthcheck The last result of a health check: 1 when it succeeded.
 kubernetes_healthchecks_total Results of health checks.
+process_network_receive_bytes_total Bytes of IPv4 packets received in the process's network namespace.
+process_network_transmit_bytes_total Bytes of IPv4 packets sent in the process's network namespace.
+process_start_time_seconds When the process started, seconds since the epoch.
+process_virtual_memory_max_bytes Limit of the address space.
+registered_metrics_total Metrics that are registered, by stability and the version that deprecated them.
+rest_client_rate_limiter_duration_seconds How long requests to the API server waited for their turn.
 rest_client_request_duration_seconds From a request to the API server to the head of its answer.
+rest_client_request_size_bytes Bodies of requests to the API server.
 rest_client_requests_total Requests to the API server by status, method and host.
+rest_client_response_size_bytes Bodies of the API server's answers; a watch has none.
 kubeproxy_conntrack_reconciler_deleted_entries_total Conntrack entries deleted because their endpoint is gone.
 kubeproxy_conntrack_reconciler_sync_duration_seconds How long walks through the conntrack table took.
 kubeproxy_iptables_ct_state_invalid_dropped_packets_total Packets dropped because conntrack found them invalid.

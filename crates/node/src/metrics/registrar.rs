@@ -58,7 +58,11 @@ pub(super) fn follow(counter: &IntCounter, count: u64) {
 /// Fills a registry. Names, labels and buckets are constants, so nothing here can fail at run time
 /// but by a mistake that every test finds.
 #[derive(Clone, Copy)]
-pub(super) struct Registrar<'a>(pub(super) &'a Registry);
+pub(super) struct Registrar<'a> {
+    pub(super) registry: &'a Registry,
+    /// Counts what is registered.
+    pub(super) registered: &'a IntCounter,
+}
 
 impl Registrar<'_> {
     pub(super) fn register<C: Collector + Clone + 'static>(
@@ -66,8 +70,9 @@ impl Registrar<'_> {
         collector: Result<C, prometheus::Error>,
     ) -> C {
         let collector = collector.expect("names, labels and buckets are constants and well formed");
-        let registered = self.0.register(Box::new(collector.clone()));
+        let registered = self.registry.register(Box::new(collector.clone()));
         registered.expect("no name is given twice");
+        self.registered.inc();
         collector
     }
 

@@ -31,6 +31,8 @@ fn shapes(families: &[MetricFamily]) -> Vec<String> {
 
 /// In every mode.
 const EVERYWHERE: &str = "\
+disabled_metrics_total counter
+hidden_metrics_total counter
 kubeproxy_conntrack_reconciler_deleted_entries_total counter ip_family
 kubeproxy_conntrack_reconciler_sync_duration_seconds histogram ip_family
 kubeproxy_network_programming_duration_seconds histogram ip_family
@@ -48,11 +50,15 @@ kubernetes_build_info gauge build_date,compiler,git_commit,git_tree_state,git_ve
 kubernetes_feature_enabled gauge name,stage
 process_cpu_seconds_total counter
 process_max_fds gauge
+process_network_receive_bytes_total counter
+process_network_transmit_bytes_total counter
 process_open_fds gauge
 process_resident_memory_bytes gauge
 process_start_time_seconds gauge
 process_threads gauge
 process_virtual_memory_bytes gauge
+process_virtual_memory_max_bytes gauge
+registered_metrics_total counter deprecated_version,stability_level
 sluice_build_info gauge commit,mode,version
 sluice_conntrack_deleted_total counter protocol
 sluice_conntrack_entries gauge
@@ -82,8 +88,11 @@ sluice_unserved gauge ip_family";
 
 /// With an API server.
 const REQUESTS: &str = "\
+rest_client_rate_limiter_duration_seconds histogram host,verb
 rest_client_request_duration_seconds histogram host,verb
-rest_client_requests_total counter code,host,method";
+rest_client_request_size_bytes histogram host,verb
+rest_client_requests_total counter code,host,method
+rest_client_response_size_bytes histogram host,verb";
 
 const NFTABLES: &str = "\
 kubeproxy_sync_full_proxy_rules_duration_seconds histogram ip_family
@@ -112,6 +121,9 @@ fn request(host: &str, code: Option<u16>) -> ApiRequest<'_> {
         host,
         code,
         elapsed: Duration::from_millis(20),
+        waited: Some(Duration::from_millis(200)),
+        sent: Some(0),
+        received: code.map(|_| 4000),
     }
 }
 
@@ -136,6 +148,7 @@ fn every_metric_has_its_name_type_and_labels_from_the_start() {
     let expected = [
         "kubernetes_healthcheck gauge name,type",
         "kubernetes_healthchecks_total counter name,status,type",
+        "process_start_time_seconds gauge",
     ];
     assert_eq!(shapes(&slis), expected);
 }
@@ -190,6 +203,54 @@ fn the_exposition_is_prometheus_text() {
 }
 
 #[test]
+fn requests_to_the_api_server() {
+    let metrics = for_test::<Nftables>();
+    metrics.api_request(&request("api", Some(200)));
+    metrics.api_request(&request("api", None));
+    let watch = ApiRequest {
+        waited: None,
+        received: None,
+        ..request("api", Some(200))
+    };
+    metrics.api_request(&watch);
+    let text = metrics.text().expect("complete");
+    let labels = r#"{host="api",verb="GET"}"#;
+    for line in [
+        format!("rest_client_request_duration_seconds_count{labels} 3"),
+        format!("rest_client_rate_limiter_duration_seconds_count{labels} 2"),
+        format!("rest_client_rate_limiter_duration_seconds_sum{labels} 0.4"),
+        format!("rest_client_request_size_bytes_count{labels} 3"),
+        format!("rest_client_response_size_bytes_count{labels} 1"),
+        format!("rest_client_response_size_bytes_sum{labels} 4000"),
+    ] {
+        assert!(text.lines().any(|it| it == line), "no {line} in\n{text}");
+    }
+}
+
+/// The number of the process's own metrics differs by what it runs on.
+#[test]
+fn metrics_about_metrics_and_the_process() {
+    let metrics = for_test::<Nftables>();
+    let text = metrics.text().expect("complete");
+    let value = |name: &str| -> f64 {
+        let line = text.lines().find_map(|it| it.strip_prefix(name));
+        let value = line.unwrap_or_else(|| panic!("no {name} in\n{text}"));
+        value.trim().parse().expect("a number")
+    };
+    let registered = r#"registered_metrics_total{deprecated_version="",stability_level="ALPHA"}"#;
+    assert!(value(registered) > 50.0);
+    assert_eq!(value("hidden_metrics_total "), 0.0);
+    assert_eq!(value("disabled_metrics_total "), 0.0);
+    assert!(value("process_virtual_memory_max_bytes ") > value("process_virtual_memory_bytes "));
+    let start = value("process_start_time_seconds ");
+    let slis = metrics.slis_text().expect("complete");
+    assert!(
+        slis.contains(&format!("process_start_time_seconds {start}\n")),
+        "{slis}"
+    );
+}
+
+#[test]
 fn an_api_server_that_moves_does_not_fill_the_memory() {
     let metrics = for_test::<Nftables>();
     for host in 0..10_000 {
@@ -228,7 +289,7 @@ fn every_metric_is_documented() {
         for_test::<Iptables>(),
         for_test::<Ipvs>(),
     ] {
-        metrics.api_request(&request("host", None));
+        metrics.api_request(&request("host", Some(200)));
         let slis = metrics.slis.registry.gather();
         let families = metrics.registry.gather().into_iter().chain(slis);
         there.extend(families.map(|it| it.name().to_owned()));

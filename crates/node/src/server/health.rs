@@ -1,4 +1,4 @@
-//! The pages of the health server: `/healthz` and `/livez`.
+//! The pages of the health server: `/healthz`, `/livez` and `/readyz`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,6 +24,7 @@ pub(super) fn routes(health: Arc<Health>, metrics: Arc<Metrics>) -> Router {
     Router::new()
         .route("/healthz", of(Probe::Healthz))
         .route("/livez", of(Probe::Livez))
+        .route("/readyz", of(Probe::Readyz))
         .with_state(Shared { health, metrics })
 }
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 use tracing::error;
 
 use super::debug::{self, SetVerbosity};
+use super::zpages;
 use crate::metrics::Metrics;
 
 /// The contents of the metrics server beside the metrics.
@@ -34,13 +35,13 @@ pub struct MetricsServer {
     pub set_verbosity: Option<SetVerbosity>,
 }
 
-struct Pages {
+pub(super) struct Pages {
     metrics: Arc<Metrics>,
-    server: MetricsServer,
-    started: Timestamp,
+    pub(super) server: MetricsServer,
+    pub(super) started: Timestamp,
 }
 
-type Shared = State<Arc<Pages>>;
+pub(super) type Shared = State<Arc<Pages>>;
 
 pub(super) fn routes(server: MetricsServer, metrics: Arc<Metrics>) -> Router {
     let set_verbosity = server.set_verbosity;
@@ -56,8 +57,8 @@ pub(super) fn routes(server: MetricsServer, metrics: Arc<Metrics>) -> Router {
         .route("/metrics/slis", get(slis))
         .route("/proxyMode", get(proxy_mode))
         .route("/configz", get(configz))
-        .route("/flagz", get(flagz))
-        .route("/statusz", get(statusz))
+        .route("/flagz", get(zpages::flagz))
+        .route("/statusz", get(zpages::statusz))
         .with_state(pages);
     match set_verbosity {
         Some(set_verbosity) => routes.merge(debug::routes(set_verbosity)),
@@ -129,35 +130,5 @@ async fn proxy_mode(State(pages): Shared) -> Response {
 }
 
 async fn configz(State(pages): Shared) -> Response {
-    axum::Json(&pages.server.config).into_response()
-}
-
-/// The head of Kubernetes' pages for people (component-base, `zpages`).
-fn heading(page: &str) -> String {
-    format!(
-        "\nsluice {page}\nWarning: This endpoint is not meant to be machine parseable, has no \
-         formatting compatibility guarantees and is for debugging purposes only.\n\n"
-    )
-}
-
-async fn flagz(State(pages): Shared) -> Response {
-    let mut text = heading("flags");
-    for (name, value) in &pages.server.flags {
-        text += &format!("{name}={value}\n");
-    }
-    plain(StatusCode::OK, text)
-}
-
-async fn statusz(State(pages): Shared) -> Response {
-    let now = Timestamp::now();
-    let up = now.as_second() - pages.started.as_second();
-    let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
-    let text = format!(
-        "{}Started: {}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\nBinary version: {}\n\
-         Paths: /configz /flagz /healthz /metrics /proxyMode\n",
-        heading("statusz"),
-        pages.started,
-        pages.server.version,
-    );
-    plain(StatusCode::OK, text)
+    zpages::json_page(&pages.server.config)
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 
-use sluice_model::Protocol;
+use sluice_model::{IpFamily, Protocol};
 use sluice_nftables::Nftables;
 use sluice_plan::settings::Settings;
 use sluice_plan::testing::{endpoints, planner, service};
@@ -226,6 +226,9 @@ fn health_over_http() {
         report
     };
     assert!(asked("/healthz", "200").healthy, "it has just started");
+    assert!(!asked("/readyz", "503").healthy, "no sync has succeeded");
+    running.health.updated(Timestamp::now(), &IpFamily::ALL);
+    assert!(asked("/readyz", "200").healthy);
     running.health.set_node(NodeState::Leaving);
     let report = asked("/healthz", "503");
     assert_eq!((report.healthy, report.node_eligible), (true, Some(false)));
@@ -332,6 +335,13 @@ fn the_pages_of_the_metrics_server() {
         ("/flagz", "200", text, warning),
         ("/statusz", "200", text, "\nsluice statusz\n"),
         ("/statusz", "200", text, "\nUp: 0 hr 00 min "),
+        (
+            "/statusz",
+            "200",
+            text,
+            "\nPaths: /configz /flagz /healthz /metrics /proxyMode /statusz\n",
+        ),
+        ("/configz", "200", "", "X-Content-Type-Options: nosniff\r\n"),
         ("/debug/pprof/", "404", "", ""),
         ("/debug/flags/v", "404", "", ""),
     ];

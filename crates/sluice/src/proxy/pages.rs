@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use sluice_config::{Effective, KubeProxyConfiguration};
+use sluice_config::{Effective, KubeProxyConfiguration, feature_gates};
 use sluice_node::MetricsServer;
 use sluice_node::metrics::Identity;
 use sluice_plane::Description;
@@ -17,7 +17,7 @@ pub(super) fn identity(plane: Description, config: &KubeProxyConfiguration) -> I
     Identity {
         plane,
         version: VERSION.to_owned(),
-        features: config.feature_gates.clone(),
+        features: feature_gates(config),
     }
 }
 

@@ -6,8 +6,10 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
-use http::{Request, Response, Uri};
+use http::{Method, Request, Response, Uri};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Limited};
+use hyper::body::{Body as _, Bytes};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::{Connection as Connected, HttpConnector};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -90,23 +92,33 @@ impl Connection {
     }
 
     /// Sends a request and waits for the head of the answer.
-    async fn send(&self, request: Request<Body>) -> Result<Response<Body>, Failure> {
+    async fn send(&self, request: Request<Body>) -> Result<Response<Answer>, Failure> {
         let this = &*self.0;
         let is_watch = is_watch(&request);
-        if !is_watch {
-            tokio::time::sleep(this.turn()).await;
+        let waited = (!is_watch).then(|| this.turn());
+        if let Some(waited) = waited {
+            tokio::time::sleep(waited).await;
         }
         let (method, start) = (request.method().clone(), Instant::now());
+        let sent = request.body().size_hint().exact();
         let answered = timeout(this.timeout, self.exchange(request)).await;
         let answered = answered.unwrap_or_else(|_| {
             let seconds = this.timeout.as_secs();
             Err(Failure::Unreachable(format!("no answer for {seconds} s")))
         });
-        (this.observer)(&ApiRequest {
-            method: method.as_str(),
-            host: &this.client.host,
+        let observation = Observation {
+            connection: self.0.clone(),
+            method,
             code: answered.as_ref().ok().map(|it| it.status().as_u16()),
             elapsed: start.elapsed(),
+            waited,
+            sent,
+            received: None,
+        };
+        let answered = answered.map(|response| {
+            // A watch is observed now: its body may last for ever.
+            let observation = Some(observation).filter(|_| !is_watch);
+            response.map(|body| counted(body, observation))
         });
         if answered.is_ok() {
             this.answered.notify_waiters();
@@ -181,8 +193,50 @@ impl Inner {
     }
 }
 
+/// The body of an answer.
+type Answer = UnsyncBoxBody<Bytes, kube::Error>;
+
+/// A request that was answered or has failed. Its end is the end of its body: the observer learns of
+/// it when this is dropped.
+struct Observation {
+    connection: Arc<Inner>,
+    method: Method,
+    code: Option<u16>,
+    elapsed: Duration,
+    waited: Option<Duration>,
+    sent: Option<u64>,
+    received: Option<u64>,
+}
+
+/// Counts the bytes of a body, and keeps the observation until the body has ended.
+fn counted(body: Body, mut observation: Option<Observation>) -> Answer {
+    let body = body.map_frame(move |frame| {
+        if let Some(observation) = &mut observation {
+            let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            observation.received = Some(observation.received.unwrap_or_default() + bytes);
+        }
+        frame
+    });
+    body.boxed_unsync()
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        let connection = &self.connection;
+        (connection.observer)(&ApiRequest {
+            method: self.method.as_str(),
+            host: &connection.client.host,
+            code: self.code,
+            elapsed: self.elapsed,
+            waited: self.waited,
+            sent: self.sent,
+            received: self.received,
+        });
+    }
+}
+
 impl tower::Service<Request<Body>> for Connection {
-    type Response = Response<TimeoutBody<Body>>;
+    type Response = Response<TimeoutBody<Answer>>;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
 
@@ -251,7 +305,7 @@ where
 }
 
 /// What a refusal says. `longest`: for the next bytes of its body to arrive.
-async fn refused(response: Response<Body>, longest: Duration) -> Failure {
+async fn refused(response: Response<Answer>, longest: Duration) -> Failure {
     let code = response.status().as_u16();
     let header = response.headers().get(RETRY_AFTER);
     let header = header.and_then(|it| it.to_str().ok()?.parse().ok());
