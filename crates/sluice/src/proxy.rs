@@ -199,13 +199,17 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     }
 }
 
+/// What differs from the iptables mode, which kube-proxy runs when no mode is set.
+const DEFAULT_MODE: &str = "no proxy mode is set: nftables, with the settings of the iptables section; \
+     NodePorts answer on every address unless nodePortAddresses says otherwise. Unlike kube-proxy's \
+     default, iptables: NodePorts do not answer on 127.0.0.1, no rule accepts packets of Services ahead \
+     of a host firewall, forwarded packets that conntrack finds invalid are not dropped, metrics of \
+     iptables are absent. --proxy-mode=iptables does as kube-proxy";
+
 fn log_mode(config: &ProxyConfig) {
     let effective = &config.node.effective;
     if effective.mode_is_default {
-        info!(
-            "no proxy mode is set: nftables, with the periods and masquerading of the iptables \
-             section; NodePorts answer on every address unless nodePortAddresses says otherwise"
-        );
+        info!("{DEFAULT_MODE}");
     }
     // Runbooks look for this line of kube-proxy's.
     info!("Using {} Proxier", effective.mode);

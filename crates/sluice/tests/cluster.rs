@@ -181,12 +181,16 @@ impl World {
 
     /// An HTTP answer of a server on the node: status and body.
     fn get(&self, address: &str, path: &str) -> Option<(u16, String)> {
+        self.get_as(address, path, "*/*")
+    }
+
+    fn get_as(&self, address: &str, path: &str, accept: &str) -> Option<(u16, String)> {
         self.netns().run(|| {
             let mut stream = TcpStream::connect(address).ok()?;
             stream.set_read_timeout(Some(WITHIN)).ok()?;
             write!(
                 stream,
-                "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"
+                "GET {path} HTTP/1.1\r\nHost: node\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
             )
             .ok()?;
             let mut answer = String::new();
@@ -281,6 +285,74 @@ fn the_tools_ask_an_api_server() {
         failed.contains("no complete list from the API server"),
         "{failed}"
     );
+}
+
+#[test]
+fn the_node_without_pod_cidr_and_the_pages_of_a_sandboxed_agent() {
+    require_netns!();
+    let world = World::new();
+    let _agent = world.start(&["--detect-local-mode=NodeCIDR"]);
+    world.until("the pod CIDR is missing", |it| {
+        it.issues.iter().any(|it| it.reason == "NoPodCIDR")
+    });
+    let log = world.log();
+    assert!(
+        log.contains("WARN") && log.contains("spec.podCIDRs"),
+        "{log}"
+    );
+    assert!(
+        log.contains("NodePorts do not answer on 127.0.0.1"),
+        "{log}"
+    );
+    let mut node = node(&world.cluster);
+    node["spec"] = json!({"podCIDRs": ["10.244.0.0/24"]});
+    world.api.put(node).unwrap();
+    world.until("the pod CIDR is there", |it| it.issues.is_empty());
+
+    let ready = world.get("127.0.0.1:10256", "/readyz").unwrap();
+    assert_eq!(ready.0, 200, "{}", ready.1);
+    let pages = "127.0.0.1:10249";
+    // The Event about the start is a request with a body and an answer with one.
+    let metrics = eventually(WITHIN, || {
+        let (_, metrics) = world.get(pages, "/metrics")?;
+        let sizes = |it: &&str| it.starts_with("rest_client_response_size_bytes_count{");
+        let is_there = metrics.lines().filter(sizes).any(|it| it.contains("POST"));
+        is_there.then_some(metrics)
+    });
+    let metrics = metrics.expect("an Event is sent");
+    let value = |name: &str| -> f64 {
+        let line = metrics.lines().find_map(|it| it.strip_prefix(name));
+        let value = line.unwrap_or_else(|| panic!("no {name} in {metrics}"));
+        value.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    for name in [
+        "process_network_receive_bytes_total ",
+        "process_network_transmit_bytes_total ",
+        "process_virtual_memory_max_bytes ",
+        "rest_client_rate_limiter_duration_seconds_count{",
+        "rest_client_request_size_bytes_count{",
+        "rest_client_response_size_bytes_count{",
+        "rest_client_response_size_bytes_sum{",
+        "kubernetes_feature_enabled{name=\"NFTablesProxyMode\",stage=\"\"}",
+        "kubernetes_feature_enabled{name=\"ComponentStatusz\",stage=\"BETA\"}",
+    ] {
+        assert!(value(name) > 0.0, "{name}");
+    }
+    let (_, slis) = world.get(pages, "/metrics/slis").unwrap();
+    assert!(slis.contains("\nprocess_start_time_seconds 1"), "{slis}");
+    let as_kind = |path, kind| {
+        let accept = format!("application/json;v=v1beta1;g=config.k8s.io;as={kind}");
+        let (_, text) = world.get_as(pages, path, &accept).unwrap();
+        let object: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(object["kind"], kind);
+        object
+    };
+    let flags = as_kind("/flagz", "Flagz");
+    assert_eq!(flags["flags"]["detect-local-mode"], "NodeCIDR", "{flags}");
+    let status = as_kind("/statusz", "Statusz");
+    assert_eq!(status["apiVersion"], "config.k8s.io/v1beta1");
+    assert_eq!(status["emulationVersion"], "1.36");
+    assert_eq!(world.get_as(pages, "/statusz", "image/png").unwrap().0, 406);
 }
 
 #[test]
