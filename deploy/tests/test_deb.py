@@ -82,8 +82,9 @@ def settings(text):
 def command_of(line, environment):
     """The words of an Exec line: systemd splits `$NAME` at spaces."""
     words = []
-    for word in shlex.split(line.lstrip("+")):
-        words += environment[word[1:]].split() if word.startswith("$") else [word]
+    for word in shlex.split(line.lstrip("+-")):
+        is_name = word.startswith("$") and word[1:] in environment
+        words += environment[word[1:]].split() if is_name else [word.replace("$$", "$")]
     return words
 
 
@@ -165,7 +166,9 @@ def test_from_installation_to_purge(machine):
     command = as_the_unit(unit, [*trace, *command_of(start, environment)])
     with Agent(machine.inside(*command)) as agent:
         agent.until(lambda: http(machine.netns, "http://127.0.0.1:10256/livez"), "health server")
-        agent.until(lambda: "default/web" in ruleset(machine.netns), "rules")
+        [after] = unit["ExecStartPost"]
+        machine.run(*command_of(after, environment))
+        assert "default/web" in ruleset(machine.netns), "the unit has started when there are rules"
         told = json.loads(machine.run("sluice", "status", "-o", "json"))
         pid = told["pid"]
         status = pathlib.Path(f"/proc/{pid}/status").read_text()

@@ -112,6 +112,16 @@ def test_probes_follow_the_health_address(address, port):
     assert (named["containerPort"], named["hostPort"]) == (port, port)
 
 
+def test_a_rollout_waits_for_the_first_sync():
+    agent = by_kind(helm(), "DaemonSet")["spec"]["template"]["spec"]["containers"][0]
+    probes = {it: agent[it]["httpGet"] for it in ("startupProbe", "livenessProbe", "readinessProbe")}
+    assert probes == {
+        "startupProbe": {"path": "/livez", "port": "healthz"},
+        "livenessProbe": {"path": "/livez", "port": "healthz"},
+        "readinessProbe": {"path": "/readyz", "port": "healthz"},
+    }
+
+
 @pytest.mark.parametrize(
     ("option", "named"),
     [

@@ -54,9 +54,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 {{- end -}}
 
+{{- /* A probe of the health server; the argument is its path. */ -}}
 {{- define "sluice.probe" -}}
 httpGet:
-  path: /livez
+  path: {{ . }}
   port: healthz
 {{- end -}}
 
