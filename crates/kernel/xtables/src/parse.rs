@@ -109,6 +109,13 @@ impl<'a> Line<'a> {
     }
 }
 
+/// The packets and bytes of a line about a rule; `None` for a line without counters.
+pub fn counters(line: &str) -> Option<(u64, u64)> {
+    let (packets, rest) = line.strip_prefix('[')?.split_once(':')?;
+    let (bytes, _) = rest.split_once(']')?;
+    Some((packets.parse().ok()?, bytes.parse().ok()?))
+}
+
 /// Up to the next blank, and what follows it.
 fn word(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))

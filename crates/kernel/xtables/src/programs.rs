@@ -234,9 +234,18 @@ impl Programs {
         &self,
         family: IpFamily,
         table: Table,
+        line: impl FnMut(&str),
+    ) -> Result<(), SaveError> {
+        self.read_lines(family, &["-t", table.as_str()], line)
+    }
+
+    fn read_lines(
+        &self,
+        family: IpFamily,
+        arguments: &[&str],
         mut line: impl FnMut(&str),
     ) -> Result<(), SaveError> {
-        self.list(family, &["-t", table.as_str()], |stdout| {
+        self.list(family, arguments, |stdout| {
             // Comments of others may be any bytes.
             let mut lines = BufReader::new(stdout).split(b'\n');
             lines.try_for_each(|it| {
@@ -244,6 +253,21 @@ impl Programs {
                 Ok(())
             })
         })
+    }
+
+    /// Calls `line` with each line about one table, with counters, otherwise as
+    /// [`read_table`](Self::read_table).
+    ///
+    /// # Errors
+    ///
+    /// The program failed: [`SaveError::Failed`].
+    pub fn read_counted(
+        &self,
+        family: IpFamily,
+        table: Table,
+        line: impl FnMut(&str),
+    ) -> Result<(), SaveError> {
+        self.read_lines(family, &["-c", "-t", table.as_str()], line)
     }
 
     /// The listing as text, and the tables that are not in it.

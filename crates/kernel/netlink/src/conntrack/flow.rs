@@ -10,6 +10,49 @@ const CTA_TUPLE_REPLY: u16 = 2;
 pub(super) const CTA_ID: u16 = 12;
 pub(super) const CTA_ZONE: u16 = 18;
 
+const CTA_STATUS: u16 = 3;
+const CTA_PROTOINFO: u16 = 4;
+const CTA_TIMEOUT: u16 = 7;
+const CTA_COUNTERS_ORIG: u16 = 9;
+const CTA_COUNTERS_REPLY: u16 = 10;
+
+/// Bit of `CTA_STATUS` (`enum ip_conntrack_status`).
+const IPS_SEEN_REPLY: u32 = 1 << 1;
+
+const CTA_PROTOINFO_TCP: u16 = 1;
+const CTA_PROTOINFO_SCTP: u16 = 3;
+const CTA_PROTOINFO_STATE: u16 = 1;
+
+const CTA_COUNTERS_PACKETS: u16 = 1;
+const CTA_COUNTERS_BYTES: u16 = 2;
+
+/// `enum tcp_conntrack` (`nf_conntrack_tcp.h`), named as in `/proc/net/nf_conntrack`.
+const TCP_STATES: [&str; 10] = [
+    "NONE",
+    "SYN_SENT",
+    "SYN_RECV",
+    "ESTABLISHED",
+    "FIN_WAIT",
+    "CLOSE_WAIT",
+    "LAST_ACK",
+    "TIME_WAIT",
+    "CLOSE",
+    "SYN_SENT2",
+];
+
+/// `enum sctp_conntrack` (`nf_conntrack_sctp.h`).
+const SCTP_STATES: [&str; 9] = [
+    "NONE",
+    "CLOSED",
+    "COOKIE_WAIT",
+    "COOKIE_ECHOED",
+    "ESTABLISHED",
+    "SHUTDOWN_SENT",
+    "SHUTDOWN_RECD",
+    "SHUTDOWN_ACK_SENT",
+    "HEARTBEAT_SENT",
+];
+
 const CTA_TUPLE_IP: u16 = 1;
 const CTA_TUPLE_PROTO: u16 = 2;
 
@@ -32,6 +75,50 @@ pub struct Tuple {
     pub protocol: u8,
     pub src_port: u16,
     pub dst_port: u16,
+}
+
+/// A tracked connection with its state and counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlowState {
+    /// The connection.
+    pub flow: Flow,
+    /// `ESTABLISHED` and so on; `None` for protocols without states, such as UDP.
+    pub state: Option<&'static str>,
+    /// The endpoint has answered.
+    pub answered: bool,
+    /// Seconds until the kernel forgets the connection, unless another packet comes.
+    pub seconds: Option<u32>,
+    /// Packets of the client and of the endpoint; `None` without the sysctl `nf_conntrack_acct`.
+    pub packets: Option<[u64; 2]>,
+    /// Bytes of the client and of the endpoint; `None` without the sysctl.
+    pub bytes: Option<[u64; 2]>,
+}
+
+impl FlowState {
+    /// Reads the attributes of `IPCTNL_MSG_CT_NEW`; `None` without both tuples.
+    pub(super) fn decode(attrs: &Attrs<'_>) -> Option<Self> {
+        let protocols = attrs.nested(CTA_PROTOINFO);
+        let states = [
+            (CTA_PROTOINFO_TCP, &TCP_STATES[..]),
+            (CTA_PROTOINFO_SCTP, &SCTP_STATES),
+        ];
+        let named = states.iter().find_map(|(protocol, names)| {
+            let number = protocols.nested(*protocol).u8(CTA_PROTOINFO_STATE)?;
+            names.get(usize::from(number)).copied()
+        });
+        let both = |kind| {
+            let counted = |side| attrs.nested(side).u64_be(kind);
+            Some([counted(CTA_COUNTERS_ORIG)?, counted(CTA_COUNTERS_REPLY)?])
+        };
+        Some(Self {
+            flow: Flow::decode(attrs)?,
+            state: named,
+            answered: attrs.u32_be(CTA_STATUS).unwrap_or_default() & IPS_SEEN_REPLY != 0,
+            seconds: attrs.u32_be(CTA_TIMEOUT),
+            packets: both(CTA_COUNTERS_PACKETS),
+            bytes: both(CTA_COUNTERS_BYTES),
+        })
+    }
 }
 
 /// A tracked connection.
@@ -178,7 +265,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_panics_on_random_attributes(bytes in attrs(3)) {
-            let _ = Flow::decode(&Attrs::new(&bytes));
+            let _ = FlowState::decode(&Attrs::new(&bytes));
         }
     }
 }

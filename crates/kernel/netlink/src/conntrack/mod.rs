@@ -6,6 +6,6 @@ mod flow;
 mod query;
 mod table;
 
-pub use flow::{Flow, Tuple};
+pub use flow::{Flow, FlowState, Tuple};
 pub use query::{Conntrack, FlowFilter};
 pub use table::{Failures, Table};

@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use nix::errno::Errno;
 
-use crate::attr::AttrWriter;
+use crate::attr::{AttrWriter, Attrs};
 use crate::family::Family;
 use crate::request::{Request, RequestError, unless};
 use crate::socket::{Socket, SocketError};
 
-use super::flow::{self, Flow, Partial};
+use super::flow::{self, Flow, FlowState, Partial};
 
 /// `NFNL_SUBSYS_CTNETLINK`.
 const SUBSYSTEM: u16 = 1 << 8;
@@ -98,9 +98,21 @@ impl Conntrack {
     /// # Errors
     /// Any [`RequestError`].
     pub fn flows(&mut self, filter: &FlowFilter) -> Result<Vec<Flow>, RequestError> {
-        let mut flows = self.dump(filter)?;
+        let mut flows = Vec::new();
+        self.dump(filter, &mut |attrs| flows.extend(Flow::decode(attrs)))?;
         flows.retain(|it| filter.matches(it));
         Ok(flows)
+    }
+
+    /// As [`flows`](Self::flows), with their states and counters.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn states(&mut self, filter: &FlowFilter) -> Result<Vec<FlowState>, RequestError> {
+        let mut states = Vec::new();
+        self.dump(filter, &mut |attrs| states.extend(FlowState::decode(attrs)))?;
+        states.retain(|it| filter.matches(&it.flow));
+        Ok(states)
     }
 
     /// Deletes a connection, so that its next packet is balanced again. A connection that is gone,
@@ -129,9 +141,12 @@ impl Conntrack {
         unless(Errno::ENOENT, result).map(drop)
     }
 
-    /// The connections that the kernel lists for the filter.
-    fn dump(&mut self, filter: &FlowFilter) -> Result<Vec<Flow>, RequestError> {
-        let mut flows = Vec::new();
+    /// Shows the connections that the kernel lists for the filter to `visit`.
+    fn dump(
+        &mut self,
+        filter: &FlowFilter,
+        visit: &mut dyn FnMut(&Attrs<'_>),
+    ) -> Result<(), RequestError> {
         let request = Request::new(
             "list",
             "connections",
@@ -140,9 +155,8 @@ impl Conntrack {
         )
         .family(filter.family.number());
         request.dump(&mut self.socket, &mut self.buffer, &mut |message| {
-            flows.extend(Flow::decode(&message.attrs()));
-        })?;
-        Ok(flows)
+            visit(&message.attrs());
+        })
     }
 }
 

@@ -11,12 +11,13 @@ use crate::request::{Request, RequestError, unless};
 use crate::socket::{Socket, SocketError};
 
 use super::member::{Change, Member};
+use super::reason::{NOT_THERE, reason};
 use super::set::{Header, Set};
 use super::uapi::{
     IPSET_ATTR_ADT, IPSET_ATTR_FAMILY, IPSET_ATTR_FLAGS, IPSET_ATTR_PROTOCOL, IPSET_ATTR_REVISION,
     IPSET_ATTR_REVISION_MIN, IPSET_ATTR_SETNAME, IPSET_ATTR_SETNAME2, IPSET_ATTR_TYPENAME,
     IPSET_CMD_ADD, IPSET_CMD_CREATE, IPSET_CMD_DEL, IPSET_CMD_DESTROY, IPSET_CMD_LIST,
-    IPSET_CMD_SWAP, IPSET_CMD_TYPE, LIST_HEADER, LIST_NAMES, PROTOCOL, SUBSYSTEM,
+    IPSET_CMD_SWAP, IPSET_CMD_TEST, IPSET_CMD_TYPE, LIST_HEADER, LIST_NAMES, PROTOCOL, SUBSYSTEM,
 };
 
 /// The sets of one network namespace.
@@ -68,6 +69,23 @@ impl Sets {
             members.extend(listed.map(|it| Member::decode(&it.nested())));
         })?;
         Ok(members)
+    }
+
+    /// Whether a set has this member, as a rule would find it: in a set of networks, an address is in
+    /// all networks around it. Not in a set that does not exist.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn has(&mut self, set: &str, member: &Member) -> Result<bool, RequestError> {
+        let object = format!("{set} {member}");
+        let test = Request::new("test ipset", &object, kind(IPSET_CMD_TEST), |it| {
+            put_name(it, set);
+            Change::Delete(*member).put(it);
+        });
+        match test.ask(&mut self.socket, &mut self.buffer, &mut |_| {}) {
+            Err(error) if error.reason() == reason(NOT_THERE) => Ok(false),
+            result => unless(Errno::ENOENT, result),
+        }
     }
 
     /// The properties of a set; `None` when there is no set of this name.

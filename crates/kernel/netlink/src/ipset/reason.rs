@@ -1,5 +1,8 @@
 //! The texts of ipset's own error numbers.
 
+/// `IPSET_ERR_EXIST`: of a test, that the member is not there.
+pub(super) const NOT_THERE: i32 = 4103;
+
 /// The text of an error number above 4096 (`enum ipset_errno`), which no C library knows.
 pub(crate) fn reason(code: i32) -> String {
     let words = match code {
@@ -9,7 +12,7 @@ pub(crate) fn reason(code: i32) -> String {
         4100 => "the set is in use",
         4101 => "there is no second set",
         4102 => "the sets are of different types",
-        4103 => "the member is there already, or is not there",
+        NOT_THERE => "the member is there already, or is not there",
         4104 => "the prefix length is out of range",
         4105 => "the netmask is out of range",
         4106 => "the family does not fit the type",

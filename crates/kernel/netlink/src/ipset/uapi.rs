@@ -12,6 +12,7 @@ pub(super) const IPSET_CMD_SWAP: u16 = 6;
 pub(super) const IPSET_CMD_LIST: u16 = 7;
 pub(super) const IPSET_CMD_ADD: u16 = 9;
 pub(super) const IPSET_CMD_DEL: u16 = 10;
+pub(super) const IPSET_CMD_TEST: u16 = 11;
 pub(super) const IPSET_CMD_TYPE: u16 = 13;
 
 pub(super) const IPSET_ATTR_PROTOCOL: u16 = 1;

@@ -85,6 +85,24 @@ impl Ipvs {
         Ok(servers)
     }
 
+    /// The virtual server with this key; `None` when there is none.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn virtual_server(&mut self, key: &Key) -> Result<Option<Virtual>, RequestError> {
+        let mut server = None;
+        let object = key.to_string();
+        let request = Request::new("find virtual server", &object, self.family, |writer| {
+            key.put(writer)
+        })
+        .family(IPVS_CMD_GET_SERVICE);
+        let found = request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
+            server = Virtual::decode(&message.attrs().nested(IPVS_CMD_ATTR_SERVICE));
+        });
+        // `ip_vs_genl_get_cmd`: ESRCH without such a server.
+        unless(Errno::ESRCH, found).map(|_| server)
+    }
+
     /// The real servers of a virtual server; none when there is no such virtual server.
     ///
     /// # Errors

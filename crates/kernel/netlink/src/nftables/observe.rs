@@ -5,7 +5,7 @@ use nix::errno::Errno;
 use crate::attr::AttrWriter;
 use crate::bulk::Bulk;
 use crate::message::{Head, Message};
-use crate::request::{Request, RequestError};
+use crate::request::{Request, RequestError, unless};
 
 use super::connection::Connection;
 use super::generation::Generation;
@@ -133,6 +133,24 @@ impl Connection {
         Ok(sets)
     }
 
+    /// A set or map by its name, also an anonymous one, without its elements; `None` when there is
+    /// no such set or table.
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn set(&mut self, scope: Scope<'_>, name: &str) -> Result<Option<Set>, RequestError> {
+        let mut set = None;
+        let request = Request::new("read set", name, kind(uapi::NFT_MSG_GETSET), |writer| {
+            put_table_name(writer, scope.table);
+            writer.string(uapi::NFTA_SET_NAME, name);
+        })
+        .family(scope.family.number());
+        let found = request.ask(&mut self.socket, &mut self.buffer, &mut |message| {
+            set = Set::decode(&message.attrs());
+        });
+        unless(Errno::ENOENT, found).map(|_| set)
+    }
+
     /// Shows every element of a set to `visit`, in the kernel's order. Memory does not grow with
     /// the set, but the kernel's time does, with its square: see the README.
     ///
@@ -158,7 +176,8 @@ impl Connection {
     }
 
     /// Shows the elements of a set that have one of these keys to `visit`. The kernel's time grows
-    /// with the number of keys alone, whatever the size of the set. Not for sets of ranges.
+    /// with the number of keys alone, whatever the size of the set. In a set of ranges, an address finds
+    /// the start of its range.
     ///
     /// # Errors
     /// Any [`RequestError`]; a set or table that does not exist has no elements.
