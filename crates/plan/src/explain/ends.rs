@@ -20,6 +20,12 @@ const OUTSIDE: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
 ];
 
+/// Whether an address stands for every machine outside the cluster: `outside` as FROM.
+#[must_use]
+pub fn is_anybody_outside(ip: IpAddr) -> bool {
+    OUTSIDE.contains(&ip)
+}
+
 /// A question that names no packet. One line for a person, which says what to ask instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use sluice_model::IpFamily;
 use sluice_netlink::nftables::{Batch, CommitError, Connection, Create, Failure};
+use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{
     Counters, DataPlane, DenialCounters, ExchangeObserver, FailureMetrics, ForeignChange, Keep,
-    Leftovers, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Trace,
+    Leftovers, Live, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Trace,
 };
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Upkeep};
 
@@ -22,7 +23,7 @@ use crate::observe::Unlisted;
 use crate::placement::{self, Placement};
 use crate::set::{Counting, SetName};
 use crate::unreachable::{self, Search};
-use crate::{drift, layout, observe, render, slots, text};
+use crate::{drift, layout, live, observe, render, slots, text};
 
 /// How often a search in the background is asked whether it has ended.
 const SEARCH_POLL: Duration = Duration::from_secs(1);
@@ -270,6 +271,10 @@ impl DataPlane for Nftables {
 
     fn denial_counters(&self) -> Result<Option<Box<dyn DenialCounters>>, BackendError> {
         Ok(Some(Box::new(RuleCounters::new(connect()?))))
+    }
+
+    fn live(explanation: &Explanation) -> Result<Live, BackendError> {
+        live::live(explanation)
     }
 
     fn text(plan: &Plan, options: &Options<'_>) -> String {

@@ -12,11 +12,11 @@ use crate::set::{Counting, KeyKind, SetName, ValueKind};
 use crate::sources::SourceList;
 
 /// nft's data types (`enum datatypes` in `include/datatype.h`).
-const TYPE_INTEGER: u32 = 4;
-const TYPE_IPV4_ADDR: u32 = 7;
-const TYPE_IPV6_ADDR: u32 = 8;
-const TYPE_INET_PROTO: u32 = 12;
-const TYPE_INET_SERVICE: u32 = 13;
+pub(crate) const TYPE_INTEGER: u32 = 4;
+pub(crate) const TYPE_IPV4_ADDR: u32 = 7;
+pub(crate) const TYPE_IPV6_ADDR: u32 = 8;
+pub(crate) const TYPE_INET_PROTO: u32 = 12;
+pub(crate) const TYPE_INET_SERVICE: u32 = 13;
 
 /// User data of a set (`enum nftnl_udata_set_types` in libnftnl's `udata.h`).
 const UDATA_KEY_BYTEORDER: u8 = 0;

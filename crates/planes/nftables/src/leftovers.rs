@@ -29,11 +29,19 @@ impl Leftovers for Tables {
     }
 
     fn sign_of_kube_proxy(&self, _: &Keep) -> Option<String> {
-        let mut connection = Connection::open().ok()?;
-        let mut families = IpFamily::ALL.into_iter();
-        let found = families.find(|it| has_table(&mut connection, *it).unwrap_or_default());
-        found.map(|it| format!("table {} {}", it.nft_name(), kube_proxy::TABLE))
+        sign(kube_proxy::TABLE)
     }
+
+    fn sign(&self) -> Option<String> {
+        sign(TABLE).or_else(|| sign(kube_proxy::TABLE))
+    }
+}
+
+fn sign(table: &str) -> Option<String> {
+    let mut connection = Connection::open().ok()?;
+    let mut families = IpFamily::ALL.into_iter();
+    let found = families.find(|it| has_table(&mut connection, *it, table).unwrap_or_default());
+    found.map(|it| format!("table {} {table}", it.nft_name()))
 }
 
 fn remove_ours(request: &Request<'_>, removal: &mut Removal) {
@@ -56,7 +64,7 @@ fn remove_kube_proxy(families: &[IpFamily]) -> Result<Vec<&'static str>, Leftove
     let mut batch = Batch::new();
     let mut removed = Vec::new();
     for &family in families {
-        if has_table(&mut connection, family)? {
+        if has_table(&mut connection, family, kube_proxy::TABLE)? {
             let scope = Scope {
                 table: kube_proxy::TABLE,
                 ..apply::scope(family)
@@ -71,12 +79,16 @@ fn remove_kube_proxy(families: &[IpFamily]) -> Result<Vec<&'static str>, Leftove
     Ok(removed)
 }
 
-/// Whether there is a table of kube-proxy's nftables mode. What a kernel without nf_tables holds is
-/// nothing; it says so with `EINVAL` (`nfnetlink_rcv_msg`).
-fn has_table(connection: &mut Connection, family: IpFamily) -> Result<bool, LeftoverError> {
+/// Whether there is a table of this name. What a kernel without nf_tables holds is nothing; it says so with
+/// `EINVAL` (`nfnetlink_rcv_msg`).
+pub(crate) fn has_table(
+    connection: &mut Connection,
+    family: IpFamily,
+    table: &str,
+) -> Result<bool, LeftoverError> {
     let family: Family = apply::scope(family).family;
     match connection.tables(family) {
-        Ok(tables) => Ok(tables.iter().any(|it| it.name == kube_proxy::TABLE)),
+        Ok(tables) => Ok(tables.iter().any(|it| it.name == table)),
         Err(RequestError::Refused {
             errno: Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOENT,
             ..

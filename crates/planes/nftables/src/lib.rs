@@ -28,6 +28,7 @@ mod drift;
 mod encode;
 mod layout;
 mod leftovers;
+mod live;
 mod name;
 mod object;
 mod observe;

@@ -11,6 +11,7 @@ mod nft;
 mod save;
 mod teardown;
 
+pub use legacy::present as legacy_tables;
 pub use nft::port_id;
 
 use sluice_xtables::programs::Variant;

@@ -102,6 +102,12 @@ pub trait Leftovers: Sync {
     /// An object that shows that a kube-proxy works beside us; `None` also when that is not known.
     fn sign_of_kube_proxy(&self, keep: &Keep) -> Option<String>;
 
+    /// An object that shows that this data plane's rules are on this machine, ours or a kube-proxy's;
+    /// `None` also when that is not known.
+    fn sign(&self) -> Option<String> {
+        self.sign_of_kube_proxy(&|_| false)
+    }
+
     /// Whether the removal runs the programs of iptables on this machine.
     fn need_programs(&self) -> bool {
         false

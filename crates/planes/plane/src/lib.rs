@@ -15,6 +15,7 @@ mod families;
 mod flows;
 pub mod kube_proxy;
 mod leftovers;
+pub mod live;
 mod options;
 mod part;
 mod proxy;
@@ -24,6 +25,7 @@ pub mod rules;
 mod scene;
 mod unserved;
 
+use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_reconcile::{Backend, BackendError};
 
@@ -35,6 +37,7 @@ pub use denials::{DenialCounters, DenialReason, Denied};
 pub use families::Families;
 pub use flows::{FlowTable, NetfilterFlows};
 pub use leftovers::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace};
+pub use live::Live;
 pub use options::{Options, Sysctl};
 pub use proxy::{Proxy, Superseded, Synced};
 pub use rendered::RenderedObject;
@@ -188,6 +191,14 @@ pub trait DataPlane: ServiceBackend + Sized {
     fn flow_table(&self) -> Box<dyn FlowTable> {
         Box::new(NetfilterFlows::default())
     }
+
+    /// What the kernel does with the packet of an explanation, and where that differs. Opens its own
+    /// connections, reads only, and needs no agent. The rules may be those of a kube-proxy in this mode.
+    ///
+    /// # Errors
+    ///
+    /// The kernel cannot be read.
+    fn live(explanation: &Explanation) -> Result<Live, BackendError>;
 
     /// Every object of a plan, as a first sync writes it, as text that `nft`, `iptables-restore` and so on
     /// load. Pure.

@@ -19,6 +19,7 @@ mod check;
 mod drive;
 mod flush;
 pub mod golden;
+pub mod live;
 mod manifest;
 mod objects;
 mod packets;

@@ -73,7 +73,11 @@ pub(super) fn has_chain(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> bo
 
 /// The tables of a family that exist and may have chains of kube-proxy. A program that lists another table
 /// creates it.
-fn present(family: IpFamily) -> Result<Vec<Table>, LeftoverError> {
+///
+/// # Errors
+///
+/// [`LeftoverError::Hidden`] without root's privileges, [`LeftoverError::Read`].
+pub fn present(family: IpFamily) -> Result<Vec<Table>, LeftoverError> {
     let path = match family {
         IpFamily::V4 => "/proc/thread-self/net/ip_tables_names",
         IpFamily::V6 => "/proc/thread-self/net/ip6_tables_names",
