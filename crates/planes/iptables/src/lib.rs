@@ -18,6 +18,7 @@ mod backend;
 mod lack;
 mod layout;
 mod leftovers;
+mod live;
 mod name;
 mod object;
 mod observe;

@@ -3,9 +3,10 @@
 use std::fs;
 
 use sluice_netlink::nfacct::Accounts;
+use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortPlan};
 use sluice_plane::{
-    DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Options, PacketCounters,
+    DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Live, Options, PacketCounters,
     RenderedObject, RuleCount, RuleMetrics, ServiceBackend, Unserved,
 };
 use sluice_reconcile::BackendError;
@@ -17,7 +18,7 @@ use crate::backend::{Iptables, concerns, render_plan};
 use crate::layout::Conntrack;
 use crate::leftovers::ChainsAndAccounts;
 use crate::object::{Key, Object};
-use crate::text;
+use crate::{live, text};
 
 const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
 const BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
@@ -92,6 +93,10 @@ impl DataPlane for Iptables {
                 None
             }
         }
+    }
+
+    fn live(explanation: &Explanation) -> Result<Live, BackendError> {
+        live::live(explanation)
     }
 
     fn text(plan: &Plan, _: &Options<'_>) -> String {

@@ -26,6 +26,7 @@ mod drain;
 mod grow;
 mod kernel;
 mod leftovers;
+mod live;
 mod mark;
 mod object;
 mod observe;

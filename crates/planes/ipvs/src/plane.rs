@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use sluice_config::IpvsSettings;
 use sluice_netlink::ipvs;
+use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortPlan};
 use sluice_plane::{
-    Counters, DataPlane, FailureMetrics, Keep, Leftovers, Options, RenderedObject, RuleCount,
+    Counters, DataPlane, FailureMetrics, Keep, Leftovers, Live, Options, RenderedObject, RuleCount,
     RuleMetrics, ServiceBackend, Sysctl, Trace, Unserved,
 };
 use sluice_reconcile::BackendError;
@@ -20,7 +21,7 @@ use crate::counters::RealServerCounters;
 use crate::leftovers::VirtualServers;
 use crate::object::{Key, Object};
 use crate::sysctl::{Arp, sysctls};
-use crate::{Timeouts, text};
+use crate::{Timeouts, live, text};
 
 /// Timeout of the program that loads the module.
 const LOADING: Duration = Duration::from_secs(60);
@@ -88,6 +89,10 @@ impl DataPlane for Ipvs {
         Ok(Some(Box::new(RealServerCounters::open(
             self.families.all(),
         )?)))
+    }
+
+    fn live(explanation: &Explanation) -> Result<Live, BackendError> {
+        live::live(explanation)
     }
 
     fn text(plan: &Plan, options: &Options<'_>) -> String {
