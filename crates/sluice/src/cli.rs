@@ -52,6 +52,7 @@ Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
   sluice explain 10.244.0.5 10.96.0.10:53/udp
   sluice explain outside web.default.svc.cluster.local
   sluice explain default/client-1 default/web:http --kubeconfig ~/.kube/config
+  sluice explain outside default/web:http --live
   sluice explain default/client-1 default/web:http --trace
   sluice explain outside default/web:http --trace --wait 30s
   sluice explain node '[fd00:10:96::a]:80' --manifests examples -o json
@@ -262,6 +263,10 @@ pub(crate) struct ExplainArgs {
     /// Interface through which the packet arrives, for the modes that look at it
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
+    /// Also read the kernel of this machine: the objects that carry the decision, their counters, the
+    /// client's connections, and where kernel and plan differ
+    #[arg(long)]
+    pub(crate) live: bool,
     /// Send one packet from FROM, and show its way through the rules of this machine, whoever wrote them
     #[arg(long)]
     pub(crate) trace: bool,

@@ -6,8 +6,10 @@ use anyhow::Context;
 use serde::Serialize;
 use sluice_diagnose::trace::{self, Request, Source, Trace};
 use sluice_plan::explain::Explanation;
+use sluice_plane::Live;
 
 use crate::cli::{ExplainArgs, Output};
+use crate::live::Reader;
 use crate::render::print;
 use crate::view::View;
 
@@ -17,26 +19,41 @@ struct Answer {
     #[serde(flatten)]
     explanation: Explanation,
     #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<Live>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     trace: Option<Trace>,
 }
 
-/// Prints the explanation, then the trace, to stdout and problems of the manifests to stderr.
+/// Prints the explanation, then the kernel's objects and the trace, to stdout and problems of the manifests
+/// to stderr. A difference between kernel and plan is an answer, so the exit code is 0.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let view = View::of(&args.node, &args.socket)?;
     let explanation = view.explain(&args.from, &args.to, args.interface.as_deref())?;
+    let is_text = args.output == Output::Text;
     // A person reads the explanation while a packet is waited for.
-    if args.output == Output::Text {
+    if is_text {
         print(format!("{}\n", explanation.to_string().trim_end()))?;
+    }
+    let live = match args.live {
+        true => Some(Reader::new(&view, &args.socket)?.read(&explanation)?),
+        false => None,
+    };
+    if is_text && let Some(live) = &live {
+        print(format!("{live}\n"))?;
     }
     let trace = match args.trace {
         true => Some(trace::trace(&request(args, &explanation)?)?),
         false => None,
     };
-    match (args.output, trace) {
-        (Output::Text, None) => {}
-        (Output::Text, Some(trace)) => print(trace.to_string())?,
-        (Output::Json, trace) => {
-            let answer = Answer { explanation, trace };
+    match (is_text, trace) {
+        (true, None) => {}
+        (true, Some(trace)) => print(trace.to_string())?,
+        (false, trace) => {
+            let answer = Answer {
+                explanation,
+                live,
+                trace,
+            };
             print(serde_json::to_string_pretty(&answer)? + "\n")?;
         }
     }

@@ -20,6 +20,7 @@ mod error;
 mod explain;
 mod flags;
 mod lab;
+mod live;
 mod logging;
 mod pages;
 mod planes;

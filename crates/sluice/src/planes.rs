@@ -9,7 +9,8 @@ use sluice_ipvs::Ipvs;
 use sluice_nftables::Nftables;
 use sluice_node::takeover::AllLeftovers;
 use sluice_plan::Plan;
-use sluice_plane::{DataPlane, Leftovers, Options, RenderedObject};
+use sluice_plan::explain::Explanation;
+use sluice_plane::{BackendError, DataPlane, Leftovers, Live, Options, RenderedObject};
 
 use crate::proxy::{self, Start};
 
@@ -27,6 +28,8 @@ pub(crate) struct Plane {
     pub(crate) text: fn(&Plan, &Options<'_>) -> String,
     /// The rules of a plan, object by object.
     pub(crate) objects: fn(&Plan, &Options<'_>) -> Vec<RenderedObject>,
+    /// What the kernel does with the packet of an explanation.
+    pub(crate) live: fn(&Explanation) -> Result<Live, BackendError>,
 }
 
 const fn plane<P: DataPlane>() -> Plane {
@@ -37,6 +40,7 @@ const fn plane<P: DataPlane>() -> Plane {
         run: proxy::serve::<P>,
         text: P::text,
         objects: P::objects,
+        live: P::live,
     }
 }
 
@@ -55,6 +59,21 @@ pub(crate) fn leftovers() -> AllLeftovers {
 ///
 /// This program has no data plane for the mode.
 pub(crate) fn of(mode: Mode) -> anyhow::Result<&'static Plane> {
-    let found = PLANES.iter().find(|it| it.name == mode.name());
+    named(mode.name())
+}
+
+/// The data plane of the mode with this name.
+///
+/// # Errors
+///
+/// This program has no such data plane.
+pub(crate) fn named(mode: &str) -> anyhow::Result<&'static Plane> {
+    let found = PLANES.iter().find(|it| it.name == mode);
     found.with_context(|| format!("mode {mode} has no data plane"))
+}
+
+/// The data plane whose rules are on this machine, Sluice's or a kube-proxy's. The ipvs mode has chains of
+/// the iptables mode, so it is looked for before.
+pub(crate) fn present() -> Option<&'static Plane> {
+    PLANES.iter().find(|it| it.leftovers.sign().is_some())
 }

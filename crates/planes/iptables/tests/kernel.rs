@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #[macro_use]
 mod common;
+#[path = "kernel/live.rs"]
+mod live;
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -27,7 +27,7 @@ mod unserved;
 
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
-use sluice_reconcile::{Backend, BackendError};
+use sluice_reconcile::Backend;
 
 pub use counters::{
     ConnectionCount, Counter, Counters, FailureMetrics, Load, PacketCounters, PacketError, Reading,
@@ -44,6 +44,7 @@ pub use rendered::RenderedObject;
 pub use rule_counts::{RuleCounts, RuleKey};
 pub use scene::{Scale, Scene};
 pub use sluice_netlink::nftables::Exchange;
+pub use sluice_reconcile::BackendError;
 pub use unserved::Unserved;
 
 /// Takes the report of a foreign change of our rules, in one line: what changed, and which program did it
