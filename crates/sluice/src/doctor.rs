@@ -1,5 +1,7 @@
 //! `sluice doctor`: why a Service does not answer.
 
+mod rules;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -163,6 +165,7 @@ fn of_service(
     findings.extend(doctor::objects(&detail));
     let explanations = explanations(args, view, &detail, findings);
     findings.extend(doctor::decisions(&explanations, args.from.is_some()));
+    findings.extend(rules::rules(view, &args.socket, &explanations));
     let clients: Vec<IpAddr> = match &args.from {
         Some(_) => explanations.iter().map(|it| it.source).collect(),
         None => Vec::new(),

@@ -326,6 +326,32 @@ fn the_client_is_outside_the_source_ranges() {
 }
 
 #[test]
+fn somebody_deleted_the_table() {
+    require_netns!();
+    let mut world = far();
+    // A running agent writes it again at once.
+    world._agent.0.kill().expect("it runs");
+    world._agent.0.wait().expect("it was started");
+    let folder = world.files.manifests();
+    let folder = folder.to_str().expect("text");
+    let plan = ["--manifests", folder, "--hostname-override", "node-a"];
+    let (text, _) = world.doctor(&plan);
+    assert!(
+        text.contains("rules       the kernel does what the plan says"),
+        "{text}"
+    );
+    world.run("nft", &["delete table ip sluice"]);
+    assert!(!world.answers(world.node(), WEB));
+    world.names(
+        "rules",
+        "table ip sluice is not there: somebody deleted it, or no agent has written it",
+        &plan,
+    );
+    world.run("nft", &["flush ruleset"]);
+    world.names("rules", "this machine has no rules of Sluice", &plan);
+}
+
+#[test]
 fn forwarding_is_off() {
     require_netns!();
     let world = far();
