@@ -1,6 +1,8 @@
 //! What the virtual servers and ipsets of kube-proxy's names do with one packet, whether Sluice or a
 //! kube-proxy wrote them. One virtual server is read with its real servers; of the ipsets, single members.
 
+use std::net::SocketAddr;
+
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{Flags, Ipvs, Key, RealState, Virtual};
 use sluice_plan::explain::{Decision, Explanation};
@@ -71,16 +73,24 @@ impl Reading<'_> {
         let name = Entry::from(triple);
         self.show("virtual server", described(&name, &server));
         let reals = real_servers(&mut self.ipvs, &server.key)?;
+        let serves = reals.iter().any(|it| it.server.weight > 0);
         for real in &reals {
             self.show(format!("real server of {name}"), state(real));
-            if real.server.weight > 0 {
-                let end = End::Translated(real.server.address);
-                self.findings.ends.insert(end);
+            let address = real.server.address;
+            // An endpoint may ask for weight 0, which the explanation does not tell. Others drain.
+            if real.server.weight > 0 || (serves && self.is_planned(address)) {
+                self.findings.ends.insert(End::Translated(address));
             }
         }
         // Without a real server, the kernel refuses the connection.
-        let serves = !self.findings.ends.is_empty();
         Ok((!serves).then_some(End::Reject))
+    }
+
+    /// Whether the plan sends this client to an endpoint.
+    fn is_planned(&self, endpoint: SocketAddr) -> bool {
+        let service = self.explanation.service.iter();
+        let mut members = service.flat_map(|it| &it.endpoints);
+        members.any(|it| it.included && it.address == endpoint)
     }
 
     /// Whether source ranges keep the client out.
@@ -147,7 +157,13 @@ impl Reading<'_> {
         let missing = format!("there is no virtual server {}", Entry::from(triple));
         self.findings.missing.push(missing);
         if self.has(SetName::IpvsIps, &Entry::Address(triple.ip))? {
-            return Ok(End::Reject);
+            if self.explanation.verdict != Decision::NotService {
+                return Ok(End::Reject);
+            }
+            // A virtual IP is an address of this machine in this mode, which the plan does not know.
+            let text = "refuses the other ports of every virtual IP";
+            self.show("ipvs mode", text);
+            return Ok(End::Past);
         }
         // ServiceCIDRs are in a rule, which is not read.
         let in_cidr =

@@ -5,6 +5,7 @@
 
 mod draining;
 mod families;
+mod live;
 mod refusals;
 mod schedulers;
 
@@ -174,6 +175,7 @@ mod vm_kernel {
             a_set_has_grown();
             let again = proxy.resync();
             assert!(again.is_empty(), "a look finds {again:?}");
+            live::what_explain_reads(&mut proxy);
             excluded();
             without_modules();
             a_family_in_trouble(&IPV6, &IPV4);
@@ -202,6 +204,7 @@ mod vm_kernel {
             cleanup();
         });
         in_namespace(a_flush_of_legacy_tables);
+        in_namespace(live::the_kernel_does_what_the_plan_says);
     }
 }
 
