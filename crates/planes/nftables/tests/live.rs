@@ -90,7 +90,8 @@ fn the_element_the_chain_and_the_endpoints_are_named() {
         let empty = ask(&proxy, "10.96.0.11:80").to_string();
         for line in [
             "10.96.0.11 . tcp . 80 : goto rejected (default/empty)",
-            "  reject",
+            "rule of chain ip sluice rejected       reject",
+            "  0 packets",
         ] {
             assert!(empty.contains(line), "{line}\n{empty}");
         }

@@ -25,8 +25,8 @@ const RTN: [u32; 2] = [1, 2];
 /// `NF_CT_STATE_BIT(IP_CT_NEW)`.
 const STATE_NEW: u32 = 8;
 
-/// Instructions that decide nothing: counters, logs, and remembering a client.
-const NEUTRAL: [&str; 4] = ["counter", "dynset", "log", "objref"];
+/// Instructions that decide nothing: remembering a client, logs, named counters.
+const NEUTRAL: [&str; 3] = ["dynset", "log", "objref"];
 
 /// The rules of a table, read as the packet meets them.
 pub(super) struct Machine<'a> {
@@ -40,6 +40,9 @@ pub(super) struct Machine<'a> {
     /// Elements that the packet did not find in maps.
     pub(super) missing: Vec<String>,
 }
+
+/// A chain, and the number of a rule in it.
+type At<'a> = (&'a str, usize);
 
 /// The registers, with one value of each random number.
 #[derive(Clone)]
@@ -108,7 +111,7 @@ impl Chains for Machine<'_> {
                 self.evidence.push(Evidence::new(what, text));
                 return Ok([Step::Next].into());
             }
-            self.run(expr, chain, &mut state)?;
+            self.run(expr, (chain, rule), &mut state)?;
             if state.threads.is_empty() {
                 return Ok(state.steps);
             }
@@ -120,7 +123,7 @@ impl Chains for Machine<'_> {
 }
 
 impl Machine<'_> {
-    fn run(&mut self, expr: &Expr, chain: &str, state: &mut State) -> Result<(), BackendError> {
+    fn run(&mut self, expr: &Expr, at: At<'_>, state: &mut State) -> Result<(), BackendError> {
         let load = |state: &mut State, dreg: Register, bytes: &[u8]| {
             state
                 .threads
@@ -212,13 +215,13 @@ impl Machine<'_> {
             Expr::Verdict(verdict) => {
                 let step = step(verdict);
                 if matches!(step, Step::End(_)) {
-                    self.show(chain, &words::verdict(verdict), state);
+                    self.show(at, &words::verdict(verdict), state)?;
                 }
                 self.evidence(state);
                 state.end(|_| step.clone());
             }
             Expr::Reject { .. } => {
-                self.show(chain, "reject", state);
+                self.show(at, "reject", state)?;
                 self.evidence(state);
                 state.end(|_| Step::End(End::Reject));
             }
@@ -231,7 +234,7 @@ impl Machine<'_> {
                     if !thread.has_value
                         && let Some(to) = to(thread)
                     {
-                        let what = format!("rule of chain {} {chain}", place(self.scope));
+                        let what = format!("rule of chain {} {}", place(self.scope), at.0);
                         thread
                             .found
                             .push(Evidence::new(what, format!("dnat to {to}")));
@@ -241,7 +244,9 @@ impl Machine<'_> {
                 state.end(|it| to(it).map_or(Step::Next, |it| Step::End(End::Translated(it))));
             }
             Expr::Masquerade => state.end(|_| Step::End(End::Accept)),
-            Expr::MetaSet { .. } | Expr::Update { .. } | Expr::Other { .. } => {}
+            // For some packets the rule ends here.
+            Expr::OnePerSecond => drop(state.steps.insert(Step::Next)),
+            Expr::Counter | Expr::MetaSet { .. } | Expr::Update { .. } | Expr::Other { .. } => {}
         }
         Ok(())
     }
@@ -319,14 +324,27 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Adds the rule itself to what its packets found.
-    fn show(&self, chain: &str, text: &str, state: &mut State) {
-        let what = format!("rule of chain {} {chain}", place(self.scope));
-        let rule = Evidence::new(what, text);
-        state
-            .threads
-            .iter_mut()
-            .for_each(|it| it.found.push(rule.clone()));
+    /// Adds the rule itself to what its packets found, with its counter if it has one.
+    fn show(
+        &mut self,
+        (chain, rule): At<'_>,
+        text: &str,
+        state: &mut State,
+    ) -> Result<(), BackendError> {
+        let rules = self.rules.get(chain).and_then(|it| it.get(rule));
+        let counts = rules.is_some_and(|it| it.exprs.contains(&Expr::Counter));
+        let packets = match counts {
+            true => retry(|| self.connection.rule_packets(self.scope, chain)),
+            false => Ok(Vec::new()),
+        };
+        let packets = packets.map_err(|error| failed(self.scope, error))?;
+        let evidence = Evidence {
+            packets: packets.get(rule).copied().flatten(),
+            ..Evidence::new(format!("rule of chain {} {chain}", place(self.scope)), text)
+        };
+        let threads = state.threads.iter_mut();
+        threads.for_each(|it| it.found.push(evidence.clone()));
+        Ok(())
     }
 
     /// The packets reach a verdict: what they found is evidence.
@@ -362,6 +380,7 @@ impl Machine<'_> {
     fn meta(&self, key: MetaKey) -> Vec<u8> {
         match key {
             MetaKey::Mark => vec![0; 4],
+            MetaKey::Trace => vec![0],
             MetaKey::L4Proto => vec![self.question.packet.protocol.number()],
             MetaKey::IncomingName => {
                 let name = self
