@@ -85,8 +85,10 @@ impl<C: Chains> Walk<C> {
         if let Some(ends) = self.known.get(chain) {
             return Ok(ends.clone());
         }
-        let mut ends = BTreeSet::new();
-        let mut goes_on = depth < DEEPEST;
+        if depth > DEEPEST {
+            return Ok([End::Past].into());
+        }
+        let (mut ends, mut goes_on) = (BTreeSet::new(), true);
         for rule in 0..self.chains.rules(chain)? {
             if !goes_on {
                 break;
