@@ -17,6 +17,7 @@ use sluice_plan::inventory::{EndpointDetail, ServiceDetail};
 
 use crate::cli::{DoctorArgs, Output};
 use crate::config;
+use crate::planes;
 use crate::render::print;
 use crate::view::View;
 
@@ -27,6 +28,7 @@ const TRACED: usize = 4;
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let agent = client::get::<Status>(&args.socket, "/status");
     let mut findings = vec![proxy(&agent)];
+    findings.extend(agent.iter().flat_map(|it| leftovers(&it.mode)));
     let view = match (&agent, args.node.names_source()) {
         (Err(_), false) => None,
         _ => Some(View::of(&args.node, &args.socket)?),
@@ -100,6 +102,21 @@ fn proxy(agent: &Result<Status, ClientError>) -> Finding {
         State::Ok => finding,
         _ => finding.mend("sluice status"),
     }
+}
+
+/// Rules of an earlier proxy beside those of the running agent: packets meet whichever comes first.
+fn leftovers(mode: &str) -> Vec<Finding> {
+    let all = planes::beside(mode).into_iter();
+    let warn = |(other, sign): (&str, String)| {
+        let evidence = format!("{sign}: rules of the {other} mode are here beside those of {mode}");
+        let finding = Finding::new("leftovers", State::Warn, evidence);
+        finding.mend(match kube_proxy() {
+            Some(pid) => format!("a kube-proxy runs beside Sluice (pid {pid}): stop one of them"),
+            None => "restart Sluice: after its first sync it removes what an earlier proxy left"
+                .to_owned(),
+        })
+    };
+    all.map(warn).collect()
 }
 
 /// The process of a kube-proxy on this machine.

@@ -77,3 +77,19 @@ pub(crate) fn named(mode: &str) -> anyhow::Result<&'static Plane> {
 pub(crate) fn present() -> Option<&'static Plane> {
     PLANES.iter().find(|it| it.leftovers.sign().is_some())
 }
+
+/// Objects of a kube-proxy, or of another mode, on a machine whose rules are of this mode: the mode and
+/// one object each.
+pub(crate) fn beside(mode: &str) -> Vec<(&'static str, String)> {
+    // The ipvs mode has chains of the iptables mode.
+    let is_shared = |it: &&Plane| mode == Ipvs::NAME && it.name == Iptables::NAME;
+    let others = PLANES.iter().filter(|it| !is_shared(it));
+    let signs = others.filter_map(|it| {
+        let sign = match it.name == mode {
+            true => it.leftovers.sign_of_kube_proxy(&|_| true),
+            false => it.leftovers.sign(),
+        };
+        Some((it.name, sign?))
+    });
+    signs.collect()
+}

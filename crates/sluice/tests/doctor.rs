@@ -415,6 +415,21 @@ fn bridged_packets_do_not_pass_netfilter() {
 }
 
 #[test]
+fn an_earlier_proxy_left_rules() {
+    require_netns!();
+    let world = far();
+    world.run("nft", &["add table ip kube-proxy"]);
+    world.run("iptables-nft", &["-t", "nat", "-N", "KUBE-SERVICES"]);
+    let (text, _) = world.doctor(&[]);
+    for sign in ["table ip kube-proxy", "KUBE-SERVICES"] {
+        let found = text
+            .lines()
+            .any(|it| it.contains("WARN  leftovers") && it.contains(sign));
+        assert!(found, "{sign}: {text}");
+    }
+}
+
+#[test]
 fn a_rule_of_another_program_drops() {
     require_netns!();
     let world = far();

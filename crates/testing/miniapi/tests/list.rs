@@ -177,7 +177,7 @@ fn versions_are_matched() {
 fn wrong_paths_and_methods_are_refused() {
     let api = plain();
     for (method, path, accept, expect) in [
-        ("GET", "/api/v1/pods", "*/*", (404, "NotFound")),
+        ("GET", "/api/v1/secrets", "*/*", (404, "NotFound")),
         (
             "GET",
             "/api/v1/namespaces/ns/services/x",

@@ -52,8 +52,8 @@ fn what_has_no_place_is_refused() {
     let api = plain();
     for (object, expect) in [
         (
-            json!({"kind": "Pod", "apiVersion": "v1"}),
-            "store \"Pod\" \"\": no collection for \"v1\"",
+            json!({"kind": "Secret", "apiVersion": "v1"}),
+            "store \"Secret\" \"\": no collection for \"v1\"",
         ),
         (
             json!({"kind": "Service", "apiVersion": "v1"}),
