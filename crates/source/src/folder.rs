@@ -1,6 +1,9 @@
-//! The files of a folder: their names, which have changed, their content.
+//! The files of a folder and its subfolders: their names, which have changed, their content.
+//!
+//! The name of a file is its path below the folder: `web.yaml`, `team-a/web.yaml`. A subfolder that
+//! cannot be read stands among the files, with its problem.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -12,10 +15,35 @@ use crate::catalog::Change;
 use crate::convert::Interner;
 use crate::manifest::{self, MAX_BYTES};
 
-/// Whether a file of this name is a manifest: `.yaml`, `.yml`, `.json`, not hidden.
+/// Folders on the path of a manifest, below the folder itself.
+const MAX_DEPTH: usize = 16;
+
+/// Whether a file of this name is a manifest: `.yaml`, `.yml` or `.json` in any case, not hidden.
+/// The backups of editors (`web.yaml~`, `#web.yaml#`, `.web.yaml.swp`, `web.yaml.bak`) are none.
 pub(crate) fn is_manifest(name: &str) -> bool {
-    let suffixes = [".yaml", ".yml", ".json"];
-    !name.starts_with('.') && suffixes.iter().any(|it| name.ends_with(it))
+    let extension = name.rsplit_once('.').map_or("", |it| it.1);
+    let extensions = ["yaml", "yml", "json"];
+    !is_hidden(name)
+        && extensions
+            .iter()
+            .any(|it| extension.eq_ignore_ascii_case(it))
+}
+
+/// Whether a folder of this name is read: it is not hidden, and no backup. A backup would have the
+/// same objects as the folder beside it.
+pub(crate) fn is_subfolder(name: &str) -> bool {
+    let backups = ["~", ".bak", ".orig", ".old"];
+    !is_hidden(name) && !backups.iter().any(|it| name.ends_with(it))
+}
+
+/// The `..data` of a ConfigMap is hidden, too: links that are not hidden lead into it.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with('.')
+}
+
+/// Device and inode of what a path leads to.
+pub(crate) fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::metadata(path).map(|it| (it.dev(), it.ino()))
 }
 
 /// Identifies one state of a file, symbolic links followed. The change time is part of it: it
@@ -44,6 +72,8 @@ impl Stamp {
 enum State {
     /// A file, as it was when it was read.
     Read(Stamp),
+    /// A file that its writer had not closed: it is read again, even if it looks the same.
+    Unfinished,
     /// Something that cannot be read, and why.
     Unreadable(String),
 }
@@ -54,6 +84,16 @@ pub(crate) struct Fetched {
     /// What to remember; `None`: nothing is there.
     state: Option<State>,
     change: Change,
+}
+
+impl Fetched {
+    /// The writer of the file has not closed it: what it lacks may follow.
+    pub(crate) fn set_unfinished(&mut self) {
+        if let Change::Read(manifest) = &mut self.change {
+            manifest.broken = true;
+            self.state = Some(State::Unfinished);
+        }
+    }
 }
 
 /// Files for which another thread is started.
@@ -83,19 +123,48 @@ impl Folder {
         }
     }
 
-    /// The manifests that are there or were there.
-    pub(crate) fn list(&self) -> io::Result<Vec<Arc<str>>> {
+    /// The manifests that are there or were there. `enter` is called with each folder before its
+    /// entries are listed: with `""`, then with `team-a/`.
+    ///
+    /// A link to a folder is followed, but no folder is read twice: its own name counts before
+    /// that of a link.
+    pub(crate) fn list(&self, mut enter: impl FnMut(&str)) -> io::Result<Vec<Arc<str>>> {
         let mut names: BTreeSet<Arc<str>> = self.known.keys().cloned().collect();
-        for entry in fs::read_dir(&self.path)? {
-            match entry?.file_name().into_string() {
-                Ok(name) if is_manifest(&name) => {
-                    names.insert(name.into());
+        let mut entered = HashSet::new();
+        // Links come last.
+        let mut folders = BTreeSet::from([(false, String::new())]);
+        while let Some((is_link, folder)) = folders.pop_first() {
+            let path = self.path.join(&folder);
+            if identity(&path).is_ok_and(|it| !entered.insert(it)) {
+                continue;
+            }
+            enter(&folder);
+            let entries = match entries(&path, is_link) {
+                Ok(it) if folder.matches('/').count() <= MAX_DEPTH => it,
+                Err(error) if folder.is_empty() => return Err(error),
+                // `fetch` says why.
+                Ok(_) | Err(_) => {
+                    names.insert(folder.trim_end_matches('/').into());
+                    continue;
                 }
-                Ok(_) => {}
-                Err(name) => tracing::warn!(?name, "skipped a file whose name is not UTF-8"),
+            };
+            for entry in entries {
+                match entry {
+                    Listed::Folder { name, is_link } => {
+                        folders.insert((is_link, format!("{folder}{name}/")));
+                    }
+                    Listed::Manifest(name) => {
+                        names.insert(format!("{folder}{name}").into());
+                    }
+                }
             }
         }
         Ok(names.into_iter().collect())
+    }
+
+    /// Whether a file of this name was read before.
+    pub(crate) fn is_known(&self, name: &str) -> bool {
+        self.known.contains_key(name)
     }
 
     /// Reads the files that have changed, in the order of `files`. Remembers nothing: see
@@ -156,7 +225,11 @@ impl Folder {
             is_news.then(|| fetched(state, Change::Unreadable(why)))?
         };
         let stamp = match fs::metadata(&path) {
-            Ok(it) if it.is_dir() => return gone(),
+            Ok(it) if it.is_dir() => match fs::read_dir(&path) {
+                Ok(_) if name.matches('/').count() < MAX_DEPTH => return gone(),
+                Ok(_) => return unreadable(format!("is below {MAX_DEPTH} folders: not read")),
+                Err(error) => return unreadable(format!("cannot be read: {error}")),
+            },
             Ok(it) if !it.is_file() => return unreadable("is no regular file".to_owned()),
             Ok(it) if it.len() > MAX_BYTES => {
                 return unreadable(format!("is larger than {} MiB", MAX_BYTES >> 20));
@@ -200,6 +273,41 @@ impl Folder {
         };
         (name, change)
     }
+}
+
+/// An entry that a folder is read for.
+enum Listed {
+    Manifest(String),
+    Folder {
+        name: String,
+        /// It is a link, or below one.
+        is_link: bool,
+    },
+}
+
+fn entries(folder: &Path, is_below_link: bool) -> io::Result<Vec<Listed>> {
+    let mut listed = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            let name = entry.path();
+            tracing::warn!(?name, "skipped a file whose name is not UTF-8");
+            continue;
+        };
+        // An entry that has gone meanwhile is no folder.
+        let is_link = entry.file_type().is_ok_and(|it| it.is_symlink());
+        let is_folder = match is_link {
+            true => entry.path().is_dir(),
+            false => entry.file_type().is_ok_and(|it| it.is_dir()),
+        };
+        if is_folder && is_subfolder(&name) {
+            let is_link = is_link || is_below_link;
+            listed.push(Listed::Folder { name, is_link });
+        } else if !is_folder && is_manifest(&name) {
+            listed.push(Listed::Manifest(name));
+        }
+    }
+    Ok(listed)
 }
 
 /// There is no such name; a link that leads nowhere is a name.

@@ -1,13 +1,13 @@
 //! Where Services come from: a folder of manifests, or an API server.
 //!
-//! From a folder: objects that Kubernetes would accept, from `*.yaml`, `*.yml` and `*.json`;
-//! everything else becomes a [`Problem`] that names file, line, object and field, and leaves all
+//! From a folder and its subfolders: objects that Kubernetes would accept, from `*.yaml`, `*.yml` and
+//! `*.json`; everything else becomes a [`Problem`] that names file, line, object and field, and leaves all
 //! other objects alone.
 //!
 //! ```text
 //! folder ─▶ yaml: bytes → tree with lines ─▶ api: serde structs ─▶ convert: core model ─▶ catalog ─▶ events
 //!    ▲      (manifest: one file → objects and problems)                                   (files → objects)
-//!  watch: inotify → settled changes
+//!  watch: inotify → complete files
 //! ```
 //!
 //! [`load`] reads the folder once, [`watch`](watch()) goes on. `api` and `convert` have nothing to
@@ -18,7 +18,8 @@
 //! - What cannot be read is not gone: the last good version stays in force until it is replaced
 //!   or deleted, and a problem says so. It is tried again until it can be read.
 //! - Events are differences to the events before: an unchanged object is no event.
-//! - One change of the folder is one batch of events; its cost is that of the changed files.
+//! - The cost of a change is that of the changed files. What a change takes away, it takes away as
+//!   one batch of events.
 
 pub mod apiserver;
 

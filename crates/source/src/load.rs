@@ -1,4 +1,4 @@
-//! The folder as it is now.
+//! The folder and its subfolders as they are now.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> Loaded {
     loaded(vec![(file.into(), Change::Read(manifest))])
 }
 
-/// Reads a folder once.
+/// Reads a folder with its subfolders once.
 ///
 /// # Errors
 /// [`SourceError::Folder`] when the folder cannot be listed. Bad files and objects are
@@ -34,7 +34,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> Loaded {
 pub fn load(dir: impl AsRef<Path>) -> Result<Loaded, SourceError> {
     let dir = dir.as_ref();
     let mut folder = Folder::new(dir.to_owned());
-    let names = folder.list().map_err(|error| SourceError::Folder {
+    let names = folder.list(|_| ()).map_err(|error| SourceError::Folder {
         path: dir.to_owned(),
         error,
     })?;

@@ -1,10 +1,13 @@
 //! Folders and files as they change.
 //!
 //! A thread waits in `poll` for inotify and for the end; idle, it costs nothing. [`path`] says which
-//! entries changed, [`settle`] decides when nobody writes any more. Then the folder or file is read.
+//! entries changed, [`settle`] which of them are complete. Those files are read at once, and no
+//! others; all files are looked at when folders or their links change, and when the kernel's queue ran
+//! over. [`held`] keeps back deletions for a moment.
 
 mod file;
 mod folder;
+mod held;
 mod path;
 mod settle;
 
@@ -44,16 +47,26 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Watches a folder of manifests.
+/// Watches a folder of manifests with its subfolders.
 ///
 /// `sink` is called on the watch's own thread. Its first batch holds every object and every
-/// problem and ends with [`Event::Synced`]. Each later batch is the whole consequence of one
-/// settled change, so applying a batch as one keeps objects that moved between files.
+/// problem and ends with [`Event::Synced`]. A later batch is what follows from the files that were
+/// complete at that moment; one that takes objects away waits 40 ms for files that bring them back, 80 ms
+/// at most, and 2 s while they come or a new file is being written. So objects that move between files
+/// are not deleted.
 ///
-/// A file counts once its writer has closed it or has been quiet for a second. What cannot be
-/// read keeps its last good state: a file, a document, an object, the whole folder while it is
-/// missing. [`Event::Problems`] say so, with the file name as origin (the folder's path for the
-/// folder itself). It is tried again until it works, a file with the waits of [`sluice_reconcile::Backoff`].
+/// A file counts at once when its writer closes it, or when it is renamed or linked into place. A
+/// writer that does not close it is waited for until it is quiet for a second, two seconds at most;
+/// then the file counts, but objects that it lacks stay. The first batch waits for the files that
+/// were being written meanwhile, and for nothing else.
+///
+/// Hidden files and folders and backups are not read. A subfolder behind a link is read, each folder
+/// once.
+///
+/// What cannot be read keeps its last good state: a file, a document, an object, a subfolder, the whole
+/// folder while it is missing. [`Event::Problems`] say so, with the path below the folder as origin (the
+/// folder's own path for the folder itself). It is tried again until it works, a file with the waits of
+/// [`sluice_reconcile::Backoff`].
 ///
 /// A change behind a symbolic link is noticed when the link is replaced, or a `..data` link as
 /// in a ConfigMap volume; not when a file outside the folder is written in place.

@@ -16,6 +16,9 @@ use super::{MISSING_RETRY, Reading, wait};
 /// After the last change: an editor's or a kubelet's work is then done.
 const QUIET: Duration = Duration::from_millis(200);
 
+/// The one name of all entries on the way: they lead to the same file.
+const ANY: String = String::new();
+
 /// What the thread of [`super::watch_file`] owns.
 pub(super) struct FileWatch<F> {
     path: PathBuf,
@@ -43,7 +46,7 @@ impl<F: FnMut() -> Reading> FileWatch<F> {
 
     pub(super) fn run(mut self, stop: &EventFd) {
         // The file may have changed since the program read it and before it was watched.
-        self.settle.note(Notice::Everything, Instant::now());
+        self.settle.note(Notice::Touched(ANY), Instant::now());
         while wait(stop, self.places.as_ref(), self.due()) {
             self.note();
             let now = Instant::now();
@@ -72,14 +75,14 @@ impl<F: FnMut() -> Reading> FileWatch<F> {
         let is_lost = !matches!(reported, Some(Ok(_)));
         let reported = reported.and_then(Result::ok).unwrap_or_default();
         for it in &reported {
-            let (Noticed::Way(event) | Noticed::Entry(event)) = it;
-            // One name for all entries on the way: they lead to the same file.
-            let change = event.name.as_ref().map(|_| notice(event, "", &self.path));
-            self.settle.note(change.unwrap_or(Notice::Everything), now);
+            let (Noticed::Way(event) | Noticed::Entry(event, _)) = it;
+            let change = event.name.as_ref().map(|_| notice(event, &ANY, &self.path));
+            self.settle
+                .note(change.unwrap_or(Notice::Touched(ANY)), now);
         }
         let is_retry = (is_lost || !self.is_complete()) && self.settle.due().is_none();
         if is_retry {
-            self.settle.note(Notice::Everything, now);
+            self.settle.note(Notice::Touched(ANY), now);
         }
         if is_retry || !reported.is_empty() {
             // Links may lead elsewhere now: the new places are watched before they are read.

@@ -1,5 +1,6 @@
 //! The thread that watches a folder of manifests.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -11,17 +12,14 @@ use nix::sys::inotify::{AddWatchFlags, InotifyEvent};
 use sluice_model::Event;
 use sluice_reconcile::Backoff;
 
+use super::held::Held;
 use super::path::{Noticed, PathWatch, notice};
-use super::settle::{Batch, Notice, Settle};
+use super::settle::{Batch, MAX_WAIT, Notice, Settle};
 use super::{MISSING_RETRY, wait};
 use crate::catalog::Catalog;
-use crate::folder::{Fetched, Folder, is_manifest};
+use crate::folder::{Folder, is_manifest, is_subfolder};
 use crate::report::Reported;
 use sluice_yaml::escaped;
-
-/// After the last change: an editor's rename-over, or `mv` of an object between two files, is then
-/// one change.
-const QUIET: Duration = Duration::from_millis(50);
 
 /// After a missing folder has come back: time to fill it.
 const RETURN_QUIET: Duration = Duration::from_secs(1);
@@ -36,6 +34,13 @@ pub(super) struct FolderWatch {
     settle: Settle,
     folder: Folder,
     catalog: Catalog,
+    /// Events that take objects away, and those that came with them.
+    held: Held,
+    /// Events before the first list is complete.
+    first: Vec<Event>,
+    /// The files that the first list waits for, and until when: they were being written while it
+    /// was read.
+    awaited: (BTreeSet<String>, Instant),
     sink: Sink,
     /// When to read again what could not be read, and to watch what could not be watched.
     retry: Backoff,
@@ -52,8 +57,11 @@ impl FolderWatch {
             folder: Folder::new(path.clone()),
             path,
             places: Some(places),
-            settle: Settle::new(QUIET),
+            settle: Settle::new(Duration::ZERO),
             catalog: Catalog::default(),
+            held: Held::default(),
+            first: Vec::new(),
+            awaited: (BTreeSet::new(), Instant::now()),
             sink,
             retry: Backoff::default(),
             unwatched: None,
@@ -70,14 +78,28 @@ impl FolderWatch {
             {
                 self.scan(batch);
             }
+            if self.is_listed() {
+                let events = self.held.take(self.is_new_written(), Instant::now());
+                self.send(events);
+            }
         }
+    }
+
+    /// False while the folder is missing, or is to be listed: its objects are not gone then.
+    fn is_listed(&self) -> bool {
+        self.places.is_some() && !self.settle.is_everything()
+    }
+
+    /// Somebody writes a file that was not there: it may have the objects that have gone.
+    fn is_new_written(&self) -> bool {
+        self.settle.writing().any(|it| !self.folder.is_known(it))
     }
 
     fn due(&self) -> Option<Instant> {
         let is_complete = self.places.as_ref().is_some_and(|it| it.is_complete);
         let retry = (!is_complete).then(|| Instant::now() + MISSING_RETRY);
-        let settled = self.settle.due();
-        let waiting = [settled, retry, self.retry.due()];
+        let held = (self.held.due(self.is_new_written())).filter(|_| self.is_listed());
+        let waiting = [self.settle.due(), held, retry, self.retry.due()];
         waiting.into_iter().flatten().min()
     }
 
@@ -90,8 +112,8 @@ impl FolderWatch {
         for it in reported.iter().flatten() {
             match it {
                 Noticed::Way(_) => is_sure = false,
-                Noticed::Entry(event) => {
-                    if let Some(notice) = self.notice(event) {
+                Noticed::Entry(event, name) => {
+                    if let Some(notice) = self.notice(event, name) {
                         self.settle.note(notice, Instant::now());
                     }
                 }
@@ -104,7 +126,7 @@ impl FolderWatch {
             Ok(places) => {
                 let is_same = is_same && places.is_of(&self.path);
                 if !is_same {
-                    self.settle = Settle::new(QUIET);
+                    self.restart();
                     self.settle.wait_for(RETURN_QUIET);
                 }
                 self.places = Some(places);
@@ -132,7 +154,11 @@ impl FolderWatch {
         }
         self.retry.begin();
         for name in self.folder.unreadable() {
-            self.settle.note(Notice::Touched(name.to_string()), now);
+            let notice = match self.path.join(&**name).is_dir() {
+                true => Notice::Everything,
+                false => Notice::Touched(name.to_string()),
+            };
+            self.settle.note(notice, now);
         }
         self.unwatched.is_some()
     }
@@ -146,52 +172,104 @@ impl FolderWatch {
         }
     }
 
-    fn notice(&self, event: &InotifyEvent) -> Option<Notice> {
-        let name = event.name.as_ref()?.to_str()?;
-        let path = self.path.join(name);
-        if name.starts_with('.') {
+    /// What an event says about an entry with this path below the folder.
+    fn notice(&self, event: &InotifyEvent, name: &str) -> Option<Notice> {
+        let has = |flags| event.mask.intersects(flags);
+        let (path, entry) = (self.path.join(name), name.rsplit('/').next()?);
+        let is_new = has(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO);
+        if entry.starts_with('.') {
             // `..data` of a ConfigMap.
-            let swapped = AddWatchFlags::IN_MOVE | AddWatchFlags::IN_CREATE;
-            let is_swapped = event.mask.intersects(swapped) && path.is_symlink();
-            return is_swapped.then_some(Notice::Everything);
+            let is_swapped = has(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE);
+            return (is_swapped && path.is_symlink()).then_some(Notice::Everything);
         }
-        is_manifest(name).then(|| notice(event, name, &path))
+        let is_folder = has(AddWatchFlags::IN_ISDIR)
+            || is_new && path.is_dir()
+            || self.places.as_ref()?.has_subfolder(name);
+        if is_folder && is_subfolder(entry) {
+            return Some(Notice::Everything);
+        }
+        is_manifest(entry).then(|| notice(event, name, &path))
+    }
+
+    /// Forgets what was noticed: the folder is another one, or none.
+    fn restart(&mut self) {
+        self.settle = Settle::new(Duration::ZERO);
+        self.awaited.0.clear();
     }
 
     fn missing(&mut self, error: &impl fmt::Display) {
         self.places = None;
         self.unwatched = None;
-        self.settle = Settle::new(QUIET);
+        self.restart();
         let problem = format!("cannot be read: {error}: its last good state stays in force");
         self.report(Some(problem), Vec::new());
     }
 
+    /// Every file, each folder watched before it is listed.
+    fn list(&mut self) -> io::Result<Vec<Arc<str>>> {
+        let (places, root, unwatched) = (&mut self.places, &self.path, &mut self.unwatched);
+        if let Some(places) = places {
+            places.forget_subfolders();
+        }
+        self.folder.list(|folder| {
+            if let Some(places) = places.as_mut().filter(|_| !folder.is_empty())
+                && let Err(error) = places.watch_subfolder(root, folder)
+            {
+                *unwatched = Some(error);
+            }
+        })
+    }
+
     /// Reads what changed and reports what follows.
     fn scan(&mut self, batch: Batch) {
-        let names = match batch {
-            Batch::Names(names) => names.into_iter().map(Arc::from).collect(),
-            Batch::Everything => match self.folder.list() {
+        let mut names: Vec<Arc<str>> = match batch.everything {
+            true => match self.list() {
                 Ok(names) => names,
                 Err(error) => return self.missing(&error),
             },
+            false => batch.names.iter().map(|it| (&**it).into()).collect(),
         };
         // A first list without a file would be worse than one with a half-written file.
-        let is_ready = |it: &Arc<str>| !self.is_synced || !self.settle.is_pending(it);
-        let names: Vec<Arc<str>> = names.into_iter().filter(is_ready).collect();
-        let fetched = self.folder.fetch(&names);
+        let is_first = !self.is_synced;
+        names.retain(|it| is_first || !self.settle.is_pending(it));
+        names.retain(|it| !batch.unfinished.contains(&**it));
+        names.extend(batch.unfinished.iter().map(|it| Arc::from(&**it)));
+        let mut fetched = self.folder.fetch(&names);
         // A file that began to change before it was read is pending by now, and is read again once
         // it has settled. If the folder vanished meanwhile, its files are not gone, it is.
         if !self.note() {
             return;
         }
-        let is_ready = |it: &Fetched| !self.is_synced || !self.settle.is_pending(&it.name);
-        let ready: Vec<Fetched> = fetched.into_iter().filter(is_ready).collect();
-        let changes = ready.into_iter().map(|it| self.folder.accept(it)).collect();
-        let events = self.catalog.apply(changes);
+        fetched.retain_mut(|it| {
+            let is_unfinished = batch.unfinished.contains(&*it.name);
+            if is_unfinished {
+                it.set_unfinished();
+            }
+            is_first || is_unfinished || !self.settle.is_pending(&it.name)
+        });
+        if is_first {
+            self.renew_awaited(&batch);
+        }
+        let accepted = fetched.into_iter().map(|it| self.folder.accept(it));
+        let events = self.catalog.apply(accepted.collect());
         self.plan_retry();
         let problem = self.unwatched.as_ref();
         let problem = problem.map(|it| format!("cannot be watched: {it}: changes are seen late"));
         self.report(problem, events);
+    }
+
+    /// After a scan before the first list is complete: which files it waits for.
+    fn renew_awaited(&mut self, read: &Batch) {
+        let (names, until) = &mut self.awaited;
+        if read.everything {
+            *names = self.settle.pending().cloned().collect();
+            *until = Instant::now() + MAX_WAIT;
+        }
+        let is_read = |it: &String| read.names.contains(it) && !self.settle.is_pending(it);
+        names.retain(|it| !is_read(it) && !read.unfinished.contains(it));
+        if *until <= Instant::now() {
+            names.clear();
+        }
     }
 
     /// Calls the sink with what is new, if anything is.
@@ -202,10 +280,22 @@ impl FolderWatch {
             self.problems
                 .replace(&origin, problem.into_iter().collect()),
         );
-        if !self.is_synced && !self.problems.contains(&origin) {
-            events.push(Event::Synced);
-            self.is_synced = true;
+        if self.is_synced {
+            let events = self.held.pass(events, Instant::now());
+            return self.send(events);
         }
+        self.first.append(&mut events);
+        if self.awaited.0.is_empty() {
+            let mut events = std::mem::take(&mut self.first);
+            if self.places.is_some() {
+                events.push(Event::Synced);
+                self.is_synced = true;
+            }
+            self.send(events);
+        }
+    }
+
+    fn send(&mut self, events: Vec<Event>) {
         if !events.is_empty() {
             (self.sink)(events);
         }

@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 
 use super::settle::Notice;
+use crate::folder::identity;
 
 /// Links that are followed in a path, as the kernel does (`MAXSYMLINKS` in `linux/namei.h`).
 const MAX_LINKS: usize = 40;
@@ -29,7 +30,8 @@ const CONTENT: AddWatchFlags = AddWatchFlags::IN_MODIFY
     .union(AddWatchFlags::IN_MOVE_SELF);
 
 /// Watches every folder entry that decides where a path leads, and what is at its end: the content
-/// of the file, or all entries of the folder. ADR 6 says why this is inotify itself.
+/// of the file, or all entries of the folder and of its subfolders. ADR 6 says why this is inotify
+/// itself.
 #[derive(Debug)]
 pub(super) struct PathWatch {
     inotify: Inotify,
@@ -37,6 +39,8 @@ pub(super) struct PathWatch {
     way: BTreeMap<WatchDescriptor, Vec<OsString>>,
     /// The watch of the folder at the end, with its device and inode.
     folder: Option<(WatchDescriptor, (u64, u64))>,
+    /// Each watched folder's path below that folder: `""`, `team-a/`.
+    folders: BTreeMap<WatchDescriptor, String>,
     /// No folder on the way is missing or forbidden.
     pub(super) is_complete: bool,
 }
@@ -46,8 +50,8 @@ pub(super) struct PathWatch {
 pub(super) enum Noticed {
     /// The path may lead elsewhere, or the file at its end is different. Or events were lost.
     Way(InotifyEvent),
-    /// An entry of the folder at the end.
-    Entry(InotifyEvent),
+    /// An entry of the folder at the end or of a subfolder, with its path below the folder.
+    Entry(InotifyEvent, String),
 }
 
 impl PathWatch {
@@ -61,7 +65,32 @@ impl PathWatch {
         let mut watch = Self::of_way(path, ENTRIES)?;
         let folder = watch.add(path, ENTRIES | CONTENT)?;
         watch.folder = Some((folder, identity(path)?));
+        watch.folders.insert(folder, String::new());
         Ok(watch)
+    }
+
+    /// Forgets the subfolders: they are about to be listed again.
+    pub(super) fn forget_subfolders(&mut self) {
+        self.folders.retain(|_, folder| folder.is_empty());
+    }
+
+    /// Watches a subfolder of the folder at the end. One that has gone meanwhile or may not be read
+    /// is no error: the folder above reports when that changes.
+    pub(super) fn watch_subfolder(&mut self, root: &Path, folder: &str) -> io::Result<()> {
+        match self.add(&root.join(folder), ENTRIES | CONTENT) {
+            Ok(it) => {
+                self.folders.entry(it).or_insert_with(|| folder.to_owned());
+                Ok(())
+            }
+            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::EACCES) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether a subfolder with this path below the folder is watched.
+    pub(super) fn has_subfolder(&self, name: &str) -> bool {
+        let is_it = |it: &String| it.strip_suffix('/') == Some(name);
+        self.folders.values().any(is_it)
     }
 
     fn of_way(path: &Path, mask: AddWatchFlags) -> io::Result<Self> {
@@ -69,6 +98,7 @@ impl PathWatch {
             inotify: Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?,
             way: BTreeMap::new(),
             folder: None,
+            folders: BTreeMap::new(),
             is_complete: true,
         };
         for (folder, name) in way(path) {
@@ -82,10 +112,11 @@ impl PathWatch {
     }
 
     fn add(&self, folder: &Path, mask: AddWatchFlags) -> Result<WatchDescriptor, Errno> {
-        // Add to the mask: one folder may be watched for two reasons.
-        let add = AddWatchFlags::from_bits_retain(nix::libc::IN_MASK_ADD);
-        self.inotify
-            .add_watch(folder, mask | add | AddWatchFlags::IN_ONLYDIR)
+        // Add to the mask: one folder may be watched for two reasons. A writer that still has the file
+        // open which was replaced does not write to the new one.
+        let flags = nix::libc::IN_MASK_ADD | nix::libc::IN_EXCL_UNLINK;
+        let flags = AddWatchFlags::from_bits_retain(flags) | AddWatchFlags::IN_ONLYDIR;
+        self.inotify.add_watch(folder, mask | flags)
     }
 
     /// Whether a path still leads to the folder that is watched.
@@ -113,16 +144,21 @@ impl PathWatch {
     }
 
     fn report(&self, event: InotifyEvent) -> Option<Noticed> {
-        // What happens to a watched folder itself has no name, nor has an overflow of the queue.
+        let folder = self.folders.get(&event.wd);
         let Some(name) = &event.name else {
-            return Some(Noticed::Way(event));
+            // What happens to a watched folder itself has no name, nor has an overflow of the queue.
+            // The folder above reports what happens to a subfolder.
+            let is_subfolder = folder.is_some_and(|it| !it.is_empty());
+            let is_forgotten = event.mask.contains(AddWatchFlags::IN_IGNORED) && folder.is_none();
+            let is_way = self.way.contains_key(&event.wd);
+            return (is_way || !is_subfolder && !is_forgotten).then_some(Noticed::Way(event));
         };
         let names = self.way.get(&event.wd);
         if names.is_some_and(|it| it.contains(name)) {
             return Some(Noticed::Way(event));
         }
-        let is_inside = self.folder.as_ref().is_some_and(|(it, _)| *it == event.wd);
-        is_inside.then_some(Noticed::Entry(event))
+        let name = format!("{}{}", folder?, name.to_str()?);
+        Some(Noticed::Entry(event, name))
     }
 }
 
@@ -135,6 +171,8 @@ pub(super) fn notice(event: &InotifyEvent, name: &str, path: &Path) -> Notice {
         Notice::Writing(name)
     } else if has(AddWatchFlags::IN_ATTRIB) {
         Notice::Touched(name)
+    } else if has(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO) {
+        Notice::Replaced(name)
     } else {
         Notice::Settled(name)
     }
@@ -143,10 +181,6 @@ pub(super) fn notice(event: &InotifyEvent, name: &str, path: &Path) -> Notice {
 /// A file that somebody has just created will be written and closed; a link or a folder will not.
 fn is_new_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|it| it.is_file() && it.nlink() == 1)
-}
-
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(path).map(|it| (it.dev(), it.ino()))
 }
 
 /// Every folder that has an entry which decides where the path leads, with that entry: of the file,

@@ -1,13 +1,16 @@
-//! When a change is complete. Pure: time is an argument.
+//! Which changes are complete. Pure: time is an argument.
+//!
+//! A file is complete when its writer has closed it, or when it was renamed or linked into place. A
+//! file that is being written waits for its writer, for a bounded time; no other file waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// A writer that does nothing for so long has written all it had.
+/// A writer that writes nothing for so long is not waited for any more.
 const WRITER_QUIET: Duration = Duration::from_secs(1);
 
-/// The longest a change waits for other changes and other files' writers.
-const MAX_WAIT: Duration = Duration::from_secs(2);
+/// The longest wait for a writer, and for other changes where there is a quiet time.
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// A change of a watched path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,31 +19,38 @@ pub(super) enum Notice {
     Writing(String),
     /// A file has other rights or times: often the last thing a writer does before it closes.
     Touched(String),
-    /// A file is complete, renamed or gone.
+    /// The writer of a file has closed it, or the file is gone.
     Settled(String),
+    /// A complete file was renamed or linked into place.
+    Replaced(String),
     /// Anything may have changed.
     Everything,
 }
 
 /// What is to be read now.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Batch {
-    /// These files.
-    Names(Vec<String>),
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Batch {
     /// Every file, but not those that are pending again.
-    Everything,
+    pub(super) everything: bool,
+    /// These files, which are complete.
+    pub(super) names: BTreeSet<String>,
+    /// These files, whose writers have not closed them: more may follow.
+    pub(super) unfinished: BTreeSet<String>,
 }
 
 /// Changes that have not been acted on.
 #[derive(Debug)]
 pub(super) struct Settle {
-    /// After the last change, before it is acted on.
+    /// After the last complete change, before it is acted on.
     quiet: Duration,
     /// The same for the next batch only.
     next_quiet: Duration,
-    /// Files that are being written, and when that was last seen.
-    writing: BTreeMap<String, Instant>,
+    /// Files that are being written, with the first and the last sign of it.
+    writing: BTreeMap<String, (Instant, Instant)>,
+    /// Files that were written and closed, or are gone.
     names: BTreeSet<String>,
+    /// Files that came complete: a reader gets the old or the new content, never a mixture.
+    replaced: BTreeSet<String>,
     everything: bool,
     /// First and last change among those that are complete.
     since: Option<(Instant, Instant)>,
@@ -53,6 +63,7 @@ impl Settle {
             next_quiet: quiet,
             writing: BTreeMap::new(),
             names: BTreeSet::new(),
+            replaced: BTreeSet::new(),
             everything: false,
             since: None,
         }
@@ -68,16 +79,23 @@ impl Settle {
         match notice {
             Notice::Writing(name) => {
                 self.names.remove(&name);
-                self.writing.insert(name, now);
+                self.replaced.remove(&name);
+                self.writing.entry(name).or_insert((now, now)).1 = now;
                 return;
             }
             Notice::Touched(name) if self.writing.contains_key(&name) => {
-                self.writing.insert(name, now);
+                self.writing.entry(name).or_insert((now, now)).1 = now;
                 return;
             }
             Notice::Settled(name) | Notice::Touched(name) => {
                 self.writing.remove(&name);
+                self.replaced.remove(&name);
                 self.names.insert(name);
+            }
+            Notice::Replaced(name) => {
+                self.writing.remove(&name);
+                self.names.remove(&name);
+                self.replaced.insert(name);
             }
             Notice::Everything => self.everything = true,
         }
@@ -85,38 +103,62 @@ impl Settle {
         self.since = Some((first, now));
     }
 
-    /// Whether a file is being written, or has changed since the last batch.
+    /// Whether a file is being written, or has been since the last batch: what was read of it
+    /// meanwhile may be a mixture of old and new.
     pub(super) fn is_pending(&self, name: &str) -> bool {
         self.writing.contains_key(name) || self.names.contains(name)
     }
 
-    /// When to call [`Settle::take`] if nothing happens before.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let writers = self.writing.values().map(|it| *it + WRITER_QUIET);
-        let Some((first, last)) = self.since else {
-            return writers.min();
-        };
-        let quiet = last + self.next_quiet;
-        let all_closed = writers.max().map_or(quiet, |it| it.max(quiet));
-        Some(all_closed.min(first + MAX_WAIT))
+    /// Whether every file is to be read.
+    pub(super) fn is_everything(&self) -> bool {
+        self.everything
     }
 
-    /// The change that is complete now, if there is one.
+    /// The files for which [`Settle::is_pending`] holds.
+    pub(super) fn pending(&self) -> impl Iterator<Item = &String> {
+        self.writing.keys().chain(&self.names)
+    }
+
+    /// The files that are being written.
+    pub(super) fn writing(&self) -> impl Iterator<Item = &String> {
+        self.writing.keys()
+    }
+
+    /// When to call [`Settle::take`] if nothing happens before.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let writers = self.writing.values().map(writer_due);
+        writers.chain(self.complete_due()).min()
+    }
+
+    fn complete_due(&self) -> Option<Instant> {
+        let due =
+            |(first, last): (Instant, Instant)| (last + self.next_quiet).min(first + MAX_WAIT);
+        self.since.map(due)
+    }
+
+    /// What is to be read now, if anything is.
     pub(super) fn take(&mut self, now: Instant) -> Option<Batch> {
         if self.due().is_none_or(|it| now < it) {
             return None;
         }
-        let silent = |_: &String, it: &mut Instant| *it + WRITER_QUIET <= now;
-        let silent = self.writing.extract_if(.., silent);
-        self.names.extend(silent.map(|(name, _)| name));
-        self.since = None;
-        self.next_quiet = self.quiet;
-        let names = std::mem::take(&mut self.names);
-        if std::mem::take(&mut self.everything) {
-            return Some(Batch::Everything);
+        let silent = self.writing.extract_if(.., |_, it| writer_due(it) <= now);
+        let mut batch = Batch {
+            unfinished: silent.map(|(name, _)| name).collect(),
+            ..Batch::default()
+        };
+        if self.complete_due().is_some_and(|it| it <= now) {
+            self.since = None;
+            self.next_quiet = self.quiet;
+            batch.everything = std::mem::take(&mut self.everything);
+            batch.names = std::mem::take(&mut self.names);
+            batch.names.append(&mut self.replaced);
         }
-        Some(Batch::Names(names.into_iter().collect()))
+        Some(batch)
     }
+}
+
+fn writer_due((first, last): &(Instant, Instant)) -> Instant {
+    (*last + WRITER_QUIET).min(*first + MAX_WAIT)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ fn make_versions(dir: &Path, names: [&str; 2]) {
 }
 
 /// A watch as nobody, for whom rights count.
-fn start_as_nobody(dir: &Path) -> Watched {
+pub(crate) fn start_as_nobody(dir: &Path) -> Watched {
     if Uid::effective().is_root() {
         setfsuid(Uid::from_raw(65534));
     }
@@ -68,7 +68,7 @@ fn start_as_nobody(dir: &Path) -> Watched {
     watched
 }
 
-fn set_rights(path: &Path, rights: u32) {
+pub(crate) fn set_rights(path: &Path, rights: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(rights)).unwrap();
 }
 

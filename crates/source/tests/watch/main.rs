@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod busy;
 mod faults;
+mod subfolders;
 #[path = "../support/mod.rs"]
 mod support;
 mod watched;
@@ -108,12 +110,12 @@ fn half_written_file_waits_for_its_writer() {
     let (head, tail) = text.split_at(text.len() / 2);
     let mut file = fs::File::create(temp.path().join("a.yaml")).unwrap();
     file.write_all(head.as_bytes()).unwrap();
-    // Another file settles meanwhile; the half one must not be looked at.
+    // Another file is complete meanwhile; the half one must not be looked at.
     fs::write(temp.path().join("z.yaml"), service("z", 80)).unwrap();
-    watched.expect_nothing(Duration::from_millis(400));
+    watched.expect("+Service default/z:80");
     file.write_all(tail.as_bytes()).unwrap();
     drop(file);
-    watched.expect("+Service default/a:81 +Service default/b:82 +Service default/z:80");
+    watched.expect("+Service default/a:81 +Service default/b:82");
 }
 
 #[test]
@@ -124,6 +126,24 @@ fn silent_writer_is_not_waited_for_for_ever() {
     file.write_all(service("a", 80).as_bytes()).unwrap();
     watched.expect("+Service default/a:80");
     drop(file);
+}
+
+/// A program that empties a file and takes its time to fill it, as `kubectl get -o yaml > a.yaml`.
+#[test]
+fn what_an_unfinished_file_lacks_stays() {
+    let two = service("a", 80) + "---\n" + &service("b", 80);
+    let (temp, mut watched) = start(&[("a.yaml", &two)]);
+    watched.first();
+    let mut file = fs::File::create(temp.path().join("a.yaml")).unwrap();
+    watched.until(
+        "!a.yaml[a.yaml: Service default/a and 1 more: not readable now, \
+         the last good version stays in force]",
+    );
+    file.write_all(service("a", 81).as_bytes()).unwrap();
+    watched.until("+Service default/a:81");
+    // Closing it changes no byte, and completes it.
+    drop(file);
+    watched.expect("-Service default/b !a.yaml[]");
 }
 
 #[test]
@@ -345,6 +365,26 @@ fn names_that_are_no_manifests() {
     )
     .unwrap();
     watched.expect("!pipe.yaml[pipe.yaml: is no regular file]");
+}
+
+#[test]
+fn extensions_in_any_case_and_backups() {
+    let (temp, mut watched) = start(&[("a.YAML", &service("a", 80)), ("b.Yml", &service("b", 80))]);
+    assert_eq!(
+        set_names(&watched.first()),
+        ["Service default/a", "Service default/b"]
+    );
+    for name in [
+        "x.yaml~",
+        "#x.yaml#",
+        ".x.yaml.swp",
+        "x.yaml.bak",
+        "x.yaml.orig",
+    ] {
+        fs::write(temp.path().join(name), service("x", 80)).unwrap();
+    }
+    fs::write(temp.path().join("c.yaml"), service("c", 80)).unwrap();
+    watched.expect("+Service default/c:80");
 }
 
 #[test]

@@ -56,11 +56,6 @@ impl Watched {
         batch
     }
 
-    pub(crate) fn expect_nothing(&mut self, time: Duration) {
-        let got = self.batches.recv_timeout(time);
-        assert_eq!(got, Err(RecvTimeoutError::Timeout));
-    }
-
     /// The events until now, in order: `+Service ns/name:port`, `-Service ns/name`,
     /// `!origin[problem|problem]`. Changes that a loaded machine spreads over two batches are
     /// put together, but never one that deletes what the next one sets.

@@ -2,23 +2,22 @@
 
 use super::*;
 
-/// `script`: `10 w a` is a write to `a` at 10 ms, `c` a close, `t` a touch, `*` everything,
-/// `r` the folder's return. `expected`: when which batches come.
+/// `script`: `10 w a` is a write to `a` at 10 ms, `c` a close, `t` a touch, `m` a rename into place,
+/// `*` everything, `r` the folder's return. `expected`: when which batches come; `?` marks a file that
+/// is not closed.
 #[track_caller]
-fn check(script: &[&str], expected: &[&str]) {
-    let (start, mut settle, mut batches) = (
-        Instant::now(),
-        Settle::new(Duration::from_millis(50)),
-        Vec::new(),
-    );
+fn check(quiet: u64, script: &[&str], expected: &[&str]) {
+    let start = Instant::now();
+    let mut settle = Settle::new(Duration::from_millis(quiet));
+    let mut batches = Vec::new();
     let mut run_until = |settle: &mut Settle, end: Option<Instant>| {
         while let Some(due) = settle.due().filter(|it| end.is_none_or(|end| *it < end)) {
-            let at = (due - start).as_millis();
-            batches.push(match settle.take(due) {
-                Some(Batch::Names(names)) => format!("{at} {}", names.join(" ")),
-                Some(Batch::Everything) => format!("{at} *"),
-                None => panic!("due and nothing there"),
-            });
+            let batch = settle.take(due).expect("something is due");
+            let mut words = vec![(due - start).as_millis().to_string()];
+            words.extend(batch.everything.then(|| "*".to_owned()));
+            words.extend(batch.names);
+            words.extend(batch.unfinished.iter().map(|it| format!("{it}?")));
+            batches.push(words.join(" "));
         }
     };
     for line in script {
@@ -29,6 +28,7 @@ fn check(script: &[&str], expected: &[&str]) {
         match words[1] {
             "w" => settle.note(Notice::Writing(name), now),
             "c" => settle.note(Notice::Settled(name), now),
+            "m" => settle.note(Notice::Replaced(name), now),
             "t" => settle.note(Notice::Touched(name), now),
             "r" => {
                 settle.wait_for(Duration::from_secs(1));
@@ -42,39 +42,52 @@ fn check(script: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn closed_file_is_read_after_a_quiet_moment() {
-    check(&["0 c a"], &["50 a"]);
-    check(&["0 c a", "40 c b"], &["90 a b"]);
-    check(&["0 c a", "60 c b"], &["50 a", "110 b"]);
+fn complete_file_is_read_at_once() {
+    check(0, &["0 c a"], &["0 a"]);
+    check(0, &["0 c a", "1 m b", "2 t c"], &["0 a", "1 b", "2 c"]);
+    check(0, &["0 c a", "0 *"], &["0 * a"]);
+}
+
+#[test]
+fn quiet_time_joins_changes() {
+    check(50, &["0 c a", "40 c b"], &["90 a b"]);
+    check(50, &["0 c a", "60 c b"], &["50 a", "110 b"]);
 }
 
 #[test]
 fn writer_is_waited_for() {
-    check(&["0 w a", "500 w a", "900 c a"], &["950 a"]);
-    check(&["0 w a", "500 w a"], &["1500 a"]);
-    check(&["0 w a", "500 t a", "600 c a"], &["650 a"]);
-    check(&["0 t a"], &["50 a"]);
+    check(0, &["0 w a", "500 w a", "900 c a"], &["900 a"]);
+    check(0, &["0 w a", "500 w a"], &["1500 a?"]);
+    check(0, &["0 w a", "500 t a", "600 c a"], &["600 a"]);
+    check(0, &["0 w a", "500 m a"], &["500 a"]);
 }
 
 #[test]
-fn other_files_wait_for_a_writer_but_not_for_ever() {
-    check(&["0 c a", "10 w b", "300 c b"], &["350 a b"]);
-    check(
-        &["0 c a", "10 w b", "900 w b", "1800 w b", "2700 w b"],
-        &["2000 a", "3700 b"],
-    );
+fn no_other_file_waits_for_a_writer() {
+    check(0, &["0 w b", "10 c a", "300 c b"], &["10 a", "300 b"]);
+}
+
+#[test]
+fn writer_that_never_stops_is_waited_for_two_seconds() {
+    let script: Vec<String> = (0..10).map(|it| format!("{} w a", it * 500)).collect();
+    let script: Vec<&str> = script.iter().map(String::as_str).collect();
+    check(0, &script, &["2000 a?", "4500 a?"]);
 }
 
 #[test]
 fn steady_stream_is_not_starved() {
     let script: Vec<String> = (0..100).map(|it| format!("{} c a", it * 40)).collect();
     let script: Vec<&str> = script.iter().map(String::as_str).collect();
-    check(&script, &["2000 a", "4010 a"]);
+    check(50, &script, &["2000 a", "4010 a"]);
 }
 
 #[test]
-fn everything_covers_the_names() {
-    check(&["0 c a", "10 *"], &["60 *"]);
-    check(&["0 r"], &["1000 *"]);
-    check(&["0 r", "500 c a", "900 c b"], &["1900 *"]);
+fn folder_that_returns_has_time_to_be_filled() {
+    check(0, &["0 r"], &["1000 *"]);
+    check(0, &["0 r", "500 c a", "900 c b"], &["1900 * a b"]);
+    check(
+        0,
+        &["0 r", "10 w a", "1500 c b"],
+        &["1000 *", "1010 a?", "1500 b"],
+    );
 }

@@ -1,0 +1,89 @@
+//! Changes that take objects away wait for what may bring them back. Pure: time is an argument.
+//!
+//! An object moves from one file to another, or from a file to its next version, in two steps: `mv`
+//! is one system call with two events, an editor renames the old file and writes a new one, a program
+//! that divides its objects among files writes one file after the other. Between the steps the object
+//! is in no file. To delete it would reset its connections.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sluice_model::{Event, ObjectKey};
+
+/// Wait after the last object went or came back.
+const QUIET: Duration = Duration::from_millis(40);
+
+/// The longest wait when no object comes back.
+const MAX_WAIT: Duration = Duration::from_millis(80);
+
+/// The longest wait while objects come back, or somebody writes a new file.
+const MAX_MOVE: Duration = Duration::from_secs(2);
+
+/// Events that wait, the latest of each object.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    events: BTreeMap<ObjectKey, Event>,
+    /// When the first object went, and when the last one went or came back.
+    since: Option<(Instant, Instant)>,
+    /// An object that had gone is back.
+    is_move: bool,
+}
+
+impl Held {
+    /// Takes in one change: the events to act on now. A change with a deletion waits as a whole,
+    /// because its objects may belong together: a Service with another name and the same address.
+    pub(super) fn pass(&mut self, events: Vec<Event>, now: Instant) -> Vec<Event> {
+        let takes_away = events.iter().any(|it| matches!(it, Event::Delete(_)));
+        let mut passed = Vec::new();
+        for event in events {
+            let key = match &event {
+                Event::Set(object) => object.key(),
+                Event::Delete(key) => key.clone(),
+                _ => {
+                    passed.push(event);
+                    continue;
+                }
+            };
+            let before = self.events.remove(&key);
+            if matches!((&before, &event), (Some(Event::Delete(_)), Event::Set(_))) {
+                self.is_move = true;
+                self.since = self.since.map(|(first, _)| (first, now));
+            }
+            if takes_away {
+                self.events.insert(key, event);
+            } else {
+                passed.push(event);
+            }
+        }
+        if takes_away {
+            let first = self.since.map_or(now, |(first, _)| first);
+            self.since = Some((first, now));
+        }
+        if self.events.is_empty() {
+            *self = Self::default();
+        }
+        passed
+    }
+
+    /// When to call [`Held::take`]. `is_writing`: somebody writes a new file.
+    pub(super) fn due(&self, is_writing: bool) -> Option<Instant> {
+        let (first, last) = self.since?;
+        let quiet = if is_writing { MAX_MOVE } else { QUIET };
+        let longest = match is_writing || self.is_move {
+            true => MAX_MOVE,
+            false => MAX_WAIT,
+        };
+        Some((last + quiet).min(first + longest))
+    }
+
+    /// The events that have waited long enough, as one change.
+    pub(super) fn take(&mut self, is_writing: bool, now: Instant) -> Vec<Event> {
+        if self.due(is_writing).is_none_or(|it| now < it) {
+            return Vec::new();
+        }
+        std::mem::take(self).events.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
