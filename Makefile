@@ -91,6 +91,7 @@ bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
 	target/release/sluice-bench
 	target/release/sluice-bench --proxy-mode iptables
 	target/release/sluice-bench --proxy-mode ipvs
+	target/release/sluice-bench folder
 	target/release/sluice-bench hostile
 
 bless: ## rewrite the golden files; review the diff

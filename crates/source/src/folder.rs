@@ -72,8 +72,8 @@ impl Stamp {
 enum State {
     /// A file, as it was when it was read.
     Read(Stamp),
-    /// A file that its writer had not closed: it is read again, even if it looks the same.
-    Unfinished,
+    /// A file that was read, and is read again even if it looks the same.
+    Doubtful,
     /// Something that cannot be read, and why.
     Unreadable(String),
 }
@@ -91,7 +91,7 @@ impl Fetched {
     pub(crate) fn set_unfinished(&mut self) {
         if let Change::Read(manifest) = &mut self.change {
             manifest.broken = true;
-            self.state = Some(State::Unfinished);
+            self.state = Some(State::Doubtful);
         }
     }
 }
@@ -247,6 +247,15 @@ impl Folder {
                 fetched(Some(State::Read(stamp)), Change::Read(manifest))
             }
             Err(error) => unreadable(format!("cannot be read: {error}")),
+        }
+    }
+
+    /// An event says that a file has changed: it is read again even if it looks the same. Linux before
+    /// 6.13 counts file times in clock ticks of up to 10 ms: two versions of the same size in one tick
+    /// look alike.
+    pub(crate) fn doubt(&mut self, name: &str) {
+        if let Some(state @ State::Read(_)) = self.known.get_mut(name) {
+            *state = State::Doubtful;
         }
     }
 

@@ -229,6 +229,9 @@ impl FolderWatch {
             },
             false => batch.names.iter().map(|it| (&**it).into()).collect(),
         };
+        for name in batch.names.iter().chain(&batch.unfinished) {
+            self.folder.doubt(name);
+        }
         // A first list without a file would be worse than one with a half-written file.
         let is_first = !self.is_synced;
         names.retain(|it| is_first || !self.settle.is_pending(it));

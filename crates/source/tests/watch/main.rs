@@ -82,6 +82,18 @@ fn unchanged_content_is_no_event() {
     watched.expect("+Service default/b:80");
 }
 
+/// Versions that differ in nothing but the content, each read before the next one is written or while
+/// it is: the last one counts, however coarse the clock of the file system is.
+#[test]
+fn versions_of_one_size_in_one_tick() {
+    let (temp, mut watched) = start(&[("a.yaml", &service("a", 10))]);
+    watched.first();
+    for port in 11..100 {
+        fs::write(temp.path().join("a.yaml"), service("a", port)).unwrap();
+    }
+    watched.until("+Service default/a:99");
+}
+
 #[test]
 fn editors_rename_over() {
     let (temp, mut watched) = start(&[("a.yaml", &service("a", 80))]);

@@ -35,13 +35,13 @@ fn subfolders_are_read_and_followed() {
     write(&dir.join("new/x.yaml"), "x", 80);
     watched.expect("+Service default/x:80");
     let elsewhere = tempfile::tempdir().unwrap();
-    write(&elsewhere.path().join("y/y.yaml"), "y", 80);
+    write(&elsewhere.path().join("y/y.yaml"), "far", 80);
     fs::rename(elsewhere.path().join("y"), dir.join("new/y")).unwrap();
-    watched.expect("+Service default/y:80");
-    write(&dir.join("new/y/y.yaml"), "y", 81);
-    watched.expect("+Service default/y:81");
+    watched.expect("+Service default/far:80");
+    write(&dir.join("new/y/y.yaml"), "far", 81);
+    watched.expect("+Service default/far:81");
     fs::remove_dir_all(dir.join("new")).unwrap();
-    watched.expect("-Service default/x -Service default/y");
+    watched.expect("-Service default/far -Service default/x");
 }
 
 #[test]

@@ -193,7 +193,7 @@ fn changes(bench: &Bench) -> anyhow::Result<()> {
 }
 
 /// Waits until the kernel reports a new ruleset.
-fn acknowledged(monitor: &mut Monitor) -> anyhow::Result<()> {
+pub(super) fn acknowledged(monitor: &mut Monitor) -> anyhow::Result<()> {
     let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline {
         let left = deadline.saturating_duration_since(Instant::now());

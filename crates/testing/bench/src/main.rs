@@ -6,6 +6,7 @@
 mod api;
 mod changes;
 mod connect;
+mod folder;
 mod hostile;
 mod iptables;
 mod ipvs;
@@ -54,6 +55,8 @@ struct Args {
 /// A measurement of its own, with the data planes that it is about.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Only {
+    /// A change of one file, and a start, in a quiet folder of manifests and in a busy one
+    Folder,
     /// One tenant's huge objects beside another's small change
     Hostile,
 }
@@ -110,8 +113,10 @@ fn main() -> anyhow::Result<()> {
     if !sluice_lab::netns_available() {
         bail!("benchmarks write rules in network namespaces: run as root");
     }
-    if let Some(Only::Hostile) = args.only {
-        return hostile::run();
+    match args.only {
+        Some(Only::Folder) => return folder::run(&args.program()?),
+        Some(Only::Hostile) => return hostile::run(),
+        None => {}
     }
     println!(
         "Services x {} endpoints, IPv4, one TCP port.\n",

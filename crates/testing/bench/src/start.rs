@@ -1,6 +1,7 @@
 //! From manifests on disk to a healthy agent: time, memory, and the CPU of an idle agent.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ pub(super) fn run(program: &Path, sizes: &[u32], plane: Plane) -> anyhow::Result
     for &services in sizes {
         let scratch = tempfile::tempdir().context("create a folder")?;
         let manifests = scratch.path().join("manifests");
-        write(&manifests, services)?;
+        write_files(&manifests, services, PER_FILE)?;
         let cluster = Cluster::builder().node("node-a").build()?;
         plane.prepare(cluster.node("node-a").netns())?;
         let node = cluster.node("node-a");
@@ -50,7 +51,7 @@ pub(super) fn run(program: &Path, sizes: &[u32], plane: Plane) -> anyhow::Result
         let peak = process.peak_mib()?;
         let idle = process.idle()?;
         drop(agent);
-        write_file(&manifests, 0, services, ENDPOINTS + 1)?;
+        write_file(&manifests, 0..services.min(PER_FILE), ENDPOINTS + 1)?;
         let watched = matches!(plane, Plane::Nftables(_)).then_some(node.netns());
         let again = restart::measure(watched, start)?;
         println!(
@@ -65,19 +66,19 @@ pub(super) fn run(program: &Path, sizes: &[u32], plane: Plane) -> anyhow::Result
     Ok(())
 }
 
-fn write(folder: &Path, services: u32) -> anyhow::Result<()> {
+/// Makes a folder with Services, so many in each file.
+pub(super) fn write_files(folder: &Path, services: u32, per_file: u32) -> anyhow::Result<()> {
     fs::create_dir(folder).context("create the manifest folder")?;
-    for first in (0..services).step_by(PER_FILE as usize) {
-        write_file(folder, first, services, 0)?;
+    for first in (0..services).step_by(per_file as usize) {
+        write_file(folder, first..services.min(first + per_file), 0)?;
     }
     Ok(())
 }
 
-/// Writes the Services from `first` on that are in one file; the first endpoint of the first one is
-/// that of this number.
-fn write_file(folder: &Path, first: u32, services: u32, endpoint: u32) -> anyhow::Result<()> {
-    let last = services.min(first + PER_FILE);
-    let rest = (first + 1..last).map(|it| synthetic::manifest(it, 0));
+/// Writes a file of these Services; the first endpoint of the first one is that of this number.
+fn write_file(folder: &Path, services: Range<u32>, endpoint: u32) -> anyhow::Result<()> {
+    let first = services.start;
+    let rest = (first + 1..services.end).map(|it| synthetic::manifest(it, 0));
     let text: String = [synthetic::manifest(first, endpoint)]
         .into_iter()
         .chain(rest)
