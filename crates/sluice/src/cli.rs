@@ -150,7 +150,7 @@ pub(crate) struct DemoArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = Heading::Sluice.title())]
 pub(crate) struct NodeArgs {
-    /// Folder of Services, EndpointSlices, Nodes and ServiceCIDRs: *.yaml, *.yml, *.json
+    /// Folder of Services, EndpointSlices, Nodes and ServiceCIDRs, with its subfolders: *.yaml, *.yml, *.json
     #[arg(long, value_name = "DIR")]
     pub(crate) manifests: Option<PathBuf>,
     /// A KubeProxyConfiguration; most flags of kube-proxy are then ignored, as there
