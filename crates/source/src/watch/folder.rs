@@ -76,7 +76,7 @@ impl FolderWatch {
             if self.note()
                 && let Some(batch) = self.settle.take(Instant::now())
             {
-                self.scan(batch);
+                self.scan(&batch);
             }
             if self.is_listed() {
                 let events = self.held.take(self.is_new_written(), Instant::now());
@@ -221,7 +221,7 @@ impl FolderWatch {
     }
 
     /// Reads what changed and reports what follows.
-    fn scan(&mut self, batch: Batch) {
+    fn scan(&mut self, batch: &Batch) {
         let mut names: Vec<Arc<str>> = match batch.everything {
             true => match self.list() {
                 Ok(names) => names,
@@ -251,7 +251,7 @@ impl FolderWatch {
             is_first || is_unfinished || !self.settle.is_pending(&it.name)
         });
         if is_first {
-            self.renew_awaited(&batch);
+            self.renew_awaited(batch);
         }
         let accepted = fetched.into_iter().map(|it| self.folder.accept(it));
         let events = self.catalog.apply(accepted.collect());
