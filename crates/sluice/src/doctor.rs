@@ -50,9 +50,10 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     findings.push(doctor::clock());
     let report = Report {
         service: args.service.clone(),
-        node: match agent {
-            Ok(status) => status.node,
-            Err(_) => config::host_name(),
+        node: match (agent, view) {
+            (_, Some(View::Plan(planned))) => planned.config.settings.node_name.to_string(),
+            (Ok(status), _) => status.node,
+            (Err(_), _) => config::host_name(),
         },
         findings,
     };
