@@ -15,7 +15,7 @@ mod service;
 pub use announcement::Announcement;
 pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice};
 pub use event::{Event, Object, ObjectKey};
-pub use name::{NamespacedName, ServicePortName};
+pub use name::{NamespacedName, ServicePortName, is_label, is_subdomain};
 pub use network::{IpFamily, Protocol, UnknownProtocol};
 pub use node::{LocalAddresses, Node, ServiceCidr};
 pub use request::ApiRequest;

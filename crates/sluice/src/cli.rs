@@ -15,9 +15,12 @@ use crate::flags::{self, Flags, Heading};
 /// The agent's status socket.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
 
+/// Most columns of help.
+const WIDTH: usize = 100;
+
 /// A Kubernetes service proxy: every Service address of the cluster, served by the kernel.
 #[derive(Debug, Parser)]
-#[command(name = "sluice", version, max_term_width = 100)]
+#[command(name = "sluice", version, max_term_width = WIDTH)]
 #[command(after_help = "Examples:
   sluice proxy --manifests /etc/sluice --cluster-cidr 10.244.0.0/16
   sluice explain node default/web:http --manifests /etc/sluice
@@ -375,17 +378,39 @@ pub(crate) fn definition() -> clap::Command {
 
 /// Parses the command line. Ends the process on wrong usage, and after `--help` and `--version`.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
-    let args = as_kube_proxy(args);
-    if args.get(1).is_some_and(|it| it == "proxy") && args.iter().any(asks_for_version) {
+    let args: Vec<OsString> = args.map(with_dashes).collect();
+    let is_kube_proxy = args.first().is_some_and(is_kube_proxy);
+    let runs_agent = is_kube_proxy || args.get(1).is_some_and(|it| it == "proxy");
+    if runs_agent && args.iter().any(asks_for_version) {
         // The reader may have closed the pipe.
         let _ = writeln!(io::stdout(), "{}", kube_proxy_version());
         std::process::exit(0);
     }
-    let matches = definition().get_matches_from(args);
-    match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli.command,
-        Err(error) => error.format(&mut definition()).exit(),
-    }
+    let mut definition = match is_kube_proxy {
+        true => kube_proxy(),
+        false => definition(),
+    };
+    let matches = definition.try_get_matches_from_mut(args);
+    let matches = matches.unwrap_or_else(|error| error.exit());
+    let command = match is_kube_proxy {
+        true => ProxyArgs::from_arg_matches(&matches).map(Command::Proxy),
+        false => Cli::from_arg_matches(&matches).map(|it| it.command),
+    };
+    command.unwrap_or_else(|error| error.format(&mut definition).exit())
+}
+
+/// Under the name `kube-proxy` the program has no commands: it runs the agent.
+fn kube_proxy() -> clap::Command {
+    let sluice = definition();
+    let proxy = sluice.find_subcommand("proxy").cloned();
+    let proxy = proxy.expect("the agent is a command");
+    let examples = proxy.get_after_help().map(ToString::to_string);
+    let examples = examples.unwrap_or_default();
+    proxy
+        .name("kube-proxy")
+        .args_override_self(true)
+        .max_term_width(WIDTH)
+        .after_help(examples.replace("sluice proxy", "kube-proxy"))
 }
 
 /// The line of `kube-proxy --version`: scripts look for `Kubernetes v`. It names the version whose
@@ -400,14 +425,9 @@ fn asks_for_version(arg: &OsString) -> bool {
         .any(|it| arg == it)
 }
 
-/// Under the name `kube-proxy` the program has no commands: it runs the agent.
-fn as_kube_proxy(mut args: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let program = args.next().unwrap_or_else(|| "sluice".into());
-    let name = Path::new(&program).file_name();
-    let is_kube_proxy = name.is_some_and(|it| it == "kube-proxy");
-    let command = is_kube_proxy.then(|| OsString::from("proxy"));
-    let args = args.map(with_dashes);
-    [program].into_iter().chain(command).chain(args).collect()
+fn is_kube_proxy(program: &OsString) -> bool {
+    let name = Path::new(program).file_name();
+    name.is_some_and(|it| it == "kube-proxy")
 }
 
 /// `--cluster_cidr` is `--cluster-cidr`, as in all programs of Kubernetes.

@@ -117,16 +117,18 @@ impl NodeArgs {
         Ok(config)
     }
 
-    /// The configuration with defaults for `--write-config-to`. Its mode may be one that is not built.
-    /// `ipvs.syncPeriod` is 0 if it is not set: written out, its default would override ours.
-    pub(crate) fn configuration(&self) -> anyhow::Result<KubeProxyConfiguration> {
+    /// The configuration with defaults for `--write-config-to`, and the warnings about it. Its mode
+    /// may be one that is not built. `ipvs.syncPeriod` is 0 if it is not set: written out, its default
+    /// would override ours.
+    pub(crate) fn configuration(&self) -> anyhow::Result<(KubeProxyConfiguration, Vec<String>)> {
         let mut problems = Problems::default();
         let mut read = self.read(&mut problems)?;
-        self.effective(&read, &mut problems);
+        let mode = self.effective(&read, &mut problems).map(|it| it.mode);
+        let counting = mode.map_or_else(Vec::new, |it| self.idle_counting(it));
         if !read.has_ipvs_sync_period {
             read.config.ipvs.sync_period = GoDuration::default();
         }
-        problems.into_result(read.config)
+        problems.into_result((read.config, [read.warnings, counting].concat()))
     }
 
     fn check(

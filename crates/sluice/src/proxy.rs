@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::Timestamp;
-use sluice_config::{KubeProxyConfiguration, encode};
+use sluice_config::encode;
 use sluice_model::{Announcement, ObjectKey};
 use sluice_node::addresses::{Addresses, Own};
 use sluice_node::metrics::Metrics;
@@ -26,9 +26,10 @@ use sluice_node::{
 use sluice_plane::{DataPlane, Options};
 use tracing::{info, warn};
 
-use crate::cli::ProxyArgs;
+use crate::cli::{NodeArgs, ProxyArgs};
 use crate::config::{self, ProxyConfig, Source};
 use crate::config_watch;
+use crate::error;
 use crate::logging;
 use crate::planes;
 use crate::render::print;
@@ -38,7 +39,7 @@ pub(crate) use source::access;
 /// Runs until a signal or a changed configuration ends it.
 pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.write_config_to {
-        return write_config(&args.node.configuration()?, path);
+        return write_config(&args.node, path);
     }
     let host_name = config::host_name();
     let config = args.validate(&host_name)?;
@@ -46,8 +47,12 @@ pub(crate) fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     logging::start(effective.verbosity, effective.log_format);
     config.node.warnings.iter().for_each(|it| warn!("{it}"));
     end_on_panic();
+    let init_only = args.init_only == Some(true);
+    if !init_only {
+        source::check(&config.node.source, args.node.config.as_deref())?;
+    }
     machine::prepare(args, &config)?;
-    if args.init_only == Some(true) {
+    if init_only {
         info!("the machine is prepared");
         return Ok(ExitCode::SUCCESS);
     }
@@ -239,10 +244,12 @@ fn starting(node_name: &Arc<str>) -> Announcement {
     }
 }
 
-/// Writes the configuration with all defaults.
-fn write_config(config: &KubeProxyConfiguration, file: &Path) -> anyhow::Result<ExitCode> {
+/// Writes the configuration with all defaults, and prints the warnings that an agent logs.
+fn write_config(args: &NodeArgs, file: &Path) -> anyhow::Result<ExitCode> {
+    let (config, warnings) = args.configuration()?;
+    warnings.iter().for_each(|it| error::say(it));
     let name = file.display();
-    fs::write(file, encode(config)).with_context(|| format!("write configuration {name}"))?;
+    fs::write(file, encode(&config)).with_context(|| format!("write configuration {name}"))?;
     print(format!("wrote configuration {name}\n"))?;
     Ok(ExitCode::SUCCESS)
 }

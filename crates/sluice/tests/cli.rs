@@ -432,6 +432,25 @@ fn kube_proxys_name_and_flags() {
 }
 
 #[test]
+fn kube_proxys_help_is_about_kube_proxy() {
+    let folder = folder(&[]);
+    let kube_proxy = folder.path().join("kube-proxy");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sluice"), &kube_proxy).expect("a free name");
+    let run = |flag| {
+        let mut command = Command::new(&kube_proxy);
+        command.arg(flag).output().expect("the program was built")
+    };
+    let help = stdout(&run("--help"));
+    assert!(help.contains("Usage: kube-proxy [OPTIONS]\n"), "{help}");
+    assert!(help.contains("\n  kube-proxy --manifests "), "{help}");
+    assert!(!help.contains("sluice proxy"), "{help}");
+    let wrong = run("--frobnicate");
+    assert_eq!(wrong.status.code(), Some(2));
+    let usage = stderr(&wrong);
+    assert!(usage.contains("Usage: kube-proxy [OPTIONS]\n"), "{usage}");
+}
+
+#[test]
 fn kube_proxys_version() {
     let folder = folder(&[]);
     let kube_proxy = folder.path().join("kube-proxy");
@@ -538,6 +557,33 @@ fn a_written_configuration_is_complete_and_means_the_same() {
             ipvs.contains(&format!("\n  syncPeriod: {written}\n")),
             "{ipvs}"
         );
+    }
+}
+
+#[test]
+fn a_written_configuration_comes_with_the_warnings_of_an_agent() {
+    let folder = folder(&[]);
+    let file = folder.path().join("config.conf");
+    let flags = [
+        "--vmodule=a=2",
+        "--proxy-mode=ipvs",
+        "--count-connections",
+        "--healthz-port=0",
+    ];
+    let args = ["proxy", "--write-config-to", text(&file)];
+    let (_, written) = run(&[&args[..], &flags].concat(), 0);
+    let manifests = text(folder.path());
+    let (_, rendered) = run(
+        &[&["render", "--manifests", manifests][..], &flags].concat(),
+        0,
+    );
+    assert!(rendered.starts_with(&written), "{written}{rendered}");
+    for part in [
+        "--vmodule",
+        "--count-connections does nothing",
+        "--healthz-port: is deprecated",
+    ] {
+        assert!(written.contains(part), "{written}");
     }
 }
 

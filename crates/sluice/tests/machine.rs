@@ -193,6 +193,88 @@ impl World {
     }
 }
 
+/// A start that must fail tells what is missing, and leaves no rule, sysctl, lock or folder behind.
+#[test]
+fn without_a_source_nothing_is_touched() {
+    require_netns!();
+    let netns = lone_node();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let config = path("config.conf");
+    let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+    fs::write(&config, head).unwrap();
+    fs::write(path("garbage"), "{").unwrap();
+    let timeout = || {
+        let path = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established";
+        netns.run(|| fs::read_to_string(path).ok())
+    };
+    let before = timeout();
+    let in_pod = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
+    for (flag, pod, code, parts) in [
+        (
+            "",
+            "",
+            2,
+            &["--kubeconfig PATH", "--manifests DIR", "--master URL"][..],
+        ),
+        ("", "10.96.0.1", 1, &["the pod's service account"]),
+        (
+            &*format!("--config={config}"),
+            "",
+            1,
+            &[&*config, "clientConnection.kubeconfig"],
+        ),
+        (
+            &format!("--kubeconfig={}", path("none")),
+            "",
+            1,
+            &["kubeconfig", "none"],
+        ),
+        (
+            &format!("--kubeconfig={}", path("garbage")),
+            "",
+            1,
+            &["kubeconfig", "garbage"],
+        ),
+        (
+            &format!("--manifests={}", path("none")),
+            "",
+            1,
+            &["--manifests", "none"],
+        ),
+        (
+            &format!("--manifests={config}"),
+            "",
+            1,
+            &["--manifests", "config.conf"],
+        ),
+    ] {
+        let mut command = netns.command(SLUICE, &["proxy"]);
+        command.args(Some(flag).filter(|it| !it.is_empty()));
+        command.arg(format!("--socket={}", path("run/sluice.sock")));
+        for name in in_pod {
+            match pod {
+                "" => command.env_remove(name),
+                // A port that is none would be told first.
+                _ => command.env(name, if name.ends_with("PORT") { "443" } else { pod }),
+            };
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{flag}: {said}");
+        assert_eq!(said.lines().count(), 1, "{flag}: {said}");
+        for part in parts {
+            assert!(said.contains(part), "{flag}: {said}");
+        }
+        assert!(!folder.path().join("run").exists(), "{flag}");
+        assert_eq!(
+            (timeout(), rules(&netns)),
+            (before.clone(), String::new()),
+            "{flag}"
+        );
+    }
+}
+
 #[test]
 fn the_primary_address_is_that_of_the_default_route_of_now() {
     require_netns!();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use sluice_model::is_subdomain;
 use sluice_yaml::quoted;
 
 use super::{ApiClient, ConntrackLimits, IpvsSettings, LogFormat, Mode, Periods, node_name};
@@ -112,8 +113,10 @@ impl Problems {
     /// `None` where the configuration names no node.
     pub(super) fn hostname(&mut self, text: &str) -> Option<String> {
         let name = node_name(text);
-        if !text.is_empty() && name.is_empty() {
-            self.push("hostnameOverride", quoted(text), "the node needs a name");
+        if !text.is_empty() && !is_subdomain(&name) {
+            let must = "must be a node's name such as node-1.example: at most 253 of a-z, 0-9, '-' \
+                        and '.', with a letter or digit at both ends and beside each '.'";
+            self.push("hostnameOverride", quoted(text), must);
         }
         (!text.is_empty()).then_some(name)
     }

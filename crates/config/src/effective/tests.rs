@@ -121,6 +121,25 @@ fn ways_to_detect_local_traffic() {
     );
 }
 
+/// What a node's name must be.
+const NODE_NAME: &str = "must be a node's name such as node-1.example: at most 253 of a-z, 0-9, '-' and \
+                         '.', with a letter or digit at both ends and beside each '.'";
+
+#[test]
+fn a_node_has_the_name_of_a_dns_subdomain() {
+    for good in ["a", "node-1.example", "Node-A", " node-a\n", "1.2"] {
+        let text = format!("hostnameOverride: {good:?}");
+        assert!(effective(&text).is_ok(), "{good:?}");
+    }
+    let long = "a".repeat(254);
+    for bad in [
+        "node_a", "-a", "a-", "a..b", "a.-b", ".", "a b", "nöde", &long,
+    ] {
+        let problem = format!("hostnameOverride: {bad:?}: {NODE_NAME}");
+        check(&format!("hostnameOverride: {bad:?}"), &[&problem]);
+    }
+}
+
 #[test]
 fn every_problem_at_once() {
     check(
@@ -138,7 +157,7 @@ fn every_problem_at_once() {
             "mode: \"userspace\": must be empty or one of nftables, iptables, ipvs, ebpf",
             "iptables.masqueradeBit: 32: must be within 0 to 31",
             "nftables.masqueradeBit: -1: must be within 0 to 31",
-            "hostnameOverride: \" \": the node needs a name",
+            &format!("hostnameOverride: \" \": {NODE_NAME}"),
             "showHiddenMetricsForVersion: \"1.2\": must be empty or the previous minor version, 1.35",
             "logging.verbosity: 4294967295: must not be larger than 2147483647",
             "logging.vmodule[0].filePattern: \"a=b\": must be a name without `=` and `,`",

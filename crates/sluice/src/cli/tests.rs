@@ -5,40 +5,29 @@ fn the_definition_is_sound() {
     definition().debug_assert();
 }
 
-fn args(all: &[&str]) -> Vec<OsString> {
-    let all: Vec<OsString> = all.iter().map(OsString::from).collect();
-    as_kube_proxy(all.into_iter())
-}
-
 #[test]
 fn kube_proxy_is_the_agent() {
-    assert_eq!(
-        args(&["/usr/local/bin/kube-proxy", "--v=2"]),
-        ["/usr/local/bin/kube-proxy", "proxy", "--v=2"]
-    );
-    assert_eq!(args(&["sluice", "status"]), ["sluice", "status"]);
+    kube_proxy().debug_assert();
+    let all = ["/usr/local/bin/kube-proxy", "-v=2", "--v=3", "--cleanup"];
+    assert!(is_kube_proxy(&all[0].into()));
+    let Command::Proxy(proxy) = parse(all.into_iter().map(OsString::from)) else {
+        panic!("another command");
+    };
+    assert!(proxy.node.flags.has("v"));
+    assert_eq!(proxy.cleanup, Some(true));
+    assert!(!is_kube_proxy(&"/usr/bin/sluice".into()));
 }
 
 #[test]
 fn underscores_are_dashes_in_names_only() {
-    assert_eq!(
-        args(&[
-            "sluice",
-            "proxy",
-            "--cluster_cidr=a_b",
-            "--log_dir",
-            "/a_b",
-            "-o_p"
-        ]),
-        [
-            "sluice",
-            "proxy",
-            "--cluster-cidr=a_b",
-            "--log-dir",
-            "/a_b",
-            "-o_p"
-        ]
-    );
+    for (given, read) in [
+        ("--cluster_cidr=a_b", "--cluster-cidr=a_b"),
+        ("--log_dir", "--log-dir"),
+        ("/a_b", "/a_b"),
+        ("-o_p", "-o_p"),
+    ] {
+        assert_eq!(with_dashes(given.into()), read);
+    }
 }
 
 #[test]

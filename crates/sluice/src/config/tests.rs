@@ -176,8 +176,13 @@ fn a_health_port_of_zero_is_none() {
 
 #[test]
 fn a_node_needs_a_name() {
-    let problem = "--hostname-override: \"\\t\": the node needs a name";
-    check("--hostname-override=\t", &[problem]);
+    for (given, quoted) in [("\t", "\\t"), ("node_a", "node_a")] {
+        let problem = format!(
+            "--hostname-override: \"{quoted}\": must be a node's name such as node-1.example: at most \
+             253 of a-z, 0-9, '-' and '.', with a letter or digit at both ends and beside each '.'"
+        );
+        check(&format!("--hostname-override={given}"), &[&problem]);
+    }
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Starts the source of Services: a folder or an API server.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use anyhow::{Context, bail};
 use sluice_model::{Announcement, ApiRequest, Event};
 use sluice_node::EventSender;
 use sluice_node::metrics::Metrics;
@@ -11,12 +13,57 @@ use sluice_node::privileges::is_secure_execution;
 use sluice_source::apiserver::{self, Access, Files, Observer, Plugins, Timeouts};
 
 use crate::config::Source;
+use crate::error::Invalid;
 
 /// A running source: it ends when this is dropped.
 #[expect(dead_code, reason = "dropping them ends the source")]
 pub(super) enum Running {
     Folder(sluice_source::Watch),
     ApiServer(apiserver::Follow),
+}
+
+/// Checks that a source can be read, before anything on the machine changes. Sends no request.
+///
+/// # Errors
+///
+/// The folder or a file of the credentials cannot be read. [`Invalid`] when no flag names a source
+/// and this process is in no pod: kube-proxy, too, takes the API server of its pod then.
+pub(super) fn check(source: &Source, config_file: Option<&Path>) -> anyhow::Result<()> {
+    let access = match access(source) {
+        Ok(access) => access,
+        Err(folder) => {
+            let read = fs::read_dir(folder);
+            return read.map(drop).with_context(|| {
+                let folder = folder.display();
+                format!("--manifests: give a folder that this user may read: {folder}")
+            });
+        }
+    };
+    let names_none = access.kubeconfig.is_none() && access.master.is_none();
+    if names_none && !apiserver::is_in_pod() {
+        let (missing, exit_code) = match config_file {
+            Some(file) => {
+                let file = file.display();
+                (
+                    format!("{file}: clientConnection.kubeconfig: set it, or give"),
+                    1,
+                )
+            }
+            None => (
+                "no source of Services: give --kubeconfig PATH,".to_owned(),
+                2,
+            ),
+        };
+        let problem = format!(
+            "{missing} --manifests DIR or --master URL (in a pod none is needed: this process runs in \
+             none)"
+        );
+        bail!(Invalid {
+            problems: vec![problem],
+            exit_code,
+        });
+    }
+    Ok(apiserver::check(&access)?)
 }
 
 /// Follows a source: its events go to `sender`, and `announcements` become Events at the API

@@ -66,6 +66,29 @@ pub struct Client {
     pub(super) bucket: Arc<Mutex<Option<Bucket>>>,
 }
 
+/// Whether this process runs in a pod, to which the kubelet tells the address of the API server
+/// (client-go, `rest.InClusterConfig`).
+#[must_use]
+pub fn is_in_pod() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|it| !it.is_empty());
+    ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"]
+        .into_iter()
+        .all(is_set)
+}
+
+/// Reads address and credentials from their files, as [`connect`] does, and drops them. Sends no
+/// request, runs no plugin and starts no thread.
+///
+/// # Errors
+/// [`SourceError::Access`] names the file and what is wrong with it.
+pub fn check(access: &Access) -> Result<(), SourceError> {
+    if let Some(path) = &access.kubeconfig {
+        std::fs::File::open(path).map_err(|error| failed(&file(path), &error))?;
+    }
+    let runtime = super::runtime().map_err(|error| failed("API server", &error))?;
+    runtime.block_on(access.config()).map(drop)
+}
+
 /// Finds the API server and our credentials. Sends no request, but runs the plugin of the
 /// kubeconfig and waits for it: not for asynchronous code.
 ///

@@ -2,7 +2,7 @@
 
 use super::fault::{At, Faults};
 use crate::api::ObjectMeta;
-use sluice_model::NamespacedName;
+use sluice_model::{NamespacedName, is_label, is_subdomain};
 use sluice_yaml::quoted;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) fn label(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("is required".to_owned());
     }
-    if text.len() <= 63 && is_label(text) {
+    if is_label(text) {
         return Ok(text);
     }
     Err(format!(
@@ -25,8 +25,7 @@ pub(super) fn subdomain(text: &str) -> Result<&str, String> {
     if text.is_empty() {
         return Err("is required".to_owned());
     }
-    // The API server bounds the whole, not the labels.
-    if text.len() <= 253 && text.split('.').all(is_label) {
+    if is_subdomain(text) {
         return Ok(text);
     }
     Err(format!(
@@ -51,14 +50,9 @@ pub(super) fn label_value(text: &str) -> Result<&str, String> {
     })
 }
 
-fn is_label(text: &str) -> bool {
-    let inside = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
-    !text.is_empty() && text.bytes().all(inside) && !text.starts_with('-') && !text.ends_with('-')
-}
-
 /// Whether a text can be shown as it is: any name the checks above let through.
 pub(crate) fn displayable(text: &str) -> bool {
-    subdomain(text).is_ok()
+    is_subdomain(text)
 }
 
 /// Checks `metadata.name` with `check` and `metadata.namespace` (default `default`).
