@@ -144,8 +144,11 @@ def test_from_installation_to_purge(machine):
     # What the package says about itself.
     machine.run("systemd-analyze", "verify", UNIT)
     machine.run("systemd-analyze", "security", "--offline=yes", f"--threshold={EXPOSURE}", UNIT)
-    page = machine.run("man", "--warnings", "--encoding=utf8", "sluice")
-    assert "--manifests" in page and "cleanup" in page
+    pages = [pathlib.Path(it).name.split(".")[0] for it in files if "/man/man8/" in it]
+    assert {"sluice", "sluice-proxy", "sluice-cleanup", "sluice-lab-demo"} <= set(pages)
+    for name in pages:
+        page = machine.run("man", "--warnings", "--encoding=utf8", name)
+        assert "EXIT STATUS" in page and "EXAMPLES" in page, page
     machine.run("bash", "-n", "/usr/share/bash-completion/completions/sluice")
     assert not list(machine.path("/etc/systemd/system").rglob("sluice.service")), "not enabled"
 

@@ -100,10 +100,12 @@ Stop the agent first, or it puts the rules back.")]
   sluice completions bash > /etc/bash_completion.d/sluice
   sluice completions fish > ~/.config/fish/completions/sluice.fish")]
     Completions(CompletionsArgs),
-    /// Print the manual page
-    #[command(after_help = "Example:
-  sluice man > /usr/share/man/man8/sluice.8")]
-    Man,
+    /// Print a manual page
+    #[command(after_help = "Examples:
+  sluice man | man -l -
+  sluice man proxy | man -l -
+  sluice man --dir /usr/share/man/man8")]
+    Man(ManArgs),
 }
 
 /// A lab on this machine.
@@ -356,6 +358,17 @@ pub(crate) struct CompletionsArgs {
     /// Which shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: Shell,
+}
+
+/// `sluice man`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManArgs {
+    /// The command whose page is printed, as in `proxy` or `lab demo` [default: the program's page]
+    #[arg(value_name = "COMMAND", conflicts_with = "dir")]
+    pub(crate) command: Vec<String>,
+    /// Write every page into this folder: sluice.8, sluice-proxy.8 and so on
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// The whole definition: for the parser, completions and the manual page.

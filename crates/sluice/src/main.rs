@@ -50,6 +50,6 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cleanup(args) => cleanup::run(&args.socket, args.kube_proxy),
         Command::Lab(args) => lab::run(&args.command),
         Command::Completions(args) => pages::completions(args.shell),
-        Command::Man => pages::man(),
+        Command::Man(args) => pages::man(&args),
     }
 }

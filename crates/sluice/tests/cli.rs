@@ -1,5 +1,6 @@
 //! The command line as others see it: text, exit codes, no privileges.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -404,12 +405,67 @@ fn completions_for_every_shell() {
 
 #[test]
 fn the_manual_page_has_every_command_and_its_flags() {
-    let (page, _) = run(&["man"], 0);
-    assert!(page.contains(".TH sluice 8"), "{page}");
+    let folder = folder(&[]);
+    run(&["man", "--dir", text(folder.path())], 0);
+    let pages = fs::read_dir(folder.path()).expect("written");
+    let pages: BTreeMap<String, String> = pages
+        .map(|it| {
+            let path = it.expect("readable").path();
+            let name = path.file_stem().expect("a name").to_string_lossy();
+            (name.into_owned(), fs::read_to_string(&path).expect("text"))
+        })
+        .collect();
     for command in COMMANDS {
-        assert!(page.contains(&command.to_uppercase()), "{command}");
+        assert!(
+            pages.contains_key(&format!("sluice-{command}")),
+            "{command}"
+        );
     }
-    assert!(page.contains("cluster\\-cidr"), "{page}");
+    assert!(pages["sluice-proxy"].contains("cluster\\-cidr"));
+    assert_eq!(run(&["man"], 0).0, pages["sluice"]);
+    assert_eq!(run(&["man", "lab", "demo"], 0).0, pages["sluice-lab-demo"]);
+    let (_, err) = run(&["man", "lab", "frobnicate"], 2);
+    assert_eq!(
+        err,
+        "sluice: `sluice lab` has no command \"frobnicate\": it has demo\n"
+    );
+    for (name, page) in &pages {
+        assert!(page.contains(&format!(".TH {name} 8")), "{page}");
+        for section in ["\"EXIT STATUS\"", "FILES", "EXAMPLES", "\"SEE ALSO\""] {
+            assert!(
+                page.contains(&format!(".SH {section}\n")),
+                "{name}: {section}"
+            );
+        }
+        let plain = page.replace('\\', "");
+        let words = plain.split([' ', ',', '\n']);
+        for other in words.filter_map(|it| it.strip_suffix("(8)")) {
+            assert!(pages.contains_key(other), "{name} names {other}(8)");
+        }
+    }
+}
+
+#[test]
+fn man_has_no_complaint_about_any_page() {
+    if Command::new("man").arg("--version").output().is_err() {
+        eprintln!("SKIP: there is no `man`");
+        assert!(std::env::var_os("CI").is_none(), "CI must run this");
+        return;
+    }
+    let folder = folder(&[]);
+    run(&["man", "--dir", text(folder.path())], 0);
+    for page in fs::read_dir(folder.path()).expect("written") {
+        let path = page.expect("readable").path();
+        let mut man = Command::new("man");
+        man.args(["--warnings", "--encoding=utf8", "--local-file"]);
+        let output = man
+            .arg(&path)
+            .env("MANWIDTH", "80")
+            .output()
+            .expect("it is there");
+        assert_eq!(stderr(&output), "", "{}", path.display());
+        assert!(output.status.success() && stdout(&output).contains("NAME"));
+    }
 }
 
 #[test]
