@@ -99,6 +99,9 @@ pub fn enter(files: Files<'_>) {
 }
 
 fn restrict_files(read: &[PathBuf], write: &Path) -> Result<RulesetStatus, RulesetError> {
+    // The profiler keeps its samples in a temporary file, made with the first profile. Refused only to
+    // a second caller.
+    let _ = tempfile::env::override_temp_dir(write);
     let reads = AccessFs::from_read(NEWEST) & !AccessFs::Execute;
     let places = read.iter().flat_map(|it| folders(it));
     let writes = AccessFs::WriteFile | AccessFs::Truncate;

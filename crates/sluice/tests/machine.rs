@@ -5,7 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -358,6 +359,24 @@ fn every_thread_has_given_up_what_it_does_not_need() {
         assert_eq!(agent.of_threads(set), [expected.to_owned()].into(), "{set}");
     }
     works(&agent, &netns);
+}
+
+/// The profiler writes a temporary file.
+#[test]
+fn the_sandbox_lets_profiles_be_taken() {
+    require_netns!();
+    let netns = lone_node();
+    let manifests = web("IPv4", "10.96.0.10", [10, 244, 0, 7].into());
+    let _agent = Agent::start(&netns, &[], &["--profiling"], &manifests);
+    let answer = netns.run(|| {
+        let mut server = TcpStream::connect("127.0.0.1:10249").unwrap();
+        let request = b"GET /debug/pprof/profile?seconds=1 HTTP/1.0\r\n\r\n";
+        server.write_all(request).unwrap();
+        let mut answer = Vec::new();
+        server.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    });
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
 }
 
 /// Takes in a change of its files, and repairs what others break.
