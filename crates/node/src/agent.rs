@@ -21,7 +21,7 @@ use sluice_model::{Announcement, Event, IpFamily, NamespacedName};
 use sluice_plan::PortPlan;
 use sluice_plan::settings::Settings;
 use sluice_plan::stale::StaleFlows;
-use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded};
+use sluice_plane::{DataPlane, ForeignChange, Proxy, Superseded, Sysctl};
 use sluice_reconcile::Upkeep;
 use tracing::{debug, info, trace};
 
@@ -69,6 +69,9 @@ pub enum Input {
 /// Removes the rules that an earlier proxy left of these families.
 pub type TakeOver = Box<dyn FnMut(&[IpFamily]) + Send>;
 
+/// Sets sysctls, and logs those that cannot be set.
+pub type SetSysctls = Box<dyn FnMut(Vec<Sysctl>) + Send>;
+
 /// Receivers of the agent's results.
 pub struct Outputs {
     /// Told when a sync is wanted and when it is done.
@@ -83,6 +86,8 @@ pub struct Outputs {
     pub stale: Sender<Vec<StaleFlows>>,
     /// Gets foreign changes of our rules from the first successful sync on; `None` after it.
     pub foreign_changes: Option<ForeignChange>,
+    /// Sets the sysctls that are safe only with our rules.
+    pub set_sysctls: SetSysctls,
     /// Called with all families that are served, after the first successful sync and whenever
     /// another family is served.
     pub take_over: TakeOver,

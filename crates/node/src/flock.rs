@@ -27,7 +27,9 @@ pub enum AlreadyRunning {
         path: PathBuf,
     },
     /// Another process writes the rules of this network namespace, with another socket.
-    #[error("another sluice is running in this network namespace")]
+    #[error(
+        "another sluice is running in this network namespace: `pgrep -a 'sluice|kube-proxy'` finds it"
+    )]
     Namespace,
     /// The lock file cannot be used.
     #[error("lock {}: {source}", path.display())]
@@ -57,10 +59,7 @@ impl Lock {
             source,
         };
         if let Some(directory) = path.parent() {
-            let mut builder = DirBuilder::new();
-            builder.recursive(true).mode(0o755);
-            builder.create(directory).map_err(io_error)?;
-            check_directory(directory).map_err(io_error)?;
+            make_directory(directory).map_err(io_error)?;
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o600);
@@ -158,6 +157,15 @@ fn check_owner(path: &Path, file: &File) -> io::Result<()> {
 
 fn is_ours(owner: u32) -> bool {
     owner == 0 || owner == geteuid().as_raw()
+}
+
+/// Makes the agent's directory if it is missing, and refuses one in which other users could replace
+/// its files.
+pub(crate) fn make_directory(directory: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o755);
+    builder.create(directory)?;
+    check_directory(directory)
 }
 
 /// Checks that no user but root and ours can replace files in a directory: nobody else can write it,

@@ -2,9 +2,9 @@
 //! (`KubeProxyConfiguration.conntrack`, `pkg/proxy/conntrack/sysctls.go`).
 //!
 //! A value that is there already is not written, so read-only `/proc/sys` and `/sys` are good
-//! enough for a machine that is set up. The iptables mode sets `net.ipv4.conf.all.route_localnet`
-//! itself, once its rules protect loopback.
+//! enough for a machine that is set up. The old value of each is kept in a file first ([`Memory`]).
 
+mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +21,8 @@ use sluice_config::ConntrackLimits;
 use sluice_netlink::conntrack::{Conntrack, FlowFilter};
 use sluice_netlink::nftables::Family;
 use tracing::{info, warn};
+
+pub use memory::{Changed, Memory, MemoryError, State};
 
 const MAX: &str = "/proc/sys/net/netfilter/nf_conntrack_max";
 const HASHSIZE: &str = "/sys/module/nf_conntrack/parameters/hashsize";
@@ -188,27 +190,38 @@ impl std::error::Error for SysctlError {}
 /// # Errors
 /// [`SysctlError`]. The process should not start then, as kube-proxy does not: a table that is too
 /// small drops connections.
-pub fn apply(settings: &ConntrackLimits) -> Result<(), SysctlError> {
+pub fn apply(settings: &ConntrackLimits, memory: &Memory) -> Result<(), SysctlError> {
     if read(MAX).is_none() {
         load_conntrack();
     }
-    write(plan(settings, cores(), read))
+    write(plan(settings, cores(), read), memory)
 }
 
-/// Writes the values that differ, in the network namespace of the calling thread. Goes on after an
-/// error.
+/// Writes the values that differ, in the network namespace of the calling thread, and keeps the old
+/// ones. Goes on after an error.
 ///
 /// # Errors
 /// [`SysctlError`] with every refused value.
-pub fn write(wanted: impl IntoIterator<Item = Write>) -> Result<(), SysctlError> {
+pub fn write(wanted: impl IntoIterator<Item = Write>, memory: &Memory) -> Result<(), SysctlError> {
     let mut refused = Vec::new();
     for write in wanted {
         let was = read(write.path);
         if was == Some(write.value) {
             continue;
         }
+        if let Some(old) = was {
+            memory.keep(write.path, old, write.value);
+        }
         match fs::write(write.path, write.value.to_string()) {
-            Ok(()) => info!(path = write.path, value = write.value, was, "sysctl set"),
+            Ok(()) => {
+                info!(path = write.path, value = write.value, was, "sysctl set");
+                // The kernel rounds the size of the hash table.
+                if let (Some(old), Some(now)) = (was, read(write.path))
+                    && now != write.value
+                {
+                    memory.keep(write.path, old, now);
+                }
+            }
             // The size of the hash table only makes lookups faster.
             Err(reason)
                 if write.path == HASHSIZE && reason.kind() == io::ErrorKind::ReadOnlyFilesystem =>
@@ -228,7 +241,7 @@ pub fn write(wanted: impl IntoIterator<Item = Write>) -> Result<(), SysctlError>
     }
 }
 
-fn read(path: &'static str) -> Option<u64> {
+fn read(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 

@@ -1,22 +1,30 @@
 //! `sluice cleanup`: removes all rules from the kernel.
 
-use std::path::Path;
+use std::fs;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use sluice_node::{Lock, preflight, takeover};
+use sluice_node::sysctl::{Changed, Memory, State};
+use sluice_node::{Lock, NamespaceLock, preflight, takeover};
 use sluice_plane::Purpose;
 
+use crate::cli::CleanupArgs;
 use crate::error;
 use crate::planes;
 use crate::render::print;
 
-/// Removes our rules of every mode, with `kube_proxy` also those that kube-proxy left, and prints
-/// what it removed. Goes on after an error and prints every error.
-pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
+/// Of connections that come to loopback. Without the rules of KUBE-FIREWALL other hosts reach loopback, too.
+const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
+
+/// Removes our rules of every mode, with `--kube-proxy` also those that kube-proxy left, and prints what
+/// it removed and what it leaves. Goes on after an error and prints every error.
+pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
     preflight::check_capability()?;
-    Lock::check(socket).context("stop the agent first, or it puts the rules back")?;
-    let purpose = match kube_proxy {
+    let stop = "stop the agent first, or it puts the rules back";
+    Lock::check(&args.socket).context(stop)?;
+    // Held to the end: no agent starts meanwhile.
+    let _namespace = NamespaceLock::take().context(stop)?;
+    let purpose = match args.kube_proxy {
         true => Purpose::CleanupKubeProxy,
         false => Purpose::Cleanup,
     };
@@ -24,8 +32,68 @@ pub(crate) fn run(socket: &Path, kube_proxy: bool) -> anyhow::Result<ExitCode> {
     for what in &removal.removed {
         print(format!("removed {what}\n"))?;
     }
+    for what in &removal.left {
+        print(format!("left {what}\n"))?;
+    }
     removal.notes.iter().for_each(|it| error::say(it));
-    let errors = removal.errors.into_iter().map(anyhow::Error::new);
-    let codes = errors.map(|it| error::report(&it));
+    let mut errors: Vec<anyhow::Error> = removal.errors.into_iter().map(Into::into).collect();
+    let memory = Memory::beside(&args.socket);
+    let sysctls = match args.restore_sysctls {
+        true => restore(&memory),
+        false => name_sysctls(&memory),
+    };
+    errors.extend(sysctls.err());
+    let codes = errors.iter().map(error::report);
     Ok(codes.last().unwrap_or(ExitCode::SUCCESS))
+}
+
+/// Puts back the sysctls that agents changed, and removes the file in which they kept the old values.
+/// Stops at the first error, and keeps the file then.
+fn restore(memory: &Memory) -> anyhow::Result<()> {
+    let Some(changed) = memory.changed()? else {
+        let file = memory.path().display();
+        print(format!(
+            "left all sysctls: {file}, where an agent keeps the old values, does not exist\n"
+        ))?;
+        return Ok(());
+    };
+    for sysctl in &changed {
+        match sysctl.state() {
+            State::Old => {}
+            State::Foreign(now) => {
+                let new = sysctl.new;
+                print(format!(
+                    "left sysctl {sysctl} = {now}: another program set it after the agent's {new}\n"
+                ))?;
+            }
+            State::Ours => {
+                sysctl.restore()?;
+                let Changed { old, new, .. } = sysctl;
+                print(format!(
+                    "restored sysctl {sysctl} = {old}, which was {new}\n"
+                ))?;
+            }
+        }
+    }
+    Ok(memory.forget()?)
+}
+
+/// Names the sysctls that have an agent's value.
+fn name_sysctls(memory: &Memory) -> anyhow::Result<()> {
+    let changed = memory.changed()?.unwrap_or_default();
+    let ours = |it: &&Changed| matches!(it.state(), State::Ours);
+    for sysctl in changed.iter().filter(ours) {
+        let Changed { old, new, .. } = sysctl;
+        print(format!(
+            "left sysctl {sysctl} = {new}: --restore-sysctls sets it to {old}, the value before Sluice\n"
+        ))?;
+    }
+    let is_known = changed.iter().any(|it| it.path == ROUTE_LOCALNET);
+    if !is_known && fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|it| it.trim() == "1") {
+        print(
+            "left sysctl net.ipv4.conf.all.route_localnet = 1: nothing shows that Sluice set it; the \
+             kubelet and kube-proxy do so, too\n",
+        )?;
+    }
+    Ok(())
 }

@@ -84,12 +84,14 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
   sluice status --connections | head
   sluice status -o json | jq .issues")]
     Status(StatusArgs),
-    /// Remove every trace of Sluice from the kernel
+    /// Remove the rules of Sluice from the kernel, in any mode, and say what is left and why
     #[command(after_help = "Examples:
   sluice cleanup
+  sluice cleanup --restore-sysctls
   sluice cleanup --kube-proxy
 
-Stop the agent first, or it puts the rules back.")]
+Stop the agent first, or it puts the rules back. Established connections go on: their translation is
+in conntrack, except through IPVS.")]
     Cleanup(CleanupArgs),
     /// Build a cluster of network namespaces on this machine
     #[command(after_help = "Example:
@@ -344,12 +346,26 @@ pub(crate) struct StatusArgs {
 /// `sluice cleanup`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CleanupArgs {
-    /// Socket of the agent that must not be running
+    /// Socket of the agent that was stopped: the old values of sysctls are in a file beside it
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
-    /// Also remove what kube-proxy left, in any of its modes
+    /// Also remove the rules of kube-proxy, in any of its modes
     #[arg(long)]
     pub(crate) kube_proxy: bool,
+    /// Also set the sysctls that the agent changed to their old values
+    #[arg(long)]
+    pub(crate) restore_sysctls: bool,
+}
+
+impl ProxyArgs {
+    /// `--cleanup`, which means what it means to kube-proxy.
+    pub(crate) fn as_cleanup(&self) -> CleanupArgs {
+        CleanupArgs {
+            socket: self.socket.clone(),
+            kube_proxy: true,
+            restore_sysctls: false,
+        }
+    }
 }
 
 /// `sluice completions`.

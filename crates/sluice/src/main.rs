@@ -41,13 +41,13 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Proxy(args) if args.cleanup == Some(true) => cleanup::run(&args.socket, true),
+        Command::Proxy(args) if args.cleanup == Some(true) => cleanup::run(&args.as_cleanup()),
         Command::Proxy(args) => proxy::run(&args),
         Command::Render(args) => render::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
-        Command::Cleanup(args) => cleanup::run(&args.socket, args.kube_proxy),
+        Command::Cleanup(args) => cleanup::run(&args),
         Command::Lab(args) => lab::run(&args.command),
         Command::Completions(args) => pages::completions(args.shell),
         Command::Man(args) => pages::man(&args),

@@ -7,6 +7,7 @@ use sluice_config::Mode;
 use sluice_iptables::Iptables;
 use sluice_ipvs::Ipvs;
 use sluice_nftables::Nftables;
+use sluice_node::sysctl::Memory;
 use sluice_node::takeover::AllLeftovers;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
@@ -21,7 +22,7 @@ pub(crate) struct Plane {
     /// The rules that it may have left on the machine.
     leftovers: &'static dyn Leftovers,
     /// Prepares the machine for an agent without privileges: `--init-only`.
-    pub(crate) initialize: fn(&Options<'_>) -> anyhow::Result<()>,
+    pub(crate) initialize: fn(&Options<'_>, &Memory) -> anyhow::Result<()>,
     /// Runs the agent.
     pub(crate) run: fn(Start<'_>) -> anyhow::Result<ExitCode>,
     /// The rules of a plan as text.

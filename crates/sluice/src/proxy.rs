@@ -19,11 +19,12 @@ use sluice_config::encode;
 use sluice_model::{Announcement, ObjectKey};
 use sluice_node::addresses::{Addresses, Own};
 use sluice_node::metrics::Metrics;
+use sluice_node::sysctl::{self, Memory};
 use sluice_node::{
     Agent, Connections, EventSender, Health, Input, Lock, NamespaceLock, NodeObject, Outputs,
-    Server, chain, conntrack, descriptors, health_checks, preflight, privileges, sysctl, takeover,
+    Server, chain, conntrack, descriptors, health_checks, preflight, privileges, takeover,
 };
-use sluice_plane::{DataPlane, Options};
+use sluice_plane::{DataPlane, Options, Sysctl};
 use tracing::{info, warn};
 
 use crate::cli::{NodeArgs, ProxyArgs};
@@ -73,22 +74,39 @@ pub(crate) struct Start<'a> {
 }
 
 /// Prepares the machine for a data plane.
-fn prepare<P: DataPlane>(options: &Options<'_>) -> anyhow::Result<()> {
-    let mode = P::NAME;
-    let needed = P::prepare(options).with_context(|| format!("set the machine up for {mode}"))?;
-    let wanted = needed.into_iter().map(|it| sysctl::Write {
-        path: it.path,
-        wanted_by: sysctl::WantedBy::Mode(mode),
-        value: it.value,
-    });
-    sysctl::write(wanted).with_context(|| format!("set the machine up for {mode}"))
+fn prepare<P: DataPlane>(options: &Options<'_>, memory: &Memory) -> anyhow::Result<()> {
+    let context = || format!("set the machine up for {}", P::NAME);
+    let needed = P::prepare(options).with_context(context)?;
+    let wanted = needed.into_iter().map(wanted_by::<P>);
+    sysctl::write(wanted, memory).with_context(context)
+}
+
+fn wanted_by<P: DataPlane>(sysctl: Sysctl) -> sysctl::Write {
+    sysctl::Write {
+        path: sysctl.path,
+        wanted_by: sysctl::WantedBy::Mode(P::NAME),
+        value: sysctl.value,
+    }
+}
+
+/// Sets sysctls that are safe only with rules. Everything else works without.
+fn set_guarded<P: DataPlane>(sysctls: Vec<Sysctl>, memory: &Memory) {
+    for sysctl in sysctls {
+        if let Err(error) = sysctl::write([wanted_by::<P>(sysctl)], memory) {
+            warn!(%error, "{}", sysctl.without);
+        }
+    }
 }
 
 /// Does the work that an agent without privileges cannot do.
-pub(crate) fn initialize<P: DataPlane>(options: &Options<'_>) -> anyhow::Result<()> {
-    prepare::<P>(options)?;
+pub(crate) fn initialize<P: DataPlane>(
+    options: &Options<'_>,
+    memory: &Memory,
+) -> anyhow::Result<()> {
+    prepare::<P>(options, memory)?;
     lend_privileges::<P>();
-    Ok(P::initialize(options)?)
+    set_guarded::<P>(P::initialize(options)?, memory);
+    Ok(())
 }
 
 /// Passes capabilities to the iptables programs, before their first run.
@@ -113,7 +131,8 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
     let options = config.node.options(args.node.count_connections);
-    prepare::<P>(&options)?;
+    let memory = Memory::beside(&config.socket);
+    prepare::<P>(&options, &memory)?;
     lend_privileges::<P>();
     let mut plane = P::open(&options).with_context(|| format!("open the {} mode", P::NAME))?;
     let keep = Arc::from(plane.keep());
@@ -159,6 +178,10 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
             // A closed channel means that the agent has stopped.
             let _ = foreign.send(Input::KernelChanged(what));
         })),
+        set_sysctls: Box::new({
+            let memory = memory.clone();
+            move |sysctls| set_guarded::<P>(sysctls, &memory)
+        }),
         take_over: Box::new(move |families| {
             takeover::take_over(leftovers.clone(), Arc::clone(&keep), families);
         }),
@@ -183,7 +206,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     let _served = server.start(lock)?;
     let events = EventSender::new(sender.clone());
     let _addresses = Addresses::follow(events.clone(), own)?;
-    let mut reload = reload::Reloading::new(sender, effective.clone());
+    let mut reload = reload::Reloading::new(sender, effective.clone(), memory);
     let restart = reload.restart();
     let watched = config_watch::watch(args, host_name, config, move |it| reload.apply(it));
     let _config = watched.context("watch the configuration")?;

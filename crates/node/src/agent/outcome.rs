@@ -130,7 +130,8 @@ impl<P: DataPlane> Agent<P> {
             ..status
         });
         if let Some(report) = self.outputs.foreign_changes.take() {
-            self.proxy.reconciler_mut().backend_mut().started(report);
+            let wanted = self.proxy.reconciler_mut().backend_mut().started(report);
+            (self.outputs.set_sysctls)(wanted);
         }
         self.take_over();
     }

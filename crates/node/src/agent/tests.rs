@@ -16,7 +16,7 @@ use sluice_plan::stale::Keep;
 use sluice_plan::{Plan, PortKey};
 use sluice_plane::{
     Leftovers, Options, Removal, RenderedObject, Request, RuleMetrics, Scene, ServiceBackend,
-    Unserved,
+    Sysctl, Unserved,
 };
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
 
@@ -181,8 +181,9 @@ impl DataPlane for Fake {
         Box::new(|_| false)
     }
 
-    fn started(&mut self, _: ForeignChange) {
+    fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
         self.0.borrow_mut().started += 1;
+        Vec::new()
     }
 
     fn text(_: &Plan, _: &Options<'_>) -> String {
@@ -231,6 +232,7 @@ impl World {
             announce,
             stale: sender,
             foreign_changes: Some(Box::new(|_| {})),
+            set_sysctls: Box::new(|_| {}),
             take_over: Box::new(move |families| take_over.send(families.to_vec()).unwrap()),
         };
         let settings = Settings::for_node("node-a");

@@ -183,7 +183,9 @@ fn everything_that_is_refused_is_named() {
         wanted_by: WantedBy::Mode("ipvs"),
         value: 1,
     });
-    let error = write(wanted).expect_err("there are no such settings");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let memory = Memory::beside(&folder.path().join("sluice.sock"));
+    let error = write(wanted, &memory).expect_err("there are no such settings");
     assert_eq!(
         error.0.iter().map(|it| it.write.path).collect::<Vec<_>>(),
         names
@@ -200,7 +202,10 @@ fn a_namespace_has_its_own_timeouts_and_not_its_own_table() {
             tcp_be_liberal: true,
             ..NOTHING
         };
-        apply(&settings).expect("ours to write");
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let memory = Memory::beside(&folder.path().join("sluice.sock"));
+        let old = (read(UDP), read(BE_LIBERAL));
+        apply(&settings, &memory).expect("ours to write");
         assert_eq!((read(UDP), read(BE_LIBERAL)), (Some(47), Some(1)));
 
         let large = ConntrackLimits {
@@ -210,10 +215,29 @@ fn a_namespace_has_its_own_timeouts_and_not_its_own_table() {
             ..NOTHING
         };
         let before = (read(MAX), read(HASHSIZE));
-        let error = apply(&large).expect_err("the machine's alone");
+        let error = apply(&large, &memory).expect_err("the machine's alone");
         let paths: Vec<_> = error.0.iter().map(|it| it.write.path).collect();
         assert_eq!(paths, [MAX, HASHSIZE], "{error}");
         assert_eq!((read(MAX), read(HASHSIZE)), before);
         assert_eq!(read(UDP), Some(48), "the rest is tried all the same");
+
+        let changed = memory.changed().expect("our own file").expect("written");
+        let paths: Vec<_> = changed.iter().map(|it| &*it.path).collect();
+        // Also those that were refused: the file comes before the sysctl.
+        assert_eq!(paths, [BE_LIBERAL, UDP, MAX, HASHSIZE]);
+        for sysctl in &changed {
+            match &*sysctl.path {
+                MAX | HASHSIZE => assert!(matches!(sysctl.state(), State::Old), "{sysctl:?}"),
+                _ => {
+                    assert!(matches!(sysctl.state(), State::Ours), "{sysctl:?}");
+                    sysctl.restore().expect("ours to write");
+                    assert!(matches!(sysctl.state(), State::Old), "{sysctl:?}");
+                }
+            }
+        }
+        assert_eq!((read(UDP), read(BE_LIBERAL)), old);
+        fs::write(UDP, "49").expect("ours to write");
+        let udp = &changed[1];
+        assert!(matches!(udp.state(), State::Foreign(49)), "{udp:?}");
     });
 }

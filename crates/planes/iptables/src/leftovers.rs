@@ -3,7 +3,7 @@
 use nix::net::if_::if_nametoindex;
 use sluice_netlink::Errno;
 use sluice_netlink::nfacct::{self, Accounts};
-use sluice_plane::kube_proxy::{ACCOUNTS, DEVICE};
+use sluice_plane::kube_proxy::{self, ACCOUNTS, DEVICE, KUBELET};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace, chains};
 
 /// The objects of the iptables mode of kube-proxy, and of ours.
@@ -21,6 +21,10 @@ impl Leftovers for ChainsAndAccounts {
         // Without them, the rules of a kube-proxy that comes back are refused until it creates them.
         if request.purpose != Purpose::TakeOver {
             remove_accounts(removal);
+            name_kubelets_chains(removal);
+        }
+        if is_of_kube_proxy {
+            name_kube_proxys_chains(removal);
         }
     }
 
@@ -30,6 +34,28 @@ impl Leftovers for ChainsAndAccounts {
 
     fn need_programs(&self) -> bool {
         chains::need_programs()
+    }
+}
+
+fn name_kubelets_chains(removal: &mut Removal) {
+    for (chain, why) in KUBELET {
+        let tables = chains::tables_with(|it| it == chain);
+        if !tables.is_empty() {
+            let tables = tables.join(", ");
+            let left = format!("chain {chain} of table {tables}: {why}");
+            removal.left.push(left);
+        }
+    }
+}
+
+fn name_kube_proxys_chains(removal: &mut Removal) {
+    let tables = chains::tables_with(kube_proxy::is_chain);
+    if !tables.is_empty() {
+        removal.left.push(format!(
+            "chains of kube-proxy of table {}: nothing shows that Sluice made them; --kube-proxy \
+             removes them",
+            tables.join(", ")
+        ));
     }
 }
 

@@ -7,11 +7,11 @@ use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortPlan};
 use sluice_plane::{
     DataPlane, FailureMetrics, ForeignChange, Keep, Leftovers, Live, Options, PacketCounters,
-    RenderedObject, RuleCount, RuleMetrics, ServiceBackend, Unserved,
+    RenderedObject, RuleCount, RuleMetrics, ServiceBackend, Sysctl, Unserved,
 };
 use sluice_reconcile::BackendError;
 use sluice_xtables::programs::Programs;
-use tracing::{debug, info, warn};
+use tracing::{debug, info};
 
 use crate::accounts::Accounting;
 use crate::backend::{Iptables, concerns, render_plan};
@@ -20,7 +20,14 @@ use crate::leftovers::ChainsAndAccounts;
 use crate::object::{Key, Object};
 use crate::{live, text};
 
-const ROUTE_LOCALNET: &str = "/proc/sys/net/ipv4/conf/all/route_localnet";
+/// Routes packets from 127.0.0.1 to pods. The rules that drop packets of other hosts to loopback addresses
+/// are written before (CVE-2020-8558).
+const ROUTE_LOOPBACK: Sysctl = Sysctl {
+    path: "/proc/sys/net/ipv4/conf/all/route_localnet",
+    value: 1,
+    without: "NodePorts do not answer on 127.0.0.1: set the sysctl to 1 on the machine, or turn them \
+              off by --iptables-localhost-nodeports=false",
+};
 const BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";
 
 impl ServiceBackend for Iptables {
@@ -50,14 +57,13 @@ impl DataPlane for Iptables {
     const LEFTOVERS: &'static dyn Leftovers = &ChainsAndAccounts;
 
     /// Prepares NodePorts on loopback: the rules that drop packets of other hosts, then the sysctl.
-    fn initialize(options: &Options<'_>) -> Result<(), BackendError> {
+    fn initialize(options: &Options<'_>) -> Result<Vec<Sysctl>, BackendError> {
         if !options.config.node_ports_on_loopback() || routes_loopback() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut plane = Self::with(programs()?, conntrack())?;
         plane.write_loopback_firewall()?;
-        route_loopback();
-        Ok(())
+        Ok(vec![ROUTE_LOOPBACK])
     }
 
     fn open(options: &Options<'_>) -> Result<Self, BackendError> {
@@ -71,10 +77,9 @@ impl DataPlane for Iptables {
         Box::new(move |trace| trace.is_chain_of(own, concerns))
     }
 
-    fn started(&mut self, _: ForeignChange) {
-        if self.routes_loopback {
-            route_loopback();
-        }
+    fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
+        let wanted = self.routes_loopback.then_some(ROUTE_LOOPBACK);
+        wanted.into_iter().collect()
     }
 
     fn unserved(&self) -> Option<Unserved> {
@@ -149,22 +154,5 @@ fn conntrack() -> Conntrack {
 }
 
 fn routes_loopback() -> bool {
-    fs::read_to_string(ROUTE_LOCALNET).is_ok_and(|it| it.trim() == "1")
-}
-
-/// Routes packets from 127.0.0.1 to pods. The rules that drop packets of other hosts to loopback addresses
-/// are written before (CVE-2020-8558).
-fn route_loopback() {
-    if routes_loopback() {
-        return;
-    }
-    match fs::write(ROUTE_LOCALNET, "1") {
-        Ok(()) => info!(path = ROUTE_LOCALNET, value = 1, "sysctl set"),
-        Err(error) => warn!(
-            %error,
-            path = ROUTE_LOCALNET,
-            "NodePorts do not answer on 127.0.0.1: set the sysctl to 1 on the machine, or turn them \
-             off by --iptables-localhost-nodeports=false"
-        ),
-    }
+    fs::read_to_string(ROUTE_LOOPBACK.path).is_ok_and(|it| it.trim() == "1")
 }

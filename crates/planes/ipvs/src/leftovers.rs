@@ -16,6 +16,12 @@ impl Leftovers for VirtualServers {
     fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
         let is_of_kube_proxy =
             request.purpose == Purpose::Cleanup && !chains::are_ours() && !sets::are_ours();
+        if is_of_kube_proxy && servers::has_device() {
+            removal.left.push(format!(
+                "interface {DEVICE}, with virtual servers and ipsets: nothing shows that Sluice made \
+                 them; --kube-proxy removes them"
+            ));
+        }
         if is_of_kube_proxy || !request.is_whole() || (request.keep)(&Trace::VirtualServers) {
             return;
         }

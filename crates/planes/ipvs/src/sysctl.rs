@@ -56,7 +56,11 @@ fn on(release: &str, arp: Arp) -> Vec<Sysctl> {
     }
     let settings = settings.into_iter();
     settings
-        .map(|(path, value)| Sysctl { path, value })
+        .map(|(path, value)| Sysctl {
+            path,
+            value,
+            without: "the ipvs mode does not work",
+        })
         .collect()
 }
 

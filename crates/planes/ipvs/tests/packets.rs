@@ -33,7 +33,7 @@ const IMPOSSIBLE: &[(&str, &str)] = &[
 ];
 
 fn make(settings: &Settings) -> Ipvs {
-    for Sysctl { path, value } in sysctls(Arp::Loose).expect("the machine has IPVS") {
+    for Sysctl { path, value, .. } in sysctls(Arp::Loose).expect("the machine has IPVS") {
         fs::write(path, value.to_string()).expect("a namespace's own settings are writable");
     }
     // The scenarios of one machine find the same programs.

@@ -9,7 +9,7 @@ use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{
     Counters, DataPlane, DenialCounters, ExchangeObserver, FailureMetrics, ForeignChange, Keep,
-    Leftovers, Live, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Trace,
+    Leftovers, Live, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Sysctl, Trace,
 };
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Upkeep};
 
@@ -254,8 +254,9 @@ impl DataPlane for Nftables {
         Box::new(|trace| matches!(trace, Trace::Table(name) if *name == TABLE))
     }
 
-    fn started(&mut self, report: ForeignChange) {
+    fn started(&mut self, report: ForeignChange) -> Vec<Sysctl> {
         drift::watch(self.connection.port_id(), self.generation, report);
+        Vec::new()
     }
 
     fn on_exchange(&mut self, observer: ExchangeObserver) {

@@ -15,7 +15,12 @@ pub(crate) struct Tables;
 
 impl Leftovers for Tables {
     fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
-        if request.purpose != Purpose::Cleanup {
+        if request.purpose == Purpose::Cleanup {
+            if let Some(table) = self.sign_of_kube_proxy(request.keep) {
+                let why = "it is kube-proxy's; --kube-proxy removes it";
+                removal.left.push(format!("{table}: {why}"));
+            }
+        } else {
             let result = remove_kube_proxy(request.families);
             let tables = removal.take(result);
             let names = tables

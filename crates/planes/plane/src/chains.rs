@@ -33,8 +33,9 @@ pub fn remove(request: &Request<'_>, removal: &mut Removal) {
 pub fn sign_of_kube_proxy(keep: &Keep) -> Option<String> {
     nft::sign_of_kube_proxy(keep).or_else(|| {
         let is_foreign = is_services(keep, Variant::Legacy);
-        let found = legacy::has_chain(&[Table::Nat], is_foreign);
-        found.then(|| format!("chain {SERVICES} of legacy iptables"))
+        let found = legacy::tables_with(&[Table::Nat], is_foreign);
+        let table = found.first()?;
+        Some(format!("chain {SERVICES} of table {table}"))
     })
 }
 
@@ -42,7 +43,16 @@ pub fn sign_of_kube_proxy(keep: &Keep) -> Option<String> {
 /// have; where these exist, the others are ours, too.
 #[must_use]
 pub fn are_ours() -> bool {
-    nft::are_ours() || legacy::has_chain(&TABLES, is_ours)
+    !tables_with(is_ours).is_empty()
+}
+
+/// The tables that have a chain whose name is meant: `ip nat`, `legacy ip filter`. A table that cannot be
+/// read has none.
+#[must_use]
+pub fn tables_with(is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut tables = nft::tables_with(&TABLES, &is_meant);
+    tables.extend(legacy::tables_with(&TABLES, is_meant));
+    tables
 }
 
 /// Whether there are legacy tables, and programs to change them.

@@ -42,8 +42,19 @@ pub const LOCALHOST_NODE_PORTS_ACCEPTED: &str = "localhost_nps_accepted_pkts";
 /// Both.
 pub const ACCOUNTS: [&str; 2] = [CT_STATE_INVALID_DROPPED, LOCALHOST_NODE_PORTS_ACCEPTED];
 
-/// Chains of its iptables and ipvs modes. Not in here: `KUBE-FIREWALL`, `KUBE-IPTABLES-HINT` and
-/// `KUBE-KUBELET-CANARY`, which are the kubelet's.
+/// Chains of the kubelet, and why a cleanup leaves them. The iptables mode needs the first, too, and
+/// makes it if the kubelet did not.
+pub const KUBELET: [(&str, &str); 3] = [
+    (
+        "KUBE-FIREWALL",
+        "the kubelet has the same rule: it keeps other hosts from 127.0.0.0/8 while the sysctl \
+         route_localnet is 1",
+    ),
+    ("KUBE-KUBELET-CANARY", "it is the kubelet's"),
+    ("KUBE-IPTABLES-HINT", "it is the kubelet's"),
+];
+
+/// Chains of its iptables and ipvs modes. Not in here: those of [`KUBELET`].
 pub const CHAINS: [&str; 13] = [
     SERVICES,
     EXTERNAL_SERVICES,

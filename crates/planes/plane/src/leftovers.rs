@@ -183,7 +183,9 @@ impl LeftoverError {
 pub struct Removal {
     /// What was removed, as in `table ip kube-proxy`.
     pub removed: Vec<String>,
-    /// What the operator should know: what stays and why.
+    /// What a cleanup leaves on purpose, and why: `chain KUBE-FIREWALL of table ip filter: …`.
+    pub left: Vec<String>,
+    /// What the operator should see to.
     pub notes: Vec<String>,
     /// What failed.
     pub errors: Vec<LeftoverError>,

@@ -119,14 +119,14 @@ pub trait DataPlane: ServiceBackend + Sized {
     }
 
     /// Does the work of `--init-only`, for an agent without the privileges. Called after the sysctls of
-    /// [`prepare`](Self::prepare) were set.
+    /// [`prepare`](Self::prepare) were set. Returns the sysctls to set after that.
     ///
     /// # Errors
     ///
     /// The machine lacks a requirement, or the kernel refuses.
-    fn initialize(options: &Options<'_>) -> Result<(), BackendError> {
+    fn initialize(options: &Options<'_>) -> Result<Vec<Sysctl>, BackendError> {
         let _ = options;
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Connects to the kernel in the network namespace of the calling thread, and probes the machine. Writes
@@ -140,10 +140,11 @@ pub trait DataPlane: ServiceBackend + Sized {
     /// The objects that stay when those of an earlier proxy are removed.
     fn keep(&self) -> Box<Keep>;
 
-    /// Called after the first successful sync: starts the watch for foreign changes, and sets sysctls that
-    /// are safe only with our rules.
-    fn started(&mut self, report: ForeignChange) {
+    /// Called after the first successful sync: starts the watch for foreign changes. Returns the sysctls
+    /// that are safe only with our rules.
+    fn started(&mut self, report: ForeignChange) -> Vec<Sysctl> {
         let _ = report;
+        Vec::new()
     }
 
     /// Sets the observer of exchanges with the kernel, in data planes that have such exchanges.

@@ -21,4 +21,6 @@ pub struct Sysctl {
     pub path: &'static str,
     /// The value that it needs.
     pub value: u64,
+    /// What does not work without it and how to do without, in one line.
+    pub without: &'static str,
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use sluice_config::ConntrackLimits;
 use sluice_node::sandbox::{self, Files};
-use sluice_node::{chain, oom, preflight, privileges, sysctl};
+use sluice_node::sysctl::{self, Memory};
+use sluice_node::{chain, oom, preflight, privileges};
 use tracing::warn;
 
 use super::source;
@@ -20,20 +21,24 @@ pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<
     if args.node.asks_for_oom_score() {
         oom::adjust(effective.oom_score_adj);
     }
+    let memory = match init_only {
+        true => Memory::of_init_only(&config.socket),
+        false => Memory::beside(&config.socket),
+    };
     // The agent does the same, but in a container only the init container may.
     if init_only {
         let options = config.node.options(args.node.count_connections);
-        (planes::of(effective.mode)?.initialize)(&options)?;
+        (planes::of(effective.mode)?.initialize)(&options, &memory)?;
     }
     if init_only || args.node.asks_for_conntrack() {
-        limit_conntrack(&effective.conntrack)?;
+        limit_conntrack(&effective.conntrack, &memory)?;
     }
     Ok(())
 }
 
 /// Sets the kernel's limits of connection tracking.
-pub(super) fn limit_conntrack(limits: &ConntrackLimits) -> anyhow::Result<()> {
-    sysctl::apply(limits).context("set the limits of connection tracking")
+pub(super) fn limit_conntrack(limits: &ConntrackLimits, memory: &Memory) -> anyhow::Result<()> {
+    sysctl::apply(limits, memory).context("set the limits of connection tracking")
 }
 
 /// Reduces the capabilities. Call it before the first thread: capabilities belong to threads.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use sluice_config::{ConntrackLimits, Effective};
 use sluice_node::Input;
+use sluice_node::sysctl::Memory;
 use tracing::{info, warn};
 
 use super::machine;
@@ -17,15 +18,17 @@ use crate::logging;
 pub(super) struct Reloading {
     inputs: Sender<Input>,
     current: Effective,
+    memory: Memory,
     /// Why the process ends.
     restart: Arc<OnceLock<String>>,
 }
 
 impl Reloading {
-    pub(super) fn new(inputs: Sender<Input>, current: Effective) -> Self {
+    pub(super) fn new(inputs: Sender<Input>, current: Effective, memory: Memory) -> Self {
         Self {
             inputs,
             current,
+            memory,
             restart: Arc::default(),
         }
     }
@@ -50,7 +53,7 @@ impl Reloading {
         config.node.warnings.iter().for_each(|it| warn!("{it}"));
         let effective = config.node.effective;
         if effective.conntrack != self.current.conntrack {
-            limit_conntrack(&effective.conntrack);
+            limit_conntrack(&effective.conntrack, &self.memory);
         }
         logging::set_verbosity(effective.verbosity);
         let health_timeout = config.periods.health_timeout(effective.periods.sync);
@@ -73,8 +76,8 @@ impl Reloading {
     }
 }
 
-fn limit_conntrack(limits: &ConntrackLimits) {
-    if let Err(error) = machine::limit_conntrack(limits) {
+fn limit_conntrack(limits: &ConntrackLimits, memory: &Memory) {
+    if let Err(error) = machine::limit_conntrack(limits, memory) {
         // A new process would not be permitted to set them either, and would not start.
         let error = format!("{error:#}");
         warn!(

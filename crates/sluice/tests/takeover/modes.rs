@@ -149,7 +149,8 @@ fn cleanup_removes_what_the_iptables_mode_wrote() {
         let rules = without_guard(&world.saved(flavour));
         assert_eq!(rules, without_guard(&neighbours), "rules of others");
         let again = world.sluice(&["cleanup"], None);
-        assert_eq!(again.stdout, b"", "nothing is left");
+        let again = String::from_utf8(again.stdout).unwrap();
+        assert!(again.lines().all(|it| it.starts_with("left ")), "{again}");
     }
 }
 

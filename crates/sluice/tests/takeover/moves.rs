@@ -287,10 +287,12 @@ fn a_policy_that_drops_is_told() {
     }
 }
 
-/// What a command that succeeded printed.
+/// What a command that succeeded removed.
 #[track_caller]
 fn said(output: &Output) -> String {
     let problem = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{problem}");
-    String::from_utf8(output.stdout.clone()).unwrap()
+    let lines = String::from_utf8(output.stdout.clone()).unwrap();
+    let lines = lines.lines().filter(|it| !it.starts_with("left "));
+    lines.map(|it| format!("{it}\n")).collect()
 }

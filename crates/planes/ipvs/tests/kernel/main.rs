@@ -151,7 +151,7 @@ const BOTH: &str = "10.244.0.5:8080@ 10.244.0.6:8080@";
 fn in_namespace(test: impl FnOnce() + Send) {
     let netns = Netns::new("ipvs").unwrap();
     netns.run(|| {
-        for Sysctl { path, value } in sysctls(Arp::Strict).unwrap() {
+        for Sysctl { path, value, .. } in sysctls(Arp::Strict).unwrap() {
             fs::write(path, value.to_string()).unwrap();
         }
         wire();

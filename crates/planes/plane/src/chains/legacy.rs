@@ -54,21 +54,21 @@ pub(super) fn is_in_use() -> bool {
     families.any(|it| present(it).is_ok_and(|it| !it.is_empty())) && programs().is_ok()
 }
 
-/// Whether one of these legacy tables has a chain whose name is meant; `false` also when that is not
-/// known.
-pub(super) fn has_chain(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> bool {
+/// The legacy tables with a chain whose name is meant; none also when that is not known.
+pub(super) fn tables_with(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> Vec<String> {
     let present = IpFamily::ALL.into_iter().flat_map(|family| {
         let present = present(family).unwrap_or_default().into_iter();
         present.map(move |table| (family, table))
     });
     let mut present = present.filter(|(_, it)| tables.contains(it)).peekable();
-    let programs = present.peek().and_then(|_| programs().ok());
-    programs.is_some_and(|programs| {
-        present.any(|(family, table)| {
-            let saved = read(&programs, family, table, &is_meant);
-            saved.is_ok_and(|it| !it.chains.is_empty())
-        })
-    })
+    let Some(programs) = present.peek().and_then(|_| programs().ok()) else {
+        return Vec::new();
+    };
+    let found = present.filter(|(family, table)| {
+        let saved = read(&programs, *family, *table, &is_meant);
+        saved.is_ok_and(|it| !it.chains.is_empty())
+    });
+    found.map(|(family, table)| name(family, table)).collect()
 }
 
 /// The tables of a family that exist and may have chains of kube-proxy. A program that lists another table

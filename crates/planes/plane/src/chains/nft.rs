@@ -15,7 +15,7 @@ use sluice_xtables::rule::Table;
 
 use super::teardown::{self, Cleared, Link, Teardown};
 use super::{TABLES, goes, is_services};
-use crate::kube_proxy::{SERVICES, is_ours};
+use crate::kube_proxy::SERVICES;
 use crate::{Keep, LeftoverError, Removal, Request};
 
 /// How often a table is read while another program changes it.
@@ -24,28 +24,26 @@ const ATTEMPTS: usize = 5;
 /// A chain of the nft variant that shows that a kube-proxy works.
 pub(super) fn sign_of_kube_proxy(keep: &Keep) -> Option<String> {
     let is_foreign = is_services(keep, Variant::Nft);
-    let family = family_with_chain(&[Table::Nat], is_foreign)?;
-    Some(format!(
-        "chain {SERVICES} of table {} nat",
-        family.nft_name()
-    ))
+    let found = tables_with(&[Table::Nat], is_foreign);
+    let table = found.first()?;
+    Some(format!("chain {SERVICES} of table {table}"))
 }
 
-/// Whether Sluice left chains in the nft variant.
-pub(super) fn are_ours() -> bool {
-    family_with_chain(&TABLES, is_ours).is_some()
-}
-
-/// The first family of which one of these tables has a chain whose name is meant; `None` also when the
-/// kernel cannot be asked.
-fn family_with_chain(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> Option<IpFamily> {
-    let mut connection = Connection::open().ok()?;
+/// The tables with a chain whose name is meant; none also when the kernel cannot be asked.
+pub(super) fn tables_with(tables: &[Table], is_meant: impl Fn(&str) -> bool) -> Vec<String> {
+    let Ok(mut connection) = Connection::open() else {
+        return Vec::new();
+    };
     let mut has_chain = |family, table: &Table| {
         let chains = or_none(connection.chains(scope(family, *table)));
         chains.is_ok_and(|it| it.iter().any(|it| is_meant(&it.name)))
     };
-    let mut families = IpFamily::ALL.into_iter();
-    families.find(|family| tables.iter().any(|table| has_chain(*family, table)))
+    let families = IpFamily::ALL.into_iter();
+    let all = families.flat_map(|family| tables.iter().map(move |table| (family, table)));
+    let found = all.filter(|(family, table)| has_chain(*family, table));
+    found
+        .map(|(family, table)| format!("{} {table}", family.nft_name()))
+        .collect()
 }
 
 fn scope(family: IpFamily, table: Table) -> Scope<'static> {
