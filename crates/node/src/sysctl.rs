@@ -143,14 +143,20 @@ pub struct Refused {
 }
 
 impl fmt::Display for Refused {
-    /// Ends with what the operator can do instead of letting us write the value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (write, reason) = (self.write, &self.reason);
         let (path, value, wanted_by) = (write.path, write.value, write.wanted_by);
-        write!(f, "set {path} to {value} ({wanted_by}): {reason}")?;
+        write!(f, "set {path} to {value} ({wanted_by}): {reason}")
+    }
+}
+
+impl Refused {
+    /// What the operator can do instead of letting us write the value.
+    fn remedy(&self) -> Option<String> {
+        let (wanted_by, reason) = (self.write.wanted_by, &self.reason);
         let (namespace, missing, remedy) = match wanted_by {
             WantedBy::Conntrack(_) => (
-                ", and the size of the table of connections also the machine's own network namespace",
+                ", and for the size of the conntrack table the host's network namespace",
                 "is the kernel module nf_conntrack loaded?",
                 ", set it on the machine, or set the field to 0",
             ),
@@ -162,12 +168,12 @@ impl fmt::Display for Refused {
         };
         let remedy = format!("run with --init-only in a privileged init container{remedy}");
         match reason.raw_os_error().map(Errno::from_raw) {
-            Some(Errno::EROFS) => write!(f, "; mounted read-only: {remedy}"),
+            Some(Errno::EROFS) => Some(format!("mounted read-only: {remedy}")),
             Some(Errno::EACCES | Errno::EPERM | Errno::EOPNOTSUPP) => {
-                write!(f, "; it takes root{namespace}: {remedy}")
+                Some(format!("it takes root{namespace}: {remedy}"))
             }
-            Some(Errno::ENOENT) => write!(f, "; {missing}"),
-            _ => Ok(()),
+            Some(Errno::ENOENT) => Some(missing.to_owned()),
+            _ => None,
         }
     }
 }
@@ -178,7 +184,13 @@ pub struct SysctlError(pub Vec<Refused>);
 
 impl fmt::Display for SysctlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        let mut all: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        // The same advice once, after everything that it is about.
+        for remedy in self.0.iter().filter_map(Refused::remedy) {
+            if !all.contains(&remedy) {
+                all.push(remedy);
+            }
+        }
         f.write_str(&all.join("; "))
     }
 }

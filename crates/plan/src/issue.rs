@@ -290,8 +290,8 @@ impl fmt::Display for Issue {
             ),
             Self::NoNode { name } => write!(
                 f,
-                "Node {name}: no such object: topology hints are ignored and the node's addresses \
-                 are known from the machine alone"
+                "Node {name}: no such object: topology hints are ignored, and only the machine tells \
+                 the node's addresses"
             ),
             Self::NoPodCidr { name } => write!(
                 f,

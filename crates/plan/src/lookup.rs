@@ -83,9 +83,11 @@ pub(crate) fn treat(
     let anywhere = Verdict::Balance(Scope::Cluster);
     match (route, cluster_ip, client) {
         (Route::Internal(it), Everybody, _) => (it, true, "is masqueraded: masqueradeAll"),
-        (Route::Internal(it), Nobody, _) => {
-            (it, false, "keeps its address: no detector of local pods")
-        }
+        (Route::Internal(it), Nobody, _) => (
+            it,
+            false,
+            "keeps its address: pods are not recognised (set --cluster-cidr)",
+        ),
         (Route::Internal(it), NotLocalPods, Client::LocalPod) => (it, false, "keeps its address"),
         (Route::Internal(it), NotLocalPods, _) => {
             (it, true, "is masqueraded: not a pod of this node")

@@ -160,14 +160,15 @@ pub(crate) struct NodeArgs {
     /// Folder of Services, EndpointSlices, Nodes and ServiceCIDRs, with its subfolders: *.yaml, *.yml, *.json
     #[arg(long, value_name = "DIR")]
     pub(crate) manifests: Option<PathBuf>,
-    /// A KubeProxyConfiguration; most flags of kube-proxy are then ignored, as there
+    /// A KubeProxyConfiguration file. Beside it, of kube-proxy's flags only --hostname-override and
+    /// those of logging count
     #[arg(long, value_name = "PATH")]
     pub(crate) config: Option<PathBuf>,
-    /// The externalIPs of Services that are served: prefixes, or empty for none [default: all]
+    /// Serve only the externalIPs of Services in these prefixes; empty for none [default: all]
     #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
     pub(crate) external_ip_allow: Option<Vec<String>>,
-    /// Leave out external and load balancer addresses that belong to nodes or pods; those of a
-    /// ServiceCIDR are left out in any case
+    /// Do not serve external and load balancer addresses that belong to nodes or pods. Those of a
+    /// ServiceCIDR are never served
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = flags::boolean)]
     pub(crate) refuse_shadowing_vips: Option<bool>,
@@ -197,20 +198,19 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) min_sync_period: Option<String>,
     /// Time between two comparisons of all rules with the kernel [default: 1h; in the ipvs mode
-    /// --ipvs-sync-period, because the kernel tells nobody of changed virtual servers and ipsets]
+    /// --ipvs-sync-period, because the kernel reports no changes of virtual servers and ipsets]
     #[arg(long, value_name = "TIME")]
     pub(crate) resync_period: Option<String>,
     /// Where `sluice status` finds this agent
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
-    /// Whether the agent gives up system calls and files that it never needs, as far as the kernel
-    /// can refuse them
+    /// Whether the kernel refuses the agent system calls and files that it never needs
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) sandbox: Sandbox,
     /// Write the configuration with all defaults to a file and exit
     #[arg(long, value_name = "PATH")]
     pub(crate) write_config_to: Option<PathBuf>,
-    /// Do the work that needs all privileges and exit; the agent then needs only CAP_NET_ADMIN
+    /// Set the sysctls and exit, as root; the agent itself then needs only CAP_NET_ADMIN
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = flags::boolean)]
     pub(crate) init_only: Option<bool>,
@@ -339,7 +339,7 @@ pub(crate) struct StatusArgs {
     #[arg(short, long)]
     pub(crate) watch: bool,
     /// Output format
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
 }
 

@@ -144,7 +144,9 @@ impl NodeArgs {
             let kubeconfig = self.flags.has("kubeconfig").then_some("--kubeconfig");
             let master = self.master.as_ref().map(|_| "--master");
             for flag in [kubeconfig, master].into_iter().flatten() {
-                problems.usage(format!("{flag}: not with --manifests: which one is it?"));
+                problems.usage(format!(
+                    "{flag}: not together with --manifests: give one of them"
+                ));
             }
         }
         let Some(effective) = effective else {

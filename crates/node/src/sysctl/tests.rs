@@ -176,6 +176,21 @@ fn a_refusal_names_file_value_reason_who_asked_and_a_way_out() {
 }
 
 #[test]
+fn advice_that_fits_all_is_given_once() {
+    let refused = [MAX, UDP, UDP_STREAM].map(|path| Refused {
+        write: Write {
+            path,
+            wanted_by: WantedBy::Conntrack("min"),
+            value: 1,
+        },
+        reason: Errno::EROFS.into(),
+    });
+    let text = SysctlError(refused.into()).to_string();
+    assert_eq!(text.matches("--init-only").count(), 1, "{text}");
+    assert_eq!(text.matches("set /proc").count(), 3, "{text}");
+}
+
+#[test]
 fn everything_that_is_refused_is_named() {
     let names = ["/proc/sys/net/sluice-one", "/proc/sys/net/sluice-two"];
     let wanted = names.map(|path| Write {

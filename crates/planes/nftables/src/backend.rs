@@ -9,7 +9,8 @@ use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{
     Counters, DataPlane, DenialCounters, ExchangeObserver, FailureMetrics, ForeignChange, Keep,
-    Leftovers, Live, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Sysctl, Trace,
+    Leftovers, Live, Options, RenderedObject, RuleMetrics, Scale, Scene, ServiceBackend, Sysctl,
+    Trace,
 };
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Upkeep};
 

@@ -144,7 +144,7 @@ fn all_problems_are_reported_at_once() {
             "--conntrack-min: -1: must not be negative",
             "--healthz-bind-address: \"here\": must be an address and a port such as 0.0.0.0:10256",
             "--external-ip-allow: \"192.0.2.1\" is no prefix such as 192.0.2.0/24",
-            "--kubeconfig: not with --manifests: which one is it?",
+            "--kubeconfig: not together with --manifests: give one of them",
             "--min-sync-period: \"5\" is no duration such as 30s, 1m30s, 100ms",
             "--resync-period: must be longer than 0",
         ],

@@ -9,7 +9,7 @@ const fn flag(name: &'static str, value: &'static str) -> Flag {
 
 pub(super) const FLAGS: &[Flag] = &[
     flag("kubeconfig", "PATH")
-        .help("How to reach the API server [default: as a pod does]")
+        .help("File with address and credentials of the API server [default: the service account of the pod]")
         .fields(&["clientConnection.kubeconfig"])
         .set(|c, v| text(&mut c.client_connection.kubeconfig, v)),
     flag("kube-api-qps", "N")
@@ -17,7 +17,7 @@ pub(super) const FLAGS: &[Flag] = &[
         .fields(&["clientConnection.qps"])
         .set(|c, v| number(&mut c.client_connection.qps, v)),
     flag("kube-api-burst", "N")
-        .help("Requests at once before --kube-api-qps counts [default: 10]")
+        .help("Requests that may go out at once before --kube-api-qps limits them [default: 10]")
         .fields(&["clientConnection.burst"])
         .set(|c, v| integer(&mut c.client_connection.burst, v)),
     flag("config-sync-period", "TIME")

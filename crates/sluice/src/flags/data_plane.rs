@@ -9,19 +9,19 @@ const fn flag(name: &'static str, value: &'static str) -> Flag {
 
 pub(super) const FLAGS: &[Flag] = &[
     flag("proxy-mode", "MODE")
-        .help("Data plane: nftables, iptables or ipvs (ebpf is not built yet) [default: nftables; beside an API server with the values an iptables node had]")
+        .help("Data plane: nftables, iptables or ipvs (ebpf is not built yet) [default: nftables; without --manifests it takes masquerading and periods from the iptables section and serves NodePorts on every address, as an iptables node has them]")
         .fields(&["mode"])
         .set(|c, v| text(&mut c.mode, v)),
     flag("hostname-override", "NODE")
-        .help("Name of this node; counts beside --config [default: the host's name]")
+        .help("Name of this node's Node object; also with --config [default: the host's name]")
         .fields(&["hostnameOverride"])
         .set(|c, v| non_empty(&mut c.hostname_override, v)),
     flag("bind-address", "IP")
-        .help("The node's primary address, if it is not the Node object's; binds nothing [default: 0.0.0.0, none]")
+        .help("The node's primary address, where it differs from the Node object's; no server listens on it [default: 0.0.0.0, the Node object's]")
         .fields(&["bindAddress"])
         .set(|c, v| text(&mut c.bind_address, &value::address(v))),
     flag("cluster-cidr", "CIDR[,CIDR]")
-        .help("Addresses of pods: one prefix, or one of each family")
+        .help("Addresses of all pods: one prefix, or one of each family. Without it the ClusterCIDR detector cannot recognise pods")
         .fields(&["clusterCIDR"])
         .set(|c, v| text(&mut c.cluster_cidr, v.trim())),
     flag("detect-local-mode", "HOW")

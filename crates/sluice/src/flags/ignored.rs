@@ -9,7 +9,7 @@ const fn flag(name: &'static str, value: &'static str) -> Flag {
 
 /// A flag of klog that Kubernetes 1.26 removed.
 const fn klog(name: &'static str, value: &'static str) -> Flag {
-    flag(name, value).help("Of klog before Kubernetes 1.26")
+    flag(name, value).help("A log flag that Kubernetes 1.26 removed")
 }
 
 pub(super) const FLAGS: &[Flag] = &[

@@ -26,13 +26,13 @@ pub(super) const FLAGS: &[Flag] = &[
         .fields(&["enableProfiling"])
         .set(|c, v| switch(&mut c.enable_profiling, v)),
     flag("healthz-port", "PORT")
-        .help("Deprecated: 0 for no health server")
+        .help("Deprecated: use --healthz-bind-address; 0 for no health server")
         .set(|c, v| value::port(&mut c.healthz_bind_address, v)),
     flag("metrics-port", "PORT")
-        .help("Deprecated: 0 for no metrics server")
+        .help("Deprecated: use --metrics-bind-address; 0 for no metrics server")
         .set(|c, v| value::port(&mut c.metrics_bind_address, v)),
     flag("oom-score-adj", "N")
-        .help("How ready the kernel is to end this process when memory is short, -1000 to 1000 [default: -999]")
+        .help("oom_score_adj of this process, -1000 (the kernel never kills it for memory) to 1000 [default: -999]")
         .fields(&["oomScoreAdj"])
         .set(|c, v| integer(&mut c.oom_score_adj, v)),
 ];

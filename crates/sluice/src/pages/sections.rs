@@ -79,6 +79,13 @@ fn extra(page: &str) -> Extra {
             )],
             ..Extra::default()
         },
+        "sluice-doctor" => Extra {
+            exit: &[
+                ("0", "Nothing is wrong."),
+                ("1", "Something is wrong, or could not be looked at."),
+            ],
+            ..Extra::default()
+        },
         "sluice-cleanup" => Extra {
             exit: &[
                 ("0", "Everything is removed but what is printed as left."),

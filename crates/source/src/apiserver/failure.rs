@@ -34,7 +34,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(reason) | Self::Broken(reason) => f.write_str(reason),
-            Self::Garbage(reason) => write!(f, "the server sent garbage: {reason}"),
+            Self::Garbage(reason) => write!(f, "the server's answer cannot be read: {reason}"),
             Self::Refused { code, message, .. } => {
                 write!(f, "the server answered {code}: {message}")
             }

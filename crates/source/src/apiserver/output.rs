@@ -66,7 +66,10 @@ impl Output {
     pub(super) fn go_on_without(&mut self) {
         for kind in WANTED {
             if self.awaited.remove(kind) {
-                tracing::warn!(kind, "not listed yet: going on without");
+                tracing::warn!(
+                    kind,
+                    "the API server has not listed this kind yet: starting without it"
+                );
             }
         }
         self.send(Vec::new());
