@@ -12,10 +12,11 @@ use sluice_model::{
     ObjectKey, Protocol,
 };
 use sluice_nftables::Nftables;
+use sluice_plan::explain::Explanation;
 use sluice_plan::stale::Keep;
 use sluice_plan::{Plan, PortKey};
 use sluice_plane::{
-    Leftovers, Options, Removal, RenderedObject, Request, RuleMetrics, Scene, ServiceBackend,
+    Leftovers, Live, Options, Removal, RenderedObject, Request, RuleMetrics, Scene, ServiceBackend,
     Sysctl, Unserved,
 };
 use sluice_reconcile::{Backend, BackendError, Delta, Objects, Refusal, Upkeep};
@@ -184,6 +185,10 @@ impl DataPlane for Fake {
     fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
         self.0.borrow_mut().started += 1;
         Vec::new()
+    }
+
+    fn live(explanation: &Explanation) -> Result<Live, BackendError> {
+        Live::without_rules(explanation)
     }
 
     fn text(_: &Plan, _: &Options<'_>) -> String {
