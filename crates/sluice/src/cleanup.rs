@@ -44,7 +44,7 @@ pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
     };
     errors.extend(sysctls.err());
     let codes = errors.iter().map(error::report);
-    Ok(codes.last().unwrap_or(ExitCode::SUCCESS))
+    Ok(codes.fold(ExitCode::SUCCESS, |_, it| it))
 }
 
 /// Puts back the sysctls that agents changed, and removes the file in which they kept the old values.
