@@ -23,8 +23,8 @@ impl<P: DataPlane> Agent<P> {
     /// Logs the result of a full sync after a foreign change.
     fn log_drift(&self, by: &str, found: &Report) {
         match self.pace.is_conflict() {
-            _ if found.is_empty() => info!(by, "compared all rules: ours are as we wrote them"),
-            false => warn!(by, "rules were not as we wrote them: repaired"),
+            _ if found.is_empty() => info!(by, "compared all rules: ours were not changed"),
+            false => warn!(by, "another program had changed our rules: repaired"),
             true => warn!(
                 by,
                 "another program keeps changing our rules: repairing once a second"

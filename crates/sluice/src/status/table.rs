@@ -78,8 +78,8 @@ fn state(status: &Status) -> &'static str {
         (true, true) => match (is_refused, is_stale) {
             (false, false) => "up to date",
             (true, false) => "up to date, except for what is refused",
-            (false, true) => "as the source last said: see its problems",
-            (true, true) => "as the source last said, except for what is refused: see its problems",
+            (false, true) => "up to date with what could be read: see problems of the source",
+            (true, true) => "up to date with what could be read, except for what is refused: see problems of the source",
         },
     }
 }
@@ -188,7 +188,7 @@ mod tests {
 node                    node-a
 mode                    nftables
 agent                   sluice 0.1.0, pid 7, up 1h2m
-rules                   as the source last said, except for what is refused: see its problems
+rules                   up to date with what could be read, except for what is refused: see problems of the source
 services                3
 service ports           4, 1 without endpoints: see --services
 frontends               9
@@ -232,7 +232,7 @@ refused: the machine lacks something (1)
             ..synced.clone()
         };
         assert_eq!(state(&synced), "up to date");
-        assert_eq!(state(&stale), "as the source last said: see its problems");
+        assert_eq!(state(&stale), "up to date with what could be read: see problems of the source");
         assert_eq!(state(&unserved), "up to date, except for what is refused");
     }
 

@@ -23,7 +23,7 @@ const PATIENT: Duration = Duration::from_secs(5);
 const PODS: [&str; 2] = ["web-1", "web-2"];
 
 /// What the log says when somebody else has changed our rules.
-pub(crate) const DRIFT: &str = "rules were not as we wrote them";
+pub(crate) const DRIFT: &str = "another program had changed our rules";
 
 /// How kube-proxy's rules got into the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -106,6 +106,7 @@ impl Connection {
             let seconds = this.timeout.as_secs();
             Err(Failure::Unreachable(format!("no answer for {seconds} s")))
         });
+        let answered = answered.map_err(|it| it.at(&this.client.host));
         let observation = Observation {
             connection: self.0.clone(),
             method,

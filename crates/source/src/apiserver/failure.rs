@@ -45,6 +45,14 @@ impl fmt::Display for Failure {
 impl Error for Failure {}
 
 impl Failure {
+    /// The same, with the server that gave no answer.
+    pub(super) fn at(self, host: &str) -> Self {
+        match self {
+            Self::Unreachable(why) => Self::Unreachable(format!("cannot reach {host}: {why}")),
+            other => other,
+        }
+    }
+
     /// The status code of a refusal.
     pub(super) fn code(&self) -> Option<u16> {
         match self {

@@ -92,7 +92,7 @@ impl Output {
             Some(stale) if stale.reason == reason => return,
             Some(stale) => reason.clone_into(&mut stale.reason),
             None => {
-                tracing::warn!(kind, reason, "changes at the API server are not seen");
+                tracing::warn!(kind, reason, "no changes from the API server: the rules stay as they are");
                 let since = jiff::Timestamp::now();
                 let reason = reason.to_owned();
                 self.stale.insert(kind, Stale { since, reason });
@@ -104,7 +104,7 @@ impl Output {
     /// The kind is up to date.
     pub(super) fn report_fresh(&mut self, kind: &'static str) {
         if self.stale.remove(kind).is_some() {
-            tracing::info!(kind, "changes at the API server are seen again");
+            tracing::info!(kind, "changes from the API server again");
             self.report();
         }
     }
