@@ -41,18 +41,28 @@ impl Candidate<'_> {
 pub(crate) struct SlicePorts<'a> {
     by_port: HashMap<(&'a str, Protocol), Vec<(&'a EndpointSlice, NonZeroU16)>>,
     family: IpFamily,
+    /// The first slice by name that has an endpoint.
+    first: Option<&'a EndpointSlice>,
 }
 
 impl<'a> SlicePorts<'a> {
     pub(crate) fn new(entry: &'a ServiceEntry, family: IpFamily) -> Self {
         let mut by_port: HashMap<_, Vec<_>> = HashMap::new();
+        let mut first = None;
         for slice in entry.slices_of(family).filter(|it| !it.headless) {
+            if !slice.endpoints.is_empty() {
+                first.get_or_insert(slice);
+            }
             for it in &slice.ports {
                 let port = by_port.entry((&*it.name, it.protocol)).or_default();
                 port.push((slice, it.port));
             }
         }
-        Self { by_port, family }
+        Self {
+            by_port,
+            family,
+            first,
+        }
     }
 
     fn of<'b>(&'b self, port: &'b ServicePortName) -> &'b [(&'a EndpointSlice, NonZeroU16)] {
@@ -63,6 +73,11 @@ impl<'a> SlicePorts<'a> {
     /// Slices that name a port.
     pub(crate) fn slices(&self, port: &ServicePortName) -> usize {
         self.of(port).len()
+    }
+
+    /// The slice to look at when there are endpoints and no slice names the port.
+    pub(crate) fn mismatch(&self, port: &ServicePortName) -> Option<&'a EndpointSlice> {
+        self.first.filter(|_| self.of(port).is_empty())
     }
 
     /// Endpoints of a port, with duplicates.

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
 use crate::{Frontend, Role};
-use sluice_model::{IpFamily, NamespacedName, ServicePortName};
+use sluice_model::{IpFamily, NamespacedName, Protocol, ServicePortName};
 
 /// Most issues of one kind that one Service has, before [`Issue::More`].
 pub const SHOWN: usize = 10;
+
+/// Most ports of an EndpointSlice that [`Issue::PortMismatch`] names.
+pub(crate) const SLICE_PORTS: usize = 3;
 
 /// A problem that planning found. Everything else is planned; the status shows the issue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,10 +60,17 @@ pub enum Issue {
         /// Why it is not served.
         problem: NodePortProblem,
     },
-    /// A Service that needs a ClusterIP has none, and nothing here allocates one.
-    NoClusterIp {
-        /// The Service.
-        service: NamespacedName,
+    /// The Service has endpoints, but no EndpointSlice of a family gives them a port with the name and
+    /// the protocol of this port, so the port has no endpoint.
+    PortMismatch {
+        /// The service port.
+        port: ServicePortName,
+        /// The first slice of the Service with an endpoint.
+        slice: NamespacedName,
+        /// Name and protocol of the first three ports of the slice.
+        found: Vec<(Arc<str>, Protocol)>,
+        /// Number of further ports of the slice.
+        more: usize,
     },
     /// An external IP is not among those that the operator allows.
     ExternalIpNotAllowed {
@@ -170,8 +181,8 @@ impl Issue {
         match self {
             Self::FrontendTaken { loser, .. } => Some(&loser.service),
             Self::ClusterIpShared { other, .. } => Some(other),
-            Self::NoClusterIp { service }
-            | Self::ExternalIpNotAllowed { service, .. }
+            Self::PortMismatch { port, .. } => Some(&port.service),
+            Self::ExternalIpNotAllowed { service, .. }
             | Self::Shadows { service, .. }
             | Self::ClusterIpTaken { service, .. }
             | Self::NodePortRefused { service, .. }
@@ -186,7 +197,7 @@ impl Issue {
         match self {
             Self::FrontendTaken { .. } => "FrontendTaken",
             Self::ClusterIpShared { .. } => "ClusterIPShared",
-            Self::NoClusterIp { .. } => "NoClusterIP",
+            Self::PortMismatch { .. } => "PortMismatch",
             Self::ExternalIpNotAllowed { .. } => "ExternalIPNotAllowed",
             Self::Shadows { .. } => "Shadows",
             Self::ClusterIpTaken { .. } => "ClusterIPTaken",
@@ -240,11 +251,30 @@ impl fmt::Display for Issue {
                 f,
                 "Service {service}: {field}: {port} {problem}: it is not served"
             ),
-            Self::NoClusterIp { service } => write!(
-                f,
-                "Service {service}: spec.clusterIP: is empty and nothing here allocates one: set \
-                 an address, or None for a headless Service"
-            ),
+            Self::PortMismatch {
+                port,
+                slice,
+                found,
+                more,
+            } => {
+                let (service, port) = (&port.service, named(&port.port, port.protocol));
+                write!(
+                    f,
+                    "Service {service}: port {port} has no endpoint: EndpointSlice {slice} "
+                )?;
+                match (&found[..], more) {
+                    ([], _) => return write!(f, "has no port: write {port} in its ports"),
+                    ([only], 0) => write!(f, "has only port {}", named(&only.0, only.1))?,
+                    (found, more) => {
+                        let found = found.iter().map(|(name, protocol)| named(name, *protocol));
+                        write!(f, "has only ports {}", found.collect::<Vec<_>>().join(", "))?;
+                        if *more > 0 {
+                            write!(f, " and {more} more")?;
+                        }
+                    }
+                }
+                f.write_str(": give both the same name and protocol")
+            }
             Self::ExternalIpNotAllowed { service, addr } => write!(
                 f,
                 "Service {service}: spec.externalIPs: {addr} is not allowed on this node \
@@ -301,6 +331,15 @@ impl fmt::Display for Issue {
                  --detect-local-mode=ClusterCIDR"
             ),
         }
+    }
+}
+
+/// A port as `http/TCP`, and as `""/TCP` without a name: so people write it.
+fn named(name: &str, protocol: Protocol) -> String {
+    let protocol = protocol.as_str().to_uppercase();
+    match name {
+        "" => format!("\"\"/{protocol}"),
+        name => format!("{name}/{protocol}"),
     }
 }
 

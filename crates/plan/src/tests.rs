@@ -4,6 +4,7 @@ mod admission;
 mod claims;
 mod health_check;
 mod limit;
+mod port_names;
 
 use super::*;
 use crate::settings::Settings;
@@ -135,7 +136,7 @@ mod service_ports {
         let planner = planner(here(), events);
         assert_eq!(print(planner.plan()), Vec::<String>::new());
         let issues: Vec<_> = planner.issues().map(|it| it.reason()).collect();
-        assert_eq!(issues, ["NoClusterIP", "NoNode"]);
+        assert_eq!(issues, ["NoNode"]);
     }
 
     /// What an earlier type left behind.

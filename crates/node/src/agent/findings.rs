@@ -175,11 +175,10 @@ pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
         | Issue::ExternalIpNotAllowed { .. }
         | Issue::Shadows { .. }
         | Issue::TooLarge { .. } => Some(issue.reason()),
+        // The slices of a Service whose ports have changed come later.
+        Issue::PortMismatch { .. } => None,
         // The Event of the first ones of the kind says enough.
-        Issue::NoClusterIp { .. }
-        | Issue::More { .. }
-        | Issue::NoNode { .. }
-        | Issue::NoPodCidr { .. } => None,
+        Issue::More { .. } | Issue::NoNode { .. } | Issue::NoPodCidr { .. } => None,
     }
 }
 

@@ -47,10 +47,10 @@ const ISSUES: [&str; 10] = [
     "ClusterIPTaken",
     "ExternalIPNotAllowed",
     "FrontendTaken",
-    "NoClusterIP",
     "NoNode",
     "NoPodCIDR",
     "NodePortRefused",
+    "PortMismatch",
     "Shadows",
     "TooLarge",
 ];

@@ -8,14 +8,12 @@ use std::sync::Arc;
 use super::{Changes, IssueChange, Planner};
 use crate::claims::{Claim, Purpose};
 use crate::endpoints::{Candidate, Categorized, SlicePorts};
-use crate::issue::{Issue, Issues, NodePortProblem};
+use crate::issue::{Issue, Issues, NodePortProblem, SLICE_PORTS};
 use crate::limit::{OBJECTS, Price, too_many_frontends, too_many_objects};
-use crate::port::{
-    Inputs, Wanted, addresses, cluster_ip, health_check_node_port, is_served, plan_port,
-};
+use crate::port::{Inputs, Wanted, addresses, cluster_ip, health_check_node_port, plan_port};
 use crate::state::ServiceEntry;
 use crate::{HealthCheck, PortKey, PortPlan, Role};
-use sluice_model::{ClusterIps, IpFamily, NamespacedName, Protocol, Service, ServiceKind};
+use sluice_model::{IpFamily, NamespacedName, Protocol, Service};
 
 /// How far the planning of one Service has come.
 #[derive(Debug, Default)]
@@ -112,13 +110,13 @@ impl Planner {
     ) -> (Planned, bool) {
         let mut planned = Vec::new();
         let (Some(service), Some(entry)) = (self.served(name), self.state.service(name)) else {
-            progress.issues.extend(self.unserved(name));
             return (planned, true);
         };
+        let inputs = self.inputs(service, entry);
         if wanted.is_empty() || (progress.ports == 0 && *left > 0) {
             self.service_issues_of(service, &mut progress.issues);
+            progress.issues.extend(port_mismatches(&inputs));
         }
-        let inputs = self.inputs(service, entry);
         for (key, wanted) in wanted.iter().skip(progress.ports) {
             if *left == 0 {
                 return (planned, false);
@@ -351,16 +349,6 @@ impl Planner {
         ))
     }
 
-    /// Why a Service is not served at all, if that is an issue.
-    fn unserved(&self, name: &NamespacedName) -> Option<Issue> {
-        let service = self.state.service(name)?.service.as_deref()?;
-        let ours = service.proxy_name.is_none() && service.kind != ServiceKind::ExternalName;
-        let unassigned = matches!(service.cluster_ips, ClusterIps::Unassigned);
-        (ours && unassigned && !is_served(service)).then(|| Issue::NoClusterIp {
-            service: name.clone(),
-        })
-    }
-
     /// The endpoints of a service port, and which of them its clients may be sent to.
     pub(crate) fn categorized(
         &self,
@@ -388,6 +376,26 @@ impl Planner {
         let planned = PortKey::of_service(&self.plan.ports, name);
         planned.map(|(key, _)| key.clone()).collect()
     }
+}
+
+/// The ports of a Service that no slice names although there are endpoints: in the first family of
+/// the Service for which that is so.
+fn port_mismatches(inputs: &Inputs<'_>) -> impl Iterator<Item = Issue> {
+    let service = inputs.service;
+    let families = IpFamily::ALL.into_iter();
+    let families = families.filter(|it| cluster_ip(service, *it).is_some());
+    let families: Vec<_> = families.map(|it| inputs.slices(it)).collect();
+    service.ports.iter().filter_map(move |port| {
+        let port = service.port_name(port);
+        let slice = families.iter().find_map(|it| it.mismatch(&port))?;
+        let found = slice.ports.iter().take(SLICE_PORTS);
+        Some(Issue::PortMismatch {
+            port,
+            slice: slice.name.clone(),
+            found: found.map(|it| (it.name.clone(), it.protocol)).collect(),
+            more: slice.ports.len().saturating_sub(SLICE_PORTS),
+        })
+    })
 }
 
 const NODE_PORT: &str = "spec.ports.nodePort";
