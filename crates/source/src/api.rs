@@ -41,6 +41,12 @@ pub(crate) struct Labels {
     /// Present, with any value: proxies leave the object alone.
     #[serde(rename = "service.kubernetes.io/headless")]
     pub(crate) headless: Option<String>,
+    /// `true`: the endpoints of an Endpoints object are not mirrored into slices.
+    #[serde(rename = "endpoints.kubernetes.io/skip-mirror")]
+    pub(crate) skip_mirror: Option<String>,
+    /// The controller that wrote an Endpoints object.
+    #[serde(rename = "endpoints.kubernetes.io/managed-by")]
+    pub(crate) endpoints_managed_by: Option<String>,
     /// The zone of a Node.
     #[serde(rename = "topology.kubernetes.io/zone")]
     pub(crate) zone: Option<String>,
@@ -53,6 +59,9 @@ pub(crate) struct Annotations {
     /// When the change happened that this version of an EndpointSlice reports, RFC 3339.
     #[serde(rename = "endpoints.kubernetes.io/last-change-trigger-time")]
     pub(crate) trigger_time: Option<String>,
+    /// An Endpoints object that is the lock of a leader election.
+    #[serde(rename = "control-plane.alpha.kubernetes.io/leader")]
+    pub(crate) leader: Option<String>,
     /// How IPVS chooses among the endpoints of a Service.
     #[serde(rename = "sluice.dev/ipvs-scheduler")]
     pub(crate) ipvs_scheduler: Option<String>,
@@ -92,6 +101,9 @@ pub(crate) struct ServiceSpec {
     /// `ipFamilies`, in the order of `clusterIPs`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) ip_families: Vec<String>,
+    /// `loadBalancerIP`: the address that a load balancer is asked for.
+    #[serde(rename = "loadBalancerIP")]
+    pub(crate) load_balancer_ip: Option<String>,
     /// `externalIPs`.
     #[serde(rename = "externalIPs", deserialize_with = "nullable")]
     pub(crate) external_ips: Vec<String>,
@@ -262,6 +274,46 @@ pub(crate) struct EndpointPort {
     pub(crate) protocol: Option<String>,
     /// `port`; a proxy ignores a port without one.
     pub(crate) port: Option<i64>,
+}
+
+/// An Endpoints object: what EndpointSlices were before Kubernetes 1.21.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Endpoints {
+    /// `metadata`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+    /// `subsets`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) subsets: Vec<EndpointSubset>,
+}
+
+/// One of `subsets`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EndpointSubset {
+    /// `addresses`: the ready endpoints.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) addresses: Vec<EndpointAddress>,
+    /// `notReadyAddresses`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) not_ready_addresses: Vec<EndpointAddress>,
+    /// `ports`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) ports: Vec<EndpointPort>,
+}
+
+/// One of `addresses` or `notReadyAddresses`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct EndpointAddress {
+    /// `ip`.
+    pub(crate) ip: Option<String>,
+    /// `nodeName`.
+    pub(crate) node_name: Option<String>,
+    /// `targetRef`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) target_ref: TargetRef,
 }
 
 /// A Node.

@@ -4,15 +4,17 @@
 //! of the files in it, however many there are besides.
 
 mod file;
+mod slices;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sluice_model::{Event, Object, ObjectKey};
 
-use crate::manifest::{Manifest, Problem};
+use crate::manifest::{Manifest, Origin, Problem};
 use crate::report::Reported;
 use file::{File, Version};
+use slices::Slices;
 
 /// Problems of one file that are listed: a file of 500 KB may have 200,000.
 const MAX_PROBLEMS: usize = 1_000;
@@ -35,6 +37,7 @@ pub(crate) struct Catalog {
     /// The files that have an object: nearly always one.
     sources: HashMap<ObjectKey, Vec<Arc<str>>>,
     delivered: HashMap<ObjectKey, Object>,
+    slices: Slices,
     reported: Reported<Arc<str>, Problem>,
 }
 
@@ -47,11 +50,20 @@ impl Catalog {
             self.replace(&name, change, &mut touched);
             files.insert(name);
         }
+        touched.extend(self.slices.competing());
         let mut events = Vec::new();
         for key in touched {
             // Other files with this object may have another duplicate to report now.
             files.extend(self.sources.get(&key).into_iter().flatten().cloned());
-            events.extend(self.deliver(key));
+            let was_there = self.delivered.contains_key(&key);
+            events.extend(self.deliver(key.clone()));
+            // Files with its slices may report that there is no such Service, or no longer.
+            if let ObjectKey::Service(service) = &key
+                && was_there != self.delivered.contains_key(&key)
+            {
+                let files_of = |key: ObjectKey| self.sources.get(&key).into_iter().flatten();
+                files.extend(self.slices.of(service).flat_map(files_of).cloned());
+            }
         }
         for name in files {
             let problems = self.problems_of(&name);
@@ -74,7 +86,8 @@ impl Catalog {
 
     fn replace(&mut self, name: &Arc<str>, change: Change, touched: &mut BTreeSet<ObjectKey>) {
         let old = self.files.remove(name).unwrap_or_default();
-        for key in old.objects.keys() {
+        for (key, version) in &old.objects {
+            self.slices.remove(version);
             if let Some(files) = self.sources.get_mut(key) {
                 files.retain(|it| it != name);
             }
@@ -85,7 +98,8 @@ impl Catalog {
             Change::Unreadable(why) => File::unreadable(name, old, why),
             Change::Read(manifest) => File::read(name, old, manifest, &self.delivered),
         };
-        for key in new.objects.keys() {
+        for (key, version) in &new.objects {
+            self.slices.add(version);
             let files = self.sources.entry(key.clone()).or_default();
             files.reserve_exact(1);
             files.push(name.clone());
@@ -95,10 +109,12 @@ impl Catalog {
     }
 
     /// The version of an object that counts: that of the first file by name, but a last good
-    /// version counts after all that can be read now.
+    /// version counts after all that can be read now. A slice made from Endpoints does not count
+    /// where its Service has EndpointSlices.
     fn in_force(&self, key: &ObjectKey) -> Option<(&Arc<str>, &Version)> {
         let versions = (self.sources.get(key)?.iter())
             .filter_map(|name| Some((name, self.files.get(name)?.objects.get(key)?)));
+        let versions = versions.filter(|(_, it)| !self.slices.supersede(it));
         versions.min_by_key(|(name, version)| (version.old, *name))
     }
 
@@ -107,7 +123,9 @@ impl Catalog {
             .in_force(&key)
             .map(|(_, version)| version.object.clone());
         let Some(object) = now else {
-            self.sources.remove(&key);
+            if self.sources.get(&key).is_some_and(Vec::is_empty) {
+                self.sources.remove(&key);
+            }
             return self.delivered.remove(&key).map(|_| Event::Delete(key));
         };
         if self.delivered.get(&key) == Some(&object) {
@@ -122,16 +140,22 @@ impl Catalog {
             return Vec::new();
         };
         let mut problems = file.problems.clone();
-        for (key, version) in &file.objects {
-            if let Some((first, in_force)) = self.in_force(key)
-                && first != name
-                && !version.old
-            {
-                let first = (&**first, in_force.line);
-                problems.push(file::duplicate(name, key, version.line, first));
-            }
+        for (key, version) in file.objects.iter().filter(|(_, it)| !it.old) {
+            problems.extend(match self.in_force(key) {
+                Some((first, in_force)) if first != name => {
+                    let first = (&**first, in_force.line);
+                    Some(file::duplicate(name, version, first))
+                }
+                Some(_) => self.missing_service(name, version),
+                None if version.origin == Origin::Endpoints => {
+                    Some(file::superseded(name, version))
+                }
+                None => None,
+            });
         }
         problems.sort_by_key(|it| it.line);
+        // An Endpoints object may be several slices.
+        problems.dedup();
         if let Some(further) = problems
             .len()
             .checked_sub(MAX_PROBLEMS)
@@ -141,6 +165,13 @@ impl Catalog {
             problems.push(file::further(name, further));
         }
         problems
+    }
+
+    fn missing_service(&self, name: &str, version: &Version) -> Option<Problem> {
+        let service = version.service()?;
+        let key = ObjectKey::Service(service.clone());
+        let is_there = self.delivered.contains_key(&key);
+        (!is_there).then(|| file::without_service(name, version, &service))
     }
 }
 

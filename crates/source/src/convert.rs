@@ -6,6 +6,7 @@
 
 mod address;
 mod endpoint_slice;
+mod endpoints;
 mod fault;
 mod intern;
 mod name;
@@ -13,6 +14,7 @@ mod node;
 mod service;
 
 pub(crate) use endpoint_slice::endpoint_slice;
+pub(crate) use endpoints::endpoints;
 pub(crate) use fault::{Converted, Fault, Step};
 pub(crate) use intern::Interner;
 pub(crate) use node::{node, service_cidr};

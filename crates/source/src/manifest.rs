@@ -1,9 +1,12 @@
 //! One file → its objects and its problems.
 
+mod fields;
 mod kind;
 mod locate;
+mod nearest;
 mod object;
 mod problem;
+mod written;
 
 use sluice_model::{Object, ObjectKey};
 
@@ -22,6 +25,19 @@ pub(crate) struct Entry {
     pub(crate) key: ObjectKey,
     pub(crate) object: Object,
     pub(crate) line: u32,
+    pub(crate) origin: Origin,
+}
+
+/// The object of a manifest that gives an object of the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The same object.
+    Itself,
+    /// An Endpoints object that somebody wrote; the object of the model is an EndpointSlice.
+    Endpoints,
+    /// An Endpoints object that a controller of a cluster wrote from a selector: the cluster has
+    /// EndpointSlices of the same content.
+    ControllersEndpoints,
 }
 
 /// The content of a file.

@@ -3,9 +3,9 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-use sluice_model::{Object, ObjectKey};
+use sluice_model::{NamespacedName, Object, ObjectKey};
 
-use crate::manifest::{self, Manifest, Problem};
+use crate::manifest::{self, Manifest, Origin, Problem};
 use sluice_yaml::escaped;
 
 /// One file of the catalog.
@@ -21,8 +21,30 @@ pub(super) struct File {
 pub(super) struct Version {
     pub(super) object: Object,
     pub(super) line: u32,
+    pub(super) origin: Origin,
     /// The last good version of an object that cannot be read now.
     pub(super) old: bool,
+}
+
+impl Version {
+    /// The Service that a slice belongs to; `None` for other objects and a slice of none.
+    pub(super) fn service(&self) -> Option<NamespacedName> {
+        let Object::EndpointSlice(slice) = &self.object else {
+            return None;
+        };
+        let service = slice.service.clone()?;
+        Some(NamespacedName::new(slice.name.namespace.clone(), service))
+    }
+
+    /// What a message calls the object: the one that is written in the file.
+    pub(super) fn label(&self) -> String {
+        match (self.origin, self.service()) {
+            (Origin::Endpoints | Origin::ControllersEndpoints, Some(service)) => {
+                format!("Endpoints {service}")
+            }
+            _ => self.object.key().to_string(),
+        }
+    }
 }
 
 impl File {
@@ -47,16 +69,26 @@ impl File {
             problems: manifest.problems,
             ..Self::default()
         };
-        for manifest::Entry { key, object, line } in manifest.entries {
+        for manifest::Entry {
+            key,
+            object,
+            line,
+            origin,
+        } in manifest.entries
+        {
+            let version = Version {
+                object,
+                line,
+                origin,
+                old: false,
+            };
             match new.objects.entry(key) {
                 Entry::Vacant(slot) => {
-                    let old = false;
-                    slot.insert(Version { object, line, old });
+                    slot.insert(version);
                 }
                 Entry::Occupied(first) => {
                     let place = (name, first.get().line);
-                    let problem = duplicate(name, first.key(), line, place);
-                    new.problems.push(problem);
+                    new.problems.push(duplicate(name, &version, place));
                 }
             }
         }
@@ -67,8 +99,12 @@ impl File {
                 let message = "refused: its last good version stays in force".to_owned();
                 let label = slot.key().to_string();
                 new.problems.push(problem(name, line, &label, message));
-                let old = true;
-                slot.insert(Version { object, line, old });
+                slot.insert(Version {
+                    object,
+                    line,
+                    origin: Origin::Itself,
+                    old: true,
+                });
             }
         }
         if manifest.broken {
@@ -118,11 +154,26 @@ pub(super) fn further(name: &str, count: usize) -> Problem {
 /// An object that is also in another place, which counts.
 pub(super) fn duplicate(
     name: &str,
-    key: &ObjectKey,
-    line: u32,
+    version: &Version,
     (first, first_line): (&str, u32),
 ) -> Problem {
     let first = escaped(first);
     let message = format!("is also in {first}:{first_line}, which counts: this one is ignored");
-    problem(name, line, &key.to_string(), message)
+    problem(name, version.line, &version.label(), message)
+}
+
+/// The endpoints of a Service that no file has.
+pub(super) fn without_service(name: &str, version: &Version, service: &NamespacedName) -> Problem {
+    let message = format!(
+        "no file has a Service {service} that can be read, so nobody reaches these endpoints: write \
+         the Service, or the name of another one"
+    );
+    problem(name, version.line, &version.label(), message)
+}
+
+/// Endpoints of a Service that has EndpointSlices too.
+pub(super) fn superseded(name: &str, version: &Version) -> Problem {
+    let message = "the Service has EndpointSlices in these files, which count: this object is \
+                   ignored: remove it, or them";
+    problem(name, version.line, &version.label(), message.to_owned())
 }

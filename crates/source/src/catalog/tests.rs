@@ -4,7 +4,8 @@ use super::*;
 use crate::convert::Interner;
 use crate::manifest;
 
-/// A folder whose files hold Services: `a:80` is good, `a:0` is not, `!` cannot be read.
+/// A folder whose files hold Services: `a:80` is good, `a:0` is not, `!` cannot be read; slices of
+/// them: `x>a`; Endpoints: `>a`, those of a controller `^>a`.
 #[derive(Default)]
 struct Folder {
     catalog: Catalog,
@@ -29,11 +30,15 @@ impl Folder {
         };
         let mut text = String::new();
         for word in services.split_whitespace() {
+            if let Some((slice, service)) = word.split_once('>') {
+                text += &endpoints(slice, service);
+                continue;
+            }
             text += &match word.split_once(':') {
                 None => "{\n---\n".to_owned(),
                 Some((name, port)) => format!(
                     "{{apiVersion: v1, kind: Service, metadata: {{name: {name}}}, \
-                     spec: {{ports: [{{port: {port}}}]}}}}\n---\n"
+                     spec: {{clusterIP: 10.96.0.1, ports: [{{port: {port}}}]}}}}\n---\n"
                 ),
             };
         }
@@ -42,9 +47,28 @@ impl Folder {
     }
 }
 
+fn endpoints(slice: &str, service: &str) -> String {
+    match slice {
+        "" | "^" => format!(
+            "{{apiVersion: v1, kind: Endpoints, metadata: {{name: {service}{}}}, subsets: [{{addresses: \
+             [{{ip: 10.0.0.1}}, {{ip: 'fd00::1'}}], ports: [{{port: 80}}]}}]}}\n---\n",
+            match slice {
+                "^" => ", labels: {endpoints.kubernetes.io/managed-by: endpoint-controller}",
+                _ => "",
+            }
+        ),
+        slice => format!(
+            "{{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {{name: {slice}, \
+             labels: {{kubernetes.io/service-name: {service}}}}}, addressType: IPv4, endpoints: \
+             [{{addresses: [10.0.0.1]}}], ports: [{{port: 80}}]}}\n---\n"
+        ),
+    }
+}
+
 fn brief(event: &Event) -> String {
     match event {
         Event::Set(Object::Service(it)) => format!("+{}:{}", it.name.name, it.ports[0].port),
+        Event::Set(Object::EndpointSlice(it)) => format!("+{}", it.name.name),
         Event::Delete(key) => format!("-{key}"),
         Event::Problems { origin, problems } => format!("{origin}: {} problems", problems.len()),
         other => panic!("{other:?}"),
@@ -132,10 +156,118 @@ fn problems_of_a_file_are_bounded() {
 }
 
 #[test]
+fn slices_without_a_service_are_a_problem_until_it_is_there() {
+    let mut folder = Folder::default();
+    folder.check(
+        &["f=x>a w>a z>b", "g=b:80"],
+        &["+b:80", "+w", "+x", "+z", "f: 2 problems"],
+    );
+    let problem = folder.catalog.problems()[0].to_string();
+    let expected = "f:1: EndpointSlice default/x: no file has a Service default/a that can be read, so \
+                    nobody reaches these endpoints: write the Service, or the name of another one";
+    assert_eq!(problem, expected);
+    folder.check(&["h=a:80"], &["+a:80", "f: 0 problems"]);
+    folder.check(&["h=a:81"], &["+a:81"]);
+    // Refused, with its last good version in force, and then without.
+    folder.check(&["h=a:0"], &["h: 2 problems"]);
+    folder.check(
+        &["h"],
+        &["-Service default/a", "f: 2 problems", "h: 0 problems"],
+    );
+    folder.check(
+        &["g", "f=z>b"],
+        &[
+            "-Service default/b",
+            "-EndpointSlice default/w",
+            "-EndpointSlice default/x",
+            "f: 1 problems",
+        ],
+    );
+    folder.check(
+        &["i=>c"],
+        &[
+            "+c-endpoints-0-ipv4",
+            "+c-endpoints-0-ipv6",
+            "i: 1 problems",
+        ],
+    );
+    folder.check(
+        &["i"],
+        &[
+            "-EndpointSlice default/c-endpoints-0-ipv4",
+            "-EndpointSlice default/c-endpoints-0-ipv6",
+            "i: 0 problems",
+        ],
+    );
+}
+
+#[test]
+fn endpoints_count_without_slices() {
+    let (v4, v6) = (
+        "EndpointSlice default/a-endpoints-0-ipv4",
+        "EndpointSlice default/a-endpoints-0-ipv6",
+    );
+    let mut folder = Folder::default();
+    folder.check(
+        &["f=a:80 >a"],
+        &["+a:80", "+a-endpoints-0-ipv4", "+a-endpoints-0-ipv6"],
+    );
+    let gone = [
+        &format!("-{v4}")[..],
+        &format!("-{v6}"),
+        "+x",
+        "f: 1 problems",
+    ];
+    folder.check(&["g=x>a"], &gone);
+    let problem = folder.catalog.problems()[0].to_string();
+    let expected = "f:3: Endpoints default/a: the Service has EndpointSlices in these files, which \
+                    count: this object is ignored: remove it, or them";
+    assert_eq!(problem, expected);
+    folder.check(&["h=w>a"], &["+w"]);
+    folder.check(&["g"], &["-EndpointSlice default/x"]);
+    // Moved to another Service.
+    let back = [
+        "+a-endpoints-0-ipv4",
+        "+a-endpoints-0-ipv6",
+        "+w",
+        "f: 0 problems",
+        "h: 1 problems",
+    ];
+    folder.check(&["h=w>b"], &back);
+    // In an export of a cluster both are there, with the same endpoints.
+    folder.check(
+        &["f=a:80 ^>a w>a", "h="],
+        &[
+            &format!("-{v4}")[..],
+            &format!("-{v6}"),
+            "+w",
+            "h: 0 problems",
+        ],
+    );
+    folder.check(
+        &["f=a:80 >a", "h=>a"],
+        &[
+            "+a-endpoints-0-ipv4",
+            "+a-endpoints-0-ipv6",
+            "-EndpointSlice default/w",
+            "h: 1 problems",
+        ],
+    );
+}
+
+#[test]
 fn nothing_is_left_behind() {
     let mut folder = Folder::default();
     folder.check(&["f=a:80 a:80 b:0"], &["+a:80", "f: 2 problems"]);
     folder.check(&["f"], &["-Service default/a", "f: 0 problems"]);
+    folder.check(&["f=a:80 x>a >a"], &["+a:80", "+x", "f: 1 problems"]);
+    let gone = [
+        "-Service default/a",
+        "-EndpointSlice default/x",
+        "f: 0 problems",
+    ];
+    folder.check(&["f"], &gone);
+    assert!(folder.catalog.slices.is_empty());
     assert!(folder.catalog.files.is_empty());
     assert!(folder.catalog.sources.is_empty());
     assert!(folder.catalog.delivered.is_empty());

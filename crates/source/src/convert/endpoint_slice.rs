@@ -13,7 +13,7 @@ use crate::api;
 use sluice_yaml::quoted;
 
 /// The API server's limits per slice (`pkg/apis/discovery/validation`, 1.36).
-const MAX_ENDPOINTS: usize = 1_000;
+pub(super) const MAX_ENDPOINTS: usize = 1_000;
 const MAX_ADDRESSES: usize = 100;
 pub(super) const MAX_PORTS: usize = 20_000;
 
@@ -31,7 +31,7 @@ pub(crate) fn endpoint_slice(
     let name = name::namespaced(&api.metadata, name::subdomain, faults);
     let address_type = address_type(api.address_type.as_deref(), faults);
     let service = service(&api.metadata, faults);
-    let ports = ports(&api.ports, faults);
+    let ports = ports(&api.ports, At::top("ports"), faults);
     let endpoints = address_type.map(|it| endpoints(&api.endpoints, it, faults));
     let mut endpoints = endpoints.unwrap_or_default();
     weigh(&mut endpoints, &api.metadata, faults);
@@ -58,7 +58,7 @@ fn triggered(metadata: &api::ObjectMeta) -> Option<i64> {
 
 /// Gives the endpoints the weights of the annotation. Wrong parts of it are reported and left out:
 /// an endpoint without a weight has weight 1.
-fn weigh(endpoints: &mut [Endpoint], meta: &api::ObjectMeta, faults: &mut Faults<'_>) {
+pub(super) fn weigh(endpoints: &mut [Endpoint], meta: &api::ObjectMeta, faults: &mut Faults<'_>) {
     let Some(text) = meta.annotations.endpoint_weights.as_deref() else {
         return;
     };
@@ -110,8 +110,11 @@ fn service(meta: &api::ObjectMeta, faults: &mut Faults<'_>) -> Option<Arc<str>> 
     faults.text(at.field("kubernetes.io/service-name"), name::label(text))
 }
 
-fn ports(list: &[api::EndpointPort], faults: &mut Faults<'_>) -> Vec<EndpointPort> {
-    let at = At::top("ports");
+pub(super) fn ports(
+    list: &[api::EndpointPort],
+    at: At<'_>,
+    faults: &mut Faults<'_>,
+) -> Vec<EndpointPort> {
     if list.len() > MAX_PORTS {
         let why = format!("{} ports, the limit is {MAX_PORTS}", list.len());
         faults.refuse(at, why);
@@ -173,10 +176,7 @@ fn endpoint(
     faults: &mut Faults<'_>,
 ) -> Option<Endpoint> {
     let address = address(&api.addresses, family, at.field("addresses"), faults);
-    let node = match api.node_name.as_deref() {
-        None | Some("") => None,
-        Some(text) => faults.text(at.field("nodeName"), name::subdomain(text)),
-    };
+    let node = node_name(api.node_name.as_deref(), at, faults);
     let zone = match api.zone.as_deref() {
         None | Some("") => None,
         Some(text) => faults.text(at.field("zone"), name::label_value(text)),
@@ -186,15 +186,7 @@ fn endpoint(
     let zone_hints = hint_names(&api.hints.for_zones, zones, name::label_value, faults);
     let nodes = hints.field("forNodes");
     let node_hints = hint_names(&api.hints.for_nodes, nodes, name::subdomain, faults);
-    let target = api.target_ref.name.as_deref().filter(|it| !it.is_empty());
-    let target = target.and_then(|text| match name::subdomain(text) {
-        Ok(text) => Some(text.into()),
-        Err(why) => {
-            let target = at.field("targetRef");
-            faults.note(target.field("name"), format!("{why}: ignored"));
-            None
-        }
-    });
+    let target = target(&api.target_ref, at, faults);
     Some(Endpoint {
         address: address?,
         node,
@@ -209,6 +201,31 @@ fn endpoint(
         weight: 1,
         target,
     })
+}
+
+pub(super) fn node_name(
+    text: Option<&str>,
+    at: At<'_>,
+    faults: &mut Faults<'_>,
+) -> Option<Arc<str>> {
+    let text = text.filter(|it| !it.is_empty())?;
+    faults.text(at.field("nodeName"), name::subdomain(text))
+}
+
+pub(super) fn target(
+    api: &api::TargetRef,
+    at: At<'_>,
+    faults: &mut Faults<'_>,
+) -> Option<Arc<str>> {
+    let text = api.name.as_deref().filter(|it| !it.is_empty())?;
+    match name::subdomain(text) {
+        Ok(text) => Some(text.into()),
+        Err(why) => {
+            let target = at.field("targetRef");
+            faults.note(target.field("name"), format!("{why}: ignored"));
+            None
+        }
+    }
 }
 
 /// Checks every address; the first one counts.

@@ -337,3 +337,80 @@ fn names_are_shared() {
     }
     assert!(std::sync::Arc::ptr_eq(&a, &names.share("zone-1")));
 }
+
+/// Endpoints as their slices: `name addressType: address ready?, ...; ports`.
+#[track_caller]
+fn check_endpoints(json: &str, expected: &[&str]) {
+    let api: api::Endpoints = serde_json::from_str(json).unwrap();
+    let converted = endpoints(&api, &mut Interner::default());
+    assert_eq!(converted.faults, []);
+    let slices = converted.object.unwrap();
+    let text = |it: &sluice_model::EndpointSlice| {
+        let members = it.endpoints.iter().map(|it| {
+            let (conditions, node) = (it.conditions, it.node.as_deref().unwrap_or("-"));
+            assert!(conditions.serving && !conditions.terminating);
+            let mark = if conditions.ready { "" } else { "!" };
+            format!("{}{mark}@{node}*{}", it.address, it.weight)
+        });
+        let members = members.collect::<Vec<_>>().join(" ");
+        let ports = it.ports.iter();
+        let ports: Vec<_> = ports
+            .map(|it| format!("{}:{}/{}", it.name, it.port, it.protocol))
+            .collect();
+        let service = it.service.as_deref().unwrap_or_default();
+        let headless = if it.headless { " headless" } else { "" };
+        format!(
+            "{service}{headless} {}: {members}; {}",
+            it.name,
+            ports.join(" ")
+        )
+    };
+    assert_eq!(slices.iter().map(text).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn endpoints_become_slices_of_one_family_each() {
+    check_endpoints(
+        r#"{"metadata": {"name": "web", "namespace": "a",
+                "annotations": {"sluice.dev/endpoint-weights": "10.0.0.1=3"}},
+            "subsets": [
+            {"addresses": [{"ip": "10.0.0.1", "nodeName": "n1"}, {"ip": "fd00::1"}],
+             "notReadyAddresses": [{"ip": "10.0.0.2"}],
+             "ports": [{"name": "http", "port": 80}, {"name": "dns", "port": 53, "protocol": "UDP"}]},
+            {"addresses": [], "ports": [{"name": "x", "port": 1}]}]}"#,
+        &[
+            "web a/web-endpoints-0-ipv4: 10.0.0.1@n1*3 10.0.0.2!@-*1; http:80/tcp dns:53/udp",
+            "web a/web-endpoints-0-ipv6: fd00::1@-*1; http:80/tcp dns:53/udp",
+        ],
+    );
+    let labelled = |meta: &str| {
+        format!(
+            r#"{{"metadata": {{"name": "web", {meta}}},
+                "subsets": [{{"addresses": [{{"ip": "10.0.0.1"}}]}}]}}"#
+        )
+    };
+    let headless = labelled(r#""labels": {"service.kubernetes.io/headless": ""}"#);
+    let expected = ["web headless default/web-endpoints-0-ipv4: 10.0.0.1@-*1; "];
+    check_endpoints(&headless, &expected);
+    let skipped = r#""labels": {"endpoints.kubernetes.io/skip-mirror": "true"}"#;
+    check_endpoints(&labelled(skipped), &[]);
+    let lock = r#""annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}"#;
+    check_endpoints(&labelled(lock), &[]);
+}
+
+#[test]
+fn subset_has_at_most_a_thousand_endpoints() {
+    let all: Vec<String> = (0..1_100)
+        .map(|it| format!(r#"{{"ip": "10.0.{}.{}"}}"#, it / 200, it % 200))
+        .collect();
+    let json = format!(
+        r#"{{"metadata": {{"name": "web"}}, "subsets": [{{"addresses": [{}]}}]}}"#,
+        all.join(", ")
+    );
+    let api: api::Endpoints = serde_json::from_str(&json).unwrap();
+    let converted = endpoints(&api, &mut Interner::default());
+    let fault = converted.faults[0].to_string();
+    let limit = "1100 addresses, the limit is 1000: the others are ignored";
+    assert_eq!(fault, format!("subsets[0].addresses: {limit}"));
+    assert_eq!(converted.object.unwrap()[0].endpoints.len(), 1_000);
+}

@@ -2,7 +2,9 @@
 
 use sluice_yaml::Node;
 
+use super::nearest::nearest;
 use super::object::{self, Reader};
+use super::written::Written;
 use crate::api;
 use crate::kind::Kind;
 
@@ -15,15 +17,20 @@ pub(super) struct Known {
     pub(super) read: fn(&mut Reader<'_>, &Node<'_>, bool),
 }
 
-static KINDS: [Known; 4] = [
+static KINDS: [Known; 5] = [
     Known::of::<api::Service>(),
     Known::of::<api::EndpointSlice>(),
+    Known {
+        name: "Endpoints",
+        versions: object::ENDPOINTS_VERSIONS,
+        read: object::read_endpoints,
+    },
     Known::of::<api::Node>(),
     Known::of::<api::ServiceCidr>(),
 ];
 
 impl Known {
-    const fn of<K: Kind>() -> Self {
+    const fn of<K: Kind + Written>() -> Self {
         Self {
             name: K::NAME,
             versions: K::VERSIONS,
@@ -52,6 +59,15 @@ impl Document {
             Some(items) => known(items).map_or(Self::Other, |it| Self::List(Some(it))),
             None => known(kind).map_or(Self::Other, Self::Object),
         }
+    }
+
+    /// The kind that was probably meant by one that is none of ours. `version` decides: other API
+    /// groups have kinds of nearly the same name.
+    pub(super) fn meant(kind: &str, version: Option<&str>) -> Option<&'static str> {
+        let group = version.and_then(|it| it.split_once('/')).map(|it| it.0);
+        let is_ours = group.is_none_or(|it| it.ends_with(".k8s.io"));
+        let names = KINDS.iter().map(|it| it.name).chain(["List"]);
+        nearest(kind, names).filter(|_| is_ours)
     }
 
     /// The `apiVersion`s that are understood.

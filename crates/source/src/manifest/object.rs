@@ -1,16 +1,23 @@
 //! Documents → objects.
 
+use std::sync::Arc;
+
 use sluice_model::{NamespacedName, Object, ObjectKey};
 
 use super::kind::{Document, Known};
 use super::locate::locate;
-use super::{Entry, Manifest, Problem, line};
-use crate::convert::{Interner, displayable};
+use super::written::Written;
+use super::{Entry, Manifest, Origin, Problem, line};
+use crate::api;
+use crate::convert::{self, Converted, Fault, Interner, displayable};
 use crate::kind::Kind;
 use sluice_yaml::{self as yaml, Meaning, Node, Value, quoted};
 
 /// Lists in lists that are followed.
 const MAX_LISTS: usize = 4;
+
+/// Advice on one object that is shown.
+const MAX_ADVICE: usize = 20;
 
 /// Reads the documents of one file.
 pub(super) struct Reader<'a> {
@@ -75,7 +82,15 @@ impl<'a> Reader<'a> {
             }
             Document::List(kind) => self.list(node, kind, lists),
             Document::Other => {
-                let kind = quoted(node.text("kind").unwrap_or_default());
+                let kind = node.text("kind").unwrap_or_default();
+                if let Some(meant) = Document::meant(kind, version) {
+                    let at = node
+                        .get("kind")
+                        .map_or(line(node), |(key, _)| key.place.line);
+                    let message = format!("kind: {} is no kind: write {meant}", quoted(kind));
+                    return self.broken(at, message);
+                }
+                let kind = quoted(kind);
                 tracing::debug!(file = self.file, %kind, "skipped an object that a proxy does not need");
             }
         }
@@ -108,50 +123,132 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The object, unless something in it refuses it. Every problem of it is noted.
-    fn convert<K: Kind>(&mut self, node: &Node<'_>, label: &str) -> Option<Object> {
-        let (api, type_faults) = yaml::decode::<K>(node);
-        for fault in &type_faults {
-            let (line, field) = node.find(fault.node);
-            self.problem(line, label, &field, &*fault.message);
-        }
-        let converted = api?.convert(self.names);
-        let skip: Vec<usize> = type_faults.iter().map(|it| it.node).collect();
-        for fault in converted.faults {
-            let at = locate(node, &fault, &skip);
+    /// The faults of an object, at their places. `skip` are the values that could not be read, which
+    /// are noted already.
+    fn faults(&mut self, node: &Node<'_>, label: &str, faults: Vec<Fault>, skip: &[usize]) {
+        for fault in faults {
+            let at = locate(node, &fault, skip);
             if !at.is_reported {
                 self.problem(at.line, label, &at.field, fault.message);
             }
         }
-        converted.object.filter(|_| type_faults.is_empty())
+    }
+
+    /// What the object is, unless something in it refuses it. Every problem of it is noted.
+    fn convert<W: Written, O>(
+        &mut self,
+        node: &Node<'_>,
+        label: &str,
+        convert: impl FnOnce(&W, &mut Interner) -> Converted<O>,
+    ) -> Option<O> {
+        let (api, type_faults) = yaml::decode::<W>(node);
+        for fault in &type_faults {
+            let (line, field) = node.find(fault.node);
+            self.problem(line, label, &field, &*fault.message);
+        }
+        let unknown = W::fields().unknown(node);
+        for it in &unknown {
+            self.problem(it.line, label, &it.field, &*it.message);
+        }
+        let mut api = api?;
+        api.set_defaults();
+        let converted = convert(&api, self.names);
+        let skip: Vec<usize> = type_faults.iter().map(|it| it.node).collect();
+        self.faults(node, label, converted.faults, &skip);
+        let object = converted.object.filter(|_| type_faults.is_empty())?;
+        let mut advice = api.advice();
+        // `clusterIp` has been named already: no word about `clusterIP` beside it.
+        let is_named = |field: &str| {
+            unknown
+                .iter()
+                .any(|it| it.field.eq_ignore_ascii_case(field))
+        };
+        advice.retain(|it| !is_named(&it.field()));
+        advice.truncate(MAX_ADVICE);
+        self.faults(node, label, advice, &[]);
+        Some(object)
+    }
+
+    /// Reads an object whose label and versions are these.
+    fn read<W: Written, O>(
+        &mut self,
+        node: &Node<'_>,
+        label: &str,
+        versions: Result<(), &[&str]>,
+        convert: impl FnOnce(&W, &mut Interner) -> Converted<O>,
+    ) -> Option<O> {
+        let mut object = None;
+        match versions {
+            Ok(()) => object = self.convert(node, label, convert),
+            Err(versions) => {
+                self.problem(line(node), label, "", wrong_version(node, versions));
+            }
+        }
+        if self.check_keys {
+            for (place, field) in node.repeated_keys() {
+                self.problem(place.line, label, &field, "the key is there twice");
+                object = None;
+            }
+        }
+        object
     }
 }
 
 /// Reads one object.
-pub(super) fn read<K: Kind>(reader: &mut Reader<'_>, node: &Node<'_>, is_known_version: bool) {
-    let label = label::<K>(node);
-    let mut object = None;
-    if is_known_version {
-        object = reader.convert::<K>(node, &label);
-    } else {
-        reader.problem(line(node), &label, "", wrong_version(node, K::VERSIONS));
-    }
-    if reader.check_keys {
-        for (place, field) in node.repeated_keys() {
-            reader.problem(place.line, &label, &field, "the key is there twice");
-            object = None;
-        }
-    }
+pub(super) fn read<K: Kind + Written>(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    is_known_version: bool,
+) {
+    let label = K::key(shown_name(node)).to_string();
+    let versions = is_known_version.then_some(()).ok_or(K::VERSIONS);
+    let object = reader.read(node, &label, versions, K::convert);
     let (line, manifest) = (line(node), &mut reader.manifest);
     if let Some(object) = object {
-        let key = object.key();
-        manifest.entries.push(Entry { key, object, line });
+        let (key, origin) = (object.key(), Origin::Itself);
+        manifest.entries.push(Entry {
+            key,
+            object,
+            line,
+            origin,
+        });
     } else if let Some(key) = key::<K>(node) {
         manifest.refused.push((key, line));
     } else {
         // It may be any of those the file gave before.
         manifest.broken = true;
     }
+}
+
+pub(super) const ENDPOINTS_VERSIONS: &[&str] = &["v1"];
+
+/// Reads one Endpoints object into its EndpointSlices.
+pub(super) fn read_endpoints(reader: &mut Reader<'_>, node: &Node<'_>, is_known_version: bool) {
+    let label = format!("Endpoints {}", shown_name(node));
+    let versions = is_known_version.then_some(()).ok_or(ENDPOINTS_VERSIONS);
+    let mut origin = Origin::Endpoints;
+    let slices = reader.read(node, &label, versions, |api: &api::Endpoints, names| {
+        let meta = &api.metadata;
+        if meta.labels.endpoints_managed_by.is_some() || meta.annotations.trigger_time.is_some() {
+            origin = Origin::ControllersEndpoints;
+        }
+        convert::endpoints(api, names)
+    });
+    let (line, manifest) = (line(node), &mut reader.manifest);
+    let Some(slices) = slices else {
+        // Nobody knows which slices it would be.
+        manifest.broken = true;
+        return;
+    };
+    manifest.entries.extend(slices.into_iter().map(|it| {
+        let object = Object::EndpointSlice(Arc::new(it));
+        Entry {
+            key: object.key(),
+            object,
+            line,
+            origin,
+        }
+    }));
 }
 
 fn is_null(node: &Node<'_>) -> bool {
@@ -170,15 +267,14 @@ fn metadata<'n>(node: &'n Node<'_>, field: &str) -> Option<&'n str> {
     node.get("metadata")?.1.text(field)
 }
 
-/// What a message calls the object, good or bad.
-fn label<K: Kind>(node: &Node<'_>) -> String {
+/// The name of an object as a message shows it, good or bad.
+fn shown_name(node: &Node<'_>) -> NamespacedName {
     let shown = |field, default: &str| match metadata(node, field) {
         None | Some("") => default.to_owned(),
         Some(text) if displayable(text) => text.to_owned(),
         Some(text) => quoted(text),
     };
-    let name = NamespacedName::new(shown("namespace", "default"), shown("name", "(no name)"));
-    K::key(name).to_string()
+    NamespacedName::new(shown("namespace", "default"), shown("name", "(no name)"))
 }
 
 /// The key of an object that is refused, if its names at least can be trusted.

@@ -1,0 +1,135 @@
+//! Endpoints (core/v1) → EndpointSlices.
+//!
+//! In a cluster a controller of the control plane does this
+//! (`pkg/controller/endpointslicemirroring`), for Services without selector. Beside manifests there
+//! is no controller that would fill a selector, so it makes no difference here.
+
+use std::net::IpAddr;
+
+use sluice_model::{
+    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, IpFamily, NamespacedName,
+};
+
+use super::address::{not_special, parse_ip};
+use super::endpoint_slice::{MAX_ENDPOINTS, node_name, ports, target, weigh};
+use super::fault::{At, Converted, Faults};
+use super::{Interner, name};
+use crate::api;
+
+/// Converts an Endpoints object: one slice for each subset and family that has an address.
+///
+/// No slice for the lock of a leader election and for an object with the label
+/// `endpoints.kubernetes.io/skip-mirror=true`.
+pub(crate) fn endpoints(
+    api: &api::Endpoints,
+    names: &mut Interner,
+) -> Converted<Vec<EndpointSlice>> {
+    let mut collected = Faults::new(names);
+    let faults = &mut collected;
+    let (labels, annotations) = (&api.metadata.labels, &api.metadata.annotations);
+    if labels.skip_mirror.as_deref() == Some("true") || annotations.leader.is_some() {
+        return collected.finish(Some(Vec::new()));
+    }
+    // A Service has the same name, so it is a label.
+    let name = name::namespaced(&api.metadata, name::label, faults);
+    let at = At::top("subsets");
+    let (mut all, mut subsets) = (Vec::new(), Vec::new());
+    for (i, api) in api.subsets.iter().enumerate() {
+        let at = at.index(i);
+        let ports = ports(&api.ports, at.field("ports"), faults);
+        let start = all.len();
+        add_endpoints(&mut all, api, at, faults);
+        subsets.push((ports, start..all.len()));
+    }
+    weigh(&mut all, &api.metadata, faults);
+    let slices = name.map(|name| {
+        let each = subsets.into_iter().enumerate();
+        let slices = each.flat_map(|(i, (ports, range))| {
+            mirror(&name, i, &ports, &all[range], labels.headless.is_some())
+        });
+        slices.collect()
+    });
+    collected.finish(slices)
+}
+
+/// The slices of one subset. Their names are ours; the controller invents some.
+fn mirror(
+    name: &NamespacedName,
+    number: usize,
+    ports: &[EndpointPort],
+    endpoints: &[Endpoint],
+    headless: bool,
+) -> Vec<EndpointSlice> {
+    let families = [
+        (IpFamily::V4, AddressType::Ipv4, "ipv4"),
+        (IpFamily::V6, AddressType::Ipv6, "ipv6"),
+    ];
+    let slice = |(family, address_type, suffix)| {
+        let own = endpoints.iter();
+        let own = own.filter(|it| IpFamily::of(&it.address) == family);
+        let endpoints: Vec<Endpoint> = own.cloned().collect();
+        let slice_name = format!("{}-endpoints-{number}-{suffix}", name.name);
+        (!endpoints.is_empty()).then(|| EndpointSlice {
+            name: NamespacedName::new(name.namespace.clone(), slice_name),
+            service: Some(name.name.clone()),
+            headless,
+            address_type,
+            ports: ports.to_vec(),
+            endpoints,
+            triggered: None,
+        })
+    };
+    families.into_iter().filter_map(slice).collect()
+}
+
+fn add_endpoints(
+    all: &mut Vec<Endpoint>,
+    api: &api::EndpointSubset,
+    at: At<'_>,
+    faults: &mut Faults<'_>,
+) {
+    let ready = api.addresses.iter().enumerate();
+    let ready = ready.map(|(i, it)| ("addresses", i, it));
+    let others = api.not_ready_addresses.iter().enumerate();
+    let others = others.map(|(i, it)| ("notReadyAddresses", i, it));
+    for (field, i, it) in ready.chain(others).take(MAX_ENDPOINTS) {
+        let list = at.field(field);
+        all.extend(endpoint(it, field == "addresses", list.index(i), faults));
+    }
+    let asked = api.addresses.len() + api.not_ready_addresses.len();
+    if asked > MAX_ENDPOINTS {
+        let why =
+            format!("{asked} addresses, the limit is {MAX_ENDPOINTS}: the others are ignored");
+        faults.note(at.field("addresses"), why);
+    }
+}
+
+fn endpoint(
+    api: &api::EndpointAddress,
+    ready: bool,
+    at: At<'_>,
+    faults: &mut Faults<'_>,
+) -> Option<Endpoint> {
+    let address = address(api.ip.as_deref(), at, faults);
+    let node = node_name(api.node_name.as_deref(), at, faults);
+    let target = target(&api.target_ref, at, faults);
+    Some(Endpoint {
+        address: address?,
+        node,
+        zone: None,
+        conditions: Conditions {
+            ready,
+            ..Conditions::READY
+        },
+        zone_hints: Vec::new(),
+        node_hints: Vec::new(),
+        weight: 1,
+        target,
+    })
+}
+
+fn address(text: Option<&str>, at: At<'_>, faults: &mut Faults<'_>) -> Option<IpAddr> {
+    let text = text.ok_or_else(|| "is required".to_owned());
+    let checked = text.and_then(parse_ip).and_then(not_special);
+    faults.take(at.field("ip"), checked)
+}
