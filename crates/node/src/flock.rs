@@ -134,7 +134,10 @@ impl NamespaceLock {
                 Ok(group) => return Ok(Self(group)),
                 Err(error) => {
                     let error = chain(&error);
-                    info!(error, "cannot lock the network namespace: a second agent with another socket would not be noticed");
+                    info!(
+                        error,
+                        "cannot lock the network namespace: a second agent with another socket would not be noticed"
+                    );
                     return Ok(Self(None));
                 }
             }

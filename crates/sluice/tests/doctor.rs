@@ -60,7 +60,7 @@ impl World {
         let servers = pods.iter().map(serve).collect();
         let files = Files::new();
         files.write("web.yaml", &manifests(&cluster, pods, objects));
-        let agent = Agent::start(&files, cluster.node("node-a").netns());
+        let agent = Agent::run(&files, files.proxy(cluster.node("node-a").netns()));
         Self {
             cluster,
             _servers: servers,

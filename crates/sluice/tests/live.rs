@@ -167,7 +167,7 @@ fn the_iptables_mode_is_read() {
 fn a_stale_connection_is_named() {
     require_netns!();
     let world = World::new();
-    let agent = Agent::start(&world.files, world.node());
+    let agent = Agent::run(&world.files, world.files.proxy(world.node()));
     let client = world.cluster.client("client");
     let target = SocketAddr::new(world.cluster.node("node-a").ipv4().into(), 30080);
     let _session = Session::connect(client.netns(), target).expect("the Service answers");

@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use sluice_lab::{Netns, eventually, require_netns};
 
@@ -226,13 +226,10 @@ fn agent_logs_and_status_shows_the_same() {
     files.write("m.yaml", GOOD);
     let log = files.0.path().join("log");
     let file = fs::File::create(&log).expect("writable");
-    let agent = files
-        .proxy(&netns)
-        .stderr(file)
-        .stdout(Stdio::null())
-        .spawn();
-    let _agent = Agent(agent.expect("it was built"));
-    files.await_status("synced", |it| it.synced && it.endpoints == 1);
+    let mut proxy = files.proxy(&netns);
+    proxy.stderr(file);
+    let _agent = Agent::run(&files, proxy);
+    files.await_status("one endpoint", |it| it.synced && it.endpoints == 1);
     for (good, bad, word) in MISTAKES {
         files.write("m.yaml", &mistaken(good, bad));
         let mut shown = String::new();

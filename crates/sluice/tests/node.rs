@@ -88,7 +88,7 @@ fn udp_clients_follow_when_their_endpoint_goes() {
     let files = Files::new();
     files.write("dns.yaml", DNS);
     files.write("slice.yaml", &slice(&[&ip_one]));
-    let _agent = Agent::start(&files, node.netns());
+    let _agent = Agent::run(&files, files.proxy(node.netns()));
 
     let virtual_ip: SocketAddr = "10.96.0.10:53".parse().expect("an address");
     let node_port = SocketAddr::new(node.ipv4().into(), 30053);
@@ -214,7 +214,7 @@ fn foreign_changes_are_repaired() {
     let files = Files::new();
     files.write("dns.yaml", DNS);
     files.write("slice.yaml", &slice(&["10.244.0.7"]));
-    let _agent = Agent::start(&files, &netns);
+    let _agent = Agent::run(&files, files.proxy(&netns));
     let written = rules(&netns);
     assert!(written.contains("10.244.0.7"), "{written}");
     let repairs = [
@@ -255,13 +255,13 @@ fn rules_outlive_the_agent_and_the_next_one_adopts_them() {
     let files = Files::new();
     files.write("dns.yaml", DNS);
     files.write("slice.yaml", &slice(&["10.244.0.7", "10.244.0.8"]));
-    let agent = Agent::start(&files, &netns);
+    let agent = Agent::run(&files, files.proxy(&netns));
     let written = rules(&netns);
     assert_eq!(end(agent, Signal::SIGTERM), Some(0));
     assert_eq!(rules(&netns), written);
     assert!(!files.socket().exists(), "a clean end leaves no socket");
 
-    let agent = Agent::start(&files, &netns);
+    let agent = Agent::run(&files, files.proxy(&netns));
     let last = files.status().and_then(|it| it.last_sync);
     let last = last.expect("it has synced");
     assert!(last.full);
@@ -269,7 +269,7 @@ fn rules_outlive_the_agent_and_the_next_one_adopts_them() {
     assert_eq!(end(agent, Signal::SIGKILL), None);
     assert!(files.socket().exists(), "nobody could remove it");
 
-    let agent = Agent::start(&files, &netns);
+    let agent = Agent::run(&files, files.proxy(&netns));
     assert_eq!(end(agent, Signal::SIGINT), Some(0));
     assert_eq!(rules(&netns), written);
 }
@@ -298,7 +298,7 @@ fn one_agent_per_node() {
     require_netns!();
     let netns = lone_node();
     let files = Files::new();
-    let agent = Agent::start(&files, &netns);
+    let agent = Agent::run(&files, files.proxy(&netns));
     let second = files.proxy(&netns).output().expect("it was built");
     assert_eq!(second.status.code(), Some(1));
     let err = String::from_utf8(second.stderr).expect("text");
@@ -354,7 +354,7 @@ status: {addresses: [{type: InternalIP, address: 192.0.2.5}]}
 ";
     files.write("node.yaml", node);
     files.write("dns.yaml", service);
-    let _agent = Agent::start(&files, &netns);
+    let _agent = Agent::run(&files, files.proxy(&netns));
     let said = |what: &str, part: &str| {
         let found = eventually(WITHIN, || {
             get(&netns, "192.0.2.5:32123").filter(|it| it.contains(part))
@@ -381,7 +381,7 @@ fn health_and_status() {
     let files = Files::new();
     files.write("dns.yaml", DNS);
     files.write("broken.yaml", "kind: [");
-    let _agent = Agent::start(&files, &netns);
+    let _agent = Agent::run(&files, files.proxy(&netns));
     let answer = get(&netns, "127.0.0.1:10256").expect("it listens");
     assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
     assert!(answer.contains("\"healthy\":true"), "{answer}");
@@ -408,7 +408,7 @@ fn cleanup_removes_every_trace_and_nothing_else() {
     let files = Files::new();
     files.write("dns.yaml", DNS);
     files.write("slice.yaml", &slice(&["10.244.0.7"]));
-    let agent = Agent::start(&files, &netns);
+    let agent = Agent::run(&files, files.proxy(&netns));
     let mut early = netns.command(SLUICE, &["cleanup", "--socket"]);
     let early = early.arg(files.socket()).output().expect("it was built");
     assert_eq!(early.status.code(), Some(1));
@@ -434,7 +434,7 @@ fn kube_proxys_tables_go_after_the_first_sync() {
     run(&netns, "nft", &["add", "table", "ip", "kube-proxy"]);
     run(&netns, "nft", &["add", "table", "ip6", "kube-proxy"]);
     let files = Files::new();
-    let _agent = Agent::start(&files, &netns);
+    let _agent = Agent::run(&files, files.proxy(&netns));
     let gone = eventually(WITHIN, || {
         (!rules(&netns).contains("kube-proxy")).then_some(())
     });

@@ -59,7 +59,7 @@ fn world() -> World {
         .expect("a cluster");
     let files = Files::new();
     files.write("web.yaml", MANIFESTS);
-    let agent = Agent::start(&files, cluster.node("node-a").netns());
+    let agent = Agent::run(&files, files.proxy(cluster.node("node-a").netns()));
     World {
         _cluster: cluster,
         files,
@@ -181,7 +181,7 @@ fn a_trace_follows_the_packet_that_is_explained() {
     let endpoint = web.ipv4().to_string();
     files.write("web.yaml", &MANIFESTS.replace("10.244.0.7", &endpoint));
     let netns = cluster.node("node-a").netns();
-    let _agent = Agent::start(&files, netns);
+    let _agent = Agent::run(&files, files.proxy(netns));
     let before = tables(netns);
     let explain = |args: &[&str], code| {
         let mut command = netns.command(SLUICE, &["explain"]);

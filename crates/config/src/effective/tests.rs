@@ -135,7 +135,8 @@ fn a_node_has_the_name_of_a_dns_subdomain() {
     for bad in [
         "node_a", "-a", "a-", "a..b", "a.-b", ".", "a b", "nöde", &long,
     ] {
-        let problem = format!("hostnameOverride: {bad:?}: {NODE_NAME}");
+        let shown = sluice_yaml::quoted(bad);
+        let problem = format!("hostnameOverride: {shown}: {NODE_NAME}");
         check(&format!("hostnameOverride: {bad:?}"), &[&problem]);
     }
 }

@@ -79,7 +79,9 @@ fn state(status: &Status) -> &'static str {
             (false, false) => "up to date",
             (true, false) => "up to date, except for what is refused",
             (false, true) => "up to date with what could be read: see problems of the source",
-            (true, true) => "up to date with what could be read, except for what is refused: see problems of the source",
+            (true, true) => {
+                "up to date with what could be read, except for what is refused: see problems of the source"
+            }
         },
     }
 }
@@ -232,7 +234,10 @@ refused: the machine lacks something (1)
             ..synced.clone()
         };
         assert_eq!(state(&synced), "up to date");
-        assert_eq!(state(&stale), "up to date with what could be read: see problems of the source");
+        assert_eq!(
+            state(&stale),
+            "up to date with what could be read: see problems of the source"
+        );
         assert_eq!(state(&unserved), "up to date, except for what is refused");
     }
 

@@ -69,10 +69,10 @@ impl Files {
 pub(crate) struct Agent(pub(crate) Child);
 
 impl Agent {
-    /// Runs until the rules are written.
+    /// Runs [`Files::proxy`] until the rules are written.
     #[track_caller]
-    pub(crate) fn start(files: &Files, netns: &Netns) -> Self {
-        let agent = Self(files.proxy(netns).spawn().expect("it was built"));
+    pub(crate) fn run(files: &Files, mut proxy: Command) -> Self {
+        let agent = Self(proxy.spawn().expect("it was built"));
         files.await_status("synced", |it| it.synced && it.pid == agent.0.id());
         agent
     }

@@ -92,7 +92,11 @@ impl Output {
             Some(stale) if stale.reason == reason => return,
             Some(stale) => reason.clone_into(&mut stale.reason),
             None => {
-                tracing::warn!(kind, reason, "no changes from the API server: the rules stay as they are");
+                tracing::warn!(
+                    kind,
+                    reason,
+                    "no changes from the API server: the rules stay as they are"
+                );
                 let since = jiff::Timestamp::now();
                 let reason = reason.to_owned();
                 self.stale.insert(kind, Stale { since, reason });

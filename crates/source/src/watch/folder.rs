@@ -24,6 +24,10 @@ use sluice_yaml::escaped;
 /// After a missing folder has come back: time to fill it.
 const RETURN_QUIET: Duration = Duration::from_secs(1);
 
+/// After the swap of a ConfigMap: the kubelet changes the names of its items then
+/// (`pkg/volume/util/atomic_writer.go`).
+const SWAP_QUIET: Duration = Duration::from_millis(40);
+
 type Sink = Box<dyn FnMut(Vec<Event>) + Send>;
 
 /// What the thread of [`super::watch`] owns.
@@ -114,6 +118,9 @@ impl FolderWatch {
                 Noticed::Way(_) => is_sure = false,
                 Noticed::Entry(event, name) => {
                     if let Some(notice) = self.notice(event, name) {
+                        if is_hidden(name) {
+                            self.settle.wait_for(SWAP_QUIET);
+                        }
                         self.settle.note(notice, Instant::now());
                     }
                 }
@@ -177,7 +184,7 @@ impl FolderWatch {
         let has = |flags| event.mask.intersects(flags);
         let (path, entry) = (self.path.join(name), name.rsplit('/').next()?);
         let is_new = has(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO);
-        if entry.starts_with('.') {
+        if is_hidden(name) {
             // `..data` of a ConfigMap.
             let is_swapped = has(AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVE);
             return (is_swapped && path.is_symlink()).then_some(Notice::Everything);
@@ -303,4 +310,11 @@ impl FolderWatch {
             (self.sink)(events);
         }
     }
+}
+
+/// Whether the last part of a path begins with a dot.
+fn is_hidden(path: &str) -> bool {
+    path.rsplit('/')
+        .next()
+        .is_some_and(|it| it.starts_with('.'))
 }
