@@ -92,7 +92,10 @@ pub(crate) fn served(service: Value, addresses: &[String]) -> Vec<Value> {
         .to_owned();
     let mut ports = service["spec"]["ports"].clone();
     for port in ports.as_array_mut().into_iter().flatten() {
-        port.as_object_mut().expect("a port").remove("nodePort");
+        let port = port.as_object_mut().expect("a port");
+        // Fields that the ports of slices do not have.
+        port.remove("nodePort");
+        port.remove("targetPort");
     }
     let slices = addresses.chunks(1000).enumerate();
     let slices = slices.map(|(number, it)| slice(&name, number, &ports, it));

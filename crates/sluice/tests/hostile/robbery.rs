@@ -180,6 +180,7 @@ fn endpoints_of_others() -> Vec<Attack> {
         Attack::new("ClusterIPs as endpoints of each other").objects(cycle()),
         Attack::new("a slice of the victim's name from another namespace")
             .objects([foreign.clone()])
+            .said("no file has a Service hostile/web")
             .check(assert_not_stolen),
         Attack::new("a Service of the victim's name in another namespace")
             .objects([service("web", 1, &port_80(), json!({})), foreign])

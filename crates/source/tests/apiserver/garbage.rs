@@ -79,7 +79,8 @@ fn list_without_an_end() {
     let api = cluster(paged());
     api.inject(Fault::EndlessList.on(Verb::Any, "/services"));
     let mut source = Followed::of(&api);
-    let is_given_up = |line: &String| line.ends_with("garbage: a list of more than 2000 pages");
+    let is_given_up =
+        |line: &String| line.ends_with("cannot be read: a list of more than 2000 pages");
     source.view.until("a problem", |it| {
         let mut lines = it.problems.values().flatten();
         lines.any(is_given_up)

@@ -118,6 +118,7 @@ pub(super) fn sctp() -> Scenario {
             .node_port(30080)
             .tcp(80)
             .named("http")
+            .node_port(30080)
             .endpoints("web-1 web-3")])
         .check("cli-a node-a", "web:80/sctp", answers("web-1 web-3"))
         .check("client", "node-a:30080/sctp", masqueraded("web-1 web-3"))
