@@ -209,7 +209,9 @@ fn slices(mode: Mode) -> Vec<Attack> {
             ))
             .largest(16 * count),
         Attack::new("slices with thousands of ports").objects(first(wide)),
-        Attack::new("slices without their Service").objects(all()),
+        Attack::new("slices without their Service")
+            .objects(all())
+            .said("no file has a Service hostile/slices"),
         Attack::new("an endpoint a thousand times").objects(first(
             (0..5)
                 .map(|it| slice("slices", it, &port_80(), &same))
