@@ -120,14 +120,18 @@ fn leftovers(mode: &str) -> Vec<Finding> {
     all.map(warn).collect()
 }
 
-/// The process of a kube-proxy on this machine.
+/// The process of a kube-proxy in this network namespace.
 fn kube_proxy() -> Option<u32> {
+    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let own = namespace("self")?;
     let processes = fs::read_dir("/proc").ok()?.flatten();
-    let mut pids = processes.filter_map(|it| it.file_name().to_str()?.parse().ok());
-    pids.find(|pid| {
+    let mut pids = processes.filter_map(|it| it.file_name().into_string().ok());
+    let found = pids.find(|pid| {
         let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-        name.is_ok_and(|it| it.trim_end() == "kube-proxy")
-    })
+        let is_named = name.is_ok_and(|it| it.trim_end() == "kube-proxy");
+        is_named && namespace(pid).as_ref() == Some(&own)
+    });
+    found?.parse().ok()
 }
 
 /// Whether a table or chain belongs to a Service proxy, or is the kubelet's.

@@ -3,14 +3,15 @@
 mod common;
 
 use std::fmt::Write;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::fs;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::process::Command;
 use std::thread;
 
 use simple_dns::{CLASS, Packet, ResourceRecord, rdata};
-use sluice_lab::{Attach, Cluster, Netns, Probe, Protocol, Server, require_netns};
+use sluice_lab::{Attach, Cluster, Netns, Probe, Protocol, Server, eventually, require_netns};
 
-use common::{Agent, Files, SLUICE};
+use common::{Agent, Files, SLUICE, WITHIN};
 
 /// The Service's ClusterIP and port.
 const WEB: &str = "10.96.0.1:80";
@@ -412,6 +413,87 @@ fn bridged_packets_do_not_pass_netfilter() {
         .expect("writable");
     assert!(!all_answer());
     world.names("bridge", "bridge-nf-call-iptables is 0", &[]);
+}
+
+/// Under the name of kube-proxy a program is one to the doctor, who then asks no agent.
+#[test]
+fn a_kube_proxy_keeps_the_rules() {
+    require_netns!();
+    let world = far();
+    let folder = world.files.manifests();
+    let source = ["--manifests", folder.to_str().expect("text")];
+    let elsewhere = [
+        "--socket",
+        "/nonexistent/sluice.sock",
+        "--hostname-override",
+        "node-a",
+    ];
+    let doctor = |args: &[&str]| {
+        let mut command = world.node().command(SLUICE, &["doctor", "default/web"]);
+        let output = command
+            .args(args)
+            .args(elsewhere)
+            .output()
+            .expect("it was built");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let text = doctor(&source);
+    assert!(text.contains("FAIL  proxy"), "{text}");
+    let program = world.files.0.path().join("kube-proxy");
+    fs::copy("/bin/sleep", &program).expect("there is room");
+    let program = program.to_str().expect("text");
+    let mut proxy = world
+        .node()
+        .command(program, &["60"])
+        .spawn()
+        .expect("a program");
+    let mut text = String::new();
+    let found = eventually(WITHIN, || {
+        text = doctor(&source);
+        text.contains("ok    proxy       kube-proxy runs here")
+            .then_some(())
+    });
+    proxy.kill().expect("it runs");
+    proxy.wait().expect("our child");
+    assert!(found.is_some() && !text.contains("FAIL"), "{text}");
+    // Without a source of Services it checks the machine.
+    assert!(doctor(&[]).contains("skip  service"), "{text}");
+}
+
+#[test]
+fn a_program_listens_on_the_node_port() {
+    require_netns!();
+    let world = far();
+    let netns = world.node();
+    let _listener = netns.run(|| TcpListener::bind("0.0.0.0:30080").expect("a free port"));
+    let (text, code) = world.doctor(&[]);
+    let found = text.lines().find(|it| it.contains("WARN  node ports"));
+    let found = found.unwrap_or_default();
+    assert!(
+        found.contains(&format!("(pid {})", std::process::id())),
+        "{text}"
+    );
+    assert_eq!(code, Some(0), "{text}");
+}
+
+#[test]
+fn packets_do_not_fit_through_the_tunnel() {
+    require_netns!();
+    let world = far();
+    let pods = world.cluster.node("node-b").pod_cidr_v4().to_string();
+    // With `dev eth0` the kernel would refuse an MTU that is too large.
+    let add = "link add tunnel mtu 1500 type vxlan id 7 remote 192.168.100.11 dstport 4789";
+    world.run("ip", &add.split(' ').collect::<Vec<_>>());
+    world.run("ip", &["link", "set", "tunnel", "up"]);
+    world.run("ip", &["route", "replace", &pods, "dev", "tunnel"]);
+    world.names(
+        "mtu",
+        "tunnel (vxlan) has 1500 bytes, eth0 below it has room for 1450",
+        &[],
+    );
+    world.run("ip", &["link", "set", "tunnel", "mtu", "1450"]);
+    let (text, _) = world.doctor(&[]);
+    assert!(text.contains("ok    mtu"), "{text}");
 }
 
 #[test]
