@@ -32,18 +32,10 @@ pub use way::way;
 
 use std::fs;
 
+use sluice_plan::inventory::listed;
+
 /// The text of a file below `/proc` without its end of line; `None` when it cannot be read.
 fn read(path: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     Some(text.trim_end().to_owned())
-}
-
-/// Up to five things, and how many more there are.
-fn listed<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
-    let all: Vec<String> = all.into_iter().map(|it| it.to_string()).collect();
-    match all.len() {
-        0 => "none".to_owned(),
-        1..=5 => all.join(", "),
-        count => format!("{} and {} more", all[..5].join(", "), count - 5),
-    }
 }

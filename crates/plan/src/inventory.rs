@@ -131,6 +131,17 @@ pub fn services(planner: &Planner, pattern: &str) -> Vec<ServiceSummary> {
     fitting.map(|it| summary(planner, it)).collect()
 }
 
+/// Up to five things, and how many more there are.
+#[must_use]
+pub fn listed<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
+    let all: Vec<String> = all.into_iter().map(|it| it.to_string()).collect();
+    match all.len() {
+        0 => "none".to_owned(),
+        1..=5 => all.join(", "),
+        count => format!("{} and {} more", all[..5].join(", "), count - 5),
+    }
+}
+
 /// Whether a pattern fits a name.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else {

@@ -6,6 +6,7 @@ mod tests;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use crate::inventory::listed;
 use crate::lookup::{HostAddresses, Packet};
 use crate::port::addresses;
 use crate::settings::LocalDetector;
@@ -407,16 +408,6 @@ fn is_near(one: &str, other: &str) -> bool {
     match (&one[..one.len() - end], &other[..other.len() - end]) {
         ([a, b], [c, d]) => a == d && b == c,
         (one, other) => one.len() <= 1 && other.len() <= 1,
-    }
-}
-
-/// Up to five things, and how many more there are.
-fn listed<T: ToString>(all: impl IntoIterator<Item = T>) -> String {
-    let all: Vec<String> = all.into_iter().map(|it| it.to_string()).collect();
-    match all.len() {
-        0 => "none".to_owned(),
-        1..=5 => all.join(", "),
-        count => format!("{} and {} more", all[..5].join(", "), count - 5),
     }
 }
 
