@@ -23,8 +23,9 @@ const WIDTH: usize = 100;
 #[command(name = "sluice", version, max_term_width = WIDTH)]
 #[command(after_help = "Examples:
   sluice proxy --manifests /etc/sluice --cluster-cidr 10.244.0.0/16
-  sluice explain node default/web:http --manifests /etc/sluice
-  sluice status
+  sluice status --services
+  sluice doctor default/web
+  sluice explain node default/web:http
 
 Started under the name `kube-proxy`, it behaves as `sluice proxy`.")]
 struct Cli {
