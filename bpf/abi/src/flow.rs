@@ -1,0 +1,138 @@
+//! Connections.
+
+use crate::{Addr, layout};
+
+/// Key of FLOWS (LRU hash): addresses and ports of a packet.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tuple {
+    /// Source address.
+    pub source: Addr,
+    /// Destination address.
+    pub destination: Addr,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// The protocol.
+    pub protocol: u8,
+    /// Zero.
+    pub padding: [u8; 3],
+}
+
+layout!(Tuple, 40, source @ 0, destination @ 16, source_port @ 32, destination_port @ 34,
+    protocol @ 36, padding @ 37);
+
+impl Tuple {
+    /// The tuple of the packets that answer.
+    #[must_use]
+    #[inline(always)]
+    pub const fn reversed(&self) -> Self {
+        Self {
+            source: self.destination,
+            destination: self.source,
+            source_port: self.destination_port,
+            destination_port: self.source_port,
+            protocol: self.protocol,
+            padding: [0; 3],
+        }
+    }
+}
+
+/// Value of FLOWS: what becomes of packets with one tuple.
+///
+/// A connection of client C to frontend V that goes to endpoint E has three entries, and a fourth if S,
+/// an address of the node, masquerades it:
+///
+/// ```text
+/// Request     C → V  becomes  C → E    where the packet arrives
+/// Forwarded   C → E  becomes  S → E    where it leaves (as it is, without masquerading)
+/// Unmasquerade E → S  becomes  E → C    where the reply arrives
+/// Reply       E → C  becomes  V → C    where the reply leaves, or is delivered to this node
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flow {
+    /// Source and destination after the rewrite.
+    pub source: Addr,
+    /// Destination address after the rewrite.
+    pub destination: Addr,
+    /// Source port after the rewrite.
+    pub source_port: u16,
+    /// Destination port after the rewrite.
+    pub destination_port: u16,
+    /// A [`FlowKind`].
+    pub kind: u8,
+    /// Of [`flow_flags`].
+    pub flags: u8,
+    /// Zero.
+    pub padding: u16,
+    /// Id of the service port.
+    pub service: u32,
+    /// When the last packet came, in seconds of `CLOCK_MONOTONIC`.
+    pub seen_seconds: u32,
+}
+
+layout!(Flow, 48, source @ 0, destination @ 16, source_port @ 32, destination_port @ 34, kind @ 36,
+    flags @ 37, padding @ 38, service @ 40, seen_seconds @ 44);
+
+/// The kinds of entries of FLOWS.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowKind {
+    /// From the client to the frontend.
+    Request = 0,
+    /// From the client to the endpoint.
+    Forwarded = 1,
+    /// From the endpoint to the address that masquerades the client.
+    Unmasquerade = 2,
+    /// From the endpoint to the client.
+    Reply = 3,
+}
+
+/// Flags of a [`Flow`].
+pub mod flow_flags {
+    /// A packet of TCP with FIN was in this direction.
+    pub const FIN: u8 = 1;
+    /// A packet of TCP with RST was in this direction.
+    pub const RST: u8 = 2;
+    /// The client is masqueraded where the packet leaves, and no port is chosen yet: of
+    /// [`FlowKind::Forwarded`](super::FlowKind::Forwarded).
+    pub const MASQUERADE: u8 = 4;
+    /// A packet of TCP without SYN was in this direction, or the second packet of UDP.
+    pub const ESTABLISHED: u8 = 8;
+    /// The client is this node, so replies are rewritten where they arrive.
+    pub const NODE_CLIENT: u8 = 16;
+    /// The packet came through a tunnel, or goes into one: direct server return.
+    pub const DSR: u8 = 32;
+}
+
+/// Key of FRAGMENTS (LRU hash): the fragments of a datagram, which have no ports but the first.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FragmentKey {
+    /// Source address.
+    pub source: Addr,
+    /// Destination address.
+    pub destination: Addr,
+    /// Identification of the datagram, as in the packet.
+    pub id: u32,
+    /// The protocol.
+    pub protocol: u8,
+    /// Zero.
+    pub padding: [u8; 3],
+}
+
+layout!(FragmentKey, 40, source @ 0, destination @ 16, id @ 32, protocol @ 36, padding @ 37);
+
+/// Value of FRAGMENTS: the ports of the first fragment.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fragment {
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+}
+
+layout!(Fragment, 4, source_port @ 0, destination_port @ 2);

@@ -1,0 +1,58 @@
+//! The maps of Sluice's eBPF programs: what the programs and the agent both read and write.
+//!
+//! ```text
+//! packet ─▶ FLOWS ── known ──▶ rewrite
+//!             │ new
+//!             ▼
+//!        FRONTENDS ─▶ SOURCES ─▶ AFFINITY, MAGLEV or chance ─▶ ENDPOINTS ─▶ new entries of FLOWS
+//!             │ none
+//!             ▼
+//!        ADDRESSES, NODE: undefined port, NodePort, unallocated ClusterIP
+//! ```
+//!
+//! # Invariants
+//!
+//! - Every type is `repr(C)` without implicit padding: the kernel compares keys byte by byte.
+//! - Ports are in host byte order, addresses are the bytes of the packet.
+//! - A change of a size, an offset or a meaning raises [`VERSION`], which is part of the pin path.
+#![no_std]
+
+mod address;
+mod flow;
+mod node;
+mod service;
+mod socket;
+
+pub use address::Addr;
+pub use flow::{Flow, FlowKind, Fragment, FragmentKey, Tuple, flow_flags};
+pub use node::{
+    Cidr, Counter, Event, EventKind, FamilyNode, Hook, Interface, MAX_CIDRS, Node, PortRange,
+    interface_flags, node_flags,
+};
+pub use service::{
+    AddressKey, AddressKind, Affinity, AffinityKey, Client, Endpoint, EndpointKey, Frontend,
+    FrontendKey, FrontendKind, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, SOURCE_PREFIX,
+    Slots, SourceKey, Treatment, Verdict, endpoint_flags, frontend_flags,
+};
+pub use socket::{Peer, PeerKey};
+
+/// Version of the maps' contents, part of their pin path.
+pub const VERSION: u32 = 1;
+
+/// IPv4 protocol number, or IPv6 next header, of TCP.
+pub const TCP: u8 = 6;
+/// The same of UDP.
+pub const UDP: u8 = 17;
+/// The same of SCTP.
+pub const SCTP: u8 = 132;
+
+/// Asserts the size of a type of the maps, and the offset of each of its fields.
+macro_rules! layout {
+    ($type:ident, $size:literal $(, $field:ident @ $offset:literal)* $(,)?) => {
+        const _: () = {
+            assert!(core::mem::size_of::<$type>() == $size);
+            $(assert!(core::mem::offset_of!($type, $field) == $offset);)*
+        };
+    };
+}
+pub(crate) use layout;

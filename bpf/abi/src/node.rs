@@ -1,0 +1,234 @@
+//! The node: settings, interfaces, counters, events.
+
+use crate::{Addr, Tuple, layout};
+
+/// Ranges of ClusterIPs in one family, at most. More are an issue, and not dropped.
+pub const MAX_CIDRS: usize = 8;
+
+/// The only value of NODE (array of one).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Cookie of the node's network namespace (`SO_NETNS_COOKIE`).
+    pub netns_cookie: u64,
+    /// IPv4 and IPv6.
+    pub families: [FamilyNode; 2],
+    /// The source ports of masqueraded connections: outside `ip_local_port_range`.
+    pub masquerade_ports: [PortRange; 2],
+    /// Of [`node_flags`].
+    pub flags: u32,
+    /// Interface of the tunnel; 0 for none.
+    pub tunnel_ifindex: u32,
+    /// Only packets from or to this address leave events in EVENTS, with [`node_flags::TRACE`];
+    /// [`Addr::ANY_V6`] for all.
+    pub trace: Addr,
+}
+
+layout!(Node, 448, netns_cookie @ 0, families @ 8, masquerade_ports @ 416, flags @ 424,
+    tunnel_ifindex @ 428, trace @ 432);
+
+/// Flags of a [`Node`].
+pub mod node_flags {
+    /// Events are written.
+    pub const TRACE: u32 = 1;
+    /// TCP connections of sockets are led to endpoints at `connect()`.
+    pub const SOCKETS_TCP: u32 = 2;
+    /// UDP sockets are led to endpoints.
+    pub const SOCKETS_UDP: u32 = 4;
+    /// `bpf_l4_csum_replace` knows `BPF_F_IPV6` (Linux 6.16).
+    pub const CSUM_IPV6: u32 = 8;
+}
+
+/// Settings of a family.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FamilyNode {
+    /// The node's primary address; it masquerades on interfaces without an address.
+    pub node_ip: Addr,
+    /// Pods of this node have addresses in this range. Length 255: no range tells them.
+    pub pods: Cidr,
+    /// Which clients are masqueraded at a ClusterIP, by [`Client`](crate::Client): 0 or 1. The last is zero.
+    pub masquerades_cluster_ips: [u8; 4],
+    /// How many of `service_cidrs` are in use.
+    pub cidr_count: u32,
+    /// Ranges of ClusterIPs: a packet to an address in them that no Service owns is dropped.
+    pub service_cidrs: [Cidr; MAX_CIDRS],
+}
+
+layout!(FamilyNode, 204, node_ip @ 0, pods @ 16, masquerades_cluster_ips @ 36, cidr_count @ 40,
+    service_cidrs @ 44);
+
+/// A range of addresses.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cidr {
+    /// The range, with zeros behind the prefix.
+    pub addr: Addr,
+    /// Length of the prefix in bits of the 16 bytes, so 96 and more for IPv4; 255 contains nothing.
+    pub length: u32,
+}
+
+layout!(Cidr, 20, addr @ 0, length @ 16);
+
+impl Cidr {
+    /// Contains no address.
+    pub const NOTHING: Self = Self {
+        addr: Addr::ANY_V6,
+        length: 255,
+    };
+
+    /// Whether the address is in the range.
+    #[must_use]
+    #[inline(always)]
+    pub const fn contains(&self, addr: &Addr) -> bool {
+        if self.length > 128 {
+            return false;
+        }
+        let mut word = 0;
+        let mut left = self.length;
+        while word < 4 {
+            let bits = if left < 32 { left } else { 32 };
+            let mask = if bits == 0 {
+                0
+            } else {
+                u32::MAX << (32 - bits)
+            };
+            if (addr.words[word] ^ self.addr.words[word]) & mask.to_be() != 0 {
+                return false;
+            }
+            left -= bits;
+            word += 1;
+        }
+        true
+    }
+}
+
+/// A range of ports, both ends included.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PortRange {
+    /// The first port.
+    pub first: u16,
+    /// The last port; a range whose last is before its first has none.
+    pub last: u16,
+}
+
+layout!(PortRange, 4, first @ 0, last @ 2);
+
+/// Value of INTERFACES (hash by interface number, `u32`). The agent follows the machine's interfaces.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Interface {
+    /// The IPv4 address that masquerades what leaves here; [`Addr::ANY_V6`] for the node's.
+    pub v4: Addr,
+    /// The same of IPv6.
+    pub v6: Addr,
+    /// Of [`interface_flags`].
+    pub flags: u32,
+    /// The MTU in bytes.
+    pub mtu: u32,
+}
+
+layout!(Interface, 40, v4 @ 0, v6 @ 16, flags @ 32, mtu @ 36);
+
+/// Flags of an [`Interface`].
+pub mod interface_flags {
+    /// What arrives here comes from a pod of this node: `--detect-local-mode` by interface.
+    pub const POD: u32 = 1;
+    /// Packets have no Ethernet header.
+    pub const LAYER_3: u32 = 2;
+}
+
+/// Indices of COUNTERS (per-CPU array of `u64`): packets, by reason.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counter {
+    /// Rejected: no endpoint anywhere answers. IPv4; each is followed by the one of IPv6.
+    NoEndpoints = 0,
+    /// Rejected: the ClusterIP has no such port.
+    UndefinedPort = 2,
+    /// Dropped: the policy is Local and no endpoint of this node answers.
+    NoLocalEndpoints = 4,
+    /// Dropped: the source is outside `loadBalancerSourceRanges`.
+    SourceRanges = 6,
+    /// Dropped: no Service has this address of the ServiceCIDR.
+    UnallocatedClusterIp = 8,
+    /// New connections that were led to an endpoint.
+    Connections = 10,
+    /// Dropped: FLOWS took no entry.
+    FlowsFull = 12,
+    /// Dropped: no source port is left to masquerade with.
+    NoMasqueradePort = 14,
+    /// Dropped: a fragment whose first fragment was not seen.
+    UnknownFragment = 16,
+    /// Dropped: a packet of a Service could not be rewritten.
+    Malformed = 18,
+    /// Dropped: a frontend leads to a slot without an endpoint.
+    NoEndpointInSlot = 20,
+    /// Packets of direct server return that left through the tunnel.
+    Tunnelled = 22,
+    /// Packets that were too long for the tunnel; the sender was told.
+    TooLongForTunnel = 24,
+}
+
+impl Counter {
+    /// Length of COUNTERS.
+    pub const COUNT: u32 = 26;
+}
+
+/// A record of EVENTS (ring buffer): what a program did with one packet, while it is asked for.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, in ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The packet as it came.
+    pub before: Tuple,
+    /// The packet as it went on; the same if it was not rewritten.
+    pub after: Tuple,
+    /// The interface.
+    pub ifindex: u32,
+    /// A [`Hook`].
+    pub hook: u8,
+    /// An [`EventKind`].
+    pub kind: u8,
+    /// For a denial the [`Counter`] of its reason; else 0.
+    pub counter: u16,
+    /// Id of the service port; 0 for none.
+    pub service: u32,
+    /// Zero.
+    pub padding: u32,
+}
+
+layout!(Event, 104, time_ns @ 0, before @ 8, after @ 48, ifindex @ 88, hook @ 92, kind @ 93,
+    counter @ 94, service @ 96, padding @ 100);
+
+/// Where a program runs.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// A packet arrived through an interface.
+    Ingress = 0,
+    /// A packet leaves through an interface.
+    Egress = 1,
+    /// A socket connects, sends or receives.
+    Socket = 2,
+}
+
+/// What a program did.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// The packet is of no Service.
+    Passed = 0,
+    /// The first packet of a connection, rewritten.
+    Opened = 1,
+    /// A later packet, rewritten.
+    Rewritten = 2,
+    /// Dropped.
+    Dropped = 3,
+    /// Rejected.
+    Rejected = 4,
+    /// Sent through the tunnel.
+    Tunnelled = 5,
+}

@@ -1,0 +1,284 @@
+//! Services: frontends, endpoints, what clients may do.
+
+use crate::{Addr, layout};
+
+/// Key of FRONTENDS (hash): what clients dial.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FrontendKey {
+    /// The virtual IP; for NodePorts [`Addr::ANY_V4`] or [`Addr::ANY_V6`].
+    pub addr: Addr,
+    /// The port.
+    pub port: u16,
+    /// The protocol: [`TCP`](crate::TCP), [`UDP`](crate::UDP), [`SCTP`](crate::SCTP).
+    pub protocol: u8,
+    /// A [`FrontendKind`].
+    pub kind: u8,
+}
+
+layout!(FrontendKey, 20, addr @ 0, port @ 16, protocol @ 18, kind @ 19);
+
+/// The kinds of frontends.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrontendKind {
+    /// A virtual IP with a port.
+    Address = 0,
+    /// A port of every address in ADDRESSES of kind [`AddressKind::NodePorts`].
+    NodePort = 1,
+}
+
+/// Value of FRONTENDS.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frontend {
+    /// Id of the service port, of both its pools: [`EndpointKey::service`].
+    pub service: u32,
+    /// The list of sources that may connect, [`SourceKey::list`]; 0 for everybody.
+    pub sources: u32,
+    /// The slots of the pool of all endpoints.
+    pub cluster: Slots,
+    /// The slots of the pool of this node's endpoints.
+    pub local: Slots,
+    /// Session affinity in seconds; 0 for none.
+    pub affinity_seconds: u32,
+    /// Number of entries of the Maglev tables of the service port; 0 for a random choice.
+    pub maglev_size: u32,
+    /// What happens, by [`Client`]: a [`Treatment`] each. The fourth is padding, zero.
+    pub treatments: [u8; 4],
+    /// Of [`frontend_flags`].
+    pub flags: u32,
+}
+
+layout!(Frontend, 40, service @ 0, sources @ 4, cluster @ 8, local @ 16,
+    affinity_seconds @ 24, maglev_size @ 28, treatments @ 32, flags @ 36);
+
+/// Flags of a [`Frontend`].
+pub mod frontend_flags {
+    /// Packets to endpoints of other nodes go through the tunnel, and the reply straight to the client.
+    pub const DSR: u32 = 1;
+}
+
+/// A run of slots of one service port. Endpoints that are in both pools are numbered between those that
+/// are in one only, so each pool is one run.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slots {
+    /// The first slot.
+    pub first: u32,
+    /// How many; 0 for an empty pool.
+    pub count: u32,
+}
+
+layout!(Slots, 8, first @ 0, count @ 4);
+
+/// Who dials, as an index of [`Frontend::treatments`].
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// The node itself.
+    Node = 0,
+    /// A pod of this node.
+    LocalPod = 1,
+    /// Anyone else.
+    Other = 2,
+}
+
+/// One byte: a [`Verdict`] in the low two bits, masquerading in the next two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Treatment(pub u8);
+
+/// What happens to the first packet of a connection.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is dropped: the policy is Local and no endpoint of this node answers.
+    Drop = 0,
+    /// It is rejected: no endpoint anywhere.
+    Reject = 1,
+    /// It goes to an endpoint of the pool of all endpoints.
+    Cluster = 2,
+    /// It goes to an endpoint of this node's pool.
+    Local = 3,
+}
+
+impl Treatment {
+    const VERDICT: u8 = 0b11;
+    /// The client is masqueraded.
+    pub const MASQUERADE: u8 = 0b100;
+    /// The client is masqueraded if [`FamilyNode::masquerades_cluster_ips`](crate::FamilyNode) says so.
+    pub const MASQUERADE_AS_CLUSTER_IP: u8 = 0b1000;
+
+    /// The verdict.
+    #[must_use]
+    #[inline(always)]
+    pub const fn verdict(self) -> Verdict {
+        match self.0 & Self::VERDICT {
+            0 => Verdict::Drop,
+            1 => Verdict::Reject,
+            2 => Verdict::Cluster,
+            _ => Verdict::Local,
+        }
+    }
+}
+
+/// Key of ENDPOINTS (hash).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EndpointKey {
+    /// Id of the service port; never 0.
+    pub service: u32,
+    /// Number of the slot.
+    pub slot: u32,
+}
+
+layout!(EndpointKey, 8, service @ 0, slot @ 4);
+
+/// Value of ENDPOINTS.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// Address of the endpoint.
+    pub addr: Addr,
+    /// The node of the endpoint, to which the tunnel leads; [`Addr::ANY_V6`] for this node, or if unknown.
+    pub node: Addr,
+    /// Port of the endpoint.
+    pub port: u16,
+    /// Of [`endpoint_flags`].
+    pub flags: u16,
+}
+
+layout!(Endpoint, 36, addr @ 0, node @ 16, port @ 32, flags @ 34);
+
+/// Flags of an [`Endpoint`].
+pub mod endpoint_flags {
+    /// It may be its own client: a packet that it sends to itself is masqueraded.
+    pub const HAIRPIN: u16 = 1;
+}
+
+/// Key of MEMBERS (hash), whose value is the slot (`u32`): finds the endpoint that a client stays with.
+/// Only endpoints of service ports with session affinity are in it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemberKey {
+    /// Address of the endpoint.
+    pub addr: Addr,
+    /// Id of the service port.
+    pub service: u32,
+    /// Port of the endpoint.
+    pub port: u16,
+    /// Zero.
+    pub padding: u16,
+}
+
+layout!(MemberKey, 24, addr @ 0, service @ 16, port @ 20, padding @ 22);
+
+/// Key of AFFINITY (LRU hash), which the programs write.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AffinityKey {
+    /// The client's address; at `connect()`, which knows none, that of [`AffinityKey::of_namespace`].
+    pub client: Addr,
+    /// Id of the service port.
+    pub service: u32,
+}
+
+layout!(AffinityKey, 20, client @ 0, service @ 16);
+
+impl AffinityKey {
+    /// The key of the sockets of a network namespace: an address in `100::/64`, which no packet has
+    /// (RFC 6666), with the namespace's cookie.
+    #[must_use]
+    #[inline(always)]
+    pub const fn of_namespace(service: u32, cookie: u64) -> Self {
+        let prefix = 0x0100_0000_u32.to_be();
+        let (high, low) = ((cookie >> 32) as u32, cookie as u32);
+        Self {
+            client: Addr {
+                words: [prefix, 0, high, low],
+            },
+            service,
+        }
+    }
+}
+
+/// Value of AFFINITY.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Affinity {
+    /// When the client connected last, in ns of `CLOCK_MONOTONIC`.
+    pub seen_ns: u64,
+    /// Address of its endpoint.
+    pub addr: Addr,
+    /// Port of its endpoint.
+    pub port: u16,
+    /// Zero.
+    pub padding: [u16; 3],
+}
+
+layout!(Affinity, 32, seen_ns @ 0, addr @ 8, port @ 24, padding @ 26);
+
+/// Key of MAGLEV (hash): a part of the table of one pool.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MaglevKey {
+    /// Id of the service port.
+    pub service: u32,
+    /// [`Verdict::Cluster`] or [`Verdict::Local`].
+    pub pool: u32,
+    /// Index of the entry of the table, divided by [`MAGLEV_CHUNK`].
+    pub chunk: u32,
+}
+
+layout!(MaglevKey, 12, service @ 0, pool @ 4, chunk @ 8);
+
+/// Entries of a [`MaglevChunk`].
+pub const MAGLEV_CHUNK: usize = 64;
+
+/// Value of MAGLEV: slots of endpoints.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MaglevChunk {
+    /// The slots.
+    pub slots: [u16; MAGLEV_CHUNK],
+}
+
+layout!(MaglevChunk, 128, slots @ 0);
+
+/// Key of SOURCES (LPM trie, value `u8` 1) behind the length of its prefix in bits: [`SOURCE_PREFIX`] and
+/// those of the address. IPv4 addresses are mapped, so theirs begin with 96.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceKey {
+    /// The list; never 0. Equal lists are one.
+    pub list: u32,
+    /// The address.
+    pub addr: Addr,
+}
+
+layout!(SourceKey, 20, list @ 0, addr @ 4);
+
+/// Bits of [`SourceKey::list`].
+pub const SOURCE_PREFIX: u32 = 32;
+
+/// Key of ADDRESSES (hash, value `u32` 1).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AddressKey {
+    /// The address.
+    pub addr: Addr,
+    /// An [`AddressKind`].
+    pub kind: u32,
+}
+
+layout!(AddressKey, 20, addr @ 0, kind @ 16);
+
+/// What an address is.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressKind {
+    /// A ClusterIP: ports that are no frontends are rejected.
+    ClusterIp = 1,
+    /// An address of the node that answers on NodePorts.
+    NodePorts = 2,
+}

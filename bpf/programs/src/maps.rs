@@ -1,0 +1,51 @@
+//! The maps. `sluice-bpf-abi` says what they mean; the loader sets their sizes.
+
+use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
+use aya_ebpf::macros::btf_map;
+use sluice_bpf_abi::{
+    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
+    Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
+    SourceKey, Tuple,
+};
+
+#[btf_map]
+pub static FRONTENDS: HashMap<FrontendKey, Frontend, 1024> = HashMap::new();
+
+#[btf_map]
+pub static ENDPOINTS: HashMap<EndpointKey, Endpoint, 1024> = HashMap::new();
+
+#[btf_map]
+pub static MEMBERS: HashMap<MemberKey, u32, 1024> = HashMap::new();
+
+#[btf_map]
+pub static MAGLEV: HashMap<MaglevKey, MaglevChunk, 1024> = HashMap::new();
+
+#[btf_map]
+pub static SOURCES: LpmTrie<SourceKey, u8, 1024> = LpmTrie::new();
+
+#[btf_map]
+pub static ADDRESSES: HashMap<AddressKey, u32, 1024> = HashMap::new();
+
+#[btf_map]
+pub static NODE: Array<Node, 1> = Array::new();
+
+#[btf_map]
+pub static INTERFACES: HashMap<u32, Interface, 1024> = HashMap::new();
+
+#[btf_map]
+pub static AFFINITY: LruHashMap<AffinityKey, Affinity, 1024> = LruHashMap::new();
+
+#[btf_map]
+pub static FLOWS: LruHashMap<Tuple, Flow, 1024> = LruHashMap::new();
+
+#[btf_map]
+pub static FRAGMENTS: LruHashMap<FragmentKey, Fragment, 1024> = LruHashMap::new();
+
+#[btf_map]
+pub static PEERS: LruHashMap<PeerKey, Peer, 1024> = LruHashMap::new();
+
+#[btf_map]
+pub static COUNTERS: PerCpuArray<u64, { Counter::COUNT as usize }> = PerCpuArray::new();
+
+#[btf_map]
+pub static EVENTS: RingBuf<u8, 262_144> = RingBuf::new();
