@@ -37,6 +37,54 @@ impl Tuple {
             padding: [0; 3],
         }
     }
+
+    /// A hash of the tuple, the same on every node: the index into a table of Maglev.
+    ///
+    /// The mixing is that of MurmurHash3 (x86, 32 bits, seed 0).
+    #[must_use]
+    #[inline(always)]
+    pub const fn hash(&self) -> u32 {
+        let mut hash = 0;
+        let mut word = 0;
+        while word < 4 {
+            hash = mix(hash, u32::from_be(self.source.words[word]));
+            hash = mix(hash, u32::from_be(self.destination.words[word]));
+            word += 1;
+        }
+        hash = mix(
+            hash,
+            (self.source_port as u32) << 16 | self.destination_port as u32,
+        );
+        hash = mix(hash, self.protocol as u32);
+        hash ^= hash >> 16;
+        hash = hash.wrapping_mul(0x85eb_ca6b);
+        hash ^= hash >> 13;
+        hash = hash.wrapping_mul(0xc2b2_ae35);
+        hash ^ hash >> 16
+    }
+}
+
+#[inline(always)]
+const fn mix(hash: u32, word: u32) -> u32 {
+    let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15);
+    let hash = (hash ^ word.wrapping_mul(0x1b87_3593)).rotate_left(13);
+    hash.wrapping_mul(5).wrapping_add(0xe654_6b64)
+}
+
+impl Flow {
+    /// The tuple after the rewrite, for a packet of this protocol.
+    #[must_use]
+    #[inline(always)]
+    pub const fn rewritten(&self, protocol: u8) -> Tuple {
+        Tuple {
+            source: self.source,
+            destination: self.destination,
+            source_port: self.source_port,
+            destination_port: self.destination_port,
+            protocol,
+            padding: [0; 3],
+        }
+    }
 }
 
 /// Value of FLOWS: what becomes of packets with one tuple.

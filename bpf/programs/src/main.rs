@@ -1,20 +1,359 @@
-//! The programs.
+//! The programs of Sluice's eBPF data plane. `README.md` draws a packet's way.
 #![no_std]
 #![no_main]
 
+mod event;
+mod flow;
+mod icmp;
 mod maps;
+mod packet;
+mod reject;
+mod rewrite;
+mod service;
 
-use aya_ebpf::bindings::TC_ACT_UNSPEC;
+use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_REDIRECT, TC_ACT_SHOT, TC_ACT_UNSPEC};
+use aya_ebpf::helpers::generated::bpf_redirect;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
+use sluice_bpf_abi::{
+    AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, Tuple, endpoint_flags,
+    flow_flags, interface_flags,
+};
 
+use event::Action;
+use flow::Connection;
+use maps::{INTERFACES, count};
+use packet::{ETHERNET, Packet, network_offset};
+use service::Decision;
+
+/// The loopback interface is the first of every network namespace (`loopback_net_init`).
+const LOOPBACK: u32 = 1;
+
+/// Result of [`lead`]: an endpoint was found.
+const LED: i32 = 1000;
+/// Result of [`lead`]: the connection is rejected, for the reason whose counter is added.
+const REJECTED: i32 = 2000;
+
+/// Packets that arrive through an interface: to frontends, and replies to masqueraded connections.
 #[classifier]
 pub fn sluice_ingress(ctx: TcContext) -> i32 {
-    let key = sluice_bpf_abi::AddressKey { addr: sluice_bpf_abi::Addr::v4(ctx.len()), kind: 1 };
-    if unsafe { maps::ADDRESSES.get(&key) }.is_some() {
-        return 2;
+    let mut packet = Packet::EMPTY;
+    if !packet.parse(&ctx, 0) {
+        return TC_ACT_UNSPEC;
     }
-    TC_ACT_UNSPEC
+    if packet.is_icmp {
+        return icmp::translate(&ctx, &packet, Hook::Ingress);
+    }
+    if let Some(known) = flow::find(&packet.tuple) {
+        if applies(known, Hook::Ingress) {
+            if !begins_anew(known, &packet) {
+                return go_on(&ctx, &packet, known, Hook::Ingress);
+            }
+        } else if is_own_packet(known, &packet) {
+            return TC_ACT_UNSPEC;
+        } else {
+            return open_beside(&ctx, &packet);
+        }
+    }
+    begin(&ctx, &packet, Hook::Ingress)
+}
+
+/// Packets that leave through an interface: to endpoints, replies to clients, and the node's own.
+#[classifier]
+pub fn sluice_egress(ctx: TcContext) -> i32 {
+    let mut packet = Packet::EMPTY;
+    if !packet.parse(&ctx, 0) {
+        return TC_ACT_UNSPEC;
+    }
+    if packet.is_icmp {
+        return icmp::translate(&ctx, &packet, Hook::Egress);
+    }
+    if let Some(known) = flow::find(&packet.tuple) {
+        if known.flags & flow_flags::MASQUERADE != 0
+            && !flow::masquerade(&packet.tuple, known, ifindex(&ctx))
+        {
+            return deny(&ctx, &packet, Hook::Egress, Counter::NoMasqueradePort as i32);
+        }
+        if !applies(known, Hook::Egress) {
+            return TC_ACT_UNSPEC;
+        }
+        if !begins_anew(known, &packet) {
+            return go_on(&ctx, &packet, known, Hook::Egress);
+        }
+    }
+    begin(&ctx, &packet, Hook::Egress)
+}
+
+#[inline(always)]
+fn ifindex(ctx: &TcContext) -> u32 {
+    // SAFETY: the context is valid for the run of the program.
+    unsafe { (*ctx.skb.skb).ifindex }
+}
+
+/// Whether packets of an entry are rewritten here.
+#[inline(always)]
+fn applies(flow: &Flow, hook: Hook) -> bool {
+    let at = |kind: FlowKind| flow.kind == kind as u8;
+    match hook {
+        Hook::Ingress => {
+            at(FlowKind::Request)
+                || at(FlowKind::Unmasquerade)
+                || (at(FlowKind::Reply) && flow.flags & flow_flags::NODE_CLIENT != 0)
+        }
+        _ => at(FlowKind::Request) || at(FlowKind::Forwarded) || at(FlowKind::Reply),
+    }
+}
+
+/// Whether a client uses the ports of a connection that has ended for another one.
+#[inline(always)]
+fn begins_anew(flow: &Flow, packet: &Packet) -> bool {
+    flow.kind == FlowKind::Request as u8
+        && flow::is_closed(flow)
+        && packet.tuple.protocol == sluice_bpf_abi::TCP
+        && packet.opens()
+}
+
+/// Whether a packet with the addresses of a forwarded one was rewritten by us before, on a port of a bridge.
+/// If not, a client dials the endpoint itself from the port of its open connection to a Service.
+#[inline(always)]
+fn is_own_packet(flow: &Flow, packet: &Packet) -> bool {
+    let opens = packet.tuple.protocol == sluice_bpf_abi::TCP && packet.opens();
+    !opens
+        || flow.kind != FlowKind::Forwarded as u8
+        || flow.flags & flow_flags::ESTABLISHED == 0
+        || flow::is_closed(flow)
+}
+
+/// A packet of a known connection.
+#[inline(always)]
+fn go_on(ctx: &TcContext, packet: &Packet, known: &mut Flow, hook: Hook) -> i32 {
+    flow::touch(known, packet);
+    let to = known.rewritten(packet.tuple.protocol);
+    let action = Action {
+        hook,
+        kind: EventKind::Rewritten,
+        ifindex: ifindex(ctx),
+        service: known.service,
+        counter: 0,
+    };
+    finish(ctx, packet, &to, &action, known.kind)
+}
+
+#[inline(always)]
+fn finish(ctx: &TcContext, packet: &Packet, to: &Tuple, action: &Action, kind: u8) -> i32 {
+    event::record(action, &packet.tuple, to);
+    if rewrite::rewrite(ctx, packet, to) != 0 {
+        return deny(ctx, packet, action.hook, Counter::Malformed as i32);
+    }
+    match (action.hook, kind == FlowKind::Request as u8) {
+        (Hook::Egress, true) => route_again(ctx),
+        _ => TC_ACT_UNSPEC,
+    }
+}
+
+/// Gives a packet that leaves back to the kernel, as if it had come through loopback: its destination was
+/// rewritten, so its route is another.
+#[inline(always)]
+pub fn route_again(ctx: &TcContext) -> i32 {
+    if network_offset(ctx) == 0 {
+        let protocol = ctx.skb.protocol() as u16;
+        let header = [[0_u16; 3], [0; 3]];
+        // SAFETY: the context is valid for the run of the program.
+        let grown = unsafe {
+            aya_ebpf::helpers::generated::bpf_skb_change_head(ctx.skb.skb, ETHERNET, 0)
+        };
+        if grown != 0
+            || rewrite::store(ctx, 0, &header).is_none()
+            || rewrite::store(ctx, 12, &protocol).is_none()
+        {
+            return TC_ACT_SHOT;
+        }
+    } else if rewrite::store(ctx, 0, &[0_u16; 3]).is_none() {
+        // The address of loopback; else the packet would be another machine's.
+        return TC_ACT_SHOT;
+    }
+    // SAFETY: the helper takes numbers.
+    unsafe { bpf_redirect(LOOPBACK, u64::from(BPF_F_INGRESS)) as i32 }
+}
+
+/// A packet that no entry knows.
+#[inline(always)]
+fn begin(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
+    if !packet.opens() {
+        return TC_ACT_UNSPEC;
+    }
+    match open(ctx, packet, hook) {
+        action @ (TC_ACT_UNSPEC | TC_ACT_SHOT | TC_ACT_REDIRECT) => action,
+        reason => reject::reject(ctx, packet, hook, reason),
+    }
+}
+
+/// The first packet of a connection: what the kernel is to do with it, or [`REJECTED`] and the counter of the
+/// reason.
+#[inline(never)]
+fn open(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
+    let mut connection = Connection {
+        request: &packet.tuple,
+        endpoint: sluice_bpf_abi::Addr::ANY_V6,
+        port: 0,
+        service: 0,
+        flags: 0,
+        forwarded: 0,
+        changes_port: false,
+    };
+    match lead(ctx, packet, hook, &mut connection) {
+        LED => establish(ctx, packet, hook, &connection),
+        TC_ACT_UNSPEC => {
+            let action = Action {
+                hook,
+                kind: EventKind::Passed,
+                ifindex: ifindex(ctx),
+                service: 0,
+                counter: 0,
+            };
+            event::record(&action, &packet.tuple, &packet.tuple);
+            TC_ACT_UNSPEC
+        }
+        rejected if rejected >= REJECTED => rejected,
+        reason => deny(ctx, packet, hook, reason),
+    }
+}
+
+/// Chooses an endpoint for a new connection: [`LED`], `TC_ACT_UNSPEC` for none of a Service's, the counter of
+/// a drop, or [`REJECTED`] and the counter.
+#[inline(never)]
+fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connection<'_>) -> i32 {
+    let tuple = &packet.tuple;
+    let (addr, port) = (&tuple.destination, tuple.destination_port);
+    let decision = service::decide(Some(&tuple.source), addr, port, tuple.protocol, |family| {
+        client(ctx, packet, hook, family)
+    });
+    let (frontend, pool, masquerade) = match decision {
+        Decision::Pass => return TC_ACT_UNSPEC,
+        Decision::Drop(reason) => return reason as i32,
+        Decision::Reject(reason) => return REJECTED + reason as i32,
+        Decision::Balance {
+            frontend,
+            pool,
+            masquerade,
+        } => (frontend, pool, masquerade),
+    };
+    let client = AffinityKey {
+        client: tuple.source,
+        service: frontend.service,
+    };
+    let Some(endpoint) = service::choose(frontend, pool, &client, tuple) else {
+        return Counter::NoEndpointInSlot as i32;
+    };
+    let is_hairpin = endpoint.flags & endpoint_flags::HAIRPIN != 0 && endpoint.addr == tuple.source;
+    connection.endpoint = endpoint.addr;
+    connection.port = endpoint.port;
+    connection.service = frontend.service;
+    if hook == Hook::Egress && from_node(ctx) {
+        connection.flags = flow_flags::NODE_CLIENT;
+    }
+    if masquerade || is_hairpin {
+        connection.forwarded = flow_flags::MASQUERADE;
+    }
+    LED
+}
+
+/// A connection to an endpoint from the port of an open one by way of a Service: it gets another port.
+#[inline(never)]
+fn open_beside(ctx: &TcContext, packet: &Packet) -> i32 {
+    let connection = Connection {
+        request: &packet.tuple,
+        endpoint: packet.tuple.destination,
+        port: packet.tuple.destination_port,
+        service: 0,
+        flags: 0,
+        forwarded: 0,
+        changes_port: true,
+    };
+    establish(ctx, packet, Hook::Ingress, &connection)
+}
+
+#[inline(always)]
+fn establish(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &Connection<'_>) -> i32 {
+    let mut to = packet.tuple;
+    if !flow::enter(connection, &mut to) {
+        return deny(ctx, packet, hook, Counter::FlowsFull as i32);
+    }
+    count(Counter::Connections as u32 + family_index(packet));
+    let action = Action {
+        hook,
+        kind: EventKind::Opened,
+        ifindex: ifindex(ctx),
+        service: connection.service,
+        counter: 0,
+    };
+    finish(ctx, packet, &to, &action, FlowKind::Request as u8)
+}
+
+/// Whether the node itself sends a packet that leaves.
+#[inline(always)]
+fn from_node(ctx: &TcContext) -> bool {
+    // SAFETY: the context is valid for the run of the program.
+    let from = unsafe { (*ctx.skb.skb).ingress_ifindex };
+    from == 0 || from == LOOPBACK
+}
+
+/// Who sends a packet. Pods are told by their range, or by the interface that they come through.
+#[inline(always)]
+fn client(
+    ctx: &TcContext,
+    packet: &Packet,
+    hook: Hook,
+    family: &sluice_bpf_abi::FamilyNode,
+) -> Client {
+    if family.pods.contains(&packet.tuple.source) {
+        return Client::LocalPod;
+    }
+    let from = match hook {
+        Hook::Ingress => ifindex(ctx),
+        _ if from_node(ctx) => return Client::Node,
+        // SAFETY: the context is valid for the run of the program.
+        _ => unsafe { (*ctx.skb.skb).ingress_ifindex },
+    };
+    // SAFETY: the agent replaces whole values.
+    match unsafe { INTERFACES.get(&from) } {
+        Some(it) if it.flags & interface_flags::POD != 0 => Client::LocalPod,
+        _ => Client::Other,
+    }
+}
+
+/// Drops a packet and counts it in the [`Counter`] of this number.
+#[inline(always)]
+pub fn deny(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 {
+    record_denial(ctx, packet, hook, EventKind::Dropped, reason);
+    TC_ACT_SHOT
+}
+
+/// Counts a packet that is dropped or rejected.
+#[inline(always)]
+pub fn record_denial(
+    ctx: &TcContext,
+    packet: &Packet,
+    hook: Hook,
+    kind: EventKind,
+    reason: i32,
+) {
+    let counter = reason as u32 + family_index(packet);
+    count(counter);
+    let action = Action {
+        hook,
+        kind,
+        ifindex: ifindex(ctx),
+        service: 0,
+        counter,
+    };
+    event::record(&action, &packet.tuple, &packet.tuple);
+}
+
+/// Counters are in pairs: IPv4, then IPv6.
+#[inline(always)]
+pub fn family_index(packet: &Packet) -> u32 {
+    u32::from(!packet.is_v4)
 }
 
 #[cfg(not(test))]
@@ -22,3 +361,7 @@ pub fn sluice_ingress(ctx: TcContext) -> i32 {
 fn panic(_info: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
+
+#[unsafe(link_section = "license")]
+#[unsafe(no_mangle)]
+static LICENSE: [u8; 11] = *b"Apache-2.0\0";

@@ -3,7 +3,7 @@
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use sluice_bpf_abi::{
-    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
+    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Event, Flow, Fragment, FragmentKey,
     Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
     SourceKey, Tuple,
 };
@@ -48,4 +48,25 @@ pub static PEERS: LruHashMap<PeerKey, Peer, 1024> = LruHashMap::new();
 pub static COUNTERS: PerCpuArray<u64, { Counter::COUNT as usize }> = PerCpuArray::new();
 
 #[btf_map]
-pub static EVENTS: RingBuf<u8, 262_144> = RingBuf::new();
+pub static EVENTS: RingBuf<Event, 262_144> = RingBuf::new();
+
+/// The settings.
+#[inline(always)]
+pub fn node() -> Option<&'static Node> {
+    NODE.get(0)
+}
+
+/// Whether a flag of the settings is set.
+#[inline(always)]
+pub fn node_flag(flag: u32) -> bool {
+    node().is_some_and(|it| it.flags & flag != 0)
+}
+
+/// Counts a packet.
+#[inline(always)]
+pub fn count(index: u32) {
+    if let Some(counter) = COUNTERS.get_ptr_mut(index) {
+        // SAFETY: the slot is this CPU's own.
+        unsafe { *counter += 1 };
+    }
+}

@@ -1,0 +1,51 @@
+//! What programs did, for `explain --trace`.
+
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use sluice_bpf_abi::{Addr, Event, EventKind, Hook, Tuple, node_flags};
+
+use crate::maps::{EVENTS, node};
+
+/// What a program did with a packet, without its addresses.
+pub struct Action {
+    pub hook: Hook,
+    pub kind: EventKind,
+    pub ifindex: u32,
+    /// Id of the service port; 0 for none.
+    pub service: u32,
+    /// The counter of a denial; else 0.
+    pub counter: u32,
+}
+
+/// Leaves an event if somebody asks for this packet.
+#[inline(always)]
+pub fn record(action: &Action, before: &Tuple, after: &Tuple) {
+    let Some(node) = node() else { return };
+    if node.flags & node_flags::TRACE != 0 {
+        write(action, before, after, &node.trace);
+    }
+}
+
+#[inline(never)]
+fn write(action: &Action, before: &Tuple, after: &Tuple, asked: &Addr) {
+    let concerns = |it: &Tuple| it.source == *asked || it.destination == *asked;
+    if *asked != Addr::ANY_V6 && !concerns(before) && !concerns(after) {
+        return;
+    }
+    // A full buffer loses events, which the reader sees from their times.
+    let Some(mut event) = EVENTS.reserve(0) else {
+        return;
+    };
+    event.write(Event {
+        // SAFETY: the helper has no arguments.
+        time_ns: unsafe { bpf_ktime_get_ns() },
+        before: *before,
+        after: *after,
+        ifindex: action.ifindex,
+        hook: action.hook as u8,
+        kind: action.kind as u8,
+        counter: action.counter as u16,
+        service: action.service,
+        padding: 0,
+    });
+    event.submit(0);
+}

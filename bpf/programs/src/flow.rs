@@ -1,0 +1,236 @@
+//! Connections: their entries in FLOWS.
+
+use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
+use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use sluice_bpf_abi::{Addr, Flow, FlowKind, PortRange, SCTP, TCP, Tuple, flow_flags};
+
+use crate::maps::{FLOWS, INTERFACES, node};
+use crate::packet::{ACK, FIN, Packet, RST, SYN};
+use crate::service::family;
+
+/// How many source ports are tried before a connection is refused.
+const ATTEMPTS: u32 = 16;
+
+/// Seconds since the machine started.
+#[inline(always)]
+fn now() -> u32 {
+    // SAFETY: the helper has no arguments.
+    (unsafe { bpf_ktime_get_ns() } / 1_000_000_000) as u32
+}
+
+/// What is known of a packet.
+#[inline(always)]
+pub fn find(tuple: &Tuple) -> Option<&'static mut Flow> {
+    // SAFETY: fields are written one by one; what packets on two CPUs write at once is the same but for
+    // flags and seconds, where the loss of one write delays a timeout.
+    FLOWS.get_ptr_mut(tuple).map(|it| unsafe { &mut *it })
+}
+
+/// Whether the connection of an entry has ended.
+#[inline(always)]
+pub fn is_closed(flow: &Flow) -> bool {
+    flow.flags & (flow_flags::FIN | flow_flags::RST) != 0
+}
+
+/// Notes that a packet came.
+#[inline(always)]
+pub fn touch(flow: &mut Flow, packet: &Packet) {
+    let now = now();
+    if flow.seen_seconds != now {
+        flow.seen_seconds = now;
+    }
+    let mut flags = flow.flags;
+    if packet.tuple.protocol == TCP && packet.has_ports {
+        if packet.flags & FIN != 0 {
+            flags |= flow_flags::FIN;
+        }
+        if packet.flags & RST != 0 {
+            flags |= flow_flags::RST;
+        }
+        if packet.flags & (SYN | ACK) == ACK {
+            flags |= flow_flags::ESTABLISHED;
+        }
+    } else {
+        flags |= flow_flags::ESTABLISHED;
+    }
+    if flags != flow.flags {
+        flow.flags = flags;
+    }
+}
+
+/// A connection to be entered.
+pub struct Connection<'a> {
+    /// From the client to the frontend.
+    pub request: &'a Tuple,
+    /// Address of the endpoint.
+    pub endpoint: Addr,
+    /// Port of the endpoint.
+    pub port: u16,
+    /// Id of the service port.
+    pub service: u32,
+    /// Of [`flow_flags`], for all its entries.
+    pub flags: u8,
+    /// Of [`flow_flags`], for the forwarded packets.
+    pub forwarded: u8,
+    /// Another source port than the client's has to be used.
+    pub changes_port: bool,
+}
+
+/// Enters a connection. `to` becomes what its request is rewritten to. False: the table took no entry.
+///
+/// Two connections of one client port to one endpoint, by way of two frontends, cannot be told apart by their
+/// replies: the second gets another source port.
+#[inline(never)]
+pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
+    let request = connection.request;
+    *to = Tuple {
+        source: request.source,
+        destination: connection.endpoint,
+        source_port: request.source_port,
+        destination_port: connection.port,
+        protocol: request.protocol,
+        padding: [0; 3],
+    };
+    let mut flow = Flow {
+        source: request.destination,
+        destination: request.source,
+        source_port: request.destination_port,
+        destination_port: request.source_port,
+        kind: FlowKind::Reply as u8,
+        flags: connection.flags,
+        padding: 0,
+        service: connection.service,
+        seen_seconds: now(),
+    };
+    let mut attempt = u32::from(connection.changes_port);
+    while attempt < ATTEMPTS {
+        if attempt > 0 {
+            if request.protocol == SCTP {
+                return false;
+            }
+            to.source_port = random_port();
+        }
+        if enter_reply(&to.reversed(), &flow) {
+            break;
+        }
+        attempt += 1;
+    }
+    if attempt == ATTEMPTS {
+        return false;
+    }
+    flow.source = to.source;
+    flow.destination = to.destination;
+    flow.source_port = to.source_port;
+    flow.destination_port = to.destination_port;
+    flow.kind = FlowKind::Forwarded as u8;
+    flow.flags = connection.flags | connection.forwarded;
+    if FLOWS.insert(&*to, &flow, u64::from(BPF_ANY)).is_err() {
+        return false;
+    }
+    flow.kind = FlowKind::Request as u8;
+    flow.flags = connection.flags;
+    FLOWS.insert(request, &flow, u64::from(BPF_ANY)).is_ok()
+}
+
+/// Whether the replies' entry is ours now: it was free, or the same, or of a connection that has ended.
+#[inline(always)]
+fn enter_reply(key: &Tuple, reply: &Flow) -> bool {
+    if FLOWS.insert(key, reply, u64::from(BPF_NOEXIST)).is_ok() {
+        return true;
+    }
+    let Some(held) = find(key) else {
+        return false;
+    };
+    let is_same = held.kind == reply.kind
+        && held.source == reply.source
+        && held.destination == reply.destination
+        && held.source_port == reply.source_port
+        && held.destination_port == reply.destination_port;
+    (is_same || is_closed(held)) && FLOWS.insert(key, reply, u64::from(BPF_ANY)).is_ok()
+}
+
+/// Chooses address and port that masquerade a connection where it leaves, and enters the way back. False: no
+/// port is free.
+#[inline(never)]
+pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
+    let mut key = tuple.reversed();
+    let Some(reply) = find(&key) else {
+        return false;
+    };
+    let mut way_back = *reply;
+    if !masquerading(&mut key.destination, ifindex) {
+        return false;
+    }
+    if key.destination == tuple.source {
+        flow.flags &= !flow_flags::MASQUERADE;
+        return true;
+    }
+    way_back.kind = FlowKind::Unmasquerade as u8;
+    // A reply that leaves again is rewritten once more, to come from the frontend. One that is delivered to
+    // this node leaves nowhere, so it is rewritten at once.
+    if flow.flags & flow_flags::NODE_CLIENT == 0 {
+        way_back.source = tuple.destination;
+        way_back.source_port = tuple.destination_port;
+        way_back.destination = tuple.source;
+        way_back.destination_port = tuple.source_port;
+    }
+    let mut attempt = 0;
+    while attempt < ATTEMPTS {
+        if tuple.protocol != SCTP {
+            key.destination_port = random_port();
+        }
+        if FLOWS.insert(&key, &way_back, u64::from(BPF_NOEXIST)).is_ok() {
+            flow.source = key.destination;
+            flow.source_port = key.destination_port;
+            flow.flags &= !flow_flags::MASQUERADE;
+            return true;
+        }
+        attempt += 1;
+    }
+    false
+}
+
+/// Sets an address to that which masquerades what leaves through an interface. False without settings.
+#[inline(always)]
+fn masquerading(addr: &mut Addr, ifindex: u32) -> bool {
+    // SAFETY: the agent replaces whole values.
+    let interface = unsafe { INTERFACES.get(&ifindex) };
+    let own = interface.map_or(Addr::ANY_V6, |it| match addr.is_v4() {
+        true => it.v4,
+        false => it.v6,
+    });
+    if own != Addr::ANY_V6 {
+        *addr = own;
+        return true;
+    }
+    let Some(node) = node() else {
+        return false;
+    };
+    *addr = family(node, addr).node_ip;
+    true
+}
+
+/// A port that no socket of the node gets by itself; 0 without settings.
+#[inline(always)]
+fn random_port() -> u16 {
+    let Some(node) = node() else {
+        return 0;
+    };
+    let [low, high] = &node.masquerade_ports;
+    let total = size(low) + size(high);
+    if total == 0 {
+        return 0;
+    }
+    // SAFETY: the helper has no arguments.
+    let chosen = unsafe { bpf_get_prandom_u32() } % total;
+    match chosen < size(low) {
+        true => low.first.wrapping_add(chosen as u16),
+        false => high.first.wrapping_add((chosen - size(low)) as u16),
+    }
+}
+
+#[inline(always)]
+fn size(range: &PortRange) -> u32 {
+    (u32::from(range.last) + 1).saturating_sub(u32::from(range.first))
+}

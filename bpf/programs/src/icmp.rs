@@ -1,0 +1,136 @@
+//! ICMP errors about packets of Services: an endpoint's "port unreachable", a router's "fragmentation
+//! needed". They repeat the packet that they are about, with the addresses that it had there.
+
+use aya_ebpf::bindings::{BPF_F_PSEUDO_HDR, TC_ACT_SHOT, TC_ACT_UNSPEC};
+use aya_ebpf::programs::TcContext;
+use sluice_bpf_abi::{Addr, EventKind, Hook, Tuple};
+
+use crate::packet::{Packet, load, network_offset};
+use crate::rewrite::{End, difference, ipv6_flag, store, store_addr};
+use crate::event::{self, Action};
+use crate::{applies, flow, ifindex};
+
+/// Rewrites an error about a packet of ours; all else passes.
+#[inline(never)]
+pub fn translate(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
+    let Some(kind) = load::<u8>(ctx, packet.transport) else {
+        return TC_ACT_UNSPEC;
+    };
+    let is_error = match packet.is_v4 {
+        // Unreachable, time exceeded, parameter problem.
+        true => matches!(kind, 3 | 11 | 12),
+        // The same, and packet too big.
+        false => matches!(kind, 1..=4),
+    };
+    if !is_error {
+        return TC_ACT_UNSPEC;
+    }
+    let mut about = Packet::EMPTY;
+    if !about.parse(ctx, packet.transport + 8) || about.is_icmp {
+        return TC_ACT_UNSPEC;
+    }
+    // The error goes the way of the replies to the packet.
+    let answer = about.tuple.reversed();
+    let Some(known) = flow::find(&answer) else {
+        return TC_ACT_UNSPEC;
+    };
+    if !applies(known, hook) {
+        return TC_ACT_UNSPEC;
+    }
+    let to = known.rewritten(answer.protocol);
+    let action = Action {
+        hook,
+        kind: EventKind::Rewritten,
+        ifindex: ifindex(ctx),
+        service: known.service,
+        counter: 0,
+    };
+    event::record(&action, &packet.tuple, &to);
+    match rewrite(ctx, packet, &about, &answer, &to) {
+        Some(()) => TC_ACT_UNSPEC,
+        None => TC_ACT_SHOT,
+    }
+}
+
+/// `answer` is the reply as it would come, `to` as it would go on.
+#[inline(always)]
+fn rewrite(
+    ctx: &TcContext,
+    packet: &Packet,
+    about: &Packet,
+    answer: &Tuple,
+    to: &Tuple,
+) -> Option<()> {
+    let network = network_offset(ctx);
+    let message = Message {
+        is_v4: packet.is_v4,
+        network,
+        checksum: (network + packet.transport + 2) as usize,
+        about: network + packet.transport + 8,
+    };
+    // The packet inside has the addresses of the reply the other way round.
+    message.replace_inside(ctx, &answer.destination, &to.destination, End::Source)?;
+    message.replace_inside(ctx, &answer.source, &to.source, End::Destination)?;
+    let ports = network + about.transport;
+    let (from, new) = (answer.destination_port, to.destination_port);
+    message.replace_port(ctx, ports, from, new)?;
+    let (from, new) = (answer.source_port, to.source_port);
+    message.replace_port(ctx, ports + 2, from, new)?;
+    // The error itself goes to the client. If the endpoint sends it, the frontend does.
+    let outer = &packet.tuple;
+    if outer.destination == answer.destination {
+        message.replace_outside(ctx, &outer.destination, &to.destination, End::Destination)?;
+    }
+    if outer.source == answer.source {
+        message.replace_outside(ctx, &outer.source, &to.source, End::Source)?;
+    }
+    Some(())
+}
+
+struct Message {
+    is_v4: bool,
+    /// Offset of the outer IP header.
+    network: u32,
+    /// Offset of the message's checksum.
+    checksum: usize,
+    /// Offset of the inner IP header.
+    about: u32,
+}
+
+impl Message {
+    /// An address in the inner header. In IPv4 that header's own checksum changes by as much the other way,
+    /// so the message's does not.
+    #[inline(always)]
+    fn replace_inside(&self, ctx: &TcContext, from: &Addr, to: &Addr, end: End) -> Option<()> {
+        if from == to {
+            return Some(());
+        }
+        if !self.is_v4 {
+            ctx.l4_csum_replace(self.checksum, 0, difference(from, to), 0).ok()?;
+        }
+        store_addr(ctx, self.is_v4, self.about, from, to, end)
+    }
+
+    #[inline(always)]
+    fn replace_port(&self, ctx: &TcContext, offset: u32, from: u16, to: u16) -> Option<()> {
+        if from == to {
+            return Some(());
+        }
+        let (old, new) = (from.to_be(), to.to_be());
+        ctx.l4_csum_replace(self.checksum, old.into(), new.into(), 2).ok()?;
+        store(ctx, offset, &new)
+    }
+
+    /// An address in the outer header, which ICMPv6's checksum covers and ICMP's does not.
+    #[inline(always)]
+    fn replace_outside(&self, ctx: &TcContext, from: &Addr, to: &Addr, end: End) -> Option<()> {
+        if from == to {
+            return Some(());
+        }
+        if !self.is_v4 {
+            let flags = u64::from(BPF_F_PSEUDO_HDR) | ipv6_flag();
+            ctx.l4_csum_replace(self.checksum, 0, difference(from, to), flags).ok()?;
+        }
+        store_addr(ctx, self.is_v4, self.network, from, to, end)
+    }
+}

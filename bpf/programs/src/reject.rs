@@ -1,0 +1,245 @@
+//! Refusals: a TCP reset, or an ICMP error, in the packet's own buffer.
+
+use aya_ebpf::bindings::bpf_adj_room_mode::BPF_ADJ_ROOM_MAC;
+use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT};
+use aya_ebpf::helpers::generated::{bpf_redirect, bpf_skb_change_tail};
+use aya_ebpf::programs::TcContext;
+use core::mem::size_of;
+use sluice_bpf_abi::{EventKind, Hook, TCP, Tuple};
+
+use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
+use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
+use crate::{LOOPBACK, REJECTED, ifindex, record_denial, route_again};
+
+/// Time to live of what we send.
+const LIFETIME: u8 = 64;
+/// Bytes behind the IP header of the packet that an error repeats: its ports at least (RFC 792).
+const REPEATED: u32 = 8;
+/// `ICMP_PORT_UNREACH`, and that of ICMPv6.
+const PORT_UNREACHABLE: u8 = 3;
+const PORT_UNREACHABLE_V6: u8 = 4;
+
+/// Answers the client that nothing listens. `reason`: [`REJECTED`] and the counter.
+#[inline(never)]
+pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 {
+    record_denial(ctx, packet, hook, EventKind::Rejected, reason - REJECTED);
+    // A fragment without ports has no connection to refuse.
+    if !packet.has_ports {
+        return TC_ACT_SHOT;
+    }
+    let written = match packet.tuple.protocol {
+        TCP => reset(ctx, packet),
+        _ if packet.is_v4 => unreachable_v4(ctx, packet),
+        _ => unreachable_v6(ctx, packet),
+    };
+    match (written, hook) {
+        (None, _) => TC_ACT_SHOT,
+        (_, Hook::Egress) => route_again(ctx),
+        _ => send_back(ctx),
+    }
+}
+
+/// Sends the packet to where it came from.
+#[inline(always)]
+fn send_back(ctx: &TcContext) -> i32 {
+    if network_offset(ctx) != 0 {
+        let (Ok(destination), Ok(source)) = (ctx.load::<[u16; 3]>(0), ctx.load::<[u16; 3]>(6)) else {
+            return TC_ACT_SHOT;
+        };
+        if store(ctx, 0, &source).is_none() || store(ctx, 6, &destination).is_none() {
+            return TC_ACT_SHOT;
+        }
+    }
+    let flags = match ifindex(ctx) {
+        LOOPBACK => u64::from(BPF_F_INGRESS),
+        _ => 0,
+    };
+    // SAFETY: the helper takes numbers.
+    unsafe { bpf_redirect(ifindex(ctx), flags) as i32 }
+}
+
+/// Makes a reset of a SYN. Addresses and ports change places, which changes no sum; the rest is replaced
+/// field by field, so that a checksum that a network card has yet to complete stays right.
+#[inline(always)]
+fn reset(ctx: &TcContext, packet: &Packet) -> Option<()> {
+    let network = network_offset(ctx);
+    let at = network + packet.transport;
+    let checksum = (at + 16) as usize;
+    let sequence: u32 = load(ctx, packet.transport + 4)?;
+    let acknowledged: u32 = load(ctx, packet.transport + 8)?;
+    let answered = u32::from_be(sequence).wrapping_add(1).to_be();
+    let old: u16 = load(ctx, packet.transport + 12)?;
+    let [length, _] = old.to_ne_bytes();
+    let new = u16::from_ne_bytes([length, RST | ACK]);
+    ctx.l4_csum_replace(checksum, sequence.into(), 0, 4).ok()?;
+    ctx.l4_csum_replace(checksum, acknowledged.into(), answered.into(), 4).ok()?;
+    ctx.l4_csum_replace(checksum, old.into(), new.into(), 2).ok()?;
+    store(ctx, at + 4, &[0_u32, answered])?;
+    store(ctx, at + 12, &new)?;
+    let tuple = &packet.tuple;
+    let ports = [tuple.destination_port.to_be(), tuple.source_port.to_be()];
+    store(ctx, at, &ports)?;
+    turn_round(ctx, packet, network)
+}
+
+/// Source and destination change places; the time to live is a new one.
+#[inline(always)]
+fn turn_round(ctx: &TcContext, packet: &Packet, network: u32) -> Option<()> {
+    let Tuple {
+        source,
+        destination,
+        ..
+    } = &packet.tuple;
+    let is_v4 = packet.is_v4;
+    store_addr(ctx, is_v4, network, source, destination, End::Source)?;
+    store_addr(ctx, is_v4, network, destination, source, End::Destination)?;
+    if !is_v4 {
+        return store(ctx, network + 7, &LIFETIME);
+    }
+    let old: u16 = load(ctx, 8)?;
+    let [_, protocol] = old.to_ne_bytes();
+    let new = u16::from_ne_bytes([LIFETIME, protocol]);
+    let offset = (network + V4_CHECKSUM) as usize;
+    ctx.l3_csum_replace(offset, old.into(), new.into(), 2).ok()?;
+    store(ctx, network + 8, &new)
+}
+
+/// An ICMP message and the beginning of the packet that it is about.
+#[repr(C)]
+struct ErrorV4 {
+    kind: u8,
+    code: u8,
+    checksum: u16,
+    unused: u32,
+    header: Ipv4,
+    ports: [u32; 2],
+}
+
+#[repr(C)]
+struct ErrorV6 {
+    kind: u8,
+    code: u8,
+    checksum: u16,
+    unused: u32,
+    header: Ipv6,
+    ports: [u32; 2],
+}
+
+#[inline(always)]
+fn unreachable_v4(ctx: &TcContext, packet: &Packet) -> Option<()> {
+    let network = network_offset(ctx);
+    let mut header: Ipv4 = load(ctx, 0)?;
+    let ports: [u32; 2] = load(ctx, packet.transport)?;
+    let (source, destination) = (header.source, header.destination);
+    // Options are left out, and the header's checksum is that of a header without.
+    if header.version_length != 0x45 {
+        header.version_length = 0x45;
+        header.checksum = 0;
+    }
+    let room = (size_of::<Ipv4>() + 8) as u32;
+    make_room(ctx, network, size_of::<Ipv4>() as u32 + REPEATED, room)?;
+    let outer = Ipv4 {
+        version_length: 0x45,
+        service: 0,
+        length: ((room + size_of::<Ipv4>() as u32 + REPEATED) as u16).to_be(),
+        id: 0,
+        fragment: 0,
+        lifetime: LIFETIME,
+        protocol: ICMP,
+        checksum: 0,
+        source: destination,
+        destination: source,
+    };
+    let message = ErrorV4 {
+        kind: 3,
+        code: PORT_UNREACHABLE,
+        checksum: 0,
+        unused: 0,
+        header,
+        ports,
+    };
+    store(ctx, network, &outer)?;
+    store(ctx, network + size_of::<Ipv4>() as u32, &message)?;
+    let sum = fold(sum(&outer, 0));
+    store(ctx, network + V4_CHECKSUM, &sum)?;
+    store(ctx, network + size_of::<Ipv4>() as u32 + 2, &fold(sum_of(&message)))
+}
+
+#[inline(always)]
+fn unreachable_v6(ctx: &TcContext, packet: &Packet) -> Option<()> {
+    let network = network_offset(ctx);
+    let mut header: Ipv6 = load(ctx, 0)?;
+    let ports: [u32; 2] = load(ctx, packet.transport)?;
+    let (source, destination) = (header.source, header.destination);
+    // Extension headers are left out.
+    header.next = packet.tuple.protocol;
+    let room = (size_of::<Ipv6>() + 8) as u32;
+    make_room(ctx, network, size_of::<Ipv6>() as u32 + REPEATED, room)?;
+    let length = (size_of::<ErrorV6>() as u16).to_be();
+    let outer = Ipv6 {
+        version: 0x6000_0000_u32.to_be(),
+        length,
+        next: ICMP_V6,
+        lifetime: LIFETIME,
+        source: destination,
+        destination: source,
+    };
+    let message = ErrorV6 {
+        kind: 1,
+        code: PORT_UNREACHABLE_V6,
+        checksum: 0,
+        unused: 0,
+        header,
+        ports,
+    };
+    // The sum covers both addresses, the length and the protocol (RFC 8200, 8.1).
+    let pseudo = [u32::from(length), u32::from(u16::from(ICMP_V6).to_be()) << 16];
+    let seed = sum(&outer.source, sum(&outer.destination, sum(&pseudo, 0)));
+    store(ctx, network, &outer)?;
+    store(ctx, network + size_of::<Ipv6>() as u32, &message)?;
+    let checksum = fold(sum(&message, seed));
+    store(ctx, network + size_of::<Ipv6>() as u32 + 2, &checksum)
+}
+
+/// Cuts the packet to its first bytes behind the network header's start, and puts `room` before them.
+#[inline(always)]
+fn make_room(ctx: &TcContext, network: u32, kept: u32, room: u32) -> Option<()> {
+    let length = network + kept;
+    if ctx.len() != length {
+        // SAFETY: the context is valid for the run of the program.
+        let cut = unsafe { bpf_skb_change_tail(ctx.skb.skb, length, 0) };
+        if cut != 0 {
+            return None;
+        }
+    }
+    ctx.adjust_room(room as i32, BPF_ADJ_ROOM_MAC, 0).ok()
+}
+
+/// The sum of a value's words, on top of another.
+#[inline(always)]
+fn sum<T>(value: &T, seed: u32) -> u32 {
+    // SAFETY: the value is read only; its size is a multiple of four.
+    let sum = unsafe {
+        aya_ebpf::helpers::bpf_csum_diff(
+            core::ptr::null_mut(),
+            0,
+            core::ptr::from_ref(value).cast_mut().cast(),
+            size_of::<T>() as u32,
+            seed,
+        )
+    };
+    sum as u32
+}
+
+#[inline(always)]
+fn sum_of<T>(value: &T) -> u32 {
+    sum(value, 0)
+}
+
+/// The checksum of a sum.
+#[inline(always)]
+fn fold(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !(sum as u16)
+}

@@ -1,0 +1,237 @@
+//! Services: which frontend a client dials, and which endpoint it gets. For packets and sockets alike.
+
+use aya_ebpf::helpers::bpf_ktime_get_ns;
+use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
+use aya_ebpf::btf_maps::lpm_trie::Key;
+use sluice_bpf_abi::{
+    Addr, AddressKey, AddressKind, Affinity, AffinityKey, Client, Counter, Endpoint, EndpointKey,
+    FamilyNode, Frontend, FrontendKey, FrontendKind, MAGLEV_CHUNK, MaglevKey, MemberKey, Node,
+    SOURCE_PREFIX, Slots, SourceKey, Treatment, Tuple, Verdict,
+};
+
+use crate::maps::{
+    ADDRESSES, AFFINITY, ENDPOINTS, FRONTENDS, MAGLEV, MEMBERS, SOURCES, node,
+};
+
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// What becomes of a new connection.
+pub enum Decision<'a> {
+    /// It is no Service's.
+    Pass,
+    /// It is led to an endpoint of these slots.
+    Balance {
+        frontend: &'a Frontend,
+        pool: Verdict,
+        masquerade: bool,
+    },
+    /// It is dropped for this reason.
+    Drop(Counter),
+    /// It is rejected for this reason.
+    Reject(Counter),
+}
+
+/// The settings of a family.
+#[inline(always)]
+pub fn family<'a>(node: &'a Node, addr: &Addr) -> &'a FamilyNode {
+    match addr.is_v4() {
+        true => &node.families[0],
+        false => &node.families[1],
+    }
+}
+
+/// The frontend at an address: a virtual IP before a NodePort.
+#[inline(always)]
+pub fn frontend(addr: &Addr, port: u16, protocol: u8) -> Option<&'static Frontend> {
+    let key = FrontendKey {
+        addr: *addr,
+        port,
+        protocol,
+        kind: FrontendKind::Address as u8,
+    };
+    // SAFETY: the agent replaces whole values, and the kernel frees old ones after the program's end.
+    if let Some(found) = unsafe { FRONTENDS.get(&key) } {
+        return Some(found);
+    }
+    let key = FrontendKey {
+        addr: match addr.is_v4() {
+            true => Addr::ANY_V4,
+            false => Addr::ANY_V6,
+        },
+        port,
+        protocol,
+        kind: FrontendKind::NodePort as u8,
+    };
+    // SAFETY: as above.
+    let found = unsafe { FRONTENDS.get(&key) }?;
+    is_address(addr, AddressKind::NodePorts).then_some(found)
+}
+
+#[inline(always)]
+fn is_address(addr: &Addr, kind: AddressKind) -> bool {
+    let key = AddressKey {
+        addr: *addr,
+        kind: kind as u32,
+    };
+    ADDRESSES.get_ptr(&key).is_some()
+}
+
+/// Whether an address is a ClusterIP.
+#[inline(always)]
+pub fn is_cluster_ip(addr: &Addr) -> bool {
+    is_address(addr, AddressKind::ClusterIp)
+}
+
+/// What becomes of the first packet of a connection. `source` is unknown where a socket connects.
+#[inline(always)]
+pub fn decide(
+    source: Option<&Addr>,
+    addr: &Addr,
+    port: u16,
+    protocol: u8,
+    client: impl FnOnce(&FamilyNode) -> Client,
+) -> Decision<'static> {
+    let Some(node) = node() else {
+        return Decision::Pass;
+    };
+    let family = family(node, addr);
+    let Some(frontend) = frontend(addr, port, protocol) else {
+        return without_frontend(family, addr);
+    };
+    if frontend.sources != 0 {
+        match source {
+            Some(it) if is_admitted(frontend.sources, it) => {}
+            Some(_) => return Decision::Drop(Counter::SourceRanges),
+            None => return Decision::Pass,
+        }
+    }
+    let client = client(family);
+    let index = (client as usize) & 3;
+    let treatment = Treatment(frontend.treatments[index]);
+    let masquerade = treatment.0 & Treatment::MASQUERADE != 0
+        || (treatment.0 & Treatment::MASQUERADE_AS_CLUSTER_IP != 0
+            && family.masquerades_cluster_ips[index] != 0);
+    match treatment.verdict() {
+        Verdict::Drop => Decision::Drop(Counter::NoLocalEndpoints),
+        Verdict::Reject => Decision::Reject(Counter::NoEndpoints),
+        pool => Decision::Balance {
+            frontend,
+            pool,
+            masquerade,
+        },
+    }
+}
+
+#[inline(always)]
+fn without_frontend(family: &FamilyNode, addr: &Addr) -> Decision<'static> {
+    if is_cluster_ip(addr) {
+        return Decision::Reject(Counter::UndefinedPort);
+    }
+    for (index, cidr) in family.service_cidrs.iter().enumerate() {
+        if index as u32 >= family.cidr_count {
+            break;
+        }
+        if cidr.contains(addr) {
+            return Decision::Drop(Counter::UnallocatedClusterIp);
+        }
+    }
+    Decision::Pass
+}
+
+#[inline(always)]
+fn is_admitted(list: u32, source: &Addr) -> bool {
+    let key = SourceKey {
+        list,
+        addr: *source,
+    };
+    SOURCES.get(&Key::new(SOURCE_PREFIX + 128, key)).is_some()
+}
+
+/// Chooses an endpoint: the one that the client stays with, else by the hash of its addresses where the
+/// Service wants Maglev, else by chance.
+#[inline(always)]
+pub fn choose(
+    frontend: &Frontend,
+    pool: Verdict,
+    client: &AffinityKey,
+    tuple: &Tuple,
+) -> Option<&'static Endpoint> {
+    let slots = match pool {
+        Verdict::Local => frontend.local,
+        _ => frontend.cluster,
+    };
+    if slots.count == 0 {
+        return None;
+    }
+    let kept = match frontend.affinity_seconds {
+        0 => None,
+        seconds => stays_with(frontend.service, slots, client, seconds),
+    };
+    let slot = match kept {
+        Some(slot) => slot,
+        None if frontend.maglev_size != 0 => by_hash(frontend, pool, tuple.hash())?,
+        // SAFETY: the helper has no arguments.
+        None => slots.first + unsafe { bpf_get_prandom_u32() } % slots.count,
+    };
+    // The agent may have emptied the slot since we read the frontend.
+    let endpoint = endpoint(frontend.service, slot).or_else(|| endpoint(frontend.service, slots.first))?;
+    if frontend.affinity_seconds != 0 {
+        remember(client, endpoint);
+    }
+    Some(endpoint)
+}
+
+#[inline(always)]
+fn endpoint(service: u32, slot: u32) -> Option<&'static Endpoint> {
+    let key = EndpointKey { service, slot };
+    // SAFETY: the agent replaces whole values, and the kernel frees old ones after the program's end.
+    unsafe { ENDPOINTS.get(&key) }
+}
+
+#[inline(always)]
+fn by_hash(frontend: &Frontend, pool: Verdict, hash: u32) -> Option<u32> {
+    let index = hash % frontend.maglev_size;
+    let key = MaglevKey {
+        service: frontend.service,
+        pool: pool as u32,
+        chunk: index / MAGLEV_CHUNK as u32,
+    };
+    // SAFETY: as for endpoints.
+    let chunk = unsafe { MAGLEV.get(&key) }?;
+    let index = (index as usize) & (MAGLEV_CHUNK - 1);
+    Some(chunk.slots[index].into())
+}
+
+/// The slot of the endpoint that a client stays with.
+#[inline(always)]
+fn stays_with(service: u32, slots: Slots, client: &AffinityKey, seconds: u32) -> Option<u32> {
+    // SAFETY: a torn value names no member, or an endpoint that the client had.
+    let known = unsafe { AFFINITY.get(client) }?;
+    // SAFETY: the helper has no arguments.
+    let age = unsafe { bpf_ktime_get_ns() }.wrapping_sub(known.seen_ns);
+    if age >= u64::from(seconds) * NANOSECONDS {
+        return None;
+    }
+    let key = MemberKey {
+        addr: known.addr,
+        service,
+        port: known.port,
+        padding: 0,
+    };
+    // SAFETY: the value is one word.
+    let slot = *unsafe { MEMBERS.get(&key) }?;
+    (slot.wrapping_sub(slots.first) < slots.count).then_some(slot)
+}
+
+#[inline(always)]
+fn remember(client: &AffinityKey, endpoint: &Endpoint) {
+    let affinity = Affinity {
+        // SAFETY: the helper has no arguments.
+        seen_ns: unsafe { bpf_ktime_get_ns() },
+        addr: endpoint.addr,
+        port: endpoint.port,
+        padding: [0; 3],
+    };
+    // A client that cannot be remembered is served all the same.
+    let _ = AFFINITY.insert(client, &affinity, 0);
+}
