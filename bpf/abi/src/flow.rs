@@ -72,18 +72,13 @@ const fn mix(hash: u32, word: u32) -> u32 {
 }
 
 impl Flow {
-    /// The tuple after the rewrite, for a packet of this protocol.
-    #[must_use]
+    /// Gives a tuple of the same protocol the addresses and ports after the rewrite.
     #[inline(always)]
-    pub const fn rewritten(&self, protocol: u8) -> Tuple {
-        Tuple {
-            source: self.source,
-            destination: self.destination,
-            source_port: self.source_port,
-            destination_port: self.destination_port,
-            protocol,
-            padding: [0; 3],
-        }
+    pub const fn rewrite(&self, tuple: &mut Tuple) {
+        tuple.source = self.source;
+        tuple.destination = self.destination;
+        tuple.source_port = self.source_port;
+        tuple.destination_port = self.destination_port;
     }
 }
 

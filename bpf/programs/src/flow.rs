@@ -77,6 +77,22 @@ pub struct Connection<'a> {
     pub changes_port: bool,
 }
 
+impl<'a> Connection<'a> {
+    /// A connection to where its request says.
+    #[inline(always)]
+    pub fn of(request: &'a Tuple) -> Self {
+        Self {
+            request,
+            endpoint: request.destination,
+            port: request.destination_port,
+            service: 0,
+            flags: 0,
+            forwarded: 0,
+            changes_port: false,
+        }
+    }
+}
+
 /// Enters a connection. `to` becomes what its request is rewritten to. False: the table took no entry.
 ///
 /// Two connections of one client port to one endpoint, by way of two frontends, cannot be told apart by their
@@ -84,14 +100,11 @@ pub struct Connection<'a> {
 #[inline(never)]
 pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
     let request = connection.request;
-    *to = Tuple {
-        source: request.source,
-        destination: connection.endpoint,
-        source_port: request.source_port,
-        destination_port: connection.port,
-        protocol: request.protocol,
-        padding: [0; 3],
-    };
+    to.source = request.source;
+    to.destination = connection.endpoint;
+    to.source_port = request.source_port;
+    to.destination_port = connection.port;
+    to.protocol = request.protocol;
     let mut flow = Flow {
         source: request.destination,
         destination: request.source,

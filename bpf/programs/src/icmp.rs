@@ -12,7 +12,7 @@ use crate::{applies, flow, ifindex};
 
 /// Rewrites an error about a packet of ours; all else passes.
 #[inline(never)]
-pub fn translate(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
+pub fn translate(ctx: &TcContext, packet: &Packet, about: &mut Packet, hook: Hook) -> i32 {
     let Some(kind) = load::<u8>(ctx, packet.transport) else {
         return TC_ACT_UNSPEC;
     };
@@ -25,7 +25,6 @@ pub fn translate(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
     if !is_error {
         return TC_ACT_UNSPEC;
     }
-    let mut about = Packet::EMPTY;
     if !about.parse(ctx, packet.transport + 8) || about.is_icmp {
         return TC_ACT_UNSPEC;
     }
@@ -37,7 +36,14 @@ pub fn translate(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
     if !applies(known, hook) {
         return TC_ACT_UNSPEC;
     }
-    let to = known.rewritten(answer.protocol);
+    let to = Tuple {
+        source: known.source,
+        destination: known.destination,
+        source_port: known.source_port,
+        destination_port: known.destination_port,
+        protocol: answer.protocol,
+        padding: [0; 3],
+    };
     let action = Action {
         hook,
         kind: EventKind::Rewritten,
@@ -46,7 +52,7 @@ pub fn translate(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
         counter: 0,
     };
     event::record(&action, &packet.tuple, &to);
-    match rewrite(ctx, packet, &about, &answer, &to) {
+    match rewrite(ctx, packet, about, &answer, &to) {
         Some(()) => TC_ACT_UNSPEC,
         None => TC_ACT_SHOT,
     }

@@ -11,7 +11,7 @@ mod reject;
 mod rewrite;
 mod service;
 
-use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_REDIRECT, TC_ACT_SHOT, TC_ACT_UNSPEC};
+use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::helpers::generated::bpf_redirect;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
@@ -22,7 +22,7 @@ use sluice_bpf_abi::{
 
 use event::Action;
 use flow::Connection;
-use maps::{INTERFACES, count};
+use maps::{INTERFACES, Scratch, count, scratch};
 use packet::{ETHERNET, Packet, network_offset};
 use service::Decision;
 
@@ -37,51 +37,55 @@ const REJECTED: i32 = 2000;
 /// Packets that arrive through an interface: to frontends, and replies to masqueraded connections.
 #[classifier]
 pub fn sluice_ingress(ctx: TcContext) -> i32 {
-    let mut packet = Packet::EMPTY;
+    let Some(Scratch { packet, about, to }) = scratch() else {
+        return TC_ACT_UNSPEC;
+    };
     if !packet.parse(&ctx, 0) {
         return TC_ACT_UNSPEC;
     }
     if packet.is_icmp {
-        return icmp::translate(&ctx, &packet, Hook::Ingress);
+        return icmp::translate(&ctx, packet, about, Hook::Ingress);
     }
     if let Some(known) = flow::find(&packet.tuple) {
         if applies(known, Hook::Ingress) {
-            if !begins_anew(known, &packet) {
-                return go_on(&ctx, &packet, known, Hook::Ingress);
+            if !begins_anew(known, packet) {
+                return go_on(&ctx, packet, to, known, Hook::Ingress);
             }
-        } else if is_own_packet(known, &packet) {
+        } else if is_own_packet(known, packet) {
             return TC_ACT_UNSPEC;
         } else {
-            return open_beside(&ctx, &packet);
+            return open_beside(&ctx, packet, to);
         }
     }
-    begin(&ctx, &packet, Hook::Ingress)
+    begin(&ctx, packet, to, Hook::Ingress)
 }
 
 /// Packets that leave through an interface: to endpoints, replies to clients, and the node's own.
 #[classifier]
 pub fn sluice_egress(ctx: TcContext) -> i32 {
-    let mut packet = Packet::EMPTY;
+    let Some(Scratch { packet, about, to }) = scratch() else {
+        return TC_ACT_UNSPEC;
+    };
     if !packet.parse(&ctx, 0) {
         return TC_ACT_UNSPEC;
     }
     if packet.is_icmp {
-        return icmp::translate(&ctx, &packet, Hook::Egress);
+        return icmp::translate(&ctx, packet, about, Hook::Egress);
     }
     if let Some(known) = flow::find(&packet.tuple) {
         if known.flags & flow_flags::MASQUERADE != 0
             && !flow::masquerade(&packet.tuple, known, ifindex(&ctx))
         {
-            return deny(&ctx, &packet, Hook::Egress, Counter::NoMasqueradePort as i32);
+            return deny(&ctx, packet, Hook::Egress, Counter::NoMasqueradePort as i32);
         }
         if !applies(known, Hook::Egress) {
             return TC_ACT_UNSPEC;
         }
-        if !begins_anew(known, &packet) {
-            return go_on(&ctx, &packet, known, Hook::Egress);
+        if !begins_anew(known, packet) {
+            return go_on(&ctx, packet, to, known, Hook::Egress);
         }
     }
-    begin(&ctx, &packet, Hook::Egress)
+    begin(&ctx, packet, to, Hook::Egress)
 }
 
 #[inline(always)]
@@ -126,9 +130,16 @@ fn is_own_packet(flow: &Flow, packet: &Packet) -> bool {
 
 /// A packet of a known connection.
 #[inline(always)]
-fn go_on(ctx: &TcContext, packet: &Packet, known: &mut Flow, hook: Hook) -> i32 {
+fn go_on(
+    ctx: &TcContext,
+    packet: &Packet,
+    to: &mut Tuple,
+    known: &mut Flow,
+    hook: Hook,
+) -> i32 {
     flow::touch(known, packet);
-    let to = known.rewritten(packet.tuple.protocol);
+    to.protocol = packet.tuple.protocol;
+    known.rewrite(to);
     let action = Action {
         hook,
         kind: EventKind::Rewritten,
@@ -136,7 +147,7 @@ fn go_on(ctx: &TcContext, packet: &Packet, known: &mut Flow, hook: Hook) -> i32 
         service: known.service,
         counter: 0,
     };
-    finish(ctx, packet, &to, &action, known.kind)
+    finish(ctx, packet, to, &action, known.kind)
 }
 
 #[inline(always)]
@@ -176,33 +187,15 @@ pub fn route_again(ctx: &TcContext) -> i32 {
     unsafe { bpf_redirect(LOOPBACK, u64::from(BPF_F_INGRESS)) as i32 }
 }
 
-/// A packet that no entry knows.
+/// A packet that no entry knows: it opens a connection, or passes.
 #[inline(always)]
-fn begin(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
+fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     if !packet.opens() {
         return TC_ACT_UNSPEC;
     }
-    match open(ctx, packet, hook) {
-        action @ (TC_ACT_UNSPEC | TC_ACT_SHOT | TC_ACT_REDIRECT) => action,
-        reason => reject::reject(ctx, packet, hook, reason),
-    }
-}
-
-/// The first packet of a connection: what the kernel is to do with it, or [`REJECTED`] and the counter of the
-/// reason.
-#[inline(never)]
-fn open(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
-    let mut connection = Connection {
-        request: &packet.tuple,
-        endpoint: sluice_bpf_abi::Addr::ANY_V6,
-        port: 0,
-        service: 0,
-        flags: 0,
-        forwarded: 0,
-        changes_port: false,
-    };
+    let mut connection = Connection::of(&packet.tuple);
     match lead(ctx, packet, hook, &mut connection) {
-        LED => establish(ctx, packet, hook, &connection),
+        LED => establish(ctx, packet, to, hook, &connection),
         TC_ACT_UNSPEC => {
             let action = Action {
                 hook,
@@ -214,7 +207,7 @@ fn open(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
             event::record(&action, &packet.tuple, &packet.tuple);
             TC_ACT_UNSPEC
         }
-        rejected if rejected >= REJECTED => rejected,
+        reason if reason >= REJECTED => reject::reject(ctx, packet, hook, reason),
         reason => deny(ctx, packet, hook, reason),
     }
 }
@@ -259,24 +252,24 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
 }
 
 /// A connection to an endpoint from the port of an open one by way of a Service: it gets another port.
-#[inline(never)]
-fn open_beside(ctx: &TcContext, packet: &Packet) -> i32 {
+#[inline(always)]
+fn open_beside(ctx: &TcContext, packet: &Packet, to: &mut Tuple) -> i32 {
     let connection = Connection {
-        request: &packet.tuple,
-        endpoint: packet.tuple.destination,
-        port: packet.tuple.destination_port,
-        service: 0,
-        flags: 0,
-        forwarded: 0,
         changes_port: true,
+        ..Connection::of(&packet.tuple)
     };
-    establish(ctx, packet, Hook::Ingress, &connection)
+    establish(ctx, packet, to, Hook::Ingress, &connection)
 }
 
 #[inline(always)]
-fn establish(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &Connection<'_>) -> i32 {
-    let mut to = packet.tuple;
-    if !flow::enter(connection, &mut to) {
+fn establish(
+    ctx: &TcContext,
+    packet: &Packet,
+    to: &mut Tuple,
+    hook: Hook,
+    connection: &Connection<'_>,
+) -> i32 {
+    if !flow::enter(connection, to) {
         return deny(ctx, packet, hook, Counter::FlowsFull as i32);
     }
     count(Counter::Connections as u32 + family_index(packet));
@@ -287,7 +280,7 @@ fn establish(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &Connecti
         service: connection.service,
         counter: 0,
     };
-    finish(ctx, packet, &to, &action, FlowKind::Request as u8)
+    finish(ctx, packet, to, &action, FlowKind::Request as u8)
 }
 
 /// Whether the node itself sends a packet that leaves.

@@ -8,6 +8,8 @@ use sluice_bpf_abi::{
     SourceKey, Tuple,
 };
 
+use crate::packet::Packet;
+
 #[btf_map]
 pub static FRONTENDS: HashMap<FrontendKey, Frontend, 1024> = HashMap::new();
 
@@ -49,6 +51,27 @@ pub static COUNTERS: PerCpuArray<u64, { Counter::COUNT as usize }> = PerCpuArray
 
 #[btf_map]
 pub static EVENTS: RingBuf<Event, 262_144> = RingBuf::new();
+
+/// What does not fit on the stack, whose functions have 512 bytes together. Of one CPU, on which one program
+/// runs at a time. Zero at first; padding is never written.
+pub struct Scratch {
+    /// The packet.
+    pub packet: Packet,
+    /// The packet that an ICMP error is about.
+    pub about: Packet,
+    /// What the packet is rewritten to.
+    pub to: Tuple,
+}
+
+#[btf_map]
+pub static SCRATCH: PerCpuArray<Scratch, 1> = PerCpuArray::new();
+
+/// The scratch memory of this CPU.
+#[inline(always)]
+pub fn scratch() -> Option<&'static mut Scratch> {
+    // SAFETY: no other program runs on this CPU until this one ends, and each borrows it once.
+    SCRATCH.get_ptr_mut(0).map(|it| unsafe { &mut *it })
+}
 
 /// The settings.
 #[inline(always)]

@@ -91,29 +91,16 @@ pub fn network_offset(ctx: &TcContext) -> u32 {
 }
 
 impl Packet {
-    /// A packet that is not parsed yet.
-    pub const EMPTY: Self = Self {
-        tuple: Tuple {
-            source: Addr::ANY_V6,
-            destination: Addr::ANY_V6,
-            source_port: 0,
-            destination_port: 0,
-            protocol: 0,
-            padding: [0; 3],
-        },
-        transport: 0,
-        flags: 0,
-        is_v4: false,
-        has_ports: false,
-        is_icmp: false,
-    };
-
     /// Parses the packet whose IP header is this far behind the network header. False: nothing that a
     /// Service could get.
     ///
     /// A function of its own, because the stack of all functions together has 512 bytes.
     #[inline(never)]
     pub fn parse(&mut self, ctx: &TcContext, at: u32) -> bool {
+        self.tuple.source_port = 0;
+        self.tuple.destination_port = 0;
+        self.flags = 0;
+        self.is_v4 = false;
         let parsed = match ctx.skb.protocol() {
             ETHERTYPE_V4 => self.parse_v4(ctx, at),
             ETHERTYPE_V6 => self.parse_v6(ctx, at),
