@@ -93,6 +93,9 @@ impl Flow {
 /// Unmasquerade E → S  becomes  E → C    where the reply arrives
 /// Reply       E → C  becomes  V → C    where the reply leaves, or is delivered to this node
 /// ```
+///
+/// With direct server return the packet C → E goes through a tunnel to the endpoint's node, which has the
+/// entries too and sends the reply. On the first node the destination of the entry Forwarded is that node.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
@@ -146,7 +149,7 @@ pub mod flow_flags {
     pub const ESTABLISHED: u8 = 8;
     /// The client is this node, so replies are rewritten where they arrive.
     pub const NODE_CLIENT: u8 = 16;
-    /// The packet came through a tunnel, or goes into one: direct server return.
+    /// The packet goes through a tunnel: direct server return. Of Request and Forwarded on the first node.
     pub const DSR: u8 = 32;
 }
 

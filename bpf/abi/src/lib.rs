@@ -31,7 +31,7 @@ pub use node::{
 };
 pub use service::{
     AddressKey, AddressKind, Affinity, AffinityKey, Client, Endpoint, EndpointKey, Frontend,
-    FrontendKey, FrontendKind, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, SOURCE_PREFIX,
+    FrontendKey, FrontendKind, MAGLEV_CHUNK, NOT_TUNNELLED, MaglevChunk, MaglevKey, MemberKey, SOURCE_PREFIX,
     Slots, SourceKey, Treatment, Verdict, endpoint_flags, frontend_flags,
 };
 pub use socket::{Peer, PeerKey};

@@ -258,6 +258,9 @@ pub struct SourceKey {
 
 layout!(SourceKey, 20, list @ 0, addr @ 4);
 
+/// The list of clients whose packets go through no tunnel ([`frontend_flags::DSR`]).
+pub const NOT_TUNNELLED: u32 = u32::MAX;
+
 /// Bits of [`SourceKey::list`].
 pub const SOURCE_PREFIX: u32 = 32;
 

@@ -69,6 +69,8 @@ pub struct Connection<'a> {
     pub port: u16,
     /// Id of the service port.
     pub service: u32,
+    /// The endpoint's node, if the packets go there through the tunnel; else unspecified.
+    pub node: Addr,
     /// Of [`flow_flags`], for all its entries.
     pub flags: u8,
     /// Of [`flow_flags`], for the forwarded packets.
@@ -86,6 +88,7 @@ impl<'a> Connection<'a> {
             endpoint: request.destination,
             port: request.destination_port,
             service: 0,
+            node: Addr::ANY_V6,
             flags: 0,
             forwarded: 0,
             changes_port: false,
@@ -138,11 +141,16 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
     flow.destination_port = to.destination_port;
     flow.kind = FlowKind::Forwarded as u8;
     flow.flags = connection.flags | connection.forwarded;
+    if connection.node != Addr::ANY_V6 {
+        flow.flags |= flow_flags::DSR;
+        flow.destination = connection.node;
+    }
     if FLOWS.insert(&*to, &flow, u64::from(BPF_ANY)).is_err() {
         return false;
     }
     flow.kind = FlowKind::Request as u8;
-    flow.flags = connection.flags;
+    flow.flags &= !flow_flags::MASQUERADE;
+    flow.destination = to.destination;
     FLOWS.insert(request, &flow, u64::from(BPF_ANY)).is_ok()
 }
 

@@ -10,14 +10,15 @@ mod packet;
 mod reject;
 mod rewrite;
 mod service;
+mod tunnel;
 
 use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::helpers::generated::bpf_redirect;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{
-    AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, Tuple, endpoint_flags,
-    flow_flags, interface_flags,
+    Addr, AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, NOT_TUNNELLED, Tuple,
+    endpoint_flags, flow_flags, frontend_flags, interface_flags,
 };
 
 use event::Action;
@@ -45,6 +46,9 @@ pub fn sluice_ingress(ctx: TcContext) -> i32 {
     }
     if packet.is_icmp {
         return icmp::translate(&ctx, packet, about, Hook::Ingress);
+    }
+    if tunnel::is_tunnel(&ctx) {
+        return from_tunnel(&ctx, packet, &mut about.tuple, to);
     }
     if let Some(known) = flow::find(&packet.tuple) {
         if applies(known, Hook::Ingress) {
@@ -140,6 +144,9 @@ fn go_on(
     flow::touch(known, packet);
     to.protocol = packet.tuple.protocol;
     known.rewrite(to);
+    if known.flags & flow_flags::DSR != 0 && hook == Hook::Ingress {
+        return go_through_tunnel(ctx, packet, to, known.service);
+    }
     let action = Action {
         hook,
         kind: EventKind::Rewritten,
@@ -148,6 +155,58 @@ fn go_on(
         counter: 0,
     };
     finish(ctx, packet, to, &action, known.kind)
+}
+
+/// A packet whose endpoint is on another node, which answers the client itself.
+#[inline(always)]
+fn go_through_tunnel(ctx: &TcContext, packet: &Packet, to: &Tuple, service: u32) -> i32 {
+    let mtu = tunnel::too_long(ctx, packet);
+    if mtu != 0 {
+        return reject::too_long(ctx, packet, mtu);
+    }
+    let Some(forwarded) = flow::find(to) else {
+        return deny(ctx, packet, Hook::Ingress, Counter::FlowsFull as i32);
+    };
+    let node = forwarded.destination;
+    let action = Action {
+        hook: Hook::Ingress,
+        kind: EventKind::Tunnelled,
+        ifindex: ifindex(ctx),
+        service,
+        counter: 0,
+    };
+    event::record(&action, &packet.tuple, to);
+    count(Counter::Tunnelled as u32 + family_index(packet));
+    if rewrite::rewrite(ctx, packet, to) != 0 {
+        return TC_ACT_SHOT;
+    }
+    tunnel::send(ctx, &packet.tuple, &node)
+}
+
+/// A packet that another node sent through the tunnel, rewritten to its endpoint already. Its reply has to
+/// come from the frontend that the client dialled.
+#[inline(always)]
+fn from_tunnel(ctx: &TcContext, packet: &Packet, request: &mut Tuple, to: &mut Tuple) -> i32 {
+    request.source = packet.tuple.source;
+    request.source_port = packet.tuple.source_port;
+    request.protocol = packet.tuple.protocol;
+    if !tunnel::receive(ctx, request) {
+        return TC_ACT_SHOT;
+    }
+    match flow::find(request) {
+        Some(known) if !begins_anew(known, packet) => {
+            go_on(ctx, packet, to, known, Hook::Ingress)
+        }
+        _ => {
+            let connection = Connection {
+                request,
+                endpoint: packet.tuple.destination,
+                port: packet.tuple.destination_port,
+                ..Connection::of(request)
+            };
+            establish(ctx, packet, to, Hook::Ingress, &connection)
+        }
+    }
 }
 
 #[inline(always)]
@@ -221,7 +280,7 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
     let decision = service::decide(Some(&tuple.source), addr, port, tuple.protocol, |family| {
         client(ctx, packet, hook, family)
     });
-    let (frontend, pool, masquerade) = match decision {
+    let (frontend, pool, masquerade, client) = match decision {
         Decision::Pass => return TC_ACT_UNSPEC,
         Decision::Drop(reason) => return reason as i32,
         Decision::Reject(reason) => return REJECTED + reason as i32,
@@ -229,13 +288,14 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
             frontend,
             pool,
             masquerade,
-        } => (frontend, pool, masquerade),
+            client,
+        } => (frontend, pool, masquerade, client),
     };
-    let client = AffinityKey {
+    let key = AffinityKey {
         client: tuple.source,
         service: frontend.service,
     };
-    let Some(endpoint) = service::choose(frontend, pool, &client, tuple) else {
+    let Some(endpoint) = service::choose(frontend, pool, &key, tuple) else {
         return Counter::NoEndpointInSlot as i32;
     };
     let is_hairpin = endpoint.flags & endpoint_flags::HAIRPIN != 0 && endpoint.addr == tuple.source;
@@ -245,7 +305,13 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
     if hook == Hook::Egress && from_node(ctx) {
         connection.flags = flow_flags::NODE_CLIENT;
     }
-    if masquerade || is_hairpin {
+    let is_tunnelled = frontend.flags & frontend_flags::DSR != 0
+        && hook == Hook::Ingress
+        && client == Client::Other
+        && endpoint.node != Addr::ANY_V6;
+    if is_tunnelled && !service::is_in_list(NOT_TUNNELLED, &tuple.source) {
+        connection.node = endpoint.node;
+    } else if masquerade || is_hairpin {
         connection.forwarded = flow_flags::MASQUERADE;
     }
     LED
@@ -273,6 +339,9 @@ fn establish(
         return deny(ctx, packet, hook, Counter::FlowsFull as i32);
     }
     count(Counter::Connections as u32 + family_index(packet));
+    if connection.node != Addr::ANY_V6 {
+        return go_through_tunnel(ctx, packet, to, connection.service);
+    }
     let action = Action {
         hook,
         kind: EventKind::Opened,

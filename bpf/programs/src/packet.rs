@@ -34,6 +34,8 @@ pub struct Packet {
     pub has_ports: bool,
     /// Type and code of ICMP follow, and no ports.
     pub is_icmp: bool,
+    /// A router may fragment it: IPv4 without "don't fragment".
+    pub may_be_fragmented: bool,
 }
 
 #[repr(C)]
@@ -101,6 +103,7 @@ impl Packet {
         self.tuple.destination_port = 0;
         self.flags = 0;
         self.is_v4 = false;
+        self.may_be_fragmented = false;
         let parsed = match ctx.skb.protocol() {
             ETHERTYPE_V4 => self.parse_v4(ctx, at),
             ETHERTYPE_V6 => self.parse_v6(ctx, at),
@@ -136,6 +139,7 @@ impl Packet {
         self.is_v4 = true;
         self.has_ports = offset == 0;
         self.is_icmp = header.protocol == ICMP;
+        self.may_be_fragmented = fragment & 0x4000 == 0;
         self.read_transport(ctx)?;
         if offset != 0 || more {
             self.fragment(u32::from(header.id))?;

@@ -5,19 +5,45 @@ use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT};
 use aya_ebpf::helpers::generated::{bpf_redirect, bpf_skb_change_tail};
 use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
-use sluice_bpf_abi::{EventKind, Hook, TCP, Tuple};
+use sluice_bpf_abi::{Counter, EventKind, Hook, TCP, Tuple};
 
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
-use crate::{LOOPBACK, REJECTED, ifindex, record_denial, route_again};
+use crate::maps::count;
+use crate::{LOOPBACK, REJECTED, family_index, ifindex, record_denial, route_again};
 
 /// Time to live of what we send.
 const LIFETIME: u8 = 64;
 /// Bytes behind the IP header of the packet that an error repeats: its ports at least (RFC 792).
 const REPEATED: u32 = 8;
-/// `ICMP_PORT_UNREACH`, and that of ICMPv6.
-const PORT_UNREACHABLE: u8 = 3;
-const PORT_UNREACHABLE_V6: u8 = 4;
+
+/// Type, code and the word behind the checksum of an ICMP error (RFC 792, 1191, 4443).
+struct Error {
+    kind: u8,
+    code: u8,
+    rest: u32,
+}
+
+const PORT_UNREACHABLE: Error = Error {
+    kind: 3,
+    code: 3,
+    rest: 0,
+};
+const PORT_UNREACHABLE_V6: Error = Error {
+    kind: 1,
+    code: 4,
+    rest: 0,
+};
+const FRAGMENTATION_NEEDED: Error = Error {
+    kind: 3,
+    code: 4,
+    rest: 0,
+};
+const PACKET_TOO_BIG: Error = Error {
+    kind: 2,
+    code: 0,
+    rest: 0,
+};
 
 /// Answers the client that nothing listens. `reason`: [`REJECTED`] and the counter.
 #[inline(never)]
@@ -29,13 +55,34 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 
     }
     let written = match packet.tuple.protocol {
         TCP => reset(ctx, packet),
-        _ if packet.is_v4 => unreachable_v4(ctx, packet),
-        _ => unreachable_v6(ctx, packet),
+        _ if packet.is_v4 => error_v4(ctx, packet, PORT_UNREACHABLE),
+        _ => error_v6(ctx, packet, PORT_UNREACHABLE_V6),
     };
     match (written, hook) {
         (None, _) => TC_ACT_SHOT,
         (_, Hook::Egress) => route_again(ctx),
         _ => send_back(ctx),
+    }
+}
+
+/// Tells a sender that its packet is too long for the tunnel, and which length is not.
+#[inline(never)]
+pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
+    count(Counter::TooLongForTunnel as u32 + family_index(packet));
+    let written = match packet.is_v4 {
+        true => error_v4(
+            ctx,
+            packet,
+            Error {
+                rest: mtu,
+                ..FRAGMENTATION_NEEDED
+            },
+        ),
+        false => error_v6(ctx, packet, Error { rest: mtu, ..PACKET_TOO_BIG }),
+    };
+    match written {
+        Some(()) => send_back(ctx),
+        None => TC_ACT_SHOT,
     }
 }
 
@@ -110,7 +157,7 @@ struct ErrorV4 {
     kind: u8,
     code: u8,
     checksum: u16,
-    unused: u32,
+    rest: u32,
     header: Ipv4,
     ports: [u32; 2],
 }
@@ -120,13 +167,13 @@ struct ErrorV6 {
     kind: u8,
     code: u8,
     checksum: u16,
-    unused: u32,
+    rest: u32,
     header: Ipv6,
     ports: [u32; 2],
 }
 
 #[inline(always)]
-fn unreachable_v4(ctx: &TcContext, packet: &Packet) -> Option<()> {
+fn error_v4(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
     let network = network_offset(ctx);
     let mut header: Ipv4 = load(ctx, 0)?;
     let ports: [u32; 2] = load(ctx, packet.transport)?;
@@ -151,10 +198,10 @@ fn unreachable_v4(ctx: &TcContext, packet: &Packet) -> Option<()> {
         destination: source,
     };
     let message = ErrorV4 {
-        kind: 3,
-        code: PORT_UNREACHABLE,
+        kind: error.kind,
+        code: error.code,
         checksum: 0,
-        unused: 0,
+        rest: error.rest.to_be(),
         header,
         ports,
     };
@@ -166,7 +213,7 @@ fn unreachable_v4(ctx: &TcContext, packet: &Packet) -> Option<()> {
 }
 
 #[inline(always)]
-fn unreachable_v6(ctx: &TcContext, packet: &Packet) -> Option<()> {
+fn error_v6(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
     let network = network_offset(ctx);
     let mut header: Ipv6 = load(ctx, 0)?;
     let ports: [u32; 2] = load(ctx, packet.transport)?;
@@ -185,10 +232,10 @@ fn unreachable_v6(ctx: &TcContext, packet: &Packet) -> Option<()> {
         destination: source,
     };
     let message = ErrorV6 {
-        kind: 1,
-        code: PORT_UNREACHABLE_V6,
+        kind: error.kind,
+        code: error.code,
         checksum: 0,
-        unused: 0,
+        rest: error.rest.to_be(),
         header,
         ports,
     };

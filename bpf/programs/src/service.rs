@@ -24,6 +24,7 @@ pub enum Decision<'a> {
         frontend: &'a Frontend,
         pool: Verdict,
         masquerade: bool,
+        client: Client,
     },
     /// It is dropped for this reason.
     Drop(Counter),
@@ -100,7 +101,7 @@ pub fn decide(
     };
     if frontend.sources != 0 {
         match source {
-            Some(it) if is_admitted(frontend.sources, it) => {}
+            Some(it) if is_in_list(frontend.sources, it) => {}
             Some(_) => return Decision::Drop(Counter::SourceRanges),
             None => return Decision::Pass,
         }
@@ -118,6 +119,7 @@ pub fn decide(
             frontend,
             pool,
             masquerade,
+            client,
         },
     }
 }
@@ -138,8 +140,9 @@ fn without_frontend(family: &FamilyNode, addr: &Addr) -> Decision<'static> {
     Decision::Pass
 }
 
+/// Whether a list of sources has an address.
 #[inline(always)]
-fn is_admitted(list: u32, source: &Addr) -> bool {
+pub fn is_in_list(list: u32, source: &Addr) -> bool {
     let key = SourceKey {
         list,
         addr: *source,
