@@ -14,14 +14,12 @@ pub struct Tuple {
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
-    /// The protocol.
-    pub protocol: u8,
-    /// Zero.
-    pub padding: [u8; 3],
+    /// The protocol; a word, so that the tuple has no padding.
+    pub protocol: u32,
 }
 
 layout!(Tuple, 40, source @ 0, destination @ 16, source_port @ 32, destination_port @ 34,
-    protocol @ 36, padding @ 37);
+    protocol @ 36);
 
 impl Tuple {
     /// The tuple of the packets that answer.
@@ -34,7 +32,6 @@ impl Tuple {
             source_port: self.destination_port,
             destination_port: self.source_port,
             protocol: self.protocol,
-            padding: [0; 3],
         }
     }
 
@@ -55,7 +52,7 @@ impl Tuple {
             hash,
             (self.source_port as u32) << 16 | self.destination_port as u32,
         );
-        hash = mix(hash, self.protocol as u32);
+        hash = mix(hash, self.protocol);
         hash ^= hash >> 16;
         hash = hash.wrapping_mul(0x85eb_ca6b);
         hash ^= hash >> 13;
@@ -164,12 +161,10 @@ pub struct FragmentKey {
     /// Identification of the datagram, as in the packet.
     pub id: u32,
     /// The protocol.
-    pub protocol: u8,
-    /// Zero.
-    pub padding: [u8; 3],
+    pub protocol: u32,
 }
 
-layout!(FragmentKey, 40, source @ 0, destination @ 16, id @ 32, protocol @ 36, padding @ 37);
+layout!(FragmentKey, 40, source @ 0, destination @ 16, id @ 32, protocol @ 36);
 
 /// Value of FRAGMENTS: the ports of the first fragment.
 #[repr(C)]

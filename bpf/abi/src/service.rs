@@ -166,12 +166,10 @@ pub struct MemberKey {
     /// Id of the service port.
     pub service: u32,
     /// Port of the endpoint.
-    pub port: u16,
-    /// Zero.
-    pub padding: u16,
+    pub port: u32,
 }
 
-layout!(MemberKey, 24, addr @ 0, service @ 16, port @ 20, padding @ 22);
+layout!(MemberKey, 24, addr @ 0, service @ 16, port @ 20);
 
 /// Key of AFFINITY (LRU hash), which the programs write.
 #[repr(C)]
@@ -211,12 +209,12 @@ pub struct Affinity {
     /// Address of its endpoint.
     pub addr: Addr,
     /// Port of its endpoint.
-    pub port: u16,
+    pub port: u32,
     /// Zero.
-    pub padding: [u16; 3],
+    pub padding: u32,
 }
 
-layout!(Affinity, 32, seen_ns @ 0, addr @ 8, port @ 24, padding @ 26);
+layout!(Affinity, 32, seen_ns @ 0, addr @ 8, port @ 24, padding @ 28);
 
 /// Key of MAGLEV (hash): a part of the table of one pool.
 #[repr(C)]

@@ -11,14 +11,12 @@ pub struct PeerKey {
     /// Address of the endpoint.
     pub addr: Addr,
     /// Port of the endpoint.
-    pub port: u16,
+    pub port: u32,
     /// The protocol.
-    pub protocol: u8,
-    /// Zero.
-    pub padding: [u8; 5],
+    pub protocol: u32,
 }
 
-layout!(PeerKey, 32, cookie @ 0, addr @ 8, port @ 24, protocol @ 26, padding @ 27);
+layout!(PeerKey, 32, cookie @ 0, addr @ 8, port @ 24, protocol @ 28);
 
 /// Value of PEERS: the frontend that the client dialled.
 #[repr(C)]

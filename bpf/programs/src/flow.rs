@@ -41,7 +41,7 @@ pub fn touch(flow: &mut Flow, packet: &Packet) {
         flow.seen_seconds = now;
     }
     let mut flags = flow.flags;
-    if packet.tuple.protocol == TCP && packet.has_ports {
+    if packet.protocol() == TCP && packet.has_ports {
         if packet.flags & FIN != 0 {
             flags |= flow_flags::FIN;
         }
@@ -122,7 +122,7 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
     let mut attempt = u32::from(connection.changes_port);
     while attempt < ATTEMPTS {
         if attempt > 0 {
-            if request.protocol == SCTP {
+            if request.protocol == u32::from(SCTP) {
                 return false;
             }
             to.source_port = random_port();
@@ -198,7 +198,7 @@ pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
     }
     let mut attempt = 0;
     while attempt < ATTEMPTS {
-        if tuple.protocol != SCTP {
+        if tuple.protocol != u32::from(SCTP) {
             key.destination_port = random_port();
         }
         if FLOWS.insert(&key, &way_back, u64::from(BPF_NOEXIST)).is_ok() {

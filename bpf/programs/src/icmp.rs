@@ -42,7 +42,6 @@ pub fn translate(ctx: &TcContext, packet: &Packet, about: &mut Packet, hook: Hoo
         source_port: known.source_port,
         destination_port: known.destination_port,
         protocol: answer.protocol,
-        padding: [0; 3],
     };
     let action = Action {
         hook,

@@ -17,7 +17,7 @@ use aya_ebpf::helpers::generated::bpf_redirect;
 use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{
-    Addr, AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, NOT_TUNNELLED, Tuple,
+    Addr, AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, NOT_TUNNELLED, TCP, Tuple,
     endpoint_flags, flow_flags, frontend_flags, interface_flags,
 };
 
@@ -117,7 +117,7 @@ fn applies(flow: &Flow, hook: Hook) -> bool {
 fn begins_anew(flow: &Flow, packet: &Packet) -> bool {
     flow.kind == FlowKind::Request as u8
         && flow::is_closed(flow)
-        && packet.tuple.protocol == sluice_bpf_abi::TCP
+        && packet.protocol() == TCP
         && packet.opens()
 }
 
@@ -125,7 +125,7 @@ fn begins_anew(flow: &Flow, packet: &Packet) -> bool {
 /// If not, a client dials the endpoint itself from the port of its open connection to a Service.
 #[inline(always)]
 fn is_own_packet(flow: &Flow, packet: &Packet) -> bool {
-    let opens = packet.tuple.protocol == sluice_bpf_abi::TCP && packet.opens();
+    let opens = packet.protocol() == TCP && packet.opens();
     !opens
         || flow.kind != FlowKind::Forwarded as u8
         || flow.flags & flow_flags::ESTABLISHED == 0
@@ -277,7 +277,7 @@ fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
 fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connection<'_>) -> i32 {
     let tuple = &packet.tuple;
     let (addr, port) = (&tuple.destination, tuple.destination_port);
-    let decision = service::decide(Some(&tuple.source), addr, port, tuple.protocol, |family| {
+    let decision = service::decide(Some(&tuple.source), addr, port, packet.protocol(), |family| {
         client(ctx, packet, hook, family)
     });
     let (frontend, pool, masquerade, client) = match decision {

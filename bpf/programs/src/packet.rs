@@ -112,10 +112,16 @@ impl Packet {
         parsed.is_some()
     }
 
+    /// The protocol.
+    #[inline(always)]
+    pub fn protocol(&self) -> u8 {
+        self.tuple.protocol as u8
+    }
+
     /// Whether it may open a connection.
     #[inline(always)]
     pub fn opens(&self) -> bool {
-        match self.tuple.protocol {
+        match self.protocol() {
             TCP => self.flags & (SYN | ACK) == SYN,
             SCTP => self.flags & SYN != 0,
             _ => true,
@@ -134,7 +140,7 @@ impl Packet {
         let (offset, more) = (fragment & 0x1fff, fragment & 0x2000 != 0);
         self.tuple.source = Addr::v4(header.source);
         self.tuple.destination = Addr::v4(header.destination);
-        self.tuple.protocol = header.protocol;
+        self.tuple.protocol = header.protocol.into();
         self.transport = at + u32::from(header.version_length & 15) * 4;
         self.is_v4 = true;
         self.has_ports = offset == 0;
@@ -155,7 +161,7 @@ impl Packet {
         }
         self.tuple.source.words = header.source;
         self.tuple.destination.words = header.destination;
-        self.tuple.protocol = header.next;
+        self.tuple.protocol = header.next.into();
         self.transport = at + size_of::<Ipv6>() as u32;
         self.has_ports = true;
         let mut fragment = None;
@@ -164,14 +170,14 @@ impl Packet {
                 // Hop-by-hop options, routing, destination options.
                 0 | 43 | 60 => {
                     let [next, length]: [u8; 2] = load(ctx, self.transport)?;
-                    self.tuple.protocol = next;
+                    self.tuple.protocol = next.into();
                     (u32::from(length) + 1) * 8
                 }
                 // Fragment.
                 44 => {
                     let [first, id]: [u32; 2] = load(ctx, self.transport)?;
                     let first = u32::from_be(first);
-                    self.tuple.protocol = (first >> 24) as u8;
+                    self.tuple.protocol = first >> 24;
                     self.has_ports = first & 0xfff8 == 0;
                     fragment = Some(id);
                     8
@@ -180,7 +186,7 @@ impl Packet {
             };
             self.transport += length;
         }
-        self.is_icmp = self.tuple.protocol == ICMP_V6;
+        self.is_icmp = self.tuple.protocol == u32::from(ICMP_V6);
         self.read_transport(ctx)?;
         match fragment {
             Some(id) => self.fragment(id),
@@ -195,7 +201,7 @@ impl Packet {
         if self.is_icmp {
             return self.has_ports.then_some(());
         }
-        if !matches!(self.tuple.protocol, TCP | UDP | SCTP) {
+        if !matches!(self.protocol(), TCP | UDP | SCTP) {
             return None;
         }
         if !self.has_ports {
@@ -204,7 +210,7 @@ impl Packet {
         let ports: [u16; 2] = load(ctx, self.transport)?;
         self.tuple.source_port = u16::from_be(ports[0]);
         self.tuple.destination_port = u16::from_be(ports[1]);
-        self.flags = match self.tuple.protocol {
+        self.flags = match self.protocol() {
             // The packet inside an ICMP error may end before the flags.
             TCP => load(ctx, self.transport + 13).unwrap_or(0),
             SCTP => match load::<u8>(ctx, self.transport + 12) {
@@ -226,7 +232,6 @@ impl Packet {
             destination: self.tuple.destination,
             id,
             protocol: self.tuple.protocol,
-            padding: [0; 3],
         };
         if self.has_ports {
             let ports = Fragment {

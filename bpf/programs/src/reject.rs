@@ -53,7 +53,7 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 
     if !packet.has_ports {
         return TC_ACT_SHOT;
     }
-    let written = match packet.tuple.protocol {
+    let written = match packet.protocol() {
         TCP => reset(ctx, packet),
         _ if packet.is_v4 => error_v4(ctx, packet, PORT_UNREACHABLE),
         _ => error_v6(ctx, packet, PORT_UNREACHABLE_V6),
@@ -219,7 +219,7 @@ fn error_v6(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
     let ports: [u32; 2] = load(ctx, packet.transport)?;
     let (source, destination) = (header.source, header.destination);
     // Extension headers are left out.
-    header.next = packet.tuple.protocol;
+    header.next = packet.protocol();
     let room = (size_of::<Ipv6>() + 8) as u32;
     make_room(ctx, network, size_of::<Ipv6>() as u32 + REPEATED, room)?;
     let length = (size_of::<ErrorV6>() as u16).to_be();

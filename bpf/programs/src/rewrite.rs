@@ -136,7 +136,7 @@ impl Checksum {
     #[inline(always)]
     fn of(packet: &Packet, network: u32) -> Self {
         let transport = network + packet.transport;
-        let (offset, flags) = match packet.tuple.protocol {
+        let (offset, flags) = match packet.protocol() {
             TCP => (16, 0),
             // No checksum is no error in UDP.
             UDP => (6, u64::from(BPF_F_MARK_MANGLED_0)),
@@ -145,7 +145,7 @@ impl Checksum {
         Self {
             offset: (transport + offset) as usize,
             flags,
-            is_there: packet.has_ports && packet.tuple.protocol != SCTP,
+            is_there: packet.has_ports && packet.protocol() != SCTP,
         }
     }
 

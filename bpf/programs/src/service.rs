@@ -219,7 +219,6 @@ fn stays_with(service: u32, slots: Slots, client: &AffinityKey, seconds: u32) ->
         addr: known.addr,
         service,
         port: known.port,
-        padding: 0,
     };
     // SAFETY: the value is one word.
     let slot = *unsafe { MEMBERS.get(&key) }?;
@@ -232,8 +231,8 @@ fn remember(client: &AffinityKey, endpoint: &Endpoint) {
         // SAFETY: the helper has no arguments.
         seen_ns: unsafe { bpf_ktime_get_ns() },
         addr: endpoint.addr,
-        port: endpoint.port,
-        padding: [0; 3],
+        port: endpoint.port.into(),
+        padding: 0,
     };
     // A client that cannot be remembered is served all the same.
     let _ = AFFINITY.insert(client, &affinity, 0);
