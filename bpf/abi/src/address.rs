@@ -37,6 +37,15 @@ impl Addr {
         self.words[0] == 0 && self.words[1] == 0 && self.words[2] == MAPPED
     }
 
+    /// Becomes another address, word by word: for an assignment between maps the compiler calls `memmove`.
+    #[inline(always)]
+    pub const fn set(&mut self, other: &Self) {
+        self.words[0] = other.words[0];
+        self.words[1] = other.words[1];
+        self.words[2] = other.words[2];
+        self.words[3] = other.words[3];
+    }
+
     /// The bytes.
     #[must_use]
     pub fn octets(&self) -> [u8; 16] {

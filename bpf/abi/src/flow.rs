@@ -72,8 +72,8 @@ impl Flow {
     /// Gives a tuple of the same protocol the addresses and ports after the rewrite.
     #[inline(always)]
     pub const fn rewrite(&self, tuple: &mut Tuple) {
-        tuple.source = self.source;
-        tuple.destination = self.destination;
+        tuple.source.set(&self.source);
+        tuple.destination.set(&self.destination);
         tuple.source_port = self.source_port;
         tuple.destination_port = self.destination_port;
     }

@@ -103,8 +103,8 @@ impl<'a> Connection<'a> {
 #[inline(never)]
 pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
     let request = connection.request;
-    to.source = request.source;
-    to.destination = connection.endpoint;
+    to.source.set(&request.source);
+    to.destination.set(&connection.endpoint);
     to.source_port = request.source_port;
     to.destination_port = connection.port;
     to.protocol = request.protocol;
@@ -222,13 +222,13 @@ fn masquerading(addr: &mut Addr, ifindex: u32) -> bool {
         false => it.v6,
     });
     if own != Addr::ANY_V6 {
-        *addr = own;
+        addr.set(&own);
         return true;
     }
     let Some(node) = node() else {
         return false;
     };
-    *addr = family(node, addr).node_ip;
+    addr.set(&family(node, addr).node_ip);
     true
 }
 
