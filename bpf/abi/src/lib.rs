@@ -22,6 +22,8 @@ mod flow;
 mod node;
 mod service;
 mod socket;
+#[cfg(feature = "user")]
+mod user;
 
 pub use address::Addr;
 pub use flow::{Flow, FlowKind, Fragment, FragmentKey, Tuple, flow_flags};
@@ -31,8 +33,8 @@ pub use node::{
 };
 pub use service::{
     AddressKey, AddressKind, Affinity, AffinityKey, Client, Endpoint, EndpointKey, Frontend,
-    FrontendKey, FrontendKind, MAGLEV_CHUNK, NOT_TUNNELLED, MaglevChunk, MaglevKey, MemberKey, SOURCE_PREFIX,
-    Slots, SourceKey, Treatment, Verdict, endpoint_flags, frontend_flags,
+    FrontendKey, FrontendKind, MAGLEV_CHUNK, MaglevChunk, MaglevKey, MemberKey, NOT_TUNNELLED,
+    SOURCE_PREFIX, Slots, SourceKey, Treatment, Verdict, endpoint_flags, frontend_flags,
 };
 pub use socket::{Peer, PeerKey};
 

@@ -1,8 +1,8 @@
 //! Connections: their entries in FLOWS.
 
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
-use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use aya_ebpf::helpers::bpf_ktime_get_ns;
+use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
 use sluice_bpf_abi::{Addr, Flow, FlowKind, PortRange, SCTP, TCP, Tuple, flow_flags};
 
 use crate::maps::{FLOWS, INTERFACES, node};
@@ -201,7 +201,10 @@ pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
         if tuple.protocol != u32::from(SCTP) {
             key.destination_port = random_port();
         }
-        if FLOWS.insert(&key, &way_back, u64::from(BPF_NOEXIST)).is_ok() {
+        if FLOWS
+            .insert(&key, &way_back, u64::from(BPF_NOEXIST))
+            .is_ok()
+        {
             flow.source = key.destination;
             flow.source_port = key.destination_port;
             flow.flags &= !flow_flags::MASQUERADE;

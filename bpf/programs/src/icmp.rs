@@ -5,9 +5,9 @@ use aya_ebpf::bindings::{BPF_F_PSEUDO_HDR, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, EventKind, Hook, Tuple};
 
+use crate::event::{self, Action};
 use crate::packet::{Packet, load, network_offset};
 use crate::rewrite::{End, difference, ipv6_flag, store, store_addr};
-use crate::event::{self, Action};
 use crate::{applies, flow, ifindex};
 
 /// Rewrites an error about a packet of ours; all else passes.
@@ -111,7 +111,8 @@ impl Message {
             return Some(());
         }
         if !self.is_v4 {
-            ctx.l4_csum_replace(self.checksum, 0, difference(from, to), 0).ok()?;
+            ctx.l4_csum_replace(self.checksum, 0, difference(from, to), 0)
+                .ok()?;
         }
         store_addr(ctx, self.is_v4, self.about, from, to, end)
     }
@@ -122,7 +123,8 @@ impl Message {
             return Some(());
         }
         let (old, new) = (from.to_be(), to.to_be());
-        ctx.l4_csum_replace(self.checksum, old.into(), new.into(), 2).ok()?;
+        ctx.l4_csum_replace(self.checksum, old.into(), new.into(), 2)
+            .ok()?;
         store(ctx, offset, &new)
     }
 
@@ -134,7 +136,8 @@ impl Message {
         }
         if !self.is_v4 {
             let flags = u64::from(BPF_F_PSEUDO_HDR) | ipv6_flag();
-            ctx.l4_csum_replace(self.checksum, 0, difference(from, to), flags).ok()?;
+            ctx.l4_csum_replace(self.checksum, 0, difference(from, to), flags)
+                .ok()?;
         }
         store_addr(ctx, self.is_v4, self.network, from, to, end)
     }

@@ -134,13 +134,7 @@ fn is_own_packet(flow: &Flow, packet: &Packet) -> bool {
 
 /// A packet of a known connection.
 #[inline(always)]
-fn go_on(
-    ctx: &TcContext,
-    packet: &Packet,
-    to: &mut Tuple,
-    known: &mut Flow,
-    hook: Hook,
-) -> i32 {
+fn go_on(ctx: &TcContext, packet: &Packet, to: &mut Tuple, known: &mut Flow, hook: Hook) -> i32 {
     flow::touch(known, packet);
     to.protocol = packet.tuple.protocol;
     known.rewrite(to);
@@ -194,9 +188,7 @@ fn from_tunnel(ctx: &TcContext, packet: &Packet, request: &mut Tuple, to: &mut T
         return TC_ACT_SHOT;
     }
     match flow::find(request) {
-        Some(known) if !begins_anew(known, packet) => {
-            go_on(ctx, packet, to, known, Hook::Ingress)
-        }
+        Some(known) if !begins_anew(known, packet) => go_on(ctx, packet, to, known, Hook::Ingress),
         _ => {
             let connection = Connection {
                 request,
@@ -229,9 +221,8 @@ pub fn route_again(ctx: &TcContext) -> i32 {
         let protocol = ctx.skb.protocol() as u16;
         let header = [[0_u16; 3], [0; 3]];
         // SAFETY: the context is valid for the run of the program.
-        let grown = unsafe {
-            aya_ebpf::helpers::generated::bpf_skb_change_head(ctx.skb.skb, ETHERNET, 0)
-        };
+        let grown =
+            unsafe { aya_ebpf::helpers::generated::bpf_skb_change_head(ctx.skb.skb, ETHERNET, 0) };
         if grown != 0
             || rewrite::store(ctx, 0, &header).is_none()
             || rewrite::store(ctx, 12, &protocol).is_none()
@@ -277,9 +268,13 @@ fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
 fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connection<'_>) -> i32 {
     let tuple = &packet.tuple;
     let (addr, port) = (&tuple.destination, tuple.destination_port);
-    let decision = service::decide(Some(&tuple.source), addr, port, packet.protocol(), |family| {
-        client(ctx, packet, hook, family)
-    });
+    let decision = service::decide(
+        Some(&tuple.source),
+        addr,
+        port,
+        packet.protocol(),
+        |family| client(ctx, packet, hook, family),
+    );
     let (frontend, pool, masquerade, client) = match decision {
         Decision::Pass => return TC_ACT_UNSPEC,
         Decision::Drop(reason) => return reason as i32,
@@ -393,13 +388,7 @@ pub fn deny(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 {
 
 /// Counts a packet that is dropped or rejected.
 #[inline(always)]
-pub fn record_denial(
-    ctx: &TcContext,
-    packet: &Packet,
-    hook: Hook,
-    kind: EventKind,
-    reason: i32,
-) {
+pub fn record_denial(ctx: &TcContext, packet: &Packet, hook: Hook, kind: EventKind, reason: i32) {
     let counter = reason as u32 + family_index(packet);
     count(counter);
     let action = Action {

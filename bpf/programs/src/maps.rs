@@ -3,9 +3,9 @@
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use sluice_bpf_abi::{
-    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Event, Flow, Fragment, FragmentKey,
-    Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
-    SourceKey, Tuple,
+    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Event, Flow, Fragment,
+    FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
+    PeerKey, SourceKey, Tuple,
 };
 
 use crate::packet::Packet;

@@ -7,9 +7,9 @@ use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
 use sluice_bpf_abi::{Counter, EventKind, Hook, TCP, Tuple};
 
+use crate::maps::count;
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
-use crate::maps::count;
 use crate::{LOOPBACK, REJECTED, family_index, ifindex, record_denial, route_again};
 
 /// Time to live of what we send.
@@ -78,7 +78,14 @@ pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
                 ..FRAGMENTATION_NEEDED
             },
         ),
-        false => error_v6(ctx, packet, Error { rest: mtu, ..PACKET_TOO_BIG }),
+        false => error_v6(
+            ctx,
+            packet,
+            Error {
+                rest: mtu,
+                ..PACKET_TOO_BIG
+            },
+        ),
     };
     match written {
         Some(()) => send_back(ctx),
@@ -90,7 +97,8 @@ pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
 #[inline(always)]
 fn send_back(ctx: &TcContext) -> i32 {
     if network_offset(ctx) != 0 {
-        let (Ok(destination), Ok(source)) = (ctx.load::<[u16; 3]>(0), ctx.load::<[u16; 3]>(6)) else {
+        let (Ok(destination), Ok(source)) = (ctx.load::<[u16; 3]>(0), ctx.load::<[u16; 3]>(6))
+        else {
             return TC_ACT_SHOT;
         };
         if store(ctx, 0, &source).is_none() || store(ctx, 6, &destination).is_none() {
@@ -119,8 +127,10 @@ fn reset(ctx: &TcContext, packet: &Packet) -> Option<()> {
     let [length, _] = old.to_ne_bytes();
     let new = u16::from_ne_bytes([length, RST | ACK]);
     ctx.l4_csum_replace(checksum, sequence.into(), 0, 4).ok()?;
-    ctx.l4_csum_replace(checksum, acknowledged.into(), answered.into(), 4).ok()?;
-    ctx.l4_csum_replace(checksum, old.into(), new.into(), 2).ok()?;
+    ctx.l4_csum_replace(checksum, acknowledged.into(), answered.into(), 4)
+        .ok()?;
+    ctx.l4_csum_replace(checksum, old.into(), new.into(), 2)
+        .ok()?;
     store(ctx, at + 4, &[0_u32, answered])?;
     store(ctx, at + 12, &new)?;
     let tuple = &packet.tuple;
@@ -147,7 +157,8 @@ fn turn_round(ctx: &TcContext, packet: &Packet, network: u32) -> Option<()> {
     let [_, protocol] = old.to_ne_bytes();
     let new = u16::from_ne_bytes([LIFETIME, protocol]);
     let offset = (network + V4_CHECKSUM) as usize;
-    ctx.l3_csum_replace(offset, old.into(), new.into(), 2).ok()?;
+    ctx.l3_csum_replace(offset, old.into(), new.into(), 2)
+        .ok()?;
     store(ctx, network + 8, &new)
 }
 
@@ -209,7 +220,11 @@ fn error_v4(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
     store(ctx, network + size_of::<Ipv4>() as u32, &message)?;
     let sum = fold(sum(&outer, 0));
     store(ctx, network + V4_CHECKSUM, &sum)?;
-    store(ctx, network + size_of::<Ipv4>() as u32 + 2, &fold(sum_of(&message)))
+    store(
+        ctx,
+        network + size_of::<Ipv4>() as u32 + 2,
+        &fold(sum_of(&message)),
+    )
 }
 
 #[inline(always)]
@@ -240,7 +255,10 @@ fn error_v6(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
         ports,
     };
     // The sum covers both addresses, the length and the protocol (RFC 8200, 8.1).
-    let pseudo = [u32::from(length), u32::from(u16::from(ICMP_V6).to_be()) << 16];
+    let pseudo = [
+        u32::from(length),
+        u32::from(u16::from(ICMP_V6).to_be()) << 16,
+    ];
     let seed = sum(&outer.source, sum(&outer.destination, sum(&pseudo, 0)));
     store(ctx, network, &outer)?;
     store(ctx, network + size_of::<Ipv6>() as u32, &message)?;

@@ -42,7 +42,15 @@ fn try_rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> Option<()> {
     let from = &packet.tuple;
     let checksum = Checksum::of(packet, network);
     if from.source != to.source {
-        replace_addr(ctx, packet, network, &checksum, &from.source, &to.source, End::Source)?;
+        replace_addr(
+            ctx,
+            packet,
+            network,
+            &checksum,
+            &from.source,
+            &to.source,
+            End::Source,
+        )?;
     }
     if from.destination != to.destination {
         let (from, to) = (&from.destination, &to.destination);
@@ -89,7 +97,8 @@ pub fn store_addr(
     if is_v4 {
         let (from, to) = (from.words[3], to.words[3]);
         let offset = (network + V4_CHECKSUM) as usize;
-        ctx.l3_csum_replace(offset, from.into(), to.into(), 4).ok()?;
+        ctx.l3_csum_replace(offset, from.into(), to.into(), 4)
+            .ok()?;
         let offset = match end {
             End::Source => V4_SOURCE,
             End::Destination => V4_DESTINATION,
@@ -171,7 +180,8 @@ impl Checksum {
             return Some(());
         }
         let (from, to) = (from.to_be().into(), to.to_be().into());
-        ctx.l4_csum_replace(self.offset, from, to, self.flags | 2).ok()
+        ctx.l4_csum_replace(self.offset, from, to, self.flags | 2)
+            .ok()
     }
 }
 

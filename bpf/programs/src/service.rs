@@ -1,17 +1,15 @@
 //! Services: which frontend a client dials, and which endpoint it gets. For packets and sockets alike.
 
+use aya_ebpf::btf_maps::lpm_trie::Key;
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
-use aya_ebpf::btf_maps::lpm_trie::Key;
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Affinity, AffinityKey, Client, Counter, Endpoint, EndpointKey,
     FamilyNode, Frontend, FrontendKey, FrontendKind, MAGLEV_CHUNK, MaglevKey, MemberKey, Node,
     SOURCE_PREFIX, Slots, SourceKey, Treatment, Tuple, Verdict,
 };
 
-use crate::maps::{
-    ADDRESSES, AFFINITY, ENDPOINTS, FRONTENDS, MAGLEV, MEMBERS, SOURCES, node,
-};
+use crate::maps::{ADDRESSES, AFFINITY, ENDPOINTS, FRONTENDS, MAGLEV, MEMBERS, SOURCES, node};
 
 const NANOSECONDS: u64 = 1_000_000_000;
 
@@ -177,7 +175,8 @@ pub fn choose(
         None => slots.first + unsafe { bpf_get_prandom_u32() } % slots.count,
     };
     // The agent may have emptied the slot since we read the frontend.
-    let endpoint = endpoint(frontend.service, slot).or_else(|| endpoint(frontend.service, slots.first))?;
+    let endpoint =
+        endpoint(frontend.service, slot).or_else(|| endpoint(frontend.service, slots.first))?;
     if frontend.affinity_seconds != 0 {
         remember(client, endpoint);
     }

@@ -12,9 +12,7 @@
 //! network identifier     the frontend's port, plus MARK
 //! ```
 
-use aya_ebpf::bindings::{
-    BPF_F_TUNINFO_IPV6, BPF_F_ZERO_CSUM_TX, TC_ACT_SHOT, bpf_tunnel_key,
-};
+use aya_ebpf::bindings::{BPF_F_TUNINFO_IPV6, BPF_F_ZERO_CSUM_TX, TC_ACT_SHOT, bpf_tunnel_key};
 use aya_ebpf::helpers::generated::{
     bpf_redirect, bpf_skb_get_tunnel_key, bpf_skb_get_tunnel_opt, bpf_skb_set_tunnel_key,
     bpf_skb_set_tunnel_opt,
@@ -23,10 +21,10 @@ use aya_ebpf::programs::TcContext;
 use core::mem::{MaybeUninit, offset_of};
 use sluice_bpf_abi::{Addr, Tuple};
 
+use crate::ifindex;
 use crate::maps::{INTERFACES, node};
 use crate::packet::{Packet, network_offset};
 use crate::rewrite::store;
-use crate::ifindex;
 
 /// Network identifiers of this tunnel: the high byte.
 const MARK: u32 = 0x51_0000;
@@ -117,7 +115,8 @@ pub fn receive(ctx: &TcContext, request: &mut Tuple) -> bool {
     // which has to be right.
     let got = unsafe {
         (bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, 0) == 0
-            || bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, BPF_F_TUNINFO_IPV6.into()) == 0)
+            || bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, BPF_F_TUNINFO_IPV6.into())
+                == 0)
             && bpf_skb_get_tunnel_opt(skb, (&raw mut last).cast(), 4) >= 0
     };
     if !got || key.tunnel_id & !0xffff != MARK {

@@ -109,6 +109,10 @@ impl<'a> Message<'a> {
         array_at(self.body, offset).map(u32::from_ne_bytes)
     }
 
+    pub(crate) fn u16_at(&self, offset: usize) -> Option<u16> {
+        array_at(self.body, offset).map(u16::from_ne_bytes)
+    }
+
     /// The attributes after the nfnetlink header.
     pub(crate) fn attrs(&self) -> Attrs<'a> {
         self.attrs_at(NETFILTER_HEADER - HEADER)

@@ -20,7 +20,11 @@ const IFLA_INFO_KIND: u16 = 1;
 /// `ifinfomsg { u8 family, u8 padding, u16 hardware, u32 index, u32 flags, u32 change }`;
 /// [`Request`] writes the first four bytes.
 const HEADER: usize = 16;
+const HARDWARE_OFFSET: usize = 2;
 const INDEX_OFFSET: usize = 4;
+/// `linux/if_arp.h`.
+const ARPHRD_ETHER: u16 = 1;
+const ARPHRD_LOOPBACK: u16 = 772;
 
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct Link {
     pub mtu: u32,
     /// Index of the bridge or bond that it is a port of.
     pub master: Option<u32>,
+    /// Its packets have an Ethernet header; those of loopback have one too.
+    pub has_ethernet: bool,
 }
 
 impl Link {
@@ -49,6 +55,10 @@ impl Link {
             mtu: attrs.u32_ne(IFLA_MTU).unwrap_or_default(),
             master: attrs.u32_ne(IFLA_MASTER),
             kind: attrs.nested(IFLA_LINKINFO).string(IFLA_INFO_KIND),
+            has_ethernet: matches!(
+                message.u16_at(HARDWARE_OFFSET)?,
+                ARPHRD_ETHER | ARPHRD_LOOPBACK
+            ),
         })
     }
 }
@@ -137,7 +147,8 @@ mod tests {
     #[test]
     fn a_link_is_read() {
         let mut writer = AttrWriter::new();
-        writer.raw(&[0; 4]);
+        writer.raw(&[0; 2]);
+        writer.raw(&ARPHRD_ETHER.to_ne_bytes());
         writer.raw(&7_u32.to_ne_bytes());
         writer.raw(&[0; 8]);
         writer.string(IFLA_IFNAME, "d0");
@@ -156,6 +167,7 @@ mod tests {
             mtu: 1500,
             master: None,
             kind: Some("dummy".to_owned()),
+            has_ethernet: true,
         };
         assert_eq!(Link::decode(&message(RTM_NEWLINK)), Some(link));
         assert_eq!(Link::decode(&message(RTM_DELLINK)), None);

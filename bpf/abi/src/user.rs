@@ -1,0 +1,24 @@
+//! What the agent's loader asks of the types of maps.
+
+use aya::Pod;
+
+use crate::{
+    AddressKey, Affinity, AffinityKey, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
+    Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
+    SourceKey, Tuple,
+};
+
+macro_rules! pod {
+    ($($type:ident)*) => {
+        $(
+            // SAFETY: it is `repr(C)` without padding, and every pattern of bits is a value.
+            #[expect(unsafe_code, reason = "maps are copied byte by byte")]
+            unsafe impl Pod for $type {}
+        )*
+    };
+}
+
+pod! {
+    AddressKey Affinity AffinityKey Endpoint EndpointKey Flow Fragment FragmentKey Frontend
+    FrontendKey Interface MaglevChunk MaglevKey MemberKey Node Peer PeerKey SourceKey Tuple
+}

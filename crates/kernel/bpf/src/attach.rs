@@ -1,0 +1,223 @@
+//! Attaching of programs to interfaces.
+//!
+//! Where the kernel has TCX (Linux 6.6), a program is attached by a link, which is pinned: the link stays when the
+//! agent ends, and the next agent gives it its own program. Elsewhere it is a filter of clsact with a priority and
+//! handle of ours, which the next agent replaces.
+//!
+//! Our programs are the first at an interface. Those of others run after them and see the endpoints' addresses.
+//! Behind others they might never run, since a program that says `TCX_PASS` is the last.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use aya::Ebpf;
+use aya::programs::links::{FdLink, LinkError, PinnedLink};
+use aya::programs::tc::{
+    self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcError, TcHandle,
+};
+use aya::programs::{Link as _, LinkOrder, ProgramError};
+use sluice_netlink::rtnetlink;
+use sluice_netlink::rtnetlink::Link;
+use tracing::{debug, warn};
+
+use crate::programs::{EGRESS, INGRESS, classifier};
+use crate::{BpfError, Pins};
+
+/// Priority and handle of our filters; lower priorities run first.
+const PRIORITY: u16 = 1;
+const HANDLE: TcHandle = TcHandle::new(0, 0x51);
+
+const PROGRAMS: [(&str, TcAttachType); 2] = [
+    (INGRESS, TcAttachType::Ingress),
+    (EGRESS, TcAttachType::Egress),
+];
+
+/// The loaded programs, and where they are attached.
+#[derive(Debug)]
+pub(crate) struct Attacher {
+    object: Ebpf,
+    links: PathBuf,
+    /// Names of the interfaces that have our programs, by number.
+    attached: BTreeMap<u32, String>,
+    /// The kernel has TCX; unknown before the first interface.
+    has_tcx: Option<bool>,
+}
+
+impl Attacher {
+    pub(crate) fn new(object: Ebpf, pins: &Pins) -> Self {
+        Self {
+            object,
+            links: pins.links(),
+            attached: BTreeMap::new(),
+            has_tcx: None,
+        }
+    }
+
+    /// Other programs with the same maps take the place of those that are attached.
+    pub(crate) fn replace(&mut self, object: Ebpf) -> Result<(), BpfError> {
+        self.object = object;
+        let attached = std::mem::take(&mut self.attached);
+        for (index, name) in attached {
+            self.attach(index, &name)?;
+        }
+        Ok(())
+    }
+
+    /// Makes these the interfaces with our programs. An interface that goes away meanwhile is no error.
+    pub(crate) fn follow(&mut self, wanted: &BTreeMap<u32, Link>) {
+        let links = self.links.clone();
+        self.attached.retain(|index, name| {
+            let stays = wanted.get(index).is_some_and(|it| it.name == *name);
+            if !stays {
+                remove_pins(&links, *index);
+            }
+            stays
+        });
+        for link in wanted.values() {
+            if self.attached.contains_key(&link.index) {
+                continue;
+            }
+            match self.attach(link.index, &link.name) {
+                Ok(()) => debug!(interface = link.name, "programs attached"),
+                Err(error) => warn!(%error, "packets of this interface reach no Service"),
+            }
+        }
+    }
+
+    fn attach(&mut self, index: u32, name: &str) -> Result<(), BpfError> {
+        for (program, at) in PROGRAMS {
+            self.attach_one(index, name, program, at)
+                .map_err(|error| BpfError::Attach {
+                    program,
+                    target: name.to_owned(),
+                    source: error.into(),
+                })?;
+        }
+        self.attached.insert(index, name.to_owned());
+        Ok(())
+    }
+
+    fn attach_one(
+        &mut self,
+        index: u32,
+        name: &str,
+        program: &'static str,
+        at: TcAttachType,
+    ) -> Result<(), ProgramError> {
+        let pin = self.links.join(format!("{program}-{index}"));
+        if self.has_tcx != Some(false) {
+            match self.attach_link(&pin, name, program, at) {
+                Err(error) if self.has_tcx.is_none() && lacks_tcx(&error) => {}
+                result => {
+                    self.has_tcx = Some(true);
+                    return result;
+                }
+            }
+        }
+        self.has_tcx = Some(false);
+        self.attach_filter(name, program, at)
+    }
+
+    fn attach_link(
+        &mut self,
+        pin: &Path,
+        name: &str,
+        program: &str,
+        at: TcAttachType,
+    ) -> Result<(), ProgramError> {
+        let program = classifier(&mut self.object, program);
+        if let Ok(old) = PinnedLink::from_pin(pin) {
+            let link = SchedClassifierLink::try_from(FdLink::from(old)).map_err(in_program)?;
+            if let Ok(id) = program.attach_to_link(link) {
+                // The descriptor is closed; the pin holds the link.
+                drop(program.take_link(id)?);
+                return Ok(());
+            }
+            // The link's interface is gone, and another one has its number.
+            fs::remove_file(pin).ok();
+        }
+        let order = TcAttachOptions::TcxOrder(LinkOrder::first());
+        let id = program.attach_with_options(name, at, order)?;
+        let link = FdLink::try_from(program.take_link(id)?).map_err(in_program)?;
+        link.pin(pin).map_err(|error| {
+            ProgramError::IOError(io::Error::other(format!("pin the link: {error}")))
+        })?;
+        Ok(())
+    }
+
+    fn attach_filter(
+        &mut self,
+        name: &str,
+        program: &str,
+        at: TcAttachType,
+    ) -> Result<(), ProgramError> {
+        match tc::qdisc_add_clsact(name) {
+            Ok(()) | Err(TcError::AlreadyAttached) => {}
+            Err(TcError::NetlinkError(error)) if is_there(&error) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let program = classifier(&mut self.object, program);
+        let ours = SchedClassifierLink::attached(name, at, PRIORITY, HANDLE, None)?;
+        let id = program.attach_to_link(ours).or_else(|_| {
+            let options = NlOptions {
+                priority: PRIORITY,
+                handle: HANDLE,
+                classid: None,
+            };
+            program.attach_with_options(name, at, TcAttachOptions::Netlink(options))
+        })?;
+        // A link of this kind detaches its filter when it is dropped.
+        std::mem::forget(program.take_link(id)?);
+        Ok(())
+    }
+}
+
+/// Removes our filters of clsact from every interface of the calling thread's network namespace.
+pub(crate) fn detach_filters() {
+    let Ok(links) = rtnetlink::links() else {
+        return;
+    };
+    for link in links {
+        for (_, at) in PROGRAMS {
+            // An interface without such a filter says so, which is what is wanted.
+            if let Ok(ours) = SchedClassifierLink::attached(&link.name, at, PRIORITY, HANDLE, None)
+            {
+                ours.detach().ok();
+            }
+        }
+    }
+}
+
+fn remove_pins(links: &Path, index: u32) {
+    for (program, _) in PROGRAMS {
+        fs::remove_file(links.join(format!("{program}-{index}"))).ok();
+    }
+}
+
+fn in_program(error: LinkError) -> ProgramError {
+    ProgramError::IOError(io::Error::other(error))
+}
+
+/// `EINVAL` is what a kernel without this type of link says.
+fn lacks_tcx(error: &ProgramError) -> bool {
+    match error {
+        ProgramError::SyscallError(error) => {
+            error.io_error.raw_os_error() == Some(nix::libc::EINVAL)
+        }
+        _ => false,
+    }
+}
+
+/// The queue discipline exists.
+fn is_there(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            return io.raw_os_error() == Some(nix::libc::EEXIST);
+        }
+        cause = error.source();
+    }
+    false
+}

@@ -1,0 +1,125 @@
+//! Errors.
+
+use std::io;
+use std::path::PathBuf;
+
+use aya::EbpfError;
+use aya::maps::MapError;
+use aya::programs::ProgramError;
+
+/// The programs could not be loaded, attached, or given what they need.
+#[derive(Debug, thiserror::Error)]
+pub enum BpfError {
+    /// This binary was built without the programs.
+    #[error(
+        "this build has no eBPF programs: build it where bpf-linker and a Rust toolchain with the sources \
+         of core are installed (make setup), or use another --proxy-mode"
+    )]
+    NotBuilt,
+    /// The file system for pins cannot be had.
+    #[error("mount a bpf file system at {path}")]
+    Mount {
+        /// Where.
+        path: PathBuf,
+        /// The error of the system.
+        source: nix::Error,
+    },
+    /// A file or folder of the pins.
+    #[error("{operation} {path}")]
+    Pin {
+        /// What was tried.
+        operation: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The object's maps could not be created.
+    #[error("create maps: {}", chain(source))]
+    Load {
+        /// The loader's error.
+        source: EbpfError,
+    },
+    /// The kernel refused a program.
+    #[error("load program {program}: {reason}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// The end of the verifier's log, or the error of the system.
+        reason: String,
+    },
+    /// A program could not be attached.
+    #[error("attach {program} to {target}: {}", chain(&**source))]
+    Attach {
+        /// Its name.
+        program: &'static str,
+        /// The interface, or the cgroup.
+        target: String,
+        /// The error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A map could not be read or written.
+    #[error("{operation} of map {map}: {}", chain(source))]
+    Map {
+        /// What was tried.
+        operation: &'static str,
+        /// Name of the map.
+        map: &'static str,
+        /// The error.
+        source: MapError,
+    },
+    /// A fact of the machine could not be read.
+    #[error("{operation}: {}", chain(&**source))]
+    Machine {
+        /// What was tried.
+        operation: &'static str,
+        /// The error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl BpfError {
+    /// The refusal of a program. Of the verifier's log, which may have thousands of lines, the last three tell
+    /// what it did not like.
+    pub(crate) fn program(program: &'static str, error: &ProgramError) -> Self {
+        let reason = match error {
+            ProgramError::LoadError {
+                io_error,
+                verifier_log,
+            } => {
+                let log = verifier_log.to_string();
+                let telling = |it: &&str| {
+                    let noise = [
+                        "processed ",
+                        "verification time",
+                        "stack depth",
+                        "mark_precise",
+                    ];
+                    !it.trim().is_empty() && !noise.iter().any(|start| it.starts_with(start))
+                };
+                let lines: Vec<&str> = log.lines().filter(telling).collect();
+                let last = lines[lines.len().saturating_sub(3)..].join("; ");
+                match last.is_empty() {
+                    true => io_error.to_string(),
+                    false => format!("{io_error}: {last}"),
+                }
+            }
+            other => chain(other),
+        };
+        Self::Program { program, reason }
+    }
+}
+
+/// An error with its causes in one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}

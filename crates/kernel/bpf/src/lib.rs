@@ -1,0 +1,28 @@
+//! Loads, pins and attaches Sluice's eBPF programs, and opens their maps.
+//!
+//! ```text
+//! bpf/programs ─build.rs─▶ object ─programs.rs─▶ kernel ─attach.rs─▶ interfaces ◀─follow.rs─ rtnetlink
+//!                                   │
+//!                                   └─▶ pins.rs: maps and links outlive the agent ─▶ maps.rs
+//! ```
+//!
+//! # Invariants
+//!
+//! - The kernel holds programs and maps by their pins, so the agent may end at any moment.
+//! - An interface that has had our programs is never without, until [`remove`].
+//! - This crate knows no Service: it moves bytes whose meaning `sluice-bpf-abi` gives.
+
+mod attach;
+mod error;
+mod follow;
+mod grow;
+mod maps;
+mod patterns;
+mod pins;
+mod programs;
+
+pub use error::BpfError;
+pub use maps::{CounterTable, Maps, Sources, Table, events};
+pub use patterns::Patterns;
+pub use pins::{Pins, netns_cookie};
+pub use programs::{BUILT, Programs, Setup, Sizes, remove};

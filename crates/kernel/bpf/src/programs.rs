@@ -1,0 +1,280 @@
+//! Loading of the programs.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aya::programs::SchedClassifier;
+use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+
+use crate::attach::{self, Attacher};
+use crate::follow::Follower;
+use crate::grow;
+use crate::maps::Maps;
+use crate::patterns::Patterns;
+use crate::{BpfError, Pins};
+
+/// The object, where this binary was built with it.
+#[cfg(has_programs)]
+static OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("SLUICE_BPF_OBJECT")));
+#[cfg(not(has_programs))]
+static OBJECT: Option<&[u8]> = None;
+
+/// Whether this binary has the programs.
+pub const BUILT: bool = cfg!(has_programs);
+
+/// The programs of packets, by their names.
+pub(crate) const INGRESS: &str = "sluice_ingress";
+/// See [`INGRESS`].
+pub(crate) const EGRESS: &str = "sluice_egress";
+
+/// What programs and maps need to know before they are loaded.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The folder of the pins of all network namespaces.
+    pub pins: PathBuf,
+    /// The interfaces whose packets are looked at; loopback always.
+    pub interfaces: Patterns,
+    /// The interfaces that packets of this node's pods come through.
+    pub pods: Patterns,
+    /// How many entries the maps hold.
+    pub sizes: Sizes,
+}
+
+/// How many entries the maps hold, each at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// FRONTENDS.
+    pub frontends: u32,
+    /// ENDPOINTS.
+    pub endpoints: u32,
+    /// MEMBERS.
+    pub members: u32,
+    /// MAGLEV.
+    pub maglev: u32,
+    /// SOURCES.
+    pub sources: u32,
+    /// ADDRESSES.
+    pub addresses: u32,
+    /// FLOWS: three or four for each connection.
+    pub flows: u32,
+    /// AFFINITY.
+    pub affinity: u32,
+}
+
+impl Default for Sizes {
+    /// A small node: about 1,000 Services and 80,000 connections.
+    fn default() -> Self {
+        Self {
+            frontends: 8_192,
+            endpoints: 32_768,
+            members: 8_192,
+            maglev: 8_192,
+            sources: 8_192,
+            addresses: 8_192,
+            flows: 262_144,
+            affinity: 65_536,
+        }
+    }
+}
+
+impl Sizes {
+    /// Entries of INTERFACES.
+    const INTERFACES: u32 = 4_096;
+    /// Entries of FRAGMENTS.
+    const FRAGMENTS: u32 = 8_192;
+    /// Entries of PEERS.
+    const PEERS: u32 = 65_536;
+
+    fn all(&self) -> [(&'static str, u32); 11] {
+        [
+            ("FRONTENDS", self.frontends),
+            ("ENDPOINTS", self.endpoints),
+            ("MEMBERS", self.members),
+            ("MAGLEV", self.maglev),
+            ("SOURCES", self.sources),
+            ("ADDRESSES", self.addresses),
+            ("FLOWS", self.flows),
+            ("AFFINITY", self.affinity),
+            ("INTERFACES", Self::INTERFACES),
+            ("FRAGMENTS", Self::FRAGMENTS),
+            ("PEERS", Self::PEERS),
+        ]
+    }
+}
+
+/// Names of all maps that are pinned.
+const PINNED: [&str; 14] = [
+    "FRONTENDS",
+    "ENDPOINTS",
+    "MEMBERS",
+    "MAGLEV",
+    "SOURCES",
+    "ADDRESSES",
+    "FLOWS",
+    "AFFINITY",
+    "INTERFACES",
+    "FRAGMENTS",
+    "PEERS",
+    "NODE",
+    "COUNTERS",
+    "EVENTS",
+];
+
+/// The programs and maps of one network namespace, pinned. When the value is dropped, the programs go on.
+#[derive(Debug)]
+pub struct Programs {
+    setup: Setup,
+    pins: Pins,
+    maps: Maps,
+    attacher: Arc<Mutex<Attacher>>,
+    follower: Option<Follower>,
+}
+
+impl Programs {
+    /// Loads the programs for the calling thread's network namespace, with the maps that are pinned, or new ones.
+    /// Attaches nothing.
+    ///
+    /// # Errors
+    ///
+    /// This binary has no programs, or the kernel refuses one.
+    pub fn open(setup: Setup) -> Result<Self, BpfError> {
+        let pins = Pins::of_namespace(&setup.pins)?;
+        pins.create()?;
+        let mut object = load(&pins, &setup.sizes, &[])?;
+        verify(&mut object)?;
+        let attacher = Attacher::new(object, &pins);
+        Ok(Self {
+            maps: Maps::open(&pins)?,
+            attacher: Arc::new(Mutex::new(attacher)),
+            follower: None,
+            setup,
+            pins,
+        })
+    }
+
+    /// The pins.
+    #[must_use]
+    pub fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    /// The maps.
+    #[must_use]
+    pub fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
+    /// The maps, to be changed.
+    pub fn maps_mut(&mut self) -> &mut Maps {
+        &mut self.maps
+    }
+
+    /// Attaches the programs to every interface that the setup names, now and whenever one appears. Packets
+    /// that are on their way pass the earlier agent's programs or these, never none.
+    ///
+    /// # Errors
+    ///
+    /// The interfaces cannot be listed, or the kernel refuses loopback.
+    pub fn attach(&mut self) -> Result<(), BpfError> {
+        if self.follower.is_none() {
+            let maps = Maps::open(&self.pins)?;
+            let setup = (self.setup.interfaces.clone(), self.setup.pods.clone());
+            let follower = Follower::start(Arc::clone(&self.attacher), maps.interfaces, setup)?;
+            self.follower = Some(follower);
+        }
+        Ok(())
+    }
+
+    /// Whether [`attach`](Self::attach) was called.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.follower.is_some()
+    }
+
+    /// Makes room for this many entries in the maps of Services, without a packet that sees less than all
+    /// entries. Maps that are large enough stay.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses a map or a program. The old ones go on.
+    pub fn grow(&mut self, sizes: &Sizes) -> Result<(), BpfError> {
+        let small = grow::too_small(&self.maps, sizes);
+        if small.is_empty() {
+            return Ok(());
+        }
+        for name in &small {
+            // Of an agent that ended half-way.
+            fs::remove_file(grow::temporary(&self.pins, name)).ok();
+        }
+        let mut object = load(&self.pins, sizes, &small)?;
+        grow::copy(&self.maps, &self.pins, &small)?;
+        verify(&mut object)?;
+        let mut attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
+        attacher.replace(object)?;
+        grow::rename(&self.pins, &small)?;
+        self.maps = Maps::open(&self.pins)?;
+        self.setup.sizes = *sizes;
+        Ok(())
+    }
+
+    /// Detaches the programs and removes every pin.
+    ///
+    /// # Errors
+    ///
+    /// A pin cannot be removed.
+    pub fn remove(mut self) -> Result<(), BpfError> {
+        self.follower = None;
+        remove(&self.pins)
+    }
+}
+
+/// Detaches the programs of a network namespace, the calling thread's, and removes every pin.
+///
+/// # Errors
+///
+/// A pin cannot be removed.
+pub fn remove(pins: &Pins) -> Result<(), BpfError> {
+    attach::detach_filters();
+    pins.remove()
+}
+
+/// Creates or adopts the maps; those of `larger` are created in any case. The programs are not in the kernel
+/// yet.
+fn load(pins: &Pins, sizes: &Sizes, larger: &[&str]) -> Result<Ebpf, BpfError> {
+    let object = OBJECT.ok_or(BpfError::NotBuilt)?;
+    let mut loader = EbpfLoader::new();
+    for (name, size) in sizes.all() {
+        loader.map_max_entries(name, size);
+    }
+    for name in PINNED {
+        let path = match larger.contains(&name) {
+            true => grow::temporary(pins, name),
+            false => pins.maps().join(name),
+        };
+        loader.map_pin_path(name, path);
+    }
+    loader.verifier_log_level(VerifierLogLevel::STATS);
+    loader
+        .load(object)
+        .map_err(|source| BpfError::Load { source })
+}
+
+/// Gives the kernel the two programs of packets.
+fn verify(object: &mut Ebpf) -> Result<(), BpfError> {
+    for name in [INGRESS, EGRESS] {
+        let program = classifier(object, name);
+        program
+            .load()
+            .map_err(|error| BpfError::program(name, &error))?;
+    }
+    Ok(())
+}
+
+/// One of the programs of packets.
+pub(crate) fn classifier<'a>(object: &'a mut Ebpf, name: &str) -> &'a mut SchedClassifier {
+    let program = object
+        .program_mut(name)
+        .expect("the object has the program");
+    program.try_into().expect("the program is for packets")
+}
