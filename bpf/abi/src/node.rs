@@ -7,7 +7,7 @@ pub const MAX_CIDRS: usize = 8;
 
 /// The only value of NODE (array of one).
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Node {
     /// Cookie of the node's network namespace (`SO_NETNS_COOKIE`).
     pub netns_cookie: u64,

@@ -34,8 +34,8 @@ pub enum FrontendKind {
 pub struct Frontend {
     /// Id of the service port, of both its pools: [`EndpointKey::service`].
     pub service: u32,
-    /// The list of sources that may connect, [`SourceKey::list`]; 0 for everybody.
-    pub sources: u32,
+    /// The list of sources that may connect, [`SourceKey::list`]; zeros for everybody.
+    pub sources: [u32; 2],
     /// The slots of the pool of all endpoints.
     pub cluster: Slots,
     /// The slots of the pool of this node's endpoints.
@@ -50,8 +50,8 @@ pub struct Frontend {
     pub flags: u32,
 }
 
-layout!(Frontend, 40, service @ 0, sources @ 4, cluster @ 8, local @ 16,
-    affinity_seconds @ 24, maglev_size @ 28, treatments @ 32, flags @ 36);
+layout!(Frontend, 44, service @ 0, sources @ 4, cluster @ 12, local @ 20,
+    affinity_seconds @ 28, maglev_size @ 32, treatments @ 36, flags @ 40);
 
 /// Flags of a [`Frontend`].
 pub mod frontend_flags {
@@ -59,8 +59,7 @@ pub mod frontend_flags {
     pub const DSR: u32 = 1;
 }
 
-/// A run of slots of one service port. Endpoints that are in both pools are numbered between those that
-/// are in one only, so each pool is one run.
+/// The slots of one pool of a service port, which follow one another.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slots {
@@ -166,10 +165,12 @@ pub struct MemberKey {
     /// Id of the service port.
     pub service: u32,
     /// Port of the endpoint.
-    pub port: u32,
+    pub port: u16,
+    /// [`Verdict::Cluster`] or [`Verdict::Local`].
+    pub pool: u16,
 }
 
-layout!(MemberKey, 24, addr @ 0, service @ 16, port @ 20);
+layout!(MemberKey, 24, addr @ 0, service @ 16, port @ 20, pool @ 22);
 
 /// Key of AFFINITY (LRU hash), which the programs write.
 #[repr(C)]
@@ -233,7 +234,7 @@ layout!(MaglevKey, 12, service @ 0, pool @ 4, chunk @ 8);
 /// Entries of a [`MaglevChunk`].
 pub const MAGLEV_CHUNK: usize = 64;
 
-/// Value of MAGLEV: slots of endpoints.
+/// Value of MAGLEV: slots of endpoints, counted from the first of the pool.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MaglevChunk {
@@ -248,19 +249,20 @@ layout!(MaglevChunk, 128, slots @ 0);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceKey {
-    /// The list; never 0. Equal lists are one.
-    pub list: u32,
+    /// The list, by a hash of its content; never zeros. Equal lists are one. 64 bits, so that nobody can make a
+    /// list with the hash of another's.
+    pub list: [u32; 2],
     /// The address.
     pub addr: Addr,
 }
 
-layout!(SourceKey, 20, list @ 0, addr @ 4);
+layout!(SourceKey, 24, list @ 0, addr @ 8);
 
 /// The list of clients whose packets go through no tunnel ([`frontend_flags::DSR`]).
-pub const NOT_TUNNELLED: u32 = u32::MAX;
+pub const NOT_TUNNELLED: [u32; 2] = [u32::MAX; 2];
 
 /// Bits of [`SourceKey::list`].
-pub const SOURCE_PREFIX: u32 = 32;
+pub const SOURCE_PREFIX: u32 = 64;
 
 /// Key of ADDRESSES (hash, value `u32` 1).
 #[repr(C)]

@@ -97,7 +97,7 @@ pub fn decide(
     let Some(frontend) = frontend(addr, port, protocol) else {
         return without_frontend(family, addr);
     };
-    if frontend.sources != 0 {
+    if frontend.sources[0] | frontend.sources[1] != 0 {
         match source {
             Some(it) if is_in_list(frontend.sources, it) => {}
             Some(_) => return Decision::Drop(Counter::SourceRanges),
@@ -140,7 +140,7 @@ fn without_frontend(family: &FamilyNode, addr: &Addr) -> Decision<'static> {
 
 /// Whether a list of sources has an address.
 #[inline(always)]
-pub fn is_in_list(list: u32, source: &Addr) -> bool {
+pub fn is_in_list(list: [u32; 2], source: &Addr) -> bool {
     let key = SourceKey {
         list,
         addr: *source,
@@ -166,11 +166,11 @@ pub fn choose(
     }
     let kept = match frontend.affinity_seconds {
         0 => None,
-        seconds => stays_with(frontend.service, slots, client, seconds),
+        seconds => stays_with(frontend.service, pool, slots, client, seconds),
     };
     let slot = match kept {
         Some(slot) => slot,
-        None if frontend.maglev_size != 0 => by_hash(frontend, pool, tuple.hash())?,
+        None if frontend.maglev_size != 0 => by_hash(frontend, pool, slots, tuple.hash())?,
         // SAFETY: the helper has no arguments.
         None => slots.first + unsafe { bpf_get_prandom_u32() } % slots.count,
     };
@@ -191,7 +191,7 @@ fn endpoint(service: u32, slot: u32) -> Option<&'static Endpoint> {
 }
 
 #[inline(always)]
-fn by_hash(frontend: &Frontend, pool: Verdict, hash: u32) -> Option<u32> {
+fn by_hash(frontend: &Frontend, pool: Verdict, slots: Slots, hash: u32) -> Option<u32> {
     let index = hash % frontend.maglev_size;
     let key = MaglevKey {
         service: frontend.service,
@@ -201,12 +201,18 @@ fn by_hash(frontend: &Frontend, pool: Verdict, hash: u32) -> Option<u32> {
     // SAFETY: as for endpoints.
     let chunk = unsafe { MAGLEV.get(&key) }?;
     let index = (index as usize) & (MAGLEV_CHUNK - 1);
-    Some(chunk.slots[index].into())
+    Some(slots.first + u32::from(chunk.slots[index]))
 }
 
 /// The slot of the endpoint that a client stays with.
 #[inline(always)]
-fn stays_with(service: u32, slots: Slots, client: &AffinityKey, seconds: u32) -> Option<u32> {
+fn stays_with(
+    service: u32,
+    pool: Verdict,
+    slots: Slots,
+    client: &AffinityKey,
+    seconds: u32,
+) -> Option<u32> {
     // SAFETY: a torn value names no member, or an endpoint that the client had.
     let known = unsafe { AFFINITY.get(client) }?;
     // SAFETY: the helper has no arguments.
@@ -217,7 +223,8 @@ fn stays_with(service: u32, slots: Slots, client: &AffinityKey, seconds: u32) ->
     let key = MemberKey {
         addr: known.addr,
         service,
-        port: known.port,
+        port: known.port as u16,
+        pool: pool as u16,
     };
     // SAFETY: the value is one word.
     let slot = *unsafe { MEMBERS.get(&key) }?;

@@ -35,6 +35,8 @@ fn main() {
             println!("cargo::error=the eBPF programs were not built: {reason}");
         }
         Err(reason) => {
+            // A file that is not there makes cargo ask again each time, so that an installation is noticed.
+            println!("cargo::rerun-if-changed={}", root.join("no-toolchain").display());
             println!("cargo::warning=without the ebpf mode: {reason}; see README.md, \"Build\"");
         }
     }

@@ -74,7 +74,8 @@ impl Client {
 
 /// What a route does with a new connection of a client: the verdict, whether it is masqueraded,
 /// and why, as part of a sentence.
-pub(crate) fn treat(
+#[must_use]
+pub fn treat(
     route: Route,
     client: Client,
     cluster_ip: ClusterIpMasquerade,

@@ -37,6 +37,8 @@ pub enum Trace<'a> {
     },
     /// Virtual servers with their interface and ipsets.
     VirtualServers,
+    /// Programs of eBPF with their maps.
+    Programs,
 }
 
 impl Trace<'_> {
@@ -48,7 +50,7 @@ impl Trace<'_> {
                 table,
                 chain,
             } => variant == own && uses(table, chain),
-            Self::Table(_) | Self::VirtualServers => false,
+            Self::Table(_) | Self::VirtualServers | Self::Programs => false,
         }
     }
 }

@@ -1,0 +1,160 @@
+//! Writes differences, in an order in which every packet finds a whole Service.
+//!
+//! What an element leads to is written before it and deleted after it: frontends are the last to be written
+//! and the first to be deleted. A slot that takes another endpoint, and a pool that grows or shrinks, leave each
+//! packet with an endpoint of the pool, before or after.
+
+use sluice_bpf::{BpfError, Maps, Sizes};
+use sluice_bpf_abi as abi;
+use sluice_reconcile::Delta;
+
+use crate::convert;
+use crate::object::{Key, Object};
+
+/// A write of one element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Write<'a> {
+    Set(&'a Key, &'a Object),
+    Delete(&'a Key),
+}
+
+/// The writes of a delta in their order.
+pub(crate) fn ordered(delta: &Delta<Key, Object>) -> Vec<Write<'_>> {
+    let mut sets: Vec<_> = delta.add.iter().chain(&delta.replace).collect();
+    sets.sort_by_key(|(key, _)| class(key));
+    let mut deletes: Vec<_> = delta.delete.iter().collect();
+    deletes.sort_by_key(|key| std::cmp::Reverse(class(key)));
+    let sets = sets.into_iter().map(|(key, object)| Write::Set(key, object));
+    sets.chain(deletes.into_iter().map(Write::Delete)).collect()
+}
+
+/// The map of a key, by the order of writing.
+fn class(key: &Key) -> u8 {
+    match key {
+        Key::Node => 0,
+        Key::Source(..) => 1,
+        Key::Endpoint(..) => 2,
+        Key::Member(..) => 3,
+        Key::Maglev(..) => 4,
+        Key::Address(..) => 5,
+        Key::Frontend(..) => 6,
+    }
+}
+
+/// Writes one element.
+pub(crate) fn write(maps: &mut Maps, write: Write<'_>) -> Result<(), BpfError> {
+    match write {
+        Write::Set(key, object) => set(maps, key, object),
+        Write::Delete(key) => delete(maps, key),
+    }
+}
+
+fn set(maps: &mut Maps, key: &Key, object: &Object) -> Result<(), BpfError> {
+    match (key, object) {
+        (Key::Node, Object::Node(node)) => {
+            // Whoever traces packets goes on.
+            let now = maps.node()?;
+            let node = abi::Node {
+                flags: node.flags | (now.flags & abi::node_flags::TRACE),
+                trace: now.trace,
+                ..**node
+            };
+            maps.set_node(&node)
+        }
+        (Key::Source(list, net), _) => {
+            let (length, range) = convert::source_key(*list, net);
+            maps.sources.insert(length, range)
+        }
+        (Key::Endpoint(service, slot), Object::Endpoint(endpoint)) => {
+            let (service, slot) = (*service, *slot);
+            maps.endpoints.insert(&abi::EndpointKey { service, slot }, endpoint)
+        }
+        (Key::Member(service, scope, addr), Object::Member(slot)) => {
+            let key = convert::member_key(*service, *scope, *addr);
+            maps.members.insert(&key, slot)
+        }
+        (Key::Maglev(service, scope, chunk), Object::Maglev(slots)) => {
+            let key = convert::maglev_key(*service, *scope, *chunk);
+            maps.maglev.insert(&key, slots)
+        }
+        (Key::Address(kind, ip), _) => {
+            let key = convert::address_key(*kind, *ip);
+            maps.addresses.insert(&key, &1)
+        }
+        (Key::Frontend(frontend), Object::Frontend(value)) => {
+            maps.frontends.insert(&convert::frontend_key(frontend), value)
+        }
+        _ => unreachable!("{key} has the value of another map"),
+    }
+}
+
+fn delete(maps: &mut Maps, key: &Key) -> Result<(), BpfError> {
+    let deleted = match key {
+        Key::Node => return maps.set_node(&abi::Node::default()),
+        Key::Source(list, net) => {
+            let (length, range) = convert::source_key(*list, net);
+            maps.sources.remove(length, range)
+        }
+        Key::Endpoint(service, slot) => {
+            let (service, slot) = (*service, *slot);
+            maps.endpoints.remove(&abi::EndpointKey { service, slot })
+        }
+        Key::Member(service, scope, addr) => {
+            let key = convert::member_key(*service, *scope, *addr);
+            maps.members.remove(&key)
+        }
+        Key::Maglev(service, scope, chunk) => {
+            let key = convert::maglev_key(*service, *scope, *chunk);
+            maps.maglev.remove(&key)
+        }
+        Key::Address(kind, ip) => maps.addresses.remove(&convert::address_key(*kind, *ip)),
+        Key::Frontend(frontend) => maps.frontends.remove(&convert::frontend_key(frontend)),
+    };
+    deleted.map(|_| ())
+}
+
+/// The elements of each map of Services.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fill {
+    counts: [u32; 7],
+}
+
+impl Fill {
+    /// That of these objects.
+    pub(crate) fn of<'a>(keys: impl Iterator<Item = &'a Key>) -> Self {
+        let mut fill = Self::default();
+        keys.for_each(|key| fill.counts[usize::from(class(key))] += 1);
+        fill
+    }
+
+    /// After all additions of a delta, before its deletions.
+    pub(crate) fn with_added(mut self, delta: &Delta<Key, Object>) -> Self {
+        delta.add.iter().for_each(|(key, _)| self.counts[usize::from(class(key))] += 1);
+        self
+    }
+
+    /// After a delta.
+    pub(crate) fn after(self, delta: &Delta<Key, Object>) -> Self {
+        let mut fill = self.with_added(delta);
+        delta.delete.iter().for_each(|key| fill.counts[usize::from(class(key))] -= 1);
+        fill
+    }
+
+    /// The sizes that hold this with room for as much again, where `now` has no room for a quarter more.
+    pub(crate) fn sizes(&self, now: &Sizes) -> Sizes {
+        let [_, sources, endpoints, members, maglev, addresses, frontends] = self.counts;
+        let size = |wanted: u32, now: u32| match wanted > now - now / 5 {
+            true => wanted.saturating_mul(2).next_power_of_two(),
+            false => now,
+        };
+        Sizes {
+            sources: size(sources, now.sources),
+            endpoints: size(endpoints, now.endpoints),
+            members: size(members, now.members),
+            maglev: size(maglev, now.maglev),
+            addresses: size(addresses, now.addresses),
+            frontends: size(frontends, now.frontends),
+            ..*now
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The eBPF data plane: a plan as elements of the programs' maps.
+//!
+//! ```text
+//! PortPlan ─▶ placement.rs ─▶ render.rs ─▶ Key, Object ─▶ Delta ─▶ apply.rs ─▶ maps ◀─ programs ◀─ packets
+//! NodePlan ──────────────────┘    │                       observe.rs ◀────────┘
+//!                                 └─▶ text.rs   what `render` prints
+//! ```
+//!
+//! The programs are in `bpf/`, whose README draws a packet's way; `sluice-bpf` loads them.
+//!
+//! # Invariants
+//!
+//! - The programs know no policy: which clients get what is data, computed here from the plan.
+//! - A service port keeps its id and its endpoints their slots, also when the agent starts again.
+//! - Whatever an element leads to is written before it and deleted after it.
+
+mod apply;
+mod backend;
+mod convert;
+mod object;
+mod observe;
+mod placement;
+mod render;
+
+pub use backend::{Ebpf, render_plan, render_port};
+pub use object::{AddressKind, Key, ListId, Object};
+pub use placement::Placement;
+pub use render::{Facts, masquerade_ports};
+pub use sluice_bpf::{Patterns, Setup, Sizes};

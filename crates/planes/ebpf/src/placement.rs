@@ -1,0 +1,149 @@
+//! Ids of service ports, and slots: which endpoint of a pool has which number in the maps.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use sha2::{Digest, Sha256};
+use sluice_bpf_abi::Slots;
+use sluice_model::Protocol;
+use sluice_plan::{Pool, PortKey, PortPlan, Scope};
+
+use crate::object::{Key, Object};
+
+/// The first slot of the pool of this node's endpoints, behind all slots of the other.
+const FIRST_LOCAL: u32 = 1 << 24;
+/// How many ids are tried, beginning with a hash of the service port's name.
+const CANDIDATES: u32 = 64;
+
+/// The id and the slots of a service port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The id; 0 before it has one.
+    pub(crate) service: u32,
+    /// Addresses by slot, of the pool of all endpoints.
+    cluster: Box<[SocketAddr]>,
+    /// Addresses by slot, of the pool of this node's endpoints.
+    local: Box<[SocketAddr]>,
+}
+
+impl Placement {
+    /// The addresses of a pool by slot, counted from the pool's first.
+    pub(crate) fn addresses(&self, scope: Scope) -> &[SocketAddr] {
+        match scope {
+            Scope::Cluster => &self.cluster,
+            Scope::Local => &self.local,
+        }
+    }
+
+    /// The slots of a pool.
+    pub(crate) fn slots(&self, scope: Scope) -> Slots {
+        let count = u32::try_from(self.addresses(scope).len()).expect("slices are bounded");
+        let first = match scope {
+            Scope::Cluster => 0,
+            Scope::Local => FIRST_LOCAL,
+        };
+        Slots { first, count }
+    }
+}
+
+/// The service ports by their ids. An id is a hash of the name, so an agent that starts again uses the same.
+#[derive(Debug, Default)]
+pub(crate) struct Ids(BTreeMap<u32, PortKey>);
+
+impl Ids {
+    /// The id of a service port: `wanted` if no other has it, else the next free one.
+    pub(crate) fn assign(&mut self, key: &PortKey, wanted: u32) -> u32 {
+        let candidates = (wanted != 0).then_some(wanted).into_iter().chain(candidates(key));
+        for id in candidates {
+            let owner = self.0.entry(id).or_insert_with(|| key.clone());
+            if owner == key {
+                return id;
+            }
+        }
+        // A hundred service ports with one hash of 32 bits: the first id that is free.
+        let free = (1..u32::MAX).find(|id| !self.0.contains_key(id));
+        let id = free.expect("there are fewer than 2^32 service ports");
+        self.0.insert(id, key.clone());
+        id
+    }
+}
+
+/// The ids that a service port may have, the most wanted first.
+fn candidates(key: &PortKey) -> impl Iterator<Item = u32> {
+    let text = format!("{}/{}/{}", key.name, key.name.protocol, key.family);
+    let digest = Sha256::digest(text);
+    let first = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+    (0..CANDIDATES).map(move |step| first.wrapping_add(step)).filter(|id| *id != 0)
+}
+
+/// Places the endpoints of a port so that few slots change: who stays keeps its slot, newcomers take the slots
+/// of those who left, and what is then too many at the end moves into the gaps.
+pub(crate) fn place(port: &PortPlan, service: u32, previous: Option<&Placement>) -> Placement {
+    let pool = |scope| {
+        let old = previous.map(|it| it.addresses(scope));
+        assign(port.pool(scope), old.unwrap_or_default())
+    };
+    Placement {
+        service,
+        cluster: pool(Scope::Cluster),
+        local: pool(Scope::Local),
+    }
+}
+
+fn assign(pool: Option<&Pool>, old: &[SocketAddr]) -> Box<[SocketAddr]> {
+    let Some(pool) = pool else {
+        return Box::default();
+    };
+    let endpoints = pool.endpoints();
+    let index_of = |addr: &SocketAddr| endpoints.binary_search_by(|it| it.addr.cmp(addr)).ok();
+    let mut slots: Vec<Option<SocketAddr>> = vec![None; endpoints.len()];
+    let mut placed = vec![false; endpoints.len()];
+    for (slot, addr) in old.iter().enumerate().take(slots.len()) {
+        if let Some(index) = index_of(addr)
+            && !placed[index]
+        {
+            placed[index] = true;
+            slots[slot] = Some(*addr);
+        }
+    }
+    // Whoever has no slot yet: those beyond the new end, and newcomers.
+    let waiting = endpoints.iter().zip(&placed).filter(|(_, placed)| !**placed);
+    let mut waiting = waiting.map(|(it, _)| it.addr);
+    slots.into_iter().filter_map(|slot| slot.or_else(|| waiting.next())).collect()
+}
+
+/// Reads id and slots of a port back from the maps.
+pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Placement {
+    let own: Vec<u32> = candidates(&port.key).collect();
+    let mut frontends = port.frontends.iter();
+    let found = frontends.find_map(|it| match observed.get(&Key::Frontend(it.frontend)) {
+        // A frontend may have been another service port's.
+        Some(Object::Frontend(seen)) if own.contains(&seen.service) => Some(*seen),
+        _ => None,
+    });
+    let Some(seen) = found else {
+        return Placement::default();
+    };
+    let slots = |slots: Slots| {
+        let slots = slots.first..slots.first.saturating_add(slots.count);
+        let seen = slots.map_while(|slot| match observed.get(&Key::Endpoint(seen.service, slot)) {
+            Some(Object::Endpoint(it)) => Some(SocketAddr::new(it.addr.into(), it.port)),
+            _ => None,
+        });
+        seen.collect()
+    };
+    Placement {
+        service: seen.service,
+        cluster: slots(seen.cluster),
+        local: slots(seen.local),
+    }
+}
+
+/// The number of a protocol in packets.
+pub(crate) fn protocol_number(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Tcp => sluice_bpf_abi::TCP,
+        Protocol::Udp => sluice_bpf_abi::UDP,
+        Protocol::Sctp => sluice_bpf_abi::SCTP,
+    }
+}

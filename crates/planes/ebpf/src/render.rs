@@ -1,0 +1,237 @@
+//! A plan as elements of maps. Pure.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use sha2::{Digest, Sha256};
+use sluice_bpf_abi as abi;
+use sluice_bpf_abi::{Treatment, endpoint_flags};
+use sluice_model::IpFamily;
+use sluice_plan::lookup::{Client, treat};
+use sluice_plan::{
+    ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool, PortPlan, Route,
+    Scope, Verdict,
+};
+
+use crate::object::{AddressKind, Key, ListId, Object};
+use crate::placement::Placement;
+
+/// What the settings of the node have beside the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Cookie of the network namespace.
+    pub netns_cookie: u64,
+    /// Source ports of masqueraded connections.
+    pub masquerade_ports: [abi::PortRange; 2],
+    /// Of [`abi::node_flags`].
+    pub flags: u32,
+}
+
+impl Default for Facts {
+    /// Those of a machine with the kernel's usual `ip_local_port_range`.
+    fn default() -> Self {
+        Self {
+            netns_cookie: 0,
+            masquerade_ports: masquerade_ports(32_768, 60_999),
+            flags: 0,
+        }
+    }
+}
+
+/// The ports below and above those that sockets get by themselves, without the NodePorts that are usual.
+#[must_use]
+pub fn masquerade_ports(first: u16, last: u16) -> [abi::PortRange; 2] {
+    const FIRST: u16 = 1024;
+    const BELOW_NODE_PORTS: u16 = 29_999;
+    [
+        abi::PortRange {
+            first: FIRST,
+            last: BELOW_NODE_PORTS.min(first.saturating_sub(1)),
+        },
+        abi::PortRange {
+            first: last.saturating_add(1).max(FIRST),
+            last: if last == u16::MAX { 0 } else { u16::MAX },
+        },
+    ]
+}
+
+/// The elements that no Service has.
+pub(crate) fn standing(node: &NodePlan, facts: &Facts) -> Vec<(Key, Object)> {
+    let settings = abi::Node {
+        netns_cookie: facts.netns_cookie,
+        families: IpFamily::ALL.map(|family| family_settings(node.family(family), family)),
+        masquerade_ports: facts.masquerade_ports,
+        flags: facts.flags,
+        tunnel_ifindex: 0,
+        trace: abi::Addr::ANY_V6,
+    };
+    let mut objects = vec![(Key::Node, Object::Node(Box::new(settings)))];
+    for family in IpFamily::ALL {
+        let plan = node.family(family);
+        let loopback = plan.node_ports_on_loopback.then_some(IpAddr::from([127, 0, 0, 1]));
+        let answering = plan.node_port_addresses().into_iter().chain(loopback);
+        let key = |ip| Key::Address(AddressKind::NodePorts, ip);
+        objects.extend(answering.map(|ip| (key(ip), Object::Present)));
+    }
+    objects
+}
+
+fn family_settings(plan: &FamilyPlan, family: IpFamily) -> abi::FamilyNode {
+    let mut service_cidrs = [abi::Cidr::NOTHING; abi::MAX_CIDRS];
+    let cidrs = plan.service_cidrs.iter().take(abi::MAX_CIDRS);
+    for (place, net) in service_cidrs.iter_mut().zip(cidrs) {
+        *place = cidr(net);
+    }
+    let clients = [Client::Node, Client::LocalPod, Client::Other];
+    let masquerades = clients.map(|client| {
+        let route = Route::Internal(Verdict::Balance(Scope::Cluster));
+        u8::from(treat(route, client, plan.cluster_ip_masquerade).1)
+    });
+    let unspecified = match family {
+        IpFamily::V4 => abi::Addr::ANY_V4,
+        IpFamily::V6 => abi::Addr::ANY_V6,
+    };
+    abi::FamilyNode {
+        node_ip: plan.node_ip.map_or(unspecified, abi::Addr::from),
+        pods: match &plan.local_traffic {
+            Some(LocalTraffic::From(net)) => cidr(net),
+            _ => abi::Cidr::NOTHING,
+        },
+        masquerades_cluster_ips: [masquerades[0], masquerades[1], masquerades[2], 0],
+        cidr_count: u32::try_from(plan.service_cidrs.len().min(abi::MAX_CIDRS)).expect("few"),
+        service_cidrs,
+    }
+}
+
+fn cidr(net: &IpNet) -> abi::Cidr {
+    abi::Cidr {
+        addr: net.network().into(),
+        length: prefix_length(net),
+    }
+}
+
+/// The length of a prefix in the 16 bytes of an address.
+pub(crate) fn prefix_length(net: &IpNet) -> u32 {
+    let mapped = match net {
+        IpNet::V4(_) => 96,
+        IpNet::V6(_) => 0,
+    };
+    mapped + u32::from(net.prefix_len())
+}
+
+/// The elements of one service port.
+pub(crate) fn port(port: &PortPlan, placement: &Placement) -> Vec<(Key, Object)> {
+    let mut objects = Vec::with_capacity(port.weight() + 2);
+    for scope in [Scope::Cluster, Scope::Local] {
+        if let Some(pool) = port.pool(scope) {
+            endpoints(port, placement, scope, pool, &mut objects);
+        }
+    }
+    let mut last: Option<(&Arc<[IpNet]>, ListId)> = None;
+    for planned in &port.frontends {
+        let sources = match &planned.allowed_sources {
+            None => [0; 2],
+            // The frontends of a port share one list.
+            Some(list) => match last {
+                Some((known, id)) if Arc::ptr_eq(known, list) => id,
+                _ => {
+                    let id = list_id(list);
+                    let key = |net: &IpNet| (Key::Source(id, *net), Object::Present);
+                    objects.extend(list.iter().map(key));
+                    last = Some((list, id));
+                    id
+                }
+            },
+        };
+        let frontend = frontend(port, planned, placement, sources);
+        objects.push((Key::Frontend(planned.frontend), Object::Frontend(frontend)));
+    }
+    if let Some(ip) = port.owned_cluster_ip {
+        objects.push((Key::Address(AddressKind::ClusterIp, ip), Object::Present));
+    }
+    objects
+}
+
+fn endpoints(
+    port: &PortPlan,
+    placement: &Placement,
+    scope: Scope,
+    pool: &Pool,
+    objects: &mut Vec<(Key, Object)>,
+) {
+    let service = placement.service;
+    let first = placement.slots(scope).first;
+    for (slot, addr) in (first..).zip(placement.addresses(scope)) {
+        let all = pool.endpoints();
+        let Ok(index) = all.binary_search_by(|it| it.addr.cmp(addr)) else {
+            continue;
+        };
+        let endpoint = abi::Endpoint {
+            addr: addr.ip().into(),
+            node: abi::Addr::ANY_V6,
+            port: addr.port(),
+            flags: match all[index].may_be_here {
+                true => endpoint_flags::HAIRPIN,
+                false => 0,
+            },
+        };
+        objects.push((Key::Endpoint(service, slot), Object::Endpoint(endpoint)));
+        if port.affinity_seconds.is_some() {
+            objects.push((Key::Member(service, scope, *addr), Object::Member(slot)));
+        }
+    }
+}
+
+fn frontend(
+    port: &PortPlan,
+    planned: &PlannedFrontend,
+    placement: &Placement,
+    sources: ListId,
+) -> abi::Frontend {
+    let treatment = |client| {
+        // Without masquerading, because the settings of the node say which clients of a ClusterIP are.
+        let (verdict, masquerades, _) = treat(planned.route, client, ClusterIpMasquerade::Nobody);
+        let verdict = match verdict {
+            Verdict::Drop => abi::Verdict::Drop,
+            Verdict::Reject => abi::Verdict::Reject,
+            Verdict::Balance(Scope::Cluster) => abi::Verdict::Cluster,
+            Verdict::Balance(Scope::Local) => abi::Verdict::Local,
+        };
+        let masquerade = match (planned.route, masquerades) {
+            (Route::Internal(_), _) => Treatment::MASQUERADE_AS_CLUSTER_IP,
+            (_, true) => Treatment::MASQUERADE,
+            (_, false) => 0,
+        };
+        verdict as u8 | masquerade
+    };
+    abi::Frontend {
+        service: placement.service,
+        sources,
+        cluster: placement.slots(Scope::Cluster),
+        local: placement.slots(Scope::Local),
+        affinity_seconds: port.affinity_seconds.unwrap_or_default(),
+        maglev_size: 0,
+        treatments: [
+            treatment(Client::Node),
+            treatment(Client::LocalPod),
+            treatment(Client::Other),
+            0,
+        ],
+        flags: 0,
+    }
+}
+
+/// The number of a list of sources: a hash of its content, so that equal lists are one.
+fn list_id(list: &[IpNet]) -> ListId {
+    let mut hash = Sha256::new();
+    for net in list {
+        hash.update(net.to_string());
+        hash.update("\n");
+    }
+    let digest = hash.finalize();
+    let word = |at: usize| {
+        u32::from_be_bytes([digest[at], digest[at + 1], digest[at + 2], digest[at + 3]])
+    };
+    [word(0).clamp(1, u32::MAX - 1), word(4)]
+}
