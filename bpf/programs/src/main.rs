@@ -30,6 +30,11 @@ use service::Decision;
 /// The loopback interface is the first of every network namespace (`loopback_net_init`).
 const LOOPBACK: u32 = 1;
 
+/// A locally administered MAC address, which loopback does not have.
+const ELSEWHERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
+/// `PACKET_OTHERHOST`.
+const PACKET_OTHERHOST: u32 = 3;
+
 /// Result of [`lead`]: an endpoint was found.
 const LED: i32 = 1000;
 /// Result of [`lead`]: the connection is rejected, for the reason whose counter is added.
@@ -41,7 +46,7 @@ pub fn sluice_ingress(ctx: TcContext) -> i32 {
     let Some(Scratch { packet, about, to }) = scratch() else {
         return TC_ACT_UNSPEC;
     };
-    if !packet.parse(&ctx, 0) {
+    if is_vanishing(&ctx) || !packet.parse(&ctx, 0) {
         return TC_ACT_UNSPEC;
     }
     if packet.is_icmp {
@@ -148,7 +153,7 @@ fn go_on(ctx: &TcContext, packet: &Packet, to: &mut Tuple, known: &mut Flow, hoo
         service: known.service,
         counter: 0,
     };
-    finish(ctx, packet, to, &action, known.kind)
+    finish(ctx, packet, to, &action, is_routed_again(known, hook))
 }
 
 /// A packet whose endpoint is on another node, which answers the client itself.
@@ -202,19 +207,37 @@ fn from_tunnel(ctx: &TcContext, packet: &Packet, request: &mut Tuple, to: &mut T
 }
 
 #[inline(always)]
-fn finish(ctx: &TcContext, packet: &Packet, to: &Tuple, action: &Action, kind: u8) -> i32 {
+fn finish(
+    ctx: &TcContext,
+    packet: &Packet,
+    to: &Tuple,
+    action: &Action,
+    is_routed_again: bool,
+) -> i32 {
     event::record(action, &packet.tuple, to);
     if rewrite::rewrite(ctx, packet, to) != 0 {
         return deny(ctx, packet, action.hook, Counter::Malformed as i32);
     }
-    match (action.hook, kind == FlowKind::Request as u8) {
-        (Hook::Egress, true) => route_again(ctx),
-        _ => TC_ACT_UNSPEC,
+    match is_routed_again {
+        true => route_again(ctx),
+        false => TC_ACT_UNSPEC,
     }
 }
 
-/// Gives a packet that leaves back to the kernel, as if it had come through loopback: its destination was
-/// rewritten, so its route is another.
+/// Whether packets of an entry go back to the kernel through loopback.
+///
+/// Those of the node itself have a route for the address that they had. Replies to the node come from a
+/// frontend, whose route does not lead where the reply came from: the kernel drops them at an interface that
+/// has no address, or a strict `rp_filter`.
+#[inline(always)]
+fn is_routed_again(flow: &Flow, hook: Hook) -> bool {
+    match hook {
+        Hook::Egress => flow.kind == FlowKind::Request as u8,
+        _ => flow.kind != FlowKind::Request as u8 && flow.flags & flow_flags::NODE_CLIENT != 0,
+    }
+}
+
+/// Gives a packet to the kernel as if it had come through loopback.
 #[inline(always)]
 pub fn route_again(ctx: &TcContext) -> i32 {
     if network_offset(ctx) == 0 {
@@ -344,7 +367,7 @@ fn establish(
         service: connection.service,
         counter: 0,
     };
-    finish(ctx, packet, to, &action, FlowKind::Request as u8)
+    finish(ctx, packet, to, &action, hook == Hook::Egress)
 }
 
 /// Whether the node itself sends a packet that leaves.
@@ -383,7 +406,28 @@ fn client(
 #[inline(always)]
 pub fn deny(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 {
     record_denial(ctx, packet, hook, EventKind::Dropped, reason);
-    TC_ACT_SHOT
+    match hook {
+        Hook::Egress => vanish(ctx),
+        _ => TC_ACT_SHOT,
+    }
+}
+
+/// Drops a packet of the node without an error for its sender, which a drop here would be (`ENOBUFS`): the
+/// packet comes through loopback for another machine.
+#[inline(always)]
+fn vanish(ctx: &TcContext) -> i32 {
+    if network_offset(ctx) == 0 || rewrite::store(ctx, 0, &ELSEWHERE).is_none() {
+        return TC_ACT_SHOT;
+    }
+    // SAFETY: the helper takes numbers.
+    unsafe { bpf_redirect(LOOPBACK, u64::from(BPF_F_INGRESS)) as i32 }
+}
+
+/// Whether a packet came to loopback to be dropped.
+#[inline(always)]
+fn is_vanishing(ctx: &TcContext) -> bool {
+    // SAFETY: the context is valid for the run of the program.
+    ifindex(ctx) == LOOPBACK && unsafe { (*ctx.skb.skb).pkt_type } == PACKET_OTHERHOST
 }
 
 /// Counts a packet that is dropped or rejected.

@@ -36,7 +36,10 @@ fn main() {
         }
         Err(reason) => {
             // A file that is not there makes cargo ask again each time, so that an installation is noticed.
-            println!("cargo::rerun-if-changed={}", root.join("no-toolchain").display());
+            println!(
+                "cargo::rerun-if-changed={}",
+                root.join("no-toolchain").display()
+            );
             println!("cargo::warning=without the ebpf mode: {reason}; see README.md, \"Build\"");
         }
     }

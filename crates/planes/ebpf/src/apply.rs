@@ -24,7 +24,9 @@ pub(crate) fn ordered(delta: &Delta<Key, Object>) -> Vec<Write<'_>> {
     sets.sort_by_key(|(key, _)| class(key));
     let mut deletes: Vec<_> = delta.delete.iter().collect();
     deletes.sort_by_key(|key| std::cmp::Reverse(class(key)));
-    let sets = sets.into_iter().map(|(key, object)| Write::Set(key, object));
+    let sets = sets
+        .into_iter()
+        .map(|(key, object)| Write::Set(key, object));
     sets.chain(deletes.into_iter().map(Write::Delete)).collect()
 }
 
@@ -67,7 +69,8 @@ fn set(maps: &mut Maps, key: &Key, object: &Object) -> Result<(), BpfError> {
         }
         (Key::Endpoint(service, slot), Object::Endpoint(endpoint)) => {
             let (service, slot) = (*service, *slot);
-            maps.endpoints.insert(&abi::EndpointKey { service, slot }, endpoint)
+            maps.endpoints
+                .insert(&abi::EndpointKey { service, slot }, endpoint)
         }
         (Key::Member(service, scope, addr), Object::Member(slot)) => {
             let key = convert::member_key(*service, *scope, *addr);
@@ -81,9 +84,9 @@ fn set(maps: &mut Maps, key: &Key, object: &Object) -> Result<(), BpfError> {
             let key = convert::address_key(*kind, *ip);
             maps.addresses.insert(&key, &1)
         }
-        (Key::Frontend(frontend), Object::Frontend(value)) => {
-            maps.frontends.insert(&convert::frontend_key(frontend), value)
-        }
+        (Key::Frontend(frontend), Object::Frontend(value)) => maps
+            .frontends
+            .insert(&convert::frontend_key(frontend), value),
         _ => unreachable!("{key} has the value of another map"),
     }
 }
@@ -129,14 +132,20 @@ impl Fill {
 
     /// After all additions of a delta, before its deletions.
     pub(crate) fn with_added(mut self, delta: &Delta<Key, Object>) -> Self {
-        delta.add.iter().for_each(|(key, _)| self.counts[usize::from(class(key))] += 1);
+        delta
+            .add
+            .iter()
+            .for_each(|(key, _)| self.counts[usize::from(class(key))] += 1);
         self
     }
 
     /// After a delta.
     pub(crate) fn after(self, delta: &Delta<Key, Object>) -> Self {
         let mut fill = self.with_added(delta);
-        delta.delete.iter().for_each(|key| fill.counts[usize::from(class(key))] -= 1);
+        delta
+            .delete
+            .iter()
+            .for_each(|key| fill.counts[usize::from(class(key))] -= 1);
         fill
     }
 

@@ -67,10 +67,18 @@ impl fmt::Display for Key {
                 write!(f, "entry {service} slot {slot} of map ENDPOINTS")
             }
             Self::Member(service, scope, addr) => {
-                write!(f, "entry {service} {} {addr} of map MEMBERS", pool_name(*scope))
+                write!(
+                    f,
+                    "entry {service} {} {addr} of map MEMBERS",
+                    pool_name(*scope)
+                )
             }
             Self::Maglev(service, scope, chunk) => {
-                write!(f, "entry {service} {} part {chunk} of map MAGLEV", pool_name(*scope))
+                write!(
+                    f,
+                    "entry {service} {} part {chunk} of map MAGLEV",
+                    pool_name(*scope)
+                )
             }
             Self::Address(AddressKind::ClusterIp, ip) => {
                 write!(f, "ClusterIP {ip} of map ADDRESSES")

@@ -53,7 +53,10 @@ pub(crate) struct Ids(BTreeMap<u32, PortKey>);
 impl Ids {
     /// The id of a service port: `wanted` if no other has it, else the next free one.
     pub(crate) fn assign(&mut self, key: &PortKey, wanted: u32) -> u32 {
-        let candidates = (wanted != 0).then_some(wanted).into_iter().chain(candidates(key));
+        let candidates = (wanted != 0)
+            .then_some(wanted)
+            .into_iter()
+            .chain(candidates(key));
         for id in candidates {
             let owner = self.0.entry(id).or_insert_with(|| key.clone());
             if owner == key {
@@ -73,7 +76,9 @@ fn candidates(key: &PortKey) -> impl Iterator<Item = u32> {
     let text = format!("{}/{}/{}", key.name, key.name.protocol, key.family);
     let digest = Sha256::digest(text);
     let first = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
-    (0..CANDIDATES).map(move |step| first.wrapping_add(step)).filter(|id| *id != 0)
+    (0..CANDIDATES)
+        .map(move |step| first.wrapping_add(step))
+        .filter(|id| *id != 0)
 }
 
 /// Places the endpoints of a port so that few slots change: who stays keeps its slot, newcomers take the slots
@@ -107,9 +112,15 @@ fn assign(pool: Option<&Pool>, old: &[SocketAddr]) -> Box<[SocketAddr]> {
         }
     }
     // Whoever has no slot yet: those beyond the new end, and newcomers.
-    let waiting = endpoints.iter().zip(&placed).filter(|(_, placed)| !**placed);
+    let waiting = endpoints
+        .iter()
+        .zip(&placed)
+        .filter(|(_, placed)| !**placed);
     let mut waiting = waiting.map(|(it, _)| it.addr);
-    slots.into_iter().filter_map(|slot| slot.or_else(|| waiting.next())).collect()
+    slots
+        .into_iter()
+        .filter_map(|slot| slot.or_else(|| waiting.next()))
+        .collect()
 }
 
 /// Reads id and slots of a port back from the maps.
@@ -126,10 +137,12 @@ pub(crate) fn recover(port: &PortPlan, observed: &BTreeMap<Key, Object>) -> Plac
     };
     let slots = |slots: Slots| {
         let slots = slots.first..slots.first.saturating_add(slots.count);
-        let seen = slots.map_while(|slot| match observed.get(&Key::Endpoint(seen.service, slot)) {
-            Some(Object::Endpoint(it)) => Some(SocketAddr::new(it.addr.into(), it.port)),
-            _ => None,
-        });
+        let seen = slots.map_while(
+            |slot| match observed.get(&Key::Endpoint(seen.service, slot)) {
+                Some(Object::Endpoint(it)) => Some(SocketAddr::new(it.addr.into(), it.port)),
+                _ => None,
+            },
+        );
         seen.collect()
     };
     Placement {

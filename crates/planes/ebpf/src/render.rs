@@ -10,8 +10,8 @@ use sluice_bpf_abi::{Treatment, endpoint_flags};
 use sluice_model::IpFamily;
 use sluice_plan::lookup::{Client, treat};
 use sluice_plan::{
-    ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool, PortPlan, Route,
-    Scope, Verdict,
+    ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool, PortPlan,
+    Route, Scope, Verdict,
 };
 
 use crate::object::{AddressKind, Key, ListId, Object};
@@ -69,7 +69,9 @@ pub(crate) fn standing(node: &NodePlan, facts: &Facts) -> Vec<(Key, Object)> {
     let mut objects = vec![(Key::Node, Object::Node(Box::new(settings)))];
     for family in IpFamily::ALL {
         let plan = node.family(family);
-        let loopback = plan.node_ports_on_loopback.then_some(IpAddr::from([127, 0, 0, 1]));
+        let loopback = plan
+            .node_ports_on_loopback
+            .then_some(IpAddr::from([127, 0, 0, 1]));
         let answering = plan.node_port_addresses().into_iter().chain(loopback);
         let key = |ip| Key::Address(AddressKind::NodePorts, ip);
         objects.extend(answering.map(|ip| (key(ip), Object::Present)));

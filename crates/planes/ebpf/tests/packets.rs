@@ -15,7 +15,7 @@ fn pins() -> PathBuf {
 fn make(settings: &Settings) -> Ebpf {
     for (path, value) in [
         ("/proc/sys/net/ipv4/conf/lo/accept_local", "1"),
-        ("/proc/sys/net/ipv4/conf/all/rp_filter", "2"),
+        ("/proc/sys/net/ipv4/conf/lo/rp_filter", "2"),
     ] {
         fs::write(path, value).expect("a namespace's own settings are writable");
     }
