@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("source", &["model", "reconcile", "yaml"]),
     ("kernel/netlink", &[]),
     ("kernel/xtables", &["model", "netlink"]),
+    ("kernel/bpf", &["bpf-abi", "netlink"]),
     (
         "planes/plane",
         &["config", "model", "netlink", "plan", "reconcile", "xtables"],
@@ -40,6 +41,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "reconcile",
             "xtables",
         ],
+    ),
+    (
+        "planes/ebpf",
+        &["bpf", "bpf-abi", "model", "netlink", "plan", "plane", "reconcile"],
     ),
     (
         "node",
@@ -78,6 +83,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "config",
             "diagnose",
+            "ebpf",
             "iptables",
             "ipvs",
             "lab",

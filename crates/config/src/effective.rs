@@ -75,7 +75,7 @@ pub enum Mode {
     Iptables,
     /// Virtual servers of the kernel's load balancer, IPVS.
     Ipvs,
-    /// eBPF programs, which Sluice does not have yet.
+    /// eBPF programs at interfaces.
     Ebpf,
 }
 

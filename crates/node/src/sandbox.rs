@@ -78,17 +78,21 @@ pub enum Files<'a> {
     All,
 }
 
-/// Enters the sandbox for good, as far as the kernel has it. One line of the log says how far.
-pub fn enter(files: Files<'_>) {
+/// Where eBPF programs and maps are pinned.
+const PINS: &str = "/sys/fs/bpf";
+
+/// Enters the sandbox for good, as far as the kernel has it. One line of the log says how far. `bpf`: the call
+/// for eBPF and its pins are needed.
+pub fn enter(files: Files<'_>, bpf: bool) {
     let landlock = match files {
         Files::All => Ok("off: other programs are run"),
-        Files::Only { read, write } => restrict_files(read, write).map(|it| match it {
+        Files::Only { read, write } => restrict_files(read, write, bpf).map(|it| match it {
             RulesetStatus::FullyEnforced => "on",
             RulesetStatus::PartiallyEnforced => "as far as this kernel has it",
             RulesetStatus::NotEnforced => "off: the kernel has none",
         }),
     };
-    match (landlock, refuse_calls()) {
+    match (landlock, refuse_calls(bpf)) {
         (Ok(landlock), Ok(())) => info!(landlock, seccomp = "on", "sandboxed"),
         (landlock, seccomp) => {
             let landlock = landlock.map_or_else(|it| format!("off: {it}"), str::to_owned);
@@ -98,7 +102,12 @@ pub fn enter(files: Files<'_>) {
     }
 }
 
-fn restrict_files(read: &[PathBuf], write: &Path) -> Result<RulesetStatus, RulesetError> {
+fn restrict_files(
+    read: &[PathBuf],
+    write: &Path,
+    bpf: bool,
+) -> Result<RulesetStatus, RulesetError> {
+    let pins = bpf.then_some(PINS);
     // The profiler keeps its samples in a temporary file, made with the first profile. Refused only to
     // a second caller.
     let _ = tempfile::env::override_temp_dir(write);
@@ -113,6 +122,7 @@ fn restrict_files(read: &[PathBuf], write: &Path) -> Result<RulesetStatus, Rules
         .add_rules(path_beneath_rules(places, reads))?
         .add_rules(path_beneath_rules(SETTINGS, reads | writes))?
         .add_rules(path_beneath_rules([write], AccessFs::from_all(NEWEST)))?
+        .add_rules(path_beneath_rules(pins, AccessFs::from_all(NEWEST)))?
         .restrict_self()?;
     Ok(status.ruleset)
 }
@@ -193,9 +203,10 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-fn refuse_calls() -> Result<(), seccompiler::Error> {
+fn refuse_calls(bpf: bool) -> Result<(), seccompiler::Error> {
+    let refused = REFUSED.iter().filter(|it| !bpf || **it != libc::SYS_bpf);
     let mut calls: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.iter().map(|it| (*it, Vec::new())).collect();
+        refused.map(|it| (*it, Vec::new())).collect();
     let namespaces = NAMESPACES.map(|flag| {
         let flag = u64::from(flag.cast_unsigned());
         let has = SeccompCmpOp::MaskedEq(flag);

@@ -99,13 +99,13 @@ fn run(all: &[&dyn Leftovers], keep: &Keep, families: &[IpFamily]) {
 }
 
 /// Waits for the end of connections that the removal would cut: the kernel drops packets of IPVS
-/// whose virtual server is gone. New connections are ours already, because our translation comes
-/// before IPVS.
+/// whose virtual server is gone, and eBPF programs hold the translation of their connections. New connections
+/// are ours already: our translation comes before IPVS, and programs in their drain take none.
 fn drain(all: &[&dyn Leftovers], keep: &Keep) {
     let deadline = Instant::now() + DRAIN_LIMIT;
     let mut wait = FIRST_COUNT;
     loop {
-        let connections: usize = all.iter().map(|it| it.open_connections(keep)).sum();
+        let connections: usize = all.iter().map(|it| it.drain(keep)).sum();
         let left = deadline.saturating_duration_since(Instant::now());
         if connections == 0 {
             return;
@@ -113,7 +113,7 @@ fn drain(all: &[&dyn Leftovers], keep: &Keep) {
         if left.is_zero() {
             warn!(
                 connections,
-                "connections through virtual servers of an earlier proxy still open: cutting them"
+                "connections through an earlier proxy still open: cutting them"
             );
             return;
         }
@@ -121,7 +121,7 @@ fn drain(all: &[&dyn Leftovers], keep: &Keep) {
             info!(
                 connections,
                 limit_seconds = DRAIN_LIMIT.as_secs(),
-                "connections through virtual servers of an earlier proxy: waiting for their end"
+                "connections through an earlier proxy: waiting for their end"
             );
         }
         thread::sleep(wait.min(left));

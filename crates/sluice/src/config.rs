@@ -113,7 +113,6 @@ impl NodeArgs {
         let config = self.check(host_name, &mut problems)?;
         let config = problems.into_result(config)?;
         let config = config.expect("a configuration is missing only when there is a problem");
-        self.check_built(&config)?;
         Ok(config)
     }
 
@@ -246,21 +245,11 @@ impl NodeArgs {
         let why = match mode {
             Mode::Ipvs => "the ipvs mode always counts connections",
             Mode::Iptables => "the iptables mode counts packets, by rule",
-            _ => return Vec::new(),
+            Mode::Ebpf => "the ebpf mode counts connections of the node, not of endpoints",
+            Mode::Nftables => return Vec::new(),
         };
         let warning = || format!("--count-connections does nothing: {why}");
         self.count_connections.then(warning).into_iter().collect()
-    }
-
-    /// Checked after the flags: a mode that is not built is not wrong usage.
-    fn check_built(&self, config: &NodeConfig) -> anyhow::Result<()> {
-        let mode = config.effective.mode;
-        let flag = || "--proxy-".to_owned();
-        let file = |it: &PathBuf| format!("{}: ", it.display());
-        let origin = self.config.as_ref().map_or_else(flag, file);
-        let message = "is not built yet: use nftables, iptables or ipvs";
-        anyhow::ensure!(mode != Mode::Ebpf, "{origin}mode {mode} {message}");
-        Ok(())
     }
 
     /// Whether a flag names a source of Services.
@@ -339,7 +328,6 @@ impl ProxyArgs {
         });
         let config = problems.into_result(config)?;
         let config = config.expect("a configuration is missing only when there is a problem");
-        self.node.check_built(&config.node)?;
         Ok(config)
     }
 }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use sluice_config::Mode;
+use sluice_ebpf::Ebpf;
 use sluice_iptables::Iptables;
 use sluice_ipvs::Ipvs;
 use sluice_nftables::Nftables;
@@ -47,7 +48,12 @@ const fn plane<P: DataPlane>() -> Plane {
 
 /// The data planes, in the order in which their leftovers are removed: virtual servers before the
 /// chains that keep packets to their addresses away from this machine.
-static PLANES: [Plane; 3] = [plane::<Nftables>(), plane::<Ipvs>(), plane::<Iptables>()];
+static PLANES: [Plane; 4] = [
+    plane::<Nftables>(),
+    plane::<Ipvs>(),
+    plane::<Iptables>(),
+    plane::<Ebpf>(),
+];
 
 /// The leftovers of all data planes, in the order of removal.
 pub(crate) fn leftovers() -> AllLeftovers {

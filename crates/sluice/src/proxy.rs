@@ -137,13 +137,16 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     let mut plane = P::open(&options).with_context(|| format!("open the {} mode", P::NAME))?;
     let keep = Arc::from(plane.keep());
     let leftovers = planes::leftovers();
-    let needs_programs = P::RUNS_PROGRAMS || leftovers.iter().any(|it| it.need_programs());
+    let needs = machine::Needs {
+        programs: P::RUNS_PROGRAMS || leftovers.iter().any(|it| it.need_programs()),
+        bpf: P::LOADS_BPF || leftovers.iter().any(|it| it.need_bpf()),
+    };
     let config_file = args.node.config.as_deref();
     machine::give_up_privileges(
-        needs_programs,
+        needs,
         &[source::files(&config.node.source), config_file],
     );
-    machine::enter_sandbox(args, config, needs_programs);
+    machine::enter_sandbox(args, config, needs);
     log_mode(config);
 
     let node_name = config.node.settings.node_name.clone();

@@ -105,15 +105,6 @@ fn all_wrong_flags_are_named_at_once() {
 }
 
 #[test]
-fn a_mode_that_is_not_built_is_one() {
-    let (_, err) = run(&["render", "--manifests", "/x", "--proxy-mode", "ebpf"], 1);
-    assert_eq!(
-        err,
-        "sluice: --proxy-mode ebpf is not built yet: use nftables, iptables or ipvs\n"
-    );
-}
-
-#[test]
 fn a_missing_folder_is_one_line() {
     let (_, err) = run(&["render", "--manifests", "/does/not/exist"], 1);
     assert_eq!(err.lines().count(), 1, "{err}");
@@ -167,6 +158,14 @@ fn render_prints_the_rules_of_each_mode() {
                 "# iptables-restore --noflush",
                 "-A -t 10.96.10.1:80 -s rr",
                 "KUBE-CLUSTER-IP 10.96.10.1,tcp:80",
+            ],
+        ),
+        (
+            "ebpf",
+            &[
+                "\"FRONTENDS\": [",
+                "\"frontend\": \"10.96.10.1:80/TCP\"",
+                "\"node\": \"any endpoint, masqueraded as clients of ClusterIPs are\"",
             ],
         ),
     ] {
@@ -276,10 +275,10 @@ ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [10.244.0.6], nodeName: node-a}, {addresses: [10.244.1.6], nodeName: node-b}]
 "#;
 
-const MODES: [&str; 3] = ["nftables", "iptables", "ipvs"];
+const MODES: [&str; 4] = ["nftables", "iptables", "ipvs", "ebpf"];
 
 /// What `sluice explain` says of a packet in each mode, with more flags.
-fn explained(folder: &TempDir, from: &str, to: &str, more: &[&str]) -> [String; 3] {
+fn explained(folder: &TempDir, from: &str, to: &str, more: &[&str]) -> [String; 4] {
     MODES.map(|mode| {
         let args = ["explain", from, to, "--manifests", text(folder.path())];
         let node = ["--hostname-override=node-a", "--cluster-cidr=10.244.0.0/16"];
@@ -311,10 +310,11 @@ fn explain_answers_alike_in_all_modes() {
     ];
     for from in clients {
         for (to, expected) in dialled {
-            let [nftables, iptables, ipvs] = explained(&folder, from, to, &[]);
+            let [nftables, iptables, ipvs, ebpf] = explained(&folder, from, to, &[]);
             assert!(nftables.contains(expected), "{from} {to}: {nftables}");
             assert_eq!(nftables, iptables, "{from} {to}");
             assert_eq!(nftables, ipvs, "{from} {to}");
+            assert_eq!(nftables, ebpf, "{from} {to}");
         }
     }
 }
@@ -327,30 +327,30 @@ fn explain_knows_where_node_ports_answer_in_each_mode() {
         let all = explained(&folder, "node", to, more);
         all.map(|it| it.contains("balance over 2 endpoints"))
     };
-    assert_eq!(answers("192.168.0.10:30081", &[]), [true, true, true]);
-    assert_eq!(answers("203.0.113.10:30081", &[]), [false, true, true]);
+    assert_eq!(answers("192.168.0.10:30081", &[]), [true; 4]);
+    assert_eq!(answers("203.0.113.10:30081", &[]), [false, true, true, false]);
     let everywhere = ["--nodeport-addresses=0.0.0.0/0"];
-    assert_eq!(answers("203.0.113.10:30081", &everywhere), [true; 3]);
+    assert_eq!(answers("203.0.113.10:30081", &everywhere), [true; 4]);
     let primary = ["--nodeport-addresses=primary"];
-    assert_eq!(answers("203.0.113.10:30081", &primary), [false; 3]);
+    assert_eq!(answers("203.0.113.10:30081", &primary), [false; 4]);
 
-    assert_eq!(answers("127.0.0.1:30081", &[]), [false, true, false]);
+    assert_eq!(answers("127.0.0.1:30081", &[]), [false, true, false, false]);
     assert_eq!(
         answers("127.0.0.1:30081", &everywhere),
-        [false, true, false]
+        [false, true, false, false]
     );
-    assert_eq!(answers("127.0.0.1:30081", &primary), [false; 3]);
+    assert_eq!(answers("127.0.0.1:30081", &primary), [false; 4]);
     let from_loopback = explained(&folder, "127.0.0.1", "127.0.0.1:30081", &[]);
-    let expected = [false, true, false];
+    let expected = [false, true, false, false];
     assert_eq!(
         from_loopback.map(|it| it.contains("balance over")),
         expected
     );
     // The guard of CVE-2020-8558.
     let from_afar = explained(&folder, "10.244.1.9", "127.0.0.1:30081", &[]);
-    assert_eq!(from_afar.map(|it| it.contains("balance over")), [false; 3]);
+    assert_eq!(from_afar.map(|it| it.contains("balance over")), [false; 4]);
     let off = ["--iptables-localhost-nodeports=false"];
-    assert_eq!(answers("127.0.0.1:30081", &off), [false; 3]);
+    assert_eq!(answers("127.0.0.1:30081", &off), [false; 4]);
 }
 
 #[test]
@@ -366,6 +366,10 @@ fn count_connections_says_where_it_does_nothing() {
         ("nftables", ""),
         ("iptables", "the iptables mode counts packets, by rule"),
         ("ipvs", "the ipvs mode always counts connections"),
+        (
+            "ebpf",
+            "the ebpf mode counts connections of the node, not of endpoints",
+        ),
     ] {
         let (_, err) = run(&[&args[..], &["--proxy-mode", mode]].concat(), 0);
         let said: Vec<&str> = err.lines().filter(|it| it.contains("--count")).collect();

@@ -188,6 +188,19 @@ impl Sources {
         }
     }
 
+    /// Whether a range of the list contains an address, which comes with all its bits.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn contains(&self, length: u32, address: SourceKey) -> Result<bool, BpfError> {
+        match self.map.get(&Key::new(length, address), 0) {
+            Ok(_) => Ok(true),
+            Err(MapError::KeyNotFound) => Ok(false),
+            Err(error) => Err(failed("read an entry", Self::NAME)(error)),
+        }
+    }
+
     /// Every range with its length.
     ///
     /// # Errors

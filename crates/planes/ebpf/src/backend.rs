@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use sluice_bpf::{BpfError, Programs, Setup, Sizes};
+use sluice_bpf::{BpfError, Maps, Programs, Setup, Sizes};
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{Scene, ServiceBackend};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 use tracing::info;
 
 use crate::apply::{self, Fill};
+use crate::flows::{Sweeper, Timeouts};
 use crate::object::{Key, Object};
 use crate::observe;
 use crate::placement::{self, Ids, Placement};
@@ -22,6 +23,9 @@ pub struct Ebpf {
     ids: Ids,
     /// What the maps hold.
     fill: Fill,
+    timeouts: Timeouts,
+    /// Removes connections that ended, once programs are attached.
+    sweeper: Option<Sweeper>,
 }
 
 impl Ebpf {
@@ -41,7 +45,32 @@ impl Ebpf {
             facts,
             ids: Ids::default(),
             fill: Fill::default(),
+            timeouts: Timeouts::default(),
+            sweeper: None,
         })
+    }
+
+    /// Forgets connections without packets after these times.
+    #[must_use]
+    pub fn with_timeouts(mut self, timeouts: Timeouts) -> Self {
+        self.timeouts = timeouts;
+        self
+    }
+
+    pub(crate) fn maps_mut(&mut self) -> &mut Maps {
+        self.programs.maps_mut()
+    }
+
+    /// From here on packets pass the programs.
+    fn attach(&mut self) -> Result<(), BackendError> {
+        self.programs.attach().map_err(failed)?;
+        if self.sweeper.is_none() {
+            let flows = Maps::open(self.programs.pins()).map_err(failed)?.flows;
+            let sweeper = Sweeper::start(flows, self.timeouts);
+            let failed = |error| BackendError::new("start a thread for connections", error);
+            self.sweeper = Some(sweeper.map_err(failed)?);
+        }
+        Ok(())
     }
 
     /// The programs and maps.
@@ -147,7 +176,7 @@ impl Backend for Ebpf {
         self.fill = Fill::of(objects.keys());
         // An earlier agent wrote the maps: they are whole, and our programs take the place of its own.
         if objects.contains_key(&Key::Node) {
-            self.programs.attach().map_err(failed)?;
+            self.attach()?;
         }
         Ok(objects)
     }
@@ -159,7 +188,7 @@ impl Backend for Ebpf {
             apply::write(maps, write).map_err(|error| refused(write, error))?;
         }
         self.fill = self.fill.after(delta);
-        self.programs.attach().map_err(failed)
+        self.attach()
     }
 }
 

@@ -3,7 +3,9 @@
 //! ```text
 //! PortPlan ─▶ placement.rs ─▶ render.rs ─▶ Key, Object ─▶ Delta ─▶ apply.rs ─▶ maps ◀─ programs ◀─ packets
 //! NodePlan ──────────────────┘    │                       observe.rs ◀────────┘
-//!                                 └─▶ text.rs   what `render` prints
+//!                                 ├─▶ text.rs      what `render` prints
+//!                                 └─▶ evaluate.rs  packet in, fate out, from the maps or without a kernel
+//! FLOWS ─▶ flows/   connections that end, and those that netfilter carried for an earlier proxy
 //! ```
 //!
 //! The programs are in `bpf/`, whose README draws a packet's way; `sluice-bpf` loads them.
@@ -17,12 +19,19 @@
 mod apply;
 mod backend;
 mod convert;
+pub mod evaluate;
+mod flows;
+mod leftovers;
+mod live;
 mod object;
 mod observe;
 mod placement;
+mod plane;
 mod render;
+pub mod text;
 
 pub use backend::{Ebpf, render_plan, render_port};
+pub use flows::Timeouts;
 pub use object::{AddressKind, Key, ListId, Object};
 pub use placement::Placement;
 pub use render::{Facts, masquerade_ports};

@@ -31,7 +31,7 @@ impl Leftovers for VirtualServers {
         servers::forget(&connections, removal);
     }
 
-    fn open_connections(&self, keep: &Keep) -> usize {
+    fn drain(&self, keep: &Keep) -> usize {
         match keep(&Trace::VirtualServers) {
             true => 0,
             false => servers::open_connections(),

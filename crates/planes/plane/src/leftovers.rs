@@ -95,8 +95,9 @@ pub trait Leftovers: Sync {
     fn remove(&self, request: &Request<'_>, removal: &mut Removal);
 
     /// How many connections end when the objects are removed; 0 also when that is not known. A takeover
-    /// waits for their end.
-    fn open_connections(&self, keep: &Keep) -> usize {
+    /// waits for their end. Where the objects would take new connections before ours do, they take none from
+    /// here on.
+    fn drain(&self, keep: &Keep) -> usize {
         let _ = keep;
         0
     }
@@ -112,6 +113,11 @@ pub trait Leftovers: Sync {
 
     /// Whether the removal runs the programs of iptables on this machine.
     fn need_programs(&self) -> bool {
+        false
+    }
+
+    /// Whether the removal changes maps and pins of eBPF programs on this machine.
+    fn need_bpf(&self) -> bool {
         false
     }
 }
@@ -136,6 +142,9 @@ pub enum LeftoverError {
     /// Our own tables could not be removed.
     #[error("remove tables of the nftables mode")]
     Tables(#[source] sluice_reconcile::BackendError),
+    /// Our eBPF programs could not be removed.
+    #[error("remove eBPF programs of the ebpf mode")]
+    Programs(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The programs of legacy iptables could not be found.
     #[error("find the programs of legacy iptables")]
     Find(#[source] FindError),

@@ -1,4 +1,4 @@
-//! The trait of data planes: everything that differs between nftables, iptables and IPVS.
+//! The trait of data planes: everything that differs between nftables, iptables, IPVS and eBPF.
 //!
 //! ```text
 //! Events ─▶ Planner ─▶ Plan ─▶ Reconciler<B> ─▶ kernel
@@ -89,6 +89,9 @@ pub trait DataPlane: ServiceBackend + Sized {
 
     /// Whether it runs the programs of iptables, which take privileges of their own.
     const RUNS_PROGRAMS: bool;
+
+    /// Whether it loads eBPF programs and writes their maps, which takes privileges of their own.
+    const LOADS_BPF: bool = false;
 
     /// Which of kube-proxy's metrics it has.
     const METRICS: RuleMetrics;

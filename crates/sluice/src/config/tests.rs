@@ -225,16 +225,6 @@ fn in_the_ipvs_mode_the_given_sync_period_is_that_of_the_resync() {
     }
 }
 
-#[test]
-fn a_mode_that_is_not_built_is_no_wrong_usage() {
-    let error = validate("--proxy-mode=ebpf").expect_err("not built");
-    assert!(error.downcast_ref::<Invalid>().is_none());
-    assert_eq!(
-        error.to_string(),
-        "--proxy-mode ebpf is not built yet: use nftables, iptables or ipvs"
-    );
-}
-
 /// A configuration file, and the flags that name it.
 fn with_file(rest: &str, flags: &str) -> (NamedTempFile, anyhow::Result<ProxyConfig>) {
     let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
@@ -309,13 +299,6 @@ fn a_file_without_a_mode_is_of_an_iptables_node() {
         NodePortAddresses::Within(Vec::new())
     );
     assert_eq!(config.periods.min_sync, Duration::from_secs(7));
-    let (file, config) = with_file("mode: ebpf\n", "");
-    let error = config.expect_err("not built").to_string();
-    let name = file.path().display();
-    assert_eq!(
-        error,
-        format!("{name}: mode ebpf is not built yet: use nftables, iptables or ipvs")
-    );
 }
 
 fn without_folder(flags: &[&str]) -> anyhow::Result<ProxyConfig> {

@@ -9,7 +9,7 @@ const fn flag(name: &'static str, value: &'static str) -> Flag {
 
 pub(super) const FLAGS: &[Flag] = &[
     flag("proxy-mode", "MODE")
-        .help("Data plane: nftables, iptables or ipvs (ebpf is not built yet) [default: nftables; without --manifests it takes masquerading and periods from the iptables section and serves NodePorts on every address, as an iptables node has them]")
+        .help("Data plane: nftables, iptables, ipvs or ebpf [default: nftables; without --manifests it takes masquerading and periods from the iptables section and serves NodePorts on every address, as an iptables node has them]")
         .fields(&["mode"])
         .set(|c, v| text(&mut c.mode, v)),
     flag("hostname-override", "NODE")

@@ -41,15 +41,26 @@ pub(super) fn limit_conntrack(limits: &ConntrackLimits, memory: &Memory) -> anyh
     sysctl::apply(limits, memory).context("set the limits of connection tracking")
 }
 
+/// What a data plane, and the removal of an earlier one, need of the machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Needs {
+    /// The programs of iptables.
+    pub(super) programs: bool,
+    /// eBPF programs, their maps and pins.
+    pub(super) bpf: bool,
+}
+
 /// Reduces the capabilities. Call it before the first thread: capabilities belong to threads.
-pub(super) fn give_up_privileges(needs_programs: bool, to_read: &[Option<&Path>]) {
+pub(super) fn give_up_privileges(needs: Needs, to_read: &[Option<&Path>]) {
     preflight::report();
     let to_read: Vec<&Path> = to_read.iter().copied().flatten().collect();
-    let (needed, lent) = match needs_programs {
+    let (needed, lent) = match needs.programs {
         true => (privileges::IPTABLES, privileges::IPTABLES),
         false => (privileges::NETLINK, [].as_slice()),
     };
-    let kept = privileges::to_read(needed, &to_read);
+    let bpf = if needs.bpf { privileges::BPF } else { &[] };
+    let needed = [needed, bpf].concat();
+    let kept = privileges::to_read(&needed, &to_read);
     if let Err(error) = kept.and_then(|it| privileges::reduce(&it, lent)) {
         let error = chain(&error);
         warn!(error, "running with more privileges than needed");
@@ -57,7 +68,7 @@ pub(super) fn give_up_privileges(needs_programs: bool, to_read: &[Option<&Path>]
 }
 
 /// Enters the sandbox. Call it before the first thread, when sockets and netlink are open.
-pub(super) fn enter_sandbox(args: &ProxyArgs, config: &ProxyConfig, needs_programs: bool) {
+pub(super) fn enter_sandbox(args: &ProxyArgs, config: &ProxyConfig, needs: Needs) {
     if args.sandbox == Sandbox::Off {
         return;
     }
@@ -65,8 +76,8 @@ pub(super) fn enter_sandbox(args: &ProxyArgs, config: &ProxyConfig, needs_progra
     let read = source.paths.into_iter().chain(args.node.config.clone());
     let read: Vec<PathBuf> = read.collect();
     let files = match config.socket.parent() {
-        Some(write) if !needs_programs && !source.has_plugin => Files::Only { read: &read, write },
+        Some(write) if !needs.programs && !source.has_plugin => Files::Only { read: &read, write },
         _ => Files::All,
     };
-    sandbox::enter(files);
+    sandbox::enter(files, needs.bpf);
 }

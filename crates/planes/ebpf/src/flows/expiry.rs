@@ -1,0 +1,181 @@
+//! When connections end. Pure.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags};
+
+use super::keys;
+
+/// How long a connection without packets is remembered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// TCP, established (`tcpEstablishedTimeout`).
+    pub tcp_established: Duration,
+    /// TCP, closed by one side (`tcpCloseWaitTimeout`).
+    pub tcp_close_wait: Duration,
+    /// UDP without an answer (`udpTimeout`).
+    pub udp: Duration,
+    /// UDP with answers, and SCTP (`udpStreamTimeout`).
+    pub udp_stream: Duration,
+}
+
+impl Default for Timeouts {
+    /// kube-proxy's for TCP, netfilter's for UDP.
+    fn default() -> Self {
+        Self {
+            tcp_established: Duration::from_secs(86_400),
+            tcp_close_wait: Duration::from_secs(3_600),
+            udp: Duration::from_secs(30),
+            udp_stream: Duration::from_secs(120),
+        }
+    }
+}
+
+/// TCP before the handshake is complete: `nf_conntrack_tcp_timeout_syn_recv`.
+const TCP_OPENING: Duration = Duration::from_secs(60);
+/// TCP closed by both sides, or reset: packets on their way are still translated. netfilter waits for 120 and
+/// 10 s.
+const TCP_CLOSED: Duration = Duration::from_secs(30);
+/// An entry whose connection's other entries are gone.
+const ORPHANED: Duration = Duration::from_secs(60);
+
+impl Timeouts {
+    /// The keys of the entries whose time has come, at `now` in seconds of `CLOCK_MONOTONIC`. All entries of a
+    /// connection go together, when the newest is old enough.
+    pub(super) fn expired(&self, entries: &HashMap<Tuple, Flow>, now: u32) -> Vec<Tuple> {
+        let age = |it: &Flow| Duration::from_secs(now.saturating_sub(it.seen_seconds).into());
+        let mut expired = Vec::new();
+        let mut owned = HashSet::new();
+        for (key, request) in entries.iter().filter(|(_, it)| it.kind == FlowKind::Request as u8) {
+            let all = keys(key, request, |it| entries.get(it).copied());
+            let all: Vec<Tuple> = all.filter(|it| entries.contains_key(it)).collect();
+            let flows = || all.iter().map(|it| &entries[it]);
+            let youngest = flows().map(age).min().unwrap_or_default();
+            if youngest >= self.of(key, flows()) {
+                expired.extend(&all);
+            }
+            owned.extend(all);
+        }
+        let orphans = entries.iter().filter(|(key, _)| !owned.contains(key));
+        let orphans = orphans.filter(|(_, it)| age(it) >= ORPHANED);
+        expired.extend(orphans.map(|(key, _)| *key));
+        expired
+    }
+
+    /// The timeout of a connection with these entries.
+    fn of<'a>(&self, key: &Tuple, flows: impl Iterator<Item = &'a Flow>) -> Duration {
+        let (mut client, mut endpoint) = (0, 0);
+        for flow in flows {
+            match flow.kind {
+                kind if kind == FlowKind::Request as u8 || kind == FlowKind::Forwarded as u8 => {
+                    client |= flow.flags;
+                }
+                _ => endpoint |= flow.flags,
+            }
+        }
+        let (any, both) = (client | endpoint, client & endpoint);
+        if key.protocol != u32::from(TCP) {
+            return match endpoint & flow_flags::ESTABLISHED {
+                0 => self.udp,
+                _ => self.udp_stream,
+            };
+        }
+        match () {
+            () if any & flow_flags::RST != 0 || both & flow_flags::FIN != 0 => TCP_CLOSED,
+            () if any & flow_flags::FIN != 0 => self.tcp_close_wait,
+            () if any & flow_flags::ESTABLISHED == 0 => TCP_OPENING,
+            () => self.tcp_established,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_bpf_abi::{Addr, UDP};
+
+    const CLIENT: (u32, u16) = (1, 40_000);
+    const FRONTEND: (u32, u16) = (2, 80);
+    const ENDPOINT: (u32, u16) = (3, 8080);
+    const NODE: (u32, u16) = (4, 2000);
+
+    fn tuple(protocol: u8, from: (u32, u16), to: (u32, u16)) -> Tuple {
+        Tuple {
+            source: Addr::v4(from.0),
+            destination: Addr::v4(to.0),
+            source_port: from.1,
+            destination_port: to.1,
+            protocol: protocol.into(),
+        }
+    }
+
+    /// A masqueraded connection, whose entries were seen at these seconds with these flags.
+    fn connection(protocol: u8, seen: [u32; 4], flags: [u8; 4]) -> HashMap<Tuple, Flow> {
+        let entries = [
+            (CLIENT, FRONTEND, CLIENT, ENDPOINT, FlowKind::Request),
+            (CLIENT, ENDPOINT, NODE, ENDPOINT, FlowKind::Forwarded),
+            (ENDPOINT, NODE, ENDPOINT, CLIENT, FlowKind::Unmasquerade),
+            (ENDPOINT, CLIENT, FRONTEND, CLIENT, FlowKind::Reply),
+        ];
+        let entries = entries.into_iter().zip(seen).zip(flags);
+        let entries = entries.map(|(((from, to, source, destination, kind), seen), flags)| {
+            let flow = Flow {
+                source: Addr::v4(source.0),
+                destination: Addr::v4(destination.0),
+                source_port: source.1,
+                destination_port: destination.1,
+                kind: kind as u8,
+                flags,
+                padding: 0,
+                service: 1,
+                seen_seconds: seen,
+            };
+            (tuple(protocol, from, to), flow)
+        });
+        entries.collect()
+    }
+
+    #[track_caller]
+    fn check(protocol: u8, seen: [u32; 4], flags: [u8; 4], now: u32, expected: usize) {
+        let entries = connection(protocol, seen, flags);
+        let expired = Timeouts::default().expired(&entries, now);
+        assert_eq!(expired.len(), expected, "{expired:?}");
+    }
+
+    #[test]
+    fn a_connection_lives_as_long_as_its_newest_entry() {
+        let open = [flow_flags::ESTABLISHED; 4];
+        check(TCP, [0, 0, 0, 0], open, 86_399, 0);
+        check(TCP, [0, 0, 0, 0], open, 86_400, 4);
+        // Only the endpoint sends, as with a stream of events.
+        check(TCP, [0, 0, 500, 0], open, 86_400, 0);
+    }
+
+    #[test]
+    fn states_of_tcp_have_timeouts() {
+        let (fin, rst, open) = (flow_flags::FIN, flow_flags::RST, flow_flags::ESTABLISHED);
+        check(TCP, [0; 4], [0; 4], 59, 0);
+        check(TCP, [0; 4], [0; 4], 60, 4);
+        check(TCP, [0; 4], [open | fin, open, open, open], 3_599, 0);
+        check(TCP, [0; 4], [open | fin, open, open, open], 3_600, 4);
+        check(TCP, [0; 4], [open | fin, open, open, open | fin], 30, 4);
+        check(TCP, [0; 4], [open, open, open | rst, open], 30, 4);
+    }
+
+    #[test]
+    fn answers_make_a_stream_of_udp() {
+        let open = flow_flags::ESTABLISHED;
+        check(UDP, [0; 4], [open, open, 0, 0], 30, 4);
+        check(UDP, [0; 4], [open, open, open, open], 119, 0);
+        check(UDP, [0; 4], [open, open, open, open], 120, 4);
+    }
+
+    #[test]
+    fn entries_without_their_connection_go_soon() {
+        let mut entries = connection(TCP, [0; 4], [flow_flags::ESTABLISHED; 4]);
+        entries.remove(&tuple(TCP, CLIENT, FRONTEND));
+        assert_eq!(Timeouts::default().expired(&entries, 59).len(), 0);
+        assert_eq!(Timeouts::default().expired(&entries, 60).len(), 3);
+    }
+}

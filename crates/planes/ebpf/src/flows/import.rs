@@ -1,0 +1,121 @@
+//! Takes over the connections that netfilter translates for an earlier proxy.
+//!
+//! When that proxy's rules go, the kernel stops the translation of their connections as well (it removes the
+//! hooks with the last rule of NAT). From then on the programs translate them. Each connection moves by itself:
+//! its entries are written, then netfilter forgets it; a packet in between is translated by the programs, and
+//! netfilter sees a connection without translation.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use sluice_bpf::{BpfError, Maps};
+use sluice_bpf_abi::{Addr, AddressKey, AddressKind, Flow, FlowKind, FrontendKey, FrontendKind, Tuple};
+use sluice_bpf_abi::{SCTP, TCP, UDP, flow_flags};
+use sluice_netlink::conntrack::{self, Conntrack};
+use sluice_netlink::rtnetlink;
+use tracing::{debug, warn};
+
+use super::sweep::now;
+use super::table::{all_of, entry};
+
+/// Moves every connection to a frontend of ours; returns how many. A kernel that does not track connections
+/// has none.
+pub(crate) fn import(maps: &mut Maps) -> Result<usize, BpfError> {
+    let Ok(mut netfilter) = Conntrack::open() else {
+        return Ok(0);
+    };
+    let own = rtnetlink::addresses().unwrap_or_default();
+    let own: BTreeSet<IpAddr> = own.into_iter().map(|it| it.ip).collect();
+    let mut count = 0;
+    for family in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
+        let flows = match netfilter.flows(&all_of(family)) {
+            Ok(flows) => flows,
+            Err(error) => {
+                debug!(%error, "connections of an earlier proxy");
+                continue;
+            }
+        };
+        for flow in flows.iter().filter(|it| is_translated(it)) {
+            if !is_ours(maps, &flow.original)? {
+                continue;
+            }
+            for (key, value) in entries(flow, own.contains(&flow.original.src)) {
+                maps.flows.insert_new(&key, &value)?;
+            }
+            match netfilter.delete(flow) {
+                Ok(()) => count += 1,
+                Err(error) => warn!(%error, "a connection of an earlier proxy may break"),
+            }
+        }
+    }
+    Ok(count)
+}
+
+fn is_translated(flow: &conntrack::Flow) -> bool {
+    let (dialled, chosen) = (&flow.original, &flow.reply);
+    let has_ports = matches!(dialled.protocol, TCP | UDP | SCTP);
+    has_ports && (dialled.dst, dialled.dst_port) != (chosen.src, chosen.src_port)
+}
+
+/// Whether a client dialled a frontend of ours.
+fn is_ours(maps: &Maps, dialled: &conntrack::Tuple) -> Result<bool, BpfError> {
+    let addr = Addr::from(dialled.dst);
+    let key = |addr, kind: FrontendKind| FrontendKey {
+        addr,
+        port: dialled.dst_port,
+        protocol: dialled.protocol,
+        kind: kind as u8,
+    };
+    if maps.frontends.get(&key(addr, FrontendKind::Address))?.is_some() {
+        return Ok(true);
+    }
+    let any = match addr.is_v4() {
+        true => Addr::ANY_V4,
+        false => Addr::ANY_V6,
+    };
+    let answers = AddressKey {
+        addr,
+        kind: AddressKind::NodePorts as u32,
+    };
+    let has_port = maps.frontends.get(&key(any, FrontendKind::NodePort))?.is_some();
+    Ok(has_port && maps.addresses.get(&answers)?.is_some())
+}
+
+/// The entries of a connection that netfilter translates.
+fn entries(flow: &conntrack::Flow, is_node: bool) -> Vec<(Tuple, Flow)> {
+    let request = entry(&flow.original);
+    let unmasquerade = entry(&flow.reply);
+    let forwarded = Tuple {
+        source: request.source,
+        source_port: request.source_port,
+        ..unmasquerade.reversed()
+    };
+    let reply = forwarded.reversed();
+    let flags = match is_node {
+        true => flow_flags::ESTABLISHED | flow_flags::NODE_CLIENT,
+        false => flow_flags::ESTABLISHED,
+    };
+    let value = |to: &Tuple, kind: FlowKind| Flow {
+        source: to.source,
+        destination: to.destination,
+        source_port: to.source_port,
+        destination_port: to.destination_port,
+        kind: kind as u8,
+        flags,
+        padding: 0,
+        service: 0,
+        seen_seconds: now(),
+    };
+    let answered = request.reversed();
+    let mut entries = vec![
+        (request, value(&forwarded, FlowKind::Request)),
+        (forwarded, value(&unmasquerade.reversed(), FlowKind::Forwarded)),
+        (reply, value(&answered, FlowKind::Reply)),
+    ];
+    if unmasquerade != reply {
+        // Replies to the node are rewritten at once.
+        let to = if is_node { answered } else { reply };
+        entries.push((unmasquerade, value(&to, FlowKind::Unmasquerade)));
+    }
+    entries
+}

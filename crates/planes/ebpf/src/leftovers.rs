@@ -1,0 +1,78 @@
+//! Our programs on a machine whose agent is of another mode now, or none.
+
+use std::path::Path;
+
+use sluice_bpf::{Maps, Pins};
+use sluice_bpf_abi::FlowKind;
+use sluice_plane::{Keep, LeftoverError, Leftovers, Removal, Request, Trace};
+use tracing::debug;
+
+/// The folder of all pins.
+pub(crate) const PINS: &str = "/sys/fs/bpf/sluice";
+
+/// The programs with their maps.
+pub(crate) struct PinnedPrograms;
+
+fn pins() -> Option<Pins> {
+    Pins::of_namespace(Path::new(PINS)).ok().filter(Pins::exist)
+}
+
+impl Leftovers for PinnedPrograms {
+    fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
+        // Both families are in the same programs.
+        if !request.is_whole() || (request.keep)(&Trace::Programs) {
+            return;
+        }
+        let Some(pins) = pins() else {
+            return;
+        };
+        match sluice_bpf::remove(&pins) {
+            Ok(()) => removal.removed.push("eBPF programs and maps".to_owned()),
+            Err(error) => removal.errors.push(LeftoverError::Programs(error.into())),
+        }
+    }
+
+    /// New connections become the other mode's as soon as there are no frontends.
+    fn drain(&self, keep: &Keep) -> usize {
+        if keep(&Trace::Programs) {
+            return 0;
+        }
+        let open = pins().map(|it| Maps::open(&it).and_then(|mut maps| close(&mut maps)));
+        match open {
+            Some(Ok(open)) => open,
+            Some(Err(error)) => {
+                debug!(%error, "connections of the ebpf mode");
+                0
+            }
+            None => 0,
+        }
+    }
+
+    fn sign_of_kube_proxy(&self, _: &Keep) -> Option<String> {
+        None
+    }
+
+    fn sign(&self) -> Option<String> {
+        pins().map(|_| "pinned eBPF programs".to_owned())
+    }
+
+    fn need_bpf(&self) -> bool {
+        pins().is_some()
+    }
+}
+
+/// Removes all frontends, and returns how many connections are open.
+fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
+    for (key, _) in maps.frontends.entries()? {
+        maps.frontends.remove(&key)?;
+    }
+    for (key, _) in maps.addresses.entries()? {
+        maps.addresses.remove(&key)?;
+    }
+    let mut node = maps.node()?;
+    node.families.iter_mut().for_each(|it| it.cidr_count = 0);
+    maps.set_node(&node)?;
+    let flows = maps.flows.entries()?;
+    let requests = flows.iter().filter(|(_, it)| it.kind == FlowKind::Request as u8);
+    Ok(requests.count())
+}

@@ -1,0 +1,112 @@
+//! The contents of the maps mean what the plan says: what the programs do with any packet is the verdict of
+//! `Plan::lookup`, on random clusters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use sluice_ebpf::evaluate::{Fate, client, evaluate};
+use sluice_ebpf::{Ebpf, Facts, Key, Object, render_plan};
+use sluice_model::{Event, LocalAddresses};
+use sluice_plan::Plan;
+use sluice_plan::lookup::{Client, HostAddresses, Packet};
+use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
+use sluice_reconcile::Backend;
+use sluice_tracers::chance::{Outcome, planned};
+
+fn outcomes(
+    plan: &Plan,
+    objects: &BTreeMap<Key, Object>,
+    packet: &Packet,
+    host: &HostAddresses,
+) -> BTreeSet<Outcome> {
+    let Object::Node(node) = &objects[&Key::Node] else {
+        panic!("the settings are there");
+    };
+    let family = plan.node.family(sluice_model::IpFamily::of(&packet.source));
+    // The agent tells the programs which interfaces are pods' by their names.
+    let is_pod = family.local_traffic.as_ref().is_some_and(|it| {
+        let by_range = matches!(it, sluice_plan::LocalTraffic::From(_));
+        !by_range && it.matches(packet.source, packet.interface.as_deref())
+    });
+    let evaluation = evaluate(objects, packet, client(node, packet, is_pod));
+    let evaluation = evaluation.expect("no kernel is asked");
+    let outcomes = evaluation.fates.iter().map(|fate| match *fate {
+        Fate::Endpoint {
+            to, masqueraded, ..
+        } => Outcome::Translated {
+            to,
+            // What is delivered here leaves nowhere, where it would be masqueraded.
+            masqueraded: masqueraded && !(packet.interface.is_some() && host.contains(&to.ip())),
+        },
+        Fate::EmptySlot(slot) => panic!("slot {slot} is empty"),
+        Fate::Dropped => Outcome::Dropped,
+        Fate::Rejected => Outcome::Rejected,
+        Fate::Untouched => Outcome::Untouched,
+    });
+    outcomes.collect()
+}
+
+/// Packets that arrive have no address of this node as their source: the kernel drops them (martians).
+fn can_be(packet: &Packet, host: &HostAddresses) -> bool {
+    packet.interface.is_some() != host.contains(&packet.source)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn maps_agree_with_the_plan(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+        packets in prop::collection::vec(arbitrary_packet(), 1..40),
+    ) {
+        // The agent tells the plan the machine's addresses, which the maps list.
+        let addresses = Event::LocalAddresses(LocalAddresses {
+            all: host(),
+            default_route: Vec::new(),
+        });
+        let planner = planner(settings, events.into_iter().chain([addresses]));
+        let plan = planner.plan();
+        let objects = render_plan(plan, &Facts::default());
+        let host = host();
+        for packet in packets.iter().filter(|it| can_be(it, &host)) {
+            let seen = outcomes(plan, &objects, packet, &host);
+            let lookup = plan.lookup(packet, &host);
+            prop_assert_eq!(seen, planned(plan, packet, &host), "{:?}\n{:?}", packet, lookup);
+        }
+    }
+
+    /// Only keys that say so may be rendered by more than one service port.
+    #[test]
+    fn objects_of_service_ports_are_their_own(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+    ) {
+        let planner = planner(settings, events);
+        let mut owners: BTreeMap<Key, Object> = BTreeMap::new();
+        for (service, port) in (1..).zip(planner.plan().ports.values()) {
+            let mut own = BTreeSet::new();
+            for (key, object) in sluice_ebpf::render_port(port, service) {
+                prop_assert!(own.insert(key.clone()) || Ebpf::is_shared(&key), "{} twice", key);
+                if let Some(other) = owners.insert(key.clone(), object.clone()) {
+                    prop_assert!(Ebpf::is_shared(&key), "{} of two ports", key);
+                    prop_assert_eq!(other, object, "{} differs", key);
+                }
+            }
+        }
+    }
+}
+
+/// The classes of clients have the order of the maps.
+#[test]
+fn clients_are_numbered_as_in_the_maps() {
+    let classes = [Client::Node, Client::LocalPod, Client::Other];
+    let numbers = [
+        sluice_bpf_abi::Client::Node,
+        sluice_bpf_abi::Client::LocalPod,
+        sluice_bpf_abi::Client::Other,
+    ];
+    for (class, number) in classes.into_iter().zip(numbers) {
+        assert_eq!(class as usize, number as usize);
+    }
+}
