@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 PACKAGES := nftables conntrack iproute2 procps iptables ipset
+# Builds eBPF programs: a Rust with the sources of core, and what bpf-linker is built with.
+BPF_PACKAGES := rustc-web cargo-web rust-web-src llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev
 # For the tests that boot a virtual machine, and for scripts/vm itself.
 VM_PACKAGES := ipvsadm busybox-static cpio kmod xz-utils
 # For packages and for the tests of deploy/.
@@ -19,7 +21,7 @@ INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off 
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup setup-vm demo test test-fast test-vm test-deploy check bench bless static package setup-deploy
+.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless static package setup-deploy
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -32,10 +34,20 @@ define install_packages
 	  else echo "please install: $$missing" >&2; exit 1; fi; fi
 endef
 
-setup: ## install what building, testing and the demo need (Debian packages, cargo-nextest)
+setup: setup-bpf ## install what building, testing and the demo need (Debian packages, cargo-nextest, bpf-linker)
 	$(call install_packages,$(PACKAGES))
 	@[ -z "$(DEBIAN)" ] || scripts/fetch-trixie-nft target/nft-trixie
 	@command -v cargo-nextest >/dev/null || $(INSTALL_TOOL) cargo-nextest
+
+# Without it Sluice builds as well, but has no ebpf mode.
+ifeq ($(if $(DEBIAN),$(ROOT)),yes)
+setup-bpf:
+	$(call install_packages,$(BPF_PACKAGES))
+	@command -v bpf-linker >/dev/null || \
+	  LLVM_PREFIX=/usr/lib/llvm-22 $(INSTALL_TOOL) bpf-linker --no-default-features --features llvm-22
+else
+setup-bpf:
+endif
 
 demo: setup ## a cluster of network namespaces, real connections, drawn on the terminal
 	$(CARGO) build --release -p sluice
@@ -77,6 +89,7 @@ package: setup-deploy ## target/package/sluice.deb
 
 check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) fmt --all --check
+	cd bpf/programs && $(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- tidy

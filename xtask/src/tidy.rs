@@ -44,7 +44,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "planes/ebpf",
-        &["bpf", "bpf-abi", "model", "netlink", "plan", "plane", "reconcile"],
+        &[
+            "bpf",
+            "bpf-abi",
+            "model",
+            "netlink",
+            "plan",
+            "plane",
+            "reconcile",
+        ],
     ),
     (
         "node",

@@ -205,8 +205,7 @@ const NAMESPACES: [libc::c_int; 7] = [
 
 fn refuse_calls(bpf: bool) -> Result<(), seccompiler::Error> {
     let refused = REFUSED.iter().filter(|it| !bpf || **it != libc::SYS_bpf);
-    let mut calls: BTreeMap<i64, Vec<SeccompRule>> =
-        refused.map(|it| (*it, Vec::new())).collect();
+    let mut calls: BTreeMap<i64, Vec<SeccompRule>> = refused.map(|it| (*it, Vec::new())).collect();
     let namespaces = NAMESPACES.map(|flag| {
         let flag = u64::from(flag.cast_unsigned());
         let has = SeccompCmpOp::MaskedEq(flag);

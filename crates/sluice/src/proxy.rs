@@ -142,10 +142,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         bpf: P::LOADS_BPF || leftovers.iter().any(|it| it.need_bpf()),
     };
     let config_file = args.node.config.as_deref();
-    machine::give_up_privileges(
-        needs,
-        &[source::files(&config.node.source), config_file],
-    );
+    machine::give_up_privileges(needs, &[source::files(&config.node.source), config_file]);
     machine::enter_sandbox(args, config, needs);
     log_mode(config);
 

@@ -328,7 +328,10 @@ fn explain_knows_where_node_ports_answer_in_each_mode() {
         all.map(|it| it.contains("balance over 2 endpoints"))
     };
     assert_eq!(answers("192.168.0.10:30081", &[]), [true; 4]);
-    assert_eq!(answers("203.0.113.10:30081", &[]), [false, true, true, false]);
+    assert_eq!(
+        answers("203.0.113.10:30081", &[]),
+        [false, true, true, false]
+    );
     let everywhere = ["--nodeport-addresses=0.0.0.0/0"];
     assert_eq!(answers("203.0.113.10:30081", &everywhere), [true; 4]);
     let primary = ["--nodeport-addresses=primary"];

@@ -7,8 +7,8 @@ use std::net::{IpAddr, SocketAddr};
 use sluice_bpf::{BpfError, Maps};
 use sluice_bpf_abi as abi;
 use sluice_model::IpFamily;
-use sluice_plan::lookup::{Client, Packet};
 use sluice_plan::Frontend;
+use sluice_plan::lookup::{Client, Packet};
 
 use crate::convert;
 use crate::object::{AddressKind, Key, ListId, Object};
@@ -146,7 +146,11 @@ fn frontend(
         protocol,
     };
     let answers = elements.is_address(AddressKind::NodePorts, packet.destination)?;
-    let found = if answers { elements.frontend(&node_port)? } else { None };
+    let found = if answers {
+        elements.frontend(&node_port)?
+    } else {
+        None
+    };
     Ok(found.map(|it| (node_port, it)))
 }
 
@@ -181,8 +185,7 @@ fn of_frontend(
             return Ok(Fate::EmptySlot(slot));
         };
         let ip = IpAddr::from(endpoint.addr);
-        let is_hairpin =
-            endpoint.flags & abi::endpoint_flags::HAIRPIN != 0 && ip == packet.source;
+        let is_hairpin = endpoint.flags & abi::endpoint_flags::HAIRPIN != 0 && ip == packet.source;
         Ok(Fate::Endpoint {
             to: SocketAddr::new(ip, endpoint.port),
             slot,
@@ -206,7 +209,10 @@ impl Elements for Maps {
     }
 
     fn is_address(&self, kind: AddressKind, ip: IpAddr) -> Result<bool, BpfError> {
-        Ok(self.addresses.get(&convert::address_key(kind, ip))?.is_some())
+        Ok(self
+            .addresses
+            .get(&convert::address_key(kind, ip))?
+            .is_some())
     }
 
     fn admits(&self, list: ListId, ip: IpAddr) -> Result<bool, BpfError> {
@@ -242,8 +248,8 @@ impl Elements for BTreeMap<Key, Object> {
     }
 
     fn admits(&self, list: ListId, ip: IpAddr) -> Result<bool, BpfError> {
-        let has = |key: &Key| matches!(key, Key::Source(of, net) if *of == list && net.contains(&ip));
+        let has =
+            |key: &Key| matches!(key, Key::Source(of, net) if *of == list && net.contains(&ip));
         Ok(self.keys().any(has))
     }
 }
-

@@ -9,7 +9,7 @@ use sluice_bpf_abi::{Flow, Tuple};
 
 pub use expiry::Timeouts;
 pub(crate) use import::import;
-pub(crate) use sweep::Sweeper;
+pub(crate) use sweep::{Sweeper, sweep};
 pub(crate) use table::ProgramFlows;
 
 /// What packets of an entry become.

@@ -7,6 +7,8 @@ use sluice_bpf_abi::FlowKind;
 use sluice_plane::{Keep, LeftoverError, Leftovers, Removal, Request, Trace};
 use tracing::debug;
 
+use crate::flows::{self, Timeouts};
+
 /// The folder of all pins.
 pub(crate) const PINS: &str = "/sys/fs/bpf/sluice";
 
@@ -61,7 +63,7 @@ impl Leftovers for PinnedPrograms {
     }
 }
 
-/// Removes all frontends, and returns how many connections are open.
+/// Removes all frontends and the connections that ended, and returns how many are open.
 fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
     for (key, _) in maps.frontends.entries()? {
         maps.frontends.remove(&key)?;
@@ -72,7 +74,10 @@ fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
     let mut node = maps.node()?;
     node.families.iter_mut().for_each(|it| it.cidr_count = 0);
     maps.set_node(&node)?;
+    flows::sweep(&mut maps.flows, &Timeouts::default())?;
     let flows = maps.flows.entries()?;
-    let requests = flows.iter().filter(|(_, it)| it.kind == FlowKind::Request as u8);
+    let requests = flows
+        .iter()
+        .filter(|(_, it)| it.kind == FlowKind::Request as u8);
     Ok(requests.count())
 }

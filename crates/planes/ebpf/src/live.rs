@@ -32,7 +32,10 @@ pub(crate) fn live(explanation: &Explanation) -> Result<Live, BackendError> {
     let maps = Maps::open(&pins).map_err(failed)?;
     let node = maps.node().map_err(failed)?;
     let packet = &Packet {
-        interface: packet.interface.clone().filter(|_| !question.is_sent_here()),
+        interface: packet
+            .interface
+            .clone()
+            .filter(|_| !question.is_sent_here()),
         ..packet.clone()
     };
     let is_pod = is_pod_interface(&maps, packet)?;
@@ -99,7 +102,9 @@ fn connections(maps: &Maps, packet: &Packet, findings: &mut Findings) -> Result<
         let from = SocketAddr::new(key.source.into(), key.source_port);
         let to = SocketAddr::new(flow.destination.into(), flow.destination_port);
         let text = format!("{from} goes to {to}");
-        findings.evidence.push(Evidence::new("connection in map FLOWS", text));
+        findings
+            .evidence
+            .push(Evidence::new("connection in map FLOWS", text));
     }
     Ok(())
 }

@@ -9,8 +9,8 @@ use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
 use sluice_plan::settings::LocalDetector;
 use sluice_plane::{
-    DataPlane, DenialCounters, DenialReason, Denied, FailureMetrics, FlowTable, ForeignChange, Keep,
-    Leftovers, Live, Options, RenderedObject, RuleMetrics, Sysctl, Trace,
+    DataPlane, DenialCounters, DenialReason, Denied, FailureMetrics, FlowTable, ForeignChange,
+    Keep, Leftovers, Live, Options, RenderedObject, RuleMetrics, Sysctl, Trace,
 };
 use sluice_reconcile::BackendError;
 use tracing::{info, warn};
@@ -173,11 +173,16 @@ impl DenialCounters for Denials {
                 DenialReason::UnallocatedClusterIp => Counter::UnallocatedClusterIp,
             };
             let packets = self.0.read(counter).map_err(failed)?;
-            all.extend(IpFamily::ALL.into_iter().zip(packets).map(|(family, packets)| Denied {
-                family,
-                reason,
-                packets,
-            }));
+            all.extend(
+                IpFamily::ALL
+                    .into_iter()
+                    .zip(packets)
+                    .map(|(family, packets)| Denied {
+                        family,
+                        reason,
+                        packets,
+                    }),
+            );
         }
         Ok(all)
     }

@@ -62,7 +62,9 @@ pub(crate) fn element(key: &Key, object: &Object) -> Value {
             "may_be_its_own_client": endpoint.flags & abi::endpoint_flags::HAIRPIN != 0,
         }),
         (Key::Frontend(frontend), Object::Frontend(value)) => {
-            let treatments = ["node", "local_pod", "other"].into_iter().zip(value.treatments);
+            let treatments = ["node", "local_pod", "other"]
+                .into_iter()
+                .zip(value.treatments);
             let treatments: Map<String, Value> = treatments
                 .map(|(client, it)| (client.to_owned(), treatment(abi::Treatment(it)).into()))
                 .collect();

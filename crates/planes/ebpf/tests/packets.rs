@@ -7,9 +7,22 @@ use std::process;
 use sluice_ebpf::{Ebpf, Facts, Patterns, Setup, Sizes};
 use sluice_plan::settings::{LocalDetector, Settings};
 
-/// The pins of this process.
+/// Where tests pin: a folder for each process, which is removed with the process.
+const PINS: &str = "/sys/fs/bpf";
+const FOLDER: &str = "sluice-test-";
+
+/// The pins of this process. Those of processes that have ended are removed first.
 fn pins() -> PathBuf {
-    PathBuf::from(format!("/sys/fs/bpf/sluice-test-{}", process::id()))
+    for entry in fs::read_dir(PINS).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name
+            .strip_prefix(FOLDER)
+            .and_then(|it| it.parse::<u32>().ok());
+        if owner.is_some_and(|it| !PathBuf::from(format!("/proc/{it}")).exists()) {
+            fs::remove_dir_all(entry.path()).ok();
+        }
+    }
+    PathBuf::from(PINS).join(format!("{FOLDER}{}", process::id()))
 }
 
 fn make(settings: &Settings) -> Ebpf {

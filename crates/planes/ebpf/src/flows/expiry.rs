@@ -47,7 +47,10 @@ impl Timeouts {
         let age = |it: &Flow| Duration::from_secs(now.saturating_sub(it.seen_seconds).into());
         let mut expired = Vec::new();
         let mut owned = HashSet::new();
-        for (key, request) in entries.iter().filter(|(_, it)| it.kind == FlowKind::Request as u8) {
+        for (key, request) in entries
+            .iter()
+            .filter(|(_, it)| it.kind == FlowKind::Request as u8)
+        {
             let all = keys(key, request, |it| entries.get(it).copied());
             let all: Vec<Tuple> = all.filter(|it| entries.contains_key(it)).collect();
             let flows = || all.iter().map(|it| &entries[it]);

@@ -9,7 +9,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sluice_bpf::{BpfError, Maps};
-use sluice_bpf_abi::{Addr, AddressKey, AddressKind, Flow, FlowKind, FrontendKey, FrontendKind, Tuple};
+use sluice_bpf_abi::{
+    Addr, AddressKey, AddressKind, Flow, FlowKind, FrontendKey, FrontendKind, Tuple,
+};
 use sluice_bpf_abi::{SCTP, TCP, UDP, flow_flags};
 use sluice_netlink::conntrack::{self, Conntrack};
 use sluice_netlink::rtnetlink;
@@ -27,7 +29,10 @@ pub(crate) fn import(maps: &mut Maps) -> Result<usize, BpfError> {
     let own = rtnetlink::addresses().unwrap_or_default();
     let own: BTreeSet<IpAddr> = own.into_iter().map(|it| it.ip).collect();
     let mut count = 0;
-    for family in [IpAddr::from(Ipv4Addr::UNSPECIFIED), Ipv6Addr::UNSPECIFIED.into()] {
+    for family in [
+        IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        Ipv6Addr::UNSPECIFIED.into(),
+    ] {
         let flows = match netfilter.flows(&all_of(family)) {
             Ok(flows) => flows,
             Err(error) => {
@@ -66,7 +71,11 @@ fn is_ours(maps: &Maps, dialled: &conntrack::Tuple) -> Result<bool, BpfError> {
         protocol: dialled.protocol,
         kind: kind as u8,
     };
-    if maps.frontends.get(&key(addr, FrontendKind::Address))?.is_some() {
+    if maps
+        .frontends
+        .get(&key(addr, FrontendKind::Address))?
+        .is_some()
+    {
         return Ok(true);
     }
     let any = match addr.is_v4() {
@@ -77,7 +86,10 @@ fn is_ours(maps: &Maps, dialled: &conntrack::Tuple) -> Result<bool, BpfError> {
         addr,
         kind: AddressKind::NodePorts as u32,
     };
-    let has_port = maps.frontends.get(&key(any, FrontendKind::NodePort))?.is_some();
+    let has_port = maps
+        .frontends
+        .get(&key(any, FrontendKind::NodePort))?
+        .is_some();
     Ok(has_port && maps.addresses.get(&answers)?.is_some())
 }
 
@@ -109,7 +121,10 @@ fn entries(flow: &conntrack::Flow, is_node: bool) -> Vec<(Tuple, Flow)> {
     let answered = request.reversed();
     let mut entries = vec![
         (request, value(&forwarded, FlowKind::Request)),
-        (forwarded, value(&unmasquerade.reversed(), FlowKind::Forwarded)),
+        (
+            forwarded,
+            value(&unmasquerade.reversed(), FlowKind::Forwarded),
+        ),
         (reply, value(&answered, FlowKind::Reply)),
     ];
     if unmasquerade != reply {

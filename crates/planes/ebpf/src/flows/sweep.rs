@@ -36,12 +36,18 @@ impl Sweeper {
                 }
             }
         };
-        thread::Builder::new().name("connections".to_owned()).spawn(run)?;
+        thread::Builder::new()
+            .name("connections".to_owned())
+            .spawn(run)?;
         Ok(Self { _stop: stop })
     }
 }
 
-fn sweep(table: &mut Table<Tuple, Flow>, timeouts: &Timeouts) -> Result<usize, BpfError> {
+/// Removes the connections whose time has come; returns how many entries that were.
+pub(crate) fn sweep(
+    table: &mut Table<Tuple, Flow>,
+    timeouts: &Timeouts,
+) -> Result<usize, BpfError> {
     let entries: HashMap<Tuple, Flow> = table.entries()?.into_iter().collect();
     let expired = timeouts.expired(&entries, now());
     for key in &expired {

@@ -30,7 +30,9 @@ impl ProgramFlows {
 impl FlowTable for ProgramFlows {
     fn flows(&mut self, filter: &FlowFilter) -> Result<Vec<conntrack::Flow>, String> {
         let entries = self.table.entries().map_err(|error| error.to_string())?;
-        let requests = entries.iter().filter(|(_, it)| it.kind == FlowKind::Request as u8);
+        let requests = entries
+            .iter()
+            .filter(|(_, it)| it.kind == FlowKind::Request as u8);
         let flows = requests.map(|(key, request)| conntrack::Flow {
             original: tuple(key),
             reply: tuple(&rewritten(key, request).reversed()),
