@@ -167,6 +167,18 @@ def test_the_agent_is_not_privileged():
     assert [it["name"] for it in pod["initContainers"]] == ["sysctls"]
 
 
+def test_the_mode_that_loads_programs_gets_what_it_takes():
+    pod = by_kind(helm("--set", "config.mode=ebpf"), "DaemonSet")["spec"]["template"]["spec"]
+    [agent] = pod["containers"]
+    security = agent["securityContext"]
+    assert security["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN", "BPF", "PERFMON"]}
+    assert security["runAsUser"] == 0 and security["privileged"] is False
+    [pins] = [it for it in pod["volumes"] if it["name"] == "bpffs"]
+    assert pins["hostPath"] == {"path": "/sys/fs/bpf", "type": "Directory"}
+    mounts = {it["name"]: it["mountPath"] for it in agent["volumeMounts"]}
+    assert mounts["bpffs"] == "/sys/fs/bpf"
+
+
 @pytest.mark.parametrize("mode", ["iptables", "ipvs"])
 def test_modes_that_run_iptables_get_what_it_takes(mode):
     pod = by_kind(helm("--set", f"config.mode={mode}"), "DaemonSet")["spec"]["template"]["spec"]

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+mod ebpf;
 mod kube_proxy;
 mod modes;
 mod moves;

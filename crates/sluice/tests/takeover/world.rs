@@ -39,6 +39,7 @@ pub(crate) struct World {
     pub(crate) v6: Services,
     pub(crate) cluster: Cluster,
     agent: Option<Child>,
+    used_ebpf: bool,
     _servers: Vec<Server>,
     scratch: tempfile::TempDir,
 }
@@ -71,6 +72,7 @@ impl World {
             v6,
             cluster,
             agent: None,
+            used_ebpf: false,
             _servers: servers.into(),
             scratch: tempfile::tempdir().unwrap(),
         };
@@ -231,6 +233,7 @@ impl World {
 
     /// Starts an agent in this mode, with a log of its own.
     pub(crate) fn start_in(&mut self, mode: &str) {
+        self.used_ebpf |= mode == "ebpf";
         let log = File::create(self.scratch.path().join("log")).unwrap();
         let (manifests, socket) = (self.manifests(), self.socket());
         let mut command = self
@@ -288,6 +291,14 @@ impl World {
 
     fn broken(&self) -> PathBuf {
         self.scratch.path().join("broken")
+    }
+
+    /// Ends the agent as a crash would.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            agent.kill().unwrap();
+            agent.wait().unwrap();
+        }
     }
 
     pub(crate) fn stop(&mut self) {
@@ -384,6 +395,10 @@ impl Drop for World {
         if let Some(mut agent) = self.agent.take() {
             let _ = agent.kill();
             let _ = agent.wait();
+        }
+        // Pinned programs and maps would outlive the namespace.
+        if self.used_ebpf {
+            self.sluice(&["cleanup"], None);
         }
     }
 }

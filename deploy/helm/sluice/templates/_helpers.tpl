@@ -19,6 +19,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if has .Values.config.mode (list "iptables" "ipvs") -}}true{{- end -}}
 {{- end -}}
 
+{{- /* Not empty in the mode that loads eBPF programs. */ -}}
+{{- define "sluice.ebpf" -}}
+{{- if eq .Values.config.mode "ebpf" -}}true{{- end -}}
+{{- end -}}
+
 {{- define "sluice.image" -}}
 {{- $ours := ternary "sluice-iptables" "sluice" (eq (include "sluice.iptables" .) "true") -}}
 {{- $repository := .Values.image.repository | default $ours -}}

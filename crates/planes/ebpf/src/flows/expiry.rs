@@ -34,9 +34,9 @@ impl Default for Timeouts {
 
 /// TCP before the handshake is complete: `nf_conntrack_tcp_timeout_syn_recv`.
 const TCP_OPENING: Duration = Duration::from_secs(60);
-/// TCP closed by both sides, or reset: packets on their way are still translated. netfilter waits for 120 and
-/// 10 s.
-const TCP_CLOSED: Duration = Duration::from_secs(30);
+/// TCP closed by both sides, or reset: packets on their way are still translated
+/// (`nf_conntrack_tcp_timeout_close`).
+const TCP_CLOSED: Duration = Duration::from_secs(10);
 /// An entry whose connection's other entries are gone.
 const ORPHANED: Duration = Duration::from_secs(60);
 
@@ -162,8 +162,8 @@ mod tests {
         check(TCP, [0; 4], [0; 4], 60, 4);
         check(TCP, [0; 4], [open | fin, open, open, open], 3_599, 0);
         check(TCP, [0; 4], [open | fin, open, open, open], 3_600, 4);
-        check(TCP, [0; 4], [open | fin, open, open, open | fin], 30, 4);
-        check(TCP, [0; 4], [open, open, open | rst, open], 30, 4);
+        check(TCP, [0; 4], [open | fin, open, open, open | fin], 10, 4);
+        check(TCP, [0; 4], [open, open, open | rst, open], 10, 4);
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! The ebpf mode follows the nftables mode and is followed by it, under traffic; it survives its agent.
+
+use sluice_lab::require_netns;
+
+use crate::world::{World, more, unhurt};
+
+/// Clients that never stop connecting see nothing of it, and neither do open connections: netfilter's become
+/// the programs', and the programs keep theirs until they end.
+#[test]
+fn nftables_and_ebpf() {
+    require_netns!();
+    let mut world = World::new();
+    world.start_in("nftables");
+    world.until_logged("synced");
+    let mut sessions: Vec<_> = world.sessions().into();
+    let hammers = world.hammers();
+    world.stop();
+    world.start_in("ebpf");
+    world.until_logged("removed what an earlier proxy left");
+    assert!(
+        world.log().contains("taken over from netfilter"),
+        "{}",
+        world.log()
+    );
+    assert!(!world.tables().contains("sluice"), "{}", world.log());
+    more(&hammers, 30);
+    sessions.extend(world.sessions());
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    world.stop();
+    world.start_in("nftables");
+    world.until_logged("waiting for their end");
+    more(&hammers, 30);
+    sessions.extend(world.sessions());
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    drop(sessions);
+    world.until_logged("eBPF programs and maps");
+    more(&hammers, 30);
+    unhurt(hammers);
+}
+
+/// The programs go on without the agent, and the next agent takes them over as they are.
+#[test]
+fn a_killed_agent_leaves_programs_that_work() {
+    require_netns!();
+    let mut world = World::new();
+    world.start_in("ebpf");
+    world.until_logged("synced");
+    let mut sessions = world.sessions();
+    let hammers = world.hammers();
+    for _ in 0..2 {
+        world.kill();
+        more(&hammers, 30);
+        world.start_in("ebpf");
+        world.until_logged("first sync");
+        // What is right already is not written again.
+        assert!(!world.log().contains("added="), "{}", world.log());
+        more(&hammers, 30);
+    }
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    unhurt(hammers);
+}
+
+/// Afterwards there is no program, no pin, and nobody answers.
+#[test]
+fn cleanup_leaves_nothing() {
+    require_netns!();
+    let mut world = World::new();
+    world.start_in("ebpf");
+    world.until_logged("synced");
+    let attached = || world.run("bpftool", &["-j", "net", "show"], "");
+    assert!(attached().contains("sluice_ingress"), "{}", attached());
+    let running = world.sluice(&["cleanup"], None);
+    assert!(!running.status.success(), "the agent runs");
+    world.stop();
+    let cleaned = world.sluice(&["cleanup"], None);
+    let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
+    assert!(said.contains("eBPF programs and maps"), "{said}");
+    let attached = world.run("bpftool", &["-j", "net", "show"], "");
+    assert!(!attached.contains("sluice"), "{attached}");
+}
