@@ -1,7 +1,7 @@
 # The menu. `make test` and `make demo` install what they need.
 SHELL := /bin/bash
 CARGO ?= cargo
-PACKAGES := nftables conntrack iproute2 procps iptables ipset bpftool
+PACKAGES := nftables conntrack iproute2 procps iptables ipset
 # Builds eBPF programs: a Rust with the sources of core, and what bpf-linker is built with.
 BPF_PACKAGES := rustc-web cargo-web rust-web-src llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev
 # For the tests that boot a virtual machine, and for scripts/vm itself.
@@ -104,6 +104,7 @@ bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
 	target/release/sluice-bench
 	target/release/sluice-bench --proxy-mode iptables
 	target/release/sluice-bench --proxy-mode ipvs
+	target/release/sluice-bench --proxy-mode ebpf
 	target/release/sluice-bench folder
 	target/release/sluice-bench hostile
 

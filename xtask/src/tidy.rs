@@ -66,6 +66,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "testing/bench",
         &[
+            "ebpf",
             "iptables",
             "ipvs",
             "lab",

@@ -3,7 +3,7 @@
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
-use sluice_bpf_abi::{Addr, Flow, FlowKind, PortRange, SCTP, TCP, Tuple, flow_flags};
+use sluice_bpf_abi::{Addr, Flow, FlowKind, PortRange, TCP, Tuple, flow_flags};
 
 use crate::maps::{FLOWS, INTERFACES, node};
 use crate::packet::{ACK, FIN, Packet, RST, SYN};
@@ -31,6 +31,13 @@ pub fn find(tuple: &Tuple) -> Option<&'static mut Flow> {
 #[inline(always)]
 pub fn is_closed(flow: &Flow) -> bool {
     flow.flags & (flow_flags::FIN | flow_flags::RST) != 0
+}
+
+/// Removes an entry.
+#[inline(always)]
+pub fn forget(tuple: &Tuple) {
+    // One that is gone already is as wanted.
+    let _ = FLOWS.remove(tuple);
 }
 
 /// Notes that a packet came.
@@ -122,9 +129,6 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
     let mut attempt = u32::from(connection.changes_port);
     while attempt < ATTEMPTS {
         if attempt > 0 {
-            if request.protocol == u32::from(SCTP) {
-                return false;
-            }
             to.source_port = random_port();
         }
         if enter_reply(&to.reversed(), &flow) {
@@ -198,9 +202,7 @@ pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
     }
     let mut attempt = 0;
     while attempt < ATTEMPTS {
-        if tuple.protocol != u32::from(SCTP) {
-            key.destination_port = random_port();
-        }
+        key.destination_port = random_port();
         if FLOWS
             .insert(&key, &way_back, u64::from(BPF_NOEXIST))
             .is_ok()

@@ -2,6 +2,7 @@
 #![no_std]
 #![no_main]
 
+mod crc;
 mod event;
 mod flow;
 mod icmp;
@@ -120,10 +121,16 @@ fn applies(flow: &Flow, hook: Hook) -> bool {
 /// Whether a client uses the ports of a connection that has ended for another one.
 #[inline(always)]
 fn begins_anew(flow: &Flow, packet: &Packet) -> bool {
-    flow.kind == FlowKind::Request as u8
+    let anew = flow.kind == FlowKind::Request as u8
         && flow::is_closed(flow)
         && packet.protocol() == TCP
-        && packet.opens()
+        && packet.opens();
+    // The address may be no Service's any more. Then nothing takes the entry's place, and it would get the
+    // later packets of the new connection.
+    if anew {
+        flow::forget(&packet.tuple);
+    }
+    anew
 }
 
 /// Whether a packet with the addresses of a forwarded one was rewritten by us before, on a port of a bridge.

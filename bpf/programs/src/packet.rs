@@ -27,6 +27,8 @@ pub struct Packet {
     pub tuple: Tuple,
     /// Offset of the transport header from the network header.
     pub transport: u32,
+    /// Bytes from the transport header to the end.
+    pub length: u32,
     /// Flags of TCP; for SCTP [`SYN`] for a packet that begins with INIT.
     pub flags: u8,
     pub is_v4: bool,
@@ -141,7 +143,9 @@ impl Packet {
         self.tuple.source = Addr::v4(header.source);
         self.tuple.destination = Addr::v4(header.destination);
         self.tuple.protocol = header.protocol.into();
-        self.transport = at + u32::from(header.version_length & 15) * 4;
+        let header_length = u32::from(header.version_length & 15) * 4;
+        self.transport = at + header_length;
+        self.length = u32::from(u16::from_be(header.length)).wrapping_sub(header_length);
         self.is_v4 = true;
         self.has_ports = offset == 0;
         self.is_icmp = header.protocol == ICMP;
@@ -163,6 +167,7 @@ impl Packet {
         self.tuple.destination.words = header.destination;
         self.tuple.protocol = header.next.into();
         self.transport = at + size_of::<Ipv6>() as u32;
+        self.length = u16::from_be(header.length).into();
         self.has_ports = true;
         let mut fragment = None;
         for _ in 0..EXTENSIONS {
@@ -185,6 +190,7 @@ impl Packet {
                 _ => break,
             };
             self.transport += length;
+            self.length = self.length.wrapping_sub(length);
         }
         self.is_icmp = self.tuple.protocol == u32::from(ICMP_V6);
         self.read_transport(ctx)?;

@@ -5,6 +5,7 @@ use aya_ebpf::helpers::bpf_csum_diff;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, SCTP, TCP, Tuple, UDP, node_flags};
 
+use crate::crc;
 use crate::maps::node_flag;
 use crate::packet::{Packet, network_offset};
 
@@ -58,6 +59,9 @@ fn try_rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> Option<()> {
     }
     if packet.has_ports {
         let transport = network + packet.transport;
+        if packet.protocol() == SCTP {
+            correct_crc(ctx, packet, transport, to)?;
+        }
         if from.source_port != to.source_port {
             checksum.replace_port(ctx, from.source_port, to.source_port)?;
             store(ctx, transport, &to.source_port.to_be())?;
@@ -68,6 +72,27 @@ fn try_rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// Corrects the checksum of SCTP for other ports. Of a packet whose checksum a network card has yet to compute
+/// the field does not count.
+#[inline(always)]
+fn correct_crc(ctx: &TcContext, packet: &Packet, transport: u32, to: &Tuple) -> Option<()> {
+    let from = &packet.tuple;
+    let [high, low] = [
+        from.source_port ^ to.source_port,
+        from.destination_port ^ to.destination_port,
+    ];
+    if high | low == 0 {
+        return Some(());
+    }
+    let [a, b] = high.to_be_bytes();
+    let [c, d] = low.to_be_bytes();
+    let changed = u32::from_le_bytes([a, b, c, d]);
+    let offset = transport + 8;
+    let old: u32 = crate::packet::load(ctx, packet.transport + 8)?;
+    let new = u32::from_le(old) ^ crc::difference(changed, packet.length.wrapping_sub(4));
+    store(ctx, offset, &new.to_le())
 }
 
 #[inline(always)]

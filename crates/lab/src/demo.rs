@@ -58,6 +58,10 @@ pub fn demo(options: &Options<'_>) -> anyhow::Result<()> {
     if !crate::netns_available() {
         bail!("the lab makes network namespaces: run it as root");
     }
+    ensure!(
+        options.mode != "ebpf",
+        "the demonstration shows rules, and the ebpf mode has none: choose another --proxy-mode"
+    );
     let mut screen = Screen::new(options.pace)?;
     let mut demo = match &options.folder {
         None => web::build(options)?,

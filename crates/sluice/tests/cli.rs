@@ -164,7 +164,7 @@ fn render_prints_the_rules_of_each_mode() {
             "ebpf",
             &[
                 "\"FRONTENDS\": [",
-                "\"frontend\": \"10.96.10.1:80/TCP\"",
+                "\"frontend\": \"10.96.10.1:80/tcp\"",
                 "\"node\": \"any endpoint, masqueraded as clients of ClusterIPs are\"",
             ],
         ),

@@ -1,7 +1,11 @@
 //! The ebpf mode follows the nftables mode and is followed by it, under traffic; it survives its agent.
 
-use sluice_lab::require_netns;
+use std::net::SocketAddr;
+use std::time::Duration;
 
+use sluice_lab::{Probe, require_netns};
+
+use crate::kube_proxy::PORT;
 use crate::world::{World, more, unhurt};
 
 /// Clients that never stop connecting see nothing of it, and neither do open connections: netfilter's become
@@ -67,14 +71,19 @@ fn cleanup_leaves_nothing() {
     let mut world = World::new();
     world.start_in("ebpf");
     world.until_logged("synced");
-    let attached = || world.run("bpftool", &["-j", "net", "show"], "");
-    assert!(attached().contains("sluice_ingress"), "{}", attached());
+    world.answers();
     let running = world.sluice(&["cleanup"], None);
     assert!(!running.status.success(), "the agent runs");
     world.stop();
     let cleaned = world.sluice(&["cleanup"], None);
     let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
     assert!(said.contains("eBPF programs and maps"), "{said}");
-    let attached = world.run("bpftool", &["-j", "net", "show"], "");
-    assert!(!attached.contains("sluice"), "{attached}");
+    let refused = world.families().map(|it| {
+        let probe = Probe::tcp(SocketAddr::new(it.web, PORT)).timeout(Duration::from_millis(300));
+        probe.from(world.shell())
+    });
+    assert!(refused.iter().all(|it| it.name().is_none()), "{refused:?}");
+    let again = world.sluice(&["cleanup"], None);
+    let said = String::from_utf8_lossy(&again.stdout).into_owned();
+    assert!(!said.contains("eBPF"), "{said}");
 }

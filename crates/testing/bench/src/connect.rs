@@ -1,9 +1,13 @@
 //! What a Service costs a connection.
 
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use sluice_ebpf::{Ebpf, Facts, Patterns, Setup, Sizes};
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
 use sluice_model::Event;
 use sluice_nftables::Nftables;
@@ -98,7 +102,9 @@ fn measure(rules: Rules) -> anyhow::Result<Seen> {
         SocketAddr::new(first, 80),
         SocketAddr::new(last, 80),
     ];
-    cluster.pod("client").netns().run(|| connect(targets))
+    let seen = cluster.pod("client").netns().run(|| connect(targets));
+    fs::remove_dir_all(pins()).ok();
+    seen
 }
 
 fn connect(targets: [SocketAddr; 3]) -> anyhow::Result<Seen> {
@@ -158,6 +164,15 @@ fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
     events.extend([0, services - 1].map(|index| synthetic::slice(index, &[pod])));
     match plane {
         Plane::Nftables(counting) => load(Nftables::connect()?.counting(counting), events),
+        Plane::Ebpf => {
+            let setup = Setup {
+                pins: pins(),
+                interfaces: Patterns::all(),
+                pods: Patterns::none(),
+                sizes: Sizes::default(),
+            };
+            load(Ebpf::connect(setup, Facts::default())?, events)
+        }
         Plane::Iptables(variant) => {
             let scratch = tempfile::tempdir().context("create a folder")?;
             load(
@@ -166,6 +181,11 @@ fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
             )
         }
     }
+}
+
+/// Where the programs are pinned, which the end of the measurement removes.
+fn pins() -> PathBuf {
+    PathBuf::from(format!("/sys/fs/bpf/sluice-bench-{}", process::id()))
 }
 
 fn load(plane: impl ServiceBackend, events: Vec<Event>) -> anyhow::Result<()> {

@@ -70,6 +70,8 @@ enum Mode {
     Iptables,
     /// Where the kernel has it
     Ipvs,
+    /// Programs at the interfaces
+    Ebpf,
 }
 
 impl Args {
@@ -77,7 +79,7 @@ impl Args {
     fn sizes(&self) -> Vec<u32> {
         match (self.services.as_slice(), self.proxy_mode) {
             ([], Mode::Iptables) => vec![1, 1_000, 5_000],
-            ([], Mode::Nftables | Mode::Ipvs) => vec![1, 1_000, 10_000, 50_000],
+            ([], Mode::Nftables | Mode::Ipvs | Mode::Ebpf) => vec![1, 1_000, 10_000, 50_000],
             (sizes, _) => sizes.to_vec(),
         }
     }
@@ -140,6 +142,10 @@ fn main() -> anyhow::Result<()> {
             }
         }
         Mode::Ipvs => ipvs::run(&sizes)?,
+        Mode::Ebpf => {
+            start::run(&program, &sizes, Plane::Ebpf)?;
+            connect::run(&sizes, Plane::Ebpf)?;
+        }
     }
     Ok(())
 }
@@ -149,6 +155,7 @@ fn main() -> anyhow::Result<()> {
 enum Plane {
     Nftables(Counting),
     Iptables(Variant),
+    Ebpf,
 }
 
 impl Plane {
@@ -158,6 +165,7 @@ impl Plane {
             Self::Nftables(Counting::Nothing) => &[],
             Self::Nftables(Counting::Connections) => &["--count-connections"],
             Self::Iptables(_) => &["--proxy-mode", "iptables"],
+            Self::Ebpf => &["--proxy-mode", "ebpf"],
         }
     }
 

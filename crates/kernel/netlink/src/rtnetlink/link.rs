@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn a_link_is_read() {
         let mut writer = AttrWriter::new();
-        writer.raw(&[0; 2]);
-        writer.raw(&ARPHRD_ETHER.to_ne_bytes());
+        let [low, high] = ARPHRD_ETHER.to_ne_bytes();
+        writer.raw(&[0, 0, low, high]);
         writer.raw(&7_u32.to_ne_bytes());
         writer.raw(&[0; 8]);
         writer.string(IFLA_IFNAME, "d0");

@@ -13,7 +13,7 @@ use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Flow, FlowKind, FrontendKey, FrontendKind, Tuple,
 };
 use sluice_bpf_abi::{SCTP, TCP, UDP, flow_flags};
-use sluice_netlink::conntrack::{self, Conntrack};
+use sluice_netlink::conntrack::{self, Conntrack, FlowState};
 use sluice_netlink::rtnetlink;
 use tracing::{debug, warn};
 
@@ -33,18 +33,22 @@ pub(crate) fn import(maps: &mut Maps) -> Result<usize, BpfError> {
         IpAddr::from(Ipv4Addr::UNSPECIFIED),
         Ipv6Addr::UNSPECIFIED.into(),
     ] {
-        let flows = match netfilter.flows(&all_of(family)) {
+        let flows = match netfilter.states(&all_of(family)) {
             Ok(flows) => flows,
             Err(error) => {
                 debug!(%error, "connections of an earlier proxy");
                 continue;
             }
         };
-        for flow in flows.iter().filter(|it| is_translated(it)) {
+        for state in &flows {
+            let flow = &state.flow;
+            let Some(flags) = flags(state).filter(|_| is_translated(flow)) else {
+                continue;
+            };
             if !is_ours(maps, &flow.original)? {
                 continue;
             }
-            for (key, value) in entries(flow, own.contains(&flow.original.src)) {
+            for (key, value) in entries(flow, own.contains(&flow.original.src), flags) {
                 maps.flows.insert_new(&key, &value)?;
             }
             match netfilter.delete(flow) {
@@ -54,6 +58,20 @@ pub(crate) fn import(maps: &mut Maps) -> Result<usize, BpfError> {
         }
     }
     Ok(count)
+}
+
+/// What is known of a connection's state; `None` for one that has ended, which netfilter remembers for a while.
+fn flags(state: &FlowState) -> Option<[u8; 2]> {
+    let open = flow_flags::ESTABLISHED;
+    let closed = open | flow_flags::FIN;
+    Some(match state.state {
+        Some("TIME_WAIT" | "CLOSE" | "CLOSED" | "NONE") => return None,
+        Some("SYN_SENT" | "SYN_RECV" | "SYN_SENT2") => [0, 0],
+        Some("FIN_WAIT" | "CLOSE_WAIT") => [closed, open],
+        Some("LAST_ACK") => [closed, closed],
+        _ if state.answered => [open, open],
+        _ => [open, 0],
+    })
 }
 
 fn is_translated(flow: &conntrack::Flow) -> bool {
@@ -93,8 +111,12 @@ fn is_ours(maps: &Maps, dialled: &conntrack::Tuple) -> Result<bool, BpfError> {
     Ok(has_port && maps.addresses.get(&answers)?.is_some())
 }
 
-/// The entries of a connection that netfilter translates.
-fn entries(flow: &conntrack::Flow, is_node: bool) -> Vec<(Tuple, Flow)> {
+/// The entries of a connection that netfilter translates, with these flags of client and endpoint.
+fn entries(
+    flow: &conntrack::Flow,
+    is_node: bool,
+    [client, endpoint]: [u8; 2],
+) -> Vec<(Tuple, Flow)> {
     let request = entry(&flow.original);
     let unmasquerade = entry(&flow.reply);
     let forwarded = Tuple {
@@ -103,17 +125,18 @@ fn entries(flow: &conntrack::Flow, is_node: bool) -> Vec<(Tuple, Flow)> {
         ..unmasquerade.reversed()
     };
     let reply = forwarded.reversed();
-    let flags = match is_node {
-        true => flow_flags::ESTABLISHED | flow_flags::NODE_CLIENT,
-        false => flow_flags::ESTABLISHED,
-    };
+    let node = if is_node { flow_flags::NODE_CLIENT } else { 0 };
     let value = |to: &Tuple, kind: FlowKind| Flow {
         source: to.source,
         destination: to.destination,
         source_port: to.source_port,
         destination_port: to.destination_port,
         kind: kind as u8,
-        flags,
+        flags: node
+            | match kind {
+                FlowKind::Request | FlowKind::Forwarded => client,
+                FlowKind::Unmasquerade | FlowKind::Reply => endpoint,
+            },
         padding: 0,
         service: 0,
         seen_seconds: now(),
