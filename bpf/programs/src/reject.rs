@@ -5,7 +5,7 @@ use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT};
 use aya_ebpf::helpers::generated::{bpf_redirect, bpf_skb_change_tail};
 use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
-use sluice_bpf_abi::{Counter, EventKind, Hook, TCP, Tuple};
+use sluice_bpf_abi::{Counter, EventKind, Hook, SCTP, TCP, Tuple};
 
 use crate::maps::count;
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
@@ -14,8 +14,10 @@ use crate::{LOOPBACK, REJECTED, family_index, ifindex, record_denial, route_agai
 
 /// Time to live of what we send.
 const LIFETIME: u8 = 64;
-/// Bytes behind the IP header of the packet that an error repeats: its ports at least (RFC 792).
-const REPEATED: u32 = 8;
+/// Words behind the IP header of the packet that an error repeats: its ports at least (RFC 792).
+const REPEATED: usize = 2;
+/// Of SCTP up to the tag by which a client knows its INIT (`sctp_err_lookup`).
+const REPEATED_OF_SCTP: usize = 5;
 
 /// Type, code and the word behind the checksum of an ICMP error (RFC 792, 1191, 4443).
 struct Error {
@@ -55,8 +57,10 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 
     }
     let written = match packet.protocol() {
         TCP => reset(ctx, packet),
-        _ if packet.is_v4 => error_v4(ctx, packet, PORT_UNREACHABLE),
-        _ => error_v6(ctx, packet, PORT_UNREACHABLE_V6),
+        SCTP if packet.is_v4 => error_v4::<REPEATED_OF_SCTP>(ctx, packet, PORT_UNREACHABLE),
+        SCTP => error_v6::<REPEATED_OF_SCTP>(ctx, packet, PORT_UNREACHABLE_V6),
+        _ if packet.is_v4 => error_v4::<REPEATED>(ctx, packet, PORT_UNREACHABLE),
+        _ => error_v6::<REPEATED>(ctx, packet, PORT_UNREACHABLE_V6),
     };
     match (written, hook) {
         (None, _) => TC_ACT_SHOT,
@@ -70,7 +74,7 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 
 pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
     count(Counter::TooLongForTunnel as u32 + family_index(packet));
     let written = match packet.is_v4 {
-        true => error_v4(
+        true => error_v4::<REPEATED>(
             ctx,
             packet,
             Error {
@@ -78,7 +82,7 @@ pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
                 ..FRAGMENTATION_NEEDED
             },
         ),
-        false => error_v6(
+        false => error_v6::<REPEATED>(
             ctx,
             packet,
             Error {
@@ -164,30 +168,31 @@ fn turn_round(ctx: &TcContext, packet: &Packet, network: u32) -> Option<()> {
 
 /// An ICMP message and the beginning of the packet that it is about.
 #[repr(C)]
-struct ErrorV4 {
+struct ErrorV4<const WORDS: usize> {
     kind: u8,
     code: u8,
     checksum: u16,
     rest: u32,
     header: Ipv4,
-    ports: [u32; 2],
+    begin: [u32; WORDS],
 }
 
 #[repr(C)]
-struct ErrorV6 {
+struct ErrorV6<const WORDS: usize> {
     kind: u8,
     code: u8,
     checksum: u16,
     rest: u32,
     header: Ipv6,
-    ports: [u32; 2],
+    begin: [u32; WORDS],
 }
 
 #[inline(always)]
-fn error_v4(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
+fn error_v4<const WORDS: usize>(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
     let network = network_offset(ctx);
     let mut header: Ipv4 = load(ctx, 0)?;
-    let ports: [u32; 2] = load(ctx, packet.transport)?;
+    let begin: [u32; WORDS] = load(ctx, packet.transport)?;
+    let repeated = size_of::<[u32; WORDS]>() as u32;
     let (source, destination) = (header.source, header.destination);
     // Options are left out, and the header's checksum is that of a header without.
     if header.version_length != 0x45 {
@@ -195,11 +200,11 @@ fn error_v4(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
         header.checksum = 0;
     }
     let room = (size_of::<Ipv4>() + 8) as u32;
-    make_room(ctx, network, size_of::<Ipv4>() as u32 + REPEATED, room)?;
+    make_room(ctx, network, size_of::<Ipv4>() as u32 + repeated, room)?;
     let outer = Ipv4 {
         version_length: 0x45,
         service: 0,
-        length: ((room + size_of::<Ipv4>() as u32 + REPEATED) as u16).to_be(),
+        length: ((room + size_of::<Ipv4>() as u32 + repeated) as u16).to_be(),
         id: 0,
         fragment: 0,
         lifetime: LIFETIME,
@@ -214,7 +219,7 @@ fn error_v4(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
         checksum: 0,
         rest: error.rest.to_be(),
         header,
-        ports,
+        begin,
     };
     store(ctx, network, &outer)?;
     store(ctx, network + size_of::<Ipv4>() as u32, &message)?;
@@ -228,16 +233,17 @@ fn error_v4(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
 }
 
 #[inline(always)]
-fn error_v6(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
+fn error_v6<const WORDS: usize>(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
     let network = network_offset(ctx);
     let mut header: Ipv6 = load(ctx, 0)?;
-    let ports: [u32; 2] = load(ctx, packet.transport)?;
+    let begin: [u32; WORDS] = load(ctx, packet.transport)?;
+    let repeated = size_of::<[u32; WORDS]>() as u32;
     let (source, destination) = (header.source, header.destination);
     // Extension headers are left out.
     header.next = packet.protocol();
     let room = (size_of::<Ipv6>() + 8) as u32;
-    make_room(ctx, network, size_of::<Ipv6>() as u32 + REPEATED, room)?;
-    let length = (size_of::<ErrorV6>() as u16).to_be();
+    make_room(ctx, network, size_of::<Ipv6>() as u32 + repeated, room)?;
+    let length = (size_of::<ErrorV6<WORDS>>() as u16).to_be();
     let outer = Ipv6 {
         version: 0x6000_0000_u32.to_be(),
         length,
@@ -252,7 +258,7 @@ fn error_v6(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
         checksum: 0,
         rest: error.rest.to_be(),
         header,
-        ports,
+        begin,
     };
     // The sum covers both addresses, the length and the protocol (RFC 8200, 8.1).
     let pseudo = [

@@ -53,6 +53,6 @@ sluice_scenarios::for_each_scenario!(make);
 
 // Kernels without TCX (6.1), and with another verifier (6.12).
 sluice_scenarios::scenarios_in_vm! { make;
-    balancing_6_1: "6.1", beginning_with(&["cluster_ip::", "masquerade::"]);
-    policies_6_12: "6.12", beginning_with(&["policy_", "ports::sctp"]);
+    balancing_6_1: "6.1", beginning_with(&["cluster_ip::spreads", "cluster_ip::hairpin", "node_port::from"]);
+    policies_6_12: "6.12", beginning_with(&["policy_external::keeps", "ports::sctp"]);
 }

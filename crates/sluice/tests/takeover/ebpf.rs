@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sluice_lab::{Probe, require_netns};
+use sluice_lab::{Probe, eventually, require_netns};
 
 use crate::kube_proxy::PORT;
-use crate::world::{World, more, unhurt};
+use crate::world::{SOON, World, more, unhurt};
 
 /// Clients that never stop connecting see nothing of it, and neither do open connections: netfilter's become
 /// the programs', and the programs keep theirs until they end.
@@ -78,11 +78,16 @@ fn cleanup_leaves_nothing() {
     let cleaned = world.sluice(&["cleanup"], None);
     let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
     assert!(said.contains("eBPF programs and maps"), "{said}");
-    let refused = world.families().map(|it| {
-        let probe = Probe::tcp(SocketAddr::new(it.web, PORT)).timeout(Duration::from_millis(300));
-        probe.from(world.shell())
-    });
-    assert!(refused.iter().all(|it| it.name().is_none()), "{refused:?}");
+    // The kernel detaches a program a moment after its last pin is gone.
+    let is_gone = || {
+        let silent = world.families().map(|it| {
+            let target = SocketAddr::new(it.web, PORT);
+            let probe = Probe::tcp(target).timeout(Duration::from_millis(300));
+            probe.from(world.shell()).name().is_none()
+        });
+        (silent == [true, true]).then_some(())
+    };
+    eventually(SOON, is_gone).expect("nobody answers");
     let again = world.sluice(&["cleanup"], None);
     let said = String::from_utf8_lossy(&again.stdout).into_owned();
     assert!(!said.contains("eBPF"), "{said}");
