@@ -70,7 +70,8 @@ impl Attacher {
         let links = self.links.clone();
         self.attached.retain(|index, name| {
             let stays = wanted.get(index).is_some_and(|it| it.name == *name);
-            if !stays {
+            // An interface with another name keeps its programs until `attach` has replaced them.
+            if !wanted.contains_key(index) {
                 remove_pins(&links, *index);
             }
             stays

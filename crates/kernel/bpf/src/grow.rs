@@ -41,9 +41,10 @@ pub(crate) fn too_small(maps: &Maps, sizes: &Sizes) -> Vec<&'static str> {
     small.map(|(name, ..)| name).collect()
 }
 
-/// Where a larger map is pinned until it takes its name.
+/// Where a larger map is pinned until it takes its name. The file system refuses names with a dot
+/// (`bpf_lookup` in `kernel/bpf/inode.c`).
 pub(crate) fn temporary(pins: &Pins, name: &str) -> PathBuf {
-    pins.maps().join(format!("{name}.new"))
+    pins.maps().join(format!("{name}-new"))
 }
 
 /// Copies every entry of these maps to the larger ones.

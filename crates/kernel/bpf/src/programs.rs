@@ -218,7 +218,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Detaches the programs and removes every pin.
+    /// See [`remove`].
     ///
     /// # Errors
     ///
@@ -229,7 +229,8 @@ impl Programs {
     }
 }
 
-/// Detaches the programs of a network namespace, the calling thread's, and removes every pin.
+/// Detaches the programs of a network namespace, the calling thread's, and removes every pin. The kernel
+/// detaches links within milliseconds after their pins are gone.
 ///
 /// # Errors
 ///

@@ -1,0 +1,188 @@
+//! Programs outlive the agent, and go when they are told to.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use aya::maps::MapInfo;
+use sluice_bpf::{Programs, Sizes};
+use sluice_bpf_abi::{Endpoint, EndpointKey};
+use sluice_lab::{eventually, ran_in_vm};
+
+use crate::world::{
+    Root, SOON, attached, command, count_at, ip, open, pins, programs_at, run, setup,
+};
+
+/// Tells the second process of [`programs_outlive_a_killed_agent`] where to pin.
+const PINS_OF_CHILD: &str = "SLUICE_TEST_PINS";
+
+/// Ids of all pinned maps, by name.
+fn map_ids(root: &Root) -> Vec<(String, u32)> {
+    let files = std::fs::read_dir(pins(root).maps()).unwrap();
+    let mut ids: Vec<(String, u32)> = files
+        .map(|it| {
+            let path = it.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            (name, MapInfo::from_pin(path).unwrap().id())
+        })
+        .collect();
+    ids.sort();
+    ids
+}
+
+fn add_endpoint(programs: &mut Programs, slot: u32) -> EndpointKey {
+    let key = EndpointKey { service: 7, slot };
+    let endpoints = &mut programs.maps_mut().endpoints;
+    assert!(endpoints.insert_new(&key, &Endpoint::default()).unwrap());
+    key
+}
+
+#[test]
+fn nothing_is_attached_before_attach() {
+    run("before", |_, root| {
+        let programs = open(root);
+        assert!(!programs.is_attached());
+        assert_eq!(count_at("east"), 0);
+    });
+}
+
+fn the_next_agent_adopts_maps(root: &Root) {
+    let mut first = attached(root);
+    let ids = map_ids(root);
+    assert_eq!(ids.len(), 14, "{ids:?}");
+    let key = add_endpoint(&mut first, 1);
+    let before = programs_at("east").unwrap();
+    drop(first);
+    assert_eq!(programs_at("east"), Some(before), "the agent has ended");
+
+    let second = attached(root);
+    assert_eq!(map_ids(root), ids);
+    assert!(second.maps().endpoints.get(&key).unwrap().is_some());
+    let after = programs_at("east").unwrap();
+    assert_ne!(after, before, "the second agent brings programs of its own");
+}
+
+#[test]
+fn the_next_agent_adopts_maps_and_replaces_programs() {
+    run("adopts", |_, root| the_next_agent_adopts_maps(root));
+}
+
+fn larger_maps_keep_their_entries(root: &Root) {
+    let mut programs = attached(root);
+    let key = add_endpoint(&mut programs, 1);
+    let before = map_ids(root);
+    let capacity = programs.maps().endpoints.capacity();
+    let sizes = Sizes {
+        endpoints: 2 * capacity,
+        ..setup(root.path()).sizes
+    };
+    programs.grow(&sizes).unwrap();
+    assert_eq!(programs.maps().endpoints.capacity(), 2 * capacity);
+    assert!(programs.maps().endpoints.get(&key).unwrap().is_some());
+    let is_same = |(before, after): (&(String, u32), &(String, u32))| before == after;
+    let ids = map_ids(root);
+    let same = before.iter().zip(&ids).filter(|it| is_same(*it)).count();
+    assert_eq!(same, ids.len() - 1, "only ENDPOINTS is another map");
+    assert!(programs_at("east").is_some());
+}
+
+#[test]
+fn maps_grow_without_losing_entries() {
+    run("grows", |_, root| larger_maps_keep_their_entries(root));
+}
+
+fn nothing_is_left(root: &Root) {
+    let programs = attached(root);
+    assert!(pins(root).exist());
+    programs.remove().unwrap();
+    assert!(!root.path().exists());
+    for name in ["lo", "east", "west"] {
+        let is_gone = || (count_at(name) == 0).then_some(());
+        assert!(eventually(SOON, is_gone).is_some(), "{name}");
+    }
+}
+
+#[test]
+fn cleanup_leaves_nothing() {
+    run("cleanup", |_, root| nothing_is_left(root));
+}
+
+#[test]
+fn filters_of_others_stay() {
+    run("others", |_, root| {
+        command("tc", "qdisc add dev east clsact").unwrap();
+        // A program of one instruction: every packet passes.
+        let arguments = [
+            "filter",
+            "add",
+            "dev",
+            "east",
+            "ingress",
+            "bpf",
+            "bytecode",
+            "1,6 0 0 0,",
+        ];
+        let added = Command::new("tc").args(arguments).status().unwrap();
+        assert!(added.success());
+        let foreign = || command("tc", "filter show dev east ingress").unwrap();
+        let before = foreign();
+        assert!(before.contains("bytecode"), "{before}");
+        attached(root).remove().unwrap();
+        assert_eq!(foreign(), before);
+    });
+}
+
+#[test]
+fn programs_outlive_a_killed_agent() {
+    if let Some(root) = env::var_os(PINS_OF_CHILD) {
+        return wait_for_the_kill(Path::new(&root));
+    }
+    run("killed", |netns, root| {
+        let binary = env::current_exe().unwrap();
+        let name = "lifecycle::programs_outlive_a_killed_agent";
+        let arguments = ["--exact", name, "--nocapture"];
+        let mut child = netns
+            .command(binary.to_str().unwrap(), &arguments)
+            .env(PINS_OF_CHILD, root.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap());
+        let mut lines = printed.lines().map_while(Result::ok);
+        let is_ready = lines.any(|it| it.ends_with("attached"));
+        let before = programs_at("east");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            is_ready,
+            "the process ended before its programs were attached"
+        );
+        assert!(before.is_some());
+        assert_eq!(programs_at("east"), before);
+        // What appears while nobody is there gets programs from the next agent.
+        ip("link add late type veth peer name other");
+        let _second = attached(root);
+        assert!(eventually(SOON, || programs_at("late")).is_some());
+    });
+}
+
+fn wait_for_the_kill(root: &Path) {
+    let mut programs = Programs::open(setup(root)).unwrap();
+    programs.attach().unwrap();
+    println!("attached");
+    // Ends too when the test's process does.
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Filters of clsact instead of links.
+#[test]
+fn vm_a_kernel_without_tcx() {
+    if ran_in_vm(Some("6.1"), "lifecycle::vm_a_kernel_without_tcx") {
+        return;
+    }
+    run("adopts", |_, root| the_next_agent_adopts_maps(root));
+    run("grows", |_, root| larger_maps_keep_their_entries(root));
+    run("cleanup", |_, root| nothing_is_left(root));
+}
