@@ -12,8 +12,8 @@ use tracing::warn;
 
 use crate::BpfError;
 use crate::attach::Attacher;
-use crate::maps::Table;
 use crate::patterns::Patterns;
+use crate::table::Table;
 
 /// Name of the loopback interface, whose packets are those of the node to itself.
 const LOOPBACK: &str = "lo";

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use aya::Pod;
 
-use crate::maps::{Maps, Sources, Table};
+use crate::maps::{Maps, Sources};
 use crate::programs::Sizes;
+use crate::table::Table;
 use crate::{BpfError, Pins};
 
 /// Names of the maps that hold less than these sizes.

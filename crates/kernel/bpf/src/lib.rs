@@ -13,6 +13,7 @@
 //! - This crate knows no Service: it moves bytes whose meaning `sluice-bpf-abi` gives.
 
 mod attach;
+mod batch;
 mod error;
 mod follow;
 mod grow;
@@ -20,9 +21,11 @@ mod maps;
 mod patterns;
 mod pins;
 mod programs;
+mod table;
 
 pub use error::BpfError;
-pub use maps::{CounterTable, Maps, Sources, Table, events};
+pub use maps::{CounterTable, Maps, Sources, events};
 pub use patterns::Patterns;
 pub use pins::{Pins, netns_cookie};
 pub use programs::{BUILT, Programs, Setup, Sizes, remove};
+pub use table::Table;
