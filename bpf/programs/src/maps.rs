@@ -1,5 +1,6 @@
 //! The maps. `sluice-bpf-abi` says what they mean; the loader sets their sizes.
 
+use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use sluice_bpf_abi::{
@@ -10,23 +11,27 @@ use sluice_bpf_abi::{
 
 use crate::packet::Packet;
 
-#[btf_map]
-pub static FRONTENDS: HashMap<FrontendKey, Frontend, 1024> = HashMap::new();
+/// An entry gets its memory when it is written, so the size of a map costs little. For maps that programs only
+/// read.
+const GROWING: usize = BPF_F_NO_PREALLOC as usize;
 
 #[btf_map]
-pub static ENDPOINTS: HashMap<EndpointKey, Endpoint, 1024> = HashMap::new();
+pub static FRONTENDS: HashMap<FrontendKey, Frontend, 1024, GROWING> = HashMap::new();
 
 #[btf_map]
-pub static MEMBERS: HashMap<MemberKey, u32, 1024> = HashMap::new();
+pub static ENDPOINTS: HashMap<EndpointKey, Endpoint, 1024, GROWING> = HashMap::new();
 
 #[btf_map]
-pub static MAGLEV: HashMap<MaglevKey, MaglevChunk, 1024> = HashMap::new();
+pub static MEMBERS: HashMap<MemberKey, u32, 1024, GROWING> = HashMap::new();
+
+#[btf_map]
+pub static MAGLEV: HashMap<MaglevKey, MaglevChunk, 1024, GROWING> = HashMap::new();
 
 #[btf_map]
 pub static SOURCES: LpmTrie<SourceKey, u8, 1024> = LpmTrie::new();
 
 #[btf_map]
-pub static ADDRESSES: HashMap<AddressKey, u32, 1024> = HashMap::new();
+pub static ADDRESSES: HashMap<AddressKey, u32, 1024, GROWING> = HashMap::new();
 
 #[btf_map]
 pub static NODE: Array<Node, 1> = Array::new();
