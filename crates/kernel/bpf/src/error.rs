@@ -16,6 +16,9 @@ pub enum BpfError {
          of core are installed (make setup), or use another --proxy-mode"
     )]
     NotBuilt,
+    /// The kernel lacks what the programs need: one line for each feature.
+    #[error("{0}")]
+    Kernel(String),
     /// The file system for pins cannot be had.
     #[error("mount a bpf file system at {path}")]
     Mount {

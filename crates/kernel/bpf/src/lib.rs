@@ -20,6 +20,7 @@ mod grow;
 mod maps;
 mod patterns;
 mod pins;
+mod probe;
 mod programs;
 mod table;
 
@@ -27,5 +28,6 @@ pub use error::BpfError;
 pub use maps::{CounterTable, Maps, Sources, events};
 pub use patterns::Patterns;
 pub use pins::{Pins, netns_cookie};
+pub use probe::{Lack, probe};
 pub use programs::{BUILT, Programs, Setup, Sizes, remove};
 pub use table::Table;

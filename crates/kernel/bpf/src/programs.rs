@@ -12,6 +12,7 @@ use crate::follow::Follower;
 use crate::grow;
 use crate::maps::Maps;
 use crate::patterns::Patterns;
+use crate::probe;
 use crate::{BpfError, Pins};
 
 /// The object, where this binary was built with it.
@@ -137,8 +138,12 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// This binary has no programs, or the kernel refuses one.
+    /// This binary has no programs, or the kernel lacks what they need or refuses one.
     pub fn open(setup: Setup) -> Result<Self, BpfError> {
+        if !BUILT {
+            return Err(BpfError::NotBuilt);
+        }
+        probe::require()?;
         let pins = Pins::of_namespace(&setup.pins)?;
         pins.create()?;
         let mut object = load(&pins, &setup.sizes, &[])?;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use aya::maps::MapInfo;
-use sluice_bpf::{Programs, Sizes};
+use sluice_bpf::{Lack, Programs, Sizes};
 use sluice_bpf_abi::{Endpoint, EndpointKey};
 use sluice_lab::{eventually, ran_in_vm};
 
@@ -36,6 +36,14 @@ fn add_endpoint(programs: &mut Programs, slot: u32) -> EndpointKey {
     let endpoints = &mut programs.maps_mut().endpoints;
     assert!(endpoints.insert_new(&key, &Endpoint::default()).unwrap());
     key
+}
+
+#[test]
+fn this_kernel_lacks_nothing_that_is_needed() {
+    run("probe", |_, _| {
+        let lacks = sluice_bpf::probe().unwrap();
+        assert!(lacks.iter().all(|it| !it.is_needed), "{lacks:?}");
+    });
 }
 
 #[test]
@@ -182,6 +190,13 @@ fn vm_a_kernel_without_tcx() {
     if ran_in_vm(Some("6.1"), "lifecycle::vm_a_kernel_without_tcx") {
         return;
     }
+    let lacks: Vec<String> = sluice_bpf::probe()
+        .unwrap()
+        .iter()
+        .map(Lack::to_string)
+        .collect();
+    let expected = "the kernel lacks TCX (Linux 6.6): filters of clsact are used";
+    assert_eq!(lacks, [expected]);
     run("adopts", |_, root| the_next_agent_adopts_maps(root));
     run("grows", |_, root| larger_maps_keep_their_entries(root));
     run("cleanup", |_, root| nothing_is_left(root));

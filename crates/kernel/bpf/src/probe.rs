@@ -1,0 +1,101 @@
+//! What the kernel lacks.
+
+use std::fmt;
+
+use aya::maps::MapType;
+use aya::programs::tc::TcAttachType;
+use aya::programs::{ProgramType, SchedClassifier};
+use aya::sys::{is_map_supported, is_program_supported};
+use tracing::info;
+
+use crate::BpfError;
+use crate::pins::netns_cookie;
+
+/// The types of maps that the programs have, and what each needs.
+const MAPS: [(MapType, &str); 5] = [
+    (MapType::Hash, "hash maps (CONFIG_BPF_SYSCALL)"),
+    (MapType::LruHash, "LRU hash maps (Linux 4.10)"),
+    (MapType::LpmTrie, "tries of prefixes (Linux 4.11)"),
+    (MapType::PerCpuArray, "arrays by processor (Linux 4.6)"),
+    (MapType::RingBuf, "ring buffers (Linux 5.8)"),
+];
+
+const OTHER_MODE: &str = "use --proxy-mode nftables";
+
+/// A feature that the kernel lacks. Its text is one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// The feature, and what has it.
+    pub feature: &'static str,
+    /// What is used instead, or what the operator can do.
+    pub instead: &'static str,
+    /// The programs do not work without it.
+    pub is_needed: bool,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the kernel lacks {}: {}", self.feature, self.instead)
+    }
+}
+
+impl Lack {
+    fn needed(feature: &'static str) -> Self {
+        Self {
+            feature,
+            instead: OTHER_MODE,
+            is_needed: true,
+        }
+    }
+}
+
+/// What the kernel lacks of what the programs use. Attaches nothing.
+///
+/// # Errors
+///
+/// [`BpfError::Machine`]: the kernel does not answer, for want of `CAP_BPF` and `CAP_NET_ADMIN` for example.
+pub fn probe() -> Result<Vec<Lack>, BpfError> {
+    let mut lacks = Vec::new();
+    for (kind, feature) in MAPS {
+        if !is_map_supported(kind).map_err(unanswered)? {
+            lacks.push(Lack::needed(feature));
+        }
+    }
+    if !is_program_supported(ProgramType::SchedClassifier).map_err(unanswered)? {
+        lacks.push(Lack::needed("programs for packets (CONFIG_NET)"));
+    }
+    if netns_cookie().is_err() {
+        lacks.push(Lack::needed(
+            "numbers of network namespaces (SO_NETNS_COOKIE, Linux 5.14)",
+        ));
+    }
+    if SchedClassifier::query_tcx("lo", TcAttachType::Ingress).is_err() {
+        lacks.push(Lack {
+            feature: "TCX (Linux 6.6)",
+            instead: "filters of clsact are used",
+            is_needed: false,
+        });
+    }
+    Ok(lacks)
+}
+
+/// Says what the kernel lacks; an error if the programs need it.
+pub(crate) fn require() -> Result<(), BpfError> {
+    let (needed, others): (Vec<Lack>, Vec<Lack>) =
+        probe()?.into_iter().partition(|it| it.is_needed);
+    for lack in others {
+        info!("{lack}");
+    }
+    let lines: Vec<String> = needed.iter().map(Lack::to_string).collect();
+    match lines.is_empty() {
+        true => Ok(()),
+        false => Err(BpfError::Kernel(lines.join("\n"))),
+    }
+}
+
+fn unanswered(error: impl std::error::Error + Send + Sync + 'static) -> BpfError {
+    BpfError::Machine {
+        operation: "ask the kernel for its eBPF features",
+        source: error.into(),
+    }
+}
