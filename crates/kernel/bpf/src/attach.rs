@@ -55,27 +55,33 @@ impl Attacher {
         }
     }
 
-    /// Other programs with the same maps take the place of those that are attached.
-    pub(crate) fn replace(&mut self, object: Ebpf) -> Result<(), BpfError> {
+    /// Other programs with the same entries take the place of those that are attached. An interface where that
+    /// fails is tried again when interfaces change, so that all others have the same maps.
+    pub(crate) fn replace(&mut self, object: Ebpf) {
         self.object = object;
         let attached = std::mem::take(&mut self.attached);
         for (index, name) in attached {
-            self.attach(index, &name)?;
+            if let Err(error) = self.attach(index, &name) {
+                warn!(%error, "packets of this interface see no new Services");
+            }
         }
-        Ok(())
+    }
+
+    /// Removes the filters of an earlier agent from interfaces that have none now; [`follow`](Self::follow)
+    /// removes links.
+    pub(crate) fn forget<'a>(&self, unwanted: impl Iterator<Item = &'a Link>) {
+        for link in unwanted {
+            detach_filters_of(&link.name);
+        }
     }
 
     /// Makes these the interfaces with our programs. An interface that goes away meanwhile is no error.
     pub(crate) fn follow(&mut self, wanted: &BTreeMap<u32, Link>) {
-        let links = self.links.clone();
-        self.attached.retain(|index, name| {
-            let stays = wanted.get(index).is_some_and(|it| it.name == *name);
-            // An interface with another name keeps its programs until `attach` has replaced them.
-            if !wanted.contains_key(index) {
-                remove_pins(&links, *index);
-            }
-            stays
-        });
+        // An interface with another name keeps its programs until `attach` has replaced them.
+        let is_same =
+            |index: &u32, name: &mut String| wanted.get(index).is_some_and(|it| it.name == *name);
+        self.attached.retain(is_same);
+        remove_pins_except(&self.links, wanted);
         for link in wanted.values() {
             if self.attached.contains_key(&link.index) {
                 continue;
@@ -181,19 +187,32 @@ pub(crate) fn detach_filters() {
         return;
     };
     for link in links {
-        for (_, at) in PROGRAMS {
-            // An interface without such a filter says so, which is what is wanted.
-            if let Ok(ours) = SchedClassifierLink::attached(&link.name, at, PRIORITY, HANDLE, None)
-            {
-                ours.detach().ok();
-            }
+        detach_filters_of(&link.name);
+    }
+}
+
+fn detach_filters_of(interface: &str) {
+    for (_, at) in PROGRAMS {
+        // An interface without such a filter says so, which is what is wanted.
+        if let Ok(ours) = SchedClassifierLink::attached(interface, at, PRIORITY, HANDLE, None) {
+            ours.detach().ok();
         }
     }
 }
 
-fn remove_pins(links: &Path, index: u32) {
-    for (program, _) in PROGRAMS {
-        fs::remove_file(links.join(format!("{program}-{index}"))).ok();
+/// Removes the pins of interfaces that are gone or not wanted, also of those that an earlier agent knew.
+fn remove_pins_except(links: &Path, wanted: &BTreeMap<u32, Link>) {
+    let Ok(pins) = fs::read_dir(links) else {
+        return;
+    };
+    for pin in pins.flatten() {
+        let name = pin.file_name();
+        let index = name
+            .to_str()
+            .and_then(|it| it.rsplit_once('-')?.1.parse().ok());
+        if index.is_some_and(|it| !wanted.contains_key(&it)) {
+            fs::remove_file(pin.path()).ok();
+        }
     }
 }
 

@@ -51,6 +51,7 @@ impl Follower {
             pods,
         };
         machine.look()?;
+        machine.forget_others()?;
         let stopper = monitor.stopper();
         let run = move || {
             while let Ok(Wake::Changed) = monitor.wait(None) {
@@ -85,10 +86,22 @@ impl Machine {
         let addresses = rtnetlink::addresses().map_err(|error| failed("list addresses", error))?;
         let links: BTreeMap<u32, Link> = links.into_iter().map(|it| (it.index, it)).collect();
         self.describe(&links, &addresses)?;
-        let wanted = |it: &Link| it.name == LOOPBACK || self.interfaces.match_name(&it.name);
-        let wanted = links.into_iter().filter(|(_, it)| wanted(it)).collect();
+        let wanted = links.into_iter().filter(|(_, it)| self.wants(it));
+        let wanted = wanted.collect();
         let mut attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
         attacher.follow(&wanted);
+        Ok(())
+    }
+
+    fn wants(&self, link: &Link) -> bool {
+        link.name == LOOPBACK || self.interfaces.match_name(&link.name)
+    }
+
+    /// An earlier agent may have had other patterns.
+    fn forget_others(&self) -> Result<(), BpfError> {
+        let links = rtnetlink::links().map_err(|error| failed("list interfaces", error))?;
+        let attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
+        attacher.forget(links.iter().filter(|it| !self.wants(it)));
         Ok(())
     }
 

@@ -216,7 +216,7 @@ impl Programs {
         grow::copy(&self.maps, &self.pins, &small)?;
         verify(&mut object)?;
         let mut attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
-        attacher.replace(object)?;
+        attacher.replace(object);
         grow::rename(&self.pins, &small)?;
         self.maps = Maps::open(&self.pins)?;
         self.setup.sizes = *sizes;

@@ -116,6 +116,21 @@ fn cleanup_leaves_nothing() {
     run("cleanup", |_, root| nothing_is_left(root));
 }
 
+fn other_patterns_count_after_a_restart(root: &Root) {
+    drop(attached(root));
+    ip("link set west name no1");
+    let _second = attached(root);
+    assert!(eventually(SOON, || (count_at("no1") == 0).then_some(())).is_some());
+    assert!(programs_at("east").is_some());
+}
+
+#[test]
+fn the_next_agent_detaches_what_it_does_not_want() {
+    run("patterns", |_, root| {
+        other_patterns_count_after_a_restart(root)
+    });
+}
+
 #[test]
 fn filters_of_others_stay() {
     run("others", |_, root| {
@@ -199,5 +214,8 @@ fn vm_a_kernel_without_tcx() {
     assert_eq!(lacks, [expected]);
     run("adopts", |_, root| the_next_agent_adopts_maps(root));
     run("grows", |_, root| larger_maps_keep_their_entries(root));
+    run("patterns", |_, root| {
+        other_patterns_count_after_a_restart(root);
+    });
     run("cleanup", |_, root| nothing_is_left(root));
 }
