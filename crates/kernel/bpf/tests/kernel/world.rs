@@ -22,7 +22,18 @@ pub(crate) struct Root(PathBuf);
 
 impl Root {
     /// A folder that no other test has: the label is the test's name.
+    ///
+    /// Those of processes that were killed are removed first.
     pub(crate) fn new(label: &str) -> Self {
+        for entry in fs::read_dir("/sys/fs/bpf").into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let own = name
+                .strip_prefix("sluice-test-")
+                .and_then(|it| it.split_once('-'));
+            if own.is_some_and(|(pid, _)| !Path::new("/proc").join(pid).exists()) {
+                fs::remove_dir_all(entry.path()).ok();
+            }
+        }
         Self(format!("/sys/fs/bpf/sluice-test-{}-{label}", process::id()).into())
     }
 
