@@ -1,0 +1,97 @@
+//! What the kernel makes of the objects: adopted by another agent, in maps that grow.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::net::SocketAddr;
+
+use sluice_ebpf::{Ebpf, Patterns, Sizes};
+use sluice_lab::{Cluster, Probe, Protocol, Server, require_netns};
+use sluice_model::Event;
+use sluice_plan::testing::{endpoints, service};
+use sluice_plane::Proxy;
+use sluice_scenarios::{Drive as _, golden};
+
+fn proxy(sizes: Sizes) -> Proxy<Ebpf> {
+    Proxy::new(golden::settings(), common::open(Patterns::none(), sizes))
+}
+
+/// A cluster with two servers and a client on one node.
+fn cluster() -> (Cluster, [Server; 2]) {
+    let builder = Cluster::builder().node("node-a").pod("cli", "node-a");
+    let cluster = builder
+        .pod("web-1", "node-a")
+        .pod("web-2", "node-a")
+        .build()
+        .unwrap();
+    let servers = ["web-1", "web-2"]
+        .map(|pod| Server::start(cluster.pod(pod).netns(), pod, 8080, Protocol::Tcp).unwrap());
+    (cluster, servers)
+}
+
+fn web(cluster: &Cluster) -> Vec<Event> {
+    let mut events = vec![service("default/web 10.96.0.10 :80")];
+    let [one, two] = ["web-1", "web-2"].map(|it| cluster.pod(it).ipv4());
+    events.extend(endpoints(
+        "default/web",
+        &format!("{one}:8080@ {two}:8080@"),
+    ));
+    events
+}
+
+#[test]
+fn another_agent_finds_everything_as_it_was() {
+    require_netns!();
+    let cluster = Cluster::builder().node("node-a").build().unwrap();
+    cluster.node("node-a").netns().run(|| {
+        let mut node = proxy(Sizes::default());
+        node.tell(golden::events(&golden::folder()));
+        assert!(node.synced().added > 30);
+        let report = node.resync();
+        assert!(report.full && report.is_empty(), "{report:?}");
+        drop(node);
+        let mut restarted = proxy(Sizes::default());
+        restarted.tell(golden::events(&golden::folder()));
+        let report = restarted.synced();
+        assert!(report.full && report.is_empty(), "{report:?}");
+    });
+}
+
+/// Connections stay open and new ones are answered while every map is replaced by a larger one.
+#[test]
+fn maps_grow() {
+    require_netns!();
+    let (cluster, _servers) = cluster();
+    let small = Sizes {
+        frontends: 4,
+        endpoints: 4,
+        members: 4,
+        maglev: 4,
+        sources: 4,
+        addresses: 4,
+        ..Sizes::default()
+    };
+    let target = SocketAddr::from(([10, 96, 0, 10], 80));
+    let client = cluster.pod("cli").netns();
+    cluster.node("node-a").netns().run(|| {
+        let mut node = proxy(small);
+        node.change(web(&cluster));
+        let mut session = sluice_lab::Session::connect(client, target).unwrap();
+        for number in 1..60 {
+            let name = format!("default/other-{number}");
+            let words = format!("{name} 10.96.1.{number} :80 affinity=60");
+            let mut events = vec![service(&words)];
+            events.extend(endpoints(&name, "10.244.0.77:8080@ 10.244.0.78:8080@"));
+            node.change(events);
+            if number % 20 == 0 {
+                session.ping().unwrap();
+                assert!(Probe::tcp(target).from(client).name().is_some());
+            }
+        }
+        let maps = node.reconciler_mut().backend_mut().programs().maps();
+        assert!(maps.frontends.capacity() >= 60 && maps.members.capacity() >= 120);
+        let report = node.resync();
+        assert!(report.is_empty(), "{report:?}");
+    });
+}
