@@ -156,7 +156,8 @@ pub mod endpoint_flags {
 }
 
 /// Key of MEMBERS (hash), whose value is the slot (`u32`): finds the endpoint that a client stays with.
-/// Only endpoints of service ports with session affinity are in it.
+/// Only endpoints of service ports with session affinity are in it, and those of UDP, whose sockets stay with
+/// theirs.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MemberKey {

@@ -2,15 +2,16 @@
 
 use crate::{Addr, layout};
 
-/// Key of PEERS (LRU hash): the endpoint that a socket was led to.
+/// Key of PEERS (LRU hash): the endpoint that a socket was led to. In SENDERS (LRU hash) it is the other way
+/// round: the frontend that an unconnected socket of UDP sends to, whose value is the endpoint that it stays with.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PeerKey {
     /// Cookie of the socket (`SO_COOKIE`).
     pub cookie: u64,
-    /// Address of the endpoint.
+    /// Address of the endpoint; in SENDERS, of the frontend.
     pub addr: Addr,
-    /// Port of the endpoint.
+    /// Port of the same.
     pub port: u32,
     /// The protocol.
     pub protocol: u32,
@@ -18,15 +19,15 @@ pub struct PeerKey {
 
 layout!(PeerKey, 32, cookie @ 0, addr @ 8, port @ 24, protocol @ 28);
 
-/// Value of PEERS: the frontend that the client dialled.
+/// Value of PEERS: the frontend that the client dialled. Value of SENDERS: the endpoint.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// Address of the frontend.
+    /// Address of the frontend; in SENDERS, of the endpoint.
     pub addr: Addr,
     /// Id of the service port.
     pub service: u32,
-    /// Port of the frontend.
+    /// Port of the same.
     pub port: u16,
     /// Zero.
     pub padding: u16,

@@ -11,6 +11,7 @@ mod packet;
 mod reject;
 mod rewrite;
 mod service;
+mod socket;
 mod tunnel;
 
 use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT, TC_ACT_UNSPEC};

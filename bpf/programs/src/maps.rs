@@ -52,6 +52,9 @@ pub static FRAGMENTS: LruHashMap<FragmentKey, Fragment, 1024> = LruHashMap::new(
 pub static PEERS: LruHashMap<PeerKey, Peer, 1024> = LruHashMap::new();
 
 #[btf_map]
+pub static SENDERS: LruHashMap<PeerKey, Peer, 1024> = LruHashMap::new();
+
+#[btf_map]
 pub static COUNTERS: PerCpuArray<u64, { Counter::COUNT as usize }> = PerCpuArray::new();
 
 #[btf_map]

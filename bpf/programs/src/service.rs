@@ -157,10 +157,7 @@ pub fn choose(
     client: &AffinityKey,
     tuple: &Tuple,
 ) -> Option<&'static Endpoint> {
-    let slots = match pool {
-        Verdict::Local => frontend.local,
-        _ => frontend.cluster,
-    };
+    let slots = slots(frontend, pool);
     if slots.count == 0 {
         return None;
     }
@@ -181,6 +178,27 @@ pub fn choose(
         remember(client, endpoint);
     }
     Some(endpoint)
+}
+
+/// The endpoint at this address, if it is still in the pool. Of service ports whose endpoints are in MEMBERS.
+#[inline(always)]
+pub fn member(
+    frontend: &Frontend,
+    pool: Verdict,
+    addr: &Addr,
+    port: u16,
+) -> Option<&'static Endpoint> {
+    let slots = slots(frontend, pool);
+    let slot = slot_of(frontend.service, pool, slots, addr, port)?;
+    endpoint(frontend.service, slot)
+}
+
+#[inline(always)]
+fn slots(frontend: &Frontend, pool: Verdict) -> Slots {
+    match pool {
+        Verdict::Local => frontend.local,
+        _ => frontend.cluster,
+    }
 }
 
 #[inline(always)]
@@ -220,10 +238,15 @@ fn stays_with(
     if age >= u64::from(seconds) * NANOSECONDS {
         return None;
     }
+    slot_of(service, pool, slots, &known.addr, known.port as u16)
+}
+
+#[inline(always)]
+fn slot_of(service: u32, pool: Verdict, slots: Slots, addr: &Addr, port: u16) -> Option<u32> {
     let key = MemberKey {
-        addr: known.addr,
+        addr: *addr,
         service,
-        port: known.port as u16,
+        port,
         pool: pool as u16,
     };
     // SAFETY: the value is one word.

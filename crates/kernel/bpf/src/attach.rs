@@ -55,6 +55,11 @@ impl Attacher {
         }
     }
 
+    /// The loaded programs.
+    pub(crate) fn object(&mut self) -> &mut Ebpf {
+        &mut self.object
+    }
+
     /// Other programs with the same entries take the place of those that are attached. An interface where that
     /// fails is tried again when interfaces change, so that all others have the same maps.
     pub(crate) fn replace(&mut self, object: Ebpf) {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! bpf/programs ─build.rs─▶ object ─programs.rs─▶ kernel ─attach.rs─▶ interfaces ◀─follow.rs─ rtnetlink
+//!                                   │          └─sockets.rs─▶ a cgroup
 //!                                   │
 //!                                   └─▶ pins.rs: maps and links outlive the agent ─▶ maps.rs
 //! ```
@@ -22,6 +23,7 @@ mod patterns;
 mod pins;
 mod probe;
 mod programs;
+mod sockets;
 mod table;
 
 pub use error::BpfError;
@@ -30,4 +32,5 @@ pub use patterns::Patterns;
 pub use pins::{Pins, netns_cookie};
 pub use probe::{Lack, probe};
 pub use programs::{BUILT, Programs, Setup, Sizes, remove};
+pub use sockets::cgroup_root;
 pub use table::Table;

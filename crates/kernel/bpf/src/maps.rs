@@ -166,6 +166,8 @@ pub struct Maps {
     pub fragments: Table<FragmentKey, Fragment>,
     /// Frontends that sockets dialled.
     pub peers: Table<PeerKey, Peer>,
+    /// Endpoints that unconnected sockets send to.
+    pub senders: Table<PeerKey, Peer>,
     /// Counters.
     pub counters: CounterTable,
     node: Array<MapData, Node>,
@@ -199,6 +201,7 @@ impl Maps {
             flows: Table::open(pins, "FLOWS")?,
             fragments: Table::open(pins, "FRAGMENTS")?,
             peers: Table::open(pins, "PEERS")?,
+            senders: Table::open(pins, "SENDERS")?,
             counters: CounterTable::open(pins)?,
             node: node.map_err(failed("open", Self::NODE))?,
         })

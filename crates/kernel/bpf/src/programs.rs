@@ -1,7 +1,7 @@
 //! Loading of the programs.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aya::programs::SchedClassifier;
@@ -13,7 +13,7 @@ use crate::grow;
 use crate::maps::Maps;
 use crate::patterns::Patterns;
 use crate::probe;
-use crate::{BpfError, Pins};
+use crate::{BpfError, Pins, sockets};
 
 /// The object, where this binary was built with it.
 #[cfg(has_programs)]
@@ -84,10 +84,10 @@ impl Sizes {
     const INTERFACES: u32 = 4_096;
     /// Entries of FRAGMENTS.
     const FRAGMENTS: u32 = 8_192;
-    /// Entries of PEERS.
+    /// Entries of PEERS, and of SENDERS.
     const PEERS: u32 = 65_536;
 
-    fn all(&self) -> [(&'static str, u32); 11] {
+    fn all(&self) -> [(&'static str, u32); 12] {
         [
             ("FRONTENDS", self.frontends),
             ("ENDPOINTS", self.endpoints),
@@ -100,12 +100,13 @@ impl Sizes {
             ("INTERFACES", Self::INTERFACES),
             ("FRAGMENTS", Self::FRAGMENTS),
             ("PEERS", Self::PEERS),
+            ("SENDERS", Self::PEERS),
         ]
     }
 }
 
 /// Names of all maps that are pinned.
-const PINNED: [&str; 14] = [
+const PINNED: [&str; 15] = [
     "FRONTENDS",
     "ENDPOINTS",
     "MEMBERS",
@@ -117,6 +118,7 @@ const PINNED: [&str; 14] = [
     "INTERFACES",
     "FRAGMENTS",
     "PEERS",
+    "SENDERS",
     "NODE",
     "COUNTERS",
     "EVENTS",
@@ -130,6 +132,7 @@ pub struct Programs {
     maps: Maps,
     attacher: Arc<Mutex<Attacher>>,
     follower: Option<Follower>,
+    cgroup: Option<PathBuf>,
 }
 
 impl Programs {
@@ -153,6 +156,7 @@ impl Programs {
             maps: Maps::open(&pins)?,
             attacher: Arc::new(Mutex::new(attacher)),
             follower: None,
+            cgroup: None,
             setup,
             pins,
         })
@@ -197,6 +201,25 @@ impl Programs {
         self.follower.is_some()
     }
 
+    /// Leads the sockets of a cgroup's processes to endpoints, as far as NODE says so, now and after the agent's
+    /// end. The programs of others at the cgroup go on.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses a program, or the cgroup.
+    pub fn attach_sockets(&mut self, cgroup: &Path) -> Result<(), BpfError> {
+        let mut attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
+        sockets::attach(attacher.object(), &self.pins.links(), cgroup)?;
+        self.cgroup = Some(cgroup.to_owned());
+        Ok(())
+    }
+
+    /// Leaves sockets alone, also those that an earlier agent led. What was led goes on.
+    pub fn detach_sockets(&mut self) {
+        self.cgroup = None;
+        sockets::detach(&self.pins.links());
+    }
+
     /// Makes room for this many entries in the maps of Services, without a packet that sees less than all
     /// entries. Maps that are large enough stay.
     ///
@@ -215,6 +238,9 @@ impl Programs {
         let mut object = load(&self.pins, sizes, &small)?;
         grow::copy(&self.maps, &self.pins, &small)?;
         verify(&mut object)?;
+        if let Some(cgroup) = &self.cgroup {
+            sockets::attach(&mut object, &self.pins.links(), cgroup)?;
+        }
         let mut attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
         attacher.replace(object);
         grow::rename(&self.pins, &small)?;

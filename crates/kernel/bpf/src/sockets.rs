@@ -1,0 +1,100 @@
+//! Attaching of programs to a cgroup, whose processes' sockets they lead to endpoints.
+//!
+//! A link of a cgroup lets the programs of others run as well (`cgroup_bpf_link_attach` adds
+//! `BPF_F_ALLOW_MULTI`). A later agent's link takes the pin of the earlier one: for a moment both programs run,
+//! of which the second finds an endpoint, and leaves it alone. So no call passes without a program.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use aya::Ebpf;
+use aya::programs::cgroup_sock_addr::CgroupSockAddrLink;
+use aya::programs::links::FdLink;
+use aya::programs::{CgroupAttachMode, CgroupSockAddr};
+
+use crate::BpfError;
+
+/// The programs of sockets, by their names.
+const PROGRAMS: [&str; 8] = [
+    // What the others read comes first, so that no client sees an endpoint.
+    "sluice_getpeername4",
+    "sluice_getpeername6",
+    "sluice_recvmsg4",
+    "sluice_recvmsg6",
+    "sluice_sendmsg4",
+    "sluice_sendmsg6",
+    "sluice_connect4",
+    "sluice_connect6",
+];
+
+/// Where the machine's hierarchy of cgroups (version 2) is mounted; `None` when it is not.
+#[must_use]
+pub fn cgroup_root() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (path, kind) = (words.next()?, words.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    })
+}
+
+/// Gives the kernel the programs, and attaches them to the cgroup.
+pub(crate) fn attach(object: &mut Ebpf, links: &Path, cgroup: &Path) -> Result<(), BpfError> {
+    let folder = File::open(cgroup).map_err(|source| BpfError::Pin {
+        operation: "open the cgroup",
+        path: cgroup.to_owned(),
+        source,
+    })?;
+    for name in PROGRAMS {
+        let program = program(object, name);
+        if program.fd().is_err() {
+            let loaded = program.load();
+            loaded.map_err(|error| BpfError::program(name, &error))?;
+        }
+    }
+    for name in PROGRAMS {
+        let link = link(program(object, name), &folder);
+        let pinned = link.and_then(|link| pin(link, &links.join(name)));
+        pinned.map_err(|source| BpfError::Attach {
+            program: name,
+            target: cgroup.display().to_string(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// Detaches the programs: first those that lead, so that what they did can be undone to the end.
+pub(crate) fn detach(links: &Path) {
+    for name in PROGRAMS.iter().rev() {
+        fs::remove_file(links.join(name)).ok();
+    }
+}
+
+fn program<'a>(object: &'a mut Ebpf, name: &str) -> &'a mut CgroupSockAddr {
+    let program = object
+        .program_mut(name)
+        .expect("the object has the program");
+    program.try_into().expect("the program is for sockets")
+}
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn link(program: &mut CgroupSockAddr, cgroup: &File) -> Result<CgroupSockAddrLink, Failure> {
+    // The kernel knows no mode for links, and refuses flags.
+    let id = program.attach(cgroup, CgroupAttachMode::Single)?;
+    Ok(program.take_link(id)?)
+}
+
+fn pin(link: CgroupSockAddrLink, path: &Path) -> Result<(), Failure> {
+    let new = path.with_extension("new");
+    // Of an agent that ended half-way.
+    if let Err(error) = fs::remove_file(&new)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error.into());
+    }
+    FdLink::try_from(link)?.pin(&new)?;
+    Ok(fs::rename(&new, path)?)
+}
