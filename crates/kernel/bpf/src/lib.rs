@@ -15,6 +15,7 @@
 
 mod attach;
 mod batch;
+mod destroy;
 mod error;
 mod follow;
 mod grow;
@@ -26,6 +27,7 @@ mod programs;
 mod sockets;
 mod table;
 
+pub use destroy::{Gone, destroy_sockets};
 pub use error::BpfError;
 pub use maps::{CounterTable, Maps, Sources, events};
 pub use patterns::Patterns;

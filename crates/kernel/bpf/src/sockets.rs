@@ -55,7 +55,7 @@ pub(crate) fn attach(object: &mut Ebpf, links: &Path, cgroup: &Path) -> Result<(
     }
     for name in PROGRAMS {
         let link = link(program(object, name), &folder);
-        let pinned = link.and_then(|link| pin(link, &links.join(name)));
+        let pinned = link.and_then(|link| pin(link, links, name));
         pinned.map_err(|source| BpfError::Attach {
             program: name,
             target: cgroup.display().to_string(),
@@ -87,8 +87,9 @@ fn link(program: &mut CgroupSockAddr, cgroup: &File) -> Result<CgroupSockAddrLin
     Ok(program.take_link(id)?)
 }
 
-fn pin(link: CgroupSockAddrLink, path: &Path) -> Result<(), Failure> {
-    let new = path.with_extension("new");
+fn pin(link: CgroupSockAddrLink, links: &Path, name: &str) -> Result<(), Failure> {
+    // The names of pins have no dots.
+    let new = links.join(format!("{name}-new"));
     // Of an agent that ended half-way.
     if let Err(error) = fs::remove_file(&new)
         && error.kind() != io::ErrorKind::NotFound
@@ -96,5 +97,5 @@ fn pin(link: CgroupSockAddrLink, path: &Path) -> Result<(), Failure> {
         return Err(error.into());
     }
     FdLink::try_from(link)?.pin(&new)?;
-    Ok(fs::rename(&new, path)?)
+    Ok(fs::rename(&new, links.join(name))?)
 }

@@ -41,6 +41,7 @@ pub mod nflog;
 pub mod nftables;
 mod request;
 pub mod rtnetlink;
+pub mod sock_diag;
 mod socket;
 mod stop;
 mod sys;

@@ -86,6 +86,7 @@ pub(crate) struct Request<'a> {
     object: &'a str,
     kind: u16,
     family: u8,
+    protocol: u8,
     resource: u16,
     attrs: AttrWriter,
 }
@@ -106,6 +107,7 @@ impl<'a> Request<'a> {
             object,
             kind,
             family: 0,
+            protocol: 0,
             resource: 0,
             attrs,
         }
@@ -120,6 +122,12 @@ impl<'a> Request<'a> {
     /// The same request with this `NFPROTO_*` or `AF_*`; with generic netlink, with this command.
     pub(crate) fn family(mut self, family: u8) -> Self {
         self.family = family;
+        self
+    }
+
+    /// The same request about sockets of this protocol.
+    pub(crate) fn protocol(mut self, protocol: u8) -> Self {
+        self.protocol = protocol;
         self
     }
 
@@ -160,7 +168,7 @@ impl<'a> Request<'a> {
         let head = Head {
             kind: self.kind,
             flags,
-            first: [self.family, 0, high, low],
+            first: [self.family, self.protocol, high, low],
         };
         let start = message::begin(&mut writer, head, sequence);
         writer.append(&self.attrs);

@@ -13,7 +13,7 @@ use crate::flows::{Sweeper, Timeouts};
 use crate::object::{Key, Object};
 use crate::observe;
 use crate::placement::{self, Ids, Placement};
-use crate::render::{self, Facts};
+use crate::render::{self, Facts, has_members};
 
 /// The eBPF data plane of one network namespace.
 #[derive(Debug)]
@@ -206,9 +206,9 @@ impl ServiceBackend for Ebpf {
 
     /// Each element is one system call of about a microsecond.
     fn cost(port: &PortPlan) -> usize {
-        let members = match port.affinity_seconds {
-            Some(_) => 2 * port.members(),
-            None => port.members(),
+        let members = match has_members(port) {
+            true => 2 * port.members(),
+            false => port.members(),
         };
         port.frontends.len() + members + port.sources()
     }

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use sluice_bpf_abi as abi;
 use sluice_bpf_abi::{Treatment, endpoint_flags};
-use sluice_model::IpFamily;
+use sluice_model::{IpFamily, Protocol};
 use sluice_plan::lookup::{Client, treat};
 use sluice_plan::{
     ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool, PortPlan,
@@ -179,10 +179,15 @@ fn endpoints(
             },
         };
         objects.push((Key::Endpoint(service, slot), Object::Endpoint(endpoint)));
-        if port.affinity_seconds.is_some() {
+        if has_members(port) {
             objects.push((Key::Member(service, scope, *addr), Object::Member(slot)));
         }
     }
+}
+
+/// Whether clients stay with an endpoint: those of session affinity, and unconnected sockets of UDP.
+pub(crate) fn has_members(port: &PortPlan) -> bool {
+    port.affinity_seconds.is_some() || port.key.name.protocol == Protocol::Udp
 }
 
 fn frontend(
