@@ -5,20 +5,19 @@
 //!
 //! These programs run in processes, where those of packets may interrupt them: they use no SCRATCH.
 
-use aya_ebpf::EbpfContext as _;
-use aya_ebpf::helpers::generated::{
-    bpf_get_netns_cookie, bpf_get_prandom_u32, bpf_get_socket_cookie, bpf_set_retval,
-};
+mod call;
+
+use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_set_retval};
 use aya_ebpf::macros::cgroup_sock_addr;
 use aya_ebpf::programs::SockAddrContext;
 use sluice_bpf_abi::{
-    Addr, AffinityKey, Client, Counter, Endpoint, EventKind, Frontend, Hook, Node, Peer, PeerKey,
-    TCP, Tuple, UDP, Verdict, node_flags,
+    Addr, AffinityKey, Client, Counter, Endpoint, EventKind, Frontend, Peer, PeerKey, TCP, Tuple,
+    Verdict,
 };
 
-use crate::event::{self, Action};
 use crate::maps::{PEERS, SENDERS, count, node};
 use crate::service::{self, Decision};
+use call::Socket;
 
 /// The system call goes on.
 const ALLOW: i32 = 1;
@@ -72,114 +71,6 @@ pub fn sluice_getpeername4(ctx: SockAddrContext) -> i32 {
 #[cgroup_sock_addr(getpeername6)]
 pub fn sluice_getpeername6(ctx: SockAddrContext) -> i32 {
     show_frontend(&Socket::v6(&ctx))
-}
-
-/// A system call with an address.
-struct Socket<'a> {
-    ctx: &'a SockAddrContext,
-    is_v4: bool,
-    protocol: u8,
-}
-
-impl<'a> Socket<'a> {
-    #[inline(always)]
-    fn v4(ctx: &'a SockAddrContext) -> Self {
-        Self::new(ctx, true)
-    }
-
-    #[inline(always)]
-    fn v6(ctx: &'a SockAddrContext) -> Self {
-        Self::new(ctx, false)
-    }
-
-    #[inline(always)]
-    fn new(ctx: &'a SockAddrContext, is_v4: bool) -> Self {
-        Self {
-            ctx,
-            is_v4,
-            // SAFETY: the context is valid for the run of the program.
-            protocol: unsafe { (*ctx.sock_addr).protocol } as u8,
-        }
-    }
-
-    /// The address and port that the call names. The verifier wants each word to be read by itself.
-    #[inline(always)]
-    fn peer(&self) -> (Addr, u16) {
-        let from = self.ctx.sock_addr;
-        // SAFETY: the context is valid for the run of the program.
-        unsafe {
-            let port = u16::from_be((&raw const (*from).user_port).read_volatile() as u16);
-            if self.is_v4 {
-                let word = (&raw const (*from).user_ip4).read_volatile();
-                return (Addr::v4(word), port);
-            }
-            let word = |index: usize| (&raw const (*from).user_ip6[index]).read_volatile();
-            let words = [word(0), word(1), word(2), word(3)];
-            (Addr { words }, port)
-        }
-    }
-
-    /// Names another one.
-    #[inline(always)]
-    fn set_peer(&self, addr: &Addr, port: u16) {
-        let to = self.ctx.sock_addr;
-        // SAFETY: the context is valid for the run of the program.
-        unsafe {
-            (&raw mut (*to).user_port).write_volatile(u32::from(port.to_be()));
-            if self.is_v4 {
-                (&raw mut (*to).user_ip4).write_volatile(addr.words[3]);
-                return;
-            }
-            for index in 0..4 {
-                (&raw mut (*to).user_ip6[index]).write_volatile(addr.words[index]);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn cookie(&self) -> u64 {
-        // SAFETY: the helper takes the context.
-        unsafe { bpf_get_socket_cookie(self.ctx.as_ptr()) }
-    }
-
-    #[inline(always)]
-    fn netns_cookie(&self) -> u64 {
-        // SAFETY: the helper takes the context.
-        unsafe { bpf_get_netns_cookie(self.ctx.as_ptr()) }
-    }
-
-    #[inline(always)]
-    fn key(&self, addr: &Addr, port: u16) -> PeerKey {
-        PeerKey {
-            cookie: self.cookie(),
-            addr: *addr,
-            port: port.into(),
-            protocol: self.protocol.into(),
-        }
-    }
-
-    /// Whether sockets of this protocol are led to endpoints.
-    #[inline(always)]
-    fn is_led(&self, node: &Node) -> bool {
-        let flag = match self.protocol {
-            TCP => node_flags::SOCKETS_TCP,
-            UDP => node_flags::SOCKETS_UDP,
-            _ => return false,
-        };
-        node.flags & flag != 0
-    }
-
-    #[inline(always)]
-    fn record(&self, kind: EventKind, service: u32, counter: u32, before: &Tuple, after: &Tuple) {
-        let action = Action {
-            hook: Hook::Socket,
-            kind,
-            ifindex: 0,
-            service,
-            counter,
-        };
-        event::record(&action, before, after);
-    }
 }
 
 /// What a client dials.

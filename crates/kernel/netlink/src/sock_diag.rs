@@ -120,3 +120,40 @@ pub fn destroy(connected: &Connected) -> Result<bool, RequestError> {
 fn open(request: &Request<'_>) -> Result<Socket, RequestError> {
     Socket::open(SockProtocol::NetlinkSockDiag).map_err(|source| request.failed(source))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    const TCP: u8 = 6;
+
+    #[test]
+    fn a_connection_is_found_and_ended() {
+        for ip in [
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            Ipv6Addr::LOCALHOST.into(),
+        ] {
+            let listener = TcpListener::bind((ip, 0)).expect("a port is free");
+            let addr = listener.local_addr().expect("it is bound");
+            let mut stream = TcpStream::connect(addr).expect("somebody listens");
+            let found = connected(TCP, |it| it.peer() == addr).expect("sockets are listed");
+            assert_eq!(found.len(), 1);
+            match destroy(&found[0]) {
+                // Root and an option of the kernel are needed to end it.
+                Err(error) => assert!(matches!(
+                    error.errno(),
+                    Some(Errno::EPERM | Errno::EOPNOTSUPP)
+                )),
+                Ok(was_there) => {
+                    assert!(was_there);
+                    let error = stream.read(&mut [0; 1]).expect_err("it is ended");
+                    assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
+                    assert!(!destroy(&found[0]).expect("the kernel answers"));
+                }
+            }
+        }
+    }
+}

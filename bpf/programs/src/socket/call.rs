@@ -1,0 +1,129 @@
+//! The system call that a program looks at.
+
+use aya_ebpf::EbpfContext as _;
+use aya_ebpf::helpers::generated::{bpf_get_netns_cookie, bpf_get_socket_cookie};
+use aya_ebpf::programs::SockAddrContext;
+use sluice_bpf_abi::{Addr, EventKind, Hook, Node, PeerKey, TCP, Tuple, UDP, node_flags};
+
+use crate::event::{self, Action};
+
+/// A system call with an address.
+pub struct Socket<'a> {
+    ctx: &'a SockAddrContext,
+    is_v4: bool,
+    /// The protocol.
+    pub protocol: u8,
+}
+
+impl<'a> Socket<'a> {
+    /// A call over IPv4.
+    #[inline(always)]
+    pub fn v4(ctx: &'a SockAddrContext) -> Self {
+        Self::new(ctx, true)
+    }
+
+    /// A call over IPv6.
+    #[inline(always)]
+    pub fn v6(ctx: &'a SockAddrContext) -> Self {
+        Self::new(ctx, false)
+    }
+
+    #[inline(always)]
+    fn new(ctx: &'a SockAddrContext, is_v4: bool) -> Self {
+        Self {
+            ctx,
+            is_v4,
+            // SAFETY: the context is valid for the run of the program.
+            protocol: unsafe { (*ctx.sock_addr).protocol } as u8,
+        }
+    }
+
+    /// The address and port that the call names. The verifier wants each word to be read by itself.
+    #[inline(always)]
+    pub fn peer(&self) -> (Addr, u16) {
+        let from = self.ctx.sock_addr;
+        // SAFETY: the context is valid for the run of the program.
+        unsafe {
+            let port = u16::from_be((&raw const (*from).user_port).read_volatile() as u16);
+            if self.is_v4 {
+                let word = (&raw const (*from).user_ip4).read_volatile();
+                return (Addr::v4(word), port);
+            }
+            let word = |index: usize| (&raw const (*from).user_ip6[index]).read_volatile();
+            let words = [word(0), word(1), word(2), word(3)];
+            (Addr { words }, port)
+        }
+    }
+
+    /// Names another one.
+    #[inline(always)]
+    pub fn set_peer(&self, addr: &Addr, port: u16) {
+        let to = self.ctx.sock_addr;
+        // SAFETY: the context is valid for the run of the program.
+        unsafe {
+            (&raw mut (*to).user_port).write_volatile(u32::from(port.to_be()));
+            if self.is_v4 {
+                (&raw mut (*to).user_ip4).write_volatile(addr.words[3]);
+                return;
+            }
+            for index in 0..4 {
+                (&raw mut (*to).user_ip6[index]).write_volatile(addr.words[index]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn cookie(&self) -> u64 {
+        // SAFETY: the helper takes the context.
+        unsafe { bpf_get_socket_cookie(self.ctx.as_ptr()) }
+    }
+
+    /// The network namespace.
+    #[inline(always)]
+    pub fn netns_cookie(&self) -> u64 {
+        // SAFETY: the helper takes the context.
+        unsafe { bpf_get_netns_cookie(self.ctx.as_ptr()) }
+    }
+
+    /// The key of this socket and an address in PEERS or SENDERS.
+    #[inline(always)]
+    pub fn key(&self, addr: &Addr, port: u16) -> PeerKey {
+        PeerKey {
+            cookie: self.cookie(),
+            addr: *addr,
+            port: port.into(),
+            protocol: self.protocol.into(),
+        }
+    }
+
+    /// Whether sockets of this protocol are led to endpoints.
+    #[inline(always)]
+    pub fn is_led(&self, node: &Node) -> bool {
+        let flag = match self.protocol {
+            TCP => node_flags::SOCKETS_TCP,
+            UDP => node_flags::SOCKETS_UDP,
+            _ => return false,
+        };
+        node.flags & flag != 0
+    }
+
+    /// Leaves an event.
+    #[inline(always)]
+    pub fn record(
+        &self,
+        kind: EventKind,
+        service: u32,
+        counter: u32,
+        before: &Tuple,
+        after: &Tuple,
+    ) {
+        let action = Action {
+            hook: Hook::Socket,
+            kind,
+            ifindex: 0,
+            service,
+            counter,
+        };
+        event::record(&action, before, after);
+    }
+}
