@@ -10,6 +10,7 @@ use tracing::info;
 
 use crate::BpfError;
 use crate::pins::netns_cookie;
+use crate::sockets::cgroup_root;
 
 /// The types of maps that the programs have, and what each needs.
 const MAPS: [(MapType, &str); 5] = [
@@ -73,6 +74,14 @@ pub fn probe() -> Result<Vec<Lack>, BpfError> {
         lacks.push(Lack {
             feature: "TCX (Linux 6.6)",
             instead: "filters of clsact are used",
+            is_needed: false,
+        });
+    }
+    let has_sockets = is_program_supported(ProgramType::CgroupSockAddr).map_err(unanswered)?;
+    if !has_sockets || cgroup_root().is_none() {
+        lacks.push(Lack {
+            feature: "programs for sockets (CONFIG_CGROUP_BPF, and a mounted cgroup2)",
+            instead: "packets are led to endpoints, sockets are not",
             is_needed: false,
         });
     }

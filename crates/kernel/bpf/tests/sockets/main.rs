@@ -77,6 +77,14 @@ fn tcp_reaches_every_endpoint_and_sees_the_service() {
 }
 
 #[test]
+fn this_kernel_has_what_sockets_need() {
+    require_netns!();
+    let lacks = sluice_bpf::probe().expect("the kernel answers");
+    let sockets = lacks.iter().find(|it| it.feature.contains("sockets"));
+    assert_eq!(sockets, None);
+}
+
+#[test]
 fn ipv4_through_a_socket_of_ipv6() {
     require_netns!();
     let _fixture = Fixture::new(ALL);
