@@ -34,6 +34,8 @@ pub struct Service {
     pub affinity: SessionAffinity,
     /// Annotation `sluice.dev/ipvs-scheduler`: the IPVS scheduler.
     pub ipvs_scheduler: Option<Arc<str>>,
+    /// Annotation `sluice.dev/lb-algorithm`; `None`: by chance.
+    pub algorithm: Option<Algorithm>,
     /// `spec.healthCheckNodePort`; `None` when zero or absent.
     pub health_check_node_port: Option<NonZeroU16>,
     /// Value of the label `service.kubernetes.io/service-proxy-name`. `Some`: another proxy serves
@@ -128,4 +130,27 @@ pub enum SessionAffinity {
         /// Timeout in seconds since the client's last new connection, 1..=86400.
         timeout_seconds: u32,
     },
+}
+
+/// How the eBPF data plane chooses the endpoint of a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// By chance.
+    Random,
+    /// By a table that every node makes alike, and of which few entries change with an endpoint.
+    Maglev,
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: [Self; 2] = [Self::Random, Self::Maglev];
+
+    /// Its name in the annotation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Maglev => "maglev",
+        }
+    }
 }

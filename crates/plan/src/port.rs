@@ -12,8 +12,8 @@ use crate::endpoints::{Candidate, Categorized, SlicePorts, Uses, candidates, cat
 use crate::node::of_family;
 use crate::{Frontend, NodePlan, Pool, PoolEndpoint, Role, Route, Scope, Verdict};
 use sluice_model::{
-    ClusterIps, IpFamily, IpMode, NamespacedName, Protocol, Service, ServiceKind, ServicePort,
-    ServicePortName, SessionAffinity, TrafficPolicy,
+    Algorithm, ClusterIps, IpFamily, IpMode, NamespacedName, Protocol, Service, ServiceKind,
+    ServicePort, ServicePortName, SessionAffinity, TrafficPolicy,
 };
 
 /// Identity of a [`PortPlan`]: a service port in one family.
@@ -76,6 +76,9 @@ pub struct PortPlan {
     pub key: PortKey,
     /// The IPVS scheduler that the Service asks for (annotation `sluice.dev/ipvs-scheduler`).
     pub scheduler: Option<Arc<str>>,
+    /// How the eBPF data plane chooses an endpoint, where the Service says so (annotation
+    /// `sluice.dev/lb-algorithm`).
+    pub algorithm: Option<Algorithm>,
     /// Port of the node on which load balancers check the Service's health.
     pub health_check_node_port: Option<u16>,
     /// Seconds a client stays with its endpoint after its last new connection; `None` without
@@ -313,6 +316,7 @@ pub(crate) fn plan_port(
         |it: &&Candidate<'_>| it.endpoint.conditions.ready || it.endpoint.conditions.serving;
     PortPlan {
         scheduler: service.ipvs_scheduler.clone(),
+        algorithm: service.algorithm,
         health_check_node_port: inputs.health_check_node_port[key.family as usize],
         affinity_seconds: match service.affinity {
             SessionAffinity::None => None,

@@ -65,6 +65,9 @@ pub(crate) struct Annotations {
     /// How IPVS chooses among the endpoints of a Service.
     #[serde(rename = "sluice.dev/ipvs-scheduler")]
     pub(crate) ipvs_scheduler: Option<String>,
+    /// How eBPF programs choose among the endpoints of a Service.
+    #[serde(rename = "sluice.dev/lb-algorithm")]
+    pub(crate) lb_algorithm: Option<String>,
     /// Shares of the endpoints of an EndpointSlice: `ADDRESS=WEIGHT,ADDRESS=WEIGHT`.
     #[serde(rename = "sluice.dev/endpoint-weights")]
     pub(crate) endpoint_weights: Option<String>,

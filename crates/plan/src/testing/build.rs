@@ -13,9 +13,9 @@ use crate::lookup::Packet;
 use crate::settings::Settings;
 use crate::testing::NODE;
 use sluice_model::{
-    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, IpMode,
-    LoadBalancerIngress, NamespacedName, Node, Object, Protocol, Service, ServiceCidr, ServiceKind,
-    ServicePort, SessionAffinity, TrafficPolicy,
+    AddressType, Algorithm, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
+    IpMode, LoadBalancerIngress, NamespacedName, Node, Object, Protocol, Service, ServiceCidr,
+    ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 
 fn parse<T: FromStr>(text: &str) -> T {
@@ -46,7 +46,7 @@ fn policy(text: &str) -> TrafficPolicy {
 /// `http:80`, `dns:53/udp`, `http:80@30080` (ports; `:80` is unnamed),
 /// `NodePort`, `LoadBalancer`, `ExternalName` (type), `ext=IP,IP`, `lb=IP,IP`, `lb-proxy=IP`,
 /// `ranges=CIDR,CIDR`, `itp=local`, `etp=local`, `affinity=SECONDS`, `health=PORT`,
-/// `scheduler=NAME`, `proxy-name=NAME`, `created=SECONDS`.
+/// `scheduler=NAME`, `algorithm=maglev`, `proxy-name=NAME`, `created=SECONDS`.
 ///
 /// # Panics
 ///
@@ -65,6 +65,7 @@ pub fn service(text: &str) -> Event {
         external_policy: TrafficPolicy::Cluster,
         affinity: SessionAffinity::None,
         ipvs_scheduler: None,
+        algorithm: None,
         health_check_node_port: None,
         proxy_name: None,
         ports: Vec::new(),
@@ -93,6 +94,10 @@ pub fn service(text: &str) -> Event {
             }
             "health" => service.health_check_node_port = Some(parse(value)),
             "scheduler" => service.ipvs_scheduler = Some(value.into()),
+            "algorithm" => {
+                let known = Algorithm::ALL.into_iter().find(|it| it.name() == value);
+                service.algorithm = Some(known.expect("an algorithm"));
+            }
             "proxy-name" => service.proxy_name = Some(value.into()),
             "created" => service.created = Some(parse(value)),
             _ => match word.parse() {

@@ -116,8 +116,8 @@ pub(crate) fn failed(error: BpfError) -> BackendError {
 }
 
 /// The objects of one service port with this id, as a first sync would write them. Pure.
-pub fn render_port(port: &PortPlan, service: u32) -> Vec<(Key, Object)> {
-    render::port(port, &placement::place(port, service, None))
+pub fn render_port(port: &PortPlan, service: u32, facts: &Facts) -> Vec<(Key, Object)> {
+    render::port(port, &placement::place(port, service, None), facts)
 }
 
 /// Every object of a plan, as a first sync would write it. Pure.
@@ -127,7 +127,7 @@ pub fn render_plan(plan: &Plan, facts: &Facts) -> BTreeMap<Key, Object> {
         render::standing(&plan.node, facts).into_iter().collect();
     for port in plan.ports.values() {
         let service = ids.assign(&port.key, 0);
-        objects.extend(render_port(port, service));
+        objects.extend(render_port(port, service, facts));
     }
     objects
 }
@@ -163,7 +163,7 @@ impl Backend for Ebpf {
     }
 
     fn render(&self, _: &Scene, port: &PortPlan, placement: &Placement) -> Objects<Self> {
-        render::port(port, placement)
+        render::port(port, placement, &self.facts)
     }
 
     /// Nobody else writes the maps.

@@ -1,14 +1,14 @@
 //! What the programs do with the first packet of a connection, from the contents of the maps: the same decision
 //! as `bpf/programs/src/service.rs`, for `explain --live` and for the property that it is the plan's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use sluice_bpf::{BpfError, Maps};
 use sluice_bpf_abi as abi;
 use sluice_model::IpFamily;
-use sluice_plan::Frontend;
 use sluice_plan::lookup::{Client, Packet};
+use sluice_plan::{Frontend, Scope};
 
 use crate::convert;
 use crate::object::{AddressKind, Key, ListId, Object};
@@ -35,6 +35,18 @@ pub trait Elements {
     ///
     /// The map cannot be read.
     fn endpoint(&self, service: u32, slot: u32) -> Result<Option<abi::Endpoint>, BpfError>;
+
+    /// A part of a table of Maglev.
+    ///
+    /// # Errors
+    ///
+    /// The map cannot be read.
+    fn maglev(
+        &self,
+        service: u32,
+        scope: Scope,
+        chunk: u32,
+    ) -> Result<Option<abi::MaglevChunk>, BpfError>;
 
     /// Whether an address is of a kind.
     ///
@@ -173,13 +185,16 @@ fn of_frontend(
     let as_cluster_ip = treatment.0 & abi::Treatment::MASQUERADE_AS_CLUSTER_IP != 0;
     let masquerade = treatment.0 & abi::Treatment::MASQUERADE != 0
         || (as_cluster_ip && family.masquerades_cluster_ips[index] != 0);
-    let slots = match treatment.verdict() {
+    let (scope, slots) = match treatment.verdict() {
         abi::Verdict::Drop => return Ok(vec![Fate::Dropped]),
         abi::Verdict::Reject => return Ok(vec![Fate::Rejected]),
-        abi::Verdict::Cluster => frontend.cluster,
-        abi::Verdict::Local => frontend.local,
+        abi::Verdict::Cluster => (Scope::Cluster, frontend.cluster),
+        abi::Verdict::Local => (Scope::Local, frontend.local),
     };
-    let slots = slots.first..slots.first.saturating_add(slots.count);
+    let slots = match frontend.maglev_size {
+        0 => (slots.first..slots.first.saturating_add(slots.count)).collect(),
+        size => by_hash(elements, frontend.service, scope, size, slots.first)?,
+    };
     let fate = |slot| {
         let Some(endpoint) = elements.endpoint(frontend.service, slot)? else {
             return Ok(Fate::EmptySlot(slot));
@@ -192,7 +207,28 @@ fn of_frontend(
             masqueraded: masquerade || is_hairpin,
         })
     };
-    slots.map(fate).collect()
+    slots.into_iter().map(fate).collect()
+}
+
+/// Every slot in a table of Maglev.
+fn by_hash(
+    elements: &impl Elements,
+    service: u32,
+    scope: Scope,
+    size: u32,
+    first: u32,
+) -> Result<BTreeSet<u32>, BpfError> {
+    let mut slots = BTreeSet::new();
+    for index in 0..size {
+        let (chunk, place) = (
+            index / abi::MAGLEV_CHUNK as u32,
+            index as usize % abi::MAGLEV_CHUNK,
+        );
+        if let Some(chunk) = elements.maglev(service, scope, chunk)? {
+            slots.insert(first + u32::from(chunk.slots[place]));
+        }
+    }
+    Ok(slots)
 }
 
 impl Elements for Maps {
@@ -206,6 +242,15 @@ impl Elements for Maps {
 
     fn endpoint(&self, service: u32, slot: u32) -> Result<Option<abi::Endpoint>, BpfError> {
         self.endpoints.get(&abi::EndpointKey { service, slot })
+    }
+
+    fn maglev(
+        &self,
+        service: u32,
+        scope: Scope,
+        chunk: u32,
+    ) -> Result<Option<abi::MaglevChunk>, BpfError> {
+        self.maglev.get(&convert::maglev_key(service, scope, chunk))
     }
 
     fn is_address(&self, kind: AddressKind, ip: IpAddr) -> Result<bool, BpfError> {
@@ -239,6 +284,18 @@ impl Elements for BTreeMap<Key, Object> {
     fn endpoint(&self, service: u32, slot: u32) -> Result<Option<abi::Endpoint>, BpfError> {
         Ok(match self.get(&Key::Endpoint(service, slot)) {
             Some(Object::Endpoint(it)) => Some(*it),
+            _ => None,
+        })
+    }
+
+    fn maglev(
+        &self,
+        service: u32,
+        scope: Scope,
+        chunk: u32,
+    ) -> Result<Option<abi::MaglevChunk>, BpfError> {
+        Ok(match self.get(&Key::Maglev(service, scope, chunk)) {
+            Some(Object::Maglev(it)) => Some(**it),
             _ => None,
         })
     }

@@ -23,6 +23,7 @@ pub mod evaluate;
 mod flows;
 mod leftovers;
 mod live;
+mod maglev;
 mod object;
 mod observe;
 mod placement;
@@ -32,6 +33,7 @@ pub mod text;
 
 pub use backend::{Ebpf, render_plan, render_port};
 pub use flows::Timeouts;
+pub use maglev::SIZES as MAGLEV_SIZES;
 pub use object::{AddressKind, Key, ListId, Object};
 pub use placement::Placement;
 pub use render::{Facts, masquerade_ports};

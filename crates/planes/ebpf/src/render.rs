@@ -7,13 +7,14 @@ use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use sluice_bpf_abi as abi;
 use sluice_bpf_abi::{Treatment, endpoint_flags};
-use sluice_model::{IpFamily, Protocol};
+use sluice_model::{Algorithm, IpFamily, Protocol};
 use sluice_plan::lookup::{Client, treat};
 use sluice_plan::{
     ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool, PortPlan,
     Route, Scope, Verdict,
 };
 
+use crate::maglev;
 use crate::object::{AddressKind, Key, ListId, Object};
 use crate::placement::Placement;
 
@@ -26,6 +27,8 @@ pub struct Facts {
     pub masquerade_ports: [abi::PortRange; 2],
     /// Of [`abi::node_flags`].
     pub flags: u32,
+    /// Entries of a table of Maglev, at least: a prime of [`MAGLEV_SIZES`](crate::MAGLEV_SIZES).
+    pub maglev_size: u32,
 }
 
 impl Default for Facts {
@@ -35,6 +38,7 @@ impl Default for Facts {
             netns_cookie: 0,
             masquerade_ports: masquerade_ports(32_768, 60_999),
             flags: 0,
+            maglev_size: maglev::USUAL,
         }
     }
 }
@@ -123,11 +127,15 @@ pub(crate) fn prefix_length(net: &IpNet) -> u32 {
 }
 
 /// The elements of one service port.
-pub(crate) fn port(port: &PortPlan, placement: &Placement) -> Vec<(Key, Object)> {
+pub(crate) fn port(port: &PortPlan, placement: &Placement, facts: &Facts) -> Vec<(Key, Object)> {
+    let size = maglev_size(port, facts);
     let mut objects = Vec::with_capacity(port.weight() + 2);
     for scope in [Scope::Cluster, Scope::Local] {
         if let Some(pool) = port.pool(scope) {
             endpoints(port, placement, scope, pool, &mut objects);
+            if size != 0 {
+                by_hash(placement, scope, pool, size, &mut objects);
+            }
         }
     }
     let mut last: Option<(&Arc<[IpNet]>, ListId)> = None;
@@ -146,7 +154,11 @@ pub(crate) fn port(port: &PortPlan, placement: &Placement) -> Vec<(Key, Object)>
                 }
             },
         };
-        let frontend = frontend(port, planned, placement, sources);
+        let frontend = abi::Frontend {
+            sources,
+            maglev_size: size,
+            ..frontend(port, planned, placement)
+        };
         objects.push((Key::Frontend(planned.frontend), Object::Frontend(frontend)));
     }
     if let Some(ip) = port.owned_cluster_ip {
@@ -185,17 +197,41 @@ fn endpoints(
     }
 }
 
+/// The table of Maglev of a pool.
+fn by_hash(
+    placement: &Placement,
+    scope: Scope,
+    pool: &Pool,
+    size: u32,
+    objects: &mut Vec<(Key, Object)>,
+) {
+    let table = maglev::table(pool, placement.addresses(scope), size);
+    for (chunk, slots) in (0..).zip(table.chunks(abi::MAGLEV_CHUNK)) {
+        let mut entries = abi::MaglevChunk {
+            slots: [0; abi::MAGLEV_CHUNK],
+        };
+        entries.slots[..slots.len()].copy_from_slice(slots);
+        let key = Key::Maglev(placement.service, scope, chunk);
+        objects.push((key, Object::Maglev(Box::new(entries))));
+    }
+}
+
+/// The size of the tables of both pools; 0 where endpoints are chosen by chance.
+fn maglev_size(port: &PortPlan, facts: &Facts) -> u32 {
+    if port.algorithm != Some(Algorithm::Maglev) {
+        return 0;
+    }
+    let pools = [port.pool(Scope::Cluster), port.pool(Scope::Local)];
+    let endpoints = pools.into_iter().flatten().map(|it| it.endpoints().len());
+    maglev::size(endpoints.max().unwrap_or_default(), facts.maglev_size)
+}
+
 /// Whether clients stay with an endpoint: those of session affinity, and unconnected sockets of UDP.
 pub(crate) fn has_members(port: &PortPlan) -> bool {
     port.affinity_seconds.is_some() || port.key.name.protocol == Protocol::Udp
 }
 
-fn frontend(
-    port: &PortPlan,
-    planned: &PlannedFrontend,
-    placement: &Placement,
-    sources: ListId,
-) -> abi::Frontend {
+fn frontend(port: &PortPlan, planned: &PlannedFrontend, placement: &Placement) -> abi::Frontend {
     let treatment = |client| {
         // Without masquerading, because the settings of the node say which clients of a ClusterIP are.
         let (verdict, masquerades, _) = treat(planned.route, client, ClusterIpMasquerade::Nobody);
@@ -214,18 +250,16 @@ fn frontend(
     };
     abi::Frontend {
         service: placement.service,
-        sources,
         cluster: placement.slots(Scope::Cluster),
         local: placement.slots(Scope::Local),
         affinity_seconds: port.affinity_seconds.unwrap_or_default(),
-        maglev_size: 0,
         treatments: [
             treatment(Client::Node),
             treatment(Client::LocalPod),
             treatment(Client::Other),
             0,
         ],
-        flags: 0,
+        ..abi::Frontend::default()
     }
 }
 

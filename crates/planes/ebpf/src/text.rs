@@ -76,6 +76,7 @@ pub(crate) fn element(key: &Key, object: &Object) -> Value {
                 "local_endpoints": value.local.count,
                 "clients": treatments,
                 "affinity_seconds": value.affinity_seconds,
+                "maglev_size": value.maglev_size,
                 "sources": (value.sources != [0; 2]).then(|| format!("{high:08x}{low:08x}")),
             })
         }

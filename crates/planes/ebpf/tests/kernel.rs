@@ -1,14 +1,17 @@
-//! What the kernel makes of the objects: adopted by another agent, in maps that grow.
+//! What the kernel makes of the objects: adopted by another agent, in maps that grow, chosen by hash.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
-use sluice_ebpf::{Ebpf, Patterns, Sizes};
+use sluice_bpf_abi as abi;
+use sluice_bpf_abi::Frontend;
+use sluice_ebpf::{Ebpf, Facts, Key, Object, Patterns, Sizes, render_plan};
 use sluice_lab::{Cluster, Probe, Protocol, Server, require_netns};
 use sluice_model::Event;
+use sluice_plan::Scope;
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::Proxy;
 use sluice_scenarios::{Drive as _, golden};
@@ -30,8 +33,8 @@ fn cluster() -> (Cluster, [Server; 2]) {
     (cluster, servers)
 }
 
-fn web(cluster: &Cluster) -> Vec<Event> {
-    let mut events = vec![service("default/web 10.96.0.10 :80")];
+fn web(cluster: &Cluster, more: &str) -> Vec<Event> {
+    let mut events = vec![service(&format!("default/web 10.96.0.10 :80 {more}"))];
     let [one, two] = ["web-1", "web-2"].map(|it| cluster.pod(it).ipv4());
     events.extend(endpoints(
         "default/web",
@@ -76,7 +79,7 @@ fn maps_grow() {
     let client = cluster.pod("cli").netns();
     cluster.node("node-a").netns().run(|| {
         let mut node = proxy(small);
-        node.change(web(&cluster));
+        node.change(web(&cluster, ""));
         let mut session = sluice_lab::Session::connect(client, target).unwrap();
         for number in 1..60 {
             let name = format!("default/other-{number}");
@@ -93,5 +96,57 @@ fn maps_grow() {
         assert!(maps.frontends.capacity() >= 60 && maps.members.capacity() >= 120);
         let report = node.resync();
         assert!(report.is_empty(), "{report:?}");
+    });
+}
+
+/// The programs choose what the table says for the hash of a connection's addresses.
+#[test]
+fn maglev_chooses_by_hash() {
+    require_netns!();
+    let (cluster, _servers) = cluster();
+    let (client, vip) = (cluster.pod("cli"), [10, 96, 0, 10]);
+    let names = ["web-1", "web-2"];
+    let addresses = names.map(|it| IpAddr::from(cluster.pod(it).ipv4()));
+    cluster.node("node-a").netns().run(|| {
+        let mut node = proxy(Sizes::default());
+        node.change(web(&cluster, "algorithm=maglev"));
+        let objects = render_plan(node.plan(), &Facts::default());
+        let frontend = objects.values().find_map(|it| match it {
+            Object::Frontend(it) => Some(*it),
+            _ => None,
+        });
+        let Frontend {
+            service,
+            maglev_size,
+            ..
+        } = frontend.unwrap();
+        for port in (20_000..20_400).step_by(20) {
+            let tuple = abi::Tuple {
+                source: IpAddr::from(client.ipv4()).into(),
+                destination: IpAddr::from(vip).into(),
+                source_port: port,
+                destination_port: 80,
+                protocol: abi::TCP.into(),
+            };
+            let index = tuple.hash() % maglev_size;
+            let (chunk, place) = (index / 64, index as usize % 64);
+            let Object::Maglev(slots) = &objects[&Key::Maglev(service, Scope::Cluster, chunk)]
+            else {
+                unreachable!("the key says what it is");
+            };
+            let slot = slots.slots[place].into();
+            let Object::Endpoint(endpoint) = objects[&Key::Endpoint(service, slot)] else {
+                unreachable!("the key says what it is");
+            };
+            let index = addresses
+                .iter()
+                .position(|it| *it == IpAddr::from(endpoint.addr));
+            let probe = Probe::tcp((vip, 80).into()).source_port(port);
+            assert_eq!(
+                probe.from(client.netns()).name(),
+                index.map(|it| names[it]),
+                "port {port}"
+            );
+        }
     });
 }

@@ -5,7 +5,7 @@ mod ports;
 
 use std::sync::Arc;
 
-use sluice_model::{Service, ServiceKind, SessionAffinity, TrafficPolicy};
+use sluice_model::{Algorithm, Service, ServiceKind, SessionAffinity, TrafficPolicy};
 
 use super::address::{one_of, port};
 use super::fault::{At, Converted, Faults};
@@ -39,6 +39,13 @@ pub(crate) fn service(api: &api::Service, names: &mut Interner) -> Converted<Ser
     let external_policy = policy(spec.external_traffic_policy.as_deref(), at, faults);
     let affinity = affinity(spec, faults);
     let ipvs_scheduler = ipvs_scheduler(&api.metadata, faults);
+    let annotations = &api.metadata.annotations;
+    let algorithm = word(
+        annotations.lb_algorithm.as_deref(),
+        "sluice.dev/lb-algorithm",
+        Algorithm::ALL.map(|it| (it.name(), it)),
+        faults,
+    );
     let health_check_node_port = match spec.health_check_node_port {
         None | Some(0) => None,
         Some(number) => faults.take(At::top("spec.healthCheckNodePort"), port(number)),
@@ -55,6 +62,7 @@ pub(crate) fn service(api: &api::Service, names: &mut Interner) -> Converted<Ser
         external_policy,
         affinity,
         ipvs_scheduler,
+        algorithm,
         health_check_node_port,
         proxy_name,
         ports,
@@ -84,6 +92,24 @@ fn ipvs_scheduler(meta: &api::ObjectMeta, faults: &mut Faults<'_>) -> Option<Arc
     let why = format!("{} is no name of a scheduler: ignored", quoted(text));
     faults.note(at.field("sluice.dev/ipvs-scheduler"), why);
     None
+}
+
+/// The meaning of an annotation that is one of a few words. Another word is left out, since the
+/// Service works without it.
+fn word<T: Copy, const N: usize>(
+    text: Option<&str>,
+    annotation: &'static str,
+    known: [(&'static str, T); N],
+    faults: &mut Faults<'_>,
+) -> Option<T> {
+    let text = text?;
+    let found = known.iter().find(|(name, _)| *name == text);
+    if found.is_none() {
+        let names = known.map(|(name, _)| name).join(", ");
+        let why = format!("{}: ignored", one_of(text, &names));
+        faults.note(At::top("metadata.annotations").field(annotation), why);
+    }
+    found.map(|(_, meaning)| *meaning)
 }
 
 fn kind(text: Option<&str>, faults: &mut Faults<'_>) -> Option<ServiceKind> {

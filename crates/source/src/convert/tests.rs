@@ -304,6 +304,29 @@ fn a_scheduler_is_a_word() {
 }
 
 #[test]
+fn words_of_annotations() {
+    let converted = |algorithm: &str| {
+        let json = serde_json::json!({
+            "metadata": {"name": "x", "annotations": {"sluice.dev/lb-algorithm": algorithm}},
+            "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
+        });
+        let api: api::Service = serde_json::from_value(json).unwrap();
+        let converted = service(&api, &mut Interner::default());
+        let object = converted.object.unwrap();
+        let faults = converted.faults.iter().map(ToString::to_string);
+        let faults: Vec<_> = faults.collect();
+        (object.algorithm, faults.join("\n"))
+    };
+    use sluice_model::Algorithm;
+    let good = converted("maglev");
+    assert_eq!(good, (Some(Algorithm::Maglev), String::new()));
+    let (algorithm, faults) = converted("Maglev");
+    assert_eq!(algorithm, None);
+    assert!(faults.contains("random, maglev"), "{faults}");
+    assert!(faults.contains("sluice.dev/lb-algorithm"), "{faults}");
+}
+
+#[test]
 fn fqdn_slices_have_no_endpoints() {
     let json = r#"{"metadata": {"name": "x"}, "addressType": "FQDN", "endpoints": [{"addresses": ["a.b"]}]}"#;
     let api: api::EndpointSlice = serde_json::from_str(json).unwrap();

@@ -52,6 +52,7 @@ pub(super) fn service_object(index: u32) -> Service {
         affinity: SessionAffinity::None,
         health_check_node_port: None,
         ipvs_scheduler: None,
+        algorithm: None,
         proxy_name: None,
         ports: vec![ServicePort {
             name: "http".into(),
