@@ -20,6 +20,6 @@ pub use network::{IpFamily, Protocol, UnknownProtocol};
 pub use node::{LocalAddresses, Node, ServiceCidr};
 pub use request::ApiRequest;
 pub use service::{
-    Algorithm, ClusterIps, IpMode, LoadBalancerIngress, Service, ServiceKind, ServicePort,
-    SessionAffinity, TrafficPolicy,
+    Algorithm, ClusterIps, Forwarding, IpMode, LoadBalancerIngress, Service, ServiceKind,
+    ServicePort, SessionAffinity, TrafficPolicy,
 };

@@ -36,6 +36,8 @@ pub struct Service {
     pub ipvs_scheduler: Option<Arc<str>>,
     /// Annotation `sluice.dev/lb-algorithm`; `None`: by chance.
     pub algorithm: Option<Algorithm>,
+    /// Annotation `sluice.dev/forwarding`; `None`: as the operator says.
+    pub forwarding: Option<Forwarding>,
     /// `spec.healthCheckNodePort`; `None` when zero or absent.
     pub health_check_node_port: Option<NonZeroU16>,
     /// Value of the label `service.kubernetes.io/service-proxy-name`. `Some`: another proxy serves
@@ -151,6 +153,30 @@ impl Algorithm {
         match self {
             Self::Random => "random",
             Self::Maglev => "maglev",
+        }
+    }
+}
+
+/// How the eBPF data plane sends connections from outside to endpoints of other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Forwarding {
+    /// With an address of this node as their source; replies come back through it.
+    Snat,
+    /// Unchanged through a tunnel to the endpoint's node, which replies to the client itself (direct server
+    /// return).
+    Dsr,
+}
+
+impl Forwarding {
+    /// Every way.
+    pub const ALL: [Self; 2] = [Self::Snat, Self::Dsr];
+
+    /// Its name in the annotation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Snat => "snat",
+            Self::Dsr => "dsr",
         }
     }
 }

@@ -51,7 +51,7 @@ pub use frontend::{Frontend, Role, Route, Verdict};
 pub use health_check::HealthCheck;
 pub use node::{ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, NodePortMatch};
 pub use planner::{Changes, IssueChange, Planner, PortChange};
-pub use pool::{Pool, PoolEndpoint, Scope};
+pub use pool::{Direct, Pool, PoolEndpoint, Scope};
 pub use port::{PlannedFrontend, PortKey, PortPlan};
 
 /// The plan of a node: per service port and family, and for the node as a whole.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClusterIpMasquerade, FamilyPlan, Frontend, Plan, PlannedFrontend, Pool, PortPlan, Route, Scope,
-    Verdict,
+    ClusterIpMasquerade, FamilyPlan, Frontend, Plan, PlannedFrontend, Pool, PortPlan, Role, Route,
+    Scope, Verdict,
 };
 use sluice_model::{IpFamily, Protocol};
 
@@ -44,9 +44,12 @@ pub struct Lookup<'a> {
     pub found: Option<(&'a PortPlan, &'a PlannedFrontend)>,
     /// The endpoints that the packet may go to; `None` unless the verdict is [`Verdict::Balance`].
     pub pool: Option<&'a Pool>,
-    /// The endpoint sees an address of the node as its client, whichever endpoint is chosen. If
-    /// false, only a client that reaches itself is masqueraded: [`Lookup::masquerades`].
+    /// The endpoint sees an address of the node as its client, whichever endpoint is chosen, but for
+    /// those that reply directly. If false, only a client that reaches itself is masqueraded:
+    /// [`Lookup::masquerades`].
     pub masquerade: bool,
+    /// The client may get replies from endpoints directly ([`Direct`](crate::Direct)).
+    pub direct: bool,
 }
 
 /// What a client is to a node.
@@ -117,10 +120,11 @@ impl Lookup<'_> {
             return false;
         };
         let is_delivered_here = packet.interface.is_some() && host.contains(&endpoint);
-        let mut endpoints = pool.endpoints().iter();
-        let hairpin = packet.source == endpoint
-            && endpoints.any(|it| it.may_be_here && it.addr.ip() == endpoint);
-        !is_delivered_here && (self.masquerade || hairpin)
+        let endpoints = pool.endpoints().iter();
+        let mut at = endpoints.filter(|it| it.addr.ip() == endpoint);
+        let hairpin = packet.source == endpoint && at.clone().any(|it| it.may_be_here);
+        let masquerade = self.masquerade && !(self.direct && at.any(|it| it.direct.is_some()));
+        !is_delivered_here && (masquerade || hairpin)
     }
 }
 
@@ -180,6 +184,13 @@ impl Plan {
                 Verdict::Drop | Verdict::Reject => None,
             },
             masquerade,
+            direct: client == Client::Other
+                && planned.role != Role::ClusterIp
+                && !self
+                    .node
+                    .not_direct
+                    .iter()
+                    .any(|it| it.contains(&packet.source)),
         }
     }
 
@@ -205,6 +216,7 @@ impl Plan {
             found: None,
             pool: None,
             masquerade: false,
+            direct: false,
         }
     }
 }

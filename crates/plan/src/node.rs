@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::lookup::HostAddresses;
-use crate::settings::{LocalDetector, NodePortAddresses, Settings};
+use crate::settings::{DirectReturn, LocalDetector, NodePortAddresses, Settings};
 use crate::state::ClusterState;
 use sluice_model::{IpFamily, Node};
 
@@ -18,6 +18,10 @@ pub struct NodePlan {
     pub masquerade_mark: u32,
     /// The node's zone, for topology hints.
     pub zone: Option<Arc<str>>,
+    /// With direct server return, the addresses of all nodes, from which packets come through the tunnel.
+    pub peers: BTreeSet<IpAddr>,
+    /// Clients without direct server return.
+    pub not_direct: Vec<IpNet>,
     /// IPv4 and IPv6, in this order; see [`NodePlan::family`].
     pub families: [FamilyPlan; 2],
 }
@@ -146,6 +150,14 @@ impl NodePlan {
         Self {
             masquerade_mark: settings.masquerade_mark,
             zone: node.and_then(|it| it.zone.clone()),
+            peers: match settings.direct_return {
+                DirectReturn::Off => BTreeSet::new(),
+                DirectReturn::Annotated | DirectReturn::All => state
+                    .nodes()
+                    .flat_map(|it| it.addresses.iter().copied())
+                    .collect(),
+            },
+            not_direct: settings.not_direct.clone(),
             families: IpFamily::ALL.map(|family| family_plan(settings, state, node, family)),
         }
     }

@@ -13,7 +13,7 @@ use crate::claims::{Claim, Claimant};
 use crate::issue::Issue;
 use crate::limit::FRONTENDS;
 use crate::port::{Wanted, addresses, cluster_ip, is_served, wanted};
-use crate::settings::{LocalDetector, Settings};
+use crate::settings::{DirectReturn, LocalDetector, Settings};
 use crate::state::{ClusterState, Touched};
 use crate::{NodePlan, Plan, PortKey, PortPlan, Role};
 use pieces::Progress;
@@ -94,6 +94,8 @@ pub struct Planner {
     /// Claims that nobody has and whose last owner may still be planned with them.
     leaving: HashMap<Claim, PortKey>,
     node_dirty: bool,
+    /// Nodes that endpoints may be on have changed, with direct server return.
+    others_dirty: bool,
     synced: bool,
 }
 
@@ -113,6 +115,7 @@ impl Planner {
             unplanned: BTreeMap::new(),
             leaving: HashMap::new(),
             node_dirty: true,
+            others_dirty: false,
             synced: false,
         }
     }
@@ -201,14 +204,17 @@ impl Planner {
         match touched {
             None => {}
             Some(Touched::Services(names)) => self.dirty.extend(names),
-            Some(Touched::Node(name)) => self.node_dirty |= name == self.settings.node_name,
+            Some(Touched::Node(name)) if name == self.settings.node_name => self.node_dirty = true,
+            Some(Touched::Node(_)) => {
+                self.others_dirty |= self.settings.direct_return != DirectReturn::Off
+            }
             Some(Touched::ServiceCidrs | Touched::LocalAddresses) => self.node_dirty = true,
         }
     }
 
     /// Whether a [`replan`](Self::replan) has something to do.
     pub fn is_dirty(&self) -> bool {
-        self.node_dirty || !self.dirty.is_empty() || !self.unplanned.is_empty()
+        self.node_dirty || self.others_dirty || !self.dirty.is_empty() || !self.unplanned.is_empty()
     }
 
     /// The Services whose ports are still to be planned.
@@ -231,6 +237,11 @@ impl Planner {
             problems: std::mem::take(&mut self.changed_problems),
             ..Changes::default()
         };
+        // Endpoints have addresses of other nodes.
+        if std::mem::take(&mut self.others_dirty) {
+            self.replan_all();
+            self.node_dirty = true;
+        }
         if std::mem::take(&mut self.node_dirty) {
             self.replan_node(&mut changes);
         }

@@ -1,6 +1,6 @@
 //! Pools: the endpoints a frontend balances over.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// One endpoint of a pool.
@@ -13,8 +13,19 @@ pub struct PoolEndpoint {
     pub may_be_here: bool,
     /// Its share of new connections where the data plane has weights (IPVS); 0 gets none.
     pub weight: u16,
+    /// How it replies to clients by direct server return; `None` if its Service has none, or its node is unknown.
+    pub direct: Option<Direct>,
     /// Name of its pod, for rule comments.
     pub target: Option<Arc<str>>,
+}
+
+/// Where an endpoint is that replies to clients by direct server return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direct {
+    /// On this node.
+    Here,
+    /// On the node with this address.
+    Node(IpAddr),
 }
 
 /// Endpoints to balance over, by address; never empty.

@@ -10,7 +10,9 @@ use ipnet::IpNet;
 
 use crate::endpoints::{Candidate, Categorized, SlicePorts, Uses, candidates, categorize};
 use crate::node::of_family;
-use crate::{Frontend, NodePlan, Pool, PoolEndpoint, Role, Route, Scope, Verdict};
+use crate::settings::Settings;
+use crate::state::ClusterState;
+use crate::{Direct, Frontend, NodePlan, Pool, PoolEndpoint, Role, Route, Scope, Verdict};
 use sluice_model::{
     Algorithm, ClusterIps, IpFamily, IpMode, NamespacedName, Protocol, Service, ServiceKind,
     ServicePort, ServicePortName, SessionAffinity, TrafficPolicy,
@@ -93,8 +95,9 @@ pub struct PortPlan {
     pub local: Option<Pool>,
     /// The frontends that this port owns.
     pub frontends: Vec<PlannedFrontend>,
-    /// UDP only: every endpoint that serves, under any policy. Flows to other endpoints are stale.
-    pub serving: Vec<SocketAddr>,
+    /// Every endpoint that serves, under any policy: connections to others are stale. `None`: clients notice
+    /// by themselves ([`Settings::stale_tcp`](crate::settings::Settings::stale_tcp)).
+    pub serving: Option<Vec<SocketAddr>>,
 }
 
 impl PortPlan {
@@ -104,6 +107,13 @@ impl PortPlan {
             Scope::Cluster => self.cluster.as_ref(),
             Scope::Local => self.local.as_ref(),
         }
+    }
+
+    /// Whether an endpoint replies to clients by direct server return.
+    pub fn has_direct_return(&self) -> bool {
+        let pools = [&self.cluster, &self.local].into_iter().flatten();
+        let mut endpoints = pools.flat_map(|it| it.endpoints());
+        endpoints.any(|it| it.direct.is_some())
     }
 
     /// No endpoint anywhere answers, so clients are rejected.
@@ -233,7 +243,8 @@ pub(crate) struct Inputs<'a> {
     /// The health check node port, where the Service owns it; IPv4 and IPv6.
     pub(crate) health_check_node_port: [Option<u16>; 2],
     pub(crate) node: &'a NodePlan,
-    pub(crate) node_name: &'a str,
+    pub(crate) settings: &'a Settings,
+    pub(crate) state: &'a ClusterState,
 }
 
 impl<'a> Inputs<'a> {
@@ -249,7 +260,7 @@ impl<'a> Inputs<'a> {
         key: &PortKey,
         wanted: &[Wanted],
     ) -> (Vec<Candidate<'a>>, Categorized) {
-        let candidates = candidates(self.slices(key.family), &key.name, self.node_name);
+        let candidates = candidates(self.slices(key.family), &key.name, &self.settings.node_name);
         let internal = self.service.internal_policy;
         let external = external_policy(self.service);
         let is_external = wanted.iter().any(|it| it.role != Role::ClusterIp);
@@ -260,7 +271,7 @@ impl<'a> Inputs<'a> {
                 || (is_external && external == TrafficPolicy::Local),
         };
         let zone = self.node.zone.as_deref();
-        let categorized = categorize(&candidates, uses, self.node_name, zone);
+        let categorized = categorize(&candidates, uses, &self.settings.node_name, zone);
         (candidates, categorized)
     }
 }
@@ -279,11 +290,15 @@ pub(crate) fn plan_port(
 ) -> PortPlan {
     let service = inputs.service;
     let (candidates, sorted) = endpoints;
+    let has_direct_return = inputs.settings.direct_return.is_of(service.forwarding);
     let pool = |indices: &[usize]| {
         let members = indices.iter().map(|&index| PoolEndpoint {
             addr: candidates[index].addr,
             may_be_here: candidates[index].may_be_here(),
             weight: candidates[index].endpoint.weight,
+            direct: has_direct_return
+                .then(|| direct(inputs, &candidates[index]))
+                .flatten(),
             target: candidates[index].endpoint.target.clone(),
         });
         Pool::new(members.collect())
@@ -314,6 +329,7 @@ pub(crate) fn plan_port(
     });
     let serves =
         |it: &&Candidate<'_>| it.endpoint.conditions.ready || it.endpoint.conditions.serving;
+    let serving = || candidates.iter().filter(serves).map(|it| it.addr).collect();
     PortPlan {
         scheduler: service.ipvs_scheduler.clone(),
         algorithm: service.algorithm,
@@ -327,11 +343,24 @@ pub(crate) fn plan_port(
         local: pool(&sorted.local),
         frontends: frontends.collect(),
         serving: match key.name.protocol {
-            Protocol::Udp => candidates.iter().filter(serves).map(|it| it.addr).collect(),
-            Protocol::Tcp | Protocol::Sctp => Vec::new(),
+            Protocol::Udp => Some(serving()),
+            Protocol::Tcp if inputs.settings.stale_tcp => Some(serving()),
+            Protocol::Tcp | Protocol::Sctp => None,
         },
         key,
     }
+}
+
+/// How an endpoint replies to clients by direct server return.
+fn direct(inputs: &Inputs<'_>, candidate: &Candidate<'_>) -> Option<Direct> {
+    if candidate.local {
+        return Some(Direct::Here);
+    }
+    let node = inputs.state.node(candidate.endpoint.node.as_deref()?)?;
+    let family = IpFamily::of(&candidate.addr.ip());
+    // The tunnel carries both families in either.
+    let own = node.addresses.iter().find(|it| IpFamily::of(it) == family);
+    own.or(node.addresses.first()).map(|it| Direct::Node(*it))
 }
 
 /// The health-check node port of a Service, if its type and policy use one

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use sluice_model::Forwarding;
 
 /// Mark bit that kube-proxy sets on packets to masquerade: `1 << 14`.
 pub const DEFAULT_MASQUERADE_MARK: u32 = 1 << 14;
@@ -44,8 +45,38 @@ pub struct Settings {
     pub node_port_range: Option<RangeInclusive<u16>>,
     /// The TCP ports on which this process answers probes and scrapes. No Service gets them.
     pub own_ports: BTreeSet<u16>,
+    /// Which Services have direct server return. Only the eBPF data plane supports it.
+    pub direct_return: DirectReturn,
+    /// Clients that have none.
+    pub not_direct: Vec<IpNet>,
+    /// Connections of TCP to endpoints that serve no more are stale, as those of UDP are. Otherwise TCP clients
+    /// notice by themselves, as with kube-proxy.
+    pub stale_tcp: bool,
     /// What the data plane writes beyond an object for each endpoint of a frontend.
     pub costs: Costs,
+}
+
+/// Services with direct server return: endpoints on other nodes reply to clients outside the cluster themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectReturn {
+    /// None.
+    Off,
+    /// Those with the annotation `sluice.dev/forwarding: dsr`.
+    Annotated,
+    /// All but those with the annotation `sluice.dev/forwarding: snat`.
+    All,
+}
+
+impl DirectReturn {
+    /// Whether a Service with this annotation has it.
+    #[must_use]
+    pub fn is_of(self, annotation: Option<Forwarding>) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Annotated => annotation == Some(Forwarding::Dsr),
+            Self::All => annotation != Some(Forwarding::Snat),
+        }
+    }
 }
 
 /// What the data plane writes beyond an object for each frontend and each endpoint of it, in
@@ -75,6 +106,9 @@ impl Settings {
             refuse_shadowing: false,
             node_port_range: None,
             own_ports: BTreeSet::new(),
+            direct_return: DirectReturn::Off,
+            not_direct: Vec::new(),
+            stale_tcp: false,
             costs: Costs::default(),
         }
     }

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use crate::{Frontend, Plan, PortPlan, Route, Verdict};
-use sluice_model::Protocol;
 
 /// Entries to delete: the flows to `frontend`, except those to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +29,12 @@ pub enum Keep {
     Translated,
 }
 
-/// The flows that a change of a service port's plan makes stale. Only UDP: TCP and SCTP clients
-/// notice a dead endpoint by themselves.
+/// The flows that a change of a service port's plan makes stale: of UDP, and of TCP where the settings say so.
+/// Other clients notice a dead endpoint by themselves.
 #[must_use]
-pub fn stale_flows(old: Option<&PortPlan>, new: Option<&PortPlan>) -> Vec<StaleFlows> {
+pub fn stale_flows<'a>(old: Option<&'a PortPlan>, new: Option<&'a PortPlan>) -> Vec<StaleFlows> {
     let mut plans = [old, new].into_iter().flatten();
-    if plans.any(|it| it.key.name.protocol != Protocol::Udp) {
+    if plans.any(|it| it.serving.is_none()) {
         return Vec::new();
     }
     let frontends = |plan: Option<&PortPlan>| -> BTreeSet<Frontend> {
@@ -43,8 +42,9 @@ pub fn stale_flows(old: Option<&PortPlan>, new: Option<&PortPlan>) -> Vec<StaleF
         all.map(|it| it.frontend).collect()
     };
     let (before, after) = (frontends(old), frontends(new));
-    let was_serving = old.map_or(&[][..], |it| &it.serving);
-    let serving = new.map_or(&[][..], |it| &it.serving);
+    let serving =
+        |it: Option<&'a PortPlan>| it.and_then(|it| it.serving.as_deref()).unwrap_or_default();
+    let (was_serving, serving) = (serving(old), serving(new));
     let is_first = was_serving.is_empty() && !serving.is_empty();
     let is_changed = is_first || was_serving.iter().any(|it| !serving.contains(it));
     let stale = |frontend: &Frontend, endpoints: &[SocketAddr]| StaleFlows {
@@ -85,6 +85,17 @@ mod tests {
     /// says so, an external IP. `expected`: `frontend keeps endpoints`, a line each.
     #[track_caller]
     fn check(protocol: &str, before: Option<&str>, after: Option<&str>, expected: &[&str]) {
+        check_with(&Settings::for_node(NODE), protocol, before, after, expected);
+    }
+
+    #[track_caller]
+    fn check_with(
+        settings: &Settings,
+        protocol: &str,
+        before: Option<&str>,
+        after: Option<&str>,
+        expected: &[&str],
+    ) {
         let events = |it: &str| -> Vec<Event> {
             let (members, ext) = match it.strip_suffix(" and 192.0.2.1") {
                 Some(members) => (members, "ext=192.0.2.1"),
@@ -95,7 +106,7 @@ mod tests {
             members.into_iter().chain([service(&web)]).collect()
         };
         let plan = |it: Option<&str>| {
-            let planner = planner(Settings::for_node(NODE), it.map(events).unwrap_or_default());
+            let planner = planner(settings.clone(), it.map(events).unwrap_or_default());
             planner.plan().ports.values().next().cloned()
         };
         let stale = stale_flows(plan(before).as_deref(), plan(after).as_deref());
@@ -198,5 +209,24 @@ mod tests {
     fn tcp_and_sctp_notice_by_themselves() {
         check("tcp", Some("10.0.1.5:53"), Some(""), &[]);
         check("sctp", Some("10.0.1.5:53"), None, &[]);
+    }
+
+    #[test]
+    fn tcp_where_the_settings_say_so() {
+        let settings = Settings {
+            stale_tcp: true,
+            ..Settings::for_node(NODE)
+        };
+        let before = Some("10.0.1.5:53 10.0.1.6:53");
+        let lost = &["10.96.0.1:53/tcp keeps [10.0.1.6:53]"];
+        check_with(&settings, "tcp", before, Some("10.0.1.6:53"), lost);
+        check_with(
+            &settings,
+            "tcp",
+            before,
+            Some("10.0.1.5:53~ 10.0.1.6:53"),
+            &[],
+        );
+        check_with(&settings, "sctp", before, Some("10.0.1.6:53"), &[]);
     }
 }

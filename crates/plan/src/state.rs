@@ -119,6 +119,11 @@ impl ClusterState {
         self.nodes.get(name)
     }
 
+    /// Every Node, by name.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values().map(AsRef::as_ref)
+    }
+
     /// The machine's own addresses.
     pub fn local_addresses(&self) -> &LocalAddresses {
         &self.local

@@ -68,6 +68,9 @@ pub(crate) struct Annotations {
     /// How eBPF programs choose among the endpoints of a Service.
     #[serde(rename = "sluice.dev/lb-algorithm")]
     pub(crate) lb_algorithm: Option<String>,
+    /// How eBPF programs send connections from outside to other nodes.
+    #[serde(rename = "sluice.dev/forwarding")]
+    pub(crate) forwarding: Option<String>,
     /// Shares of the endpoints of an EndpointSlice: `ADDRESS=WEIGHT,ADDRESS=WEIGHT`.
     #[serde(rename = "sluice.dev/endpoint-weights")]
     pub(crate) endpoint_weights: Option<String>,

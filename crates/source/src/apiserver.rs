@@ -110,7 +110,16 @@ pub struct Follow {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Follows Services, EndpointSlices, ServiceCIDRs and the Node of this name.
+/// The Nodes that are followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Nodes {
+    /// The one of this name.
+    One(Arc<str>),
+    /// All of the cluster.
+    All,
+}
+
+/// Follows Services, EndpointSlices, ServiceCIDRs and Nodes.
 ///
 /// `sink` is called on the source's own thread. The first list of each kind is one batch; with or
 /// after the last of them comes [`Event::Synced`]. From then on a batch is what one read of a
@@ -124,7 +133,7 @@ pub struct Follow {
 /// [`SourceError::Follow`] when the machine has no thread left.
 pub fn follow(
     client: &Client,
-    node_name: Arc<str>,
+    nodes: Nodes,
     timeouts: Timeouts,
     sink: impl FnMut(Vec<Event>) + Send + 'static,
     observer: Observer,
@@ -133,7 +142,7 @@ pub fn follow(
     let runtime = runtime().map_err(SourceError::Follow)?;
     let client = client.clone();
     let run = move || {
-        let follow = follow_all(client, &node_name, timeouts, Box::new(sink), observer);
+        let follow = follow_all(client, &nodes, timeouts, Box::new(sink), observer);
         runtime.block_on(async {
             tokio::select! {
                 () = follow => {}
@@ -163,7 +172,7 @@ impl Drop for Follow {
 
 async fn follow_all(
     client: Client,
-    node_name: &str,
+    nodes: &Nodes,
     timeouts: Timeouts,
     sink: Box<dyn FnMut(Vec<Event>) + Send>,
     observer: Observer,
@@ -178,7 +187,10 @@ async fn follow_all(
         probe: Mutex::new(()),
     };
     let node = Selection {
-        fields: Some(format!("metadata.name={node_name}")),
+        fields: match nodes {
+            Nodes::One(name) => Some(format!("metadata.name={name}")),
+            Nodes::All => None,
+        },
         ..Selection::default()
     };
     let cidrs = Selection {

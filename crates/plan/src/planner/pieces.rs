@@ -368,7 +368,8 @@ impl Planner {
             slices: IpFamily::ALL.map(|family| SlicePorts::new(entry, family)),
             health_check_node_port: owned.map(|it| it.map(NonZeroU16::get)),
             node: &self.plan.node,
-            node_name: &self.settings.node_name,
+            settings: &self.settings,
+            state: &self.state,
         }
     }
 

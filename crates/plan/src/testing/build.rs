@@ -14,8 +14,8 @@ use crate::settings::Settings;
 use crate::testing::NODE;
 use sluice_model::{
     AddressType, Algorithm, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
-    IpMode, LoadBalancerIngress, NamespacedName, Node, Object, Protocol, Service, ServiceCidr,
-    ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    Forwarding, IpMode, LoadBalancerIngress, NamespacedName, Node, Object, Protocol, Service,
+    ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 
 fn parse<T: FromStr>(text: &str) -> T {
@@ -46,7 +46,7 @@ fn policy(text: &str) -> TrafficPolicy {
 /// `http:80`, `dns:53/udp`, `http:80@30080` (ports; `:80` is unnamed),
 /// `NodePort`, `LoadBalancer`, `ExternalName` (type), `ext=IP,IP`, `lb=IP,IP`, `lb-proxy=IP`,
 /// `ranges=CIDR,CIDR`, `itp=local`, `etp=local`, `affinity=SECONDS`, `health=PORT`,
-/// `scheduler=NAME`, `algorithm=maglev`, `proxy-name=NAME`, `created=SECONDS`.
+/// `scheduler=NAME`, `algorithm=maglev`, `forwarding=dsr`, `proxy-name=NAME`, `created=SECONDS`.
 ///
 /// # Panics
 ///
@@ -66,6 +66,7 @@ pub fn service(text: &str) -> Event {
         affinity: SessionAffinity::None,
         ipvs_scheduler: None,
         algorithm: None,
+        forwarding: None,
         health_check_node_port: None,
         proxy_name: None,
         ports: Vec::new(),
@@ -97,6 +98,10 @@ pub fn service(text: &str) -> Event {
             "algorithm" => {
                 let known = Algorithm::ALL.into_iter().find(|it| it.name() == value);
                 service.algorithm = Some(known.expect("an algorithm"));
+            }
+            "forwarding" => {
+                let known = Forwarding::ALL.into_iter().find(|it| it.name() == value);
+                service.forwarding = Some(known.expect("a way of forwarding"));
             }
             "proxy-name" => service.proxy_name = Some(value.into()),
             "created" => service.created = Some(parse(value)),

@@ -15,8 +15,8 @@ use crate::settings::{LocalDetector, NodePortAddresses, Settings};
 use crate::testing::{NODE, ip};
 use sluice_model::{
     AddressType, Algorithm, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
-    IpMode, LoadBalancerIngress, NamespacedName, Node, Object, ObjectKey, Protocol, Service,
-    ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    Forwarding, IpMode, LoadBalancerIngress, NamespacedName, Node, Object, ObjectKey, Protocol,
+    Service, ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 
 const SERVICES: &[&str] = &["a", "b", "c"];
@@ -172,13 +172,14 @@ fn service() -> impl Strategy<Value = Service> {
             rarely(word(&["other"])),
             rarely(word(&["wrr", "sh"])),
             rarely(select(&Algorithm::ALL[..])),
+            rarely(select(&Forwarding::ALL[..])),
         ),
         vec(service_port(), 0..4),
         option::of(Just(HEALTH_CHECK_NODE_PORT)),
     );
     (identity, reach, rest).prop_map(|(identity, reach, rest)| {
         let (internal_policy, external_policy, affinity, words, mut ports, health) = rest;
-        let (proxy_name, ipvs_scheduler, algorithm) = words;
+        let (proxy_name, ipvs_scheduler, algorithm, forwarding) = words;
         // The API server sees to it that name and protocol are an identity.
         let mut seen = std::collections::BTreeSet::new();
         ports.retain(|it| seen.insert((it.name.clone(), it.protocol)));
@@ -195,6 +196,7 @@ fn service() -> impl Strategy<Value = Service> {
             affinity,
             ipvs_scheduler,
             algorithm,
+            forwarding,
             health_check_node_port: health.and_then(NonZeroU16::new),
             proxy_name,
             ports,

@@ -5,7 +5,7 @@ mod ports;
 
 use std::sync::Arc;
 
-use sluice_model::{Algorithm, Service, ServiceKind, SessionAffinity, TrafficPolicy};
+use sluice_model::{Algorithm, Forwarding, Service, ServiceKind, SessionAffinity, TrafficPolicy};
 
 use super::address::{one_of, port};
 use super::fault::{At, Converted, Faults};
@@ -46,6 +46,12 @@ pub(crate) fn service(api: &api::Service, names: &mut Interner) -> Converted<Ser
         Algorithm::ALL.map(|it| (it.name(), it)),
         faults,
     );
+    let forwarding = word(
+        annotations.forwarding.as_deref(),
+        "sluice.dev/forwarding",
+        Forwarding::ALL.map(|it| (it.name(), it)),
+        faults,
+    );
     let health_check_node_port = match spec.health_check_node_port {
         None | Some(0) => None,
         Some(number) => faults.take(At::top("spec.healthCheckNodePort"), port(number)),
@@ -63,6 +69,7 @@ pub(crate) fn service(api: &api::Service, names: &mut Interner) -> Converted<Ser
         affinity,
         ipvs_scheduler,
         algorithm,
+        forwarding,
         health_check_node_port,
         proxy_name,
         ports,

@@ -305,9 +305,11 @@ fn a_scheduler_is_a_word() {
 
 #[test]
 fn words_of_annotations() {
-    let converted = |algorithm: &str| {
+    let converted = |algorithm: &str, forwarding: &str| {
         let json = serde_json::json!({
-            "metadata": {"name": "x", "annotations": {"sluice.dev/lb-algorithm": algorithm}},
+            "metadata": {"name": "x", "annotations": {
+                "sluice.dev/lb-algorithm": algorithm, "sluice.dev/forwarding": forwarding,
+            }},
             "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}]},
         });
         let api: api::Service = serde_json::from_value(json).unwrap();
@@ -315,13 +317,15 @@ fn words_of_annotations() {
         let object = converted.object.unwrap();
         let faults = converted.faults.iter().map(ToString::to_string);
         let faults: Vec<_> = faults.collect();
-        (object.algorithm, faults.join("\n"))
+        (object.algorithm, object.forwarding, faults.join("\n"))
     };
-    use sluice_model::Algorithm;
-    let good = converted("maglev");
-    assert_eq!(good, (Some(Algorithm::Maglev), String::new()));
-    let (algorithm, faults) = converted("Maglev");
-    assert_eq!(algorithm, None);
+    use sluice_model::{Algorithm, Forwarding};
+    let good = converted("maglev", "dsr");
+    let (maglev, dsr) = (Some(Algorithm::Maglev), Some(Forwarding::Dsr));
+    assert_eq!(good, (maglev, dsr, String::new()));
+    let (algorithm, forwarding, faults) = converted("Maglev", "direct");
+    assert_eq!((algorithm, forwarding), (None, None));
+    assert!(faults.contains("snat, dsr"), "{faults}");
     assert!(faults.contains("random, maglev"), "{faults}");
     assert!(faults.contains("sluice.dev/lb-algorithm"), "{faults}");
 }

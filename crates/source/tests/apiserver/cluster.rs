@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
 use sluice_model::ApiRequest;
-use sluice_source::apiserver::{Access, Client, Follow, Timeouts, connect, follow};
+use sluice_source::apiserver::{Access, Client, Follow, Nodes, Timeouts, connect, follow};
 
 use crate::support::{
     DEADLINE, NODE, View, cidr_object, node_object, service_object, slice_object,
@@ -155,7 +155,7 @@ impl Followed {
         };
         let observer = seen.clone();
         let observer = Arc::new(move |it: &ApiRequest<'_>| observer.push(it));
-        let follow = follow(client, NODE.into(), timeouts, sink, observer).unwrap();
+        let follow = follow(client, Nodes::One(NODE.into()), timeouts, sink, observer).unwrap();
         Self {
             view: View::new(batches),
             seen,

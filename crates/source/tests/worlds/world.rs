@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
 use sluice_source::Watch;
-use sluice_source::apiserver::{Access, Follow, Timeouts, connect, follow};
+use sluice_source::apiserver::{Access, Follow, Nodes, Timeouts, connect, follow};
 
 use crate::support::{NODE, View, node_object, service_object};
 
@@ -104,7 +104,7 @@ impl World for Server {
         };
         let follow = follow(
             &client,
-            NODE.into(),
+            Nodes::One(NODE.into()),
             Timeouts::default(),
             sink,
             Arc::new(|_| ()),
