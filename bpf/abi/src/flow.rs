@@ -14,7 +14,7 @@ pub struct Tuple {
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
-    /// The protocol; a word, so that the tuple has no padding.
+    /// The protocol, perhaps with [`Tuple::BESIDE`]; a word, so that the tuple has no padding.
     pub protocol: u32,
 }
 
@@ -22,6 +22,12 @@ layout!(Tuple, 40, source @ 0, destination @ 16, source_port @ 32, destination_p
     protocol @ 36);
 
 impl Tuple {
+    /// The protocol's bits.
+    pub const PROTOCOL: u32 = 0xff;
+    /// A Request whose packets have the addresses of another connection's forwarded ones: the client dials the
+    /// endpoint itself from the port of its open connection to the Service.
+    pub const BESIDE: u32 = 0x100;
+
     /// The tuple of the packets that answer.
     #[must_use]
     #[inline(always)]
@@ -94,7 +100,7 @@ impl Flow {
 /// With direct server return the packet C → E goes through a tunnel to the endpoint's node, which has the
 /// entries too and sends the reply. On the first node the destination of the entry Forwarded is that node.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// Source and destination after the rewrite.
     pub source: Addr,

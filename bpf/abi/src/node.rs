@@ -22,10 +22,12 @@ pub struct Node {
     /// Only packets from or to this address leave events in EVENTS, with [`node_flags::TRACE`];
     /// [`Addr::ANY_V6`] for all.
     pub trace: Addr,
+    /// Until when they are written, in ns of `CLOCK_MONOTONIC`: whoever asked may have been killed.
+    pub trace_until_ns: u64,
 }
 
-layout!(Node, 448, netns_cookie @ 0, families @ 8, masquerade_ports @ 416, flags @ 424,
-    tunnel_ifindex @ 428, trace @ 432);
+layout!(Node, 456, netns_cookie @ 0, families @ 8, masquerade_ports @ 416, flags @ 424,
+    tunnel_ifindex @ 428, trace @ 432, trace_until_ns @ 448);
 
 /// Flags of a [`Node`].
 pub mod node_flags {
@@ -37,6 +39,10 @@ pub mod node_flags {
     pub const SOCKETS_UDP: u32 = 4;
     /// `bpf_l4_csum_replace` knows `BPF_F_IPV6` (Linux 6.16).
     pub const CSUM_IPV6: u32 = 8;
+    /// No earlier proxy carries connections any more: those of netfilter have become ours.
+    pub const CARRIES_ALL: u32 = 16;
+    /// Those that do not come from the plan: they stay when the agent writes its settings.
+    pub const KEPT: u32 = TRACE | CARRIES_ALL;
 }
 
 /// Settings of a family.

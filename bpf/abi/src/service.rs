@@ -153,6 +153,8 @@ layout!(Endpoint, 36, addr @ 0, node @ 16, port @ 32, flags @ 34);
 pub mod endpoint_flags {
     /// It may be its own client: a packet that it sends to itself is masqueraded.
     pub const HAIRPIN: u16 = 1;
+    /// It is on this node: with direct server return its clients are not masqueraded.
+    pub const HERE: u16 = 2;
 }
 
 /// Key of MEMBERS (hash), whose value is the slot (`u32`): finds the endpoint that a client stays with.
@@ -261,6 +263,9 @@ layout!(SourceKey, 24, list @ 0, addr @ 8);
 
 /// The list of clients whose packets go through no tunnel ([`frontend_flags::DSR`]).
 pub const NOT_TUNNELLED: [u32; 2] = [u32::MAX; 2];
+
+/// The list of nodes' addresses, from which packets come through the tunnel.
+pub const TUNNEL_PEERS: [u32; 2] = [u32::MAX, 0];
 
 /// Bits of [`SourceKey::list`].
 pub const SOURCE_PREFIX: u32 = 64;

@@ -21,14 +21,21 @@ pub struct Action {
 pub fn record(action: &Action, before: &Tuple, after: &Tuple) {
     let Some(node) = node() else { return };
     if node.flags & node_flags::TRACE != 0 {
-        write(action, before, after, &node.trace);
+        write(action, before, after);
     }
 }
 
 #[inline(never)]
-fn write(action: &Action, before: &Tuple, after: &Tuple, asked: &Addr) {
+fn write(action: &Action, before: &Tuple, after: &Tuple) {
+    let Some(node) = node() else { return };
+    let asked = &node.trace;
     let concerns = |it: &Tuple| it.source == *asked || it.destination == *asked;
     if *asked != Addr::ANY_V6 && !concerns(before) && !concerns(after) {
+        return;
+    }
+    // SAFETY: the helper has no arguments.
+    let now = unsafe { bpf_ktime_get_ns() };
+    if now > node.trace_until_ns {
         return;
     }
     // A full buffer loses events, which the reader sees from their times.
@@ -36,8 +43,7 @@ fn write(action: &Action, before: &Tuple, after: &Tuple, asked: &Addr) {
         return;
     };
     event.write(Event {
-        // SAFETY: the helper has no arguments.
-        time_ns: unsafe { bpf_ktime_get_ns() },
+        time_ns: now,
         before: *before,
         after: *after,
         ifindex: action.ifindex,

@@ -49,6 +49,11 @@ pub fn touch(flow: &mut Flow, packet: &Packet) {
     }
     let mut flags = flow.flags;
     if packet.protocol() == TCP && packet.has_ports {
+        // Whoever goes on after a reset, or opens anew from the same port, has no connection that ended.
+        flags &= match packet.flags & SYN {
+            0 => !flow_flags::RST,
+            _ => !(flow_flags::RST | flow_flags::FIN | flow_flags::ESTABLISHED),
+        };
         if packet.flags & FIN != 0 {
             flags |= flow_flags::FIN;
         }
@@ -114,7 +119,7 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
     to.destination.set(&connection.endpoint);
     to.source_port = request.source_port;
     to.destination_port = connection.port;
-    to.protocol = request.protocol;
+    to.protocol = request.protocol & Tuple::PROTOCOL;
     let mut flow = Flow {
         source: request.destination,
         destination: request.source,
@@ -126,17 +131,8 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
         service: connection.service,
         seen_seconds: now(),
     };
-    let mut attempt = u32::from(connection.changes_port);
-    while attempt < ATTEMPTS {
-        if attempt > 0 {
-            to.source_port = random_port();
-        }
-        if enter_reply(&to.reversed(), &flow) {
-            break;
-        }
-        attempt += 1;
-    }
-    if attempt == ATTEMPTS {
+    // Replies to a packet that goes through the tunnel do not come back this way.
+    if connection.node == Addr::ANY_V6 && !enter_replies(connection, to, &flow) {
         return false;
     }
     flow.source = to.source;
@@ -156,6 +152,25 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
     flow.flags &= !flow_flags::MASQUERADE;
     flow.destination = to.destination;
     FLOWS.insert(request, &flow, u64::from(BPF_ANY)).is_ok()
+}
+
+/// Enters the replies' entry, and another source port where that of the client is in use.
+#[inline(always)]
+fn enter_replies(connection: &Connection<'_>, to: &mut Tuple, flow: &Flow) -> bool {
+    let mut attempt = u32::from(connection.changes_port);
+    while attempt < ATTEMPTS {
+        if attempt > 0 {
+            match random_port() {
+                Some(port) => to.source_port = port,
+                None => return false,
+            }
+        }
+        if enter_reply(&to.reversed(), flow) {
+            return true;
+        }
+        attempt += 1;
+    }
+    false
 }
 
 /// Whether the replies' entry is ours now: it was free, or the same, or of a connection that has ended.
@@ -202,7 +217,10 @@ pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
     }
     let mut attempt = 0;
     while attempt < ATTEMPTS {
-        key.destination_port = random_port();
+        match random_port() {
+            Some(port) => key.destination_port = port,
+            None => return false,
+        }
         if FLOWS
             .insert(&key, &way_back, u64::from(BPF_NOEXIST))
             .is_ok()
@@ -233,27 +251,27 @@ fn masquerading(addr: &mut Addr, ifindex: u32) -> bool {
     let Some(node) = node() else {
         return false;
     };
-    addr.set(&family(node, addr).node_ip);
-    true
+    let own = &family(node, addr).node_ip;
+    let is_known = *own != Addr::ANY_V4 && *own != Addr::ANY_V6;
+    addr.set(own);
+    is_known
 }
 
-/// A port that no socket of the node gets by itself; 0 without settings.
+/// A port to masquerade with; `None` without settings.
 #[inline(always)]
-fn random_port() -> u16 {
-    let Some(node) = node() else {
-        return 0;
-    };
+fn random_port() -> Option<u16> {
+    let node = node()?;
     let [low, high] = &node.masquerade_ports;
     let total = size(low) + size(high);
     if total == 0 {
-        return 0;
+        return None;
     }
     // SAFETY: the helper has no arguments.
     let chosen = unsafe { bpf_get_prandom_u32() } % total;
-    match chosen < size(low) {
+    Some(match chosen < size(low) {
         true => low.first.wrapping_add(chosen as u16),
         false => high.first.wrapping_add((chosen - size(low)) as u16),
-    }
+    })
 }
 
 #[inline(always)]

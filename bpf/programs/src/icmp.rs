@@ -8,7 +8,7 @@ use sluice_bpf_abi::{Addr, EventKind, Hook, Tuple};
 use crate::event::{self, Action};
 use crate::packet::{Packet, load, network_offset};
 use crate::rewrite::{End, difference, ipv6_flag, store, store_addr};
-use crate::{applies, flow, ifindex};
+use crate::{applies, flow, ifindex, is_routed_again, route_again};
 
 /// Rewrites an error about a packet of ours; all else passes.
 #[inline(never)]
@@ -52,6 +52,8 @@ pub fn translate(ctx: &TcContext, packet: &Packet, about: &mut Packet, hook: Hoo
     };
     event::record(&action, &packet.tuple, &to);
     match rewrite(ctx, packet, about, &answer, &to) {
+        // From the frontend, whose route does not lead where the error came from.
+        Some(()) if is_routed_again(known, hook) => route_again(ctx),
         Some(()) => TC_ACT_UNSPEC,
         None => TC_ACT_SHOT,
     }
@@ -76,11 +78,13 @@ fn rewrite(
     // The packet inside has the addresses of the reply the other way round.
     message.replace_inside(ctx, &answer.destination, &to.destination, End::Source)?;
     message.replace_inside(ctx, &answer.source, &to.source, End::Destination)?;
-    let ports = network + about.transport;
-    let (from, new) = (answer.destination_port, to.destination_port);
-    message.replace_port(ctx, ports, from, new)?;
-    let (from, new) = (answer.source_port, to.source_port);
-    message.replace_port(ctx, ports + 2, from, new)?;
+    if about.has_ports {
+        let ports = network + about.transport;
+        let (from, new) = (answer.destination_port, to.destination_port);
+        message.replace_port(ctx, ports, from, new)?;
+        let (from, new) = (answer.source_port, to.source_port);
+        message.replace_port(ctx, ports + 2, from, new)?;
+    }
     // The error itself goes to the client. If the endpoint sends it, the frontend does.
     let outer = &packet.tuple;
     if outer.destination == answer.destination {

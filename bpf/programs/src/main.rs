@@ -20,13 +20,13 @@ use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{
     Addr, AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, NOT_TUNNELLED, TCP, Tuple,
-    endpoint_flags, flow_flags, frontend_flags, interface_flags,
+    endpoint_flags, flow_flags, frontend_flags, interface_flags, node_flags,
 };
 
 use event::Action;
 use flow::Connection;
-use maps::{INTERFACES, Scratch, count, scratch};
-use packet::{ETHERNET, Packet, network_offset};
+use maps::{INTERFACES, Scratch, count, node_flag, scratch};
+use packet::{ETHERNET, Packet, RST, SYN, network_offset};
 use service::Decision;
 
 /// The loopback interface is the first of every network namespace (`loopback_net_init`).
@@ -55,17 +55,21 @@ pub fn sluice_ingress(ctx: TcContext) -> i32 {
         return icmp::translate(&ctx, packet, about, Hook::Ingress);
     }
     if tunnel::is_tunnel(&ctx) {
-        return from_tunnel(&ctx, packet, &mut about.tuple, to);
+        return match from_tunnel(&ctx, packet, &mut about.tuple, to) {
+            // A strict `rp_filter` would drop it here: its client's route leads elsewhere.
+            TC_ACT_UNSPEC => route_again(&ctx),
+            action => action,
+        };
     }
     if let Some(known) = flow::find(&packet.tuple) {
         if applies(known, Hook::Ingress) {
-            if !begins_anew(known, packet) {
+            if !begins_anew(known, packet, to) {
                 return go_on(&ctx, packet, to, known, Hook::Ingress);
             }
-        } else if is_own_packet(known, packet) {
-            return TC_ACT_UNSPEC;
+        } else if known.kind == FlowKind::Forwarded as u8 {
+            return beside(&ctx, packet, &mut about.tuple, to, known);
         } else {
-            return open_beside(&ctx, packet, to);
+            return TC_ACT_UNSPEC;
         }
     }
     begin(&ctx, packet, to, Hook::Ingress)
@@ -89,10 +93,11 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
         {
             return deny(&ctx, packet, Hook::Egress, Counter::NoMasqueradePort as i32);
         }
-        if !applies(known, Hook::Egress) {
+        // A packet that leaves through the tunnel is as it has to be.
+        if !applies(known, Hook::Egress) || known.flags & flow_flags::DSR != 0 {
             return TC_ACT_UNSPEC;
         }
-        if !begins_anew(known, packet) {
+        if !begins_anew(known, packet, to) {
             return go_on(&ctx, packet, to, known, Hook::Egress);
         }
     }
@@ -119,13 +124,19 @@ fn applies(flow: &Flow, hook: Hook) -> bool {
     }
 }
 
-/// Whether a client uses the ports of a connection that has ended for another one.
+/// Whether a client uses the ports of a connection that has ended for another one. `to` is overwritten.
 #[inline(always)]
-fn begins_anew(flow: &Flow, packet: &Packet) -> bool {
-    let anew = flow.kind == FlowKind::Request as u8
-        && flow::is_closed(flow)
-        && packet.protocol() == TCP
-        && packet.opens();
+fn begins_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
+    if flow.kind != FlowKind::Request as u8 || packet.protocol() != TCP || !packet.opens() {
+        return false;
+    }
+    // Where a reply comes from.
+    to.source.set(&flow.destination);
+    to.source_port = flow.destination_port;
+    to.destination.set(&flow.source);
+    to.destination_port = flow.source_port;
+    to.protocol = packet.tuple.protocol;
+    let anew = flow::is_closed(flow) || flow::find(to).is_some_and(|it| flow::is_closed(it));
     // The address may be no Service's any more. Then nothing takes the entry's place, and it would get the
     // later packets of the new connection.
     if anew {
@@ -134,15 +145,40 @@ fn begins_anew(flow: &Flow, packet: &Packet) -> bool {
     anew
 }
 
-/// Whether a packet with the addresses of a forwarded one was rewritten by us before, on a port of a bridge.
-/// If not, a client dials the endpoint itself from the port of its open connection to a Service.
+/// A packet that arrives with the addresses of a forwarded one. It was rewritten by us before, on a port of a
+/// bridge; or a client dials the endpoint itself from the port of its open connection to a Service, and gets
+/// another port.
 #[inline(always)]
-fn is_own_packet(flow: &Flow, packet: &Packet) -> bool {
-    let opens = packet.protocol() == TCP && packet.opens();
-    !opens
-        || flow.kind != FlowKind::Forwarded as u8
-        || flow.flags & flow_flags::ESTABLISHED == 0
-        || flow::is_closed(flow)
+fn beside(
+    ctx: &TcContext,
+    packet: &Packet,
+    request: &mut Tuple,
+    to: &mut Tuple,
+    forwarded: &Flow,
+) -> i32 {
+    if packet.protocol() != TCP {
+        return TC_ACT_UNSPEC;
+    }
+    request.source.set(&packet.tuple.source);
+    request.destination.set(&packet.tuple.destination);
+    request.source_port = packet.tuple.source_port;
+    request.destination_port = packet.tuple.destination_port;
+    request.protocol = packet.tuple.protocol | Tuple::BESIDE;
+    let opens = packet.opens();
+    if let Some(known) = flow::find(request)
+        && !(opens && flow::is_closed(known))
+    {
+        return go_on(ctx, packet, to, known, Hook::Ingress);
+    }
+    let is_open = forwarded.flags & flow_flags::ESTABLISHED != 0 && !flow::is_closed(forwarded);
+    if !opens || !is_open {
+        return TC_ACT_UNSPEC;
+    }
+    let connection = Connection {
+        changes_port: true,
+        ..Connection::of(request)
+    };
+    establish(ctx, packet, to, Hook::Ingress, &connection)
 }
 
 /// A packet of a known connection.
@@ -172,6 +208,8 @@ fn go_through_tunnel(ctx: &TcContext, packet: &Packet, to: &Tuple, service: u32)
         return reject::too_long(ctx, packet, mtu);
     }
     let Some(forwarded) = flow::find(to) else {
+        // The next packet opens the connection again.
+        flow::forget(&packet.tuple);
         return deny(ctx, packet, Hook::Ingress, Counter::FlowsFull as i32);
     };
     let node = forwarded.destination;
@@ -197,11 +235,11 @@ fn from_tunnel(ctx: &TcContext, packet: &Packet, request: &mut Tuple, to: &mut T
     request.source = packet.tuple.source;
     request.source_port = packet.tuple.source_port;
     request.protocol = packet.tuple.protocol;
-    if !tunnel::receive(ctx, request) {
+    if !tunnel::receive(ctx, packet.is_v4, request) {
         return TC_ACT_SHOT;
     }
     match flow::find(request) {
-        Some(known) if !begins_anew(known, packet) => go_on(ctx, packet, to, known, Hook::Ingress),
+        Some(known) if !begins_anew(known, packet, to) => go_on(ctx, packet, to, known, Hook::Ingress),
         _ => {
             let connection = Connection {
                 request,
@@ -271,11 +309,17 @@ pub fn route_again(ctx: &TcContext) -> i32 {
 /// A packet that no entry knows: it opens a connection, or passes.
 #[inline(always)]
 fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
-    if !packet.opens() {
+    let opens = packet.opens();
+    if !opens && !goes_on_here(packet) {
         return TC_ACT_UNSPEC;
     }
     let mut connection = Connection::of(&packet.tuple);
+    if !opens {
+        // As if it had ended, until another packet comes: mostly the endpoint resets it, or says nothing.
+        connection.flags = flow_flags::RST;
+    }
     match lead(ctx, packet, hook, &mut connection) {
+        _ if !opens && connection.service == 0 => TC_ACT_UNSPEC,
         LED => establish(ctx, packet, to, hook, &connection),
         TC_ACT_UNSPEC => {
             let action = Action {
@@ -291,6 +335,16 @@ fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
         reason if reason >= REJECTED => reject::reject(ctx, packet, hook, reason),
         reason => deny(ctx, packet, hook, reason),
     }
+}
+
+/// Whether a packet of TCP is of a connection that nobody else can carry: another node's before, or one whose entry
+/// was forgotten. Its endpoint resets it, so that the client learns of it; or, with Maglev, goes on with it.
+#[inline(always)]
+fn goes_on_here(packet: &Packet) -> bool {
+    packet.protocol() == TCP
+        && packet.has_ports
+        && packet.flags & (SYN | RST) == 0
+        && node_flag(node_flags::CARRIES_ALL)
 }
 
 /// Chooses an endpoint for a new connection: [`LED`], `TC_ACT_UNSPEC` for none of a Service's, the counter of
@@ -329,28 +383,18 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
     connection.port = endpoint.port;
     connection.service = frontend.service;
     if hook == Hook::Egress && from_node(ctx) {
-        connection.flags = flow_flags::NODE_CLIENT;
+        connection.flags |= flow_flags::NODE_CLIENT;
     }
-    let is_tunnelled = frontend.flags & frontend_flags::DSR != 0
+    let is_direct = frontend.flags & frontend_flags::DSR != 0
         && hook == Hook::Ingress
         && client == Client::Other
-        && endpoint.node != Addr::ANY_V6;
-    if is_tunnelled && !service::is_in_list(NOT_TUNNELLED, &tuple.source) {
+        && !service::is_in_list(NOT_TUNNELLED, &tuple.source);
+    if is_direct && endpoint.node != Addr::ANY_V6 {
         connection.node = endpoint.node;
-    } else if masquerade || is_hairpin {
+    } else if is_hairpin || (masquerade && !(is_direct && endpoint.flags & endpoint_flags::HERE != 0)) {
         connection.forwarded = flow_flags::MASQUERADE;
     }
     LED
-}
-
-/// A connection to an endpoint from the port of an open one by way of a Service: it gets another port.
-#[inline(always)]
-fn open_beside(ctx: &TcContext, packet: &Packet, to: &mut Tuple) -> i32 {
-    let connection = Connection {
-        changes_port: true,
-        ..Connection::of(&packet.tuple)
-    };
-    establish(ctx, packet, to, Hook::Ingress, &connection)
 }
 
 #[inline(always)]

@@ -17,7 +17,7 @@ const LIFETIME: u8 = 64;
 /// Words behind the IP header of the packet that an error repeats: its ports at least (RFC 792).
 const REPEATED: usize = 2;
 /// Of SCTP up to the tag by which a client knows its INIT (`sctp_err_lookup`).
-const REPEATED_OF_SCTP: usize = 5;
+const REPEATED_LONG: usize = 5;
 
 /// Type, code and the word behind the checksum of an ICMP error (RFC 792, 1191, 4443).
 struct Error {
@@ -57,8 +57,8 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 
     }
     let written = match packet.protocol() {
         TCP => reset(ctx, packet),
-        SCTP if packet.is_v4 => error_v4::<REPEATED_OF_SCTP>(ctx, packet, PORT_UNREACHABLE),
-        SCTP => error_v6::<REPEATED_OF_SCTP>(ctx, packet, PORT_UNREACHABLE_V6),
+        SCTP if packet.is_v4 => error_v4::<REPEATED_LONG>(ctx, packet, PORT_UNREACHABLE),
+        SCTP => error_v6::<REPEATED_LONG>(ctx, packet, PORT_UNREACHABLE_V6),
         _ if packet.is_v4 => error_v4::<REPEATED>(ctx, packet, PORT_UNREACHABLE),
         _ => error_v6::<REPEATED>(ctx, packet, PORT_UNREACHABLE_V6),
     };
@@ -73,23 +73,20 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 
 #[inline(never)]
 pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
     count(Counter::TooLongForTunnel as u32 + family_index(packet));
-    let written = match packet.is_v4 {
-        true => error_v4::<REPEATED>(
-            ctx,
-            packet,
-            Error {
-                rest: mtu,
-                ..FRAGMENTATION_NEEDED
-            },
-        ),
-        false => error_v6::<REPEATED>(
-            ctx,
-            packet,
-            Error {
-                rest: mtu,
-                ..PACKET_TOO_BIG
-            },
-        ),
+    let fragmentation_needed = Error {
+        rest: mtu,
+        ..FRAGMENTATION_NEEDED
+    };
+    let too_big = Error {
+        rest: mtu,
+        ..PACKET_TOO_BIG
+    };
+    // Of TCP up to the checksum, which the kernel may have to write yet (`__bpf_skb_min_len`).
+    let written = match (packet.is_v4, packet.protocol()) {
+        (true, TCP) => error_v4::<REPEATED_LONG>(ctx, packet, fragmentation_needed),
+        (true, _) => error_v4::<REPEATED>(ctx, packet, fragmentation_needed),
+        (false, TCP) => error_v6::<REPEATED_LONG>(ctx, packet, too_big),
+        (false, _) => error_v6::<REPEATED>(ctx, packet, too_big),
     };
     match written {
         Some(()) => send_back(ctx),

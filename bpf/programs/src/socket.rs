@@ -87,6 +87,10 @@ fn connect(socket: &Socket<'_>) -> i32 {
     match dialled(socket, &addr, port) {
         Ok(dialled) => {
             if let Some(endpoint) = choose(socket, &dialled, &addr, port) {
+                // A datagram that names the frontend goes where the socket is connected to.
+                if socket.protocol != TCP {
+                    stay(&socket.key(&addr, port), endpoint, &dialled);
+                }
                 socket.set_peer(&endpoint.addr, endpoint.port);
             }
             ALLOW
@@ -109,17 +113,23 @@ fn send(socket: &Socket<'_>) -> i32 {
         remember(socket, endpoint, &dialled, &addr, port);
         socket.set_peer(&endpoint.addr, endpoint.port);
     } else if let Some(endpoint) = choose(socket, &dialled, &addr, port) {
-        let value = Peer {
-            addr: endpoint.addr,
-            service: dialled.frontend.service,
-            port: endpoint.port,
-            padding: 0,
-        };
-        // A socket that cannot be remembered is led all the same.
-        let _ = SENDERS.insert(&key, &value, 0);
+        stay(&key, endpoint, &dialled);
         socket.set_peer(&endpoint.addr, endpoint.port);
     }
     ALLOW
+}
+
+/// Datagrams of this socket to this frontend go to the endpoint from now on.
+#[inline(always)]
+fn stay(key: &PeerKey, endpoint: &Endpoint, dialled: &Dialled) {
+    let value = Peer {
+        addr: endpoint.addr,
+        service: dialled.frontend.service,
+        port: endpoint.port,
+        padding: 0,
+    };
+    // A socket that cannot be remembered is led all the same.
+    let _ = SENDERS.insert(key, &value, 0);
 }
 
 /// The endpoint that a socket sends to, if its frontend still leads there.

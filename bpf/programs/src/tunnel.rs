@@ -2,14 +2,15 @@
 //! to the clients.
 //!
 //! The tunnel is VXLAN, whose header has no room for the frontend that the reply has to come from. But the
-//! Ethernet addresses of the inner frame have no other use, so they carry it, with the network identifier and
-//! the group policy:
+//! Ethernet addresses of the inner frame have no other use, so they carry it, with the network identifier, and for
+//! IPv6 the group policy and the flow label, which no checksum covers:
 //!
 //! ```text
-//! inner destination MAC  bytes 0 to 5 of the frontend's address
-//! inner source MAC       bytes 6 to 11
-//! group policy           bytes 12 to 15
 //! network identifier     the frontend's port, plus MARK
+//! inner destination MAC  bytes 4 to 9 of the frontend's address; those of IPv4 are 12 to 15
+//! inner source MAC       bytes 10 to 15
+//! group policy           bytes 0 and 1
+//! inner flow label       bytes 2 and 3
 //! ```
 
 use aya_ebpf::bindings::{BPF_F_TUNINFO_IPV6, BPF_F_ZERO_CSUM_TX, TC_ACT_SHOT, bpf_tunnel_key};
@@ -19,20 +20,20 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::programs::TcContext;
 use core::mem::{MaybeUninit, offset_of};
-use sluice_bpf_abi::{Addr, Tuple};
+use sluice_bpf_abi::{Addr, TUNNEL_PEERS, Tuple};
 
 use crate::ifindex;
 use crate::maps::{INTERFACES, node};
-use crate::packet::{Packet, network_offset};
+use crate::packet::{Packet, load, network_offset};
 use crate::rewrite::store;
+use crate::service::is_in_list;
 
 /// Network identifiers of this tunnel: the high byte.
 const MARK: u32 = 0x51_0000;
+/// Offset of the low 16 bits of the flow label (RFC 8200, 3).
+const FLOW_LABEL: u32 = 2;
 /// Size of the tunnel key on every kernel since 4.18: without the local address.
 const KEY: usize = offset_of!(bpf_tunnel_key, __bindgen_anon_3);
-const LONGEST_TCP_HEADER: u32 = 60;
-/// `PACKET_HOST`.
-const TO_THIS_HOST: u32 = 0;
 /// Whether a packet arrived through the tunnel.
 #[inline(always)]
 pub fn is_tunnel(ctx: &TcContext) -> bool {
@@ -53,12 +54,19 @@ pub fn too_long(ctx: &TcContext, packet: &Packet) -> u32 {
     let segment = unsafe { (*ctx.skb.skb).gso_size };
     let length = match segment {
         0 => ctx.len().wrapping_sub(network_offset(ctx)),
-        _ => segment + packet.transport + LONGEST_TCP_HEADER,
+        _ => segment + packet.transport + tcp_header(ctx, packet),
     };
     match length > tunnel.mtu && !packet.may_be_fragmented {
         true => tunnel.mtu,
         false => 0,
     }
+}
+
+/// The length of the TCP header (RFC 9293, 3.1).
+#[inline(always)]
+fn tcp_header(ctx: &TcContext, packet: &Packet) -> u32 {
+    let words = load::<u8>(ctx, packet.transport + 12).unwrap_or(0) >> 4;
+    u32::from(words) * 4
 }
 
 /// Sends a packet, rewritten to its endpoint, to the endpoint's node. `frontend`: the addresses that the client
@@ -89,44 +97,63 @@ fn encapsulate(ctx: &TcContext, frontend: &Tuple, to_node: &Addr) -> Option<u32>
             u64::from(BPF_F_TUNINFO_IPV6)
         }
     };
-    let [first, second, third, mut last] = frontend.destination.words;
+    let [first, second, third, fourth] = frontend.destination.words;
+    let first = u32::from_be(first);
+    let mut policy = first >> 16;
     let skb = ctx.skb.skb;
     // SAFETY: the helpers read what they are given.
     let set = unsafe {
         bpf_skb_set_tunnel_key(skb, &raw mut key, KEY as u32, flags) == 0
-            && bpf_skb_set_tunnel_opt(skb, (&raw mut last).cast(), 4) == 0
+            && bpf_skb_set_tunnel_opt(skb, (&raw mut policy).cast(), 4) == 0
     };
-    if !set || network_offset(ctx) == 0 {
+    let network = network_offset(ctx);
+    if !set || network == 0 {
         return None;
     }
-    store(ctx, 0, &[first, second, third])?;
+    if !frontend.destination.is_v4() {
+        store(ctx, network + FLOW_LABEL, &(first as u16).to_be())?;
+    }
+    store(ctx, 0, &[second, third, fourth])?;
     Some(tunnel)
 }
 
 /// A packet that came through the tunnel, and the addresses that its client sent it with. False: it is none of
 /// ours.
 #[inline(never)]
-pub fn receive(ctx: &TcContext, request: &mut Tuple) -> bool {
+pub fn receive(ctx: &TcContext, is_v4: bool, request: &mut Tuple) -> bool {
     // SAFETY: all zeros is a key.
     let mut key: bpf_tunnel_key = unsafe { MaybeUninit::zeroed().assume_init() };
-    let mut last = 0_u32;
+    let mut policy = 0_u32;
     let skb = ctx.skb.skb;
     // SAFETY: the helpers write at most the size that they are given. The flag is the family of the tunnel,
-    // which has to be right.
-    let got = unsafe {
-        (bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, 0) == 0
-            || bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, BPF_F_TUNINFO_IPV6.into())
-                == 0)
-            && bpf_skb_get_tunnel_opt(skb, (&raw mut last).cast(), 4) >= 0
+    // which has to be right; the field of the union is that of the family.
+    let peer = unsafe {
+        let peer = if bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, 0) == 0 {
+            Addr::v4(key.__bindgen_anon_1.remote_ipv4.to_be())
+        } else if bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, BPF_F_TUNINFO_IPV6.into()) == 0 {
+            Addr {
+                words: key.__bindgen_anon_1.remote_ipv6,
+            }
+        } else {
+            return false;
+        };
+        // Without one it is 0.
+        let _ = bpf_skb_get_tunnel_opt(skb, (&raw mut policy).cast(), 4);
+        peer
     };
-    if !got || key.tunnel_id & !0xffff != MARK {
+    // Anybody can send a datagram to the tunnel's port.
+    if key.tunnel_id & !0xffff != MARK || !is_in_list(TUNNEL_PEERS, &peer) {
         return false;
     }
-    let Ok([first, second, third]) = ctx.load::<[u32; 3]>(0) else {
+    let Ok([second, third, fourth]) = ctx.load::<[u32; 3]>(0) else {
         return false;
     };
-    request.destination.words = [first, second, third, last];
+    let label = match is_v4 {
+        true => 0,
+        false => load::<u16>(ctx, FLOW_LABEL).map_or(0, u16::from_be),
+    };
+    let first = (policy & 0xffff) << 16 | u32::from(label);
+    request.destination.words = [first.to_be(), second, third, fourth];
     request.destination_port = key.tunnel_id as u16;
-    // The frame's destination is no address of the tunnel's.
-    ctx.change_type(TO_THIS_HOST).is_ok()
+    true
 }

@@ -37,6 +37,7 @@ pub mod address;
 mod agent;
 mod batch;
 mod builder;
+mod cgroup;
 mod cluster;
 pub mod demo;
 mod drawing;
@@ -65,6 +66,7 @@ pub use address::{
 pub use agent::Agent;
 pub use batch::Batch;
 pub use builder::ClusterBuilder;
+pub use cgroup::OwnCgroup;
 pub use cluster::{Attach, Cluster};
 pub use error::LabError;
 pub use hammer::{Hammer, HammerReport};

@@ -64,6 +64,11 @@ impl Attacher {
     /// fails is tried again when interfaces change, so that all others have the same maps.
     pub(crate) fn replace(&mut self, object: Ebpf) {
         self.object = object;
+        self.attach_again();
+    }
+
+    /// Attaches the programs wherever they should be, as somebody else may have detached them.
+    pub(crate) fn attach_again(&mut self) {
         let attached = std::mem::take(&mut self.attached);
         for (index, name) in attached {
             if let Err(error) = self.attach(index, &name) {

@@ -3,33 +3,48 @@
 //! A socket that was led to an endpoint never sees the Service again: without this, a client waits for the
 //! timeout of a connection to nobody, and one of UDP for ever.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs::{self, DirEntry, File};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::thread;
 
 use nix::sched::{CloneFlags, setns};
-use sluice_bpf_abi::PeerKey;
+use sluice_bpf_abi::{Peer, PeerKey};
 use sluice_netlink::sock_diag::{self, Connected};
 use sluice_netlink::{Errno, RequestError};
 use tracing::debug;
 
-use crate::{BpfError, Maps};
+use crate::{BpfError, Table};
 
-/// An endpoint that a Service has lost.
+/// Where network namespaces have names (`ip netns`, CNI).
+const NAMED: &str = "/run/netns";
+
+/// Sockets that were led alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Gone {
-    /// Id of the service port.
-    pub service: u32,
-    /// The endpoint.
-    pub addr: SocketAddr,
+pub struct Led {
+    /// What they dialled.
+    pub frontend: SocketAddr,
+    /// The endpoint that they were led to.
+    pub endpoint: SocketAddr,
     /// [`TCP`](sluice_bpf_abi::TCP) or [`UDP`](sluice_bpf_abi::UDP).
     pub protocol: u8,
 }
 
-/// Ends the connected sockets that were led to these endpoints: their next call fails with `ECONNABORTED`, and the
+impl Led {
+    /// An entry of PEERS.
+    #[must_use]
+    pub fn of(key: &PeerKey, frontend: &Peer) -> Self {
+        Self {
+            frontend: SocketAddr::new(frontend.addr.into(), frontend.port),
+            endpoint: SocketAddr::new(key.addr.into(), u16::try_from(key.port).unwrap_or_default()),
+            protocol: u8::try_from(key.protocol).unwrap_or_default(),
+        }
+    }
+}
+
+/// Ends the connected sockets that were led so: their next call fails with `ECONNABORTED`, and the
 /// client dials anew. Unconnected sockets of UDP need it not: their next datagram goes to another endpoint. How
 /// many were ended.
 ///
@@ -37,63 +52,47 @@ pub struct Gone {
 ///
 /// PEERS or the list of processes cannot be read, or the kernel was built without `INET_DIAG_DESTROY`. A single
 /// namespace that cannot be looked at is no error.
-pub fn destroy_sockets(maps: &mut Maps, gone: &BTreeSet<Gone>) -> Result<usize, BpfError> {
-    let mut led = BTreeMap::new();
-    if !gone.is_empty() {
-        for (key, frontend) in maps.peers.entries()? {
-            let addr = SocketAddr::new(key.addr.into(), u16::try_from(key.port).unwrap_or(0));
-            let protocol = u8::try_from(key.protocol).unwrap_or(0);
-            let service = frontend.service;
-            let it = Gone {
-                service,
-                addr,
-                protocol,
-            };
-            if gone.contains(&it) {
-                led.insert((key.cookie, addr, protocol), key);
-            }
-        }
-    }
+pub fn destroy_sockets(peers: &mut Table<PeerKey, Peer>, ends: &Led) -> Result<usize, BpfError> {
+    let entries = peers.entries()?.into_iter();
+    let led = entries.filter(|(key, frontend)| Led::of(key, frontend) == *ends);
+    let led: Sockets = led.map(|(key, _)| (key.cookie, key)).collect();
     if led.is_empty() {
         return Ok(0);
     }
     let namespaces = namespaces().map_err(failed("list the network namespaces"))?;
-    let ended = thread::scope(|scope| scope.spawn(|| visit(&namespaces, &led)).join());
+    let ended = thread::scope(|scope| scope.spawn(|| visit(&namespaces, ends, &led)).join());
     let ended = ended.unwrap_or_else(|payload| std::panic::resume_unwind(payload))?;
     for key in &ended {
-        maps.peers.remove(key)?;
+        peers.remove(key)?;
     }
     Ok(ended.len())
 }
 
-/// Sockets that were led to an endpoint, by cookie, endpoint and protocol.
-type Led = BTreeMap<(u64, SocketAddr, u8), PeerKey>;
+/// Keys of PEERS by the socket's cookie.
+type Sockets = BTreeMap<u64, PeerKey>;
 
 /// Ends sockets in one namespace after the other. The calling thread stays in the last.
-fn visit(namespaces: &[File], led: &Led) -> Result<Vec<PeerKey>, BpfError> {
-    let protocols: BTreeSet<u8> = led.keys().map(|(.., protocol)| *protocol).collect();
+fn visit(namespaces: &[File], ends: &Led, led: &Sockets) -> Result<Vec<PeerKey>, BpfError> {
     let mut ended = Vec::new();
     for namespace in namespaces {
         if let Err(error) = setns(namespace, CloneFlags::CLONE_NEWNET) {
             debug!(%error, "a network namespace cannot be entered");
             continue;
         }
-        for protocol in &protocols {
-            match end(*protocol, led, &mut ended) {
-                Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => {
-                    return Err(failed("end a socket")(io::Error::other(error)));
-                }
-                Err(error) => debug!(%error, "sockets of a network namespace cannot be ended"),
-                Ok(()) => {}
+        match end(ends, led, &mut ended) {
+            Err(error) if error.errno() == Some(Errno::EOPNOTSUPP) => {
+                return Err(failed("end a socket")(io::Error::other(error)));
             }
+            Err(error) => debug!(%error, "sockets of a network namespace cannot be ended"),
+            Ok(()) => {}
         }
     }
     Ok(ended)
 }
 
-fn end(protocol: u8, led: &Led, ended: &mut Vec<PeerKey>) -> Result<(), RequestError> {
-    let key = |it: &Connected| led.get(&(it.cookie(), it.peer(), protocol));
-    for socket in sock_diag::connected(protocol, |it| key(it).is_some())? {
+fn end(ends: &Led, led: &Sockets, ended: &mut Vec<PeerKey>) -> Result<(), RequestError> {
+    let key = |it: &Connected| led.get(&it.cookie()).filter(|_| it.peer() == ends.endpoint);
+    for socket in sock_diag::connected(ends.protocol, |it| key(it).is_some())? {
         if sock_diag::destroy(&socket)? {
             ended.extend(key(&socket));
         }
@@ -101,15 +100,18 @@ fn end(protocol: u8, led: &Led, ended: &mut Vec<PeerKey>) -> Result<(), RequestE
     Ok(())
 }
 
-/// Every network namespace that a process is in, and that of the calling thread.
+/// The network namespace of the calling thread, those with a name, as container runtimes give, and those of
+/// processes.
 fn namespaces() -> io::Result<Vec<File>> {
     let own = File::open("/proc/thread-self/ns/net")?;
     let mut found = BTreeMap::from([(own.metadata()?.ino(), own)]);
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let is_process = entry.file_name().as_encoded_bytes()[0].is_ascii_digit();
-        let path = entry.path().join("ns/net");
-        // Processes end at any time. What is not open has no namespace to look at.
-        let Some(number) = fs::metadata(&path).ok().filter(|_| is_process) else {
+    let entries = |folder| fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries(NAMED).map(|it| it.path());
+    let is_process = |it: &DirEntry| it.file_name().as_encoded_bytes()[0].is_ascii_digit();
+    let processes = entries("/proc").filter(is_process);
+    for path in named.chain(processes.map(|it| it.path().join("ns/net"))) {
+        // They come and go at any time.
+        let Ok(number) = fs::metadata(&path) else {
             continue;
         };
         if found.contains_key(&number.ino()) {

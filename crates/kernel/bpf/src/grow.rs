@@ -1,16 +1,17 @@
 //! Larger maps in the place of those that fill up.
 //!
 //! The kernel cannot enlarge a map. New ones get a copy of every entry and programs of their own, which take the
-//! place of the old programs in one step at each interface. Only the agent writes these maps, so nothing changes
-//! while they are copied. If the agent ends half-way, each name is a pin of a map with all entries.
+//! place of the old programs in one step at each interface. Only the agent writes the maps of Services, so nothing
+//! changes while they are copied; FLOWS is copied again once the old programs are gone. If the agent ends half-way, each name is a pin of a map with all entries.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use aya::Pod;
+use sluice_bpf_abi::{Flow, Tuple};
 
 use crate::maps::{Maps, Sources};
-use crate::programs::Sizes;
+use crate::sizes::Sizes;
 use crate::table::Table;
 use crate::{BpfError, Pins};
 
@@ -35,6 +36,7 @@ pub(crate) fn too_small(maps: &Maps, sizes: &Sizes) -> Vec<&'static str> {
             maps.addresses.capacity(),
             sizes.addresses,
         ),
+        (maps.flows.name(), maps.flows.capacity(), sizes.flows),
     ];
     let small = all
         .into_iter()
@@ -58,6 +60,7 @@ pub(crate) fn copy(maps: &Maps, pins: &Pins, names: &[&'static str]) -> Result<(
             "MEMBERS" => copy_table(&maps.members, &path)?,
             "MAGLEV" => copy_table(&maps.maglev, &path)?,
             "ADDRESSES" => copy_table(&maps.addresses, &path)?,
+            "FLOWS" => copy_table(&maps.flows, &path)?,
             _ => {
                 let mut larger = Sources::at(&path)?;
                 for (length, range) in maps.sources.entries()? {
@@ -73,6 +76,20 @@ fn copy_table<K: Pod, V: Pod>(table: &Table<K, V>, path: &Path) -> Result<(), Bp
     let mut larger = Table::at(path, table.name())?;
     for (key, value) in table.entries()? {
         larger.insert(&key, &value)?;
+    }
+    Ok(())
+}
+
+/// Adds the entries that the old programs made after the table was copied.
+pub(crate) fn follow_up(
+    old: &Table<Tuple, Flow>,
+    new: &mut Table<Tuple, Flow>,
+) -> Result<(), BpfError> {
+    for (key, value) in old.entries()? {
+        let known = new.get(&key)?;
+        if known.is_none_or(|it| it.seen_seconds < value.seen_seconds) {
+            new.insert(&key, &value)?;
+        }
     }
     Ok(())
 }

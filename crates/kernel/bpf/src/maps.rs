@@ -6,9 +6,9 @@ use std::path::Path;
 use aya::maps::lpm_trie::Key;
 use aya::maps::{Array, LpmTrie, Map, MapData, MapError, PerCpuArray, RingBuf};
 use sluice_bpf_abi::{
-    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
-    Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
-    SourceKey, Tuple,
+    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Event, Flow, Fragment,
+    FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
+    PeerKey, SourceKey, Tuple,
 };
 
 use crate::table::{Table, failed, is_errno};
@@ -228,14 +228,37 @@ impl Maps {
     }
 }
 
-/// The events that programs leave while [`node_flags::TRACE`](sluice_bpf_abi::node_flags::TRACE) is set.
-///
-/// # Errors
-///
-/// [`BpfError::Map`].
-pub fn events(pins: &Pins) -> Result<RingBuf<MapData>, BpfError> {
-    let map = Map::from_map_data(pinned(pins, "EVENTS")?).and_then(RingBuf::try_from);
-    map.map_err(failed("open", "EVENTS"))
+/// The ring buffer of what programs did. One reader at a time.
+pub struct Events(RingBuf<MapData>);
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+impl Events {
+    /// Opens the buffer of pins.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn open(pins: &Pins) -> Result<Self, BpfError> {
+        let map = Map::from_map_data(pinned(pins, "EVENTS")?).and_then(RingBuf::try_from);
+        map.map(Self).map_err(failed("open", "EVENTS"))
+    }
+
+    /// The next event; `None` when there is none yet.
+    pub fn take(&mut self) -> Option<Event> {
+        let item = self.0.next()?;
+        (item.len() == size_of::<Event>()).then(|| {
+            // SAFETY: the length is the type's, and any bytes are an event.
+            #[expect(unsafe_code, reason = "the kernel wrote it")]
+            unsafe {
+                item.as_ptr().cast::<Event>().read_unaligned()
+            }
+        })
+    }
 }
 
 fn pinned(pins: &Pins, name: &'static str) -> Result<MapData, BpfError> {

@@ -1,11 +1,15 @@
 //! Loading of the programs.
 
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aya::programs::SchedClassifier;
 use aya::{Ebpf, EbpfLoader, VerifierLogLevel};
+use sluice_bpf_abi::{Flow, Tuple};
+
+use tracing::warn;
 
 use crate::attach::{self, Attacher};
 use crate::follow::Follower;
@@ -13,6 +17,8 @@ use crate::grow;
 use crate::maps::Maps;
 use crate::patterns::Patterns;
 use crate::probe;
+use crate::sizes::Sizes;
+use crate::table::Table;
 use crate::{BpfError, Pins, sockets};
 
 /// The object, where this binary was built with it.
@@ -42,69 +48,6 @@ pub struct Setup {
     pub sizes: Sizes,
 }
 
-/// How many entries the maps hold, each at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// FRONTENDS.
-    pub frontends: u32,
-    /// ENDPOINTS.
-    pub endpoints: u32,
-    /// MEMBERS.
-    pub members: u32,
-    /// MAGLEV.
-    pub maglev: u32,
-    /// SOURCES.
-    pub sources: u32,
-    /// ADDRESSES.
-    pub addresses: u32,
-    /// FLOWS: three or four for each connection.
-    pub flows: u32,
-    /// AFFINITY.
-    pub affinity: u32,
-}
-
-impl Default for Sizes {
-    /// A small node: about 1,000 Services and 80,000 connections.
-    fn default() -> Self {
-        Self {
-            frontends: 8_192,
-            endpoints: 32_768,
-            members: 8_192,
-            maglev: 8_192,
-            sources: 8_192,
-            addresses: 8_192,
-            flows: 262_144,
-            affinity: 65_536,
-        }
-    }
-}
-
-impl Sizes {
-    /// Entries of INTERFACES.
-    const INTERFACES: u32 = 4_096;
-    /// Entries of FRAGMENTS.
-    const FRAGMENTS: u32 = 8_192;
-    /// Entries of PEERS, and of SENDERS.
-    const PEERS: u32 = 65_536;
-
-    fn all(&self) -> [(&'static str, u32); 12] {
-        [
-            ("FRONTENDS", self.frontends),
-            ("ENDPOINTS", self.endpoints),
-            ("MEMBERS", self.members),
-            ("MAGLEV", self.maglev),
-            ("SOURCES", self.sources),
-            ("ADDRESSES", self.addresses),
-            ("FLOWS", self.flows),
-            ("AFFINITY", self.affinity),
-            ("INTERFACES", Self::INTERFACES),
-            ("FRAGMENTS", Self::FRAGMENTS),
-            ("PEERS", Self::PEERS),
-            ("SENDERS", Self::PEERS),
-        ]
-    }
-}
-
 /// Names of all maps that are pinned.
 const PINNED: [&str; 15] = [
     "FRONTENDS",
@@ -132,6 +75,8 @@ pub struct Programs {
     maps: Maps,
     attacher: Arc<Mutex<Attacher>>,
     follower: Option<Follower>,
+    /// The table of connections of programs that are still attached.
+    outgrown: Option<Table<Tuple, Flow>>,
     cgroup: Option<PathBuf>,
 }
 
@@ -156,6 +101,7 @@ impl Programs {
             maps: Maps::open(&pins)?,
             attacher: Arc::new(Mutex::new(attacher)),
             follower: None,
+            outgrown: None,
             cgroup: None,
             setup,
             pins,
@@ -187,12 +133,32 @@ impl Programs {
     /// The interfaces cannot be listed, or the kernel refuses loopback.
     pub fn attach(&mut self) -> Result<(), BpfError> {
         if self.follower.is_none() {
+            // The other maps grow with what is written.
+            self.grow(&Sizes {
+                flows: self.setup.sizes.flows,
+                ..Sizes::NONE
+            })?;
             let maps = Maps::open(&self.pins)?;
             let setup = (self.setup.interfaces.clone(), self.setup.pods.clone());
             let follower = Follower::start(Arc::clone(&self.attacher), maps.interfaces, setup)?;
             self.follower = Some(follower);
         }
+        self.follow_up()
+    }
+
+    /// No connection is lost with the table that it was in.
+    fn follow_up(&mut self) -> Result<(), BpfError> {
+        match self.outgrown.take() {
+            Some(old) if self.is_attached() => grow::follow_up(&old, &mut self.maps.flows)?,
+            old => self.outgrown = old,
+        }
         Ok(())
+    }
+
+    /// Attaches the programs of packets where somebody else has detached them.
+    pub fn attach_again(&self) {
+        let mut attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
+        attacher.attach_again();
     }
 
     /// Whether [`attach`](Self::attach) was called.
@@ -238,15 +204,20 @@ impl Programs {
         let mut object = load(&self.pins, sizes, &small)?;
         grow::copy(&self.maps, &self.pins, &small)?;
         verify(&mut object)?;
-        if let Some(cgroup) = &self.cgroup {
-            sockets::attach(&mut object, &self.pins.links(), cgroup)?;
+        if let Some(cgroup) = &self.cgroup
+            && let Err(error) = sockets::attach(&mut object, &self.pins.links(), cgroup)
+        {
+            warn!(%error, "sockets know no new Services");
         }
         let mut attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
         attacher.replace(object);
+        drop(attacher);
         grow::rename(&self.pins, &small)?;
-        self.maps = Maps::open(&self.pins)?;
-        self.setup.sizes = *sizes;
-        Ok(())
+        let old = mem::replace(&mut self.maps, Maps::open(&self.pins)?);
+        if small.contains(&old.flows.name()) {
+            self.outgrown = Some(old.flows);
+        }
+        self.follow_up()
     }
 
     /// See [`remove`].

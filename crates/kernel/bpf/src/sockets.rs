@@ -6,6 +6,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use aya::Ebpf;
@@ -28,15 +29,38 @@ const PROGRAMS: [&str; 8] = [
     "sluice_connect6",
 ];
 
-/// Where the machine's hierarchy of cgroups (version 2) is mounted; `None` when it is not.
+/// The number of the machine's namespace of cgroups (`PROC_CGROUP_INIT_INO` of the kernel).
+const MACHINES_CGROUPS: u64 = 0xefff_fffb;
+
+/// Where the machine's hierarchy of cgroups (version 2) is mounted; `None` when it is not, or when only that of
+/// the container is.
 #[must_use]
 pub fn cgroup_root() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let own = fs::metadata("/proc/self/ns/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounted(&mounts, own.ino() == MACHINES_CGROUPS)
+}
+
+/// The mount whose root is the machine's. Seen from a container's namespace it is above the own root.
+fn mounted(mounts: &str, is_machines: bool) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
-        let mut words = line.split(' ').skip(1);
-        let (path, kind) = (words.next()?, words.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(path))
+        let (mount, kind) = line.split_once(" - ")?;
+        let mut words = mount.split(' ').skip(3);
+        let (root, path) = (words.next()?, words.next()?);
+        let is_root = match is_machines {
+            true => root == "/",
+            false => root.split('/').skip(1).all(|it| it == "..") && root != "/",
+        };
+        (kind.starts_with("cgroup2 ") && is_root).then(|| PathBuf::from(path))
     })
+}
+
+/// Whether the calling process is known to be in the network namespace of the machine's first process. In a
+/// container that is the container's.
+#[must_use]
+pub fn is_machines_namespace() -> bool {
+    let number = |of| fs::metadata(format!("/proc/{of}/ns/net")).map(|it| it.ino());
+    matches!((number("1"), number("self")), (Ok(first), Ok(own)) if first == own)
 }
 
 /// Gives the kernel the programs, and attaches them to the cgroup.
@@ -69,6 +93,7 @@ pub(crate) fn attach(object: &mut Ebpf, links: &Path, cgroup: &Path) -> Result<(
 pub(crate) fn detach(links: &Path) {
     for name in PROGRAMS.iter().rev() {
         fs::remove_file(links.join(name)).ok();
+        fs::remove_file(links.join(format!("{name}-new"))).ok();
     }
 }
 
@@ -98,4 +123,23 @@ fn pin(link: CgroupSockAddrLink, links: &Path, name: &str) -> Result<(), Failure
     }
     FdLink::try_from(link)?.pin(&new)?;
     Ok(fs::rename(&new, links.join(name))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machines_cgroups_are_told_from_a_containers() {
+        let machine = "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+            41 31 0:38 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw\n";
+        let unified = Some(PathBuf::from("/sys/fs/cgroup/unified"));
+        assert_eq!(mounted(machine, true), unified);
+        let container = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(mounted(container, false), None);
+        let both =
+            format!("{container}42 31 0:38 /../../.. /host/cgroup rw - cgroup2 cgroup2 rw\n");
+        assert_eq!(mounted(&both, false), Some("/host/cgroup".into()));
+        assert_eq!(mounted("", true), None);
+    }
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use aya::maps::MapInfo;
-use sluice_bpf::{Lack, Programs, Sizes};
-use sluice_bpf_abi::{Endpoint, EndpointKey};
+use sluice_bpf::{Lack, Maps, Programs, Setup, Sizes};
+use sluice_bpf_abi::{Endpoint, EndpointKey, Flow, Tuple};
 use sluice_lab::{eventually, ran_in_vm};
 
 use crate::world::{
@@ -93,6 +93,39 @@ fn larger_maps_keep_their_entries(root: &Root) {
     let same = before.iter().zip(&ids).filter(|it| is_same(*it)).count();
     assert_eq!(same, ids.len() - 1, "only ENDPOINTS is another map");
     assert!(programs_at("east").is_some());
+}
+
+/// The next agent wants a larger table of connections. Programs of the earlier one write into the old table until
+/// they are replaced.
+fn a_larger_table_keeps_connections(root: &Root) {
+    let first = attached(root);
+    let tuple = |port| Tuple {
+        source_port: port,
+        ..Tuple::default()
+    };
+    let mut old = Maps::open(&pins(root)).unwrap().flows;
+    old.insert(&tuple(1), &Flow::default()).unwrap();
+    drop(first);
+    let setup = Setup {
+        sizes: Sizes {
+            flows: 2 * old.capacity(),
+            ..setup(root.path()).sizes
+        },
+        ..setup(root.path())
+    };
+    let mut second = Programs::open(setup).unwrap();
+    old.insert(&tuple(2), &Flow::default()).unwrap();
+    second.attach().unwrap();
+    let flows = &second.maps().flows;
+    assert_eq!(flows.capacity(), 2 * old.capacity());
+    for port in [1, 2] {
+        assert!(flows.get(&tuple(port)).unwrap().is_some(), "{port}");
+    }
+}
+
+#[test]
+fn the_next_agent_enlarges_the_table_of_connections() {
+    run("flows", |_, root| a_larger_table_keeps_connections(root));
 }
 
 #[test]

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sluice_bpf::{Gone, Patterns, Programs, Setup, Sizes, cgroup_root, netns_cookie};
+use sluice_bpf::{Led, Patterns, Programs, Setup, Sizes, cgroup_root, netns_cookie};
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Endpoint, EndpointKey, Frontend, FrontendKey, FrontendKind,
     MemberKey, Node, Slots, TCP, UDP, Verdict, node_flags,
 };
-use sluice_lab::{Batch, Netns, NetnsGuard, Protocol, Server};
+use sluice_lab::{Batch, Netns, NetnsGuard, OwnCgroup, Protocol, Server};
 
 /// The virtual IPs, of both families.
 pub(crate) const FRONTENDS: [&str; 2] = ["172.30.0.1:80", "[fd00:30::1]:80"];
@@ -35,7 +35,7 @@ pub(crate) struct Fixture {
     pub(crate) programs: Option<Programs>,
     setup: Setup,
     _pins: PinFolder,
-    cgroup: Cgroup,
+    cgroup: OwnCgroup,
     _servers: Vec<Server>,
     pod: Child,
     _inside: NetnsGuard,
@@ -78,35 +78,6 @@ impl Drop for PinFolder {
     }
 }
 
-struct Cgroup(PathBuf);
-
-impl Cgroup {
-    fn enter(label: &str) -> Self {
-        let root = cgroup_root().expect("cgroups are mounted");
-        for folder in leftovers(&root) {
-            fs::remove_dir(folder).ok();
-        }
-        let folder = root.join(label);
-        fs::create_dir(&folder).expect("root may make a cgroup");
-        move_to(&folder);
-        Self(folder)
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        if let Some(root) = self.0.parent() {
-            move_to(root);
-        }
-        fs::remove_dir(&self.0).expect("the cgroup has no process");
-    }
-}
-
-fn move_to(cgroup: &Path) {
-    let written = fs::write(cgroup.join("cgroup.procs"), process::id().to_string());
-    written.expect("root may move a process");
-}
-
 impl Fixture {
     /// Endpoints `a` and `b` in both families, which answer over TCP and UDP. `flags` say what is led.
     pub(crate) fn new(flags: u32) -> Self {
@@ -132,8 +103,9 @@ impl Fixture {
         };
         let written = programs.maps_mut().set_node(&node);
         written.expect("NODE is written");
-        let cgroup = Cgroup::enter(&label);
-        let attached = programs.attach_sockets(&cgroup.0);
+        let cgroup = OwnCgroup::enter(&cgroup_root().expect("cgroups are mounted"));
+        let cgroup = cgroup.expect("root may make a cgroup");
+        let attached = programs.attach_sockets(cgroup.path());
         attached.expect("the kernel takes the programs of sockets");
         let pod = netns
             .command("sleep", &["1000"])
@@ -162,7 +134,7 @@ impl Fixture {
     pub(crate) fn restart(&mut self) {
         self.programs = None;
         let mut programs = Programs::open(self.setup.clone()).expect("the pins are adopted");
-        let attached = programs.attach_sockets(&self.cgroup.0);
+        let attached = programs.attach_sockets(self.cgroup.path());
         attached.expect("the links are replaced");
         self.programs = Some(programs);
     }
@@ -274,11 +246,11 @@ impl Fixture {
         maps.set_node(&node).expect("NODE is written");
     }
 
-    /// That the frontend's Service has lost an endpoint.
-    pub(crate) fn lost(&self, frontend: SocketAddr, name: &str, protocol: u8) -> Gone {
-        Gone {
-            service: id(frontend, protocol),
-            addr: endpoint(name, frontend),
+    /// The sockets that the frontend's Service led to an endpoint.
+    pub(crate) fn led(&self, frontend: SocketAddr, name: &str, protocol: u8) -> Led {
+        Led {
+            frontend,
+            endpoint: endpoint(name, frontend),
             protocol,
         }
     }

@@ -289,10 +289,14 @@ fn sockets_of_an_endpoint_that_is_gone_are_ended() {
         let (mut direct, _) = dial(endpoint("a", frontend)).expect("the endpoint answers");
 
         fixture.serve(BALANCED, 0, &["b"]);
-        let gone = [TCP, UDP].map(|protocol| fixture.lost(frontend, "a", protocol));
-        let gone = BTreeSet::from(gone);
-        let ended = destroy_sockets(fixture.programs().maps_mut(), &gone);
-        assert_eq!(ended.expect("the kernel ends sockets"), 2);
+        let mut end = || {
+            [TCP, UDP].map(|protocol| {
+                let led = fixture.led(frontend, "a", protocol);
+                let ended = destroy_sockets(&mut fixture.programs().maps_mut().peers, &led);
+                ended.expect("the kernel ends sockets")
+            })
+        };
+        assert_eq!(end(), [1, 1]);
 
         let error = stream
             .read(&mut [0; 8])
@@ -312,7 +316,6 @@ fn sockets_of_an_endpoint_that_is_gone_are_ended() {
             ErrorKind::WouldBlock,
             "who dialled the endpoint keeps it"
         );
-        let again = destroy_sockets(fixture.programs().maps_mut(), &gone);
-        assert_eq!(again.expect("the kernel ends sockets"), 0);
+        assert_eq!(end(), [0, 0]);
     }
 }

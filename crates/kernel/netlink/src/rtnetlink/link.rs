@@ -1,8 +1,8 @@
-//! Interfaces: find, list, delete, and create those of kind `dummy`.
+//! Interfaces: find, list, delete, and create those of kind `dummy` and `vxlan`.
 
 use nix::errno::Errno;
 
-use crate::attr::AttrWriter;
+use crate::attr::{AttrWriter, Attrs};
 use crate::message::{self, Message};
 use crate::request::{Request, RequestError, unless};
 
@@ -16,10 +16,19 @@ const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const IFLA_VXLAN_LEARNING: u16 = 7;
+const IFLA_VXLAN_PORT: u16 = 15;
+const IFLA_VXLAN_UDP_ZERO_CSUM6_TX: u16 = 19;
+const IFLA_VXLAN_UDP_ZERO_CSUM6_RX: u16 = 20;
+const IFLA_VXLAN_GBP: u16 = 23;
+const IFLA_VXLAN_COLLECT_METADATA: u16 = 25;
+const IFF_UP: u32 = 1;
 
 /// `ifinfomsg { u8 family, u8 padding, u16 hardware, u32 index, u32 flags, u32 change }`;
 /// [`Request`] writes the first four bytes.
 const HEADER: usize = 16;
+const INDEX_LENGTH: usize = 4;
 const HARDWARE_OFFSET: usize = 2;
 const INDEX_OFFSET: usize = 4;
 /// `linux/if_arp.h`.
@@ -37,6 +46,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// The largest packet that it sends, in bytes.
     pub mtu: u32,
+    /// The UDP port of a VXLAN tunnel.
+    pub vxlan_port: Option<u16>,
     /// Index of the bridge or bond that it is a port of.
     pub master: Option<u32>,
     /// Its packets have an Ethernet header; those of loopback have one too.
@@ -55,12 +66,19 @@ impl Link {
             mtu: attrs.u32_ne(IFLA_MTU).unwrap_or_default(),
             master: attrs.u32_ne(IFLA_MASTER),
             kind: attrs.nested(IFLA_LINKINFO).string(IFLA_INFO_KIND),
+            vxlan_port: vxlan_port(&attrs.nested(IFLA_LINKINFO)),
             has_ethernet: matches!(
                 message.u16_at(HARDWARE_OFFSET)?,
                 ARPHRD_ETHER | ARPHRD_LOOPBACK
             ),
         })
     }
+}
+
+fn vxlan_port(info: &Attrs<'_>) -> Option<u16> {
+    let is_vxlan = info.str(IFLA_INFO_KIND) == Some("vxlan");
+    let data = is_vxlan.then(|| info.nested(IFLA_INFO_DATA))?;
+    data.u16_be(IFLA_VXLAN_PORT)
 }
 
 /// The interface of this name in the network namespace of the calling thread; `None` when there is
@@ -111,6 +129,37 @@ pub fn create_dummy(name: &str) -> Result<bool, RequestError> {
         *message = Some("the kernel has no module dummy".to_owned());
     }
     unless(Errno::EEXIST, result)
+}
+
+/// Creates a VXLAN tunnel, switched on, whose packets each say where they go (`external`), with group policy, in
+/// the network namespace of the calling thread. `port`: of UDP, for both directions.
+///
+/// # Errors
+/// Any [`RequestError`]; [`RequestError::Refused`] with `EOPNOTSUPP` when the kernel lacks the kind, with
+/// `EADDRINUSE` when another program has the port.
+pub fn create_vxlan(name: &str, port: u16, mtu: u32) -> Result<(), RequestError> {
+    let request = Request::new("create VXLAN interface", name, RTM_NEWLINK, |it| {
+        // Index 0, and the flags that are set and changed.
+        it.raw(&[0; INDEX_LENGTH]);
+        it.raw(&IFF_UP.to_ne_bytes());
+        it.raw(&IFF_UP.to_ne_bytes());
+        it.string(IFLA_IFNAME, name);
+        it.u32_ne(IFLA_MTU, mtu);
+        it.nested(IFLA_LINKINFO, |it| {
+            it.string(IFLA_INFO_KIND, "vxlan");
+            it.nested(IFLA_INFO_DATA, |it| {
+                it.bytes(IFLA_VXLAN_COLLECT_METADATA, &[1]);
+                it.bytes(IFLA_VXLAN_LEARNING, &[0]);
+                it.bytes(IFLA_VXLAN_PORT, &port.to_be_bytes());
+                it.bytes(IFLA_VXLAN_GBP, &[]);
+                // The packets inside have checksums of their own.
+                it.bytes(IFLA_VXLAN_UDP_ZERO_CSUM6_TX, &[1]);
+                it.bytes(IFLA_VXLAN_UDP_ZERO_CSUM6_RX, &[1]);
+            });
+        });
+    });
+    let flags = message::ACK | message::CREATE | message::EXCLUSIVE;
+    exchange(&request, flags, &mut |_| {})
 }
 
 /// Deletes an interface and its addresses, in the network namespace of the calling thread; `false`
@@ -164,6 +213,7 @@ mod tests {
         let link = Link {
             index: 7,
             name: "d0".to_owned(),
+            vxlan_port: None,
             mtu: 1500,
             master: None,
             kind: Some("dummy".to_owned()),

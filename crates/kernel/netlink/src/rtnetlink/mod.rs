@@ -11,7 +11,7 @@ mod route;
 
 pub use address::{Address, addresses};
 pub use change::{AddressChange, Addresses, Applied, Late};
-pub use link::{Link, create_dummy, delete_link, link, links};
+pub use link::{Link, create_dummy, create_vxlan, delete_link, link, links};
 pub use monitor::{Monitor, Wake};
 pub use namespace::{linked_namespaces, namespace_number};
 pub use route::{Route, route};
