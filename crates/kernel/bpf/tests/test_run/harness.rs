@@ -1,0 +1,244 @@
+//! Programs that run with packets of ours, and maps that have a few Services.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::{self, Command};
+
+use aya::programs::tc::TcAttachType;
+use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
+use sluice_bpf::{BUILT, Patterns, Programs, Setup, Sizes, netns_cookie};
+use sluice_bpf_abi::{
+    Addr, AddressKey, AddressKind, Cidr, Endpoint, EndpointKey, Frontend, FrontendKey,
+    FrontendKind, Node, PortRange, Slots, TCP, Treatment, UDP, Verdict,
+};
+use sluice_lab::Netns;
+
+/// `TC_ACT_UNSPEC`: the next program, and then the kernel.
+pub(crate) const GO_ON: i32 = -1;
+/// `TC_ACT_SHOT`.
+pub(crate) const DROP: i32 = 2;
+/// `TC_ACT_REDIRECT`.
+pub(crate) const REDIRECT: i32 = 7;
+/// Offset of `ifindex` in `struct __sk_buff`.
+const IFINDEX: usize = 40;
+
+/// Addresses of one family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Family {
+    pub(crate) client: SocketAddr,
+    /// Leads to `endpoint`; clients keep their addresses.
+    pub(crate) open: SocketAddr,
+    /// The same, and clients are masqueraded with `node`.
+    pub(crate) masqueraded: SocketAddr,
+    /// No endpoint answers.
+    pub(crate) empty: SocketAddr,
+    /// A ClusterIP of no Service.
+    pub(crate) unallocated: SocketAddr,
+    pub(crate) endpoint: SocketAddr,
+    pub(crate) node: IpAddr,
+}
+
+pub(crate) fn families() -> [Family; 2] {
+    let v4 = |it: &str| -> SocketAddr { it.parse().expect("an address") };
+    [
+        Family {
+            client: v4("192.0.2.7:40000"),
+            open: v4("10.96.0.1:80"),
+            masqueraded: v4("10.96.0.2:80"),
+            empty: v4("10.96.0.3:80"),
+            unallocated: v4("10.96.0.99:80"),
+            endpoint: v4("10.244.0.5:8080"),
+            node: [192, 0, 2, 1].into(),
+        },
+        Family {
+            client: v4("[2001:db8::7]:40000"),
+            open: v4("[fd96::1]:80"),
+            masqueraded: v4("[fd96::2]:80"),
+            empty: v4("[fd96::3]:80"),
+            unallocated: v4("[fd96::99]:80"),
+            endpoint: v4("[fd24::5]:8080"),
+            node: "2001:db8::1".parse().expect("an address"),
+        },
+    ]
+}
+
+/// Both programs, and what goes when the test ends.
+pub(crate) struct Bench {
+    ingress: SchedClassifier,
+    egress: SchedClassifier,
+    ifindex: u32,
+    _programs: Programs,
+}
+
+/// What a program made of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) action: i32,
+    pub(crate) packet: Vec<u8>,
+}
+
+struct Pins(PathBuf);
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// Runs a test in a network namespace. Without programs in this build it prints SKIP, and fails when `CI` is set.
+pub(crate) fn run(label: &str, test: impl FnOnce(&Bench) + Send) {
+    if !sluice_lab::netns_available() {
+        return;
+    }
+    if !BUILT {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI must build the programs"
+        );
+        eprintln!("SKIP: this build has no programs");
+        return;
+    }
+    let pins = Pins(format!("/sys/fs/bpf/sluice-test-{}-{label}", process::id()).into());
+    let netns = Netns::new("testrun").expect("a namespace");
+    netns.run(|| test(&bench(&pins)));
+}
+
+fn bench(pins: &Pins) -> Bench {
+    let words = [
+        "link", "add", "east", "type", "veth", "peer", "name", "west",
+    ];
+    let added = Command::new("ip").args(words).status();
+    assert!(added.expect("ip runs").success());
+    let setup = Setup {
+        pins: pins.0.clone(),
+        interfaces: Patterns::all(),
+        pods: Patterns::none(),
+        sizes: Sizes {
+            flows: 8192,
+            ..Sizes::default()
+        },
+    };
+    let mut programs = Programs::open(setup).expect("the kernel takes the programs");
+    fill(&mut programs);
+    programs.attach().expect("the interface takes them");
+    let program = |at, name: &'static str| {
+        let (_, mut all) = SchedClassifier::query_tcx("east", at).expect("a kernel with TCX");
+        let info = all.pop().expect("it is attached");
+        SchedClassifier::from_program_info(info, name.into()).expect("it is for packets")
+    };
+    let links = sluice_netlink::rtnetlink::links().expect("interfaces are listed");
+    let east = links
+        .iter()
+        .find(|it| it.name == "east")
+        .expect("it was added");
+    Bench {
+        ingress: program(TcAttachType::Ingress, "sluice_ingress"),
+        egress: program(TcAttachType::Egress, "sluice_egress"),
+        ifindex: east.index,
+        _programs: programs,
+    }
+}
+
+fn fill(programs: &mut Programs) {
+    let written = "the map takes the entry";
+    let maps = programs.maps_mut();
+    let mut node = Node {
+        netns_cookie: netns_cookie().expect("the namespace has a cookie"),
+        masquerade_ports: [
+            PortRange {
+                first: 1024,
+                last: 29_999,
+            },
+            PortRange {
+                first: 61_000,
+                last: 65_535,
+            },
+        ],
+        ..Node::default()
+    };
+    for (index, family) in families().iter().enumerate() {
+        let (cidr, length) = match family.open.ip() {
+            IpAddr::V4(_) => ("10.96.0.0", 96 + 24),
+            IpAddr::V6(_) => ("fd96::", 64),
+        };
+        let settings = &mut node.families[index];
+        settings.node_ip = family.node.into();
+        settings.pods = Cidr::NOTHING;
+        settings.cidr_count = 1;
+        settings.service_cidrs[0] = Cidr {
+            addr: Addr::from(cidr.parse::<IpAddr>().expect("an address")),
+            length,
+        };
+        for (number, (addr, treatment)) in (1..).zip([
+            (family.open, Verdict::Cluster as u8),
+            (
+                family.masqueraded,
+                Verdict::Cluster as u8 | Treatment::MASQUERADE,
+            ),
+            (family.empty, Verdict::Reject as u8),
+        ]) {
+            let service = u32::try_from(index).expect("two") * 100 + number;
+            let endpoint = Endpoint {
+                addr: family.endpoint.ip().into(),
+                node: Addr::ANY_V6,
+                port: family.endpoint.port(),
+                flags: 0,
+            };
+            let key = EndpointKey { service, slot: 0 };
+            maps.endpoints.insert(&key, &endpoint).expect(written);
+            for protocol in [TCP, UDP] {
+                let key = FrontendKey {
+                    addr: addr.ip().into(),
+                    port: addr.port(),
+                    protocol,
+                    kind: FrontendKind::Address as u8,
+                };
+                let value = Frontend {
+                    service,
+                    cluster: Slots { first: 0, count: 1 },
+                    treatments: [treatment; 4],
+                    ..Frontend::default()
+                };
+                maps.frontends.insert(&key, &value).expect(written);
+            }
+            let key = AddressKey {
+                addr: addr.ip().into(),
+                kind: AddressKind::ClusterIp as u32,
+            };
+            maps.addresses.insert(&key, &1).expect(written);
+        }
+    }
+    maps.set_node(&node).expect(written);
+}
+
+impl Bench {
+    /// A packet arrives through the interface.
+    pub(crate) fn arrive(&self, packet: &[u8]) -> Made {
+        self.run(&self.ingress, packet)
+    }
+
+    /// A packet leaves through the interface.
+    pub(crate) fn leave(&self, packet: &[u8]) -> Made {
+        self.run(&self.egress, packet)
+    }
+
+    fn run(&self, program: &SchedClassifier, packet: &[u8]) -> Made {
+        let mut context = [0; 192];
+        context[IFINDEX..IFINDEX + 4].copy_from_slice(&self.ifindex.to_ne_bytes());
+        let mut out = vec![0; packet.len() + 256];
+        let options = TestRunOptions {
+            data_in: Some(packet),
+            data_out: Some(&mut out),
+            ctx_in: Some(&context),
+            ..TestRunOptions::default()
+        };
+        let result = program.test_run(options).expect("the kernel runs it");
+        let length = usize::try_from(result.data_size_out).expect("it is small");
+        out.truncate(length);
+        Made {
+            action: result.return_value.cast_signed(),
+            packet: out,
+        }
+    }
+}

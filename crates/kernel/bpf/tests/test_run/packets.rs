@@ -1,0 +1,194 @@
+//! Packets of bytes: built, read, and their checksums proved.
+
+use std::net::{IpAddr, SocketAddr};
+
+use etherparse::{
+    EtherType, IpFragOffset, Ipv4Options, LaxPacketHeaders, NetHeaders, NetSlice, PacketBuilder,
+    PacketBuilderStep, SlicedPacket, TransportHeader, TransportSlice,
+};
+
+/// Length of an Ethernet header.
+pub(crate) const ETHERNET: usize = 14;
+pub(crate) const PAYLOAD: &[u8] = b"what the client says";
+const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 7], [2, 0, 0, 0, 0, 8]];
+const LIFETIME: u8 = 61;
+
+/// Kinds of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Syn,
+    /// TCP of an open connection.
+    Data,
+    Fin,
+    Datagram,
+}
+
+/// A packet with right checksums.
+pub(crate) fn packet(kind: Kind, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let step = PacketBuilder::ethernet2(MACS[0], MACS[1]);
+    let step = match (from.ip(), to.ip()) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => step.ipv4(from.octets(), to.octets(), LIFETIME),
+        (IpAddr::V6(from), IpAddr::V6(to)) => step.ipv6(from.octets(), to.octets(), LIFETIME),
+        _ => panic!("{from} and {to} are of two families"),
+    };
+    let mut bytes = Vec::new();
+    let (source, destination) = (from.port(), to.port());
+    let tcp = |step: PacketBuilderStep<_>| step.tcp(source, destination, 1000, 5000);
+    let written = match kind {
+        Kind::Syn => tcp(step).syn().write(&mut bytes, &[]),
+        Kind::Data => tcp(step).ack(77).psh().write(&mut bytes, PAYLOAD),
+        Kind::Fin => tcp(step).ack(77).fin().write(&mut bytes, &[]),
+        Kind::Datagram => step.udp(source, destination).write(&mut bytes, PAYLOAD),
+    };
+    written.expect("a buffer grows");
+    bytes
+}
+
+/// An IPv4 packet with options of IP before its datagram.
+pub(crate) fn with_options(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    // "No operation", eight times.
+    let options = Ipv4Options::try_from(&[1_u8; 8][..]).expect("two words");
+    changed(&packet(Kind::Datagram, from, to), |headers| {
+        if let Some(NetHeaders::Ipv4(ip, _)) = &mut headers.net {
+            ip.options = options.clone();
+            ip.total_len += 8;
+        }
+    })
+}
+
+/// The first or the second fragment of a datagram that is longer than one.
+pub(crate) fn fragment(from: SocketAddr, to: SocketAddr, is_first: bool) -> Vec<u8> {
+    let whole = packet(Kind::Datagram, from, to);
+    changed(&whole, |headers| {
+        if let Some(NetHeaders::Ipv4(ip, _)) = &mut headers.net {
+            ip.identification = 99;
+            ip.dont_fragment = false;
+            ip.more_fragments = is_first;
+            let units = if is_first { 0 } else { 4 };
+            ip.fragment_offset = IpFragOffset::try_new(units).expect("it is small");
+        }
+    })
+}
+
+/// Writes the packet with other IPv4 headers, whose checksum is made right.
+fn changed(bytes: &[u8], change: impl FnOnce(&mut LaxPacketHeaders<'_>)) -> Vec<u8> {
+    let mut headers = LaxPacketHeaders::from_ethernet(bytes).expect("it has headers");
+    change(&mut headers);
+    let mut out = bytes[..ETHERNET].to_vec();
+    if let Some(NetHeaders::Ipv4(ip, _)) = &mut headers.net {
+        ip.header_checksum = ip.calc_header_checksum();
+        ip.write(&mut out).expect("a buffer grows");
+    }
+    out.extend(&bytes[ETHERNET + 20..]);
+    out
+}
+
+/// What a packet says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Read {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: SocketAddr,
+    pub(crate) lifetime: u8,
+    /// Of TCP: RST, and the number that is acknowledged.
+    pub(crate) reset: Option<u32>,
+    pub(crate) payload: Vec<u8>,
+    /// The checksums are right, that of UDP may be missing.
+    pub(crate) is_right: bool,
+}
+
+/// Reads a packet of TCP or UDP; `None` for everything else.
+pub(crate) fn read(bytes: &[u8]) -> Option<Read> {
+    let sliced = SlicedPacket::from_ethernet(bytes).ok()?;
+    let (from, to, lifetime, ip_is_right): (IpAddr, IpAddr, u8, bool) = match sliced.net.as_ref()? {
+        NetSlice::Ipv4(ip) => {
+            let header = ip.header().to_header();
+            let is_right = header.header_checksum == header.calc_header_checksum();
+            if header.is_fragmenting_payload() {
+                return None;
+            }
+            (
+                header.source.into(),
+                header.destination.into(),
+                header.time_to_live,
+                is_right,
+            )
+        }
+        NetSlice::Ipv6(ip) => {
+            let header = ip.header().to_header();
+            (
+                header.source.into(),
+                header.destination.into(),
+                header.hop_limit,
+                true,
+            )
+        }
+        NetSlice::Arp(_) => return None,
+    };
+    let ip = etherparse::PacketHeaders::from_ethernet_slice(bytes)
+        .ok()?
+        .net?;
+    let (ports, reset, payload, is_right) = match sliced.transport? {
+        TransportSlice::Tcp(tcp) => {
+            let header = tcp.to_header();
+            let wanted = TransportHeader::Tcp(header.clone());
+            let right = checksum(&wanted, &ip, tcp.payload());
+            (
+                (header.source_port, header.destination_port),
+                header.rst.then_some(header.acknowledgment_number),
+                tcp.payload().to_vec(),
+                right == Some(header.checksum),
+            )
+        }
+        TransportSlice::Udp(udp) => {
+            let header = udp.to_header();
+            let right = checksum(&TransportHeader::Udp(header.clone()), &ip, udp.payload());
+            (
+                (header.source_port, header.destination_port),
+                None,
+                udp.payload().to_vec(),
+                header.checksum == 0 || right == Some(header.checksum),
+            )
+        }
+        _ => return None,
+    };
+    Some(Read {
+        from: (from, ports.0).into(),
+        to: (to, ports.1).into(),
+        lifetime,
+        reset,
+        payload,
+        is_right: ip_is_right && is_right,
+    })
+}
+
+fn checksum(header: &TransportHeader, ip: &NetHeaders, payload: &[u8]) -> Option<u16> {
+    match (header, ip) {
+        (TransportHeader::Tcp(tcp), NetHeaders::Ipv4(ip, _)) => {
+            tcp.calc_checksum_ipv4(ip, payload).ok()
+        }
+        (TransportHeader::Tcp(tcp), NetHeaders::Ipv6(ip, _)) => {
+            tcp.calc_checksum_ipv6(ip, payload).ok()
+        }
+        (TransportHeader::Udp(udp), NetHeaders::Ipv4(ip, _)) => {
+            udp.calc_checksum_ipv4(ip, payload).ok()
+        }
+        (TransportHeader::Udp(udp), NetHeaders::Ipv6(ip, _)) => {
+            udp.calc_checksum_ipv6(ip, payload).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Whether a frame carries IPv6.
+pub(crate) fn is_ipv6(bytes: &[u8]) -> bool {
+    bytes.get(12..14) == Some(&EtherType::IPV6.0.to_be_bytes())
+}
+
+/// The length of the smallest IP header that a frame may have.
+pub(crate) fn shortest(bytes: &[u8]) -> usize {
+    match bytes.get(12..14) {
+        Some([0x08, 0x00]) => 20,
+        Some([0x86, 0xdd]) => 40,
+        _ => 1,
+    }
+}
