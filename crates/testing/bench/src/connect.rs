@@ -1,13 +1,9 @@
 //! What a Service costs a connection.
 
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use sluice_ebpf::{Ebpf, Facts, Patterns, Setup, Sizes};
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
 use sluice_model::Event;
 use sluice_nftables::Nftables;
@@ -16,6 +12,7 @@ use sluice_plane::ServiceBackend;
 use super::Plane;
 use super::changes::Node;
 use super::measure::{Samples, count, micros};
+use super::pins::Pins;
 use super::sync::nft_load;
 use super::synthetic::{self, ENDPOINT_PORT};
 
@@ -80,6 +77,7 @@ fn measure(rules: Rules) -> anyhow::Result<Seen> {
         .pod("client", "node-a")
         .build()?;
     let pod = cluster.pod("server");
+    let pins = Pins::new();
     let _server = Server::start(pod.netns(), "server", ENDPOINT_PORT, Protocol::Tcp)?;
     let node = cluster.node("node-a").netns();
     let first = synthetic::cluster_ip(0);
@@ -89,7 +87,7 @@ fn measure(rules: Rules) -> anyhow::Result<Seen> {
             first
         }
         Rules::Services(services, plane) => {
-            node.run(|| program(services, plane, pod.ipv4().into()))?;
+            node.run(|| program(services, plane, pod.ipv4().into(), &pins))?;
             synthetic::cluster_ip(services - 1)
         }
     };
@@ -102,9 +100,7 @@ fn measure(rules: Rules) -> anyhow::Result<Seen> {
         SocketAddr::new(first, 80),
         SocketAddr::new(last, 80),
     ];
-    let seen = cluster.pod("client").netns().run(|| connect(targets));
-    fs::remove_dir_all(pins()).ok();
-    seen
+    cluster.pod("client").netns().run(|| connect(targets))
 }
 
 fn connect(targets: [SocketAddr; 3]) -> anyhow::Result<Seen> {
@@ -159,20 +155,12 @@ fn v4(addr: IpAddr) -> anyhow::Result<Ipv4Addr> {
 }
 
 /// The first and the last Service lead to the pod with a server; endpoints of others do not exist.
-fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
+fn program(services: u32, plane: Plane, pod: IpAddr, pins: &Pins) -> anyhow::Result<()> {
     let mut events = synthetic::cluster(services);
     events.extend([0, services - 1].map(|index| synthetic::slice(index, &[pod])));
     match plane {
         Plane::Nftables(counting) => load(Nftables::connect()?.counting(counting), events),
-        Plane::Ebpf => {
-            let setup = Setup {
-                pins: pins(),
-                interfaces: Patterns::all(),
-                pods: Patterns::none(),
-                sizes: Sizes::default(),
-            };
-            load(Ebpf::connect(setup, Facts::default())?, events)
-        }
+        Plane::Ebpf => load(super::ebpf::open(pins)?, events),
         Plane::Iptables(variant) => {
             let scratch = tempfile::tempdir().context("create a folder")?;
             load(
@@ -181,11 +169,6 @@ fn program(services: u32, plane: Plane, pod: IpAddr) -> anyhow::Result<()> {
             )
         }
     }
-}
-
-/// Where the programs are pinned, which the end of the measurement removes.
-fn pins() -> PathBuf {
-    PathBuf::from(format!("/sys/fs/bpf/sluice-bench-{}", process::id()))
 }
 
 fn load(plane: impl ServiceBackend, events: Vec<Event>) -> anyhow::Result<()> {

@@ -6,11 +6,14 @@
 mod api;
 mod changes;
 mod connect;
+mod ebpf;
 mod folder;
 mod hostile;
 mod iptables;
 mod ipvs;
 mod measure;
+mod path;
+mod pins;
 mod process;
 mod restart;
 mod start;
@@ -143,6 +146,8 @@ fn main() -> anyhow::Result<()> {
         }
         Mode::Ipvs => ipvs::run(&sizes)?,
         Mode::Ebpf => {
+            ebpf::run(&sizes)?;
+            path::run()?;
             start::run(&program, &sizes, Plane::Ebpf)?;
             connect::run(&sizes, Plane::Ebpf)?;
         }

@@ -53,6 +53,7 @@ pub(super) fn service_object(index: u32) -> Service {
         health_check_node_port: None,
         ipvs_scheduler: None,
         algorithm: None,
+        forwarding: None,
         proxy_name: None,
         ports: vec![ServicePort {
             name: "http".into(),
