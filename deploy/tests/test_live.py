@@ -66,7 +66,8 @@ def metrics(netns, tmp_path):
 
 def test_every_metric_exists(metrics):
     there = {it.split()[2] for it in metrics.splitlines() if it.startswith("# TYPE ")}
-    wanted = metrics_in(alerts() + questions())
+    # The agent is in the nftables mode.
+    wanted = {it for it in metrics_in(alerts() + questions()) if not it.startswith("sluice_map_")}
     missing = {it for it in wanted - there if re.sub("_(bucket|sum|count)$", "", it) not in there}
     assert missing == set()
 

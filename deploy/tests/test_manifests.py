@@ -177,6 +177,7 @@ def test_the_mode_that_loads_programs_gets_what_it_takes():
     assert pins["hostPath"] == {"path": "/sys/fs/bpf", "type": "Directory"}
     mounts = {it["name"]: it["mountPath"] for it in agent["volumeMounts"]}
     assert mounts["bpffs"] == "/sys/fs/bpf"
+    assert mounts["cgroup"] == "/sys/fs/cgroup"
 
 
 @pytest.mark.parametrize("mode", ["iptables", "ipvs"])

@@ -15,6 +15,7 @@ mod ours;
 mod packets;
 mod process;
 mod registrar;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -25,7 +26,7 @@ use jiff::Timestamp;
 use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, Registry, TextEncoder};
 use sluice_model::{ApiRequest, IpFamily, Protocol};
-use sluice_plane::{DenialCounters, Description, PacketCounters};
+use sluice_plane::{DenialCounters, Description, PacketCounters, TableFills};
 
 use denials::Denials;
 use framework::{Framework, Slis};
@@ -34,6 +35,7 @@ use network::Network;
 pub(crate) use ours::Ours;
 pub(crate) use registrar::PerFamily;
 use registrar::Registrar;
+use tables::Tables;
 
 use crate::connections::Connections;
 use crate::health::Probe;
@@ -62,6 +64,8 @@ pub struct Metrics {
     network: Network,
     /// In the modes that count by reason.
     denials: Option<Denials>,
+    /// In the modes whose tables have a size.
+    tables: Option<Tables>,
     plane: Description,
     connections: OnceLock<(Arc<Connections>, Mutex<ConnectionMetrics>)>,
 }
@@ -83,6 +87,7 @@ impl Metrics {
             slis: Slis::new(&registered),
             network: Network::new(registrar),
             denials: has.counts_denials.then(|| Denials::new(registrar)),
+            tables: has.has_tables.then(|| Tables::new(registrar)),
             plane: identity.plane,
             registry,
             registered,
@@ -111,6 +116,13 @@ impl Metrics {
         }
     }
 
+    /// Shows how full the tables of the data plane are. Only the first call has an effect.
+    pub fn show_tables(&self, fills: TableFills) {
+        if let Some(tables) = &self.tables {
+            tables.read_from(fills);
+        }
+    }
+
     pub(crate) fn plane(&self) -> Description {
         self.plane
     }
@@ -131,6 +143,9 @@ impl Metrics {
         }
         if let Some(denials) = &self.denials {
             denials.refresh();
+        }
+        if let Some(tables) = &self.tables {
+            tables.refresh();
         }
         self.network.refresh();
         // Locked until they are gathered: their series exist only for one answer.

@@ -5,6 +5,7 @@
 //! | rules, conntrack entries, socket buffers | `CAP_NET_ADMIN` | always |
 //! | `iptables-legacy` | `CAP_NET_RAW` beside it | always, in modes that call it, and where a kube-proxy may have left legacy rules |
 //! | eBPF programs and maps | `CAP_BPF`, `CAP_PERFMON` beside it | always, in the ebpf mode, and where it left programs |
+//! | sockets in pods | `CAP_SYS_ADMIN`, `CAP_SYS_PTRACE` beside it | always, in the ebpf mode that ends sockets with their endpoint |
 //! | sysctls, a lower `oom_score_adj` | root, `CAP_SYS_RESOURCE` | only before |
 //! | servers on ports below 1024 | `CAP_NET_BIND_SERVICE` | never: no default and no health check node port is below 1024 |
 //!
@@ -37,6 +38,9 @@ pub const NETLINK: &[Capability] = &[Capability::CAP_NET_ADMIN];
 
 /// The capabilities for eBPF programs and maps, beside those for netlink.
 pub const BPF: &[Capability] = &[Capability::CAP_BPF, Capability::CAP_PERFMON];
+
+/// The capabilities for the network namespaces of other processes, beside those for netlink.
+pub const NAMESPACES: &[Capability] = &[Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
 
 /// The capabilities for the iptables programs: the legacy ones open a raw socket.
 pub const IPTABLES: &[Capability] = &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];

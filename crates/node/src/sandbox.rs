@@ -74,25 +74,37 @@ pub enum Files<'a> {
         /// The folder of lock and socket.
         write: &'a Path,
     },
-    /// All that its user can: the process starts programs, to which the same rules would apply.
-    All,
+    /// All that its user can: the same rules would apply to the programs that the process starts, and hide
+    /// other processes from it.
+    All {
+        /// Which of both, for the log.
+        why: &'static str,
+    },
 }
 
 /// Where eBPF programs and maps are pinned.
 const PINS: &str = "/sys/fs/bpf";
 
-/// Enters the sandbox for good, as far as the kernel has it. One line of the log says how far. `bpf`: the call
-/// for eBPF and its pins are needed.
-pub fn enter(files: Files<'_>, bpf: bool) {
+/// What else the process needs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Needs {
+    /// The call for eBPF, and its pins.
+    pub bpf: bool,
+    /// The network namespaces of other processes.
+    pub namespaces: bool,
+}
+
+/// Enters the sandbox for good, as far as the kernel has it. One line of the log says how far.
+pub fn enter(files: Files<'_>, needs: Needs) {
     let landlock = match files {
-        Files::All => Ok("off: other programs are run"),
-        Files::Only { read, write } => restrict_files(read, write, bpf).map(|it| match it {
+        Files::All { why } => Ok(why),
+        Files::Only { read, write } => restrict_files(read, write, needs.bpf).map(|it| match it {
             RulesetStatus::FullyEnforced => "on",
             RulesetStatus::PartiallyEnforced => "as far as this kernel has it",
             RulesetStatus::NotEnforced => "off: the kernel has none",
         }),
     };
-    match (landlock, refuse_calls(bpf)) {
+    match (landlock, refuse_calls(needs)) {
         (Ok(landlock), Ok(())) => info!(landlock, seccomp = "on", "sandboxed"),
         (landlock, seccomp) => {
             let landlock = landlock.map_or_else(|it| format!("off: {it}"), str::to_owned);
@@ -203,8 +215,13 @@ const NAMESPACES: [libc::c_int; 7] = [
     libc::CLONE_NEWUTS,
 ];
 
-fn refuse_calls(bpf: bool) -> Result<(), seccompiler::Error> {
-    let refused = REFUSED.iter().filter(|it| !bpf || **it != libc::SYS_bpf);
+fn refuse_calls(needs: Needs) -> Result<(), seccompiler::Error> {
+    let is_needed = |it: libc::c_long| match it {
+        libc::SYS_bpf => needs.bpf,
+        libc::SYS_setns => needs.namespaces,
+        _ => false,
+    };
+    let refused = REFUSED.iter().filter(|it| !is_needed(**it));
     let mut calls: BTreeMap<i64, Vec<SeccompRule>> = refused.map(|it| (*it, Vec::new())).collect();
     let namespaces = NAMESPACES.map(|flag| {
         let flag = u64::from(flag.cast_unsigned());

@@ -35,6 +35,9 @@ pub struct Status {
     /// Rules in each table, in the modes that have rules.
     #[serde(default)]
     pub rules: Vec<RulesStatus>,
+    /// How full the tables in the kernel are, in the modes whose tables have a size.
+    #[serde(default)]
+    pub tables: Vec<TableStatus>,
     /// NodePorts answer on 127.0.0.1 too.
     #[serde(default)]
     pub localhost_node_ports: bool,
@@ -81,6 +84,23 @@ pub struct RulesStatus {
 impl fmt::Display for RulesStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.family, self.table, self.total)
+    }
+}
+
+/// How full a table in the kernel is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableStatus {
+    /// Its name: `FLOWS`.
+    pub table: String,
+    /// Entries in it.
+    pub entries: u64,
+    /// Entries that it holds at most.
+    pub capacity: u64,
+}
+
+impl fmt::Display for TableStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} of {}", self.table, self.entries, self.capacity)
     }
 }
 

@@ -1,5 +1,7 @@
 //! The command line: one definition for parser, help, completions and man page.
 
+mod ebpf;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use clap_complete::Shell;
 use sluice_config::{GoDuration, Mode};
 
 use crate::flags::{self, Flags, Heading};
+pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 
 /// The agent's status socket.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
@@ -184,6 +187,8 @@ pub(crate) struct NodeArgs {
     /// Address of the API server, instead of the kubeconfig's
     #[arg(long, value_name = "URL", help_heading = Heading::Api.title())]
     pub(crate) master: Option<String>,
+    #[command(flatten)]
+    pub(crate) ebpf: EbpfArgs,
     #[command(flatten)]
     pub(crate) flags: Flags,
 }

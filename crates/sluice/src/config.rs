@@ -1,6 +1,7 @@
 //! The valid configuration of flags and file. All problems are reported at once, by the name of the
 //! flag or by file, line and field.
 
+mod ebpf;
 mod reading;
 
 use std::fmt;
@@ -11,8 +12,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use sluice_config::{Effective, GoDuration, KubeProxyConfiguration, Mode};
 use sluice_node::Periods;
-use sluice_plan::settings::Settings;
-use sluice_plane::Options;
+use sluice_plan::settings::{DirectReturn, Settings};
+use sluice_plane::{EbpfOptions, Options};
 use sluice_yaml::quoted;
 
 use crate::cli::{NodeArgs, ProxyArgs};
@@ -76,6 +77,8 @@ pub(crate) struct NodeConfig {
     pub(crate) file: KubeProxyConfiguration,
     /// The meaning of `file`.
     pub(crate) effective: Effective,
+    /// The flags of the ebpf mode.
+    pub(crate) ebpf: EbpfOptions,
     /// Between two comparisons with the kernel, without `--resync-period`.
     pub(crate) resync: Duration,
     /// Flags and fields without effect, one line each.
@@ -98,6 +101,7 @@ impl NodeConfig {
             config: &self.effective,
             settings: &self.settings,
             counts_connections,
+            ebpf: &self.ebpf,
         }
     }
 }
@@ -123,11 +127,11 @@ impl NodeArgs {
         let mut problems = Problems::default();
         let mut read = self.read(&mut problems)?;
         let mode = self.effective(&read, &mut problems).map(|it| it.mode);
-        let counting = mode.map_or_else(Vec::new, |it| self.idle_counting(it));
+        let idle = mode.map_or_else(Vec::new, |it| self.idle(it));
         if !read.has_ipvs_sync_period {
             read.config.ipvs.sync_period = GoDuration::default();
         }
-        problems.into_result((read.config, [read.warnings, counting].concat()))
+        problems.into_result((read.config, [read.warnings, idle].concat()))
     }
 
     fn check(
@@ -139,6 +143,8 @@ impl NodeArgs {
         let effective = self.effective(&read, problems);
         let external_ips = self.external_ips(problems);
         let node_port_range = self.node_port_range(problems);
+        let ebpf = self.ebpf.check(problems);
+        let not_direct = self.ebpf.not_direct(problems);
         if self.manifests.is_some() {
             let kubeconfig = self.flags.has("kubeconfig").then_some("--kubeconfig");
             let master = self.master.as_ref().map(|_| "--master");
@@ -155,6 +161,13 @@ impl NodeArgs {
             external_ips,
             refuse_shadowing: self.refuse_shadowing_vips == Some(true),
             node_port_range,
+            direct_return: match effective.mode {
+                Mode::Ebpf => self.ebpf.direct_return(),
+                _ => DirectReturn::Off,
+            },
+            not_direct,
+            stale_tcp: effective.mode == Mode::Ebpf
+                && ebpf.sockets.and(ebpf.ended_sockets).has_tcp(),
             ..effective.settings(host_name)
         };
         if settings.node_name.is_empty() {
@@ -179,8 +192,9 @@ impl NodeArgs {
                 Mode::Ipvs => RESYNC_IPVS,
                 _ => RESYNC,
             },
-            warnings: [read.warnings, self.idle_counting(effective.mode)].concat(),
+            warnings: [read.warnings, self.idle(effective.mode)].concat(),
             effective,
+            ebpf,
         }))
     }
 
@@ -202,19 +216,7 @@ impl NodeArgs {
     }
 
     fn external_ips(&self, problems: &mut Problems) -> Option<Vec<IpNet>> {
-        let words = self.external_ip_allow.as_ref()?.iter();
-        let words = words.map(|it| it.trim()).filter(|it| !it.is_empty());
-        let mut nets = Vec::new();
-        for word in words {
-            match word.parse() {
-                Ok(net) => nets.push(net),
-                Err(_) => problems.usage(format!(
-                    "--external-ip-allow: {} is no prefix such as 192.0.2.0/24",
-                    quoted(word)
-                )),
-            }
-        }
-        Some(nets)
+        problems.prefixes("--external-ip-allow", self.external_ip_allow.as_deref())
     }
 
     /// The ports that may be NodePorts; `None` with an API server, which checks them itself.
@@ -240,7 +242,11 @@ impl NodeArgs {
         range
     }
 
-    /// The warning about `--count-connections` in a mode in which it has no effect.
+    /// The warnings about flags in a mode in which they have no effect.
+    fn idle(&self, mode: Mode) -> Vec<String> {
+        [self.idle_counting(mode), self.ebpf.idle(mode)].concat()
+    }
+
     fn idle_counting(&self, mode: Mode) -> Vec<String> {
         let why = match mode {
             Mode::Ipvs => "the ipvs mode always counts connections",

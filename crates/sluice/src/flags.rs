@@ -56,6 +56,8 @@ pub(crate) enum Heading {
     Conntrack,
     /// The ipvs mode.
     Ipvs,
+    /// The ebpf mode.
+    Ebpf,
     /// The log.
     Logging,
     /// Without effect.
@@ -72,6 +74,7 @@ impl Heading {
             Self::Health => "Process, health and metrics",
             Self::Conntrack => "Conntrack",
             Self::Ipvs => "IPVS mode",
+            Self::Ebpf => "eBPF mode",
             Self::Logging => "Logging",
             Self::Ignored => "Accepted and ignored",
         }

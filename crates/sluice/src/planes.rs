@@ -1,6 +1,7 @@
 //! Every data plane of this program, by its mode's name.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use sluice_config::Mode;
@@ -12,7 +13,7 @@ use sluice_node::sysctl::Memory;
 use sluice_node::takeover::AllLeftovers;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
-use sluice_plane::{BackendError, DataPlane, Leftovers, Live, Options, RenderedObject};
+use sluice_plane::{BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Witness};
 
 use crate::proxy::{self, Start};
 
@@ -32,6 +33,8 @@ pub(crate) struct Plane {
     pub(crate) objects: fn(&Plan, &Options<'_>) -> Vec<RenderedObject>,
     /// What the kernel does with the packet of an explanation.
     pub(crate) live: fn(&Explanation) -> Result<Live, BackendError>,
+    /// Watches what programs do with it.
+    witness: Watch,
 }
 
 const fn plane<P: DataPlane>() -> Plane {
@@ -43,6 +46,7 @@ const fn plane<P: DataPlane>() -> Plane {
         text: P::text,
         objects: P::objects,
         live: P::live,
+        witness: P::witness,
     }
 }
 
@@ -54,6 +58,24 @@ static PLANES: [Plane; 4] = [
     plane::<Iptables>(),
     plane::<Ebpf>(),
 ];
+
+type Watch = fn(&Explanation, bool, Duration) -> Result<Option<Box<dyn Witness>>, BackendError>;
+
+/// Watches what programs on this machine do with the packets of an explanation; see [`DataPlane::witness`].
+///
+/// # Errors
+///
+/// Programs cannot be told.
+pub(crate) fn witnesses(
+    explanation: &Explanation,
+    is_client_known: bool,
+    time: Duration,
+) -> Result<Vec<Box<dyn Witness>>, BackendError> {
+    let watches = PLANES
+        .iter()
+        .map(|it| (it.witness)(explanation, is_client_known, time));
+    watches.filter_map(Result::transpose).collect()
+}
 
 /// The leftovers of all data planes, in the order of removal.
 pub(crate) fn leftovers() -> AllLeftovers {

@@ -97,8 +97,8 @@ fn read_api_server(
         node: NODE_PATIENCE,
         ..Timeouts::default()
     };
-    let name: Arc<str> = planner.settings().node_name.clone();
-    let _follow = apiserver::follow(client, name, timeouts, sink, Arc::new(|_| {}))?;
+    let nodes = proxy::followed_nodes(planner.settings());
+    let _follow = apiserver::follow(client, nodes, timeouts, sink, Arc::new(|_| {}))?;
     let start = Instant::now();
     while !planner.is_synced() {
         let has_failed = planner.problems().next().is_some();

@@ -27,6 +27,8 @@ use sluice_node::{
 use sluice_plane::{DataPlane, Options, Sysctl};
 use tracing::{info, warn};
 
+pub(crate) use source::followed_nodes;
+
 use crate::cli::{NodeArgs, ProxyArgs};
 use crate::config::{self, ProxyConfig, Source};
 use crate::config_watch;
@@ -140,6 +142,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     let needs = machine::Needs {
         programs: P::RUNS_PROGRAMS || leftovers.iter().any(|it| it.need_programs()),
         bpf: P::LOADS_BPF || leftovers.iter().any(|it| it.need_bpf()),
+        namespaces: P::enters_namespaces(&options),
     };
     let config_file = args.node.config.as_deref();
     machine::give_up_privileges(needs, &[source::files(&config.node.source), config_file]);
@@ -155,6 +158,9 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     }));
     if let Some(packets) = plane.packet_counters() {
         metrics.show_packets(packets);
+    }
+    if let Some(fills) = plane.table_fills() {
+        metrics.show_tables(fills);
     }
     if let Some(denials) = plane.denial_counters()? {
         metrics.show_denials(denials);
@@ -211,7 +217,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     let watched = config_watch::watch(args, host_name, config, move |it| reload.apply(it));
     let _config = watched.context("watch the configuration")?;
     let from = &config.node.source;
-    let _source = source::start(from, &node_name, events, announcements, &metrics)?;
+    let _source = source::start(from, &config.node.settings, events, announcements, &metrics)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
         node = &*node_name,

@@ -235,5 +235,6 @@ pub(super) fn largest<P: DataPlane>(synced: &Synced, plan: &Plan) -> Option<Stri
 fn is_unserved(plan: &Plan, frontend: &Frontend) -> bool {
     let owner = plan.claims.owner(frontend);
     let owner = owner.and_then(|key| plan.ports.get(key));
-    owner.is_none_or(|port| port.serving.is_empty())
+    let serving = owner.and_then(|port| port.serving.as_ref());
+    serving.is_none_or(Vec::is_empty)
 }

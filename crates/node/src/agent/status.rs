@@ -4,14 +4,14 @@ use prometheus::IntGauge;
 use sluice_model::IpFamily;
 use sluice_plan::PortKey;
 use sluice_plan::issue::Issue;
-use sluice_plane::{DataPlane, RuleCount};
+use sluice_plane::{DataPlane, RuleCount, TableFill};
 use sluice_reconcile::Refusal;
 
 use super::Agent;
 use crate::forwarding;
 use crate::metrics::PerFamily;
 use crate::status::{
-    IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status,
+    IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status, TableStatus,
 };
 
 impl<P: DataPlane> Agent<P> {
@@ -21,6 +21,8 @@ impl<P: DataPlane> Agent<P> {
         let planner = self.proxy.planner();
         let backend = self.proxy.reconciler().backend();
         let families = &self.proxy.plan().node.families;
+        let fills = backend.table_fills().map_or_else(Vec::new, |read| read());
+        let full = fills.iter().filter_map(full_table);
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -35,6 +37,7 @@ impl<P: DataPlane> Agent<P> {
             frontends: sum(&ours.frontends),
             endpoints: sum(&ours.endpoints),
             rules: backend.rule_counts().iter().map(rules).collect(),
+            tables: fills.iter().map(table).collect(),
             localhost_node_ports: families.iter().any(|it| it.node_ports_on_loopback),
             last_sync: self.last_sync.clone(),
             syncs: self.syncs,
@@ -43,7 +46,7 @@ impl<P: DataPlane> Agent<P> {
             conntrack_deleted: self.outputs.metrics.conntrack_deletions(),
             forwarding_off: self.forwarding_off(),
             unprotected: self.unprotected(),
-            issues: planner.issues().map(|it| issue(&it)).collect(),
+            issues: planner.issues().map(|it| issue(&it)).chain(full).collect(),
             problems: self.problems().collect(),
             unserved: backend.unserved().map(|it| it.to_string()),
             refused: self.refused().collect(),
@@ -112,6 +115,23 @@ fn rules(it: &RuleCount) -> RulesStatus {
         total: it.total,
         last: it.last,
     }
+}
+
+fn table(it: &TableFill) -> TableStatus {
+    TableStatus {
+        table: it.table.to_owned(),
+        entries: it.entries,
+        capacity: it.capacity,
+    }
+}
+
+fn full_table(it: &TableFill) -> Option<IssueStatus> {
+    let what = it.when_full.filter(|_| it.needs_room())?;
+    let (table, entries, capacity) = (it.table, it.entries, it.capacity);
+    Some(IssueStatus {
+        reason: "TableFilling".to_owned(),
+        message: format!("map {table} has {entries} entries of {capacity}: {what}"),
+    })
 }
 
 fn issue(it: &Issue) -> IssueStatus {

@@ -2,9 +2,11 @@ use std::collections::BTreeSet;
 
 use prometheus::proto::MetricType;
 
+use sluice_ebpf::Ebpf;
 use sluice_iptables::Iptables;
 use sluice_ipvs::Ipvs;
 use sluice_nftables::Nftables;
+use sluice_plane::TableFill;
 
 use super::*;
 
@@ -288,8 +290,19 @@ fn every_metric_is_documented() {
         for_test::<Nftables>(),
         for_test::<Iptables>(),
         for_test::<Ipvs>(),
+        for_test::<Ebpf>(),
     ] {
         metrics.api_request(&request("host", Some(200)));
+        metrics.show_tables(Arc::new(|| {
+            let fill = TableFill {
+                table: "FLOWS",
+                entries: 1,
+                capacity: 2,
+                when_full: None,
+            };
+            vec![fill]
+        }));
+        metrics.text().expect("complete");
         let slis = metrics.slis.registry.gather();
         let families = metrics.registry.gather().into_iter().chain(slis);
         there.extend(families.map(|it| it.name().to_owned()));

@@ -19,7 +19,7 @@ fn on_a_thread<T: Send>(run: impl FnOnce() -> T + Send) -> T {
 #[test]
 fn refused_calls_fail_and_programs_run() {
     on_a_thread(|| {
-        refuse_calls(false).expect("a kernel with seccomp");
+        refuse_calls(Needs::default()).expect("a kernel with seccomp");
         for namespace in [CloneFlags::CLONE_NEWUSER, CloneFlags::CLONE_NEWNET] {
             assert_eq!(unshare(namespace), Err(Errno::EPERM));
         }

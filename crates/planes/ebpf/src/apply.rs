@@ -9,6 +9,7 @@ use sluice_bpf_abi as abi;
 use sluice_reconcile::Delta;
 
 use crate::convert;
+use crate::fills::Fills;
 use crate::object::{Key, Object};
 
 /// A write of one element.
@@ -33,13 +34,14 @@ pub(crate) fn ordered(delta: &Delta<Key, Object>) -> Vec<Write<'_>> {
 /// The map of a key, by the order of writing.
 fn class(key: &Key) -> u8 {
     match key {
-        Key::Node => 0,
-        Key::Source(..) => 1,
-        Key::Endpoint(..) => 2,
-        Key::Member(..) => 3,
-        Key::Maglev(..) => 4,
-        Key::Address(..) => 5,
-        Key::Frontend(..) => 6,
+        Key::Source(..) => 0,
+        Key::Endpoint(..) => 1,
+        Key::Member(..) => 2,
+        Key::Maglev(..) => 3,
+        Key::Address(..) => 4,
+        Key::Frontend(..) => 5,
+        // An agent that finds the settings takes the maps as they are.
+        Key::Node => 6,
     }
 }
 
@@ -54,11 +56,12 @@ pub(crate) fn write(maps: &mut Maps, write: Write<'_>) -> Result<(), BpfError> {
 fn set(maps: &mut Maps, key: &Key, object: &Object) -> Result<(), BpfError> {
     match (key, object) {
         (Key::Node, Object::Node(node)) => {
-            // Whoever traces packets goes on.
+            // Whoever traces packets goes on, and so do connections.
             let now = maps.node()?;
             let node = abi::Node {
-                flags: node.flags | (now.flags & abi::node_flags::TRACE),
+                flags: node.flags | (now.flags & abi::node_flags::KEPT),
                 trace: now.trace,
+                trace_until_ns: now.trace_until_ns,
                 ..**node
             };
             maps.set_node(&node)
@@ -149,9 +152,31 @@ impl Fill {
         fill
     }
 
+    /// Tells the numbers, with the maps' sizes.
+    pub(crate) fn tell(&self, sizes: &Sizes, fills: &Fills) {
+        let [sources, endpoints, members, maglev, addresses, frontends, _] = self.counts;
+        fills.set("SOURCES", sources, sizes.sources);
+        fills.set("ENDPOINTS", endpoints, sizes.endpoints);
+        fills.set("MEMBERS", members, sizes.members);
+        fills.set("MAGLEV", maglev, sizes.maglev);
+        fills.set("ADDRESSES", addresses, sizes.addresses);
+        fills.set("FRONTENDS", frontends, sizes.frontends);
+    }
+
+    /// Whether maps of these sizes hold this.
+    pub(crate) fn fits(&self, sizes: &Sizes) -> bool {
+        let [sources, endpoints, members, maglev, addresses, frontends, _] = self.counts;
+        sources <= sizes.sources
+            && endpoints <= sizes.endpoints
+            && members <= sizes.members
+            && maglev <= sizes.maglev
+            && addresses <= sizes.addresses
+            && frontends <= sizes.frontends
+    }
+
     /// The sizes that hold this with room for as much again, where `now` has no room for a quarter more.
     pub(crate) fn sizes(&self, now: &Sizes) -> Sizes {
-        let [_, sources, endpoints, members, maglev, addresses, frontends] = self.counts;
+        let [sources, endpoints, members, maglev, addresses, frontends, _] = self.counts;
         let size = |wanted: u32, now: u32| match wanted > now - now / 5 {
             true => wanted.saturating_mul(2).next_power_of_two(),
             false => now,

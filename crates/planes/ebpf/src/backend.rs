@@ -1,19 +1,23 @@
 //! The backend: pure rendering on one side, the maps on the other.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use sluice_bpf::{BpfError, Maps, Programs, Setup, Sizes};
+use sluice_bpf::{BpfError, CounterTable, Maps, Programs, Setup, Sizes};
+use sluice_bpf_abi::{Counter, node_flags};
 use sluice_plan::{Plan, PortKey, PortPlan};
-use sluice_plane::{Scene, ServiceBackend};
+use sluice_plane::{Scene, ServiceBackend, Sockets};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::apply::{self, Fill};
-use crate::flows::{Sweeper, Timeouts};
+use crate::fills::Fills;
+use crate::flows::{self, Netfilters, Sweeper, Timeouts};
 use crate::object::{Key, Object};
 use crate::observe;
 use crate::placement::{self, Ids, Placement};
 use crate::render::{self, Facts, has_members};
+use crate::sockets::SocketSetup;
 
 /// The eBPF data plane of one network namespace.
 #[derive(Debug)]
@@ -23,7 +27,9 @@ pub struct Ebpf {
     ids: Ids,
     /// What the maps hold.
     fill: Fill,
+    fills: Arc<Fills>,
     timeouts: Timeouts,
+    sockets: SocketSetup,
     /// Removes connections that ended, once programs are attached.
     sweeper: Option<Sweeper>,
 }
@@ -45,7 +51,9 @@ impl Ebpf {
             facts,
             ids: Ids::default(),
             fill: Fill::default(),
+            fills: Arc::default(),
             timeouts: Timeouts::default(),
+            sockets: SocketSetup::off(),
             sweeper: None,
         })
     }
@@ -57,26 +65,77 @@ impl Ebpf {
         self
     }
 
+    /// Leads the sockets of a cgroup.
+    #[must_use]
+    pub fn with_sockets(mut self, sockets: SocketSetup) -> Self {
+        self.facts.flags |= sockets.flags();
+        self.sockets = sockets;
+        self
+    }
+
+    /// How full the maps are.
+    pub(crate) fn fills(&self) -> &Arc<Fills> {
+        &self.fills
+    }
+
+    /// Which sockets are ended with their endpoint.
+    pub(crate) fn ended_sockets(&self) -> Sockets {
+        self.sockets.ended
+    }
+
     pub(crate) fn maps_mut(&mut self) -> &mut Maps {
         self.programs.maps_mut()
     }
 
-    /// From here on packets pass the programs.
+    /// From here on no packet of TCP is another proxy's.
+    pub(crate) fn carry_all(&mut self) -> Result<(), BpfError> {
+        let mut node = self.programs.maps().node()?;
+        node.flags |= node_flags::CARRIES_ALL;
+        self.programs.maps_mut().set_node(&node)
+    }
+
+    /// From here on packets pass the programs, and sockets are led.
     fn attach(&mut self) -> Result<(), BackendError> {
+        if !self.programs.is_attached() {
+            self.attach_sockets();
+            // A datagram of netfilter's flow would open another one.
+            if let Err(error) = flows::import(self.programs.maps_mut(), Netfilters::Stay) {
+                warn!(%error, "connections of an earlier proxy may break");
+            }
+        }
         self.programs.attach().map_err(failed)?;
         if self.sweeper.is_none() {
-            let flows = Maps::open(self.programs.pins()).map_err(failed)?.flows;
-            let sweeper = Sweeper::start(flows, self.timeouts);
+            let pins = self.programs.pins();
+            let flows = Maps::open(pins).map_err(failed)?.flows;
+            let counters = CounterTable::open(pins).map_err(failed)?;
+            let sweeper = Sweeper::start(flows, counters, self.timeouts, Arc::clone(&self.fills));
             let failed = |error| BackendError::new("start a thread for connections", error);
             self.sweeper = Some(sweeper.map_err(failed)?);
         }
         Ok(())
     }
 
+    fn attach_sockets(&mut self) {
+        let Some(cgroup) = &self.sockets.cgroup else {
+            self.programs.detach_sockets();
+            return;
+        };
+        if let Err(error) = self.programs.attach_sockets(cgroup) {
+            warn!(%error, "sockets are not led, packets are");
+        }
+    }
+
     /// The programs and maps.
     #[must_use]
     pub fn programs(&self) -> &Programs {
         &self.programs
+    }
+
+    /// Packets that the programs counted for a reason, of IPv4 and IPv6; zeros when they cannot be read.
+    #[must_use]
+    pub fn counted(&self, counter: Counter) -> [u64; 2] {
+        let counters = CounterTable::open(self.programs.pins());
+        counters.and_then(|it| it.read(counter)).unwrap_or_default()
     }
 
     fn sizes(&self) -> Sizes {
@@ -100,7 +159,13 @@ impl Ebpf {
         if wanted == now {
             return Ok(());
         }
-        self.programs.grow(&wanted).map_err(failed)?;
+        if let Err(error) = self.programs.grow(&wanted) {
+            if !self.fill.with_added(delta).fits(&now) {
+                return Err(failed(error));
+            }
+            warn!(%error, "maps do not grow: new Services will soon have no room");
+            return Ok(());
+        }
         let (frontends, endpoints) = (wanted.frontends, wanted.endpoints);
         info!(frontends, endpoints, "maps have room for more entries");
         Ok(())
@@ -174,8 +239,13 @@ impl Backend for Ebpf {
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         let objects = observe::all(self.programs.maps()).map_err(failed)?;
         self.fill = Fill::of(objects.keys());
-        // An earlier agent wrote the maps: they are whole, and our programs take the place of its own.
-        if objects.contains_key(&Key::Node) {
+        self.fill.tell(&self.sizes(), &self.fills);
+        if self.programs.is_attached() {
+            // Somebody else may have detached them.
+            self.programs.attach_again();
+            self.attach_sockets();
+        } else if objects.contains_key(&Key::Node) {
+            // An earlier agent wrote the maps: they are whole, and our programs take the place of its own.
             self.attach()?;
         }
         Ok(objects)
@@ -188,6 +258,7 @@ impl Backend for Ebpf {
             apply::write(maps, write).map_err(|error| refused(write, error))?;
         }
         self.fill = self.fill.after(delta);
+        self.fill.tell(&self.sizes(), &self.fills);
         self.attach()
     }
 }

@@ -191,6 +191,9 @@ fn of_frontend(
         abi::Verdict::Cluster => (Scope::Cluster, frontend.cluster),
         abi::Verdict::Local => (Scope::Local, frontend.local),
     };
+    let is_direct = frontend.flags & abi::frontend_flags::DSR != 0
+        && client == Client::Other
+        && !elements.admits(abi::NOT_TUNNELLED, packet.source)?;
     let slots = match frontend.maglev_size {
         0 => (slots.first..slots.first.saturating_add(slots.count)).collect(),
         size => by_hash(elements, frontend.service, scope, size, slots.first)?,
@@ -204,10 +207,15 @@ fn of_frontend(
         Ok(Fate::Endpoint {
             to: SocketAddr::new(ip, endpoint.port),
             slot,
-            masqueraded: masquerade || is_hairpin,
+            masqueraded: is_hairpin || (masquerade && !(is_direct && replies_directly(&endpoint))),
         })
     };
     slots.into_iter().map(fate).collect()
+}
+
+/// Whether the replies of an endpoint reach a client that was not masqueraded.
+fn replies_directly(endpoint: &abi::Endpoint) -> bool {
+    endpoint.flags & abi::endpoint_flags::HERE != 0 || endpoint.node != abi::Addr::ANY_V6
 }
 
 /// Every slot in a table of Maglev.

@@ -8,7 +8,7 @@ mod table;
 use sluice_bpf_abi::{Flow, Tuple};
 
 pub use expiry::Timeouts;
-pub(crate) use import::import;
+pub(crate) use import::{Netfilters, import};
 pub(crate) use sweep::{Sweeper, sweep};
 pub(crate) use table::ProgramFlows;
 
@@ -16,6 +16,7 @@ pub(crate) use table::ProgramFlows;
 fn rewritten(key: &Tuple, flow: &Flow) -> Tuple {
     let mut tuple = *key;
     flow.rewrite(&mut tuple);
+    tuple.protocol &= Tuple::PROTOCOL;
     tuple
 }
 

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use sluice_bpf::{Maps, Pins};
-use sluice_bpf_abi::FlowKind;
+use sluice_bpf_abi::{FlowKind, node_flags};
 use sluice_plane::{Keep, LeftoverError, Leftovers, Removal, Request, Trace};
 use tracing::debug;
 
 use crate::flows::{self, Timeouts};
+use crate::tunnel;
 
 /// The folder of all pins.
 pub(crate) const PINS: &str = "/sys/fs/bpf/sluice";
@@ -28,6 +29,9 @@ impl Leftovers for PinnedPrograms {
         let Some(pins) = pins() else {
             return;
         };
+        if let Err(error) = tunnel::remove() {
+            removal.errors.push(LeftoverError::Programs(error.into()));
+        }
         match sluice_bpf::remove(&pins) {
             Ok(()) => removal.removed.push("eBPF programs and maps".to_owned()),
             Err(error) => removal.errors.push(LeftoverError::Programs(error.into())),
@@ -65,15 +69,18 @@ impl Leftovers for PinnedPrograms {
 
 /// Removes all frontends and the connections that ended, and returns how many are open.
 fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
-    for (key, _) in maps.frontends.entries()? {
-        maps.frontends.remove(&key)?;
-    }
+    // Frontends go last: without one, an address of a Service is refused.
+    let mut node = maps.node()?;
+    node.families.iter_mut().for_each(|it| it.cidr_count = 0);
+    // The other mode's connections are not ours.
+    node.flags &= !node_flags::CARRIES_ALL;
+    maps.set_node(&node)?;
     for (key, _) in maps.addresses.entries()? {
         maps.addresses.remove(&key)?;
     }
-    let mut node = maps.node()?;
-    node.families.iter_mut().for_each(|it| it.cidr_count = 0);
-    maps.set_node(&node)?;
+    for (key, _) in maps.frontends.entries()? {
+        maps.frontends.remove(&key)?;
+    }
     flows::sweep(&mut maps.flows, &Timeouts::default())?;
     let flows = maps.flows.entries()?;
     let requests = flows

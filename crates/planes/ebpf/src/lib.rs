@@ -5,6 +5,8 @@
 //! NodePlan ──────────────────┘    │                       observe.rs ◀────────┘
 //!                                 ├─▶ text.rs      what `render` prints
 //!                                 └─▶ evaluate.rs  packet in, fate out, from the maps or without a kernel
+//! sockets.rs        whose sockets are led
+//! EVENTS ─▶ witness.rs   what programs did with the packets of `explain --trace`
 //! FLOWS ─▶ flows/   connections that end, and those that netfilter carried for an earlier proxy
 //! ```
 //!
@@ -20,6 +22,7 @@ mod apply;
 mod backend;
 mod convert;
 pub mod evaluate;
+mod fills;
 mod flows;
 mod leftovers;
 mod live;
@@ -29,12 +32,16 @@ mod observe;
 mod placement;
 mod plane;
 mod render;
+mod sockets;
 pub mod text;
+mod tunnel;
+mod witness;
 
 pub use backend::{Ebpf, render_plan, render_port};
 pub use flows::Timeouts;
-pub use maglev::SIZES as MAGLEV_SIZES;
 pub use object::{AddressKind, Key, ListId, Object};
 pub use placement::Placement;
 pub use render::{Facts, masquerade_ports};
-pub use sluice_bpf::{Patterns, Setup, Sizes};
+pub use sluice_bpf::{Patterns, Setup, Sizes, cgroup_root};
+pub use sockets::SocketSetup;
+pub use tunnel::create as create_tunnel;

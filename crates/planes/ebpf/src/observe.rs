@@ -51,10 +51,11 @@ pub(crate) fn all(maps: &Maps) -> Result<BTreeMap<Key, Object>, BpfError> {
     Ok(objects)
 }
 
-/// The settings, without what does not come from the plan: tracing.
+/// The settings, without what does not come from the plan.
 fn settings(maps: &Maps) -> Result<abi::Node, BpfError> {
     let mut node = maps.node()?;
-    node.flags &= !abi::node_flags::TRACE;
+    node.flags &= !abi::node_flags::KEPT;
     node.trace = abi::Addr::ANY_V6;
+    node.trace_until_ns = 0;
     Ok(node)
 }

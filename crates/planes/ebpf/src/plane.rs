@@ -1,25 +1,29 @@
 //! The ebpf mode as a [`DataPlane`].
 
 use std::fs;
+use std::time::Duration;
 
 use sluice_bpf::{CounterTable, Patterns, Setup, Sizes};
 use sluice_bpf_abi::{Counter, node_flags};
 use sluice_model::IpFamily;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
-use sluice_plan::settings::LocalDetector;
+use sluice_plan::settings::{DirectReturn, LocalDetector};
 use sluice_plane::{
     DataPlane, DenialCounters, DenialReason, Denied, FailureMetrics, FlowTable, ForeignChange,
-    Keep, Leftovers, Live, Options, RenderedObject, RuleMetrics, Sysctl, Trace,
+    Keep, Leftovers, Live, Options, RenderedObject, RuleMetrics, Sockets, Sysctl, TableFills,
+    Trace, Witness,
 };
 use sluice_reconcile::BackendError;
 use tracing::{info, warn};
 
 use crate::backend::{Ebpf, failed, render_plan};
-use crate::flows::{self, ProgramFlows, Timeouts};
+use crate::flows::{self, Netfilters, ProgramFlows, Timeouts};
 use crate::leftovers::{PINS, PinnedPrograms};
 use crate::render::{Facts, masquerade_ports};
-use crate::{live, text};
+use crate::sockets::SocketSetup;
+use crate::witness::EventWitness;
+use crate::{live, text, tunnel};
 
 /// The ports that sockets get by themselves.
 const LOCAL_PORTS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
@@ -33,6 +37,7 @@ impl DataPlane for Ebpf {
         failures: FailureMetrics::Nftables,
         counts_rules: false,
         counts_denials: true,
+        has_tables: true,
     };
     const UNCOUNTED: &'static str = "the ebpf mode does not count connections by endpoint";
     const LEFTOVERS: &'static dyn Leftovers = &PinnedPrograms;
@@ -47,20 +52,36 @@ impl DataPlane for Ebpf {
     fn open(options: &Options<'_>) -> Result<Self, BackendError> {
         let setup = Setup {
             pins: PINS.into(),
-            interfaces: Patterns::all(),
+            interfaces: interfaces(options),
             pods: pods(&options.settings.local_detector),
-            sizes: Sizes::default(),
+            sizes: Sizes {
+                flows: options.ebpf.flows,
+                ..Sizes::default()
+            },
         };
         let limits = &options.config.conntrack;
-        let or = |it: std::time::Duration, default| if it.is_zero() { default } else { it };
+        let or = |it: Duration, default| if it.is_zero() { default } else { it };
         let default = Timeouts::default();
         let timeouts = Timeouts {
             tcp_established: or(limits.tcp_established, default.tcp_established),
             tcp_close_wait: or(limits.tcp_close_wait, default.tcp_close_wait),
             udp: or(limits.udp, default.udp),
             udp_stream: or(limits.udp_stream, default.udp_stream),
+            ..default
         };
-        Ok(Self::connect(setup, facts())?.with_timeouts(timeouts))
+        let facts = Facts {
+            maglev_size: options.ebpf.maglev_size,
+            tunnel_ifindex: tunnel_of(options)?,
+            ..facts()
+        };
+        let sockets = SocketSetup::of(options.ebpf);
+        Ok(Self::connect(setup, facts)?
+            .with_timeouts(timeouts)
+            .with_sockets(sockets))
+    }
+
+    fn enters_namespaces(options: &Options<'_>) -> bool {
+        options.ebpf.sockets.and(options.ebpf.ended_sockets) != Sockets::Off
     }
 
     fn keep(&self) -> Box<Keep> {
@@ -69,12 +90,19 @@ impl DataPlane for Ebpf {
 
     /// Connections of an earlier proxy become ours before its rules go.
     fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
-        match flows::import(self.maps_mut()) {
+        match flows::import(self.maps_mut(), Netfilters::Go) {
             Ok(0) => {}
             Ok(connections) => info!(connections, "taken over from netfilter"),
             Err(error) => warn!(%error, "connections of an earlier proxy may break"),
         }
+        if let Err(error) = self.carry_all() {
+            warn!(%error, "connections that were forgotten are not reset");
+        }
         Vec::new()
+    }
+
+    fn table_fills(&self) -> Option<TableFills> {
+        Some(self.fills().reader())
     }
 
     fn denial_counters(&self) -> Result<Option<Box<dyn DenialCounters>>, BackendError> {
@@ -83,25 +111,33 @@ impl DataPlane for Ebpf {
     }
 
     fn flow_table(&self) -> Box<dyn FlowTable> {
-        match sluice_bpf::Maps::open(self.programs().pins()) {
-            Ok(maps) => Box::new(ProgramFlows::new(maps.flows)),
-            Err(error) => {
-                warn!(%error, "UDP clients may send to endpoints that are gone");
-                Box::new(sluice_plane::NetfilterFlows::default())
-            }
-        }
+        let pins = self.programs().pins().clone();
+        Box::new(ProgramFlows::new(pins, self.ended_sockets()))
     }
 
     fn live(explanation: &Explanation) -> Result<Live, BackendError> {
         live::live(explanation)
     }
 
-    fn text(plan: &Plan, _: &Options<'_>) -> String {
-        text::maps(&render_plan(plan, &Facts::default()))
+    fn witness(
+        explanation: &Explanation,
+        is_client_known: bool,
+        time: Duration,
+    ) -> Result<Option<Box<dyn Witness>>, BackendError> {
+        let address = match is_client_known {
+            true => explanation.source,
+            false => explanation.destination.ip(),
+        };
+        let witness = EventWitness::open(address, time).map_err(failed)?;
+        Ok(witness.map(|it| Box::new(it) as Box<dyn Witness>))
     }
 
-    fn objects(plan: &Plan, _: &Options<'_>) -> Vec<RenderedObject> {
-        let objects = render_plan(plan, &Facts::default()).into_iter();
+    fn text(plan: &Plan, options: &Options<'_>) -> String {
+        text::maps(&render_plan(plan, &rendered(options)))
+    }
+
+    fn objects(plan: &Plan, options: &Options<'_>) -> Vec<RenderedObject> {
+        let objects = render_plan(plan, &rendered(options)).into_iter();
         let rendered = objects.map(|(key, object)| RenderedObject {
             comment: String::new(),
             text: text::element(&key, &object).to_string(),
@@ -127,6 +163,27 @@ fn sysctls() -> Vec<Sysctl> {
     .into()
 }
 
+/// The interfaces whose packets pass the programs: those of the operator, and the tunnel.
+fn interfaces(options: &Options<'_>) -> Patterns {
+    let wanted = options.ebpf.interfaces.iter().map(String::as_str);
+    let is_list = wanted.clone().any(|it| !it.starts_with('!'));
+    Patterns::new(wanted.chain(is_list.then_some(tunnel::NAME)))
+}
+
+/// The number of the tunnel, which is made or removed as the options say.
+fn tunnel_of(options: &Options<'_>) -> Result<u32, BackendError> {
+    let failed = |error| BackendError::new(format!("make the interface {}", tunnel::NAME), error);
+    match options.settings.direct_return {
+        DirectReturn::Off => {
+            tunnel::remove().map_err(failed)?;
+            Ok(0)
+        }
+        DirectReturn::Annotated | DirectReturn::All => {
+            tunnel::create(options.ebpf.tunnel_port).map_err(failed)
+        }
+    }
+}
+
 /// The interfaces whose packets come from pods of this node, where that is how they are told.
 pub(crate) fn pods(detector: &LocalDetector) -> Patterns {
     match detector {
@@ -135,6 +192,14 @@ pub(crate) fn pods(detector: &LocalDetector) -> Patterns {
         LocalDetector::None | LocalDetector::ClusterCidrs(_) | LocalDetector::NodeCidr => {
             Patterns::none()
         }
+    }
+}
+
+/// What options say of the maps' contents, on any machine.
+fn rendered(options: &Options<'_>) -> Facts {
+    Facts {
+        maglev_size: options.ebpf.maglev_size,
+        ..Facts::default()
     }
 }
 

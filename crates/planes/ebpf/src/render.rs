@@ -6,13 +6,15 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use sha2::{Digest, Sha256};
 use sluice_bpf_abi as abi;
-use sluice_bpf_abi::{Treatment, endpoint_flags};
+use sluice_bpf_abi::{Treatment, endpoint_flags, frontend_flags};
 use sluice_model::{Algorithm, IpFamily, Protocol};
 use sluice_plan::lookup::{Client, treat};
 use sluice_plan::{
-    ClusterIpMasquerade, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool, PortPlan,
-    Route, Scope, Verdict,
+    ClusterIpMasquerade, Direct, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool,
+    PortPlan, Role, Route, Scope, Verdict,
 };
+
+use sluice_plane::EbpfOptions;
 
 use crate::maglev;
 use crate::object::{AddressKind, Key, ListId, Object};
@@ -27,7 +29,9 @@ pub struct Facts {
     pub masquerade_ports: [abi::PortRange; 2],
     /// Of [`abi::node_flags`].
     pub flags: u32,
-    /// Entries of a table of Maglev, at least: a prime of [`MAGLEV_SIZES`](crate::MAGLEV_SIZES).
+    /// Interface of the tunnel; 0 without one.
+    pub tunnel_ifindex: u32,
+    /// Entries of a table of Maglev, at least: a prime of [`MAGLEV_SIZES`](sluice_plane::MAGLEV_SIZES).
     pub maglev_size: u32,
 }
 
@@ -38,17 +42,22 @@ impl Default for Facts {
             netns_cookie: 0,
             masquerade_ports: masquerade_ports(32_768, 60_999),
             flags: 0,
-            maglev_size: maglev::USUAL,
+            tunnel_ifindex: 0,
+            maglev_size: EbpfOptions::default().maglev_size,
         }
     }
 }
 
-/// The ports below and above those that sockets get by themselves, without the NodePorts that are usual.
+/// Ports to masquerade with, at least: below that, connections from outside to one endpoint run out of them.
+const ENOUGH: u32 = 4096;
+
+/// The ports below and above those that sockets get by themselves, without the NodePorts that are usual. Where these
+/// are few, all without the NodePorts: the programs see which their own connections have, but not the sockets'.
 #[must_use]
 pub fn masquerade_ports(first: u16, last: u16) -> [abi::PortRange; 2] {
     const FIRST: u16 = 1024;
     const BELOW_NODE_PORTS: u16 = 29_999;
-    [
+    let outside = [
         abi::PortRange {
             first: FIRST,
             last: BELOW_NODE_PORTS.min(first.saturating_sub(1)),
@@ -57,7 +66,21 @@ pub fn masquerade_ports(first: u16, last: u16) -> [abi::PortRange; 2] {
             first: last.saturating_add(1).max(FIRST),
             last: if last == u16::MAX { 0 } else { u16::MAX },
         },
-    ]
+    ];
+    let size = |it: &abi::PortRange| (u32::from(it.last) + 1).saturating_sub(it.first.into());
+    match outside.iter().map(size).sum::<u32>() >= ENOUGH {
+        true => outside,
+        false => [
+            abi::PortRange {
+                first: FIRST,
+                last: BELOW_NODE_PORTS,
+            },
+            abi::PortRange {
+                first: 32_768,
+                last: u16::MAX,
+            },
+        ],
+    }
 }
 
 /// The elements that no Service has.
@@ -67,10 +90,18 @@ pub(crate) fn standing(node: &NodePlan, facts: &Facts) -> Vec<(Key, Object)> {
         families: IpFamily::ALL.map(|family| family_settings(node.family(family), family)),
         masquerade_ports: facts.masquerade_ports,
         flags: facts.flags,
-        tunnel_ifindex: 0,
+        tunnel_ifindex: facts.tunnel_ifindex,
         trace: abi::Addr::ANY_V6,
+        trace_until_ns: 0,
     };
     let mut objects = vec![(Key::Node, Object::Node(Box::new(settings)))];
+    let not_direct = node.not_direct.iter();
+    let not_direct = not_direct.map(|net| Key::Source(abi::NOT_TUNNELLED, *net));
+    let peers = node
+        .peers
+        .iter()
+        .map(|ip| Key::Source(abi::TUNNEL_PEERS, (*ip).into()));
+    objects.extend(not_direct.chain(peers).map(|key| (key, Object::Present)));
     for family in IpFamily::ALL {
         let plan = node.family(family);
         let loopback = plan
@@ -181,14 +212,20 @@ fn endpoints(
         let Ok(index) = all.binary_search_by(|it| it.addr.cmp(addr)) else {
             continue;
         };
+        let (node, here) = match all[index].direct {
+            None => (abi::Addr::ANY_V6, 0),
+            Some(Direct::Here) => (abi::Addr::ANY_V6, endpoint_flags::HERE),
+            Some(Direct::Node(ip)) => (ip.into(), 0),
+        };
+        let hairpin = match all[index].may_be_here {
+            true => endpoint_flags::HAIRPIN,
+            false => 0,
+        };
         let endpoint = abi::Endpoint {
             addr: addr.ip().into(),
-            node: abi::Addr::ANY_V6,
+            node,
             port: addr.port(),
-            flags: match all[index].may_be_here {
-                true => endpoint_flags::HAIRPIN,
-                false => 0,
-            },
+            flags: hairpin | here,
         };
         objects.push((Key::Endpoint(service, slot), Object::Endpoint(endpoint)));
         if has_members(port) {
@@ -259,6 +296,10 @@ fn frontend(port: &PortPlan, planned: &PlannedFrontend, placement: &Placement) -
             treatment(Client::Other),
             0,
         ],
+        flags: match port.has_direct_return() && planned.role != Role::ClusterIp {
+            true => frontend_flags::DSR,
+            false => 0,
+        },
         ..abi::Frontend::default()
     }
 }

@@ -9,6 +9,7 @@ use sluice_ebpf::{Ebpf, Facts, Key, Object, render_plan};
 use sluice_model::{Event, LocalAddresses};
 use sluice_plan::Plan;
 use sluice_plan::lookup::{Client, HostAddresses, Packet};
+use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_plan::testing::{arbitrary_events, arbitrary_packet, arbitrary_settings, host, planner};
 use sluice_reconcile::Backend;
 use sluice_tracers::chance::{Outcome, planned};
@@ -57,9 +58,11 @@ proptest! {
     #[test]
     fn maps_agree_with_the_plan(
         settings in arbitrary_settings(),
+        direct_return in prop::sample::select(&[DirectReturn::Off, DirectReturn::Annotated, DirectReturn::All][..]),
         events in arbitrary_events(),
         packets in prop::collection::vec(arbitrary_packet(), 1..40),
     ) {
+        let settings = Settings { direct_return, ..settings };
         // The agent tells the plan the machine's addresses, which the maps list.
         let addresses = Event::LocalAddresses(LocalAddresses {
             all: host(),

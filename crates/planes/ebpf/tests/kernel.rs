@@ -5,19 +5,21 @@
 mod common;
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use sluice_bpf_abi as abi;
 use sluice_bpf_abi::Frontend;
 use sluice_ebpf::{Ebpf, Facts, Key, Object, Patterns, Sizes, render_plan};
-use sluice_lab::{Cluster, Probe, Protocol, Server, require_netns};
+use sluice_lab::{Cluster, Probe, Protocol, Server, eventually, require_netns};
 use sluice_model::Event;
 use sluice_plan::Scope;
 use sluice_plan::testing::{endpoints, service};
-use sluice_plane::Proxy;
+use sluice_plane::{DataPlane as _, Proxy};
 use sluice_scenarios::{Drive as _, golden};
 
 fn proxy(sizes: Sizes) -> Proxy<Ebpf> {
-    Proxy::new(golden::settings(), common::open(Patterns::none(), sizes))
+    let plane = common::open(Patterns::none(), sizes, Facts::default());
+    Proxy::new(golden::settings(), plane)
 }
 
 /// A cluster with two servers and a client on one node.
@@ -148,5 +150,50 @@ fn maglev_chooses_by_hash() {
                 "port {port}"
             );
         }
+    });
+}
+
+/// A client dials an endpoint itself from the port of its open connection to the Service.
+#[test]
+fn two_connections_from_one_port() {
+    require_netns!();
+    let (cluster, _servers) = cluster();
+    let client = cluster.pod("cli").netns();
+    cluster.node("node-a").netns().run(|| {
+        let mut node = proxy(Sizes::default());
+        node.change(web(&cluster, ""));
+        let open = |target: SocketAddr| {
+            let probe = Probe::tcp(target).source_port(23_456);
+            sluice_lab::Session::open(client, probe).unwrap()
+        };
+        let mut sessions = vec![open(([10, 96, 0, 10], 80).into())];
+        sessions.extend(["web-1", "web-2"].map(|it| open((cluster.pod(it).ipv4(), 8080).into())));
+        for session in &mut sessions {
+            session.ping().unwrap();
+        }
+        for session in sessions.iter_mut().rev() {
+            session.ping().unwrap();
+        }
+    });
+}
+
+/// What `sluice status` and the metrics show.
+#[test]
+fn maps_tell_how_full_they_are() {
+    require_netns!();
+    let (cluster, _servers) = cluster();
+    cluster.node("node-a").netns().run(|| {
+        let mut node = proxy(Sizes::default());
+        let fills = node.reconciler_mut().backend_mut().table_fills().unwrap();
+        let of = |table: &str| fills().into_iter().find(|it| it.table == table).unwrap();
+        node.change(web(&cluster, ""));
+        let frontends = of("FRONTENDS");
+        assert_eq!(frontends.entries, 1);
+        assert_eq!(frontends.capacity, u64::from(Sizes::default().frontends));
+        assert_eq!(of("ENDPOINTS").entries, 2);
+        // The first look at the connections is a moment after the start.
+        let looked = || (of("FLOWS").capacity > 0).then_some(());
+        eventually(Duration::from_secs(30), looked).unwrap();
+        assert!(!of("FLOWS").needs_room());
     });
 }

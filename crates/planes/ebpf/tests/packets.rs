@@ -2,7 +2,7 @@
 
 mod common;
 
-use sluice_ebpf::{Ebpf, Patterns, Sizes};
+use sluice_ebpf::{Ebpf, Facts, Patterns, Sizes};
 use sluice_plan::settings::{LocalDetector, Settings};
 
 fn make(settings: &Settings) -> Ebpf {
@@ -15,7 +15,7 @@ fn make(settings: &Settings) -> Ebpf {
         flows: 8192,
         ..Sizes::default()
     };
-    common::open(pods, sizes)
+    common::open(pods, sizes, Facts::default())
 }
 
 sluice_scenarios::for_each_scenario!(make);

@@ -50,6 +50,7 @@ impl DataPlane for Iptables {
         failures: FailureMetrics::RestoreAndPartial,
         counts_rules: true,
         counts_denials: false,
+        has_tables: false,
     };
     const UNCOUNTED: &'static str = "the iptables mode does not count connections: `iptables -t nat \
                                      -nvL KUBE-SERVICES` shows packets by Service; the nftables \

@@ -44,6 +44,7 @@ impl DataPlane for Ipvs {
         failures: FailureMetrics::Restore,
         counts_rules: false,
         counts_denials: false,
+        has_tables: false,
     };
     const LEFTOVERS: &'static dyn Leftovers = &VirtualServers;
 

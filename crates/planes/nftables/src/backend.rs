@@ -241,6 +241,7 @@ impl DataPlane for Nftables {
         failures: FailureMetrics::Nftables,
         counts_rules: false,
         counts_denials: true,
+        has_tables: false,
     };
     const LEFTOVERS: &'static dyn Leftovers = &Tables;
 

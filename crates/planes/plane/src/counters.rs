@@ -1,5 +1,7 @@
 //! Counters of a data plane: connections, rules, packets.
 
+use std::sync::Arc;
+
 use std::net::SocketAddr;
 
 use sluice_model::{IpFamily, Protocol};
@@ -89,6 +91,31 @@ pub struct RuleCount {
     pub last: usize,
 }
 
+/// How full a table of the kernel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableFill {
+    /// Its name: `FLOWS`.
+    pub table: &'static str,
+    /// Entries in it, as of the last look.
+    pub entries: u64,
+    /// Entries that it holds at most.
+    pub capacity: u64,
+    /// What to do before it is full, and what happens then, in one line; `None` for a table that is replaced by a
+    /// larger one in time.
+    pub when_full: Option<&'static str>,
+}
+
+impl TableFill {
+    /// Whether the operator should do something now.
+    #[must_use]
+    pub fn needs_room(&self) -> bool {
+        self.when_full.is_some() && self.entries > self.capacity / 5 * 4
+    }
+}
+
+/// Tells how full the tables of a data plane are, at any time and on any thread. Cheap.
+pub type TableFills = Arc<dyn Fn() -> Vec<TableFill> + Send + Sync>;
+
 /// Which of kube-proxy's metrics a data plane has: their names depend on the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleMetrics {
@@ -100,6 +127,8 @@ pub struct RuleMetrics {
     pub counts_rules: bool,
     /// Packets that rules drop and reject are counted by reason.
     pub counts_denials: bool,
+    /// Its tables in the kernel have a size.
+    pub has_tables: bool,
 }
 
 /// How kube-proxy counts failures of syncs in a mode.

@@ -24,6 +24,9 @@ mod rule_counts;
 pub mod rules;
 mod scene;
 mod unserved;
+mod witness;
+
+use std::time::Duration;
 
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
@@ -31,14 +34,14 @@ use sluice_reconcile::Backend;
 
 pub use counters::{
     ConnectionCount, Counter, Counters, FailureMetrics, Load, PacketCounters, PacketError, Reading,
-    RuleCount, RuleMetrics,
+    RuleCount, RuleMetrics, TableFill, TableFills,
 };
 pub use denials::{DenialCounters, DenialReason, Denied};
 pub use families::Families;
 pub use flows::{FlowTable, NetfilterFlows};
 pub use leftovers::{Keep, LeftoverError, Leftovers, Purpose, Removal, Request, Trace};
 pub use live::Live;
-pub use options::{Options, Sysctl};
+pub use options::{EbpfOptions, MAGLEV_SIZES, Options, Sockets, Sysctl};
 pub use proxy::{Proxy, Superseded, Synced};
 pub use rendered::RenderedObject;
 pub use rule_counts::{RuleCounts, RuleKey};
@@ -46,6 +49,7 @@ pub use scene::{Scale, Scene};
 pub use sluice_netlink::nftables::Exchange;
 pub use sluice_reconcile::BackendError;
 pub use unserved::Unserved;
+pub use witness::{Sighting, Witness};
 
 /// Takes the report of a foreign change of our rules, in one line: what changed, and which program did it
 /// if that is known. Called from any thread.
@@ -92,6 +96,11 @@ pub trait DataPlane: ServiceBackend + Sized {
 
     /// Whether it loads eBPF programs and writes their maps, which takes privileges of their own.
     const LOADS_BPF: bool = false;
+
+    /// Whether it acts in the network namespaces of pods, which takes privileges of their own.
+    fn enters_namespaces(_: &Options<'_>) -> bool {
+        false
+    }
 
     /// Which of kube-proxy's metrics it has.
     const METRICS: RuleMetrics;
@@ -167,6 +176,11 @@ pub trait DataPlane: ServiceBackend + Sized {
         Vec::new()
     }
 
+    /// How full its tables in the kernel are; `None` where they have no size.
+    fn table_fills(&self) -> Option<TableFills> {
+        None
+    }
+
     /// A reader of the connections that it counts; `None` when it counts none.
     ///
     /// # Errors
@@ -204,6 +218,22 @@ pub trait DataPlane: ServiceBackend + Sized {
     ///
     /// The kernel cannot be read.
     fn live(explanation: &Explanation) -> Result<Live, BackendError>;
+
+    /// Watches what programs in the kernel do with the packets of an explanation, for at most this long; `None` in
+    /// data planes without programs, or when they are not loaded. `is_client_known`: the client's address is that of
+    /// the explanation, else any client's packets to the destination are watched.
+    ///
+    /// # Errors
+    ///
+    /// The programs cannot be told.
+    fn witness(
+        explanation: &Explanation,
+        is_client_known: bool,
+        time: Duration,
+    ) -> Result<Option<Box<dyn Witness>>, BackendError> {
+        let _ = (explanation, is_client_known, time);
+        Ok(None)
+    }
 
     /// Every object of a plan, as a first sync writes it, as text that `nft`, `iptables-restore` and so on
     /// load. Pure.

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use ipnet::IpNet;
 use sluice_config::{GoDuration, KubeProxyConfiguration, Lines, Mode, Problem, decode, warnings};
-use sluice_yaml::escaped;
+use sluice_yaml::{escaped, quoted};
 
 use crate::cli::NodeArgs;
 use crate::error::Invalid;
@@ -28,6 +29,22 @@ impl Problems {
     /// Adds a problem of the configuration file.
     pub(super) fn of_file(&mut self, file: &Path, problem: &Problem) {
         self.file.push(format!("{}: {problem}", shown(file)));
+    }
+
+    /// Parses the prefixes of one of our flags; `None` if it is not given.
+    pub(super) fn prefixes(&mut self, flag: &str, words: Option<&[String]>) -> Option<Vec<IpNet>> {
+        let words = words?.iter().map(|it| it.trim());
+        let mut nets = Vec::new();
+        for word in words.filter(|it| !it.is_empty()) {
+            match word.parse() {
+                Ok(net) => nets.push(net),
+                Err(_) => self.usage(format!(
+                    "{flag}: {} is no prefix such as 192.0.2.0/24",
+                    quoted(word)
+                )),
+            }
+        }
+        Some(nets)
     }
 
     /// Parses a duration of one of our flags; `None` after a problem.

@@ -48,6 +48,8 @@ pub(super) struct Needs {
     pub(super) programs: bool,
     /// eBPF programs, their maps and pins.
     pub(super) bpf: bool,
+    /// The network namespaces of pods.
+    pub(super) namespaces: bool,
 }
 
 /// Reduces the capabilities. Call it before the first thread: capabilities belong to threads.
@@ -59,7 +61,12 @@ pub(super) fn give_up_privileges(needs: Needs, to_read: &[Option<&Path>]) {
         false => (privileges::NETLINK, [].as_slice()),
     };
     let bpf = if needs.bpf { privileges::BPF } else { &[] };
-    let needed = [needed, bpf].concat();
+    let namespaces = if needs.namespaces {
+        privileges::NAMESPACES
+    } else {
+        &[]
+    };
+    let needed = [needed, bpf, namespaces].concat();
     let kept = privileges::to_read(&needed, &to_read);
     if let Err(error) = kept.and_then(|it| privileges::reduce(&it, lent)) {
         let error = chain(&error);
@@ -76,8 +83,17 @@ pub(super) fn enter_sandbox(args: &ProxyArgs, config: &ProxyConfig, needs: Needs
     let read = source.paths.into_iter().chain(args.node.config.clone());
     let read: Vec<PathBuf> = read.collect();
     let files = match config.socket.parent() {
+        _ if needs.namespaces => Files::All {
+            why: "off: sockets of other processes are ended",
+        },
         Some(write) if !needs.programs && !source.has_plugin => Files::Only { read: &read, write },
-        _ => Files::All,
+        _ => Files::All {
+            why: "off: other programs are run",
+        },
     };
-    sandbox::enter(files, needs.bpf);
+    let needs = sandbox::Needs {
+        bpf: needs.bpf,
+        namespaces: needs.namespaces,
+    };
+    sandbox::enter(files, needs);
 }

@@ -10,7 +10,8 @@ use sluice_model::{Announcement, ApiRequest, Event};
 use sluice_node::EventSender;
 use sluice_node::metrics::Metrics;
 use sluice_node::privileges::is_secure_execution;
-use sluice_source::apiserver::{self, Access, Files, Observer, Plugins, Timeouts};
+use sluice_plan::settings::{DirectReturn, Settings};
+use sluice_source::apiserver::{self, Access, Files, Nodes, Observer, Plugins, Timeouts};
 
 use crate::config::Source;
 use crate::error::Invalid;
@@ -70,7 +71,7 @@ pub(super) fn check(source: &Source, config_file: Option<&Path>) -> anyhow::Resu
 /// server. With a folder, announcements are only in the log and the status.
 pub(super) fn start(
     source: &Source,
-    node_name: &Arc<str>,
+    settings: &Settings,
     sender: EventSender,
     announcements: Receiver<Announcement>,
     metrics: &Arc<Metrics>,
@@ -83,10 +84,19 @@ pub(super) fn start(
     let client = apiserver::connect(&access)?;
     let metrics = metrics.clone();
     let observer: Observer = Arc::new(move |request: &ApiRequest<'_>| metrics.api_request(request));
-    let name = node_name.clone();
-    apiserver::record(&client, name.clone(), announcements, observer.clone())?;
-    let follow = apiserver::follow(&client, name, Timeouts::default(), sink, observer)?;
+    let name = settings.node_name.clone();
+    apiserver::record(&client, name, announcements, observer.clone())?;
+    let nodes = followed_nodes(settings);
+    let follow = apiserver::follow(&client, nodes, Timeouts::default(), sink, observer)?;
     Ok(Running::ApiServer(follow))
+}
+
+/// The Nodes that a plan needs: with direct server return those of all endpoints.
+pub(crate) fn followed_nodes(settings: &Settings) -> Nodes {
+    match settings.direct_return {
+        DirectReturn::Off => Nodes::One(settings.node_name.clone()),
+        DirectReturn::Annotated | DirectReturn::All => Nodes::All,
+    }
 }
 
 /// The files that a source reads while it runs.

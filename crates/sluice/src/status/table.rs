@@ -36,6 +36,10 @@ pub(super) fn of(status: &Status) -> String {
         let rules: Vec<String> = status.rules.iter().map(ToString::to_string).collect();
         add("rule counts", &rules.join(", "));
     }
+    if !status.tables.is_empty() {
+        let tables: Vec<String> = status.tables.iter().map(ToString::to_string).collect();
+        add("maps", &tables.join(", "));
+    }
     if status.localhost_node_ports {
         add("NodePorts on 127.0.0.1", &LOCALHOST_NODE_PORTS);
     }
@@ -128,7 +132,7 @@ fn list(text: &mut String, title: &str, all: &[impl Display]) {
 #[cfg(test)]
 mod tests {
     use sluice_node::status::{
-        IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus,
+        IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, TableStatus,
     };
 
     use super::*;
@@ -153,6 +157,11 @@ mod tests {
                 table: "nat".to_owned(),
                 total: 34,
                 last: 2,
+            }],
+            tables: vec![TableStatus {
+                table: "FLOWS".to_owned(),
+                entries: 12,
+                capacity: 4096,
             }],
             localhost_node_ports: true,
             last_sync: Some(SyncStatus {
@@ -196,6 +205,7 @@ service ports           4, 1 without endpoints: see --services
 frontends               9
 endpoints               12
 rule counts             IPv4 nat 34
+maps                    FLOWS 12 of 4096
 NodePorts on 127.0.0.1  yes, guarded against other hosts (CVE-2020-8558); off by --iptables-localhost-nodeports=false
 forwarding              off, only this node itself reaches endpoints elsewhere and in pods: net.ipv4.ip_forward
 last sync               2026-11-21 12:00:00 UTC, difference: 2 added, 0 replaced, 0 deleted in 2.1 ms

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sluice_lab::{Probe, eventually, require_netns};
+use sluice_bpf::cgroup_root;
+use sluice_lab::{OwnCgroup, Probe, eventually, require_netns};
 
 use crate::kube_proxy::PORT;
 use crate::world::{SOON, World, more, unhurt};
@@ -91,4 +92,59 @@ fn cleanup_leaves_nothing() {
     let again = world.sluice(&["cleanup"], None);
     let said = String::from_utf8_lossy(&again.stdout).into_owned();
     assert!(!said.contains("eBPF"), "{said}");
+}
+
+/// Clients are led to an endpoint when they connect, and end with it, also in pods and with the sandbox on.
+#[test]
+fn sockets_end_with_their_endpoint() {
+    require_netns!();
+    let cgroup = OwnCgroup::enter(&cgroup_root().unwrap()).unwrap();
+    let mut world = World::new();
+    let folder = cgroup.path().to_str().unwrap();
+    world.start_with(
+        "ebpf",
+        &[
+            "--ebpf-sockets=all",
+            "--ebpf-end-sockets=all",
+            "--ebpf-cgroup",
+            folder,
+        ],
+    );
+    world.until_logged("first sync");
+    let mut sessions = world.sessions();
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    world.lose_endpoints();
+    for session in &mut sessions {
+        let ended = || session.ping().err();
+        eventually(SOON, ended).expect("the connection ends");
+    }
+    world.until_logged("sockets ended");
+    let refused = world.families().map(|it| {
+        let probe = Probe::tcp(SocketAddr::new(it.web, PORT));
+        probe.from(world.shell()).name().is_none()
+    });
+    assert_eq!(refused, [true, true]);
+}
+
+/// `explain --trace` shows what the programs do with a packet of a pod, and what is refused.
+#[test]
+fn programs_tell_what_they_do() {
+    require_netns!();
+    let mut world = World::new();
+    world.start_in("ebpf");
+    world.until_logged("first sync");
+    let shell = world.cluster.pod("shell").ipv4().to_string();
+    let asked = |service: &str| {
+        let asked = world.sluice(&["explain", &shell, service, "--trace"], None);
+        String::from_utf8_lossy(&asked.stdout).into_owned()
+    };
+    let said = asked("default/web:80");
+    assert!(said.contains("programs\n  arrives through "), "{said}");
+    assert!(said.contains("a new connection, becomes "), "{said}");
+    assert!(said.contains("leaves through "), "{said}");
+    let said = asked("default/dead:80");
+    assert!(
+        said.contains("rejected: no endpoint anywhere answers"),
+        "{said}"
+    );
 }

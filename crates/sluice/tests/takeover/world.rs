@@ -117,6 +117,18 @@ impl World {
         fs::write(self.manifests().join("all.yaml"), text).unwrap();
     }
 
+    /// From here on no Service has an endpoint.
+    pub(crate) fn lose_endpoints(&self) {
+        let file = self.manifests().join("all.yaml");
+        let text = fs::read_to_string(&file).unwrap();
+        let lines = text.lines().map(|it| match it.starts_with("endpoints:") {
+            true => "endpoints: []",
+            false => it,
+        });
+        let lines: Vec<&str> = lines.collect();
+        fs::write(file, lines.join("\n")).unwrap();
+    }
+
     fn manifests(&self) -> PathBuf {
         self.scratch.path().join("manifests")
     }
@@ -233,6 +245,11 @@ impl World {
 
     /// Starts an agent in this mode, with a log of its own.
     pub(crate) fn start_in(&mut self, mode: &str) {
+        self.start_with(mode, &[]);
+    }
+
+    /// The same with more flags.
+    pub(crate) fn start_with(&mut self, mode: &str, flags: &[&str]) {
         self.used_ebpf |= mode == "ebpf";
         let log = File::create(self.scratch.path().join("log")).unwrap();
         let (manifests, socket) = (self.manifests(), self.socket());
@@ -246,7 +263,11 @@ impl World {
             "",
             "--manifests",
         ]);
-        command.arg(manifests).arg("--socket").arg(socket);
+        command
+            .arg(manifests)
+            .arg("--socket")
+            .arg(socket)
+            .args(flags);
         let programs = [self.programs()].into_iter();
         let path = env::var_os("PATH").unwrap_or_default();
         let path = env::join_paths(programs.chain(env::split_paths(&path)));

@@ -14,6 +14,10 @@ pub struct Timeouts {
     pub tcp_established: Duration,
     /// TCP, closed by one side (`tcpCloseWaitTimeout`).
     pub tcp_close_wait: Duration,
+    /// TCP before the handshake is complete.
+    pub tcp_opening: Duration,
+    /// TCP closed by both sides, or reset: packets on their way are still translated.
+    pub tcp_closed: Duration,
     /// UDP without an answer (`udpTimeout`).
     pub udp: Duration,
     /// UDP with answers, and SCTP (`udpStreamTimeout`).
@@ -21,26 +25,43 @@ pub struct Timeouts {
 }
 
 impl Default for Timeouts {
-    /// kube-proxy's for TCP, netfilter's for UDP.
+    /// kube-proxy's for TCP, netfilter's for the rest (`nf_conntrack_tcp_timeout_syn_recv`,
+    /// `nf_conntrack_tcp_timeout_close`, `nf_conntrack_udp_timeout`).
     fn default() -> Self {
         Self {
             tcp_established: Duration::from_secs(86_400),
             tcp_close_wait: Duration::from_secs(3_600),
+            tcp_opening: Duration::from_secs(60),
+            tcp_closed: Duration::from_secs(10),
             udp: Duration::from_secs(30),
             udp_stream: Duration::from_secs(120),
         }
     }
 }
 
-/// TCP before the handshake is complete: `nf_conntrack_tcp_timeout_syn_recv`.
-const TCP_OPENING: Duration = Duration::from_secs(60);
-/// TCP closed by both sides, or reset: packets on their way are still translated
-/// (`nf_conntrack_tcp_timeout_close`).
-const TCP_CLOSED: Duration = Duration::from_secs(10);
 /// An entry whose connection's other entries are gone.
 const ORPHANED: Duration = Duration::from_secs(60);
 
+/// Whether a connection has the entries that it works with. One that lost an entry, pushed out by newer ones, would
+/// stay broken for as long as its client sends.
+fn is_whole(request: &Flow, all: &[Tuple], entries: &HashMap<Tuple, Flow>) -> bool {
+    let has = |kind: FlowKind| all.iter().any(|it| entries[it].kind == kind as u8);
+    has(FlowKind::Forwarded) && (request.flags & flow_flags::DSR != 0 || has(FlowKind::Reply))
+}
+
 impl Timeouts {
+    /// Those of a table that fills up: a client that dials without end, or never answers, must not push out the
+    /// open connections of others, since a full table forgets what was idle for longest.
+    #[must_use]
+    pub(super) fn pressed(self) -> Self {
+        Self {
+            tcp_opening: self.tcp_opening.min(Duration::from_secs(5)),
+            tcp_closed: self.tcp_closed.min(Duration::from_secs(1)),
+            udp: self.udp.min(Duration::from_secs(5)),
+            ..self
+        }
+    }
+
     /// The keys of the entries whose time has come, at `now` in seconds of `CLOCK_MONOTONIC`. All entries of a
     /// connection go together, when the newest is old enough.
     pub(super) fn expired(&self, entries: &HashMap<Tuple, Flow>, now: u32) -> Vec<Tuple> {
@@ -55,7 +76,7 @@ impl Timeouts {
             let all: Vec<Tuple> = all.filter(|it| entries.contains_key(it)).collect();
             let flows = || all.iter().map(|it| &entries[it]);
             let youngest = flows().map(age).min().unwrap_or_default();
-            if youngest >= self.of(key, flows()) {
+            if youngest >= self.of(key, flows()) || !is_whole(request, &all, entries) {
                 expired.extend(&all);
             }
             owned.extend(all);
@@ -78,16 +99,18 @@ impl Timeouts {
             }
         }
         let (any, both) = (client | endpoint, client & endpoint);
-        if key.protocol != u32::from(TCP) {
+        if key.protocol & Tuple::PROTOCOL != u32::from(TCP) {
             return match endpoint & flow_flags::ESTABLISHED {
                 0 => self.udp,
                 _ => self.udp_stream,
             };
         }
         match () {
-            () if any & flow_flags::RST != 0 || both & flow_flags::FIN != 0 => TCP_CLOSED,
+            () if any & flow_flags::RST != 0 || both & flow_flags::FIN != 0 => self.tcp_closed,
+            // The endpoint's own end does not pass here.
+            () if client & flow_flags::FIN != 0 && client & flow_flags::DSR != 0 => self.tcp_closed,
             () if any & flow_flags::FIN != 0 => self.tcp_close_wait,
-            () if any & flow_flags::ESTABLISHED == 0 => TCP_OPENING,
+            () if any & flow_flags::ESTABLISHED == 0 => self.tcp_opening,
             () => self.tcp_established,
         }
     }
@@ -164,6 +187,20 @@ mod tests {
         check(TCP, [0; 4], [open | fin, open, open, open], 3_600, 4);
         check(TCP, [0; 4], [open | fin, open, open, open | fin], 10, 4);
         check(TCP, [0; 4], [open, open, open | rst, open], 10, 4);
+    }
+
+    #[test]
+    fn a_table_that_fills_up_forgets_what_ended() {
+        let (fin, open) = (flow_flags::FIN, flow_flags::ESTABLISHED);
+        let expired = |protocol, flags, now| {
+            let entries = connection(protocol, [0; 4], flags);
+            Timeouts::default().pressed().expired(&entries, now).len()
+        };
+        assert_eq!(expired(TCP, [open | fin, open, open, open | fin], 1), 4);
+        assert_eq!(expired(TCP, [0; 4], 5), 4);
+        assert_eq!(expired(UDP, [open, open, 0, 0], 5), 4);
+        assert_eq!(expired(TCP, [open; 4], 3_600), 0);
+        assert_eq!(expired(UDP, [open; 4], 100), 0);
     }
 
     #[test]

@@ -20,9 +20,18 @@ use tracing::{debug, warn};
 use super::sweep::now;
 use super::table::{all_of, entry};
 
+/// What becomes of netfilter's own entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Netfilters {
+    /// They stay: the programs see no packet yet.
+    Stay,
+    /// They go, because they would translate packets once more.
+    Go,
+}
+
 /// Moves every connection to a frontend of ours; returns how many. A kernel that does not track connections
 /// has none.
-pub(crate) fn import(maps: &mut Maps) -> Result<usize, BpfError> {
+pub(crate) fn import(maps: &mut Maps, netfilters: Netfilters) -> Result<usize, BpfError> {
     let Ok(mut netfilter) = Conntrack::open() else {
         return Ok(0);
     };
@@ -50,6 +59,10 @@ pub(crate) fn import(maps: &mut Maps) -> Result<usize, BpfError> {
             }
             for (key, value) in entries(flow, own.contains(&flow.original.src), flags) {
                 maps.flows.insert_new(&key, &value)?;
+            }
+            if netfilters == Netfilters::Stay {
+                count += 1;
+                continue;
             }
             match netfilter.delete(flow) {
                 Ok(()) => count += 1,

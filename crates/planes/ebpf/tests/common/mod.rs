@@ -11,7 +11,7 @@ const PINS: &str = "/sys/fs/bpf";
 const FOLDER: &str = "sluice-test-";
 
 /// The pins of this process. Those of processes that have ended are removed first.
-pub(crate) fn pins() -> PathBuf {
+fn pins() -> PathBuf {
     for entry in fs::read_dir(PINS).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = name
@@ -25,7 +25,7 @@ pub(crate) fn pins() -> PathBuf {
 }
 
 /// Sets what the way through loopback needs, in the calling thread's network namespace.
-pub(crate) fn prepare() {
+fn prepare() {
     for (path, value) in [
         ("/proc/sys/net/ipv4/conf/lo/accept_local", "1"),
         ("/proc/sys/net/ipv4/conf/lo/rp_filter", "2"),
@@ -35,7 +35,7 @@ pub(crate) fn prepare() {
 }
 
 /// The data plane of the calling thread's network namespace, with maps of these sizes.
-pub(crate) fn open(pods: Patterns, sizes: Sizes) -> Ebpf {
+pub(crate) fn open(pods: Patterns, sizes: Sizes, facts: Facts) -> Ebpf {
     prepare();
     let setup = Setup {
         pins: pins(),
@@ -43,5 +43,5 @@ pub(crate) fn open(pods: Patterns, sizes: Sizes) -> Ebpf {
         pods,
         sizes,
     };
-    Ebpf::connect(setup, Facts::default()).expect("the kernel takes the programs")
+    Ebpf::connect(setup, facts).expect("the kernel takes the programs")
 }
