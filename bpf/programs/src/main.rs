@@ -93,6 +93,15 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
         {
             return deny(&ctx, packet, Hook::Egress, Counter::NoMasqueradePort as i32);
         }
+        // The node dials an endpoint itself from the port of its connection to a Service.
+        if known.kind == FlowKind::Forwarded as u8
+            && packet.protocol() == TCP
+            && packet.opens()
+            && from_socket(&ctx)
+            && gives_way(packet, to, known)
+        {
+            return TC_ACT_UNSPEC;
+        }
         // A packet that leaves through the tunnel is as it has to be.
         if !applies(known, Hook::Egress) || known.flags & flow_flags::DSR != 0 {
             return TC_ACT_UNSPEC;
@@ -146,8 +155,8 @@ fn begins_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
 }
 
 /// A packet that arrives with the addresses of a forwarded one. It was rewritten by us before, on a port of a
-/// bridge; or a client dials the endpoint itself from the port of its open connection to a Service, and gets
-/// another port.
+/// bridge; or a client dials the endpoint itself from the port of its connection to a Service. If that one is open,
+/// it gets another port.
 #[inline(always)]
 fn beside(
     ctx: &TcContext,
@@ -159,19 +168,21 @@ fn beside(
     if packet.protocol() != TCP {
         return TC_ACT_UNSPEC;
     }
+    let opens = packet.opens();
+    if opens && gives_way(packet, to, forwarded) {
+        return TC_ACT_UNSPEC;
+    }
     request.source.set(&packet.tuple.source);
     request.destination.set(&packet.tuple.destination);
     request.source_port = packet.tuple.source_port;
     request.destination_port = packet.tuple.destination_port;
     request.protocol = packet.tuple.protocol | Tuple::BESIDE;
-    let opens = packet.opens();
     if let Some(known) = flow::find(request)
         && !(opens && flow::is_closed(known))
     {
         return go_on(ctx, packet, to, known, Hook::Ingress);
     }
-    let is_open = forwarded.flags & flow_flags::ESTABLISHED != 0 && !flow::is_closed(forwarded);
-    if !opens || !is_open {
+    if !opens || forwarded.flags & flow_flags::ESTABLISHED == 0 {
         return TC_ACT_UNSPEC;
     }
     let connection = Connection {
@@ -179,6 +190,26 @@ fn beside(
         ..Connection::of(request)
     };
     establish(ctx, packet, to, Hook::Ingress, &connection)
+}
+
+/// Whether a connection to a Service has ended whose port its client now dials the endpoint itself from. Then
+/// nothing may rewrite the endpoint's answers any more. `to` is overwritten.
+#[inline(always)]
+fn gives_way(packet: &Packet, to: &mut Tuple, forwarded: &Flow) -> bool {
+    to.source.set(&packet.tuple.destination);
+    to.source_port = packet.tuple.destination_port;
+    to.destination.set(&packet.tuple.source);
+    to.destination_port = packet.tuple.source_port;
+    to.protocol = packet.tuple.protocol;
+    let replied = flow::find(to).map_or(0, |it| it.flags);
+    let any = forwarded.flags | replied;
+    let both = forwarded.flags & replied;
+    let has_ended = any & flow_flags::RST != 0 || both & flow_flags::FIN != 0;
+    if has_ended {
+        flow::forget(&packet.tuple);
+        flow::forget(to);
+    }
+    has_ended
 }
 
 /// A packet of a known connection.
@@ -420,6 +451,13 @@ fn establish(
         counter: 0,
     };
     finish(ctx, packet, to, &action, hook == Hook::Egress)
+}
+
+/// Whether a packet that leaves comes from a socket of the node, and not from loopback.
+#[inline(always)]
+fn from_socket(ctx: &TcContext) -> bool {
+    // SAFETY: the context is valid for the run of the program.
+    unsafe { (*ctx.skb.skb).ingress_ifindex == 0 }
 }
 
 /// Whether the node itself sends a packet that leaves.

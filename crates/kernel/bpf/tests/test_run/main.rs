@@ -130,6 +130,26 @@ fn a_port_is_used_again() {
     });
 }
 
+/// A client dials the endpoint itself from the port of a connection to the Service that has ended: nothing of that
+/// one touches the new one's answers.
+#[test]
+fn an_ended_connection_gives_way() {
+    run("way", |bench| {
+        for it in families() {
+            bench.arrive(&packet(Kind::Syn, it.client, it.open));
+            for kind in [Kind::Syn, Kind::Data, Kind::Fin] {
+                bench.leave(&bench.arrive(&packet(kind, it.client, it.open)).packet);
+                bench.leave(&packet(kind, it.endpoint, it.client));
+            }
+            let direct = packet(Kind::Syn, it.client, it.endpoint);
+            assert_eq!(bench.arrive(&direct).packet, direct);
+            assert_eq!(bench.leave(&direct).packet, direct);
+            let answer = packet(Kind::Data, it.endpoint, it.client);
+            assert_eq!(bench.leave(&answer).packet, answer);
+        }
+    });
+}
+
 #[test]
 fn options_and_fragments() {
     run("options", |bench| {
