@@ -270,7 +270,9 @@ fn from_tunnel(ctx: &TcContext, packet: &Packet, request: &mut Tuple, to: &mut T
         return TC_ACT_SHOT;
     }
     match flow::find(request) {
-        Some(known) if !begins_anew(known, packet, to) => go_on(ctx, packet, to, known, Hook::Ingress),
+        Some(known) if !begins_anew(known, packet, to) => {
+            go_on(ctx, packet, to, known, Hook::Ingress)
+        }
         _ => {
             let connection = Connection {
                 request,
@@ -422,7 +424,9 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
         && !service::is_in_list(NOT_TUNNELLED, &tuple.source);
     if is_direct && endpoint.node != Addr::ANY_V6 {
         connection.node = endpoint.node;
-    } else if is_hairpin || (masquerade && !(is_direct && endpoint.flags & endpoint_flags::HERE != 0)) {
+    } else if is_hairpin
+        || (masquerade && !(is_direct && endpoint.flags & endpoint_flags::HERE != 0))
+    {
         connection.forwarded = flow_flags::MASQUERADE;
     }
     LED

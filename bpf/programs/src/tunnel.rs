@@ -130,7 +130,9 @@ pub fn receive(ctx: &TcContext, is_v4: bool, request: &mut Tuple) -> bool {
     let peer = unsafe {
         let peer = if bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, 0) == 0 {
             Addr::v4(key.__bindgen_anon_1.remote_ipv4.to_be())
-        } else if bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, BPF_F_TUNINFO_IPV6.into()) == 0 {
+        } else if bpf_skb_get_tunnel_key(skb, &raw mut key, KEY as u32, BPF_F_TUNINFO_IPV6.into())
+            == 0
+        {
             Addr {
                 words: key.__bindgen_anon_1.remote_ipv6,
             }
