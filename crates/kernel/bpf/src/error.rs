@@ -37,6 +37,9 @@ pub enum BpfError {
         /// The error of the system.
         source: io::Error,
     },
+    /// Another process reads what programs do.
+    #[error("somebody traces packets already: one at a time")]
+    Busy,
     /// The object's maps could not be created.
     #[error("create maps: {}", chain(source))]
     Load {

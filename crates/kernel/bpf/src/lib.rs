@@ -17,6 +17,7 @@ mod attach;
 mod batch;
 mod destroy;
 mod error;
+mod events;
 mod follow;
 mod grow;
 mod maps;
@@ -30,7 +31,8 @@ mod table;
 
 pub use destroy::{Led, destroy_sockets};
 pub use error::BpfError;
-pub use maps::{CounterTable, Events, Maps, Sources};
+pub use events::Events;
+pub use maps::{CounterTable, Maps, Sources};
 pub use patterns::Patterns;
 pub use pins::{Pins, netns_cookie};
 pub use probe::{Lack, probe};

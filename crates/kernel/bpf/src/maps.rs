@@ -1,14 +1,15 @@
 //! The maps of the programs.
 
 use std::fmt;
+use std::fs::File;
 use std::path::Path;
 
 use aya::maps::lpm_trie::Key;
-use aya::maps::{Array, LpmTrie, Map, MapData, MapError, PerCpuArray, RingBuf};
+use aya::maps::{Array, LpmTrie, Map, MapData, MapError, PerCpuArray};
 use sluice_bpf_abi::{
-    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Event, Flow, Fragment,
-    FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
-    PeerKey, SourceKey, Tuple,
+    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
+    Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
+    SourceKey, Tuple,
 };
 
 use crate::table::{Table, failed, is_errno};
@@ -171,6 +172,8 @@ pub struct Maps {
     /// Counters.
     pub counters: CounterTable,
     node: Array<MapData, Node>,
+    /// Locked by whoever reads NODE to write it: the agent, or one who traces packets.
+    folder: File,
 }
 
 impl fmt::Debug for Maps {
@@ -204,10 +207,12 @@ impl Maps {
             senders: Table::open(pins, "SENDERS")?,
             counters: CounterTable::open(pins)?,
             node: node.map_err(failed("open", Self::NODE))?,
+            folder: pins.open_maps()?,
         })
     }
 
-    /// The settings of the node; all zeros before the first [`set_node`](Self::set_node).
+    /// The settings of the node; all zeros before the first
+    /// [`set_node`](Self::set_node).
     ///
     /// # Errors
     ///
@@ -221,46 +226,32 @@ impl Maps {
     ///
     /// # Errors
     ///
-    /// [`BpfError::Map`].
+    /// As [`change_node`](Self::change_node).
     pub fn set_node(&mut self, node: &Node) -> Result<(), BpfError> {
-        let result = self.node.set(0, node, 0);
-        result.map_err(failed("write an entry", Self::NODE))
+        self.change_node(|it| *it = *node)
     }
-}
 
-/// The ring buffer of what programs did. One reader at a time.
-pub struct Events(RingBuf<MapData>);
-
-impl fmt::Debug for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Events")
-    }
-}
-
-impl Events {
-    /// Opens the buffer of pins.
+    /// Changes the settings of the node. Nobody else changes them meanwhile.
     ///
     /// # Errors
     ///
-    /// [`BpfError::Map`].
-    pub fn open(pins: &Pins) -> Result<Self, BpfError> {
-        let map = Map::from_map_data(pinned(pins, "EVENTS")?).and_then(RingBuf::try_from);
-        map.map(Self).map_err(failed("open", "EVENTS"))
-    }
-
-    /// The next event; `None` when there is none yet.
-    pub fn take(&mut self) -> Option<Event> {
-        let item = self.0.next()?;
-        (item.len() == size_of::<Event>()).then(|| {
-            // SAFETY: the length is the type's, and any bytes are an event.
-            #[expect(unsafe_code, reason = "the kernel wrote it")]
-            unsafe {
-                item.as_ptr().cast::<Event>().read_unaligned()
-            }
-        })
+    /// [`BpfError::Map`], [`BpfError::Machine`].
+    pub fn change_node(&mut self, change: impl FnOnce(&mut Node)) -> Result<(), BpfError> {
+        let failed_lock = |source: std::io::Error| BpfError::Machine {
+            operation: "lock map NODE",
+            source: source.into(),
+        };
+        self.folder.lock().map_err(failed_lock)?;
+        let changed = self.node().and_then(|mut node| {
+            change(&mut node);
+            let result = self.node.set(0, node, 0);
+            result.map_err(failed("write an entry", Self::NODE))
+        });
+        self.folder.unlock().map_err(failed_lock)?;
+        changed
     }
 }
 
-fn pinned(pins: &Pins, name: &'static str) -> Result<MapData, BpfError> {
+pub(crate) fn pinned(pins: &Pins, name: &'static str) -> Result<MapData, BpfError> {
     MapData::from_pin(pins.maps().join(name)).map_err(failed("open", name))
 }

@@ -1,8 +1,9 @@
 //! Where programs and maps are pinned, so that they outlive the agent.
 
-use std::fs;
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MsFlags, mount};
@@ -49,7 +50,23 @@ impl Pins {
                 source,
             })?;
         }
-        Ok(())
+        // Whoever may open a folder may lock it, and keep the agent waiting.
+        let private = Permissions::from_mode(0o700);
+        fs::set_permissions(&self.folder, private).map_err(|source| BpfError::Pin {
+            operation: "close to others",
+            path: self.folder.clone(),
+            source,
+        })
+    }
+
+    /// The folder of all pins, to be locked.
+    pub(crate) fn open_folder(&self) -> Result<File, BpfError> {
+        open(&self.folder)
+    }
+
+    /// The folder of the maps, to be locked.
+    pub(crate) fn open_maps(&self) -> Result<File, BpfError> {
+        open(&self.maps())
     }
 
     /// Removes all pins: what nothing else holds, the kernel removes.
@@ -85,6 +102,14 @@ impl Pins {
     pub fn links(&self) -> PathBuf {
         self.folder.join("links")
     }
+}
+
+fn open(folder: &Path) -> Result<File, BpfError> {
+    File::open(folder).map_err(|source| BpfError::Pin {
+        operation: "open",
+        path: folder.to_owned(),
+        source,
+    })
 }
 
 /// Mounts a file system for pins at the usual place, if `folder` lies there and nothing is mounted.

@@ -57,14 +57,14 @@ fn set(maps: &mut Maps, key: &Key, object: &Object) -> Result<(), BpfError> {
     match (key, object) {
         (Key::Node, Object::Node(node)) => {
             // Whoever traces packets goes on, and so do connections.
-            let now = maps.node()?;
-            let node = abi::Node {
-                flags: node.flags | (now.flags & abi::node_flags::KEPT),
-                trace: now.trace,
-                trace_until_ns: now.trace_until_ns,
-                ..**node
-            };
-            maps.set_node(&node)
+            maps.change_node(|now| {
+                *now = abi::Node {
+                    flags: node.flags | (now.flags & abi::node_flags::KEPT),
+                    trace: now.trace,
+                    trace_until_ns: now.trace_until_ns,
+                    ..**node
+                };
+            })
         }
         (Key::Source(list, net), _) => {
             let (length, range) = convert::source_key(*list, net);

@@ -70,11 +70,11 @@ impl Leftovers for PinnedPrograms {
 /// Removes all frontends and the connections that ended, and returns how many are open.
 fn close(maps: &mut Maps) -> Result<usize, sluice_bpf::BpfError> {
     // Frontends go last: without one, an address of a Service is refused.
-    let mut node = maps.node()?;
-    node.families.iter_mut().for_each(|it| it.cidr_count = 0);
-    // The other mode's connections are not ours.
-    node.flags &= !node_flags::CARRIES_ALL;
-    maps.set_node(&node)?;
+    maps.change_node(|node| {
+        node.families.iter_mut().for_each(|it| it.cidr_count = 0);
+        // The other mode's connections are not ours.
+        node.flags &= !node_flags::CARRIES_ALL;
+    })?;
     for (key, _) in maps.addresses.entries()? {
         maps.addresses.remove(&key)?;
     }

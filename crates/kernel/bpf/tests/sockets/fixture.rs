@@ -241,9 +241,8 @@ impl Fixture {
     /// Makes the node another namespace: clients of the fixture's own are then pods.
     pub(crate) fn clients_are_pods(&mut self) {
         let maps = self.programs().maps_mut();
-        let mut node = maps.node().expect("NODE is read");
-        node.netns_cookie = 0;
-        maps.set_node(&node).expect("NODE is written");
+        let written = maps.change_node(|node| node.netns_cookie = 0);
+        written.expect("NODE is written");
     }
 
     /// The sockets that the frontend's Service led to an endpoint.
