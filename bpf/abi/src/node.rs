@@ -19,8 +19,8 @@ pub struct Node {
     pub flags: u32,
     /// Interface of the tunnel; 0 for none.
     pub tunnel_ifindex: u32,
-    /// Only packets from or to this address leave events in EVENTS, with [`node_flags::TRACE`];
-    /// [`Addr::ANY_V6`] for all.
+    /// Only packets from or to this address leave events in EVENTS, with [`node_flags::TRACE`], and sockets
+    /// that have no address yet; [`Addr::ANY_V6`] for all.
     pub trace: Addr,
     /// Until when they are written, in ns of `CLOCK_MONOTONIC`: whoever asked may have been killed.
     pub trace_until_ns: u64,
@@ -188,7 +188,7 @@ impl Counter {
 pub struct Event {
     /// When, in ns of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
-    /// The packet as it came.
+    /// The packet as it came; of a socket, where it dials, and the source that it is bound to or zeros.
     pub before: Tuple,
     /// The packet as it went on; the same if it was not rewritten.
     pub after: Tuple,

@@ -30,7 +30,10 @@ fn write(action: &Action, before: &Tuple, after: &Tuple) {
     let Some(node) = node() else { return };
     let asked = &node.trace;
     let concerns = |it: &Tuple| it.source == *asked || it.destination == *asked;
-    if *asked != Addr::ANY_V6 && !concerns(before) && !concerns(after) {
+    // A socket gets its address after this, mostly.
+    let may_concern = action.hook as u8 == Hook::Socket as u8
+        && (before.source == Addr::ANY_V4 || before.source == Addr::ANY_V6);
+    if *asked != Addr::ANY_V6 && !may_concern && !concerns(before) && !concerns(after) {
         return;
     }
     // SAFETY: the helper has no arguments.

@@ -541,7 +541,7 @@ pub fn record_denial(ctx: &TcContext, packet: &Packet, hook: Hook, kind: EventKi
 
 /// Counters are in pairs: IPv4, then IPv6.
 #[inline(always)]
-pub fn family_index(packet: &Packet) -> u32 {
+fn family_index(packet: &Packet) -> u32 {
     u32::from(!packet.is_v4)
 }
 

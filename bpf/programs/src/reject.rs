@@ -7,10 +7,9 @@ use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
 use sluice_bpf_abi::{Counter, EventKind, Hook, SCTP, TCP, Tuple};
 
-use crate::maps::count;
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
-use crate::{LOOPBACK, REJECTED, family_index, ifindex, record_denial, route_again};
+use crate::{LOOPBACK, REJECTED, ifindex, record_denial, route_again};
 
 /// Time to live of what we send.
 const LIFETIME: u8 = 64;
@@ -72,7 +71,8 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 
 /// Tells a sender that its packet is too long for the tunnel, and which length is not.
 #[inline(never)]
 pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
-    count(Counter::TooLongForTunnel as u32 + family_index(packet));
+    let reason = Counter::TooLongForTunnel as i32;
+    record_denial(ctx, packet, Hook::Ingress, EventKind::Rejected, reason);
     let fragmentation_needed = Error {
         rest: mtu,
         ..FRAGMENTATION_NEEDED

@@ -207,27 +207,17 @@ fn choose(
         source: affinity.client,
         // SAFETY: the helper has no arguments.
         source_port: unsafe { bpf_get_prandom_u32() } as u16,
-        ..destination(socket, addr, port)
+        destination: *addr,
+        destination_port: port,
+        protocol: socket.protocol.into(),
     };
     let endpoint = service::choose(dialled.frontend, dialled.pool, &affinity, &before)?;
     remember(socket, endpoint, dialled, addr, port);
     count(Counter::Connections as u32 + u32::from(!addr.is_v4()));
-    let after = destination(socket, &endpoint.addr, endpoint.port);
     let service = dialled.frontend.service;
-    let before = destination(socket, addr, port);
-    socket.record(EventKind::Opened, service, 0, &before, &after);
+    let to = (&endpoint.addr, endpoint.port);
+    socket.record(EventKind::Opened, service, 0, (addr, port), to);
     Some(endpoint)
-}
-
-/// The only part of a socket's tuple that is known before its packets.
-#[inline(always)]
-fn destination(socket: &Socket<'_>, addr: &Addr, port: u16) -> Tuple {
-    Tuple {
-        destination: *addr,
-        destination_port: port,
-        protocol: socket.protocol.into(),
-        ..Tuple::default()
-    }
 }
 
 /// Remembers which frontend stands for the endpoint. Entries that are in use are the last to be forgotten.
@@ -252,8 +242,8 @@ fn remember(socket: &Socket<'_>, endpoint: &Endpoint, dialled: &Dialled, addr: &
 fn refuse(socket: &Socket<'_>, addr: &Addr, port: u16, reason: Counter) -> i32 {
     let counter = reason as u32 + u32::from(!addr.is_v4());
     count(counter);
-    let tuple = destination(socket, addr, port);
-    socket.record(EventKind::Rejected, 0, counter, &tuple, &tuple);
+    let dialled = (addr, port);
+    socket.record(EventKind::Rejected, 0, counter, dialled, dialled);
     // SAFETY: the helper takes a number.
     unsafe { bpf_set_retval(-ECONNREFUSED) };
     DENY

@@ -6,6 +6,7 @@ use aya_ebpf::programs::SockAddrContext;
 use sluice_bpf_abi::{Addr, EventKind, Hook, Node, PeerKey, TCP, Tuple, UDP, node_flags};
 
 use crate::event::{self, Action};
+use crate::maps::node_flag;
 
 /// A system call with an address.
 pub struct Socket<'a> {
@@ -107,16 +108,27 @@ impl<'a> Socket<'a> {
         node.flags & flag != 0
     }
 
-    /// Leaves an event.
+    /// Leaves an event about a call that named `from` and got `to`, if somebody asks for events.
     #[inline(always)]
     pub fn record(
         &self,
         kind: EventKind,
         service: u32,
         counter: u32,
-        before: &Tuple,
-        after: &Tuple,
+        from: (&Addr, u16),
+        to: (&Addr, u16),
     ) {
+        if !node_flag(node_flags::TRACE) {
+            return;
+        }
+        let (source, source_port) = self.own();
+        let tuple = |to: (&Addr, u16)| Tuple {
+            source,
+            destination: *to.0,
+            source_port,
+            destination_port: to.1,
+            protocol: self.protocol.into(),
+        };
         let action = Action {
             hook: Hook::Socket,
             kind,
@@ -124,6 +136,23 @@ impl<'a> Socket<'a> {
             service,
             counter,
         };
-        event::record(&action, before, after);
+        event::record(&action, &tuple(from), &tuple(to));
+    }
+
+    /// The address and port that the socket is bound to; unspecified and 0 while it is not.
+    #[inline(always)]
+    fn own(&self) -> (Addr, u16) {
+        // SAFETY: the context is valid for the run of the program, and so is its socket.
+        unsafe {
+            let socket = (&raw const (*self.ctx.sock_addr).__bindgen_anon_1.sk).read_volatile();
+            let port = (&raw const (*socket).src_port).read_volatile() as u16;
+            if self.is_v4 {
+                let word = (&raw const (*socket).src_ip4).read_volatile();
+                return (Addr::v4(word), port);
+            }
+            let word = |index: usize| (&raw const (*socket).src_ip6[index]).read_volatile();
+            let words = [word(0), word(1), word(2), word(3)];
+            (Addr { words }, port)
+        }
     }
 }
