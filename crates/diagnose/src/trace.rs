@@ -6,6 +6,7 @@
 //!            ├─▶ Sender: one packet from this node, or from the pod's network namespace
 //!            ├─▶ Tracer: the kernel's reports about the marked packet
 //!            └─▶ Stage for each hook, with a Hop for each rule ─▶ End
+//! Witness ─▶ what programs of the ebpf mode did with the packet, before and behind netfilter
 //! ```
 //!
 //! The kernel reports rules of nftables and of `iptables-nft`, whoever owns them. Rules of legacy
@@ -23,6 +24,7 @@ mod checkpoints;
 mod display;
 mod legacy;
 mod namespace;
+mod programs;
 mod prose;
 mod reports;
 mod sender;
@@ -35,8 +37,9 @@ use serde::Serialize;
 use sluice_model::Protocol;
 use sluice_netlink::nftables::CommitError;
 use sluice_netlink::{RequestError, SocketError};
+use sluice_plane::{Sighting, Watched, Witness};
 
-use checkpoints::{Checkpoints, Filter};
+use reports::Reports;
 use sender::Sender;
 
 pub use legacy::LegacyRule;
@@ -62,6 +65,22 @@ pub struct Request {
     pub wait: Option<Duration>,
 }
 
+impl Request {
+    /// The connection of the packet, as programs watch it.
+    #[must_use]
+    pub fn watched(&self) -> Watched {
+        Watched {
+            client: match self.source {
+                Source::Node => sender::own_address(self.destination),
+                Source::Address(ip) => Some(ip),
+                Source::Anyone => None,
+            },
+            destination: self.destination,
+            protocol: self.protocol,
+        }
+    }
+}
+
 /// The sender of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -83,6 +102,9 @@ pub struct Trace {
     pub destination: SocketAddr,
     /// Where the packet was sent from, in words; `None` when we waited for one.
     pub sent_from: Option<String>,
+    /// What programs of the ebpf mode did with it and with its answers, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Sighting>,
     /// The hooks that it reached, in their order.
     pub stages: Vec<Stage>,
     /// Rules of legacy iptables that counted packets meanwhile, this one or others.
@@ -159,12 +181,16 @@ fn and_unreadable(count: usize) -> String {
     }
 }
 
-/// Traces one packet in the network namespace of the calling thread, which must be the node's.
+/// Traces one packet in the network namespace of the calling thread, which must be the node's. `witness` watches
+/// [this connection](Request::watched) where programs lead packets to endpoints: before netfilter sees them, mostly.
 ///
 /// # Errors
 ///
 /// Any [`TraceError`]. A packet that is lost, or that never came, is an [`End`].
-pub fn trace(request: &Request) -> Result<Trace, TraceError> {
+pub fn trace(
+    request: &Request,
+    mut witness: Option<&mut (dyn Witness + '_)>,
+) -> Result<Trace, TraceError> {
     let destination = request.destination.ip();
     if let Source::Address(source_ip) = request.source
         && source_ip.is_ipv4() != destination.is_ipv4()
@@ -178,18 +204,29 @@ pub fn trace(request: &Request) -> Result<Trace, TraceError> {
         None => Some(Sender::open(request)?),
         Some(_) => None,
     };
-    let filter = Filter::of(request, sender.as_ref());
-    let mut checkpoints = Checkpoints::set(&filter)?;
+    let port = sender.as_ref().map(Sender::port);
+    let mut checkpoints = programs::checkpoints(request, sender.as_ref(), witness.is_some())?;
     let before = legacy::counters(destination);
     let start = Instant::now();
     let refusal = sender.as_ref().and_then(|it| it.send().err());
     let first = start + request.wait.unwrap_or(PATIENCE);
-    let reports = reports::collect(&mut checkpoints, first, refusal.is_some())?;
-    let stages = prose::stages(&mut checkpoints, &reports);
+    let is_seen = witness
+        .as_mut()
+        .is_some_and(|it| programs::watch(*it, port, first));
+    let reports = match &mut checkpoints {
+        Some(it) => reports::collect(it, first, refusal.is_some() || is_seen)?,
+        None => Reports::default(),
+    };
+    let stages = checkpoints.map_or_else(Vec::new, |mut it| prose::stages(&mut it, &reports));
+    let sightings = |witness: &mut Option<&mut (dyn Witness + '_)>| {
+        let seen = witness.as_mut().map(|it| it.seen(port));
+        seen.unwrap_or_default()
+    };
     let end = way::end(&stages, reports.is_incomplete);
-    let patience = match end {
-        End::Dropped { .. } => Instant::now() + REJECTION,
-        _ => start + PATIENCE,
+    let end = programs::end(end, &sightings(&mut witness), request);
+    let patience = match end.is_denial() {
+        true => Instant::now() + REJECTION,
+        false => start + PATIENCE,
     };
     let answer = sender.as_ref().map(|it| match refusal {
         Some(errno) => Answer::of_error(errno),
@@ -199,6 +236,7 @@ pub fn trace(request: &Request) -> Result<Trace, TraceError> {
         protocol: request.protocol.to_string(),
         destination: request.destination,
         sent_from: sender.map(|it| it.place().to_owned()),
+        programs: sightings(&mut witness),
         stages,
         legacy: legacy::more(&before, &legacy::counters(destination)),
         end,

@@ -321,7 +321,11 @@ fn ways(args: &DoctorArgs, explanations: &[Explanation]) -> Vec<Finding> {
             wait: None,
         })
     });
-    requests.take(TRACED).map(|it| doctor::way(&it)).collect()
+    let way = |request: Request| match planes::witness(request.watched()) {
+        Ok(mut witness) => doctor::way(&request, witness.as_deref_mut().map(|it| it as _)),
+        Err(error) => Finding::new("trace", State::Skip, error.to_string()),
+    };
+    requests.take(TRACED).map(way).collect()
 }
 
 /// The endpoints in use, then what clients dial.

@@ -1,7 +1,6 @@
 //! Every data plane of this program, by its mode's name.
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use sluice_config::Mode;
@@ -13,7 +12,9 @@ use sluice_node::sysctl::Memory;
 use sluice_node::takeover::AllLeftovers;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
-use sluice_plane::{BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Witness};
+use sluice_plane::{
+    BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Watched, Witness,
+};
 
 use crate::proxy::{self, Start};
 
@@ -33,8 +34,8 @@ pub(crate) struct Plane {
     pub(crate) objects: fn(&Plan, &Options<'_>) -> Vec<RenderedObject>,
     /// What the kernel does with the packet of an explanation.
     pub(crate) live: fn(&Explanation) -> Result<Live, BackendError>,
-    /// Watches what programs do with it.
-    witness: Watch,
+    /// Watches what programs do with packets.
+    witness: fn(Watched) -> Watch,
 }
 
 const fn plane<P: DataPlane>() -> Plane {
@@ -59,22 +60,16 @@ static PLANES: [Plane; 4] = [
     plane::<Ebpf>(),
 ];
 
-type Watch = fn(&Explanation, bool, Duration) -> Result<Option<Box<dyn Witness>>, BackendError>;
+type Watch = Result<Option<Box<dyn Witness>>, BackendError>;
 
-/// Watches what programs on this machine do with the packets of an explanation; see [`DataPlane::witness`].
+/// Watches what programs on this machine do with packets; see [`DataPlane::witness`].
 ///
 /// # Errors
 ///
-/// Programs cannot be told.
-pub(crate) fn witnesses(
-    explanation: &Explanation,
-    is_client_known: bool,
-    time: Duration,
-) -> Result<Vec<Box<dyn Witness>>, BackendError> {
-    let watches = PLANES
-        .iter()
-        .map(|it| (it.witness)(explanation, is_client_known, time));
-    watches.filter_map(Result::transpose).collect()
+/// Programs cannot be told, or somebody else watches.
+pub(crate) fn witness(watched: Watched) -> Watch {
+    let mut watches = PLANES.iter().map(|it| (it.witness)(watched));
+    watches.find_map(Result::transpose).transpose()
 }
 
 /// The leftovers of all data planes, in the order of removal.

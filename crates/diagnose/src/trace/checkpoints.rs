@@ -40,6 +40,8 @@ pub(super) struct Filter {
     source: Option<IpAddr>,
     source_port: Option<u16>,
     destination: SocketAddr,
+    /// The destination does not count.
+    is_to_anywhere: bool,
 }
 
 impl Filter {
@@ -53,6 +55,15 @@ impl Filter {
             },
             source_port: sender.map(Sender::port),
             destination: request.destination,
+            is_to_anywhere: false,
+        }
+    }
+
+    /// The same packet, wherever programs have led it to.
+    pub(super) fn to_anywhere(self) -> Self {
+        Self {
+            is_to_anywhere: true,
+            ..self
         }
     }
 
@@ -75,13 +86,17 @@ impl Filter {
         if let Some(source_ip) = self.source {
             load(&mut exprs, PayloadBase::Network, source, &octets(source_ip));
         }
-        let to = octets(self.destination.ip());
-        load(&mut exprs, PayloadBase::Network, destination, &to);
+        if !self.is_to_anywhere {
+            let to = octets(self.destination.ip());
+            load(&mut exprs, PayloadBase::Network, destination, &to);
+        }
         if let Some(port) = self.source_port {
             load(&mut exprs, PayloadBase::Transport, 0, &port.to_be_bytes());
         }
-        let port = self.destination.port().to_be_bytes();
-        load(&mut exprs, PayloadBase::Transport, 2, &port);
+        if !self.is_to_anywhere {
+            let port = self.destination.port().to_be_bytes();
+            load(&mut exprs, PayloadBase::Transport, 2, &port);
+        }
         if self.protocol == Protocol::Tcp {
             exprs.push(Expr::Payload {
                 dreg: REGISTER,

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use sluice_model::Protocol;
+use sluice_plane::Sighting;
 
 use super::{Answer, End, Hop, Stage, Trace};
 
@@ -14,6 +15,7 @@ impl fmt::Display for Trace {
             Some(place) => writeln!(f, "trace of a packet to {to}/{protocol} from {place}")?,
             None => writeln!(f, "trace of the first packet to {to}/{protocol}")?,
         }
+        write_programs(f, &self.programs)?;
         let widths = Widths::of(self);
         for stage in &self.stages {
             write_stage(f, stage, &widths)?;
@@ -31,6 +33,18 @@ impl fmt::Display for Trace {
             None => Ok(()),
         }
     }
+}
+
+fn write_programs(f: &mut fmt::Formatter<'_>, all: &[Sighting]) -> fmt::Result {
+    let width = all.iter().map(|it| it.place.chars().count()).max();
+    let Some(width) = width else {
+        return Ok(());
+    };
+    writeln!(f, "  programs")?;
+    all.iter().try_for_each(|it| {
+        let (place, packet, fate) = (&it.place, &it.packet, &it.fate);
+        writeln!(f, "    {place:width$}  {packet}: {fate}")
+    })
 }
 
 fn line(f: &mut fmt::Formatter<'_>, name: &str, text: &str) -> fmt::Result {
@@ -124,6 +138,10 @@ impl fmt::Display for End {
                 )
             }
             Self::Unseen { .. } => f.write_str("no packet came"),
+            Self::Programs {
+                place, act, fate, ..
+            } if act.is_denial() => write!(f, "{fate} ({place})"),
+            Self::Programs { place, packet, .. } => write!(f, "{packet} ({place})"),
             Self::Unknown => f.write_str(
                 "unknown: the kernel dropped reports, try again when there is less traffic",
             ),

@@ -1,7 +1,7 @@
 //! The packet: one attempt to connect, or one empty datagram.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Instant;
 
@@ -146,6 +146,17 @@ impl Sender {
             Protocol::Tcp | Protocol::Sctp => Answer::Connected,
         }
     }
+}
+
+/// The address that this node would send from. Connecting a UDP socket sends nothing.
+pub(super) fn own_address(destination: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = match destination.is_ipv4() {
+        true => Ipv4Addr::UNSPECIFIED.into(),
+        false => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(destination).ok()?;
+    Some(socket.local_addr().ok()?.ip())
 }
 
 /// A socket of the calling thread's network namespace with an address and a port of its own.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use nix::net::if_::if_indextoname;
 use serde::Serialize;
 use sluice_netlink::conntrack::Tuple;
-use sluice_plane::kube_proxy;
+use sluice_plane::{Act, kube_proxy};
 
 use super::reports::LOOPBACK;
 
@@ -184,6 +184,17 @@ pub enum End {
         /// What may be the cause, with evidence.
         causes: Vec<String>,
     },
+    /// Programs of the ebpf mode had it, and netfilter did not see what they made of it.
+    Programs {
+        /// Where they saw it, in words.
+        place: String,
+        /// What they did.
+        act: Act,
+        /// The same in words.
+        fate: String,
+        /// The packet behind the program.
+        packet: String,
+    },
     /// The kernel dropped reports, so the rest of the way is not known.
     Unknown,
 }
@@ -197,7 +208,7 @@ impl End {
             | Self::Vanished { causes, .. }
             | Self::Unrouted { causes, .. }
             | Self::Unseen { causes } => causes,
-            Self::Dropped { .. } | Self::Unknown => &[],
+            Self::Dropped { .. } | Self::Programs { .. } | Self::Unknown => &[],
         }
     }
 
@@ -208,7 +219,16 @@ impl End {
             | Self::Vanished { causes, .. }
             | Self::Unrouted { causes, .. }
             | Self::Unseen { causes } => *causes = found,
-            Self::Dropped { .. } | Self::Unknown => {}
+            Self::Dropped { .. } | Self::Programs { .. } | Self::Unknown => {}
+        }
+    }
+
+    /// Whether a rule or a program dropped or rejected it.
+    pub(super) fn is_denial(&self) -> bool {
+        match self {
+            Self::Dropped { .. } => true,
+            Self::Programs { act, .. } => act.is_denial(),
+            _ => false,
         }
     }
 }

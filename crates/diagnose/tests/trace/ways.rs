@@ -126,8 +126,11 @@ fn a_packet_of_another_machine_is_waited_for() {
     for source in [from, Source::Anyone] {
         let request = wait(source, to, 60);
         let trace = std::thread::scope(|scope| {
-            let trace =
-                scope.spawn(|| world.home().run(|| sluice_diagnose::trace::trace(&request)));
+            let trace = scope.spawn(|| {
+                world
+                    .home()
+                    .run(|| sluice_diagnose::trace::trace(&request, None))
+            });
             // Nobody knows from outside when the trace is armed; any packet will do.
             let asked = eventually(std::time::Duration::from_secs(60), || {
                 Probe::tcp(to).from(client.netns());

@@ -98,7 +98,7 @@ impl World {
     #[track_caller]
     pub(crate) fn try_trace(&self, request: &Request) -> Result<Trace, TraceError> {
         let before = self.run("nft", "-s list ruleset");
-        let result = self.home().run(|| trace(request));
+        let result = self.home().run(|| trace(request, None));
         assert_eq!(self.run("nft", "-s list ruleset"), before);
         result
     }

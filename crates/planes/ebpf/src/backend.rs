@@ -18,6 +18,7 @@ use crate::observe;
 use crate::placement::{self, Ids, Placement};
 use crate::render::{self, Facts, has_members};
 use crate::sockets::SocketSetup;
+use crate::witness;
 
 /// The eBPF data plane of one network namespace.
 #[derive(Debug)]
@@ -89,9 +90,8 @@ impl Ebpf {
 
     /// From here on no packet of TCP is another proxy's.
     pub(crate) fn carry_all(&mut self) -> Result<(), BpfError> {
-        let mut node = self.programs.maps().node()?;
-        node.flags |= node_flags::CARRIES_ALL;
-        self.programs.maps_mut().set_node(&node)
+        let maps = self.programs.maps_mut();
+        maps.change_node(|node| node.flags |= node_flags::CARRIES_ALL)
     }
 
     /// From here on packets pass the programs, and sockets are led.
@@ -240,6 +240,8 @@ impl Backend for Ebpf {
         let objects = observe::all(self.programs.maps()).map_err(failed)?;
         self.fill = Fill::of(objects.keys());
         self.fill.tell(&self.sizes(), &self.fills);
+        let pins = self.programs.pins().clone();
+        witness::end_forgotten(self.programs.maps_mut(), &pins).map_err(failed)?;
         if self.programs.is_attached() {
             // Somebody else may have detached them.
             self.programs.attach_again();

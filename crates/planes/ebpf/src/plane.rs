@@ -12,7 +12,7 @@ use sluice_plan::settings::{DirectReturn, LocalDetector};
 use sluice_plane::{
     DataPlane, DenialCounters, DenialReason, Denied, FailureMetrics, FlowTable, ForeignChange,
     Keep, Leftovers, Live, Options, RenderedObject, RuleMetrics, Sockets, Sysctl, TableFills,
-    Trace, Witness,
+    Trace, Watched, Witness,
 };
 use sluice_reconcile::BackendError;
 use tracing::{info, warn};
@@ -119,16 +119,8 @@ impl DataPlane for Ebpf {
         live::live(explanation)
     }
 
-    fn witness(
-        explanation: &Explanation,
-        is_client_known: bool,
-        time: Duration,
-    ) -> Result<Option<Box<dyn Witness>>, BackendError> {
-        let address = match is_client_known {
-            true => explanation.source,
-            false => explanation.destination.ip(),
-        };
-        let witness = EventWitness::open(address, time).map_err(failed)?;
+    fn witness(watched: Watched) -> Result<Option<Box<dyn Witness>>, BackendError> {
+        let witness = EventWitness::open(watched).map_err(failed)?;
         Ok(witness.map(|it| Box::new(it) as Box<dyn Witness>))
     }
 

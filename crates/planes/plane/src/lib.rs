@@ -26,8 +26,6 @@ mod scene;
 mod unserved;
 mod witness;
 
-use std::time::Duration;
-
 use sluice_plan::explain::Explanation;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_reconcile::Backend;
@@ -49,7 +47,7 @@ pub use scene::{Scale, Scene};
 pub use sluice_netlink::nftables::Exchange;
 pub use sluice_reconcile::BackendError;
 pub use unserved::Unserved;
-pub use witness::{Sighting, Witness};
+pub use witness::{Act, Sighting, Watched, Witness};
 
 /// Takes the report of a foreign change of our rules, in one line: what changed, and which program did it
 /// if that is known. Called from any thread.
@@ -219,19 +217,14 @@ pub trait DataPlane: ServiceBackend + Sized {
     /// The kernel cannot be read.
     fn live(explanation: &Explanation) -> Result<Live, BackendError>;
 
-    /// Watches what programs in the kernel do with the packets of an explanation, for at most this long; `None` in
-    /// data planes without programs, or when they are not loaded. `is_client_known`: the client's address is that of
-    /// the explanation, else any client's packets to the destination are watched.
+    /// Watches what programs in the kernel do with packets; `None` in data planes without programs, or when they
+    /// are not loaded.
     ///
     /// # Errors
     ///
-    /// The programs cannot be told.
-    fn witness(
-        explanation: &Explanation,
-        is_client_known: bool,
-        time: Duration,
-    ) -> Result<Option<Box<dyn Witness>>, BackendError> {
-        let _ = (explanation, is_client_known, time);
+    /// The programs cannot be told, or somebody else watches.
+    fn witness(watched: Watched) -> Result<Option<Box<dyn Witness>>, BackendError> {
+        let _ = watched;
         Ok(None)
     }
 

@@ -125,26 +125,3 @@ fn sockets_end_with_their_endpoint() {
     });
     assert_eq!(refused, [true, true]);
 }
-
-/// `explain --trace` shows what the programs do with a packet of a pod, and what is refused.
-#[test]
-fn programs_tell_what_they_do() {
-    require_netns!();
-    let mut world = World::new();
-    world.start_in("ebpf");
-    world.until_logged("first sync");
-    let shell = world.cluster.pod("shell").ipv4().to_string();
-    let asked = |service: &str| {
-        let asked = world.sluice(&["explain", &shell, service, "--trace"], None);
-        String::from_utf8_lossy(&asked.stdout).into_owned()
-    };
-    let said = asked("default/web:80");
-    assert!(said.contains("programs\n  arrives through "), "{said}");
-    assert!(said.contains("a new connection, becomes "), "{said}");
-    assert!(said.contains("leaves through "), "{said}");
-    let said = asked("default/dead:80");
-    assert!(
-        said.contains("rejected: no endpoint anywhere answers"),
-        "{said}"
-    );
-}

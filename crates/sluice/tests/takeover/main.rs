@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod ebpf;
+mod ebpf_trace;
 mod kube_proxy;
 mod modes;
 mod moves;

@@ -394,6 +394,13 @@ impl World {
         })
     }
 
+    /// A command that asks the agent, on the node.
+    pub(crate) fn question(&self, arguments: &[&str]) -> Command {
+        let mut command = self.node().command(SLUICE, arguments);
+        command.arg("--socket").arg(self.socket());
+        command
+    }
+
     pub(crate) fn sessions(&self) -> [Session; 2] {
         self.families().map(|it| {
             let target = SocketAddr::new(it.web, PORT);
