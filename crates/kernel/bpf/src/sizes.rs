@@ -59,6 +59,14 @@ impl Sizes {
         affinity: 0,
     };
 
+    /// The names of the maps that are larger here.
+    #[must_use]
+    pub fn larger_than(&self, other: &Self) -> Vec<&'static str> {
+        let both = self.all().into_iter().zip(other.all());
+        let larger = both.filter(|((_, own), (_, other))| own > other);
+        larger.map(|((name, _), _)| name).collect()
+    }
+
     /// The sizes by the names of maps.
     pub(crate) fn all(&self) -> [(&'static str, u32); 12] {
         [

@@ -126,7 +126,11 @@ fn table(it: &TableFill) -> TableStatus {
 }
 
 fn full_table(it: &TableFill) -> Option<IssueStatus> {
-    let what = it.when_full.filter(|_| it.needs_room())?;
+    let what = match (&it.refused, it.when_full) {
+        (Some(reason), _) => format!("the kernel gives no larger one: {reason}"),
+        (None, Some(what)) if it.needs_room() => what.to_owned(),
+        (None, _) => return None,
+    };
     let (table, entries, capacity) = (it.table, it.entries, it.capacity);
     Some(IssueStatus {
         reason: "TableFilling".to_owned(),
@@ -147,4 +151,31 @@ fn count(gauge: &IntGauge) -> usize {
 
 pub(super) fn sum(gauges: &PerFamily<IntGauge>) -> usize {
     IpFamily::ALL.map(|it| count(gauges.of(it))).iter().sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(entries: u64, refused: Option<&str>, expected: Option<&str>) {
+        let fill = TableFill {
+            table: "FLOWS",
+            entries,
+            capacity: 1_000,
+            when_full: Some("raise --ebpf-flows"),
+            refused: refused.map(str::to_owned),
+        };
+        let message = full_table(&fill).map(|it| it.message);
+        assert_eq!(message.as_deref(), expected);
+    }
+
+    #[test]
+    fn a_table_that_fills_up_is_an_issue() {
+        check(800, None, None);
+        let filling = "map FLOWS has 801 entries of 1000: raise --ebpf-flows";
+        check(801, None, Some(filling));
+        let refused = "map FLOWS has 7 entries of 1000: the kernel gives no larger one: no memory";
+        check(7, Some("no memory"), Some(refused));
+    }
 }

@@ -299,6 +299,7 @@ fn every_metric_is_documented() {
                 entries: 1,
                 capacity: 2,
                 when_full: None,
+                refused: None,
             };
             vec![fill]
         }));

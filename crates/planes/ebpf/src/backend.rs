@@ -106,9 +106,8 @@ impl Ebpf {
         self.programs.attach().map_err(failed)?;
         if self.sweeper.is_none() {
             let pins = self.programs.pins();
-            let flows = Maps::open(pins).map_err(failed)?.flows;
-            let counters = CounterTable::open(pins).map_err(failed)?;
-            let sweeper = Sweeper::start(flows, counters, self.timeouts, Arc::clone(&self.fills));
+            let maps = Maps::open(pins).map_err(failed)?;
+            let sweeper = Sweeper::start(maps, self.timeouts, Arc::clone(&self.fills));
             let failed = |error| BackendError::new("start a thread for connections", error);
             self.sweeper = Some(sweeper.map_err(failed)?);
         }
@@ -152,23 +151,34 @@ impl Ebpf {
         }
     }
 
-    /// Makes room for what a delta adds.
+    /// Makes room for what a delta adds, and for as much again.
     fn make_room(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
         let now = self.sizes();
-        let wanted = self.fill.with_added(delta).sizes(&now);
-        if wanted == now {
+        let filled = self.fill.with_added(delta);
+        let wanted = filled.sizes(&now);
+        let tables = wanted.larger_than(&now);
+        if tables.is_empty() {
+            self.fills.refuse(Vec::new(), String::new());
             return Ok(());
         }
-        if let Err(error) = self.programs.grow(&wanted) {
-            if !self.fill.with_added(delta).fits(&now) {
-                return Err(failed(error));
+        let names = tables.join(", ");
+        match self.programs.grow(&wanted) {
+            Ok(()) => {
+                self.fills.refuse(Vec::new(), String::new());
+                info!(maps = names, "maps have room for more entries");
+                Ok(())
             }
-            warn!(%error, "maps do not grow: new Services will soon have no room");
-            return Ok(());
+            Err(error) => {
+                let is_new = self.fills.refuse(tables, error.to_string());
+                if !filled.fits(&now) {
+                    return Err(BackendError::new(format!("make room in {names}"), error));
+                }
+                if is_new {
+                    warn!(maps = names, %error, "maps do not grow: new Services will soon have no room");
+                }
+                Ok(())
+            }
         }
-        let (frontends, endpoints) = (wanted.frontends, wanted.endpoints);
-        info!(frontends, endpoints, "maps have room for more entries");
-        Ok(())
     }
 }
 

@@ -4,9 +4,12 @@
 
 mod common;
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use nix::time::{ClockId, clock_gettime};
+use sluice_bpf::Maps;
 use sluice_bpf_abi as abi;
 use sluice_bpf_abi::Frontend;
 use sluice_ebpf::{Ebpf, Facts, Key, Object, Patterns, Sizes, render_plan};
@@ -16,6 +19,11 @@ use sluice_plan::Scope;
 use sluice_plan::testing::{endpoints, service};
 use sluice_plane::{DataPlane as _, Proxy};
 use sluice_scenarios::{Drive as _, golden};
+
+/// Where clients dial.
+const VIP: ([u8; 4], u16) = ([10, 96, 0, 10], 80);
+/// For what happens in the background every ten seconds.
+const SOON: Duration = Duration::from_secs(30);
 
 fn proxy(sizes: Sizes) -> Proxy<Ebpf> {
     let plane = common::open(Patterns::none(), sizes, Facts::default());
@@ -182,18 +190,93 @@ fn two_connections_from_one_port() {
 fn maps_tell_how_full_they_are() {
     require_netns!();
     let (cluster, _servers) = cluster();
+    let client = cluster.pod("cli").netns();
+    let small = Sizes {
+        flows: 1_024,
+        ..Sizes::default()
+    };
     cluster.node("node-a").netns().run(|| {
-        let mut node = proxy(Sizes::default());
-        let fills = node.reconciler_mut().backend_mut().table_fills().unwrap();
+        let mut node = proxy(small);
+        let plane = node.reconciler_mut().backend_mut();
+        let fills = plane.table_fills().unwrap();
         let of = |table: &str| fills().into_iter().find(|it| it.table == table).unwrap();
-        node.change(web(&cluster, ""));
+        let mut flows = Maps::open(plane.programs().pins()).unwrap().flows;
+        for port in 0..900 {
+            let key = abi::Tuple {
+                source_port: port,
+                protocol: abi::TCP.into(),
+                ..abi::Tuple::default()
+            };
+            flows.insert(&key, &reply()).unwrap();
+        }
+        node.change(web(&cluster, "affinity=60"));
         let frontends = of("FRONTENDS");
         assert_eq!(frontends.entries, 1);
-        assert_eq!(frontends.capacity, u64::from(Sizes::default().frontends));
+        assert_eq!(frontends.capacity, u64::from(small.frontends));
         assert_eq!(of("ENDPOINTS").entries, 2);
-        // The first look at the connections is a moment after the start.
-        let looked = || (of("FLOWS").capacity > 0).then_some(());
-        eventually(Duration::from_secs(30), looked).unwrap();
-        assert!(!of("FLOWS").needs_room());
+        let fills_up = || of("FLOWS").needs_room().then_some(());
+        let full = eventually(SOON, fills_up);
+        full.unwrap_or_else(|| panic!("{:?}", of("FLOWS")));
+        let when_full = of("FLOWS").when_full.unwrap();
+        assert!(when_full.contains("--ebpf-flows"), "{when_full}");
+        // A client that stays with its endpoint.
+        assert!(Probe::tcp(VIP.into()).from(client).name().is_some());
+        let is_counted = || (of("AFFINITY").entries == 1).then_some(());
+        eventually(SOON, is_counted).expect("the client is counted");
+        assert!(!of("AFFINITY").needs_room());
+    });
+}
+
+/// An entry that stays for a minute.
+fn reply() -> abi::Flow {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().tv_sec();
+    abi::Flow {
+        kind: abi::FlowKind::Reply as u8,
+        seen_seconds: now.try_into().unwrap(),
+        ..abi::Flow::default()
+    }
+}
+
+/// The kernel gives no larger map: what there is room for is written, the rest is an error, and both say which map.
+#[test]
+fn maps_that_cannot_grow_are_named() {
+    require_netns!();
+    let (cluster, _servers) = cluster();
+    let small = Sizes {
+        frontends: 8,
+        ..Sizes::default()
+    };
+    let more = |number: u8| {
+        let name = format!("default/other-{number}");
+        let mut events = vec![service(&format!("{name} 10.96.1.{number} :80"))];
+        events.extend(endpoints(&name, "10.244.0.77:8080@"));
+        events
+    };
+    cluster.node("node-a").netns().run(|| {
+        let mut node = proxy(small);
+        let plane = node.reconciler_mut().backend_mut();
+        let fills = plane.table_fills().unwrap();
+        let refused = || -> Vec<&str> {
+            let refused = fills().into_iter().filter(|it| it.refused.is_some());
+            refused.map(|it| it.table).collect()
+        };
+        // The larger map would be pinned here.
+        let taken = plane.programs().pins().maps().join("FRONTENDS-new");
+        fs::create_dir(&taken).unwrap();
+        node.change(web(&cluster, ""));
+        assert!(refused().is_empty());
+        for number in 1..8 {
+            node.change(more(number));
+        }
+        assert_eq!(refused(), ["FRONTENDS"]);
+        let error = node.try_change(more(8)).unwrap_err();
+        assert!(
+            error.to_string().contains("make room in FRONTENDS"),
+            "{error}"
+        );
+        fs::remove_dir(&taken).unwrap();
+        node.change(more(9));
+        assert!(refused().is_empty());
+        assert!(node.resync().is_empty());
     });
 }

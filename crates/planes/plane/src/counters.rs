@@ -92,7 +92,7 @@ pub struct RuleCount {
 }
 
 /// How full a table of the kernel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableFill {
     /// Its name: `FLOWS`.
     pub table: &'static str,
@@ -103,6 +103,8 @@ pub struct TableFill {
     /// What to do before it is full, and what happens then, in one line; `None` for a table that is replaced by a
     /// larger one in time.
     pub when_full: Option<&'static str>,
+    /// Why the kernel gave no larger one when that was wanted.
+    pub refused: Option<String>,
 }
 
 impl TableFill {

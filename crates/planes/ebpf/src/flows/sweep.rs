@@ -10,12 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
-use sluice_bpf::{BpfError, CounterTable, Table};
-use sluice_bpf_abi::{Counter, Flow, Tuple};
+use sluice_bpf::{BpfError, CounterTable, Maps, Table};
+use sluice_bpf_abi::{Affinity, AffinityKey, Counter, Flow, Tuple};
 use tracing::{debug, warn};
 
 use super::Timeouts;
-use crate::fills::{FLOWS, Fills, fill};
+use crate::fills::{AFFINITY, FLOWS, Fills, fill};
 
 /// Time between two listings of all entries, mostly.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -32,28 +32,30 @@ pub(crate) struct Sweeper {
 
 impl Sweeper {
     pub(crate) fn start(
-        table: Table<Tuple, Flow>,
-        counters: CounterTable,
+        maps: Maps,
         timeouts: Timeouts,
         fills: Arc<Fills>,
     ) -> Result<Self, std::io::Error> {
         let (stop, stopped) = mpsc::channel();
         let mut watched = Watched {
-            table,
-            counters,
-            swept: Instant::now(),
+            table: maps.flows,
+            affinity: maps.affinity,
+            counters: maps.counters,
+            swept: None,
             entries: 0,
             opened: 0,
             fills,
             is_filling: false,
         };
         let run = move || {
-            watched.tell();
-            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            loop {
                 match watched.look(&timeouts) {
                     Ok(0) => {}
                     Ok(swept) => debug!(swept, "connections removed"),
                     Err(error) => warn!(%error, "connections that ended stay for now"),
+                }
+                if stopped.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                    return;
                 }
             }
         };
@@ -67,9 +69,11 @@ impl Sweeper {
 /// The table, and what the last listing found.
 struct Watched {
     table: Table<Tuple, Flow>,
+    /// Counted with it.
+    affinity: Table<AffinityKey, Affinity>,
     counters: CounterTable,
     /// When it was listed.
-    swept: Instant,
+    swept: Option<Instant>,
     /// How many entries it had afterwards.
     entries: u64,
     /// Connections that had been opened by then.
@@ -84,8 +88,10 @@ impl Watched {
     fn look(&mut self, timeouts: &Timeouts) -> Result<usize, BpfError> {
         let opened = self.counters.read(Counter::Connections)?.iter().sum();
         let added = ENTRIES * u64::saturating_sub(opened, self.opened);
-        let is_pressed = self.entries + added > u64::from(self.table.capacity()) / 2;
-        if !is_pressed && self.swept.elapsed() < PERIOD {
+        // Before the first listing the count is that of earlier agents.
+        let is_pressed =
+            self.swept.is_some() && self.entries + added > u64::from(self.table.capacity()) / 2;
+        if !is_pressed && self.swept.is_some_and(|it| it.elapsed() < PERIOD) {
             return Ok(0);
         }
         let timeouts = match is_pressed {
@@ -93,10 +99,12 @@ impl Watched {
             false => *timeouts,
         };
         let swept = sweep(&mut self.table, &timeouts)?;
-        self.swept = Instant::now();
+        self.swept = Some(Instant::now());
         self.entries = u64::try_from(swept.left).unwrap_or(u64::MAX);
         self.opened = opened;
         self.tell();
+        let clients = u32::try_from(self.affinity.entries()?.len()).unwrap_or(u32::MAX);
+        self.fills.set(AFFINITY, clients, self.affinity.capacity());
         Ok(swept.removed)
     }
 
