@@ -75,6 +75,7 @@ pub(crate) fn setup(root: &Path) -> Setup {
         interfaces: Patterns::new(["!no*"]),
         pods: Patterns::new(["pod*"]),
         sizes: Sizes {
+            members: 8_192,
             flows: 1_024,
             affinity: 1_024,
             ..Sizes::default()
