@@ -12,7 +12,13 @@ use crate::{applies, flow, ifindex, is_routed_again, route_again};
 
 /// Rewrites an error about a packet of ours; all else passes.
 #[inline(never)]
-pub fn translate(ctx: &TcContext, packet: &Packet, about: &mut Packet, hook: Hook) -> i32 {
+pub fn translate(
+    ctx: &TcContext,
+    packet: &Packet,
+    about: &mut Packet,
+    to: &mut Tuple,
+    hook: Hook,
+) -> i32 {
     let Some(kind) = load::<u8>(ctx, packet.transport) else {
         return TC_ACT_UNSPEC;
     };
@@ -36,13 +42,8 @@ pub fn translate(ctx: &TcContext, packet: &Packet, about: &mut Packet, hook: Hoo
     if !applies(known, hook) {
         return TC_ACT_UNSPEC;
     }
-    let to = Tuple {
-        source: known.source,
-        destination: known.destination,
-        source_port: known.source_port,
-        destination_port: known.destination_port,
-        protocol: answer.protocol,
-    };
+    to.protocol = answer.protocol;
+    known.rewrite(to);
     let action = Action {
         hook,
         kind: EventKind::Rewritten,
@@ -50,8 +51,8 @@ pub fn translate(ctx: &TcContext, packet: &Packet, about: &mut Packet, hook: Hoo
         service: known.service,
         counter: 0,
     };
-    event::record(&action, &packet.tuple, &to);
-    match rewrite(ctx, packet, about, &answer, &to) {
+    event::record(&action, &packet.tuple, to);
+    match rewrite(ctx, packet, about, &answer, to) {
         // From the frontend, whose route does not lead where the error came from.
         Some(()) if is_routed_again(known, hook) => route_again(ctx),
         Some(()) => TC_ACT_UNSPEC,

@@ -52,7 +52,7 @@ pub fn sluice_ingress(ctx: TcContext) -> i32 {
         return TC_ACT_UNSPEC;
     }
     if packet.is_icmp {
-        return icmp::translate(&ctx, packet, about, Hook::Ingress);
+        return icmp::translate(&ctx, packet, about, to, Hook::Ingress);
     }
     if tunnel::is_tunnel(&ctx) {
         return match from_tunnel(&ctx, packet, &mut about.tuple, to) {
@@ -85,7 +85,7 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
         return TC_ACT_UNSPEC;
     }
     if packet.is_icmp {
-        return icmp::translate(&ctx, packet, about, Hook::Egress);
+        return icmp::translate(&ctx, packet, about, to, Hook::Egress);
     }
     if let Some(known) = flow::find(&packet.tuple) {
         if known.flags & flow_flags::MASQUERADE != 0
@@ -236,6 +236,9 @@ fn go_on(ctx: &TcContext, packet: &Packet, to: &mut Tuple, known: &mut Flow, hoo
 fn go_through_tunnel(ctx: &TcContext, packet: &Packet, to: &Tuple, service: u32) -> i32 {
     let mtu = tunnel::too_long(ctx, packet);
     if mtu != 0 {
+        // Here, because the error's function has no stack for it on Linux 6.1.
+        let reason = Counter::TooLongForTunnel as i32;
+        record_denial(ctx, packet, Hook::Ingress, EventKind::Rejected, reason);
         return reject::too_long(ctx, packet, mtu);
     }
     let Some(forwarded) = flow::find(to) else {

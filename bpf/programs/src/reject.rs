@@ -5,7 +5,7 @@ use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT};
 use aya_ebpf::helpers::generated::{bpf_redirect, bpf_skb_change_tail};
 use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
-use sluice_bpf_abi::{Counter, EventKind, Hook, SCTP, TCP, Tuple};
+use sluice_bpf_abi::{EventKind, Hook, SCTP, TCP, Tuple};
 
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
@@ -71,8 +71,6 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 
 /// Tells a sender that its packet is too long for the tunnel, and which length is not.
 #[inline(never)]
 pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
-    let reason = Counter::TooLongForTunnel as i32;
-    record_denial(ctx, packet, Hook::Ingress, EventKind::Rejected, reason);
     let fragmentation_needed = Error {
         rest: mtu,
         ..FRAGMENTATION_NEEDED
