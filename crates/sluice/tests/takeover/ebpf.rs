@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_bpf::cgroup_root;
-use sluice_lab::{OwnCgroup, Probe, eventually, require_netns};
+use sluice_lab::{OwnCgroup, Probe, Session, eventually, require_netns};
 
 use crate::kube_proxy::PORT;
 use crate::world::{SOON, World, more, unhurt};
@@ -41,6 +41,35 @@ fn nftables_and_ebpf() {
     world.until_logged("eBPF programs and maps");
     more(&hammers, 30);
     unhurt(hammers);
+}
+
+/// Netfilter remembers connections that have ended. Others of ours, from the same ports, are not theirs.
+#[test]
+fn ended_connections_of_netfilter_hurt_no_later_one() {
+    require_netns!();
+    let mut world = World::new();
+    world.start_in("nftables");
+    world.until_logged("synced");
+    let mut probes = Vec::new();
+    for services in world.families() {
+        let target = SocketAddr::new(services.web, PORT);
+        probes.extend((20_001..20_009).map(|port| Probe::tcp(target).source_port(port)));
+    }
+    for probe in &probes {
+        let outcome = probe.from(world.shell());
+        assert!(outcome.name().is_some(), "{outcome}");
+    }
+    world.stop();
+    world.start_in("ebpf");
+    world.until_logged("removed what an earlier proxy left");
+    let sessions = probes
+        .into_iter()
+        .map(|probe| Session::open(world.shell(), probe));
+    let mut sessions: Vec<Session> = sessions.collect::<Result<_, _>>().unwrap();
+    world.stop();
+    world.start_in("nftables");
+    world.until_logged("waiting for their end");
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
 }
 
 /// The programs go on without the agent, and the next agent takes them over as they are.

@@ -4,6 +4,10 @@
 //! hooks with the last rule of NAT). From then on the programs translate them. Each connection moves by itself:
 //! its entries are written, then netfilter forgets it; a packet in between is translated by the programs, and
 //! netfilter sees a connection without translation.
+//!
+//! What has ended goes as well. Netfilter remembers it for minutes, and gives another source port to a connection
+//! with the same reply (`nf_nat_setup_info`): one of ours, from the same port of the same client, would break
+//! with the next change of netfilter's NAT.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -20,7 +24,7 @@ use tracing::{debug, warn};
 use super::sweep::now;
 use super::table::{all_of, entry};
 
-/// What becomes of netfilter's own entries.
+/// What becomes of netfilter's own entries for open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Netfilters {
     /// They stay: the programs see no packet yet.
@@ -51,12 +55,15 @@ pub(crate) fn import(maps: &mut Maps, netfilters: Netfilters) -> Result<usize, B
         };
         for state in &flows {
             let flow = &state.flow;
-            let Some(flags) = flags(state).filter(|_| is_translated(flow)) else {
-                continue;
-            };
-            if !is_ours(maps, &flow.original)? {
+            if !is_translated(flow) || !is_ours(maps, &flow.original)? {
                 continue;
             }
+            let Some(flags) = flags(state) else {
+                if let Err(error) = netfilter.delete(flow) {
+                    debug!(%error, "an ended connection of an earlier proxy");
+                }
+                continue;
+            };
             for (key, value) in entries(flow, own.contains(&flow.original.src), flags) {
                 maps.flows.insert_new(&key, &value)?;
             }
