@@ -41,8 +41,10 @@ pub mod node_flags {
     pub const CSUM_IPV6: u32 = 8;
     /// No earlier proxy carries connections any more: those of netfilter have become ours.
     pub const CARRIES_ALL: u32 = 16;
+    /// Some interfaces have [`LAYER_3`](super::interface_flags::LAYER_3).
+    pub const LAYER_3: u32 = 32;
     /// Those that do not come from the plan: they stay when the agent writes its settings.
-    pub const KEPT: u32 = TRACE | CARRIES_ALL;
+    pub const KEPT: u32 = TRACE | CARRIES_ALL | LAYER_3;
 }
 
 /// Settings of a family.
@@ -143,6 +145,8 @@ pub mod interface_flags {
     pub const POD: u32 = 1;
     /// Packets have no Ethernet header.
     pub const LAYER_3: u32 = 2;
+    /// The programs see what arrives here, so they need not look for Services where it leaves.
+    pub const SEEN: u32 = 4;
 }
 
 /// Indices of COUNTERS (per-CPU array of `u64`): packets, by reason.

@@ -1,8 +1,7 @@
 //! Connections: their entries in FLOWS.
 
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
-use aya_ebpf::helpers::bpf_ktime_get_ns;
-use aya_ebpf::helpers::generated::bpf_get_prandom_u32;
+use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_ktime_get_coarse_ns};
 use sluice_bpf_abi::{Addr, Flow, FlowKind, PortRange, TCP, Tuple, flow_flags};
 
 use crate::maps::{FLOWS, INTERFACES, node};
@@ -16,7 +15,7 @@ const ATTEMPTS: u32 = 16;
 #[inline(always)]
 fn now() -> u32 {
     // SAFETY: the helper has no arguments.
-    (unsafe { bpf_ktime_get_ns() } / 1_000_000_000) as u32
+    (unsafe { bpf_ktime_get_coarse_ns() } / 1_000_000_000) as u32
 }
 
 /// What is known of a packet.

@@ -7,8 +7,8 @@ use sluice_bpf_abi::{Addr, EventKind, Hook, Tuple};
 
 use crate::event::{self, Action};
 use crate::packet::{Packet, load, network_offset};
-use crate::rewrite::{End, difference, ipv6_flag, store, store_addr};
-use crate::{applies, flow, ifindex, is_routed_again, route_again};
+use crate::rewrite::{End, ipv6_flag, store, store_addr};
+use crate::{applies, flow, ifindex, is_routed_again, route_again, sum};
 
 /// Rewrites an error about a packet of ours; all else passes.
 #[inline(never)]
@@ -116,7 +116,7 @@ impl Message {
             return Some(());
         }
         if !self.is_v4 {
-            ctx.l4_csum_replace(self.checksum, 0, difference(from, to), 0)
+            ctx.l4_csum_replace(self.checksum, 0, sum::difference_of(from, to).into(), 0)
                 .ok()?;
         }
         store_addr(ctx, self.is_v4, self.about, from, to, end)
@@ -141,7 +141,7 @@ impl Message {
         }
         if !self.is_v4 {
             let flags = u64::from(BPF_F_PSEUDO_HDR) | ipv6_flag();
-            ctx.l4_csum_replace(self.checksum, 0, difference(from, to), flags)
+            ctx.l4_csum_replace(self.checksum, 0, sum::difference_of(from, to).into(), flags)
                 .ok()?;
         }
         store_addr(ctx, self.is_v4, self.network, from, to, end)

@@ -12,6 +12,7 @@ mod reject;
 mod rewrite;
 mod service;
 mod socket;
+mod sum;
 mod tunnel;
 
 use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT, TC_ACT_UNSPEC};
@@ -109,8 +110,20 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
         if !begins_anew(known, packet, to) {
             return go_on(&ctx, packet, to, known, Hook::Egress);
         }
+    } else if was_seen(&ctx) {
+        return TC_ACT_UNSPEC;
     }
     begin(&ctx, packet, to, Hook::Egress)
+}
+
+/// Whether the programs saw a packet that leaves when it arrived, and found no Service.
+#[inline(always)]
+fn was_seen(ctx: &TcContext) -> bool {
+    // SAFETY: the context is valid for the run of the program.
+    let from = unsafe { (*ctx.skb.skb).ingress_ifindex };
+    // SAFETY: the agent replaces whole values.
+    let interface = unsafe { INTERFACES.get(&from) };
+    interface.is_some_and(|it| it.flags & interface_flags::SEEN != 0)
 }
 
 #[inline(always)]
@@ -228,7 +241,7 @@ fn go_on(ctx: &TcContext, packet: &Packet, to: &mut Tuple, known: &mut Flow, hoo
         service: known.service,
         counter: 0,
     };
-    finish(ctx, packet, to, &action, is_routed_again(known, hook))
+    finish(ctx, packet, to, &action, || is_routed_again(known, hook))
 }
 
 /// A packet whose endpoint is on another node, which answers the client itself.
@@ -294,13 +307,13 @@ fn finish(
     packet: &Packet,
     to: &Tuple,
     action: &Action,
-    is_routed_again: bool,
+    is_routed_again: impl FnOnce() -> bool,
 ) -> i32 {
     event::record(action, &packet.tuple, to);
     if rewrite::rewrite(ctx, packet, to) != 0 {
         return deny(ctx, packet, action.hook, Counter::Malformed as i32);
     }
-    match is_routed_again {
+    match is_routed_again() {
         true => route_again(ctx),
         false => TC_ACT_UNSPEC,
     }
@@ -311,11 +324,21 @@ fn finish(
 /// Those of the node itself have a route for the address that they had. Replies to the node come from a
 /// frontend, whose route does not lead where the reply came from: the kernel drops them at an interface that
 /// has no address, or a strict `rp_filter`.
+///
+/// Asked after the packet was written, and read then: of a flag that is known before that call, the verifier of
+/// Linux 6.1 may look at one value only, and cut off the branch of the other.
 #[inline(always)]
 fn is_routed_again(flow: &Flow, hook: Hook) -> bool {
+    // SAFETY: these are references.
+    let (kind, flags) = unsafe {
+        (
+            (&raw const flow.kind).read_volatile(),
+            (&raw const flow.flags).read_volatile(),
+        )
+    };
     match hook {
-        Hook::Egress => flow.kind == FlowKind::Request as u8,
-        _ => flow.kind != FlowKind::Request as u8 && flow.flags & flow_flags::NODE_CLIENT != 0,
+        Hook::Egress => kind == FlowKind::Request as u8,
+        _ => kind != FlowKind::Request as u8 && flags & flow_flags::NODE_CLIENT != 0,
     }
 }
 
@@ -457,7 +480,7 @@ fn establish(
         service: connection.service,
         counter: 0,
     };
-    finish(ctx, packet, to, &action, hook == Hook::Egress)
+    finish(ctx, packet, to, &action, || hook == Hook::Egress)
 }
 
 /// Whether a packet that leaves comes from a socket of the node, and not from loopback.

@@ -4,9 +4,11 @@ use aya_ebpf::bindings::bpf_hdr_start_off::BPF_HDR_START_NET;
 use aya_ebpf::helpers::bpf_skb_load_bytes_relative;
 use aya_ebpf::programs::TcContext;
 use core::mem::{MaybeUninit, size_of};
-use sluice_bpf_abi::{Addr, Fragment, FragmentKey, SCTP, TCP, Tuple, UDP, interface_flags};
+use sluice_bpf_abi::{
+    Addr, Fragment, FragmentKey, SCTP, TCP, Tuple, UDP, interface_flags, node_flags,
+};
 
-use crate::maps::{FRAGMENTS, INTERFACES};
+use crate::maps::{FRAGMENTS, INTERFACES, node_flag};
 
 pub const ICMP: u8 = 1;
 pub const ICMP_V6: u8 = 58;
@@ -19,11 +21,19 @@ pub const SYN: u8 = 2;
 pub const RST: u8 = 4;
 pub const ACK: u8 = 16;
 
+/// Type of the chunk that opens a connection of SCTP (RFC 9260, 3.3.2).
+const INIT: u8 = 1;
+
+/// Bytes of [`Transport`] without the padding behind them.
+const TRANSPORT: usize = 14;
+
 /// Extension headers of IPv6 before the transport header, at most.
 const EXTENSIONS: usize = 6;
 
 /// A packet's addresses, and where its headers are.
 pub struct Packet {
+    /// The headers, read at once where they are as long as most are. Here, because the stack has no room.
+    pub head: Head,
     pub tuple: Tuple,
     /// Offset of the transport header from the network header.
     pub transport: u32,
@@ -41,6 +51,7 @@ pub struct Packet {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Ipv4 {
     pub version_length: u8,
     pub service: u8,
@@ -55,6 +66,7 @@ pub struct Ipv4 {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct Ipv6 {
     pub version: u32,
     pub length: u16,
@@ -64,27 +76,61 @@ pub struct Ipv6 {
     pub destination: [u32; 4],
 }
 
+/// The first bytes of a transport header, up to TCP's flags.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Transport {
+    ports: [u16; 2],
+    words: [u32; 2],
+    /// Of SCTP the type of the first chunk.
+    byte_12: u8,
+    tcp_flags: u8,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct HeadV4 {
+    pub network: Ipv4,
+    transport: Transport,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct HeadV6 {
+    network: Ipv6,
+    transport: Transport,
+}
+
+#[repr(C)]
+pub union Head {
+    pub v4: HeadV4,
+    v6: HeadV6,
+}
+
 /// Reads from the network header on.
 #[inline(always)]
 pub fn load<T>(ctx: &TcContext, offset: u32) -> Option<T> {
     let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: the helper writes the whole value, or fails.
-    let result = unsafe {
-        bpf_skb_load_bytes_relative(
-            ctx.skb.skb.cast(),
-            offset,
-            value.as_mut_ptr().cast(),
-            size_of::<T>() as u32,
-            BPF_HDR_START_NET,
-        )
-    };
+    let size = size_of::<T>() as u32;
+    let is_there = load_into(ctx, offset, value.as_mut_ptr().cast(), size);
     // SAFETY: written by the helper.
-    (result == 0).then(|| unsafe { value.assume_init() })
+    is_there.then(|| unsafe { value.assume_init() })
+}
+
+/// Reads this many bytes, which have room there. False: the packet is shorter.
+#[inline(always)]
+fn load_into(ctx: &TcContext, offset: u32, to: *mut u8, size: u32) -> bool {
+    let skb = ctx.skb.skb.cast();
+    // SAFETY: the helper writes all bytes, or fails.
+    unsafe { bpf_skb_load_bytes_relative(skb, offset, to.cast(), size, BPF_HDR_START_NET) == 0 }
 }
 
 /// Offset of the network header in the packet: 0 on interfaces without Ethernet.
 #[inline(always)]
 pub fn network_offset(ctx: &TcContext) -> u32 {
+    if !node_flag(node_flags::LAYER_3) {
+        return ETHERNET;
+    }
     // SAFETY: the context is valid for the run of the program.
     let ifindex = unsafe { (*ctx.skb.skb).ifindex };
     // SAFETY: the agent replaces whole values.
@@ -134,7 +180,16 @@ impl Packet {
 impl Packet {
     #[inline(always)]
     fn parse_v4(&mut self, ctx: &TcContext, at: u32) -> Option<()> {
-        let header: Ipv4 = load(ctx, at)?;
+        let to = (&raw mut self.head.v4).cast();
+        let is_whole = load_into(ctx, at, to, (size_of::<Ipv4>() + TRANSPORT) as u32);
+        if !is_whole && !load_into(ctx, at, to, size_of::<Ipv4>() as u32) {
+            return None;
+        }
+        // SAFETY: read just now.
+        let HeadV4 {
+            network: header,
+            transport,
+        } = unsafe { self.head.v4 };
         if header.version_length >> 4 != 4 {
             return None;
         }
@@ -150,7 +205,8 @@ impl Packet {
         self.has_ports = offset == 0;
         self.is_icmp = header.protocol == ICMP;
         self.may_be_fragmented = fragment & 0x4000 == 0;
-        self.read_transport(ctx)?;
+        let is_read = is_whole && header_length == size_of::<Ipv4>() as u32;
+        self.read_transport(ctx, is_read.then_some(&transport))?;
         if offset != 0 || more {
             self.fragment(u32::from(header.id))?;
         }
@@ -159,7 +215,16 @@ impl Packet {
 
     #[inline(always)]
     fn parse_v6(&mut self, ctx: &TcContext, at: u32) -> Option<()> {
-        let header: Ipv6 = load(ctx, at)?;
+        let to = (&raw mut self.head.v6).cast();
+        let is_whole = load_into(ctx, at, to, (size_of::<Ipv6>() + TRANSPORT) as u32);
+        if !is_whole && !load_into(ctx, at, to, size_of::<Ipv6>() as u32) {
+            return None;
+        }
+        // SAFETY: read just now.
+        let HeadV6 {
+            network: header,
+            transport,
+        } = unsafe { self.head.v6 };
         if u32::from_be(header.version) >> 28 != 6 {
             return None;
         }
@@ -193,7 +258,8 @@ impl Packet {
             self.length = self.length.wrapping_sub(length);
         }
         self.is_icmp = self.tuple.protocol == u32::from(ICMP_V6);
-        self.read_transport(ctx)?;
+        let is_read = is_whole && self.transport == at + size_of::<Ipv6>() as u32;
+        self.read_transport(ctx, is_read.then_some(&transport))?;
         match fragment {
             Some(id) => self.fragment(id),
             None => Some(()),
@@ -202,8 +268,9 @@ impl Packet {
 }
 
 impl Packet {
+    /// Reads the transport header, or takes it as read.
     #[inline(always)]
-    fn read_transport(&mut self, ctx: &TcContext) -> Option<()> {
+    fn read_transport(&mut self, ctx: &TcContext, read: Option<&Transport>) -> Option<()> {
         if self.is_icmp {
             return self.has_ports.then_some(());
         }
@@ -213,6 +280,16 @@ impl Packet {
         if !self.has_ports {
             return Some(());
         }
+        if let Some(header) = read {
+            self.tuple.source_port = u16::from_be(header.ports[0]);
+            self.tuple.destination_port = u16::from_be(header.ports[1]);
+            self.flags = match self.protocol() {
+                TCP => header.tcp_flags,
+                SCTP if header.byte_12 == INIT => SYN,
+                _ => 0,
+            };
+            return Some(());
+        }
         let ports: [u16; 2] = load(ctx, self.transport)?;
         self.tuple.source_port = u16::from_be(ports[0]);
         self.tuple.destination_port = u16::from_be(ports[1]);
@@ -220,8 +297,7 @@ impl Packet {
             // The packet inside an ICMP error may end before the flags.
             TCP => load(ctx, self.transport + 13).unwrap_or(0),
             SCTP => match load::<u8>(ctx, self.transport + 12) {
-                // INIT.
-                Some(1) => SYN,
+                Some(INIT) => SYN,
                 _ => 0,
             },
             _ => 0,

@@ -9,7 +9,7 @@ use sluice_bpf_abi::{EventKind, Hook, SCTP, TCP, Tuple};
 
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
-use crate::{LOOPBACK, REJECTED, ifindex, record_denial, route_again};
+use crate::{LOOPBACK, REJECTED, ifindex, record_denial, route_again, sum};
 
 /// Time to live of what we send.
 const LIFETIME: u8 = 64;
@@ -218,12 +218,12 @@ fn error_v4<const WORDS: usize>(ctx: &TcContext, packet: &Packet, error: Error) 
     };
     store(ctx, network, &outer)?;
     store(ctx, network + size_of::<Ipv4>() as u32, &message)?;
-    let sum = fold(sum(&outer, 0));
-    store(ctx, network + V4_CHECKSUM, &sum)?;
+    let checksum = sum::checksum_of(sum::of(&outer, 0));
+    store(ctx, network + V4_CHECKSUM, &checksum)?;
     store(
         ctx,
         network + size_of::<Ipv4>() as u32 + 2,
-        &fold(sum_of(&message)),
+        &sum::checksum_of(sum::of(&message, 0)),
     )
 }
 
@@ -260,10 +260,13 @@ fn error_v6<const WORDS: usize>(ctx: &TcContext, packet: &Packet, error: Error) 
         u32::from(length),
         u32::from(u16::from(ICMP_V6).to_be()) << 16,
     ];
-    let seed = sum(&outer.source, sum(&outer.destination, sum(&pseudo, 0)));
+    let seed = sum::of(
+        &outer.source,
+        sum::of(&outer.destination, sum::of(&pseudo, 0)),
+    );
     store(ctx, network, &outer)?;
     store(ctx, network + size_of::<Ipv6>() as u32, &message)?;
-    let checksum = fold(sum(&message, seed));
+    let checksum = sum::checksum_of(sum::of(&message, seed));
     store(ctx, network + size_of::<Ipv6>() as u32 + 2, &checksum)
 }
 
@@ -279,33 +282,4 @@ fn make_room(ctx: &TcContext, network: u32, kept: u32, room: u32) -> Option<()> 
         }
     }
     ctx.adjust_room(room as i32, BPF_ADJ_ROOM_MAC, 0).ok()
-}
-
-/// The sum of a value's words, on top of another.
-#[inline(always)]
-fn sum<T>(value: &T, seed: u32) -> u32 {
-    // SAFETY: the value is read only; its size is a multiple of four.
-    let sum = unsafe {
-        aya_ebpf::helpers::bpf_csum_diff(
-            core::ptr::null_mut(),
-            0,
-            core::ptr::from_ref(value).cast_mut().cast(),
-            size_of::<T>() as u32,
-            seed,
-        )
-    };
-    sum as u32
-}
-
-#[inline(always)]
-fn sum_of<T>(value: &T) -> u32 {
-    sum(value, 0)
-}
-
-/// The checksum of a sum.
-#[inline(always)]
-fn fold(sum: u32) -> u16 {
-    let sum = (sum & 0xffff) + (sum >> 16);
-    let sum = (sum & 0xffff) + (sum >> 16);
-    !(sum as u16)
 }

@@ -1,13 +1,13 @@
 //! Rewriting of addresses and ports, with checksums.
 
 use aya_ebpf::bindings::{BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR};
-use aya_ebpf::helpers::bpf_csum_diff;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, SCTP, TCP, Tuple, UDP, node_flags};
 
 use crate::crc;
 use crate::maps::node_flag;
 use crate::packet::{Packet, network_offset};
+use crate::sum;
 
 /// Offsets in the IPv4 header.
 pub const V4_CHECKSUM: u32 = 10;
@@ -39,37 +39,21 @@ pub fn rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> i32 {
 
 #[inline(always)]
 fn try_rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> Option<()> {
-    let network = network_offset(ctx);
     let from = &packet.tuple;
+    let network = network_offset(ctx);
     let checksum = Checksum::of(packet, network);
-    if from.source != to.source {
-        replace_addr(
-            ctx,
-            packet,
-            network,
-            &checksum,
-            &from.source,
-            &to.source,
-            End::Source,
-        )?;
+    if from.source != to.source || from.destination != to.destination {
+        checksum.replace_addrs(ctx, packet.is_v4, from, to)?;
+        store_addrs(ctx, packet, network, to)?;
     }
-    if from.destination != to.destination {
-        let (from, to) = (&from.destination, &to.destination);
-        replace_addr(ctx, packet, network, &checksum, from, to, End::Destination)?;
-    }
-    if packet.has_ports {
+    let (old, new) = (ports(from), ports(to));
+    if packet.has_ports && old != new {
         let transport = network + packet.transport;
-        if packet.protocol() == SCTP {
-            correct_crc(ctx, packet, transport, to)?;
+        match packet.protocol() {
+            SCTP => correct_crc(ctx, packet, transport, to)?,
+            _ => checksum.replace_ports(ctx, old, new)?,
         }
-        if from.source_port != to.source_port {
-            checksum.replace_port(ctx, from.source_port, to.source_port)?;
-            store(ctx, transport, &to.source_port.to_be())?;
-        }
-        if from.destination_port != to.destination_port {
-            checksum.replace_port(ctx, from.destination_port, to.destination_port)?;
-            store(ctx, transport + 2, &to.destination_port.to_be())?;
-        }
+        store(ctx, transport, &new)?;
     }
     Some(())
 }
@@ -95,18 +79,38 @@ fn correct_crc(ctx: &TcContext, packet: &Packet, transport: u32, to: &Tuple) -> 
     store(ctx, offset, &new.to_le())
 }
 
+/// Writes both addresses, and the checksum of the IPv4 header, which is before them.
 #[inline(always)]
-fn replace_addr(
-    ctx: &TcContext,
-    packet: &Packet,
-    network: u32,
-    checksum: &Checksum,
-    from: &Addr,
-    to: &Addr,
-    end: End,
-) -> Option<()> {
-    checksum.replace_addr(ctx, packet.is_v4, from, to)?;
-    store_addr(ctx, packet.is_v4, network, from, to, end)
+fn store_addrs(ctx: &TcContext, packet: &Packet, network: u32, to: &Tuple) -> Option<()> {
+    if !packet.is_v4 {
+        return store(
+            ctx,
+            network + V6_SOURCE,
+            &[to.source.words, to.destination.words],
+        );
+    }
+    // SAFETY: an IPv4 header was read.
+    let old = unsafe { packet.head.v4.network.checksum };
+    let changed = sum::difference(&packet.tuple, to);
+    let new = sum::updated(old, changed);
+    let [a, b] = halves(to.source.words[3]);
+    let [c, d] = halves(to.destination.words[3]);
+    store(ctx, network + V4_CHECKSUM, &[new, a, b, c, d])
+}
+
+/// Both ports as a word of a packet.
+#[inline(always)]
+fn ports(tuple: &Tuple) -> u32 {
+    let [a, b] = tuple.source_port.to_be_bytes();
+    let [c, d] = tuple.destination_port.to_be_bytes();
+    u32::from_ne_bytes([a, b, c, d])
+}
+
+/// The halves of a word of a packet, in its order.
+#[inline(always)]
+fn halves(word: u32) -> [u16; 2] {
+    let [a, b, c, d] = word.to_ne_bytes();
+    [u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d])]
 }
 
 /// Writes one address into the IP header at this offset, with the header's own checksum.
@@ -143,22 +147,6 @@ pub fn store<T>(ctx: &TcContext, offset: u32, value: &T) -> Option<()> {
     ctx.store(offset as usize, value, 0).ok()
 }
 
-/// The difference that one address in place of another makes to a checksum.
-#[inline(always)]
-pub fn difference(from: &Addr, to: &Addr) -> u64 {
-    // SAFETY: both have 16 bytes; the helper writes neither.
-    let sum = unsafe {
-        bpf_csum_diff(
-            from.words.as_ptr().cast_mut(),
-            16,
-            to.words.as_ptr().cast_mut(),
-            16,
-            0,
-        )
-    };
-    sum as u64
-}
-
 /// Where the checksum of the transport header is; SCTP's covers neither addresses nor is it a sum.
 struct Checksum {
     offset: usize,
@@ -184,28 +172,20 @@ impl Checksum {
     }
 
     #[inline(always)]
-    fn replace_addr(&self, ctx: &TcContext, is_v4: bool, from: &Addr, to: &Addr) -> Option<()> {
+    fn replace_addrs(&self, ctx: &TcContext, is_v4: bool, from: &Tuple, to: &Tuple) -> Option<()> {
         if !self.is_there {
             return Some(());
         }
-        let flags = self.flags | u64::from(BPF_F_PSEUDO_HDR);
-        let replaced = if is_v4 {
-            let (from, to) = (from.words[3].into(), to.words[3].into());
-            ctx.l4_csum_replace(self.offset, from, to, flags | 4)
-        } else {
-            let flags = flags | ipv6_flag();
-            ctx.l4_csum_replace(self.offset, 0, difference(from, to), flags)
-        };
-        replaced.ok()
+        let family = if is_v4 { 0 } else { ipv6_flag() };
+        let flags = self.flags | u64::from(BPF_F_PSEUDO_HDR) | family;
+        let changed = sum::difference(from, to);
+        ctx.l4_csum_replace(self.offset, 0, changed.into(), flags)
+            .ok()
     }
 
     #[inline(always)]
-    fn replace_port(&self, ctx: &TcContext, from: u16, to: u16) -> Option<()> {
-        if !self.is_there {
-            return Some(());
-        }
-        let (from, to) = (from.to_be().into(), to.to_be().into());
-        ctx.l4_csum_replace(self.offset, from, to, self.flags | 2)
+    fn replace_ports(&self, ctx: &TcContext, from: u32, to: u32) -> Option<()> {
+        ctx.l4_csum_replace(self.offset, from.into(), to.into(), self.flags | 4)
             .ok()
     }
 }

@@ -103,6 +103,11 @@ impl Attacher {
         }
     }
 
+    /// Whether an interface has our programs.
+    pub(crate) fn has(&self, link: &Link) -> bool {
+        self.attached.get(&link.index) == Some(&link.name)
+    }
+
     fn attach(&mut self, index: u32, name: &str) -> Result<(), BpfError> {
         for (program, at) in PROGRAMS {
             self.attach_one(index, name, program, at)

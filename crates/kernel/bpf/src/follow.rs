@@ -5,15 +5,15 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use sluice_bpf_abi::{Addr, Interface, interface_flags};
+use sluice_bpf_abi::{Addr, Interface, interface_flags, node_flags};
 use sluice_netlink::Stopper;
 use sluice_netlink::rtnetlink::{self, Address, Link, Monitor, Wake};
 use tracing::warn;
 
 use crate::BpfError;
 use crate::attach::Attacher;
+use crate::maps::Maps;
 use crate::patterns::Patterns;
-use crate::table::Table;
 
 /// Name of the loopback interface, whose packets are those of the node to itself.
 const LOOPBACK: &str = "lo";
@@ -27,7 +27,7 @@ pub(crate) struct Follower {
 
 struct Machine {
     attacher: Arc<Mutex<Attacher>>,
-    table: Table<u32, Interface>,
+    maps: Maps,
     known: BTreeMap<u32, Interface>,
     interfaces: Patterns,
     pods: Patterns,
@@ -38,14 +38,14 @@ impl Follower {
     /// namespace from now on.
     pub(crate) fn start(
         attacher: Arc<Mutex<Attacher>>,
-        table: Table<u32, Interface>,
+        maps: Maps,
         (interfaces, pods): (Patterns, Patterns),
     ) -> Result<Self, BpfError> {
         let mut monitor = Monitor::open().map_err(|error| failed("watch interfaces", error))?;
-        let known = table.entries()?.into_iter().collect();
+        let known = maps.interfaces.entries()?.into_iter().collect();
         let mut machine = Machine {
             attacher,
-            table,
+            maps,
             known,
             interfaces,
             pods,
@@ -85,12 +85,18 @@ impl Machine {
         let links = rtnetlink::links().map_err(|error| failed("list interfaces", error))?;
         let addresses = rtnetlink::addresses().map_err(|error| failed("list addresses", error))?;
         let links: BTreeMap<u32, Link> = links.into_iter().map(|it| (it.index, it)).collect();
-        self.describe(&links, &addresses)?;
-        let wanted = links.into_iter().filter(|(_, it)| self.wants(it));
-        let wanted = wanted.collect();
-        let mut attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
+        if links.values().any(|it| !it.has_ethernet) {
+            self.maps
+                .change_node(|it| it.flags |= node_flags::LAYER_3)?;
+        }
+        let attacher = Arc::clone(&self.attacher);
+        let mut attacher = attacher.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before packets come, and again when it is known which packets are seen.
+        self.describe(&links, &addresses, &attacher)?;
+        let wanted = links.iter().filter(|(_, it)| self.wants(it));
+        let wanted = wanted.map(|(index, it)| (*index, it.clone())).collect();
         attacher.follow(&wanted);
-        Ok(())
+        self.describe(&links, &addresses, &attacher)
     }
 
     fn wants(&self, link: &Link) -> bool {
@@ -110,6 +116,7 @@ impl Machine {
         &mut self,
         links: &BTreeMap<u32, Link>,
         addresses: &[Address],
+        attacher: &Attacher,
     ) -> Result<(), BpfError> {
         let mut gone: BTreeSet<u32> = self.known.keys().copied().collect();
         for link in links.values() {
@@ -117,22 +124,22 @@ impl Machine {
             let described = Interface {
                 v4: masquerading(link.index, addresses, IpAddr::is_ipv4),
                 v6: masquerading(link.index, addresses, IpAddr::is_ipv6),
-                flags: self.flags(link, links),
+                flags: self.flags(link, links, attacher),
                 mtu: link.mtu,
             };
             if self.known.get(&link.index) != Some(&described) {
-                self.table.insert(&link.index, &described)?;
+                self.maps.interfaces.insert(&link.index, &described)?;
                 self.known.insert(link.index, described);
             }
         }
         for index in gone {
-            self.table.remove(&index)?;
+            self.maps.interfaces.remove(&index)?;
             self.known.remove(&index);
         }
         Ok(())
     }
 
-    fn flags(&self, link: &Link, links: &BTreeMap<u32, Link>) -> u32 {
+    fn flags(&self, link: &Link, links: &BTreeMap<u32, Link>, attacher: &Attacher) -> u32 {
         let master = link.master.and_then(|it| links.get(&it));
         let mut names = [Some(link), master].into_iter().flatten();
         let mut flags = 0;
@@ -141,6 +148,9 @@ impl Machine {
         }
         if !link.has_ethernet {
             flags |= interface_flags::LAYER_3;
+        }
+        if attacher.has(link) {
+            flags |= interface_flags::SEEN;
         }
         flags
     }

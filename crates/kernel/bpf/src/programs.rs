@@ -140,7 +140,7 @@ impl Programs {
             })?;
             let maps = Maps::open(&self.pins)?;
             let setup = (self.setup.interfaces.clone(), self.setup.pods.clone());
-            let follower = Follower::start(Arc::clone(&self.attacher), maps.interfaces, setup)?;
+            let follower = Follower::start(Arc::clone(&self.attacher), maps, setup)?;
             self.follower = Some(follower);
         }
         self.follow_up()

@@ -35,8 +35,10 @@ fn an_interface_that_appears_later_gets_programs() {
         let programs = attached(root);
         ip("link add pod1 type veth peer name other");
         assert!(eventually(SOON, || programs_at("pod1")).is_some());
-        described(&programs, "pod1", |it| it.flags == interface_flags::POD);
-        described(&programs, "east", |it| it.flags == 0);
+        described(&programs, "pod1", |it| {
+            it.flags == interface_flags::POD | interface_flags::SEEN
+        });
+        described(&programs, "east", |it| it.flags == interface_flags::SEEN);
         let index = link("pod1").unwrap().unwrap().index;
         ip("link delete pod1");
         let is_gone = || {
@@ -57,9 +59,11 @@ fn a_renamed_interface_keeps_its_programs() {
         let programs = attached(root);
         let before = programs_at("east").unwrap();
         ip("link set east name pod2");
-        described(&programs, "pod2", |it| it.flags == interface_flags::POD);
+        described(&programs, "pod2", |it| {
+            it.flags == interface_flags::POD | interface_flags::SEEN
+        });
         ip("link set pod2 name east");
-        described(&programs, "east", |it| it.flags == 0);
+        described(&programs, "east", |it| it.flags == interface_flags::SEEN);
         assert_eq!(programs_at("east"), Some(before));
     });
 }
