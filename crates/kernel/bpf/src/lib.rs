@@ -36,7 +36,7 @@ pub use maps::{CounterTable, Maps, Sources};
 pub use patterns::Patterns;
 pub use pins::{Pins, netns_cookie};
 pub use probe::{Lack, probe};
-pub use programs::{BUILT, Programs, Setup, remove};
+pub use programs::{BUILT, Programs, Setup, remove, remove_other_version};
 pub use sizes::Sizes;
 pub use sockets::{cgroup_root, is_machines_namespace};
 pub use table::Table;

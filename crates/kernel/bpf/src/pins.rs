@@ -34,6 +34,21 @@ impl Pins {
         })
     }
 
+    /// The pins of the calling thread's network namespace that agents with another [`VERSION`] left under this
+    /// root: nobody else knows what their maps mean, but their programs go on.
+    ///
+    /// # Errors
+    ///
+    /// The namespace has no cookie (Linux before 5.14).
+    pub fn of_other_versions(root: &Path) -> Result<Vec<Self>, BpfError> {
+        let own = Self::of_namespace(root)?;
+        let name = own.folder.file_name().unwrap_or_default();
+        let versions = fs::read_dir(root).into_iter().flatten().flatten();
+        let folders = versions.map(|it| it.path().join(name));
+        let others = folders.filter(|it| *it != own.folder && it.is_dir());
+        Ok(others.map(|folder| Self { folder }).collect())
+    }
+
     /// Whether anything is pinned.
     #[must_use]
     pub fn exist(&self) -> bool {

@@ -242,6 +242,16 @@ pub fn remove(pins: &Pins) -> Result<(), BpfError> {
     pins.remove()
 }
 
+/// Removes every pin of an agent with another version. The filters of clsact are ours by then: they replace those
+/// of any version.
+///
+/// # Errors
+///
+/// A pin cannot be removed.
+pub fn remove_other_version(pins: &Pins) -> Result<(), BpfError> {
+    pins.remove()
+}
+
 /// Creates or adopts the maps; those of `larger` are created in any case. The programs are not in the kernel
 /// yet.
 fn load(pins: &Pins, sizes: &Sizes, larger: &[&str]) -> Result<Ebpf, BpfError> {

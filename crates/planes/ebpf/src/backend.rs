@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use crate::apply::{self, Fill};
 use crate::fills::Fills;
 use crate::flows::{self, Netfilters, Sweeper, Timeouts};
+use crate::leftovers::other_versions;
 use crate::object::{Key, Object};
 use crate::observe;
 use crate::placement::{self, Ids, Placement};
@@ -31,6 +32,8 @@ pub struct Ebpf {
     fills: Arc<Fills>,
     timeouts: Timeouts,
     sockets: SocketSetup,
+    /// Programs of another version still carry connections.
+    carries_soon: bool,
     /// Removes connections that ended, once programs are attached.
     sweeper: Option<Sweeper>,
 }
@@ -55,6 +58,7 @@ impl Ebpf {
             fills: Arc::default(),
             timeouts: Timeouts::default(),
             sockets: SocketSetup::off(),
+            carries_soon: false,
             sweeper: None,
         })
     }
@@ -88,8 +92,13 @@ impl Ebpf {
         self.programs.maps_mut()
     }
 
-    /// From here on no packet of TCP is another proxy's.
+    /// From here on no packet of TCP is another proxy's; while there are programs of another version, from the
+    /// first resync on after their end.
     pub(crate) fn carry_all(&mut self) -> Result<(), BpfError> {
+        self.carries_soon = !other_versions().is_empty();
+        if self.carries_soon {
+            return Ok(());
+        }
         let maps = self.programs.maps_mut();
         maps.change_node(|node| node.flags |= node_flags::CARRIES_ALL)
     }
@@ -248,10 +257,14 @@ impl Backend for Ebpf {
 
     fn observe(&mut self) -> Result<BTreeMap<Key, Object>, BackendError> {
         let objects = observe::all(self.programs.maps()).map_err(failed)?;
+        self.ids.retain(&objects);
         self.fill = Fill::of(objects.keys());
         self.fill.tell(&self.sizes(), &self.fills);
         let pins = self.programs.pins().clone();
         witness::end_forgotten(self.programs.maps_mut(), &pins).map_err(failed)?;
+        if self.carries_soon {
+            self.carry_all().map_err(failed)?;
+        }
         if self.programs.is_attached() {
             // Somebody else may have detached them.
             self.programs.attach_again();

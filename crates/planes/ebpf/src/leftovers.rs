@@ -20,10 +20,25 @@ fn pins() -> Option<Pins> {
     Pins::of_namespace(Path::new(PINS)).ok().filter(Pins::exist)
 }
 
+/// The pins of an agent whose maps have another layout.
+pub(crate) fn other_versions() -> Vec<Pins> {
+    Pins::of_other_versions(Path::new(PINS)).unwrap_or_default()
+}
+
 impl Leftovers for PinnedPrograms {
     fn remove(&self, request: &Request<'_>, removal: &mut Removal) {
         // Both families are in the same programs.
-        if !request.is_whole() || (request.keep)(&Trace::Programs) {
+        if !request.is_whole() {
+            return;
+        }
+        for pins in other_versions() {
+            let what = "eBPF programs and maps of another version";
+            match sluice_bpf::remove_other_version(&pins) {
+                Ok(()) => removal.removed.push(what.to_owned()),
+                Err(error) => removal.errors.push(LeftoverError::Programs(error.into())),
+            }
+        }
+        if (request.keep)(&Trace::Programs) {
             return;
         }
         let Some(pins) = pins() else {
@@ -38,10 +53,11 @@ impl Leftovers for PinnedPrograms {
         }
     }
 
-    /// New connections become the other mode's as soon as there are no frontends.
+    /// New connections become the other mode's as soon as there are no frontends. Those of another version of
+    /// ourselves cannot be counted: they have all the time there is.
     fn drain(&self, keep: &Keep) -> usize {
         if keep(&Trace::Programs) {
-            return 0;
+            return other_versions().len();
         }
         let open = pins().map(|it| Maps::open(&it).and_then(|mut maps| close(&mut maps)));
         match open {
@@ -59,11 +75,11 @@ impl Leftovers for PinnedPrograms {
     }
 
     fn sign(&self) -> Option<String> {
-        pins().map(|_| "pinned eBPF programs".to_owned())
+        self.need_bpf().then(|| "pinned eBPF programs".to_owned())
     }
 
     fn need_bpf(&self) -> bool {
-        pins().is_some()
+        pins().is_some() || !other_versions().is_empty()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ids of service ports, and slots: which endpoint of a pool has which number in the maps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use sha2::{Digest, Sha256};
@@ -68,6 +68,16 @@ impl Ids {
         let id = free.expect("there are fewer than 2^32 service ports");
         self.0.insert(id, key.clone());
         id
+    }
+
+    /// Forgets the ids of service ports that the maps have no more.
+    pub(crate) fn retain(&mut self, objects: &BTreeMap<Key, Object>) {
+        let frontends = objects.values().filter_map(|it| match it {
+            Object::Frontend(it) => Some(it.service),
+            _ => None,
+        });
+        let used: BTreeSet<u32> = frontends.collect();
+        self.0.retain(|id, _| used.contains(id));
     }
 }
 
@@ -158,5 +168,48 @@ pub(crate) fn protocol_number(protocol: Protocol) -> u8 {
         Protocol::Tcp => sluice_bpf_abi::TCP,
         Protocol::Udp => sluice_bpf_abi::UDP,
         Protocol::Sctp => sluice_bpf_abi::SCTP,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_model::{IpFamily, NamespacedName, ServicePortName};
+
+    use super::*;
+
+    fn key(service: &str) -> PortKey {
+        PortKey {
+            name: ServicePortName {
+                service: NamespacedName {
+                    namespace: "default".into(),
+                    name: service.into(),
+                },
+                port: "".into(),
+                protocol: Protocol::Tcp,
+            },
+            family: IpFamily::V4,
+        }
+    }
+
+    /// The id of a Service that is gone is free for another one, that of a Service in the maps is not.
+    #[test]
+    fn ids_of_what_is_gone_are_forgotten() {
+        let mut ids = Ids::default();
+        let [old, kept] = ["old", "kept"].map(|it| ids.assign(&key(it), 0));
+        let frontend = sluice_plan::Frontend::NodePort {
+            family: IpFamily::V4,
+            port: 30080,
+            protocol: Protocol::Tcp,
+        };
+        let seen = sluice_bpf_abi::Frontend {
+            service: kept,
+            ..Default::default()
+        };
+        ids.retain(&BTreeMap::from([(
+            Key::Frontend(frontend),
+            Object::Frontend(seen),
+        )]));
+        assert_eq!(ids.assign(&key("new"), old), old);
+        assert_ne!(ids.assign(&key("newer"), kept), kept);
     }
 }

@@ -1,9 +1,11 @@
 //! The ebpf mode follows the nftables mode and is followed by it, under traffic; it survives its agent.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
-use sluice_bpf::cgroup_root;
+use sluice_bpf::{Pins, cgroup_root};
 use sluice_lab::{OwnCgroup, Probe, Session, eventually, require_netns};
 
 use crate::kube_proxy::PORT;
@@ -92,6 +94,42 @@ fn a_killed_agent_leaves_programs_that_work() {
     }
     sessions.iter_mut().for_each(|it| it.ping().unwrap());
     unhurt(hammers);
+}
+
+/// An agent whose maps have another layout begins with new ones. The old programs keep their connections until
+/// these end, or somebody cleans up.
+#[test]
+fn programs_of_another_version_are_followed() {
+    require_netns!();
+    let mut world = World::new();
+    world.start_in("ebpf");
+    world.until_logged("synced");
+    let mut sessions = world.sessions();
+    let hammers = world.hammers();
+    world.stop();
+    let root = Path::new("/sys/fs/bpf/sluice");
+    let pins = world.node().run(|| Pins::of_namespace(root).unwrap());
+    let ours = pins.maps().parent().unwrap().to_owned();
+    let theirs = root.join("v0").join(ours.file_name().unwrap());
+    fs::create_dir_all(theirs.parent().unwrap()).unwrap();
+    fs::rename(&ours, &theirs).unwrap();
+    world.start_in("ebpf");
+    world.until_logged("waiting for their end");
+    assert!(world.log().contains("added="), "{}", world.log());
+    more(&hammers, 30);
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    let mut later = world.sessions();
+    world.stop();
+    world.start_in("ebpf");
+    world.until_logged("first sync");
+    later.iter_mut().for_each(|it| it.ping().unwrap());
+    sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    unhurt(hammers);
+    world.stop();
+    let cleaned = world.sluice(&["cleanup"], None);
+    let said = String::from_utf8_lossy(&cleaned.stdout).into_owned();
+    assert!(said.contains("of another version"), "{said}");
+    assert!(!theirs.exists() && !ours.exists());
 }
 
 /// Afterwards there is no program, no pin, and nobody answers.
