@@ -90,6 +90,7 @@ package: setup-deploy ## target/package/sluice.deb
 check: ## formatting, lints, docs, dependencies, layout of the tree
 	$(CARGO) fmt --all --check
 	cd bpf/programs && $(CARGO) fmt --check
+	cd bpf/programs && $(CARGO) clippy --quiet --target-dir ../../target/bpf-clippy -- -D warnings
 	$(CARGO) clippy --workspace --all-targets --all-features --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) run --quiet -p xtask -- tidy

@@ -1,6 +1,10 @@
 //! The programs of Sluice's eBPF data plane. `README.md` draws a packet's way.
 #![no_std]
 #![no_main]
+#![expect(
+    clippy::needless_borrows_for_generic_args,
+    reason = "a key that is moved is copied, and the stack is small"
+)]
 
 mod crc;
 mod event;
