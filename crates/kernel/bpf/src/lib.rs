@@ -28,6 +28,7 @@ mod programs;
 mod sizes;
 mod sockets;
 mod table;
+mod trial;
 
 pub use destroy::{Led, destroy_sockets};
 pub use error::BpfError;
@@ -40,3 +41,4 @@ pub use programs::{BUILT, Programs, Setup, remove, remove_other_version};
 pub use sizes::Sizes;
 pub use sockets::{cgroup_root, is_machines_namespace};
 pub use table::Table;
+pub use trial::{Direction, Trial};

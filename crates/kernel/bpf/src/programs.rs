@@ -120,6 +120,11 @@ impl Programs {
         &self.maps
     }
 
+    /// The loaded programs.
+    pub(crate) fn attacher(&self) -> &Mutex<Attacher> {
+        &self.attacher
+    }
+
     /// The maps, to be changed.
     pub fn maps_mut(&mut self) -> &mut Maps {
         &mut self.maps

@@ -42,6 +42,6 @@ pub use flows::Timeouts;
 pub use object::{AddressKind, Key, ListId, Object};
 pub use placement::Placement;
 pub use render::{Facts, masquerade_ports};
-pub use sluice_bpf::{Patterns, Setup, Sizes, cgroup_root};
+pub use sluice_bpf::{Direction, Patterns, Setup, Sizes, Trial, cgroup_root};
 pub use sockets::SocketSetup;
 pub use tunnel::create as create_tunnel;

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use sluice_ebpf::Facts;
 use sluice_lab::{Cluster, Netns, Protocol, SERVICE_CIDR_V4, Server};
 use sluice_model::Event;
 use sluice_nftables::Nftables;
@@ -160,7 +161,7 @@ fn program(services: u32, plane: Plane, pod: IpAddr, pins: &Pins) -> anyhow::Res
     events.extend([0, services - 1].map(|index| synthetic::slice(index, &[pod])));
     match plane {
         Plane::Nftables(counting) => load(Nftables::connect()?.counting(counting), events),
-        Plane::Ebpf => load(super::ebpf::open(pins)?, events),
+        Plane::Ebpf => load(super::ebpf::open(pins, Facts::default())?, events),
         Plane::Iptables(variant) => {
             let scratch = tempfile::tempdir().context("create a folder")?;
             load(

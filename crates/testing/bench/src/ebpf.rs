@@ -9,7 +9,7 @@ use sluice_ebpf::{Ebpf, Facts, Patterns, Setup, Sizes};
 use sluice_lab::Cluster;
 
 use super::changes::{Change, Limit, Node};
-use super::measure::{count, seconds};
+use super::measure::{count, measure_all, seconds};
 use super::pins::Pins;
 use super::synthetic;
 
@@ -22,11 +22,13 @@ const LIMIT: Limit = Limit {
 /// Prints the tables.
 pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
     println!(
-        "ebpf. Full sync of both families into new maps, the load of the programs before it:\n"
+        "ebpf. Full sync of both families into new maps, and a restart, which takes the pinned maps and writes \
+         nothing; the load of the programs before each:\n"
     );
     println!(
-        "| services | load, CPU s | full sync, wall s | CPU s | resync, CPU s | maps, MiB |\n\
-         | --- | --- | --- | --- | --- | --- |"
+        "| services | load, CPU s | full sync, wall s | CPU s | resync, CPU s | maps, MiB | restart: load, wall s \
+         | CPU s | sync, wall s | CPU s |\n\
+         | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     );
     let mut changes = String::new();
     for &services in sizes {
@@ -41,30 +43,37 @@ pub(super) fn run(sizes: &[u32]) -> anyhow::Result<()> {
 }
 
 /// The data plane of the calling thread's network namespace.
-pub(super) fn open(pins: &Pins) -> anyhow::Result<Ebpf> {
+pub(super) fn open(pins: &Pins, facts: Facts) -> anyhow::Result<Ebpf> {
+    for (name, value) in [("accept_local", "1"), ("rp_filter", "2")] {
+        let path = format!("/proc/sys/net/ipv4/conf/lo/{name}");
+        fs::write(&path, value).with_context(|| format!("write {path}"))?;
+    }
     let setup = Setup {
         pins: pins.path(),
         interfaces: Patterns::all(),
         pods: Patterns::none(),
         sizes: Sizes::default(),
     };
-    Ok(Ebpf::connect(setup, Facts::default())?)
+    Ok(Ebpf::connect(setup, facts)?)
 }
 
 fn one_size(services: u32) -> anyhow::Result<String> {
     let pins = Pins::new();
-    let (plane, load) = super::measure::measure_all(|| open(&pins));
+    let (plane, load) = measure_all(|| open(&pins, Facts::default()));
     let mut node = Node::new(plane?);
     let first = node.first_sync(synthetic::cluster(services))?;
     let resync = node.resync()?;
+    let bytes = memory()?;
+    drop(node);
+    let (mut node, restart) = restart(&pins, services)?;
     let services_text = count(services);
     println!(
-        "| {services_text} | {} | {} | {} | {} | {} |",
+        "| {services_text} | {} | {} | {} | {} | {} | {restart} |",
         seconds(load.cpu),
         seconds(first.wall),
         seconds(first.cpu),
         seconds(resync.cpu),
-        memory()? >> 20,
+        bytes >> 20,
     );
     let mut lines = String::new();
     for change in Change::ALL {
@@ -74,6 +83,16 @@ fn one_size(services: u32) -> anyhow::Result<String> {
         lines += &format!("| {services_text} | {name} | {rounds} | {wall} | {cpu} |\n");
     }
     Ok(lines)
+}
+
+/// What a new process does with the maps that an earlier one pinned, and the table's cells about it.
+fn restart(pins: &Pins, services: u32) -> anyhow::Result<(Node<Ebpf>, String)> {
+    let (plane, load) = measure_all(|| open(pins, Facts::default()));
+    let mut node = Node::new(plane?);
+    node.absorb(synthetic::cluster(services));
+    let sync = node.resync()?;
+    let cells = [load.wall, load.cpu, sync.wall, sync.cpu].map(seconds);
+    Ok((node, cells.join(" | ")))
 }
 
 /// Bytes of all maps that this process has open, as the kernel counts them.

@@ -15,10 +15,12 @@ mod measure;
 mod path;
 mod pins;
 mod process;
+mod programs;
 mod restart;
 mod start;
 mod sync;
 mod synthetic;
+mod traffic;
 
 use std::env;
 use std::path::PathBuf;
@@ -147,6 +149,7 @@ fn main() -> anyhow::Result<()> {
         Mode::Ipvs => ipvs::run(&sizes)?,
         Mode::Ebpf => {
             ebpf::run(&sizes)?;
+            programs::run()?;
             path::run()?;
             start::run(&program, &sizes, Plane::Ebpf)?;
             connect::run(&sizes, Plane::Ebpf)?;

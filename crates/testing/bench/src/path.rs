@@ -1,184 +1,239 @@
 //! What a Service costs the packets of a connection, in each mode and in one run.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
-use sluice_ebpf::SocketSetup;
-use sluice_lab::{Cluster, OwnCgroup};
+use sluice_ebpf::{Facts, SocketSetup, create_tunnel};
+use sluice_lab::{Cluster, Netns, OwnCgroup, Pod};
+use sluice_model::{Event, Node, Object};
 use sluice_nftables::{Counting, Nftables};
-use sluice_plane::{ServiceBackend, Sockets};
+use sluice_plan::settings::{DirectReturn, Settings};
+use sluice_plane::{EbpfOptions, Proxy, ServiceBackend, Sockets};
 
-use super::changes::Node;
+use super::changes;
 use super::ebpf;
-use super::measure::{Samples, measure_all, micros};
+use super::measure::count;
 use super::pins::Pins;
-use super::synthetic::{self, ENDPOINT_PORT};
+use super::synthetic::{self, ENDPOINT_PORT, SERVICE_PORT};
+use super::traffic::{self, Server};
 
-/// Services beside the one that is measured.
+/// Services, one of which is measured.
 const SERVICES: u32 = 10_000;
-const CONNECTIONS: usize = 3000;
-const ROUND_TRIPS: usize = 20_000;
-/// Bytes of the stream.
-const STREAM: usize = 4 << 30;
-const CHUNK: usize = 128 << 10;
+const NODE_PORT: NonZeroU16 = NonZeroU16::new(30_080).expect("it is not zero");
 
 /// Who leads the client to the pod.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Nobody,
     Nftables,
     Packets,
     Sockets,
+    DirectReturn,
 }
 
-/// Prints the table.
-pub(super) fn run() -> anyhow::Result<()> {
-    println!(
-        "One connection at a time from a pod to a pod of the same node, among {SERVICES} Services: \
-         connect() p50 of {CONNECTIONS}, round trip of one byte p50 of {ROUND_TRIPS}, a stream of 4 GiB. \
-         CPU: of both ends and the way between.\n"
-    );
-    println!(
-        "| by | connect, us | CPU, us | round trip, us | CPU, us | Gbit/s | CPU ms per GiB |\n\
-         | --- | --- | --- | --- | --- | --- | --- |"
-    );
-    for (by, name) in [
-        (By::Nobody, "direct"),
-        (By::Nftables, "nftables"),
-        (By::Packets, "ebpf, packets"),
-        (By::Sockets, "ebpf, sockets"),
-    ] {
-        let row = measure(by)?;
-        println!("| {name} | {row} |");
-    }
-    println!();
-    Ok(())
+/// Where the client is, and where the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    PodToPod,
+    NodeToPod,
+    OutsideToPod,
+    /// By a node that has not the pod.
+    OutsideToOtherNode,
 }
 
-fn measure(by: By) -> anyhow::Result<String> {
-    let builder = Cluster::builder().node("node-a");
-    let cluster = builder
-        .pod("server", "node-a")
-        .pod("client", "node-a")
-        .build()?;
-    let pins = Pins::new();
-    let cgroup = match by {
-        By::Sockets => {
-            let root =
-                sluice_ebpf::cgroup_root().context("cgroups of version 2 are not mounted")?;
-            Some(OwnCgroup::enter(&root)?)
+impl Way {
+    const ALL: [(Self, &str, &[By]); 4] = [
+        (
+            Self::PodToPod,
+            "pod, ClusterIP",
+            &[By::Nobody, By::Nftables, By::Packets, By::Sockets],
+        ),
+        (
+            Self::NodeToPod,
+            "node, ClusterIP",
+            &[By::Nobody, By::Nftables, By::Packets, By::Sockets],
+        ),
+        (
+            Self::OutsideToPod,
+            "outside, NodePort",
+            &[By::Nobody, By::Nftables, By::Packets],
+        ),
+        (
+            Self::OutsideToOtherNode,
+            "outside, NodePort, pod of another node",
+            &[By::Nobody, By::Nftables, By::Packets, By::DirectReturn],
+        ),
+    ];
+
+    fn client(self, cluster: &Cluster) -> &Netns {
+        match self {
+            Self::PodToPod => cluster.pod("client").netns(),
+            Self::NodeToPod => cluster.node("node-a").netns(),
+            Self::OutsideToPod | Self::OutsideToOtherNode => cluster.client("outside").netns(),
         }
-        _ => None,
-    };
-    let pod = cluster.pod("server");
-    let node = cluster.node("node-a").netns();
-    let target = match by {
-        By::Nobody => SocketAddr::new(pod.ipv4().into(), ENDPOINT_PORT),
-        _ => SocketAddr::new(synthetic::cluster_ip(SERVICES - 1), 80),
-    };
-    let rules: Option<Box<dyn Send>> = node.run(|| {
-        let pod = pod.ipv4().into();
-        anyhow::Ok(match by {
-            By::Nobody => None,
-            By::Nftables => {
-                let plane = Nftables::connect()?.counting(Counting::Nothing);
-                Some(load(plane, pod)?)
+    }
+
+    fn server(self, cluster: &Cluster) -> &Pod {
+        match self {
+            Self::OutsideToOtherNode => cluster.pod("far"),
+            Self::PodToPod | Self::NodeToPod | Self::OutsideToPod => cluster.pod("near"),
+        }
+    }
+
+    /// The nodes that packets pass.
+    fn nodes(self) -> &'static [&'static str] {
+        match self {
+            Self::OutsideToOtherNode => &["node-a", "node-b"],
+            Self::PodToPod | Self::NodeToPod | Self::OutsideToPod => &["node-a"],
+        }
+    }
+
+    fn target(self, by: By, cluster: &Cluster) -> SocketAddr {
+        match self {
+            _ if by == By::Nobody => (self.server(cluster).ipv4(), ENDPOINT_PORT).into(),
+            Self::PodToPod | Self::NodeToPod => {
+                (synthetic::cluster_ip(SERVICES - 1), SERVICE_PORT).into()
             }
-            By::Packets => Some(load(ebpf::open(&pins)?, pod)?),
-            By::Sockets => {
-                let cgroup = cgroup.as_ref().map(|it| it.path().to_owned());
+            Self::OutsideToPod | Self::OutsideToOtherNode => {
+                (cluster.node("node-a").ipv4(), NODE_PORT.get()).into()
+            }
+        }
+    }
+}
+
+impl By {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Nobody => "direct",
+            Self::Nftables => "nftables",
+            Self::Packets => "ebpf, packets",
+            Self::Sockets => "ebpf, sockets",
+            Self::DirectReturn => "ebpf, direct server return",
+        }
+    }
+
+    /// Starts this data plane in the calling thread's network namespace, where anybody has to.
+    fn start(
+        self,
+        node: &str,
+        events: Vec<Event>,
+        pins: &Pins,
+        cgroup: Option<PathBuf>,
+    ) -> anyhow::Result<Box<dyn Send>> {
+        let settings = Settings::for_node(node);
+        match self {
+            Self::Nobody => Ok(Box::new(())),
+            Self::Nftables => {
+                let plane = Nftables::connect()?.counting(Counting::Nothing);
+                load(plane, settings, events)
+            }
+            Self::Packets => load(ebpf::open(pins, Facts::default())?, settings, events),
+            Self::Sockets => {
                 let sockets = SocketSetup {
                     led: Sockets::All,
                     ended: Sockets::Off,
                     cgroup,
                 };
-                Some(load(ebpf::open(&pins)?.with_sockets(sockets), pod)?)
+                let plane = ebpf::open(pins, Facts::default())?.with_sockets(sockets);
+                load(plane, settings, events)
             }
-        })
-    })?;
-    let listener = pod
-        .netns()
-        .run(|| TcpListener::bind(("0.0.0.0", ENDPOINT_PORT)))?;
-    thread::spawn(move || serve(&listener));
-    let row = cluster.pod("client").netns().run(|| client(target))?;
-    drop(rules);
-    Ok(row)
-}
-
-fn load<P: ServiceBackend + Send + 'static>(
-    plane: P,
-    pod: std::net::IpAddr,
-) -> anyhow::Result<Box<dyn Send>>
-where
-    Node<P>: Send,
-{
-    let mut events = synthetic::cluster(SERVICES);
-    events.push(synthetic::slice(SERVICES - 1, &[pod]));
-    let mut node = Node::new(plane);
-    node.absorb(events);
-    node.sync()?;
-    Ok(Box::new(node))
-}
-
-/// Answers a byte with a byte, until a client sends more: then it reads on.
-fn serve(listener: &TcpListener) {
-    for stream in listener.incoming() {
-        let Ok(mut stream) = stream else { return };
-        stream.set_nodelay(true).ok();
-        let mut buffer = vec![0; CHUNK];
-        while let Ok(count @ 1..) = stream.read(&mut buffer) {
-            if count == 1 && stream.write_all(&buffer[..1]).is_err() {
-                break;
+            Self::DirectReturn => {
+                let facts = Facts {
+                    tunnel_ifindex: create_tunnel(EbpfOptions::default().tunnel_port)?,
+                    ..Facts::default()
+                };
+                let settings = Settings {
+                    direct_return: DirectReturn::All,
+                    ..settings
+                };
+                load(ebpf::open(pins, facts)?, settings, events)
             }
         }
     }
 }
 
-fn client(target: SocketAddr) -> anyhow::Result<String> {
-    let open = || TcpStream::connect_timeout(&target, Duration::from_secs(2));
-    let mut connects = Samples::default();
-    let (result, connecting) = measure_all(|| {
-        for _ in 0..CONNECTIONS {
-            let started = Instant::now();
-            let stream = open().with_context(|| format!("connect to {target}"))?;
-            connects.push(started.elapsed());
-            drop(stream);
+/// Prints the table.
+pub(super) fn run() -> anyhow::Result<()> {
+    println!(
+        "A client and a pod, among {} Services: {}.\n",
+        count(SERVICES),
+        traffic::WHAT
+    );
+    println!("| client | by | {} |", traffic::COLUMNS);
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    for (way, client, all) in Way::ALL {
+        for &by in all {
+            let row = measure(way, by).with_context(|| format!("{client}, {by:?}"))?;
+            println!("| {client} | {} | {row} |", by.name());
         }
-        anyhow::Ok(())
-    });
-    result?;
-    let mut stream = open()?;
-    stream.set_nodelay(true)?;
-    let mut trips = Samples::default();
-    let (result, tripping) = measure_all(|| {
-        for _ in 0..ROUND_TRIPS {
-            let started = Instant::now();
-            stream.write_all(&[1])?;
-            stream.read_exact(&mut [0])?;
-            trips.push(started.elapsed());
+    }
+    println!();
+    Ok(())
+}
+
+fn measure(way: Way, by: By) -> anyhow::Result<String> {
+    let builder = Cluster::builder().node("node-a").node("node-b");
+    let builder = builder.pod("near", "node-a").pod("client", "node-a");
+    let cluster = builder.pod("far", "node-b").client("outside").build()?;
+    let pins = Pins::new();
+    let cgroup = match by {
+        By::Sockets => {
+            let root = sluice_ebpf::cgroup_root();
+            let root = root.context("cgroups of version 2 are not mounted")?;
+            Some(OwnCgroup::enter(&root)?)
         }
-        anyhow::Ok(())
-    });
-    result?;
-    let chunk = vec![7; CHUNK];
-    let (result, streaming) = measure_all(|| {
-        for _ in 0..STREAM / CHUNK {
-            stream.write_all(&chunk)?;
-        }
-        anyhow::Ok(())
-    });
-    result?;
-    let gigabits = STREAM as f64 * 8.0 / 1e9 / streaming.wall.as_secs_f64();
-    let per_gibibyte = streaming.cpu.as_secs_f64() * 1e3 / (STREAM >> 30) as f64;
-    let each = |cpu: Duration, count: usize| micros(cpu / u32::try_from(count).unwrap_or(1));
-    Ok(format!(
-        "{} | {} | {} | {} | {gigabits:.1} | {per_gibibyte:.0}",
-        micros(connects.percentile(50)),
-        each(connecting.cpu, CONNECTIONS),
-        micros(trips.percentile(50)),
-        each(tripping.cpu, ROUND_TRIPS),
-    ))
+        By::Nobody | By::Nftables | By::Packets | By::DirectReturn => None,
+    };
+    let folder = cgroup.as_ref().map(|it| it.path().to_owned());
+    let mut planes = Vec::new();
+    for name in way.nodes() {
+        let events = objects(&cluster, way.server(&cluster));
+        let start = || by.start(name, events, &pins, folder.clone());
+        planes.push(cluster.node(name).netns().run(start)?);
+    }
+    let server = Server::start(way.server(&cluster).netns())?;
+    let target = way.target(by, &cluster);
+    let row = way
+        .client(&cluster)
+        .run(|| traffic::measure(target, &server))?;
+    drop(planes);
+    Ok(row)
+}
+
+/// The nodes, and Services of which the last leads to the pod.
+fn objects(cluster: &Cluster, pod: &Pod) -> Vec<Event> {
+    let mut events = synthetic::cluster(SERVICES);
+    events.extend(cluster.nodes().iter().map(|it| {
+        Event::Set(Object::Node(Arc::new(Node {
+            name: it.name().into(),
+            addresses: vec![it.ipv4().into()],
+            zone: None,
+            pod_cidrs: Vec::new(),
+            leaving: false,
+        })))
+    }));
+    events.extend(synthetic::exposed(
+        SERVICES - 1,
+        NODE_PORT,
+        pod.ipv4().into(),
+        pod.node(),
+    ));
+    events
+}
+
+fn load<P: ServiceBackend + Send + 'static>(
+    plane: P,
+    settings: Settings,
+    events: Vec<Event>,
+) -> anyhow::Result<Box<dyn Send>>
+where
+    changes::Node<P>: Send,
+{
+    let mut node = changes::Node(Proxy::new(settings, plane));
+    node.absorb(events);
+    node.sync()?;
+    Ok(Box::new(node))
 }

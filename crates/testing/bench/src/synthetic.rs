@@ -16,6 +16,9 @@ pub(super) const ENDPOINTS: u32 = 10;
 /// Port that endpoints listen on.
 pub(super) const ENDPOINT_PORT: u16 = 8080;
 
+/// Port of every Service.
+pub(super) const SERVICE_PORT: u16 = 80;
+
 /// First ClusterIP: 10.96.0.0 + 1.
 const FIRST_CLUSTER_IP: u32 = 0x0a60_0001;
 
@@ -58,7 +61,7 @@ pub(super) fn service_object(index: u32) -> Service {
         ports: vec![ServicePort {
             name: "http".into(),
             protocol: Protocol::Tcp,
-            port: port(80),
+            port: port(SERVICE_PORT),
             node_port: None,
         }],
     }
@@ -99,6 +102,36 @@ pub(super) fn slice_object(index: u32, addresses: &[IpAddr]) -> EndpointSlice {
         endpoints: endpoints.collect(),
         triggered: None,
     }
+}
+
+/// Service `index` with a port of TCP and one of UDP, also on every node, and its slice with one endpoint.
+pub(super) fn exposed(
+    index: u32,
+    node_port: NonZeroU16,
+    endpoint: IpAddr,
+    node: &str,
+) -> [Event; 2] {
+    let mut service = service_object(index);
+    service.kind = ServiceKind::NodePort;
+    service.ports[0].node_port = Some(node_port);
+    let datagrams = ServicePort {
+        name: "datagrams".into(),
+        protocol: Protocol::Udp,
+        ..service.ports[0].clone()
+    };
+    service.ports.push(datagrams);
+    let mut slice = slice_object(index, &[endpoint]);
+    slice.endpoints[0].node = Some(node.into());
+    let datagrams = EndpointPort {
+        name: "datagrams".into(),
+        protocol: Protocol::Udp,
+        ..slice.ports[0].clone()
+    };
+    slice.ports.push(datagrams);
+    [
+        Event::Set(Object::Service(Arc::new(service))),
+        Event::Set(Object::EndpointSlice(Arc::new(slice))),
+    ]
 }
 
 /// The addresses of the first `count` endpoints of Service `index`.

@@ -5,9 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{self, Command};
 
-use aya::programs::tc::TcAttachType;
-use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
-use sluice_bpf::{BUILT, Patterns, Programs, Setup, Sizes, netns_cookie};
+use sluice_bpf::{BUILT, Direction, Patterns, Programs, Setup, Sizes, Trial, netns_cookie};
 use sluice_bpf_abi::{
     Addr, AddressKey, AddressKind, Cidr, Endpoint, EndpointKey, Frontend, FrontendKey,
     FrontendKind, Node, PortRange, Slots, TCP, Treatment, UDP, Verdict,
@@ -20,8 +18,6 @@ pub(crate) const GO_ON: i32 = -1;
 pub(crate) const DROP: i32 = 2;
 /// `TC_ACT_REDIRECT`.
 pub(crate) const REDIRECT: i32 = 7;
-/// Offset of `ifindex` in `struct __sk_buff`.
-const IFINDEX: usize = 40;
 
 /// Addresses of one family.
 #[derive(Clone, Copy, Debug)]
@@ -63,19 +59,10 @@ pub(crate) fn families() -> [Family; 2] {
     ]
 }
 
-/// Both programs, and what goes when the test ends.
+/// Both programs, and an interface that has them.
 pub(crate) struct Bench {
-    ingress: SchedClassifier,
-    egress: SchedClassifier,
     ifindex: u32,
-    _programs: Programs,
-}
-
-/// What a program made of a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Made {
-    pub(crate) action: i32,
-    pub(crate) packet: Vec<u8>,
+    programs: Programs,
 }
 
 struct Pins(PathBuf);
@@ -122,21 +109,14 @@ fn bench(pins: &Pins) -> Bench {
     let mut programs = Programs::open(setup).expect("the kernel takes the programs");
     fill(&mut programs);
     programs.attach().expect("the interface takes them");
-    let program = |at, name: &'static str| {
-        let (_, mut all) = SchedClassifier::query_tcx("east", at).expect("a kernel with TCX");
-        let info = all.pop().expect("it is attached");
-        SchedClassifier::from_program_info(info, name.into()).expect("it is for packets")
-    };
     let links = sluice_netlink::rtnetlink::links().expect("interfaces are listed");
     let east = links
         .iter()
         .find(|it| it.name == "east")
         .expect("it was added");
     Bench {
-        ingress: program(TcAttachType::Ingress, "sluice_ingress"),
-        egress: program(TcAttachType::Egress, "sluice_egress"),
         ifindex: east.index,
-        _programs: programs,
+        programs,
     }
 }
 
@@ -214,31 +194,17 @@ fn fill(programs: &mut Programs) {
 
 impl Bench {
     /// A packet arrives through the interface.
-    pub(crate) fn arrive(&self, packet: &[u8]) -> Made {
-        self.run(&self.ingress, packet)
+    pub(crate) fn arrive(&self, packet: &[u8]) -> Trial {
+        self.run(Direction::In, packet)
     }
 
     /// A packet leaves through the interface.
-    pub(crate) fn leave(&self, packet: &[u8]) -> Made {
-        self.run(&self.egress, packet)
+    pub(crate) fn leave(&self, packet: &[u8]) -> Trial {
+        self.run(Direction::Out, packet)
     }
 
-    fn run(&self, program: &SchedClassifier, packet: &[u8]) -> Made {
-        let mut context = [0; 192];
-        context[IFINDEX..IFINDEX + 4].copy_from_slice(&self.ifindex.to_ne_bytes());
-        let mut out = vec![0; packet.len() + 256];
-        let options = TestRunOptions {
-            data_in: Some(packet),
-            data_out: Some(&mut out),
-            ctx_in: Some(&context),
-            ..TestRunOptions::default()
-        };
-        let result = program.test_run(options).expect("the kernel runs it");
-        let length = usize::try_from(result.data_size_out).expect("it is small");
-        out.truncate(length);
-        Made {
-            action: result.return_value.cast_signed(),
-            packet: out,
-        }
+    fn run(&self, direction: Direction, packet: &[u8]) -> Trial {
+        let made = self.programs.try_packet(direction, self.ifindex, packet, 1);
+        made.expect("the kernel runs it")
     }
 }

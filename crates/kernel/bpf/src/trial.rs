@@ -1,0 +1,84 @@
+//! Runs of a program with a packet of bytes (`BPF_PROG_TEST_RUN`), for tests and benchmarks.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use aya::programs::{TestRun as _, TestRunOptions};
+
+use crate::BpfError;
+use crate::programs::{EGRESS, INGRESS, Programs, classifier};
+
+/// Offset of `ifindex` in `struct __sk_buff`.
+const IFINDEX: usize = 40;
+/// Length of `struct __sk_buff`.
+const CONTEXT: usize = 192;
+/// Room for what a program makes of a packet beyond its length.
+const LONGER: usize = 256;
+
+/// Which way a packet goes through an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It arrives.
+    In,
+    /// It leaves.
+    Out,
+}
+
+/// What a program made of a packet.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// `TC_ACT_UNSPEC` and so on.
+    pub action: i32,
+    /// The packet, as it is now.
+    pub packet: Vec<u8>,
+    /// How long the program ran, on average.
+    pub took: Duration,
+}
+
+impl Programs {
+    /// Runs the program of a direction with an Ethernet frame, as if it passed the interface of this number, which
+    /// is in the calling thread's network namespace. The maps see what the program writes. The second of `times`
+    /// gets what the first made of the frame.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses the frame, because it is shorter than its headers, or knows no such interface.
+    pub fn try_packet(
+        &self,
+        direction: Direction,
+        interface: u32,
+        packet: &[u8],
+        times: u32,
+    ) -> Result<Trial, BpfError> {
+        let name = match direction {
+            Direction::In => INGRESS,
+            Direction::Out => EGRESS,
+        };
+        let mut context = [0; CONTEXT];
+        context[IFINDEX..IFINDEX + 4].copy_from_slice(&interface.to_ne_bytes());
+        let mut out = vec![0; packet.len() + LONGER];
+        let options = TestRunOptions {
+            data_in: Some(packet),
+            data_out: Some(&mut out),
+            ctx_in: Some(&context),
+            repeat: times,
+            ..TestRunOptions::default()
+        };
+        let mut attacher = self
+            .attacher()
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let result = classifier(attacher.object(), name).test_run(options);
+        drop(attacher);
+        let result = result.map_err(|error| BpfError::Machine {
+            operation: "run a program with a packet",
+            source: error.into(),
+        })?;
+        out.truncate(usize::try_from(result.data_size_out).unwrap_or(usize::MAX));
+        Ok(Trial {
+            action: result.return_value.cast_signed(),
+            packet: out,
+            took: result.duration,
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! What each way through the programs of packets costs.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+
+use anyhow::{Context, bail};
+use etherparse::{NetHeaders, PacketBuilder, PacketHeaders, TransportHeader};
+use sluice_ebpf::{Direction, Ebpf, Facts, Trial};
+use sluice_lab::Cluster;
+use sluice_netlink::rtnetlink::link;
+
+use super::changes::Node;
+use super::ebpf;
+use super::measure::{Samples, count};
+use super::pins::Pins;
+use super::synthetic::{self, SERVICE_PORT};
+
+const SERVICES: u32 = 10_000;
+/// Runs with one packet each.
+const RUNS: u16 = 10_000;
+/// Runs in a row with a packet that stays the same.
+const ROW: u32 = 100_000;
+/// The client's port of the first run.
+const FIRST_PORT: u16 = 20_000;
+
+/// Prints the table.
+pub(super) fn run() -> anyhow::Result<()> {
+    println!(
+        "Programs with one packet of TCP and IPv4 (BPF_PROG_TEST_RUN), {} Services, ns: p50 of {} runs by \
+         themselves, and the mean of {} in a row where the packet stays the same.\n",
+        count(SERVICES),
+        count(RUNS.into()),
+        count(ROW)
+    );
+    println!("| program | packet | by itself | in a row |\n| --- | --- | --- | --- |");
+    let cluster = Cluster::builder()
+        .node("node-a")
+        .client("outside")
+        .build()?;
+    cluster.node("node-a").netns().run(|| {
+        let pins = Pins::new();
+        let mut node = Node::new(ebpf::open(&pins, Facts::default())?);
+        let mut events = synthetic::cluster(SERVICES);
+        events.push(synthetic::slice(0, &[]));
+        node.first_sync(events)?;
+        let interface = link("eth0")?.context("the node has no eth0")?.index;
+        let plane = node.0.reconciler_mut().backend_mut();
+        Bench { plane, interface }.print()
+    })?;
+    println!();
+    Ok(())
+}
+
+/// Programs in a network namespace, and the interface whose packets they get.
+struct Bench<'a> {
+    plane: &'a Ebpf,
+    interface: u32,
+}
+
+impl Bench<'_> {
+    fn print(&self) -> anyhow::Result<()> {
+        let service = SocketAddrV4::new(v4(synthetic::cluster_ip(1))?, SERVICE_PORT);
+        let empty = SocketAddrV4::new(v4(synthetic::cluster_ip(0))?, SERVICE_PORT);
+        let other = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 443);
+        let client = |port| SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 7), port);
+        let known = client(FIRST_PORT - 1);
+        let opening = self.run(Direction::In, &frame(Kind::First, known, service)?)?;
+        let request = opening.packet;
+        let endpoint = destination(&request)?;
+        let new: anyhow::Result<Vec<_>> = (FIRST_PORT..FIRST_PORT + RUNS)
+            .map(|port| frame(Kind::First, client(port), service))
+            .collect();
+        let to_other = vec![frame(Kind::Later, known, other)?];
+        let reply = vec![frame(Kind::Later, endpoint, known)?];
+        let later = vec![frame(Kind::Later, known, service)?];
+        let refused = vec![frame(Kind::First, known, empty)?];
+        self.row(Direction::In, "of no Service", &to_other)?;
+        self.row(Direction::Out, "of no Service", &to_other)?;
+        self.row(Direction::In, "first of a connection", &new?)?;
+        self.row(Direction::In, "request", &later)?;
+        self.row(Direction::Out, "request", &[request])?;
+        self.row(Direction::In, "reply", &reply)?;
+        self.row(Direction::Out, "reply", &reply)?;
+        self.row(Direction::In, "refused", &refused)
+    }
+
+    /// Measures a program with these packets in turn.
+    fn row(&self, direction: Direction, name: &str, packets: &[Vec<u8>]) -> anyhow::Result<()> {
+        let mut samples = Samples::default();
+        for packet in packets.iter().cycle().take(RUNS.into()) {
+            samples.push(self.run(direction, packet)?.took);
+        }
+        let packet = packets.first().context("a packet")?;
+        let stays = self.run(direction, packet)?.packet == *packet;
+        let in_a_row = match stays {
+            true => {
+                let programs = self.plane.programs();
+                let trial = programs.try_packet(direction, self.interface, packet, ROW)?;
+                trial.took.as_nanos().to_string()
+            }
+            false => String::new(),
+        };
+        let program = match direction {
+            Direction::In => "ingress",
+            Direction::Out => "egress",
+        };
+        let alone = samples.percentile(50).as_nanos();
+        println!("| {program} | {name} | {alone} | {in_a_row} |");
+        Ok(())
+    }
+
+    fn run(&self, direction: Direction, packet: &[u8]) -> anyhow::Result<Trial> {
+        let programs = self.plane.programs();
+        Ok(programs.try_packet(direction, self.interface, packet, 1)?)
+    }
+}
+
+/// A packet of a connection.
+#[derive(Clone, Copy)]
+enum Kind {
+    First,
+    Later,
+}
+
+fn frame(kind: Kind, from: SocketAddrV4, to: SocketAddrV4) -> anyhow::Result<Vec<u8>> {
+    let step = PacketBuilder::ethernet2([2; 6], [4; 6])
+        .ipv4(from.ip().octets(), to.ip().octets(), 64)
+        .tcp(from.port(), to.port(), 1, 64_000);
+    let step = match kind {
+        Kind::First => step.syn(),
+        Kind::Later => step.ack(1),
+    };
+    let mut bytes = Vec::new();
+    step.write(&mut bytes, &[])?;
+    Ok(bytes)
+}
+
+/// Where a packet goes.
+fn destination(frame: &[u8]) -> anyhow::Result<SocketAddrV4> {
+    let headers = PacketHeaders::from_ethernet_slice(frame)?;
+    match (headers.net, headers.transport) {
+        (Some(NetHeaders::Ipv4(ip, _)), Some(TransportHeader::Tcp(tcp))) => {
+            let address = Ipv4Addr::from(ip.destination);
+            Ok(SocketAddrV4::new(address, tcp.destination_port))
+        }
+        _ => bail!("the program made something else of a packet of TCP"),
+    }
+}
+
+fn v4(address: IpAddr) -> anyhow::Result<Ipv4Addr> {
+    match address {
+        IpAddr::V4(it) => Ok(it),
+        IpAddr::V6(it) => bail!("{it} is not IPv4"),
+    }
+}
