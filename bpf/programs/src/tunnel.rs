@@ -20,7 +20,7 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::programs::TcContext;
 use core::mem::{MaybeUninit, offset_of};
-use sluice_bpf_abi::{Addr, TUNNEL_PEERS, Tuple};
+use sluice_bpf_abi::{Addr, TCP, TUNNEL_PEERS, Tuple};
 
 use crate::ifindex;
 use crate::maps::{INTERFACES, node};
@@ -32,6 +32,8 @@ use crate::service::is_in_list;
 const MARK: u32 = 0x51_0000;
 /// Offset of the low 16 bits of the flow label (RFC 8200, 3).
 const FLOW_LABEL: u32 = 2;
+/// Length of the header of UDP (RFC 768).
+const UDP_HEADER: u32 = 8;
 /// Size of the tunnel key on every kernel since 4.18: without the local address.
 const KEY: usize = offset_of!(bpf_tunnel_key, __bindgen_anon_3);
 /// Whether a packet arrived through the tunnel.
@@ -54,7 +56,7 @@ pub fn too_long(ctx: &TcContext, packet: &Packet) -> u32 {
     let segment = unsafe { (*ctx.skb.skb).gso_size };
     let length = match segment {
         0 => ctx.len().wrapping_sub(network_offset(ctx)),
-        _ => segment + packet.transport + tcp_header(ctx, packet),
+        _ => segment + packet.transport + header(ctx, packet),
     };
     match length > tunnel.mtu && !packet.may_be_fragmented {
         true => tunnel.mtu,
@@ -62,9 +64,13 @@ pub fn too_long(ctx: &TcContext, packet: &Packet) -> u32 {
     }
 }
 
-/// The length of the TCP header (RFC 9293, 3.1).
+/// The length of the transport header that each segment has.
 #[inline(always)]
-fn tcp_header(ctx: &TcContext, packet: &Packet) -> u32 {
+fn header(ctx: &TcContext, packet: &Packet) -> u32 {
+    if packet.protocol() != TCP {
+        return UDP_HEADER;
+    }
+    // RFC 9293, 3.1.
     let words = load::<u8>(ctx, packet.transport + 12).unwrap_or(0) >> 4;
     u32::from(words) * 4
 }

@@ -165,7 +165,10 @@ impl NodeArgs {
                 Mode::Ebpf => self.ebpf.direct_return(),
                 _ => DirectReturn::Off,
             },
-            not_direct,
+            not_direct: match effective.mode {
+                Mode::Ebpf => not_direct,
+                _ => Vec::new(),
+            },
             stale_tcp: effective.mode == Mode::Ebpf
                 && ebpf.sockets.and(ebpf.ended_sockets).has_tcp(),
             ..effective.settings(host_name)

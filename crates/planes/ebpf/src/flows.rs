@@ -4,6 +4,8 @@ mod expiry;
 mod import;
 mod sweep;
 mod table;
+#[cfg(test)]
+mod testing;
 
 use sluice_bpf_abi::{Flow, Tuple};
 

@@ -9,6 +9,9 @@ use sluice_yaml::quoted;
 use super::reading::Problems;
 use crate::cli::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 
+#[cfg(test)]
+mod tests;
+
 /// Longest name of an interface (`IFNAMSIZ` without the zero at the end), and a `!` before it.
 const LONGEST_PATTERN: usize = 16;
 /// Entries of the table of connections: at least as many as processors keep for themselves

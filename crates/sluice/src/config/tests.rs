@@ -7,12 +7,12 @@ use super::*;
 use crate::error::Invalid;
 
 #[derive(Debug, Parser)]
-struct Typed {
+pub(super) struct Typed {
     #[command(flatten)]
     proxy: ProxyArgs,
 }
 
-fn validate(flags: &str) -> anyhow::Result<ProxyConfig> {
+pub(super) fn validate(flags: &str) -> anyhow::Result<ProxyConfig> {
     let args = ["proxy", "--manifests=/m"].into_iter();
     let flags = flags.split(' ').filter(|it| !it.is_empty());
     let flags = Typed::try_parse_from(args.chain(flags)).expect("clap takes any text");
@@ -20,12 +20,12 @@ fn validate(flags: &str) -> anyhow::Result<ProxyConfig> {
 }
 
 #[track_caller]
-fn settings(flags: &str) -> Settings {
+pub(super) fn settings(flags: &str) -> Settings {
     validate(flags).expect("valid flags").node.settings
 }
 
 #[track_caller]
-fn check(flags: &str, problems: &[&str]) {
+pub(super) fn check(flags: &str, problems: &[&str]) {
     let error = validate(flags).expect_err("invalid flags");
     let Some(found) = error.downcast_ref::<Invalid>() else {
         panic!("no usage error: {error}");
@@ -34,7 +34,7 @@ fn check(flags: &str, problems: &[&str]) {
     assert_eq!(found.exit_code, 2);
 }
 
-fn nets(all: &[&str]) -> Vec<IpNet> {
+pub(super) fn nets(all: &[&str]) -> Vec<IpNet> {
     all.iter().map(|it| it.parse().expect("a prefix")).collect()
 }
 

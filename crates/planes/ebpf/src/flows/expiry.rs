@@ -62,9 +62,9 @@ impl Timeouts {
         }
     }
 
-    /// The keys of the entries whose time has come, at `now` in seconds of `CLOCK_MONOTONIC`. All entries of a
-    /// connection go together, when the newest is old enough.
-    pub(super) fn expired(&self, entries: &HashMap<Tuple, Flow>, now: u32) -> Vec<Tuple> {
+    /// The connections whose time has come, at `now` in seconds of `CLOCK_MONOTONIC`: the keys of their entries, the
+    /// request's first. All entries of a connection go together, when the newest is old enough.
+    pub(super) fn expired(&self, entries: &HashMap<Tuple, Flow>, now: u32) -> Vec<Vec<Tuple>> {
         let age = |it: &Flow| Duration::from_secs(now.saturating_sub(it.seen_seconds).into());
         let mut expired = Vec::new();
         let mut owned = HashSet::new();
@@ -76,14 +76,14 @@ impl Timeouts {
             let all: Vec<Tuple> = all.filter(|it| entries.contains_key(it)).collect();
             let flows = || all.iter().map(|it| &entries[it]);
             let youngest = flows().map(age).min().unwrap_or_default();
+            owned.extend(all.iter().copied());
             if youngest >= self.of(key, flows()) || !is_whole(request, &all, entries) {
-                expired.extend(&all);
+                expired.push(all);
             }
-            owned.extend(all);
         }
         let orphans = entries.iter().filter(|(key, _)| !owned.contains(key));
         let orphans = orphans.filter(|(_, it)| age(it) >= ORPHANED);
-        expired.extend(orphans.map(|(key, _)| *key));
+        expired.extend(orphans.map(|(key, _)| vec![*key]));
         expired
     }
 
@@ -119,53 +119,13 @@ impl Timeouts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sluice_bpf_abi::{Addr, UDP};
-
-    const CLIENT: (u32, u16) = (1, 40_000);
-    const FRONTEND: (u32, u16) = (2, 80);
-    const ENDPOINT: (u32, u16) = (3, 8080);
-    const NODE: (u32, u16) = (4, 2000);
-
-    fn tuple(protocol: u8, from: (u32, u16), to: (u32, u16)) -> Tuple {
-        Tuple {
-            source: Addr::v4(from.0),
-            destination: Addr::v4(to.0),
-            source_port: from.1,
-            destination_port: to.1,
-            protocol: protocol.into(),
-        }
-    }
-
-    /// A masqueraded connection, whose entries were seen at these seconds with these flags.
-    fn connection(protocol: u8, seen: [u32; 4], flags: [u8; 4]) -> HashMap<Tuple, Flow> {
-        let entries = [
-            (CLIENT, FRONTEND, CLIENT, ENDPOINT, FlowKind::Request),
-            (CLIENT, ENDPOINT, NODE, ENDPOINT, FlowKind::Forwarded),
-            (ENDPOINT, NODE, ENDPOINT, CLIENT, FlowKind::Unmasquerade),
-            (ENDPOINT, CLIENT, FRONTEND, CLIENT, FlowKind::Reply),
-        ];
-        let entries = entries.into_iter().zip(seen).zip(flags);
-        let entries = entries.map(|(((from, to, source, destination, kind), seen), flags)| {
-            let flow = Flow {
-                source: Addr::v4(source.0),
-                destination: Addr::v4(destination.0),
-                source_port: source.1,
-                destination_port: destination.1,
-                kind: kind as u8,
-                flags,
-                padding: 0,
-                service: 1,
-                seen_seconds: seen,
-            };
-            (tuple(protocol, from, to), flow)
-        });
-        entries.collect()
-    }
+    use crate::flows::testing::{CLIENT, FRONTEND, connection, tuple};
+    use sluice_bpf_abi::UDP;
 
     #[track_caller]
     fn check(protocol: u8, seen: [u32; 4], flags: [u8; 4], now: u32, expected: usize) {
         let entries = connection(protocol, seen, flags);
-        let expired = Timeouts::default().expired(&entries, now);
+        let expired = Timeouts::default().expired(&entries, now).concat();
         assert_eq!(expired.len(), expected, "{expired:?}");
     }
 
@@ -194,7 +154,8 @@ mod tests {
         let (fin, open) = (flow_flags::FIN, flow_flags::ESTABLISHED);
         let expired = |protocol, flags, now| {
             let entries = connection(protocol, [0; 4], flags);
-            Timeouts::default().pressed().expired(&entries, now).len()
+            let expired = Timeouts::default().pressed().expired(&entries, now);
+            expired.concat().len()
         };
         assert_eq!(expired(TCP, [open | fin, open, open, open | fin], 1), 4);
         assert_eq!(expired(TCP, [0; 4], 5), 4);
@@ -215,7 +176,8 @@ mod tests {
     fn entries_without_their_connection_go_soon() {
         let mut entries = connection(TCP, [0; 4], [flow_flags::ESTABLISHED; 4]);
         entries.remove(&tuple(TCP, CLIENT, FRONTEND));
-        assert_eq!(Timeouts::default().expired(&entries, 59).len(), 0);
-        assert_eq!(Timeouts::default().expired(&entries, 60).len(), 3);
+        let expired = |now| Timeouts::default().expired(&entries, now).concat().len();
+        assert_eq!(expired(59), 0);
+        assert_eq!(expired(60), 3);
     }
 }

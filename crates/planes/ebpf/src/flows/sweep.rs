@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
-use sluice_bpf::{BpfError, CounterTable, Maps, Table};
-use sluice_bpf_abi::{Affinity, AffinityKey, Counter, Flow, Tuple};
+use sluice_bpf::{BpfError, CounterTable, Maps};
+use sluice_bpf_abi::{Affinity, AffinityKey, Counter, Flow, FlowKind, Tuple, flow_flags};
 use tracing::{debug, warn};
 
-use super::Timeouts;
+use super::{Timeouts, keys};
 use crate::fills::{AFFINITY, FLOWS, Fills, fill};
 
 /// Time between two listings of all entries, mostly.
@@ -68,9 +68,9 @@ impl Sweeper {
 
 /// The table, and what the last listing found.
 struct Watched {
-    table: Table<Tuple, Flow>,
+    table: sluice_bpf::Table<Tuple, Flow>,
     /// Counted with it.
-    affinity: Table<AffinityKey, Affinity>,
+    affinity: sluice_bpf::Table<AffinityKey, Affinity>,
     counters: CounterTable,
     /// When it was listed.
     swept: Option<Instant>,
@@ -131,19 +131,37 @@ pub(crate) struct Swept {
     pub(crate) left: usize,
 }
 
+/// The table of connections, which packets change at the same time.
+pub(crate) trait Table {
+    /// Every entry. Those that come or go during the listing may be missing.
+    fn entries(&self) -> Result<HashMap<Tuple, Flow>, BpfError>;
+    /// The entry of a key.
+    fn get(&self, key: &Tuple) -> Result<Option<Flow>, BpfError>;
+    /// Removes an entry; whether it was there.
+    fn remove(&mut self, key: &Tuple) -> Result<bool, BpfError>;
+}
+
+impl Table for sluice_bpf::Table<Tuple, Flow> {
+    fn entries(&self) -> Result<HashMap<Tuple, Flow>, BpfError> {
+        Ok(self.entries()?.into_iter().collect())
+    }
+
+    fn get(&self, key: &Tuple) -> Result<Option<Flow>, BpfError> {
+        self.get(key)
+    }
+
+    fn remove(&mut self, key: &Tuple) -> Result<bool, BpfError> {
+        self.remove(key)
+    }
+}
+
 /// Removes the connections whose time has come.
-pub(crate) fn sweep(
-    table: &mut Table<Tuple, Flow>,
-    timeouts: &Timeouts,
-) -> Result<Swept, BpfError> {
-    let entries: HashMap<Tuple, Flow> = table.entries()?.into_iter().collect();
+pub(crate) fn sweep(table: &mut impl Table, timeouts: &Timeouts) -> Result<Swept, BpfError> {
+    let mut entries = table.entries()?;
+    complete(&mut entries, table)?;
     let mut removed = 0;
-    for key in timeouts.expired(&entries, now()) {
-        // Its client may use the port again meanwhile.
-        if table.get(&key)?.as_ref() == entries.get(&key) {
-            table.remove(&key)?;
-            removed += 1;
-        }
+    for connection in timeouts.expired(&entries, now()) {
+        removed += remove(&connection, &entries, table)?;
     }
     Ok(Swept {
         removed,
@@ -151,8 +169,143 @@ pub(crate) fn sweep(
     })
 }
 
+/// Adds entries of connections that began during the listing: each may be listed or not, and a connection that lacks
+/// one would be taken for broken.
+fn complete(entries: &mut HashMap<Tuple, Flow>, table: &impl Table) -> Result<(), BpfError> {
+    let mut missing = Vec::new();
+    for (key, request) in entries.iter() {
+        if request.kind == FlowKind::Request as u8 {
+            let all = keys(key, request, |it| entries.get(it).copied());
+            // Replies to what goes through the tunnel have no entry here.
+            let has_replies = request.flags & flow_flags::DSR == 0;
+            let all = all.take(if has_replies { usize::MAX } else { 2 });
+            missing.extend(all.filter(|it| !entries.contains_key(it)));
+        }
+    }
+    for key in missing {
+        if let Some(flow) = table.get(&key)? {
+            entries.insert(key, flow);
+        }
+    }
+    Ok(())
+}
+
+/// Removes a connection, whose request is the first key, unless its client goes on or uses the port again meanwhile: then
+/// it needs all its entries. Returns how many were removed.
+fn remove(
+    connection: &[Tuple],
+    listed: &HashMap<Tuple, Flow>,
+    table: &mut impl Table,
+) -> Result<usize, BpfError> {
+    for key in connection.iter().rev() {
+        if table.get(key)?.as_ref() != listed.get(key) {
+            return Ok(0);
+        }
+    }
+    let mut removed = 0;
+    for key in connection {
+        // Without its request a connection begins anew, with other entries in the place of these.
+        if table.get(key)?.as_ref() != listed.get(key) {
+            break;
+        }
+        removed += usize::from(table.remove(key)?);
+    }
+    Ok(removed)
+}
+
 /// Seconds of the clock that the programs read.
 pub(super) fn now() -> u32 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |it| it.tv_sec());
     u32::try_from(now).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flows::testing::{CLIENT, ENDPOINT, FRONTEND, connection, tuple};
+    use sluice_bpf_abi::UDP;
+
+    /// A table that changes while it is listed.
+    struct Changing {
+        listed: HashMap<Tuple, Flow>,
+        entries: HashMap<Tuple, Flow>,
+    }
+
+    impl Changing {
+        /// A flow of UDP that nobody has used for ages.
+        fn idle() -> Self {
+            let listed = connection(UDP, [0; 4], [flow_flags::ESTABLISHED; 4]);
+            let entries = listed.clone();
+            Self { listed, entries }
+        }
+
+        fn sweep(&mut self) -> Swept {
+            sweep(self, &Timeouts::default()).expect("nothing fails")
+        }
+    }
+
+    impl Table for Changing {
+        fn entries(&self) -> Result<HashMap<Tuple, Flow>, BpfError> {
+            Ok(self.listed.clone())
+        }
+
+        fn get(&self, key: &Tuple) -> Result<Option<Flow>, BpfError> {
+            Ok(self.entries.get(key).copied())
+        }
+
+        fn remove(&mut self, key: &Tuple) -> Result<bool, BpfError> {
+            Ok(self.entries.remove(key).is_some())
+        }
+    }
+
+    #[test]
+    fn what_is_idle_goes() {
+        let mut table = Changing::idle();
+        let swept = table.sweep();
+        assert_eq!((swept.removed, swept.left), (4, 0));
+        assert!(table.entries.is_empty());
+    }
+
+    /// A packet that goes through the tunnel changes the entry of the request alone.
+    #[test]
+    fn who_goes_on_during_the_sweep_keeps_all_entries() {
+        for key in [
+            tuple(UDP, CLIENT, FRONTEND),
+            tuple(UDP, CLIENT, ENDPOINT),
+            tuple(UDP, ENDPOINT, CLIENT),
+        ] {
+            let mut table = Changing::idle();
+            let touched = table.entries.get_mut(&key).expect("it is an entry");
+            touched.seen_seconds = now();
+            assert_eq!(table.sweep().removed, 0);
+            assert_eq!(table.entries.len(), 4);
+        }
+    }
+
+    #[test]
+    fn who_begins_during_the_listing_keeps_all_entries() {
+        let entries = connection(UDP, [now(); 4], [flow_flags::ESTABLISHED; 4]);
+        for key in [tuple(UDP, CLIENT, ENDPOINT), tuple(UDP, ENDPOINT, CLIENT)] {
+            let mut table = Changing {
+                listed: entries.clone(),
+                entries: entries.clone(),
+            };
+            table.listed.remove(&key);
+            assert_eq!(table.sweep().removed, 0);
+            assert_eq!(table.entries.len(), 4);
+        }
+    }
+
+    /// One that was pushed out by newer ones.
+    #[test]
+    fn who_lost_an_entry_begins_anew() {
+        let mut table = Changing::idle();
+        let request = tuple(UDP, CLIENT, FRONTEND);
+        for entries in [&mut table.listed, &mut table.entries] {
+            entries.values_mut().for_each(|it| it.seen_seconds = now());
+            entries.remove(&tuple(UDP, CLIENT, ENDPOINT));
+        }
+        table.sweep();
+        assert!(!table.entries.contains_key(&request));
+    }
 }

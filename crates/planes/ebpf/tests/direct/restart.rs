@@ -1,0 +1,73 @@
+//! Agents that are killed and start again.
+
+use sluice_bpf_abi::Counter;
+use sluice_lab::{Cluster, Protocol, Server, Session, require_netns};
+
+use crate::udp::Flow;
+use crate::world::{
+    Agent, NODES, POD_PORT, agent, agents, cluster, forbid_replies, serve, services, settings,
+    targets,
+};
+
+/// The endpoint.
+const THERE: [(&str, &str); 1] = [("there", "node-b")];
+
+/// Connections and flows that are open.
+struct Open {
+    sessions: Vec<Session>,
+    flows: Vec<Flow>,
+}
+
+impl Open {
+    fn new(cluster: &Cluster) -> Self {
+        let client = cluster.client("cli").netns();
+        Self {
+            sessions: targets()
+                .map(|it| Session::connect(client, it).unwrap())
+                .into(),
+            flows: targets().map(|it| Flow::open(client, it)).into(),
+        }
+    }
+
+    #[track_caller]
+    fn go_on(&mut self) {
+        self.sessions.iter_mut().for_each(|it| it.ping().unwrap());
+        self.flows.iter_mut().for_each(|it| it.ask().unwrap());
+    }
+}
+
+/// Ends an agent as a crash would: its programs, maps and tunnel stay. Then another one starts.
+fn start_again<'a>(cluster: &'a Cluster, agents: &mut Vec<Agent<'a>>, meanwhile: impl FnOnce()) {
+    let killed = agents.remove(0);
+    let name = killed.name();
+    drop(killed);
+    meanwhile();
+    let mut again = agent(cluster, name, settings());
+    again.change(services(cluster, "", &THERE));
+    agents.push(again);
+}
+
+/// Whichever node's agent is killed, open connections go on, new ones are answered, and the programs of the next
+/// agent know the connections of the one before.
+#[test]
+fn connections_survive_their_agents() {
+    require_netns!();
+    let cluster = cluster();
+    let there = cluster.pod("there").netns();
+    let _servers = [Protocol::Tcp, Protocol::Udp]
+        .map(|it| Server::start(there, "there", POD_PORT, it).unwrap());
+    let mut agents = Vec::from(agents(&cluster));
+    serve(&cluster, &mut agents, "", &THERE);
+    forbid_replies(&cluster);
+    let mut open = vec![Open::new(&cluster)];
+    for _ in 0..2 * NODES.len() {
+        start_again(&cluster, &mut agents, || {
+            open.push(Open::new(&cluster));
+            open.iter_mut().for_each(Open::go_on);
+        });
+        open.iter_mut().for_each(Open::go_on);
+    }
+    // Node-a's agent is the first again.
+    let tunnelled = agents[0].counted(Counter::Tunnelled);
+    assert!(tunnelled.iter().all(|it| *it > 2), "{tunnelled:?}");
+}
