@@ -153,9 +153,15 @@ fn applies(flow: &Flow, hook: Hook) -> bool {
 /// Whether a client uses the ports of a connection that has ended for another one. `to` is overwritten.
 #[inline(always)]
 fn begins_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
-    if flow.kind != FlowKind::Request as u8 || packet.protocol() != TCP || !packet.opens() {
-        return false;
-    }
+    flow.kind == FlowKind::Request as u8
+        && packet.protocol() == TCP
+        && packet.opens()
+        && opens_anew(flow, packet, to)
+}
+
+/// See [`begins_anew`]. A function of its own, because the stack is small.
+#[inline(never)]
+fn opens_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     // Where a reply comes from.
     to.source.set(&flow.destination);
     to.source_port = flow.destination_port;
@@ -167,6 +173,13 @@ fn begins_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     // later packets of the new connection.
     if anew {
         flow::forget(&packet.tuple);
+    } else {
+        // The packet may arrive once more before it leaves, through loopback or a bridge. There it is no connection
+        // beside an open one.
+        flow.rewrite(to);
+        if let Some(forwarded) = flow::find(to) {
+            flow::touch(forwarded, packet);
+        }
     }
     anew
 }

@@ -4,8 +4,9 @@
 //! agent ends, and the next agent gives it its own program. Elsewhere it is a filter of clsact with a priority and
 //! handle of ours, which the next agent replaces.
 //!
-//! Our programs are the first at an interface. Those of others run after them and see the endpoints' addresses.
-//! Behind others they might never run, since a program that says `TCX_PASS` is the last.
+//! Our programs are put before those that are at an interface, which run after them and see the endpoints' addresses.
+//! Behind others they might never run, since a program that says `TCX_PASS` is the last. One that is put first
+//! later stays before ours.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Listing of a hash map with few system calls.
+//! Listing of a hash map with few system calls, and what else aya lacks.
 //!
 //! The kernel gives a bucket at a time, so an entry that stays during the listing is listed exactly once, whatever
 //! comes and goes beside it. Going from key to key costs two system calls for each entry, and begins again when
@@ -13,6 +13,9 @@ use nix::libc;
 
 /// `BPF_MAP_LOOKUP_BATCH` of `enum bpf_cmd` (Linux 5.6).
 const LOOKUP_BATCH: libc::c_long = 24;
+
+/// `BPF_MAP_LOOKUP_AND_DELETE_ELEM` (Linux 5.14 for hash maps).
+const LOOKUP_AND_DELETE: libc::c_long = 21;
 
 /// Entries in one system call, unless a bucket has more.
 const AT_ONCE: usize = 4_096;
@@ -29,6 +32,54 @@ struct Attributes {
     map: u32,
     element_flags: u64,
     flags: u64,
+}
+
+/// `union bpf_attr` of the commands about one element.
+#[repr(C)]
+#[derive(Default)]
+struct OneAttributes {
+    map: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// Removes an entry of a hash map whose keys and values are `K` and `V`, and returns its last value: nothing changes it
+/// in between.
+///
+/// # Errors
+///
+/// That of the system, but for an entry that is not there.
+pub(crate) fn take<K: Pod, V: Pod>(map: BorrowedFd<'_>, key: &K) -> io::Result<Option<V>> {
+    let mut value = MaybeUninit::<V>::uninit();
+    let mut attributes = OneAttributes {
+        map: map.as_raw_fd().cast_unsigned(),
+        key: std::ptr::from_ref(key) as u64,
+        value: value.as_mut_ptr() as u64,
+        ..OneAttributes::default()
+    };
+    // SAFETY: the kernel reads one key and writes at most one value of the map's sizes, which are those of `K` and
+    // `V` because the map was opened with these types.
+    #[expect(unsafe_code, reason = "aya has no such call")]
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            LOOKUP_AND_DELETE,
+            &raw mut attributes,
+            size_of::<OneAttributes>(),
+        )
+    };
+    if result < 0 {
+        let error = io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::ENOENT) => Ok(None),
+            _ => Err(error),
+        };
+    }
+    // SAFETY: the kernel filled it, and any bytes are valid for `Pod`.
+    #[expect(unsafe_code, reason = "the kernel filled it")]
+    let value = unsafe { value.assume_init() };
+    Ok(Some(value))
 }
 
 /// Every entry of a hash map whose keys and values are `K` and `V`.

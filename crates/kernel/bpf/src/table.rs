@@ -110,6 +110,16 @@ impl<K: Pod, V: Pod> Table<K, V> {
         }
     }
 
+    /// Removes an entry and returns its last value, whatever packets make of it at the same time.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn take(&mut self, key: &K) -> Result<Option<V>, BpfError> {
+        let taken = batch::take(self.descriptor.as_fd(), key);
+        taken.map_err(in_call("remove an entry", self.name))
+    }
+
     /// Every entry, once. Those that come or go during the listing may be missing.
     ///
     /// # Errors

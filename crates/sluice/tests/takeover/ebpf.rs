@@ -161,22 +161,56 @@ fn cleanup_leaves_nothing() {
     assert!(!said.contains("eBPF"), "{said}");
 }
 
+/// The agent leads the sockets of a cgroup, and ends them.
+fn led(cgroup: &OwnCgroup) -> [String; 3] {
+    [
+        "--ebpf-sockets=all".to_owned(),
+        "--ebpf-end-sockets=all".to_owned(),
+        format!("--ebpf-cgroup={}", cgroup.path().display()),
+    ]
+}
+
+/// The same for clients that are led when they connect. Packets of pods pass no programs, so nobody else can answer.
+#[test]
+fn a_killed_agent_leaves_sockets_that_are_led() {
+    require_netns!();
+    let cgroup = OwnCgroup::enter(&cgroup_root().unwrap()).unwrap();
+    let mut world = World::new();
+    let flags = led(&cgroup);
+    let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    flags.push("--ebpf-interfaces=none");
+    world.start_with("ebpf", &flags);
+    world.until_logged("first sync");
+    let mut sessions: Vec<Session> = world.sessions().into();
+    let hammers = world.hammers();
+    for _ in 0..2 {
+        world.kill();
+        more(&hammers, 30);
+        sessions.extend(world.sessions());
+        sessions.iter_mut().for_each(|it| it.ping().unwrap());
+        world.start_with("ebpf", &flags);
+        world.until_logged("first sync");
+        assert!(!world.log().contains("added="), "{}", world.log());
+        more(&hammers, 30);
+        sessions.iter_mut().for_each(|it| it.ping().unwrap());
+    }
+    unhurt(hammers);
+    // The agent knows whom those before led.
+    world.lose_endpoints();
+    for session in &mut sessions {
+        let ended = || session.ping().err();
+        eventually(SOON, ended).expect("the connection ends");
+    }
+}
+
 /// Clients are led to an endpoint when they connect, and end with it, also in pods and with the sandbox on.
 #[test]
 fn sockets_end_with_their_endpoint() {
     require_netns!();
     let cgroup = OwnCgroup::enter(&cgroup_root().unwrap()).unwrap();
     let mut world = World::new();
-    let folder = cgroup.path().to_str().unwrap();
-    world.start_with(
-        "ebpf",
-        &[
-            "--ebpf-sockets=all",
-            "--ebpf-end-sockets=all",
-            "--ebpf-cgroup",
-            folder,
-        ],
-    );
+    let flags = led(&cgroup);
+    world.start_with("ebpf", &flags.each_ref().map(String::as_str));
     world.until_logged("first sync");
     let mut sessions = world.sessions();
     sessions.iter_mut().for_each(|it| it.ping().unwrap());

@@ -137,8 +137,10 @@ pub(crate) trait Table {
     fn entries(&self) -> Result<HashMap<Tuple, Flow>, BpfError>;
     /// The entry of a key.
     fn get(&self, key: &Tuple) -> Result<Option<Flow>, BpfError>;
-    /// Removes an entry; whether it was there.
-    fn remove(&mut self, key: &Tuple) -> Result<bool, BpfError>;
+    /// Removes an entry, and returns what it was then.
+    fn take(&mut self, key: &Tuple) -> Result<Option<Flow>, BpfError>;
+    /// Puts an entry back, unless its key has another one.
+    fn put_back(&mut self, key: &Tuple, flow: &Flow) -> Result<bool, BpfError>;
 }
 
 impl Table for sluice_bpf::Table<Tuple, Flow> {
@@ -150,8 +152,12 @@ impl Table for sluice_bpf::Table<Tuple, Flow> {
         self.get(key)
     }
 
-    fn remove(&mut self, key: &Tuple) -> Result<bool, BpfError> {
-        self.remove(key)
+    fn take(&mut self, key: &Tuple) -> Result<Option<Flow>, BpfError> {
+        self.take(key)
+    }
+
+    fn put_back(&mut self, key: &Tuple, flow: &Flow) -> Result<bool, BpfError> {
+        self.insert_new(key, flow)
     }
 }
 
@@ -204,11 +210,15 @@ fn remove(
     }
     let mut removed = 0;
     for key in connection {
-        // Without its request a connection begins anew, with other entries in the place of these.
-        if table.get(key)?.as_ref() != listed.get(key) {
-            break;
+        match table.take(key)? {
+            None => {}
+            taken if taken.as_ref() == listed.get(key) => removed += 1,
+            // Just now. Without its request a connection begins anew, with other entries in the place of these.
+            Some(flow) => {
+                table.put_back(key, &flow)?;
+                break;
+            }
         }
-        removed += usize::from(table.remove(key)?);
     }
     Ok(removed)
 }
@@ -229,6 +239,8 @@ mod tests {
     struct Changing {
         listed: HashMap<Tuple, Flow>,
         entries: HashMap<Tuple, Flow>,
+        /// A packet of this key comes when its entry is about to be removed.
+        used_late: Option<Tuple>,
     }
 
     impl Changing {
@@ -236,7 +248,11 @@ mod tests {
         fn idle() -> Self {
             let listed = connection(UDP, [0; 4], [flow_flags::ESTABLISHED; 4]);
             let entries = listed.clone();
-            Self { listed, entries }
+            Self {
+                listed,
+                entries,
+                used_late: None,
+            }
         }
 
         fn sweep(&mut self) -> Swept {
@@ -253,8 +269,16 @@ mod tests {
             Ok(self.entries.get(key).copied())
         }
 
-        fn remove(&mut self, key: &Tuple) -> Result<bool, BpfError> {
-            Ok(self.entries.remove(key).is_some())
+        fn take(&mut self, key: &Tuple) -> Result<Option<Flow>, BpfError> {
+            if self.used_late.as_ref() == Some(key) {
+                let used = self.entries.get_mut(key).expect("it is an entry");
+                used.seen_seconds = now();
+            }
+            Ok(self.entries.remove(key))
+        }
+
+        fn put_back(&mut self, key: &Tuple, flow: &Flow) -> Result<bool, BpfError> {
+            Ok(self.entries.insert(*key, *flow).is_none())
         }
     }
 
@@ -283,12 +307,21 @@ mod tests {
     }
 
     #[test]
+    fn who_goes_on_at_the_last_moment_keeps_all_entries() {
+        let mut table = Changing::idle();
+        table.used_late = Some(tuple(UDP, CLIENT, FRONTEND));
+        assert_eq!(table.sweep().removed, 0);
+        assert_eq!(table.entries.len(), 4);
+    }
+
+    #[test]
     fn who_begins_during_the_listing_keeps_all_entries() {
         let entries = connection(UDP, [now(); 4], [flow_flags::ESTABLISHED; 4]);
         for key in [tuple(UDP, CLIENT, ENDPOINT), tuple(UDP, ENDPOINT, CLIENT)] {
             let mut table = Changing {
                 listed: entries.clone(),
                 entries: entries.clone(),
+                used_late: None,
             };
             table.listed.remove(&key);
             assert_eq!(table.sweep().removed, 0);

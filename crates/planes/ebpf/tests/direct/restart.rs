@@ -1,16 +1,42 @@
-//! Agents that are killed and start again.
+//! Agents that are killed and start again, under load.
+
+use std::net::SocketAddr;
 
 use sluice_bpf_abi::Counter;
-use sluice_lab::{Cluster, Protocol, Server, Session, require_netns};
+use sluice_lab::{Cluster, Hammer, Probe, Protocol, Server, Session, eventually, require_netns};
 
 use crate::udp::Flow;
 use crate::world::{
-    Agent, NODES, POD_PORT, agent, agents, cluster, forbid_replies, serve, services, settings,
-    targets,
+    Agent, NODES, PATIENT, POD_PORT, agent, agents, cluster, forbid_replies, serve, services,
+    settings, targets,
 };
 
 /// The endpoint.
 const THERE: [(&str, &str); 1] = [("there", "node-b")];
+
+/// Clients that never stop: each request opens another connection, or sends the first datagram of another flow.
+fn hammers(cluster: &Cluster) -> Vec<Hammer> {
+    let client = cluster.client("cli").netns();
+    let kinds: [fn(SocketAddr) -> Probe; 2] = [Probe::tcp, Probe::udp];
+    let probes = targets()
+        .into_iter()
+        .flat_map(|target| kinds.map(|kind| kind(target).timeout(PATIENT)));
+    let hammers: Vec<_> = probes
+        .map(|probe| Hammer::start(client, probe).unwrap())
+        .collect();
+    more(&hammers);
+    hammers
+}
+
+/// Waits for further requests of each.
+#[track_caller]
+fn more(hammers: &[Hammer]) {
+    for hammer in hammers {
+        let until = hammer.attempts() + 20;
+        let reached = || (hammer.attempts() >= until).then_some(());
+        eventually(3 * PATIENT, reached).expect("requests go on");
+    }
+}
 
 /// Connections and flows that are open.
 struct Open {
@@ -60,12 +86,19 @@ fn connections_survive_their_agents() {
     serve(&cluster, &mut agents, "", &THERE);
     forbid_replies(&cluster);
     let mut open = vec![Open::new(&cluster)];
+    let hammers = hammers(&cluster);
     for _ in 0..2 * NODES.len() {
         start_again(&cluster, &mut agents, || {
+            more(&hammers);
             open.push(Open::new(&cluster));
             open.iter_mut().for_each(Open::go_on);
         });
+        more(&hammers);
         open.iter_mut().for_each(Open::go_on);
+    }
+    for hammer in hammers {
+        let report = hammer.stop();
+        assert!(report.failures.is_empty(), "{report}");
     }
     // Node-a's agent is the first again.
     let tunnelled = agents[0].counted(Counter::Tunnelled);

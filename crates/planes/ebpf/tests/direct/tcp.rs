@@ -120,3 +120,32 @@ fn only_nodes_use_the_tunnel() {
     let probe = Probe::tcp(six).timeout(Duration::from_millis(500));
     assert_eq!(probe.from(cluster.client("cli").netns()).name(), None);
 }
+
+/// A client that crashes says nothing to its endpoint, which resets it when it comes back with the same port. Then it
+/// gets a new connection.
+#[test]
+fn a_client_comes_back_after_a_crash() {
+    require_netns!();
+    let cluster = cluster();
+    let _there = Server::start(cluster.pod("there").netns(), "there", 8080, Protocol::Tcp).unwrap();
+    let mut agents = agents(&cluster);
+    serve(&cluster, &mut agents, "", &[("there", "node-b")]);
+    let client = cluster.client("cli").netns();
+    let rules = |rules: &str| {
+        let loaded = client.command("nft", &[rules]).status();
+        assert!(loaded.unwrap().success());
+    };
+    for target in targets() {
+        let probe = Probe::tcp(target).source_port(23_456).timeout(PATIENT);
+        let mut session = Session::open(client, probe).unwrap();
+        session.ping().unwrap();
+        rules(
+            "table inet crash { chain output { type filter hook output priority 0; \
+             tcp flags & (rst | fin) != 0 drop; }; }",
+        );
+        drop(session);
+        rules("delete table inet crash");
+        let outcome = probe.from(client);
+        assert_eq!(outcome.name(), Some("there"), "{target}: {outcome}");
+    }
+}
