@@ -90,7 +90,8 @@ impl DataPlane for Ebpf {
 
     /// Connections of an earlier proxy become ours before its rules go.
     fn started(&mut self, _: ForeignChange) -> Vec<Sysctl> {
-        match flows::import(self.maps_mut(), Netfilters::Go) {
+        let imported = flows::import(self.maps_mut(), Netfilters::Stay);
+        match imported.and_then(|_| flows::import(self.maps_mut(), Netfilters::Go)) {
             Ok(0) => {}
             Ok(connections) => info!(connections, "taken over from netfilter"),
             Err(error) => warn!(%error, "connections of an earlier proxy may break"),

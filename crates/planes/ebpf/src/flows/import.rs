@@ -5,6 +5,9 @@
 //! its entries are written, then netfilter forgets it; a packet in between is translated by the programs, and
 //! netfilter sees a connection without translation.
 //!
+//! A connection may end while the list of all is read. So there is a pass before packets see the programs, one after
+//! that for what began meanwhile, and one more: what netfilter knows then of a connection is the last that it saw.
+//!
 //! What has ended goes as well. Netfilter remembers it for minutes, and gives another source port to a connection
 //! with the same reply (`nf_nat_setup_info`): one of ours, from the same port of the same client, would break
 //! with the next change of netfilter's NAT.
@@ -58,13 +61,15 @@ pub(crate) fn import(maps: &mut Maps, netfilters: Netfilters) -> Result<usize, B
             if !is_translated(flow) || !is_ours(maps, &flow.original)? {
                 continue;
             }
+            let is_node = own.contains(&flow.original.src);
             let Some(flags) = flags(state) else {
+                forget(maps, &entries(flow, is_node, [0, 0]))?;
                 if let Err(error) = netfilter.delete(flow) {
                     debug!(%error, "an ended connection of an earlier proxy");
                 }
                 continue;
             };
-            for (key, value) in entries(flow, own.contains(&flow.original.src), flags) {
+            for (key, value) in entries(flow, is_node, flags) {
                 maps.flows.insert_new(&key, &value)?;
             }
             if netfilters == Netfilters::Stay {
@@ -78,6 +83,21 @@ pub(crate) fn import(maps: &mut Maps, netfilters: Netfilters) -> Result<usize, B
         }
     }
     Ok(count)
+}
+
+/// Removes what an earlier pass entered: the connection ended before the programs saw its packets.
+fn forget(maps: &mut Maps, entries: &[(Tuple, Flow)]) -> Result<(), BpfError> {
+    for (key, imported) in entries {
+        // The programs' own have the id of a service port.
+        if maps
+            .flows
+            .get(key)?
+            .is_some_and(|it| it.service == imported.service)
+        {
+            maps.flows.remove(key)?;
+        }
+    }
+    Ok(())
 }
 
 /// What is known of a connection's state; `None` for one that has ended, which netfilter remembers for a while.
