@@ -58,10 +58,10 @@ test: setup setup-vm test-deploy ## everything that proves something: unit, gold
 	$(CARGO) test --workspace --doc --quiet
 
 test-fast: setup ## of these, the ones that need no virtual machine and no package: what one change needs (root)
-	$(NEXTEST) -E 'not test(/^vm_/)'
+	$(NEXTEST) -E 'not test(/vm_/)'
 
 test-vm: setup setup-vm ## of these, the ones that boot a virtual machine: kernel modules that hosts may lack
-	$(NEXTEST) -E 'test(/^vm_/)'
+	$(NEXTEST) -E 'test(/vm_/)'
 
 ifeq ($(if $(DEBIAN),$(ROOT)),yes)
 setup-vm: setup ## what scripts/vm needs: Debian kernels and qemu, in target/vm (root)
