@@ -4,23 +4,84 @@
 //! and the first to be deleted. A slot that takes another endpoint, and a pool that grows or shrinks, leave each
 //! packet with an endpoint of the pool, before or after.
 
+use std::collections::BTreeSet;
+
 use sluice_bpf::{BpfError, Maps, Sizes};
 use sluice_bpf_abi as abi;
-use sluice_reconcile::Delta;
+use sluice_reconcile::{BackendError, Delta};
 
 use crate::convert;
 use crate::fills::Fills;
-use crate::object::{Key, Object};
+use crate::object::{Key, ListId, Object};
 
 /// A write of one element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Write<'a> {
+enum Write<'a> {
     Set(&'a Key, &'a Object),
     Delete(&'a Key),
 }
 
+impl Write<'_> {
+    /// The service port that the element belongs to; `None` where it is nobody's, or a frontend's that goes.
+    fn service(&self) -> Option<u32> {
+        match self {
+            Self::Set(_, Object::Frontend(it)) => Some(it.service),
+            Self::Set(key, _) | Self::Delete(key) => match key {
+                Key::Endpoint(service, _) | Key::Member(service, ..) | Key::Maglev(service, ..) => {
+                    Some(*service)
+                }
+                _ => None,
+            },
+        }
+    }
+
+    /// The list of sources that the element is of, or leads to.
+    fn list(&self) -> Option<ListId> {
+        match self {
+            Self::Set(_, Object::Frontend(it)) => Some(it.sources),
+            Self::Set(Key::Source(list, _), _) => Some(*list),
+            _ => None,
+        }
+    }
+
+    fn refused(&self, error: BpfError) -> BackendError {
+        let operation = match self {
+            Self::Set(key, _) => format!("write {key}"),
+            Self::Delete(key) => format!("delete {key}"),
+        };
+        BackendError::new(operation, error)
+    }
+}
+
+/// Writes a delta.
+///
+/// # Errors
+///
+/// The kernel refused an element. Nothing that leads to it is written, so packets of its Service find what was there
+/// before; all other Services have what they want.
+pub(crate) fn write_all(maps: &mut Maps, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
+    let mut first = None;
+    let (mut services, mut lists) = (BTreeSet::new(), BTreeSet::new());
+    for it in ordered(delta) {
+        let service = it.service();
+        let is_held = service.is_some_and(|it| services.contains(&it))
+            || it.list().is_some_and(|it| lists.contains(&it));
+        if !is_held {
+            let Err(error) = write(maps, it) else {
+                continue;
+            };
+            first.get_or_insert_with(|| it.refused(error));
+        }
+        match service {
+            Some(service) => drop(services.insert(service)),
+            None => lists.extend(it.list()),
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
 /// The writes of a delta in their order.
-pub(crate) fn ordered(delta: &Delta<Key, Object>) -> Vec<Write<'_>> {
+fn ordered(delta: &Delta<Key, Object>) -> Vec<Write<'_>> {
     let mut sets: Vec<_> = delta.add.iter().chain(&delta.replace).collect();
     sets.sort_by_key(|(key, _)| class(key));
     let mut deletes: Vec<_> = delta.delete.iter().collect();
@@ -46,7 +107,7 @@ fn class(key: &Key) -> u8 {
 }
 
 /// Writes one element.
-pub(crate) fn write(maps: &mut Maps, write: Write<'_>) -> Result<(), BpfError> {
+fn write(maps: &mut Maps, write: Write<'_>) -> Result<(), BpfError> {
     match write {
         Write::Set(key, object) => set(maps, key, object),
         Write::Delete(key) => delete(maps, key),

@@ -276,24 +276,16 @@ impl Backend for Ebpf {
         Ok(objects)
     }
 
+    /// Where there is no room for all, what there is room for.
     fn apply(&mut self, delta: &Delta<Key, Object>) -> Result<(), BackendError> {
-        self.make_room(delta)?;
-        let maps = self.programs.maps_mut();
-        for write in apply::ordered(delta) {
-            apply::write(maps, write).map_err(|error| refused(write, error))?;
-        }
+        let room = self.make_room(delta);
+        let written = apply::write_all(self.programs.maps_mut(), delta);
+        self.attach()?;
+        room.and(written)?;
         self.fill = self.fill.after(delta);
         self.fill.tell(&self.sizes(), &self.fills);
-        self.attach()
+        Ok(())
     }
-}
-
-fn refused(write: apply::Write<'_>, error: BpfError) -> BackendError {
-    let operation = match write {
-        apply::Write::Set(key, _) => format!("write {key}"),
-        apply::Write::Delete(key) => format!("delete {key}"),
-    };
-    BackendError::new(operation, error)
 }
 
 impl ServiceBackend for Ebpf {

@@ -269,11 +269,18 @@ fn maps_that_cannot_grow_are_named() {
             node.change(more(number));
         }
         assert_eq!(refused(), ["FRONTENDS"]);
-        let error = node.try_change(more(8)).unwrap_err();
+        let mut events = more(8);
+        let [_, two] = ["web-1", "web-2"].map(|it| cluster.pod(it).ipv4());
+        events.extend(endpoints("default/web", &format!("{two}:8080@")));
+        let error = node.try_change(events).unwrap_err();
         assert!(
             error.to_string().contains("make room in FRONTENDS"),
             "{error}"
         );
+        for _ in 0..8 {
+            let answer = Probe::tcp(VIP.into()).from(cluster.pod("cli").netns());
+            assert_eq!(answer.name(), Some("web-2"), "others follow");
+        }
         fs::remove_dir(&taken).unwrap();
         node.change(more(9));
         assert!(refused().is_empty());
