@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("yaml", &[]),
     ("reconcile", &[]),
     ("plan", &["model"]),
+    ("controller", &["model"]),
     ("config", &["model", "plan", "yaml"]),
     ("source", &["model", "reconcile", "yaml"]),
     ("kernel/netlink", &[]),

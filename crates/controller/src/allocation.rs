@@ -1,0 +1,463 @@
+//! Addresses and ports for Services (`pkg/registry/core/service/storage/alloc.go`).
+
+mod bands;
+mod families;
+mod previous;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::{
+    LoadBalancerIngress, LoadBalancerStatus, Service, ServiceSpec, ServiceStatus,
+};
+use k8s_openapi::api::networking::v1::{IPAddress, IPAddressSpec, ParentReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sluice_model::{IpFamily, NamespacedName};
+
+use crate::meta;
+
+/// What Services may get.
+#[derive(Clone, Debug)]
+pub struct Pools {
+    /// For ClusterIPs. The family of the first is that of Services which ask for none.
+    pub service_cidrs: Vec<IpNet>,
+    /// For NodePorts and health check node ports.
+    pub node_ports: RangeInclusive<u16>,
+    /// For Services of type LoadBalancer; none: they stay without.
+    pub load_balancers: Vec<IpNet>,
+}
+
+/// A field of a Service that cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Refusal {
+    /// `spec.clusterIPs[0]`.
+    pub field: String,
+    /// What is wrong with it, and what to do.
+    pub why: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.why)
+    }
+}
+
+impl Refusal {
+    fn new(field: impl Into<String>, why: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            why: why.into(),
+        }
+    }
+}
+
+/// What one Service has.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Claims {
+    /// ClusterIPs, and addresses of load balancers.
+    ips: BTreeSet<IpAddr>,
+    ports: BTreeSet<u16>,
+}
+
+/// Who has which address and port.
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    pools: Pools,
+    claims: BTreeMap<NamespacedName, Claims>,
+    ips: BTreeMap<IpAddr, NamespacedName>,
+    ports: BTreeMap<u16, NamespacedName>,
+}
+
+impl Allocator {
+    /// Nobody has anything.
+    #[must_use]
+    pub fn new(pools: Pools) -> Self {
+        Self {
+            pools,
+            claims: BTreeMap::new(),
+            ips: BTreeMap::new(),
+            ports: BTreeMap::new(),
+        }
+    }
+
+    /// Other ServiceCIDRs. Services keep the addresses they have.
+    pub fn set_service_cidrs(&mut self, service_cidrs: Vec<IpNet>) {
+        self.pools.service_cidrs = service_cidrs;
+    }
+
+    /// Takes what Services of an earlier run have, the oldest first. A second Service with the same address or port is a
+    /// refusal; it keeps what nobody else has.
+    pub fn recover<'a>(
+        &mut self,
+        services: impl IntoIterator<Item = &'a Service>,
+    ) -> Vec<(NamespacedName, Refusal)> {
+        let mut services: Vec<_> = services.into_iter().collect();
+        services.sort_by_key(|it| {
+            let created = it.metadata.creation_timestamp.as_ref().map(|it| it.0);
+            (created, meta::key(&it.metadata))
+        });
+        let mut refusals = Vec::new();
+        for service in services {
+            let (key, claims) = (meta::key(&service.metadata), claims_of(service));
+            for ip in &claims.ips {
+                if let Some(owner) = self.ips.get(ip).filter(|it| **it != key) {
+                    let why = format!("{ip} is Service {owner}'s: delete one of the two Services");
+                    refusals.push((key.clone(), Refusal::new("spec.clusterIPs", why)));
+                }
+            }
+            for port in &claims.ports {
+                if let Some(owner) = self.ports.get(port).filter(|it| **it != key) {
+                    let why =
+                        format!("{port} is Service {owner}'s: delete one of the two Services");
+                    refusals.push((key.clone(), Refusal::new("spec.ports[].nodePort", why)));
+                }
+            }
+            self.hold(key, claims);
+        }
+        refusals
+    }
+
+    /// Gives a Service what it lacks, and releases what it no longer wants. `old` is the Service as it was; what it
+    /// had and the new version does not mention stays. Nothing changes when something is refused.
+    ///
+    /// # Errors
+    ///
+    /// Every field that cannot be had.
+    pub fn complete(
+        &mut self,
+        service: &mut Service,
+        old: Option<&Service>,
+    ) -> Result<(), Vec<Refusal>> {
+        let key = meta::key(&service.metadata);
+        let mut new = service.clone();
+        let mut refusals = Vec::new();
+        let spec = new.spec.get_or_insert_default();
+        let old_spec = old.and_then(|it| it.spec.as_ref());
+        previous::adopt(spec, old_spec, &mut refusals);
+        let families = self.families();
+        families::choose(spec, old_spec, &families, &mut refusals);
+        let mut claims = Claims::default();
+        if refusals.is_empty() {
+            self.cluster_ips(&key, spec, &mut claims, &mut refusals);
+            self.node_ports(&key, spec, &mut claims, &mut refusals);
+            self.load_balancer(&key, &mut new, &mut claims, &mut refusals);
+        }
+        if !refusals.is_empty() {
+            return Err(refusals);
+        }
+        self.release(&key);
+        self.hold(key, claims);
+        *service = new;
+        Ok(())
+    }
+
+    /// A Service is gone.
+    pub fn release(&mut self, service: &NamespacedName) {
+        let claims = self.claims.remove(service).unwrap_or_default();
+        claims.ips.iter().for_each(|it| drop(self.ips.remove(it)));
+        claims
+            .ports
+            .iter()
+            .for_each(|it| drop(self.ports.remove(it)));
+    }
+
+    /// The IPAddress objects of all ClusterIPs (KEP-1880).
+    pub fn ip_addresses(&self) -> impl Iterator<Item = IPAddress> {
+        let is_cluster_ip = |ip: &IpAddr| self.pools.service_cidrs.iter().any(|it| it.contains(ip));
+        let ips = self.ips.iter().filter(move |(ip, _)| is_cluster_ip(ip));
+        ips.map(|(ip, service)| ip_address(*ip, service))
+    }
+
+    /// The families of the ServiceCIDRs, that of the first one first.
+    fn families(&self) -> Vec<IpFamily> {
+        let mut families = Vec::new();
+        for family in self.pools.service_cidrs.iter().map(IpFamily::of_net) {
+            if !families.contains(&family) {
+                families.push(family);
+            }
+        }
+        families
+    }
+
+    fn hold(&mut self, key: NamespacedName, claims: Claims) {
+        for ip in &claims.ips {
+            self.ips.entry(*ip).or_insert_with(|| key.clone());
+        }
+        for port in &claims.ports {
+            self.ports.entry(*port).or_insert_with(|| key.clone());
+        }
+        let mut own = claims;
+        own.ips.retain(|it| self.ips.get(it) == Some(&key));
+        own.ports.retain(|it| self.ports.get(it) == Some(&key));
+        self.claims.insert(key, own);
+    }
+
+    fn cluster_ips(
+        &self,
+        key: &NamespacedName,
+        spec: &mut ServiceSpec,
+        claims: &mut Claims,
+        refusals: &mut Vec<Refusal>,
+    ) {
+        let mut ips = spec.cluster_ips.clone().unwrap_or_default();
+        let has_none = ips.first().is_some_and(|it| it == "None");
+        if has_none || spec.type_.as_deref() == Some("ExternalName") {
+            return;
+        }
+        for (i, family) in spec.ip_families.iter().flatten().enumerate() {
+            let field = format!("spec.clusterIPs[{i}]");
+            if i == ips.len() {
+                ips.push(String::new());
+            }
+            let nets = self.pools.service_cidrs.iter();
+            let nets: Vec<_> = nets
+                .filter(|it| IpFamily::of_net(it).to_string() == *family)
+                .collect();
+            match self.address(key, &ips[i], &nets, &field) {
+                Ok(ip) => {
+                    ips[i] = ip.to_string();
+                    claims.ips.insert(ip);
+                }
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        spec.cluster_ip = ips.first().cloned();
+        spec.cluster_ips = Some(ips);
+    }
+
+    /// The wanted address, or any where none is wanted.
+    fn address(
+        &self,
+        key: &NamespacedName,
+        wanted: &str,
+        nets: &[&IpNet],
+        field: &str,
+    ) -> Result<IpAddr, Refusal> {
+        let is_free = |ip: &IpAddr| self.ips.get(ip).is_none_or(|it| it == key);
+        let list = || {
+            nets.iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        if wanted.is_empty() {
+            let seed = meta::hash(&[&key.namespace, &key.name]);
+            let mut free = nets
+                .iter()
+                .flat_map(|it| bands::addresses(it, seed))
+                .filter(is_free);
+            return free
+                .next()
+                .ok_or_else(|| Refusal::new(field, format!("no address of {} is free", list())));
+        }
+        let wrong = |why: String| Refusal::new(field, why);
+        let ip: IpAddr = wanted
+            .parse()
+            .map_err(|_| wrong(format!("{wanted:?} is no address")))?;
+        if !nets.iter().any(|it| bands::is_usable(it, ip)) {
+            return Err(wrong(format!(
+                "{ip} is not an address that a Service can have in {}",
+                list()
+            )));
+        }
+        match self.ips.get(&ip).filter(|it| *it != key) {
+            Some(owner) => Err(wrong(format!("{ip} is Service {owner}'s"))),
+            None => Ok(ip),
+        }
+    }
+
+    fn node_ports(
+        &self,
+        key: &NamespacedName,
+        spec: &mut ServiceSpec,
+        claims: &mut Claims,
+        refusals: &mut Vec<Refusal>,
+    ) {
+        if previous::needs_node_ports(spec) {
+            let allocates = spec.type_.as_deref() != Some("LoadBalancer")
+                || spec.allocate_load_balancer_node_ports != Some(false);
+            let mut ports = spec.ports.take().unwrap_or_default();
+            // The same port of two protocols has one number, a wanted one if there is any.
+            let mut numbers = BTreeMap::new();
+            for it in ports
+                .iter()
+                .filter(|it| it.node_port.unwrap_or_default() != 0)
+            {
+                numbers.entry(it.port).or_insert(it.node_port);
+            }
+            for (i, port) in ports.iter_mut().enumerate() {
+                let wanted = port.node_port.filter(|it| *it != 0);
+                let wanted = wanted.or_else(|| numbers.get(&port.port).copied().flatten());
+                if wanted.is_none() && !allocates {
+                    continue;
+                }
+                let field = format!("spec.ports[{i}].nodePort");
+                match self.node_port(key, wanted, claims, &field) {
+                    Ok(number) => {
+                        claims.ports.insert(number);
+                        port.node_port = Some(number.into());
+                        numbers.entry(port.port).or_insert(port.node_port);
+                    }
+                    Err(refusal) => refusals.push(refusal),
+                }
+            }
+            spec.ports = Some(ports);
+        }
+        if previous::needs_health_check(spec) {
+            let wanted = spec.health_check_node_port.filter(|it| *it != 0);
+            match self.node_port(key, wanted, claims, "spec.healthCheckNodePort") {
+                Ok(number) => {
+                    claims.ports.insert(number);
+                    spec.health_check_node_port = Some(number.into());
+                }
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+    }
+
+    fn node_port(
+        &self,
+        key: &NamespacedName,
+        wanted: Option<i32>,
+        claims: &Claims,
+        field: &str,
+    ) -> Result<u16, Refusal> {
+        let range = &self.pools.node_ports;
+        let list = format!("{}-{}", range.start(), range.end());
+        let Some(wanted) = wanted else {
+            let seed = meta::hash(&[&key.namespace, &key.name]);
+            let is_free = |it: &u16| {
+                self.ports.get(it).is_none_or(|it| it == key) && !claims.ports.contains(it)
+            };
+            let free = bands::ports(range, seed).find(is_free);
+            return free.ok_or_else(|| Refusal::new(field, format!("no port of {list} is free")));
+        };
+        let number = u16::try_from(wanted).ok().filter(|it| range.contains(it));
+        let number =
+            number.ok_or_else(|| Refusal::new(field, format!("{wanted} is not in {list}")))?;
+        match self.ports.get(&number).filter(|it| *it != key) {
+            Some(owner) => Err(Refusal::new(
+                field,
+                format!("{number} is Service {owner}'s"),
+            )),
+            None => Ok(number),
+        }
+    }
+
+    /// Sets the address of the load balancer, one of each family that there are pools for. What another controller
+    /// wrote, and Services of another class, stay as they are.
+    fn load_balancer(
+        &self,
+        key: &NamespacedName,
+        service: &mut Service,
+        claims: &mut Claims,
+        refusals: &mut Vec<Refusal>,
+    ) {
+        let spec = service.spec.clone().unwrap_or_default();
+        if self.pools.load_balancers.is_empty() || spec.load_balancer_class.is_some() {
+            return;
+        }
+        if spec.type_.as_deref() != Some("LoadBalancer") {
+            if let Some(status) = &mut service.status {
+                status.load_balancer = None;
+            }
+            return;
+        }
+        let held: Vec<IpAddr> = ingress_ips(service).collect();
+        let mut wanted = spec.load_balancer_ip.unwrap_or_default();
+        let mut ingress = Vec::new();
+        for family in spec.ip_families.iter().flatten() {
+            let nets = self.pools.load_balancers.iter();
+            let nets: Vec<_> = nets
+                .filter(|it| IpFamily::of_net(it).to_string() == *family)
+                .collect();
+            let is_of = |it: &IpAddr| IpFamily::of(it).to_string() == *family;
+            let asked = wanted
+                .parse()
+                .is_ok_and(|it| is_of(&it))
+                .then(|| std::mem::take(&mut wanted));
+            let before = held
+                .iter()
+                .copied()
+                .find(|it| is_of(it) && nets.iter().any(|net| net.contains(it)));
+            let text = asked
+                .or_else(|| before.map(|it| it.to_string()))
+                .unwrap_or_default();
+            if nets.is_empty() && text.is_empty() {
+                continue;
+            }
+            match self.address(key, &text, &nets, "spec.loadBalancerIP") {
+                Ok(ip) => {
+                    claims.ips.insert(ip);
+                    ingress.push(LoadBalancerIngress {
+                        ip: Some(ip.to_string()),
+                        ip_mode: Some("VIP".to_owned()),
+                        ..LoadBalancerIngress::default()
+                    });
+                }
+                Err(refusal) => refusals.push(refusal),
+            }
+        }
+        if !wanted.is_empty() {
+            let why = format!("{wanted:?} is no address of the Service's families");
+            refusals.push(Refusal::new("spec.loadBalancerIP", why));
+        }
+        let status = service.status.get_or_insert_with(ServiceStatus::default);
+        status.load_balancer = Some(LoadBalancerStatus {
+            ingress: Some(ingress),
+        });
+    }
+}
+
+/// What a Service has by its own account.
+fn claims_of(service: &Service) -> Claims {
+    let spec = service.spec.as_ref();
+    let cluster_ips = spec.iter().flat_map(|it| it.cluster_ips.iter().flatten());
+    let one = spec.iter().flat_map(|it| it.cluster_ip.iter());
+    let ips = cluster_ips.chain(one).filter_map(|it| it.parse().ok());
+    let ports = spec.iter().flat_map(|it| it.ports.iter().flatten());
+    let ports = ports.filter_map(|it| it.node_port);
+    let health = spec.iter().filter_map(|it| it.health_check_node_port);
+    let ports = ports.chain(health).filter_map(|it| u16::try_from(it).ok());
+    Claims {
+        ips: ips.chain(ingress_ips(service)).collect(),
+        ports: ports.filter(|it| *it != 0).collect(),
+    }
+}
+
+fn ingress_ips(service: &Service) -> impl Iterator<Item = IpAddr> {
+    let status = service
+        .status
+        .iter()
+        .filter_map(|it| it.load_balancer.as_ref());
+    let ingress = status.flat_map(|it| it.ingress.iter().flatten());
+    ingress.filter_map(|it| it.ip.as_deref()?.parse().ok())
+}
+
+fn ip_address(ip: IpAddr, service: &NamespacedName) -> IPAddress {
+    let label = |name: &str, value: String| (format!("ipaddress.kubernetes.io/{name}"), value);
+    IPAddress {
+        metadata: ObjectMeta {
+            name: Some(ip.to_string()),
+            labels: Some(BTreeMap::from([
+                label("ip-family", IpFamily::of(&ip).to_string()),
+                label("managed-by", "ipallocator.k8s.io".to_owned()),
+            ])),
+            ..ObjectMeta::default()
+        },
+        spec: IPAddressSpec {
+            parent_ref: ParentReference {
+                group: Some(String::new()),
+                resource: "services".to_owned(),
+                namespace: Some(service.namespace.to_string()),
+                name: service.name.to_string(),
+            },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! What a Service keeps of its earlier version (`patchAllocatedValues`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::ServiceSpec;
+
+use super::Refusal;
+
+/// Takes over addresses and ports that the new version does not mention, so that a manifest without them can be applied again.
+pub(crate) fn adopt(
+    spec: &mut ServiceSpec,
+    old: Option<&ServiceSpec>,
+    refusals: &mut Vec<Refusal>,
+) {
+    let empty = |ips: &Option<Vec<String>>| ips.as_ref().is_none_or(Vec::is_empty);
+    let one = spec.cluster_ip.clone().filter(|it| !it.is_empty());
+    if empty(&spec.cluster_ips) {
+        spec.cluster_ips = one.clone().map(|it| vec![it]);
+    }
+    let first = spec.cluster_ips.iter().flatten().next().cloned();
+    if let (Some(one), Some(first)) = (&one, &first)
+        && one != first
+    {
+        let why = format!("{first} is not spec.clusterIP, which is {one}");
+        refusals.push(Refusal::new("spec.clusterIPs[0]", why));
+    }
+    spec.cluster_ip = first;
+    if needs_cluster_ip(spec)
+        && let Some(old) = old.filter(|it| needs_cluster_ip(it))
+    {
+        match &spec.cluster_ip {
+            None => {
+                spec.cluster_ip.clone_from(&old.cluster_ip);
+                spec.cluster_ips.clone_from(&old.cluster_ips);
+            }
+            Some(new)
+                if old
+                    .cluster_ip
+                    .as_ref()
+                    .is_some_and(|it| !it.is_empty() && it != new) =>
+            {
+                let had = old.cluster_ip.as_deref().unwrap_or_default();
+                let why = format!(
+                    "{new} in place of {had}: a ClusterIP never changes, delete the Service first"
+                );
+                refusals.push(Refusal::new("spec.clusterIP", why));
+            }
+            Some(_) => {}
+        }
+        if spec.ip_families.as_ref().is_none_or(Vec::is_empty) {
+            spec.ip_families.clone_from(&old.ip_families);
+        }
+    }
+    if let Some(old) = old.filter(|it| needs_node_ports(it) && needs_node_ports(spec)) {
+        let numbers = |it: &ServiceSpec| -> BTreeSet<i32> {
+            it.ports
+                .iter()
+                .flatten()
+                .filter_map(|it| it.node_port)
+                .collect()
+        };
+        let used = &numbers(old) & &numbers(spec);
+        let named = old
+            .ports
+            .iter()
+            .flatten()
+            .map(|it| (it.name.clone(), it.node_port));
+        let named: BTreeMap<_, _> = named.collect();
+        for port in spec.ports.iter_mut().flatten() {
+            let had = named.get(&port.name).copied().flatten();
+            if port.node_port.unwrap_or_default() == 0 && had.is_some_and(|it| !used.contains(&it))
+            {
+                port.node_port = had;
+            }
+        }
+    }
+    if let Some(old) = old.filter(|it| needs_health_check(it) && needs_health_check(spec))
+        && spec.health_check_node_port.unwrap_or_default() == 0
+    {
+        spec.health_check_node_port = old.health_check_node_port;
+    }
+}
+
+fn needs_cluster_ip(spec: &ServiceSpec) -> bool {
+    spec.type_.as_deref() != Some("ExternalName")
+}
+
+/// Whether a Service has NodePorts.
+pub(crate) fn needs_node_ports(spec: &ServiceSpec) -> bool {
+    matches!(spec.type_.as_deref(), Some("NodePort" | "LoadBalancer"))
+}
+
+/// Whether a load balancer asks each node whether it has endpoints.
+pub(crate) fn needs_health_check(spec: &ServiceSpec) -> bool {
+    spec.type_.as_deref() == Some("LoadBalancer")
+        && spec.external_traffic_policy.as_deref() == Some("Local")
+}

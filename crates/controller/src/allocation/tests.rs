@@ -1,0 +1,409 @@
+#![expect(clippy::needless_pass_by_value, reason = "`json!()` reads better than `&json!()`")]
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Service;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Allocator, Pools};
+use crate::{meta, set_defaults};
+
+fn pools(cidrs: &[&str]) -> Pools {
+    Pools {
+        service_cidrs: cidrs.iter().map(|it| it.parse().unwrap()).collect(),
+        node_ports: 30_000..=32_767,
+        load_balancers: vec!["192.0.2.0/28".parse().unwrap()],
+    }
+}
+
+fn dual() -> Allocator {
+    Allocator::new(pools(&["10.96.0.0/24", "fd00:96::/112"]))
+}
+
+fn service(name: &str, spec: &Value) -> Service {
+    let metadata = json!({"name": name, "namespace": "default"});
+    let mut spec = spec.clone();
+    if spec["ports"].is_null() {
+        spec["ports"] = json!([{"name": "http", "port": 80}]);
+    }
+    if spec["selector"].is_null() {
+        spec["selector"] = json!({"app": name});
+    }
+    let mut service = serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
+    set_defaults(&mut service);
+    service
+}
+
+fn create(allocator: &mut Allocator, name: &str, spec: Value) -> Result<Service, String> {
+    update(allocator, None, name, spec)
+}
+
+fn update(
+    allocator: &mut Allocator,
+    old: Option<&Service>,
+    name: &str,
+    spec: Value,
+) -> Result<Service, String> {
+    let mut service = service(name, &spec);
+    let done = allocator.complete(&mut service, old);
+    let text = |it: Vec<super::Refusal>| {
+        let lines: Vec<String> = it.iter().map(ToString::to_string).collect();
+        lines.join("; ")
+    };
+    done.map(|()| service).map_err(text)
+}
+
+fn ips(service: &Service) -> Vec<String> {
+    service
+        .spec
+        .as_ref()
+        .unwrap()
+        .cluster_ips
+        .clone()
+        .unwrap_or_default()
+}
+
+fn node_ports(service: &Service) -> Vec<i32> {
+    let ports = service.spec.as_ref().unwrap().ports.iter().flatten();
+    ports.map(|it| it.node_port.unwrap_or_default()).collect()
+}
+
+#[test]
+fn families_follow_policy_and_cluster() {
+    // Policy and families that are asked for, and those that come out.
+    for (cidrs, asked, policy, families) in [
+        (
+            &["10.96.0.0/24", "fd00:96::/112"][..],
+            json!({}),
+            "SingleStack",
+            &["IPv4"][..],
+        ),
+        (
+            &["fd00:96::/112", "10.96.0.0/24"],
+            json!({}),
+            "SingleStack",
+            &["IPv6"],
+        ),
+        (
+            &["10.96.0.0/24", "fd00:96::/112"],
+            json!({"ipFamilyPolicy": "PreferDualStack"}),
+            "PreferDualStack",
+            &["IPv4", "IPv6"],
+        ),
+        (
+            &["10.96.0.0/24"],
+            json!({"ipFamilyPolicy": "PreferDualStack"}),
+            "PreferDualStack",
+            &["IPv4"],
+        ),
+        (
+            &["10.96.0.0/24", "fd00:96::/112"],
+            json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv6"]}),
+            "RequireDualStack",
+            &["IPv6", "IPv4"],
+        ),
+        (
+            &["10.96.0.0/24", "fd00:96::/112"],
+            json!({"clusterIP": "fd00:96::7"}),
+            "SingleStack",
+            &["IPv6"],
+        ),
+        (
+            &["10.96.0.0/24"],
+            json!({"clusterIP": "None", "selector": {}}),
+            "RequireDualStack",
+            &["IPv4", "IPv6"],
+        ),
+        (
+            &["10.96.0.0/24", "fd00:96::/112"],
+            json!({"clusterIP": "None"}),
+            "SingleStack",
+            &["IPv4"],
+        ),
+    ] {
+        let made = create(&mut Allocator::new(pools(cidrs)), "web", asked.clone()).unwrap();
+        let spec = made.spec.as_ref().unwrap();
+        assert_eq!(spec.ip_family_policy.as_deref(), Some(policy), "{asked}");
+        assert_eq!(spec.ip_families.as_deref().unwrap(), families, "{asked}");
+        if spec.cluster_ip.as_deref() != Some("None") {
+            assert_eq!(ips(&made).len(), families.len(), "{asked}");
+            assert_eq!(spec.cluster_ip, ips(&made).first().cloned(), "{asked}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_with_its_field() {
+    let mut allocator = Allocator::new(pools(&["10.96.0.0/24"]));
+    create(&mut allocator, "first", json!({"clusterIP": "10.96.0.7", "type": "NodePort", "ports": [{"port": 80, "nodePort": 30_080}]})).unwrap();
+    for (asked, refusal) in [
+        (
+            json!({"clusterIP": "10.96.0.7"}),
+            "spec.clusterIPs[0]: 10.96.0.7 is Service default/first's",
+        ),
+        (
+            json!({"clusterIP": "10.97.0.7"}),
+            "spec.clusterIPs[0]: 10.97.0.7 is not an address that a Service can have in 10.96.0.0/24",
+        ),
+        (
+            json!({"clusterIP": "10.96.0.0"}),
+            "spec.clusterIPs[0]: 10.96.0.0 is not an address that a Service can have in 10.96.0.0/24",
+        ),
+        (
+            json!({"clusterIP": "10.96.0.255"}),
+            "spec.clusterIPs[0]: 10.96.0.255 is not an address that a Service can have in 10.96.0.0/24",
+        ),
+        (
+            json!({"clusterIP": "x"}),
+            "spec.clusterIPs[0]: \"x\" is no address",
+        ),
+        (
+            json!({"clusterIP": "10.96.0.8", "clusterIPs": ["10.96.0.9"]}),
+            "spec.clusterIPs[0]: 10.96.0.9 is not spec.clusterIP, which is 10.96.0.8",
+        ),
+        (
+            json!({"ipFamilies": ["IPv6"]}),
+            "spec.ipFamilies[0]: there is no ServiceCIDR of IPv6",
+        ),
+        (
+            json!({"ipFamilyPolicy": "RequireDualStack"}),
+            "spec.ipFamilyPolicy: RequireDualStack, but ServiceCIDRs are of one family: write PreferDualStack",
+        ),
+        (
+            json!({"ipFamilies": ["IPv4", "IPv6"]}),
+            "spec.ipFamilyPolicy: SingleStack with two families: write PreferDualStack or RequireDualStack; spec.ipFamilies[1]: there is no ServiceCIDR of IPv6",
+        ),
+        (
+            json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_080}]}),
+            "spec.ports[0].nodePort: 30080 is Service default/first's",
+        ),
+        (
+            json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]}),
+            "spec.ports[0].nodePort: 80 is not in 30000-32767",
+        ),
+        (
+            json!({"type": "LoadBalancer", "loadBalancerIP": "198.51.100.1"}),
+            "spec.loadBalancerIP: 198.51.100.1 is not an address that a Service can have in 192.0.2.0/28",
+        ),
+    ] {
+        let before = allocator.clone();
+        assert_eq!(
+            create(&mut allocator, "second", asked.clone()).unwrap_err(),
+            refusal,
+            "{asked}"
+        );
+        assert_eq!(before.claims, allocator.claims, "{asked}");
+    }
+}
+
+#[test]
+fn who_asks_for_nothing_gets_none_of_the_static_band() {
+    let mut allocator = dual();
+    let last = |it: &Service| {
+        ips(it)[0]
+            .rsplit('.')
+            .next()
+            .unwrap()
+            .parse::<u8>()
+            .unwrap()
+    };
+    let numbers: Vec<u8> = (0..254)
+        .map(|it| last(&create(&mut allocator, &format!("s{it}"), json!({})).unwrap()))
+        .collect();
+    // A /24 keeps 16 addresses, until there is nothing else (KEP-3070).
+    assert!(numbers[..238].iter().all(|it| *it > 16), "{numbers:?}");
+    assert!(numbers[238..].iter().all(|it| *it <= 16), "{numbers:?}");
+    assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 254);
+    assert_eq!(
+        create(&mut allocator, "more", json!({})).unwrap_err(),
+        "spec.clusterIPs[0]: no address of 10.96.0.0/24 is free"
+    );
+    allocator.release(&meta::key(&service("s7", &json!({})).metadata));
+    create(&mut allocator, "more", json!({})).unwrap();
+    // Of 2,768 NodePorts 86 are kept (KEP-3668).
+    let port = node_ports(&create(&mut dual(), "p", json!({"type": "NodePort"})).unwrap())[0];
+    assert!(port >= 30_086, "{port}");
+}
+
+#[test]
+fn names_choose_addresses() {
+    let one = create(&mut dual(), "web", json!({"type": "NodePort"})).unwrap();
+    let other = create(&mut dual(), "web", json!({"type": "NodePort"})).unwrap();
+    assert_eq!(one, other);
+}
+
+#[test]
+fn ports_of_two_protocols_share_a_number() {
+    let ports = json!([
+        {"name": "dns", "port": 53, "protocol": "UDP"},
+        {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+        {"name": "metrics", "port": 9153},
+    ]);
+    let made = create(
+        &mut dual(),
+        "dns",
+        json!({"type": "NodePort", "ports": ports}),
+    )
+    .unwrap();
+    let numbers = node_ports(&made);
+    assert!(
+        numbers[0] == numbers[1] && numbers[1] != numbers[2],
+        "{numbers:?}"
+    );
+    let none = json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false});
+    assert_eq!(node_ports(&create(&mut dual(), "lb", none).unwrap()), [0]);
+}
+
+#[test]
+fn a_manifest_can_be_applied_again() {
+    let mut allocator = dual();
+    let asked = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local"});
+    let made = create(&mut allocator, "web", asked.clone()).unwrap();
+    let again = update(&mut allocator, Some(&made), "web", asked).unwrap();
+    assert_eq!(made.spec, again.spec);
+    let health = made.spec.as_ref().unwrap().health_check_node_port.unwrap();
+    assert!(health >= 30_000 && !node_ports(&made).contains(&health));
+    // A port more; the first one keeps its number.
+    let two = json!({"type": "NodePort", "ports": [{"name": "http", "port": 80}, {"name": "more", "port": 81}]});
+    let wider = update(&mut allocator, Some(&made), "web", two).unwrap();
+    assert_eq!(node_ports(&wider)[0], node_ports(&made)[0]);
+    assert_eq!(ips(&wider), ips(&made));
+    // NodePorts are free again; the number can be had.
+    let port = node_ports(&made)[0];
+    update(&mut allocator, Some(&wider), "web", json!({})).unwrap();
+    let taken = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]});
+    create(&mut allocator, "other", taken).unwrap();
+    let moved = update(
+        &mut allocator,
+        Some(&made),
+        "web",
+        json!({"clusterIP": "10.96.0.99"}),
+    );
+    assert!(
+        moved
+            .unwrap_err()
+            .starts_with("spec.clusterIP: 10.96.0.99 in place of ")
+    );
+}
+
+#[test]
+fn a_second_family_comes_and_goes() {
+    let mut allocator = dual();
+    let single = create(&mut allocator, "web", json!({})).unwrap();
+    let both = json!({"ipFamilyPolicy": "PreferDualStack"});
+    let dual = update(&mut allocator, Some(&single), "web", both).unwrap();
+    assert_eq!((ips(&dual).len(), &ips(&dual)[0]), (2, &ips(&single)[0]));
+    let back = json!({"ipFamilyPolicy": "SingleStack"});
+    let back = update(&mut allocator, Some(&dual), "web", back).unwrap();
+    assert_eq!(ips(&back), ips(&single));
+    create(&mut allocator, "other", json!({"clusterIP": ips(&dual)[1]})).unwrap();
+    let external = json!({"type": "ExternalName", "externalName": "example.com"});
+    update(&mut allocator, Some(&back), "web", external).unwrap();
+    create(
+        &mut allocator,
+        "third",
+        json!({"clusterIP": ips(&single)[0]}),
+    )
+    .unwrap();
+}
+
+#[test]
+fn load_balancers_get_addresses_of_the_pool() {
+    let mut allocator = dual();
+    let ingress =
+        |it: &Service| -> Vec<String> { super::ingress_ips(it).map(|it| it.to_string()).collect() };
+    let asked = json!({"type": "LoadBalancer", "loadBalancerIP": "192.0.2.5"});
+    let made = create(&mut allocator, "web", asked).unwrap();
+    assert_eq!(ingress(&made), ["192.0.2.5"]);
+    let any = create(&mut allocator, "any", json!({"type": "LoadBalancer"})).unwrap();
+    assert!(ingress(&any)[0].starts_with("192.0.2.") && ingress(&any) != ingress(&made));
+    let other = json!({"type": "LoadBalancer", "loadBalancerClass": "example.com/lb"});
+    assert_eq!(
+        ingress(&create(&mut allocator, "class", other).unwrap()),
+        [""; 0]
+    );
+    let mut plain = service("web", &json!({}));
+    plain.status = made.status.clone();
+    allocator.complete(&mut plain, Some(&made)).unwrap();
+    assert_eq!(ingress(&plain), [""; 0]);
+    let again = json!({"type": "LoadBalancer", "loadBalancerIP": "192.0.2.5"});
+    create(&mut allocator, "next", again).unwrap();
+}
+
+#[test]
+fn an_earlier_run_is_taken_over_and_repaired() {
+    let mut allocator = dual();
+    let made = create(&mut allocator, "web", json!({"type": "NodePort"})).unwrap();
+    let mut twin = made.clone();
+    twin.metadata.name = Some("zwin".to_owned());
+    let mut restarted = dual();
+    let problems = restarted.recover([&twin, &made]);
+    let problems: Vec<String> = problems
+        .iter()
+        .map(|(key, it)| format!("{key} {it}"))
+        .collect();
+    let (ip, port) = (&ips(&made)[0], node_ports(&made)[0]);
+    assert_eq!(
+        problems,
+        [
+            format!(
+                "default/zwin spec.clusterIPs: {ip} is Service default/web's: delete one of the two Services"
+            ),
+            format!(
+                "default/zwin spec.ports[].nodePort: {port} is Service default/web's: delete one of the two Services"
+            ),
+        ]
+    );
+    let addresses: Vec<String> = restarted
+        .ip_addresses()
+        .map(|it| {
+            let parent = it.spec.parent_ref;
+            format!(
+                "{} {}/{}",
+                it.metadata.name.unwrap(),
+                parent.namespace.unwrap(),
+                parent.name
+            )
+        })
+        .collect();
+    assert_eq!(addresses, [format!("{ip} default/web")]);
+}
+
+proptest! {
+    /// No two Services ever have the same address or port, and who is deleted has nothing.
+    #[test]
+    fn nothing_is_given_twice(steps in prop::collection::vec((0..12_u8, 0..6_u8), 1..80)) {
+        let mut allocator = Allocator::new(pools(&["10.96.0.0/28", "fd00:96::/124"]));
+        let mut services = std::collections::BTreeMap::new();
+        for (name, what) in steps {
+            let name = format!("s{name}");
+            let spec = match what {
+                0 => json!({}),
+                1 => json!({"type": "NodePort"}),
+                2 => json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ipFamilyPolicy": "PreferDualStack"}),
+                3 => json!({"type": "ExternalName"}),
+                4 => json!({"clusterIP": "10.96.0.3"}),
+                _ => {
+                    allocator.release(&meta::key(&service(&name, &json!({})).metadata));
+                    services.remove(&name);
+                    continue;
+                }
+            };
+            if let Ok(made) = update(&mut allocator, services.get(&name), &name, spec) {
+                services.insert(name, made);
+            }
+            let mut seen = BTreeSet::new();
+            for service in services.values() {
+                let claims = super::claims_of(service);
+                for ip in claims.ips {
+                    prop_assert!(seen.insert(ip.to_string()), "{ip}");
+                }
+                for port in claims.ports {
+                    prop_assert!(seen.insert(port.to_string()), "{port}");
+                }
+            }
+            prop_assert_eq!(allocator.ips.len() + allocator.ports.len(), seen.len());
+        }
+    }
+}

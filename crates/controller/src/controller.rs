@@ -1,0 +1,313 @@
+//! What is known, and what must be written: a change costs what it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use sluice_model::NamespacedName;
+
+use crate::index::Index;
+use crate::slices::{self, MANAGED_BY, MIRRORS, SERVICE_NAME, SLICES, SliceChanges, Zones};
+use crate::{matches, meta};
+
+/// The label of a Node that names its zone.
+const ZONE: &str = "topology.kubernetes.io/zone";
+/// When a slice's change happened, RFC 3339: what the time until rules are in place is measured from.
+const TRIGGERED: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
+/// An object that a controller reads.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Object {
+    /// A Service.
+    Service(Arc<Service>),
+    /// A Pod.
+    Pod(Arc<Pod>),
+    /// A Node: its zone counts, and that it exists.
+    Node(Arc<Node>),
+    /// Endpoints that somebody wrote.
+    Endpoints(Arc<Endpoints>),
+    /// A slice, of whatever writer.
+    EndpointSlice(Arc<EndpointSlice>),
+}
+
+/// Something that must be written, or was.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// The object exists with this content.
+    Set(Object),
+    /// The object is gone; its content does not matter.
+    Delete(Object),
+}
+
+/// Writes EndpointSlices for Services.
+#[derive(Debug, Default)]
+pub struct Controller {
+    services: BTreeMap<NamespacedName, Arc<Service>>,
+    pods: BTreeMap<NamespacedName, Arc<Pod>>,
+    zones: Zones,
+    endpoints: BTreeMap<NamespacedName, Arc<Endpoints>>,
+    slices: BTreeMap<NamespacedName, Arc<EndpointSlice>>,
+    /// Services by one pair of their selector.
+    selectors: Index,
+    /// Pods by their labels.
+    labelled: Index,
+    /// Slices by the Service they name.
+    owned: Index,
+    /// Services whose slices may be wrong, and the time of the first change since.
+    dirty: BTreeMap<NamespacedName, Timestamp>,
+}
+
+impl Controller {
+    /// Learns of a change that happened at `now`, also of those that it asked for.
+    pub fn absorb(&mut self, change: Change, now: Timestamp) {
+        let (object, exists) = match change {
+            Change::Set(object) => (object, true),
+            Change::Delete(object) => (object, false),
+        };
+        match object {
+            Object::Service(it) => {
+                let key = meta::key(&it.metadata);
+                if let Some((old, new)) = replace(&mut self.services, &key, it, exists) {
+                    self.selectors
+                        .remove(&key, old.as_deref().and_then(first_pair));
+                    self.selectors
+                        .add(&key, new.as_deref().and_then(first_pair));
+                    self.touch([key], now);
+                }
+            }
+            Object::Pod(it) => {
+                let key = meta::key(&it.metadata);
+                if let Some((old, new)) = replace(&mut self.pods, &key, it, exists) {
+                    let labels = |it: &Option<Arc<Pod>>| {
+                        let pod = it.as_ref();
+                        pod.and_then(|it| it.metadata.labels.clone())
+                            .unwrap_or_default()
+                    };
+                    let (old, new) = (labels(&old), labels(&new));
+                    self.labelled.remove(&key, &old);
+                    self.labelled.add(&key, &new);
+                    let mut services = self.selecting(&key, &old);
+                    services.extend(self.selecting(&key, &new));
+                    self.touch(services, now);
+                }
+            }
+            Object::Node(it) => {
+                let name = it.metadata.name.clone().unwrap_or_default();
+                let zone = meta::label(&it.metadata, ZONE);
+                let zone = (!zone.is_empty()).then(|| zone.to_owned());
+                let old = match exists {
+                    true => self.zones.insert(name.clone(), zone.clone()),
+                    false => self.zones.remove(&name),
+                };
+                if old != exists.then_some(zone) {
+                    let services = self.on_node(&name);
+                    self.touch(services, now);
+                }
+            }
+            Object::Endpoints(it) => {
+                let key = meta::key(&it.metadata);
+                if replace(&mut self.endpoints, &key, it, exists).is_some() {
+                    self.touch([key], now);
+                }
+            }
+            Object::EndpointSlice(it) => {
+                let key = meta::key(&it.metadata);
+                if let Some((old, new)) = replace(&mut self.slices, &key, it, exists) {
+                    let name = SERVICE_NAME.to_owned();
+                    if let Some(old) = old {
+                        let owner = owner(&old);
+                        self.owned.remove(&key, [(&name, &owner.name.to_string())]);
+                        self.touch([owner], now);
+                    }
+                    if let Some(new) = new {
+                        let owner = owner(&new);
+                        self.owned.add(&key, [(&name, &owner.name.to_string())]);
+                        self.touch([owner], now);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What must be written for everything learnt so far. The caller writes it and tells the controller with
+    /// [`absorb`](Self::absorb), at once or when the write is seen.
+    pub fn changes(&mut self) -> Vec<Change> {
+        let dirty = std::mem::take(&mut self.dirty);
+        let changes = dirty
+            .into_iter()
+            .flat_map(|(service, time)| self.changes_of(&service, time));
+        changes.collect()
+    }
+
+    /// Writes did not succeed: what they were about is looked at again.
+    pub fn retry(&mut self, change: &Change, now: Timestamp) {
+        if let Change::Set(Object::EndpointSlice(it)) | Change::Delete(Object::EndpointSlice(it)) =
+            change
+        {
+            self.touch([owner(it)], now);
+        }
+    }
+
+    /// The slices that exist.
+    pub fn slices(&self) -> impl Iterator<Item = &Arc<EndpointSlice>> {
+        self.slices.values()
+    }
+
+    fn touch(&mut self, services: impl IntoIterator<Item = NamespacedName>, now: Timestamp) {
+        for service in services {
+            self.dirty.entry(service).or_insert(now);
+        }
+    }
+
+    /// Services that select a pod with these labels.
+    fn selecting(
+        &self,
+        pod: &NamespacedName,
+        labels: &BTreeMap<String, String>,
+    ) -> BTreeSet<NamespacedName> {
+        let namespace = &pod.namespace;
+        let candidates = labels.iter();
+        let candidates =
+            candidates.flat_map(|(key, value)| self.selectors.get(namespace, key, value));
+        let selecting = candidates.filter(|it| {
+            let service = self.services.get(it);
+            service.is_some_and(|it| matches(selector(it), Some(labels)))
+        });
+        selecting.cloned().collect()
+    }
+
+    /// Services with a pod on a node.
+    fn on_node(&self, node: &str) -> BTreeSet<NamespacedName> {
+        let here = self.pods.iter().filter(|(_, pod)| {
+            let spec = pod.spec.as_ref();
+            spec.and_then(|it| it.node_name.as_deref()) == Some(node)
+        });
+        let services = here.flat_map(|(key, pod)| {
+            let labels = pod.metadata.labels.clone().unwrap_or_default();
+            self.selecting(key, &labels)
+        });
+        services.collect()
+    }
+
+    fn changes_of(&self, key: &NamespacedName, time: Timestamp) -> Vec<Change> {
+        let (own, mirrored) = (self.written_by(key, SLICES), self.written_by(key, MIRRORS));
+        let is_taken = |name: &str| {
+            let name = NamespacedName::new(key.namespace.clone(), name);
+            self.slices.contains_key(&name)
+        };
+        let service = self.services.get(key).filter(|it| {
+            let spec = it.spec.as_ref();
+            spec.is_some_and(|it| it.type_.as_deref() != Some("ExternalName"))
+        });
+        let has_selector = service.is_some_and(|it| selector(it).is_some());
+        let slices = match service {
+            Some(service) if has_selector => slices::reconcile(
+                service,
+                &self.selected(key, service),
+                &self.zones,
+                &own,
+                is_taken,
+            ),
+            _ => removal(&own),
+        };
+        let endpoints = service.and_then(|service| {
+            let endpoints = self.endpoints.get(key)?;
+            slices::is_mirrored(endpoints, service).then_some(endpoints)
+        });
+        let mirrors = match endpoints {
+            Some(endpoints) => slices::mirror(endpoints, &mirrored, is_taken),
+            None => removal(&mirrored),
+        };
+        let mut changes = self.as_changes(key, slices, time);
+        changes.extend(self.as_changes(key, mirrors, time));
+        changes
+    }
+
+    /// The slices of a Service that a controller wrote.
+    fn written_by(&self, service: &NamespacedName, writer: &str) -> Vec<&EndpointSlice> {
+        let names = self
+            .owned
+            .get(&service.namespace, SERVICE_NAME, &service.name);
+        let slices = names.filter_map(|it| self.slices.get(it));
+        let own = slices.filter(|it| meta::label(&it.metadata, MANAGED_BY) == writer);
+        own.map(|it| &**it).collect()
+    }
+
+    /// The pods of a Service.
+    fn selected(&self, key: &NamespacedName, service: &Service) -> Vec<&Pod> {
+        let selector = selector(service);
+        let names = first_pair(service)
+            .map(|(label, value)| self.labelled.get(&key.namespace, label, value));
+        let pods = names
+            .into_iter()
+            .flatten()
+            .filter_map(|it| self.pods.get(it));
+        let chosen = pods.filter(|it| matches(selector, it.metadata.labels.as_ref()));
+        chosen.map(|it| &**it).collect()
+    }
+
+    fn as_changes(
+        &self,
+        service: &NamespacedName,
+        slices: SliceChanges,
+        time: Timestamp,
+    ) -> Vec<Change> {
+        let written = slices.write.into_iter().map(|mut slice| {
+            let annotations = slice.metadata.annotations.get_or_insert_default();
+            annotations.insert(TRIGGERED.to_owned(), time.to_string());
+            Change::Set(Object::EndpointSlice(Arc::new(slice)))
+        });
+        let deleted = slices.delete.iter().filter_map(|name| {
+            let name = NamespacedName::new(service.namespace.clone(), name.as_str());
+            let slice = self.slices.get(&name)?.clone();
+            Some(Change::Delete(Object::EndpointSlice(slice)))
+        });
+        written.chain(deleted).collect()
+    }
+}
+
+/// All slices go.
+fn removal(slices: &[&EndpointSlice]) -> SliceChanges {
+    let names = slices.iter().filter_map(|it| it.metadata.name.clone());
+    SliceChanges {
+        write: Vec::new(),
+        delete: names.collect(),
+    }
+}
+
+/// The Service that a slice belongs to.
+fn owner(slice: &EndpointSlice) -> NamespacedName {
+    let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
+    NamespacedName::new(namespace, meta::label(&slice.metadata, SERVICE_NAME))
+}
+
+/// The selector of a Service; `None` for an empty one.
+fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
+    let selector = service.spec.as_ref().and_then(|it| it.selector.as_ref());
+    selector.filter(|it| !it.is_empty())
+}
+
+/// A pair that every pod of a Service has.
+fn first_pair(service: &Service) -> Option<(&String, &String)> {
+    selector(service).and_then(|it| it.iter().next())
+}
+
+/// The versions of an object before and after.
+type Versions<T> = (Option<Arc<T>>, Option<Arc<T>>);
+
+/// Puts or removes an object; `None` where nothing changed.
+fn replace<T: PartialEq>(
+    map: &mut BTreeMap<NamespacedName, Arc<T>>,
+    key: &NamespacedName,
+    object: Arc<T>,
+    exists: bool,
+) -> Option<Versions<T>> {
+    let old = match exists {
+        true => map.insert(key.clone(), object.clone()),
+        false => map.remove(key),
+    };
+    let new = exists.then_some(object);
+    (old != new).then_some((old, new))
+}

@@ -1,0 +1,57 @@
+//! Objects by the labels they have, or ask for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use sluice_model::NamespacedName;
+
+/// Namespace, name of a label, value.
+type Pair = (Arc<str>, String, String);
+
+/// Names of objects by pairs of a label and its value, in each namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    names: BTreeMap<Pair, BTreeSet<NamespacedName>>,
+}
+
+impl Index {
+    /// An object has these pairs.
+    pub(crate) fn add<'a>(
+        &mut self,
+        object: &NamespacedName,
+        pairs: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) {
+        for (key, value) in pairs {
+            let pair = (object.namespace.clone(), key.clone(), value.clone());
+            self.names.entry(pair).or_default().insert(object.clone());
+        }
+    }
+
+    /// An object no longer has these pairs.
+    pub(crate) fn remove<'a>(
+        &mut self,
+        object: &NamespacedName,
+        pairs: impl IntoIterator<Item = (&'a String, &'a String)>,
+    ) {
+        for (key, value) in pairs {
+            let pair = (object.namespace.clone(), key.clone(), value.clone());
+            if let Some(names) = self.names.get_mut(&pair) {
+                names.remove(object);
+                if names.is_empty() {
+                    self.names.remove(&pair);
+                }
+            }
+        }
+    }
+
+    /// The objects of a namespace with this pair.
+    pub(crate) fn get(
+        &self,
+        namespace: &Arc<str>,
+        key: &str,
+        value: &str,
+    ) -> impl Iterator<Item = &NamespacedName> {
+        let pair = (namespace.clone(), key.to_owned(), value.to_owned());
+        self.names.get(&pair).into_iter().flatten()
+    }
+}

@@ -1,0 +1,32 @@
+//! The part of a Kubernetes control plane that Services need: EndpointSlices, ClusterIPs, NodePorts and load balancer
+//! addresses. Pure: no I/O, no clock, no randomness.
+//!
+//! ```text
+//! Services, Pods, Nodes, Endpoints ──absorb──▶ Controller ──changes──▶ EndpointSlices
+//! Service as somebody wrote it ──▶ Allocator ──▶ Service with addresses and ports
+//! ```
+//!
+//! The objects are those of the Kubernetes API, because that is what comes in and goes out. Rules are kube-controller-manager's
+//! and kube-apiserver's of Kubernetes 1.36, each with its source.
+//!
+//! # Invariants
+//!
+//! - The endpoints of a Service are a function of the objects. Which slice an endpoint is in depends on the
+//!   slices before, so that a change rewrites few of them.
+//! - Where Kubernetes chooses by chance (names of slices, addresses, ports), we choose by a hash of the
+//!   Service's name: the same manifests get the same addresses.
+//! - After the changes are made, there are none.
+
+mod allocation;
+mod controller;
+mod defaults;
+mod index;
+mod meta;
+mod selector;
+mod slices;
+
+pub use allocation::{Allocator, Pools, Refusal};
+pub use controller::{Change, Controller, Object};
+pub use defaults::set_defaults;
+pub use selector::matches;
+pub use slices::{MAX_ENDPOINTS, SliceChanges};

@@ -1,0 +1,81 @@
+//! Metadata of API objects.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use sha2::{Digest, Sha256};
+use sluice_model::NamespacedName;
+
+/// Characters of generated names: no vowels and nothing that looks like another character
+/// (`k8s.io/apimachinery/pkg/util/rand`).
+const ALPHANUMERICS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Namespace and name.
+pub(crate) fn key(metadata: &ObjectMeta) -> NamespacedName {
+    let text = |it: &Option<String>| it.as_deref().unwrap_or_default().to_owned();
+    NamespacedName::new(text(&metadata.namespace), text(&metadata.name))
+}
+
+/// The value of a label; empty when absent.
+pub(crate) fn label<'a>(metadata: &'a ObjectMeta, name: &str) -> &'a str {
+    value(metadata.labels.as_ref(), name)
+}
+
+/// The value of an annotation; empty when absent.
+pub(crate) fn annotation<'a>(metadata: &'a ObjectMeta, name: &str) -> &'a str {
+    value(metadata.annotations.as_ref(), name)
+}
+
+fn value<'a>(map: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
+    map.and_then(|it| it.get(name)).map_or("", String::as_str)
+}
+
+/// The owner reference of an object that goes with its Service.
+pub(crate) fn owned_by(service: &Service) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".to_owned(),
+        kind: "Service".to_owned(),
+        name: service.metadata.name.clone().unwrap_or_default(),
+        uid: service.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// Whether an object goes with this Service, and not with an earlier one of the same name.
+pub(crate) fn is_owned_by(metadata: &ObjectMeta, service: &Service) -> bool {
+    let owner = owned_by(service);
+    metadata.owner_references.iter().flatten().any(|it| {
+        it.uid == owner.uid && it.kind == owner.kind && it.api_version == owner.api_version
+    })
+}
+
+/// A number that depends on these texts alone.
+pub(crate) fn hash(texts: &[&str]) -> u64 {
+    let mut hasher = Sha256::new();
+    for text in texts {
+        hasher.update(text.len().to_be_bytes());
+        hasher.update(text);
+    }
+    let digest = hasher.finalize();
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    u64::from_be_bytes(first)
+}
+
+/// `prefix` and five characters, which no other object has.
+pub(crate) fn generated_name(prefix: &str, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    let names = (0_u64..).map(|attempt| {
+        let mut number = hash(&[seed, prefix, &attempt.to_string()]);
+        let suffix = (0..5).map(|_| {
+            let length = ALPHANUMERICS.len() as u64;
+            let at = number % length;
+            number /= length;
+            char::from(ALPHANUMERICS[usize::try_from(at).expect("less than 27")])
+        });
+        format!("{prefix}{}", suffix.collect::<String>())
+    });
+    let mut free = names.filter(|it| !is_taken(it));
+    free.next().expect("the names never end")
+}
