@@ -500,14 +500,17 @@ fn packets_do_not_fit_through_the_tunnel() {
 fn an_earlier_proxy_left_rules() {
     require_netns!();
     let world = far();
-    world.run("nft", &["add table ip kube-proxy"]);
-    world.run("iptables-nft", &["-t", "nat", "-N", "KUBE-SERVICES"]);
-    let (text, _) = world.doctor(&[]);
+    let rules = "add table ip kube-proxy; add table ip nat; add chain ip nat KUBE-SERVICES";
     for sign in ["table ip kube-proxy", "KUBE-SERVICES"] {
-        let found = text
-            .lines()
-            .any(|it| it.contains("WARN  leftovers") && it.contains(sign));
-        assert!(found, "{sign}: {text}");
+        let is_found = || {
+            // The agent removes what is there after its first sync, which may be now.
+            world.run("nft", &[rules]);
+            let (text, _) = world.doctor(&[]);
+            let mut lines = text.lines();
+            let found = lines.any(|it| it.contains("WARN  leftovers") && it.contains(sign));
+            found.then_some(())
+        };
+        eventually(WITHIN, is_found).unwrap_or_else(|| panic!("{sign}: {}", world.doctor(&[]).0));
     }
 }
 
