@@ -92,6 +92,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "sluice",
         &[
             "config",
+            "controller",
             "diagnose",
             "ebpf",
             "iptables",

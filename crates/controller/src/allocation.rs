@@ -46,7 +46,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    fn new(field: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn new(field: impl Into<String>, why: impl Into<String>) -> Self {
         Self {
             field: field.into(),
             why: why.into(),
@@ -164,11 +164,13 @@ impl Allocator {
             .for_each(|it| drop(self.ports.remove(it)));
     }
 
-    /// The IPAddress objects of all ClusterIPs (KEP-1880).
-    pub fn ip_addresses(&self) -> impl Iterator<Item = IPAddress> {
-        let is_cluster_ip = |ip: &IpAddr| self.pools.service_cidrs.iter().any(|it| it.contains(ip));
-        let ips = self.ips.iter().filter(move |(ip, _)| is_cluster_ip(ip));
-        ips.map(|(ip, service)| ip_address(*ip, service))
+    /// The IPAddress objects of a Service's ClusterIPs (KEP-1880).
+    pub fn ip_addresses_of(&self, service: &NamespacedName) -> Vec<IPAddress> {
+        let is_cluster_ip =
+            |ip: &&IpAddr| self.pools.service_cidrs.iter().any(|it| it.contains(*ip));
+        let ips = self.claims.get(service).into_iter().flat_map(|it| &it.ips);
+        let ips = ips.filter(is_cluster_ip);
+        ips.map(|ip| ip_address(*ip, service)).collect()
     }
 
     /// The families of the ServiceCIDRs, that of the first one first.

@@ -141,15 +141,6 @@ impl Controller {
         changes.collect()
     }
 
-    /// Writes did not succeed: what they were about is looked at again.
-    pub fn retry(&mut self, change: &Change, now: Timestamp) {
-        if let Change::Set(Object::EndpointSlice(it)) | Change::Delete(Object::EndpointSlice(it)) =
-            change
-        {
-            self.touch([owner(it)], now);
-        }
-    }
-
     /// The slices that exist.
     pub fn slices(&self) -> impl Iterator<Item = &Arc<EndpointSlice>> {
         self.slices.values()

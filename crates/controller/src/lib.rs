@@ -4,6 +4,7 @@
 //! ```text
 //! Services, Pods, Nodes, Endpoints ──absorb──▶ Controller ──changes──▶ EndpointSlices
 //! Service as somebody wrote it ──▶ Allocator ──▶ Service with addresses and ports
+//! manifests ──▶ Folder: both of these ──▶ what a proxy needs
 //! ```
 //!
 //! The objects are those of the Kubernetes API, because that is what comes in and goes out. Rules are kube-controller-manager's
@@ -20,6 +21,7 @@
 mod allocation;
 mod controller;
 mod defaults;
+mod folder;
 mod index;
 mod meta;
 mod selector;
@@ -28,5 +30,6 @@ mod slices;
 pub use allocation::{Allocator, Pools, Refusal};
 pub use controller::{Change, Controller, Object};
 pub use defaults::set_defaults;
+pub use folder::{Completed, Folder, Manifests};
 pub use selector::matches;
 pub use slices::{MAX_ENDPOINTS, SliceChanges};

@@ -4,14 +4,17 @@ mod ebpf;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use ipnet::IpNet;
 use sluice_config::{GoDuration, Mode};
 
+use crate::config::port_range;
 use crate::flags::{self, Flags, Heading};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 
@@ -97,6 +100,15 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
 Stop the agent first, or it puts the rules back. Established connections go on: their translation is
 in conntrack, except through IPVS.")]
     Cleanup(CleanupArgs),
+    /// Complete manifests as a control plane does: EndpointSlices from Pods, addresses and ports for Services
+    #[command(after_help = "Examples:
+  sluice controller --manifests /etc/sluice/manifests --output /run/sluice/cluster
+  sluice controller --manifests examples --output /tmp/cluster --once
+  sluice proxy --manifests /run/sluice/cluster
+
+It reads Services, Pods with their addresses, Nodes, Endpoints and ServiceCIDRs, and writes one file for each
+Service into the other folder, which is its memory too: addresses and ports stay the same over restarts.")]
+    Controller(ControllerArgs),
     /// Build a cluster of network namespaces on this machine
     #[command(after_help = "Example:
   sluice lab demo")]
@@ -224,6 +236,31 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = flags::boolean)]
     pub(crate) cleanup: Option<bool>,
+}
+
+/// `sluice controller`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ControllerArgs {
+    /// Folder of manifests as somebody wrote them, with its subfolders
+    #[arg(long, value_name = "DIR")]
+    pub(crate) manifests: PathBuf,
+    /// Folder of complete manifests for `sluice proxy --manifests`; nothing else may be in it
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// ClusterIPs; the first prefix is for Services that ask for no family. ServiceCIDRs among the manifests
+    /// come in its place
+    #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
+    #[arg(default_value = "10.96.0.0/16,fd00:10:96::/112")]
+    pub(crate) service_cluster_ip_range: Vec<IpNet>,
+    /// NodePorts and health check node ports
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = port_range)]
+    pub(crate) service_node_port_range: RangeInclusive<u16>,
+    /// Addresses for Services of type LoadBalancer [default: they get none]
+    #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
+    pub(crate) load_balancer_cidrs: Vec<IpNet>,
+    /// Write once and exit: 1 when anything is wrong with the manifests
+    #[arg(long)]
+    pub(crate) once: bool,
 }
 
 /// Values of `--sandbox`.

@@ -15,6 +15,7 @@ mod cleanup;
 mod cli;
 mod config;
 mod config_watch;
+mod controller;
 mod doctor;
 mod error;
 mod explain;
@@ -48,6 +49,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),
+        Command::Controller(args) => controller::run(&args),
         Command::Lab(args) => lab::run(&args.command),
         Command::Completions(args) => pages::completions(args.shell),
         Command::Man(args) => pages::man(&args),

@@ -49,7 +49,7 @@ pub(crate) fn identity(path: &Path) -> io::Result<(u64, u64)> {
 /// Identifies one state of a file, symbolic links followed. The change time is part of it: it
 /// changes with `chmod`, and when a writer sets the modification time back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub(crate) struct Stamp {
     file: (u64, u64),
     size: u64,
     modified: (i64, i64),
@@ -326,7 +326,7 @@ fn is_absent(path: &Path) -> bool {
 
 /// Reads a file that may be replaced by anything meanwhile: never blocks on a pipe, never takes
 /// more than the limit.
-fn read(path: &Path) -> io::Result<(Stamp, Vec<u8>)> {
+pub(crate) fn read(path: &Path) -> io::Result<(Stamp, Vec<u8>)> {
     let file = File::options()
         .read(true)
         .custom_flags(nix::libc::O_NONBLOCK)

@@ -10,6 +10,8 @@
 //!  watch: inotify → complete files
 //! ```
 //!
+//! [`objects`](objects()) are all objects of a folder as somebody wrote them, for readers that need other kinds.
+//!
 //! [`load`] reads the folder once, [`watch`](watch()) goes on. `api` and `convert` have nothing to
 //! do with files: [`apiserver`] uses them too.
 //!
@@ -31,10 +33,12 @@ mod folder;
 mod kind;
 mod load;
 mod manifest;
+mod objects;
 mod report;
 mod watch;
 
 pub use error::SourceError;
 pub use load::{Loaded, load, parse};
 pub use manifest::Problem;
-pub use watch::{Reading, Watch, watch, watch_file};
+pub use objects::{Written, objects};
+pub use watch::{Reading, Watch, watch, watch_changes, watch_file};

@@ -5,6 +5,7 @@
 //! others; all files are looked at when folders or their links change, and when the kernel's queue ran
 //! over. [`held`] keeps back deletions for a moment.
 
+mod changes;
 mod file;
 mod folder;
 mod held;
@@ -24,6 +25,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use sluice_model::Event;
 
 use crate::error::SourceError;
+use changes::ChangeWatch;
 use file::FileWatch;
 use folder::FolderWatch;
 use path::PathWatch;
@@ -107,6 +109,25 @@ pub fn watch_file(
 ) -> io::Result<Watch> {
     let run = FileWatch::new(absolute(path)?, changed)?;
     Watch::spawn("config", |stop| run.run(&stop))
+}
+
+/// Watches a folder of manifests for a reader that reads all of it, as with [`objects`](crate::objects()).
+///
+/// `changed` is called on the watch's own thread, soon and then after changes of manifests, once they are
+/// complete; again with the waits of [`sluice_reconcile::Backoff`] until it could do its work.
+///
+/// # Errors
+/// [`SourceError::Watch`] when the folder cannot be watched now.
+pub fn watch_changes(
+    dir: &Path,
+    changed: impl FnMut() -> Reading + Send + 'static,
+) -> Result<Watch, SourceError> {
+    let fail = |error| SourceError::Watch {
+        path: dir.to_owned(),
+        error,
+    };
+    let run = ChangeWatch::new(absolute(dir).map_err(fail)?, changed).map_err(fail)?;
+    Watch::spawn("manifests", |stop| run.run(&stop)).map_err(fail)
 }
 
 impl Watch {

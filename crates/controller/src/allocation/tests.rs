@@ -1,4 +1,7 @@
-#![expect(clippy::needless_pass_by_value, reason = "`json!()` reads better than `&json!()`")]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "`json!()` reads better than `&json!()`"
+)]
 
 use std::collections::BTreeSet;
 
@@ -355,8 +358,10 @@ fn an_earlier_run_is_taken_over_and_repaired() {
             ),
         ]
     );
+    let web = meta::key(&made.metadata);
     let addresses: Vec<String> = restarted
-        .ip_addresses()
+        .ip_addresses_of(&web)
+        .into_iter()
         .map(|it| {
             let parent = it.spec.parent_ref;
             format!(

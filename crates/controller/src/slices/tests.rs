@@ -1,4 +1,7 @@
-#![expect(clippy::needless_pass_by_value, reason = "`json!()` reads better than `&json!()`")]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "`json!()` reads better than `&json!()`"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,0 +1,289 @@
+//! Manifests as a control plane would complete them.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Endpoints, Node, Pod, PodCondition, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use sluice_model::{NamespacedName, is_label};
+
+use crate::slices::{MANAGED_BY, MIRRORS, SERVICE_NAME, SLICES};
+use crate::{Allocator, Change, Controller, Object, Pools, Refusal, meta, set_defaults};
+
+/// The objects of manifests that a control plane acts on.
+#[derive(Clone, Debug, Default)]
+pub struct Manifests {
+    /// Services as somebody wrote them.
+    pub services: Vec<Service>,
+    /// Pods with their addresses (`status.podIPs`). Nobody probes them here: one without conditions is ready.
+    pub pods: Vec<Pod>,
+    /// Nodes. Without any, every node exists.
+    pub nodes: Vec<Node>,
+    /// Endpoints of Services without selector.
+    pub endpoints: Vec<Endpoints>,
+    /// EndpointSlices that somebody wrote.
+    pub slices: Vec<EndpointSlice>,
+    /// ServiceCIDRs; without any, those before count, at first those of the [`Pools`].
+    pub service_cidrs: Vec<ServiceCIDR>,
+    /// Some manifest cannot be read. An object that is missing may be in it, so it stays.
+    pub unread: bool,
+}
+
+/// A Service with all that belongs to it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completed {
+    /// With addresses and ports.
+    pub service: Service,
+    /// Ours, and those that somebody wrote.
+    pub slices: Vec<EndpointSlice>,
+    /// Of its ClusterIPs.
+    pub ip_addresses: Vec<IPAddress>,
+}
+
+/// Completes manifests, each time as little differently from the last time as they allow.
+#[derive(Debug)]
+pub struct Folder {
+    allocator: Allocator,
+    controller: Controller,
+    /// What the controller was told.
+    told: BTreeMap<(u8, NamespacedName), Object>,
+    /// Services as they were written when they were completed.
+    written: BTreeMap<NamespacedName, Service>,
+    services: BTreeMap<NamespacedName, Service>,
+}
+
+impl Folder {
+    /// Goes on where an earlier run ended, with the Services and slices that it made. Addresses that two of them have are
+    /// the refusals.
+    #[must_use]
+    pub fn new(
+        pools: Pools,
+        services: Vec<Service>,
+        slices: Vec<EndpointSlice>,
+    ) -> (Self, Vec<(NamespacedName, Refusal)>) {
+        let mut allocator = Allocator::new(pools);
+        let refusals = allocator.recover(&services);
+        let mut controller = Controller::default();
+        for slice in slices.into_iter().filter(is_ours) {
+            let slice = Object::EndpointSlice(Arc::new(slice));
+            controller.absorb(Change::Set(slice), Timestamp::UNIX_EPOCH);
+        }
+        let services = services.into_iter().map(|it| (meta::key(&it.metadata), it));
+        let folder = Self {
+            allocator,
+            controller,
+            told: BTreeMap::new(),
+            written: BTreeMap::new(),
+            services: services.collect(),
+        };
+        (folder, refusals)
+    }
+
+    /// Takes in all manifests as they are at `now`. What is refused stays as it was.
+    pub fn update(
+        &mut self,
+        mut manifests: Manifests,
+        now: Timestamp,
+    ) -> Vec<(NamespacedName, Refusal)> {
+        let mut refusals = Vec::new();
+        let cidrs = manifests
+            .service_cidrs
+            .iter()
+            .filter_map(|it| it.spec.as_ref());
+        let cidrs = cidrs.flat_map(|it| it.cidrs.iter().flatten());
+        let cidrs: Vec<_> = cidrs.filter_map(|it| it.parse().ok()).collect();
+        if !cidrs.is_empty() {
+            self.allocator.set_service_cidrs(cidrs);
+        }
+        let unread = manifests.unread;
+        let services = std::mem::take(&mut manifests.services);
+        self.complete_services(services, unread, &mut refusals);
+        let mut objects = self.objects(manifests);
+        if unread {
+            for (key, object) in &self.told {
+                objects.entry(key.clone()).or_insert_with(|| object.clone());
+            }
+        }
+        self.tell(objects, now);
+        // What was written is told; slices of two writers never wait for each other.
+        for change in self.controller.changes() {
+            self.controller.absorb(change, now);
+        }
+        refusals
+    }
+
+    /// Every Service with what belongs to it.
+    pub fn completed(&self) -> BTreeMap<NamespacedName, Completed> {
+        let mut slices: BTreeMap<NamespacedName, Vec<EndpointSlice>> = BTreeMap::new();
+        for slice in self.controller.slices() {
+            let service = meta::label(&slice.metadata, SERVICE_NAME);
+            let key = NamespacedName::new(meta::key(&slice.metadata).namespace, service);
+            slices.entry(key).or_default().push((**slice).clone());
+        }
+        let completed = self.services.iter().map(|(key, service)| {
+            let completed = Completed {
+                service: service.clone(),
+                slices: slices.remove(key).unwrap_or_default(),
+                ip_addresses: self.allocator.ip_addresses_of(key),
+            };
+            (key.clone(), completed)
+        });
+        completed.collect()
+    }
+
+    fn complete_services(
+        &mut self,
+        services: Vec<Service>,
+        unread: bool,
+        refusals: &mut Vec<(NamespacedName, Refusal)>,
+    ) {
+        let mut wanted = BTreeMap::new();
+        for mut service in services {
+            in_namespace(&mut service.metadata);
+            let key = meta::key(&service.metadata);
+            if !is_label(&key.namespace) || !is_label(&key.name) {
+                let why = "no name that a Service can have: lower-case letters, digits and dashes";
+                refusals.push((key, Refusal::new("metadata", why)));
+                continue;
+            }
+            match wanted.entry(key.clone()) {
+                Entry::Vacant(entry) => drop(entry.insert(service)),
+                Entry::Occupied(_) => {
+                    let twice = Refusal::new("metadata.name", "another Service has it");
+                    refusals.push((key, twice));
+                }
+            }
+        }
+        let gone = self
+            .services
+            .keys()
+            .filter(|it| !unread && !wanted.contains_key(it));
+        for key in gone.cloned().collect::<Vec<_>>() {
+            self.allocator.release(&key);
+            self.services.remove(&key);
+            self.written.remove(&key);
+        }
+        let changed = wanted
+            .into_iter()
+            .filter(|(key, it)| self.written.get(key) != Some(it));
+        let mut changed: Vec<_> = changed.collect();
+        // Who asks for an address or a port gets it before another one gets it by chance.
+        changed.sort_by_key(|(_, it)| !asks(it));
+        for (key, written) in changed {
+            let mut service = written.clone();
+            let old = self.services.get(&key);
+            service.status = old.and_then(|it| it.status.clone());
+            set_defaults(&mut service);
+            match self.allocator.complete(&mut service, old) {
+                Ok(()) => {
+                    self.services.insert(key.clone(), service);
+                    self.written.insert(key, written);
+                }
+                Err(more) => refusals.extend(more.into_iter().map(|it| (key.clone(), it))),
+            }
+        }
+    }
+
+    /// All objects that the controller reads, but its own slices.
+    fn objects(&self, manifests: Manifests) -> BTreeMap<(u8, NamespacedName), Object> {
+        let mut objects = BTreeMap::new();
+        for (key, service) in &self.services {
+            objects.insert((0, key.clone()), Object::Service(Arc::new(service.clone())));
+        }
+        let mut nodes = manifests.nodes;
+        if nodes.is_empty() {
+            nodes = nodes_of(&manifests.pods);
+        }
+        for node in nodes {
+            let key = meta::key(&node.metadata);
+            objects.insert((1, key), Object::Node(Arc::new(node)));
+        }
+        for mut pod in manifests.pods {
+            in_namespace(&mut pod.metadata);
+            ready_by_default(&mut pod);
+            let key = meta::key(&pod.metadata);
+            objects.insert((2, key), Object::Pod(Arc::new(pod)));
+        }
+        for mut endpoints in manifests.endpoints {
+            in_namespace(&mut endpoints.metadata);
+            let key = meta::key(&endpoints.metadata);
+            objects.insert((3, key), Object::Endpoints(Arc::new(endpoints)));
+        }
+        for mut slice in manifests.slices.into_iter().filter(|it| !is_ours(it)) {
+            in_namespace(&mut slice.metadata);
+            let key = meta::key(&slice.metadata);
+            objects.insert((4, key), Object::EndpointSlice(Arc::new(slice)));
+        }
+        objects
+    }
+
+    fn tell(&mut self, objects: BTreeMap<(u8, NamespacedName), Object>, now: Timestamp) {
+        for (key, object) in &self.told {
+            if !objects.contains_key(key) {
+                self.controller.absorb(Change::Delete(object.clone()), now);
+            }
+        }
+        for (key, object) in &objects {
+            if self.told.get(key) != Some(object) {
+                self.controller.absorb(Change::Set(object.clone()), now);
+            }
+        }
+        self.told = objects;
+    }
+}
+
+fn in_namespace(metadata: &mut ObjectMeta) {
+    metadata
+        .namespace
+        .get_or_insert_with(|| "default".to_owned());
+}
+
+/// Whether a controller of ours wrote a slice.
+fn is_ours(slice: &EndpointSlice) -> bool {
+    [SLICES, MIRRORS].contains(&meta::label(&slice.metadata, MANAGED_BY))
+}
+
+/// Whether a Service asks for an address or a port by its number.
+fn asks(service: &Service) -> bool {
+    let spec = service.spec.clone().unwrap_or_default();
+    let ips = spec.cluster_ips.unwrap_or_default();
+    let ports = spec.ports.unwrap_or_default();
+    spec.cluster_ip.is_some()
+        || !ips.is_empty()
+        || spec.load_balancer_ip.is_some()
+        || spec.health_check_node_port.is_some()
+        || ports.iter().any(|it| it.node_port.is_some())
+}
+
+fn nodes_of(pods: &[Pod]) -> Vec<Node> {
+    let names = pods
+        .iter()
+        .filter_map(|it| it.spec.as_ref()?.node_name.clone());
+    let names: BTreeSet<String> = names.collect();
+    let node = |name| Node {
+        metadata: ObjectMeta {
+            name: Some(name),
+            ..ObjectMeta::default()
+        },
+        ..Node::default()
+    };
+    names.into_iter().map(node).collect()
+}
+
+fn ready_by_default(pod: &mut Pod) {
+    let status = pod.status.get_or_insert_default();
+    status.conditions.get_or_insert_with(|| {
+        vec![PodCondition {
+            type_: "Ready".to_owned(),
+            status: "True".to_owned(),
+            ..PodCondition::default()
+        }]
+    });
+}
+
+#[cfg(test)]
+mod tests;
