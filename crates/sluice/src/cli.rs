@@ -16,6 +16,7 @@ use sluice_config::{GoDuration, Mode};
 
 use crate::config::port_range;
 use crate::flags::{self, Flags, Heading};
+use crate::top;
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 
 /// The agent's status socket.
@@ -91,6 +92,16 @@ The running agent says what it knows of the Service, unless --manifests, --kubec
   sluice status --connections | head
   sluice status -o json | jq .issues")]
     Status(StatusArgs),
+    /// Watch the Services of the running agent on the terminal: new connections, endpoints, what is wrong
+    #[command(after_help = "Examples:
+  sluice top
+  sluice top --interval 5s
+
+Keys: Up, Down, PageUp, PageDown, Home and End choose a Service; Enter shows its endpoints, Esc goes back;
+/ filters by name; s sorts by trouble, new connections or name; i shows everything that is wrong; q quits.
+
+New connections are counted in the ipvs mode, and in the nftables mode by an agent with --count-connections.")]
+    Top(TopArgs),
     /// Remove the rules of Sluice from the kernel, in any mode, and say what is left and why
     #[command(after_help = "Examples:
   sluice cleanup
@@ -384,6 +395,17 @@ pub(crate) struct StatusArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
+}
+
+/// `sluice top`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TopArgs {
+    /// The agent's socket
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    pub(crate) socket: PathBuf,
+    /// Time between two looks; longer where the agent takes more than a tenth of it to answer
+    #[arg(short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = top::interval)]
+    pub(crate) interval: Duration,
 }
 
 /// `sluice cleanup`.

@@ -29,6 +29,7 @@ mod planned;
 mod proxy;
 mod render;
 mod status;
+mod top;
 mod view;
 
 use std::process::ExitCode;
@@ -48,6 +49,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Status(args) => status::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),
         Command::Controller(args) => controller::run(&args),
         Command::Lab(args) => lab::run(&args.command),

@@ -17,6 +17,9 @@ use sluice_plan::inventory::{ServiceDetail, ServiceSummary};
 use crate::cli::{Output, StatusArgs};
 use crate::render::print;
 
+pub(crate) use services::conditions;
+pub(crate) use table::{last_sync, state, uptime};
+
 /// Between two requests with `--watch`.
 const WATCH_PERIOD: Duration = Duration::from_secs(1);
 /// Clears the terminal and goes to its first line.

@@ -153,27 +153,29 @@ fn endpoint(it: &EndpointDetail, connections: Option<u64>) -> Vec<String> {
         true => format!("{} (here)", name(&it.node)),
         false => name(&it.node),
     };
-    let conditions = [
-        (it.ready, "ready"),
-        (it.serving && !it.ready, "serving"),
-        (it.terminating, "terminating"),
-    ];
-    let conditions: Vec<&str> = conditions
-        .into_iter()
-        .filter(|it| it.0)
-        .map(|it| it.1)
-        .collect();
     vec![
         format!("  {}", it.address),
         if it.included { "in" } else { "out" }.to_owned(),
         node,
         name(&it.zone),
         name(&it.pod),
-        match conditions.is_empty() {
-            true => "not ready".to_owned(),
-            false => conditions.join(", "),
-        },
+        conditions(it),
         connections.map_or_else(|| "-".to_owned(), |it| it.to_string()),
         it.reason.clone(),
     ]
+}
+
+/// Whether an endpoint is ready, in words.
+pub(crate) fn conditions(it: &EndpointDetail) -> String {
+    let conditions = [
+        (it.ready, "ready"),
+        (it.serving && !it.ready, "serving"),
+        (it.terminating, "terminating"),
+    ];
+    let conditions = conditions.into_iter().filter(|it| it.0);
+    let conditions: Vec<&str> = conditions.map(|it| it.1).collect();
+    match conditions.is_empty() {
+        true => "not ready".to_owned(),
+        false => conditions.join(", "),
+    }
 }

@@ -73,7 +73,7 @@ fn service_ports(status: &Status) -> String {
 }
 
 /// Whether the rules match the source. A source with problems may lack objects.
-fn state(status: &Status) -> &'static str {
+pub(crate) fn state(status: &Status) -> &'static str {
     let is_refused = !status.refused.is_empty() || status.unserved.is_some();
     let is_stale = !status.problems.is_empty();
     match (status.source_synced, status.synced) {
@@ -90,7 +90,8 @@ fn state(status: &Status) -> &'static str {
     }
 }
 
-fn last_sync(sync: &SyncStatus) -> String {
+/// When the last sync was, and what it did.
+pub(crate) fn last_sync(sync: &SyncStatus) -> String {
     let when = sync.when.split_once('.').map_or(&*sync.when, |(it, _)| it);
     let when = when.replace('T', " ").replace('Z', "");
     let millis = sync.elapsed_seconds * 1000.0;
@@ -104,7 +105,8 @@ fn last_sync(sync: &SyncStatus) -> String {
     )
 }
 
-fn uptime(seconds: f64) -> String {
+/// Two units: `1h2m`.
+pub(crate) fn uptime(seconds: f64) -> String {
     let seconds = seconds as u64;
     let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
     let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
