@@ -9,8 +9,9 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use sluice_model::NamespacedName;
 
 use crate::index::Index;
+use crate::meta;
+use crate::selector::matches;
 use crate::slices::{self, MANAGED_BY, MIRRORS, SERVICE_NAME, SLICES, SliceChanges, Zones};
-use crate::{matches, meta};
 
 /// The label of a Node that names its zone.
 const ZONE: &str = "topology.kubernetes.io/zone";

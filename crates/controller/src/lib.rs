@@ -31,5 +31,3 @@ pub use allocation::{Allocator, Pools, Refusal};
 pub use controller::{Change, Controller, Object};
 pub use defaults::set_defaults;
 pub use folder::{Completed, Folder, Manifests};
-pub use selector::matches;
-pub use slices::{MAX_ENDPOINTS, SliceChanges};

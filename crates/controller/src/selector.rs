@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 /// Whether a Service's selector matches these labels. A Service without selector matches nothing: its endpoints are
 /// written by somebody else.
-#[must_use]
-pub fn matches(
+pub(crate) fn matches(
     selector: Option<&BTreeMap<String, String>>,
     labels: Option<&BTreeMap<String, String>>,
 ) -> bool {

@@ -20,7 +20,7 @@ use template::Template;
 pub(crate) use mirror::{is_mirrored, mirror};
 
 /// Most endpoints of a slice (`--max-endpoints-per-slice` of kube-controller-manager).
-pub const MAX_ENDPOINTS: usize = 100;
+pub(crate) const MAX_ENDPOINTS: usize = 100;
 /// Who writes slices for Services with a selector.
 pub(crate) const SLICES: &str = "endpointslice-controller.k8s.io";
 /// Who writes slices for Endpoints objects.
@@ -34,11 +34,11 @@ pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
 
 /// What must happen to the slices of a Service.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SliceChanges {
+pub(crate) struct SliceChanges {
     /// New slices, and slices with new content.
-    pub write: Vec<EndpointSlice>,
+    pub(crate) write: Vec<EndpointSlice>,
     /// Names of slices that go.
-    pub delete: Vec<String>,
+    pub(crate) delete: Vec<String>,
 }
 
 /// The zones of all nodes; `None` for a node in no zone.

@@ -43,23 +43,13 @@ mod vm_scenarios {
 
     use super::*;
 
-    fn sctp() {
+    #[test]
+    fn sctp_6_1() {
+        require_vm!("6.1", "vm_scenarios::sctp_6_1");
         require_netns!();
         let scenarios = scenario::beginning_with(&["ports::sctp"]);
         for variant in Variant::ALL {
             scenario::run_all(&scenarios, |_| open(variant));
         }
-    }
-
-    #[test]
-    fn sctp_6_1() {
-        require_vm!("6.1", "vm_scenarios::sctp_6_1");
-        sctp();
-    }
-
-    #[test]
-    fn sctp_6_12() {
-        require_vm!("6.12", "vm_scenarios::sctp_6_12");
-        sctp();
     }
 }
