@@ -178,6 +178,12 @@ fn a_flood_of_connections_takes_nothing_from_others() {
     let limit: Vec<&str> = limit.expect("listed").split_whitespace().collect();
     assert_eq!(limit[3..5], ["1024", "1024"], "the soft limit is raised");
 
+    // The servers of health checks listen soon after the rules are written.
+    let node = world.cluster.node("node-a").netns();
+    for port in CHECKS {
+        world.ask(node, port, "/");
+    }
+
     let idle = (0..1400).map(|number: usize| {
         let [.., high, low] = (number + 1).to_be_bytes();
         let from = Ipv4Addr::new(198, 18, high, low);
@@ -188,7 +194,6 @@ fn a_flood_of_connections_takes_nothing_from_others() {
     let slow = (0..2000).map(|number| (neighbour, PORTS[number % PORTS.len()]));
     let slow = world.attack(slow, b"GET /livez HTTP/1.1\r\nHost: no");
 
-    let node = world.cluster.node("node-a").netns();
     let prober = world.cluster.client("prober").netns();
     for from in [node, prober] {
         let answer = world.ask(from, PORTS[0], "/livez");

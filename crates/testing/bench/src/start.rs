@@ -54,6 +54,10 @@ pub(super) fn run(program: &Path, sizes: &[u32], plane: Plane) -> anyhow::Result
         write_file(&manifests, 0..services.min(PER_FILE), ENDPOINTS + 1)?;
         let watched = matches!(plane, Plane::Nftables(_)).then_some(node.netns());
         let again = restart::measure(watched, start)?;
+        // Programs outlive their namespace where they are pinned.
+        let program = program.to_str().context("the path is not UTF-8")?;
+        let cleanup = node.netns().command(program, &["cleanup"]).output();
+        cleanup.context("run sluice cleanup")?;
         println!(
             "| {} | {} | {} | {peak} ({child}) | {} | {again} |",
             count(services),
