@@ -214,10 +214,7 @@ impl Allocator {
             if i == ips.len() {
                 ips.push(String::new());
             }
-            let nets = self.pools.service_cidrs.iter();
-            let nets: Vec<_> = nets
-                .filter(|it| IpFamily::of_net(it).to_string() == *family)
-                .collect();
+            let nets = of_family(&self.pools.service_cidrs, family);
             match self.address(key, &ips[i], &nets, &field) {
                 Ok(ip) => {
                     ips[i] = ip.to_string();
@@ -372,10 +369,7 @@ impl Allocator {
         let mut wanted = spec.load_balancer_ip.unwrap_or_default();
         let mut ingress = Vec::new();
         for family in spec.ip_families.iter().flatten() {
-            let nets = self.pools.load_balancers.iter();
-            let nets: Vec<_> = nets
-                .filter(|it| IpFamily::of_net(it).to_string() == *family)
-                .collect();
+            let nets = of_family(&self.pools.load_balancers, family);
             let is_of = |it: &IpAddr| IpFamily::of(it).to_string() == *family;
             let asked = wanted
                 .parse()
@@ -412,6 +406,12 @@ impl Allocator {
             ingress: Some(ingress),
         });
     }
+}
+
+fn of_family<'a>(nets: &'a [IpNet], family: &str) -> Vec<&'a IpNet> {
+    let nets = nets.iter();
+    nets.filter(|it| IpFamily::of_net(it).to_string() == family)
+        .collect()
 }
 
 /// What a Service has by its own account.

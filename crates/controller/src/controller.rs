@@ -10,13 +10,13 @@ use sluice_model::NamespacedName;
 
 use crate::index::Index;
 use crate::meta;
-use crate::selector::matches;
-use crate::slices::{self, MANAGED_BY, MIRRORS, SERVICE_NAME, SLICES, SliceChanges, Zones};
+use crate::selector::{self, first_pair, selects};
+use crate::slices::{
+    self, MANAGED_BY, MIRRORS, SERVICE_NAME, SLICES, SliceChanges, TRIGGERED, Zones,
+};
 
 /// The label of a Node that names its zone.
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// When a slice's change happened, RFC 3339: what the time until rules are in place is measured from.
-const TRIGGERED: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
 /// An object that a controller reads.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,7 +165,7 @@ impl Controller {
             candidates.flat_map(|(key, value)| self.selectors.get(namespace, key, value));
         let selecting = candidates.filter(|it| {
             let service = self.services.get(it);
-            service.is_some_and(|it| matches(selector(it), Some(labels)))
+            service.is_some_and(|it| selects(it, Some(labels)))
         });
         selecting.cloned().collect()
     }
@@ -193,16 +193,15 @@ impl Controller {
             let spec = it.spec.as_ref();
             spec.is_some_and(|it| it.type_.as_deref() != Some("ExternalName"))
         });
-        let has_selector = service.is_some_and(|it| selector(it).is_some());
-        let slices = match service {
-            Some(service) if has_selector => slices::reconcile(
+        let slices = match service.filter(|it| selector::of(it).is_some()) {
+            Some(service) => slices::reconcile(
                 service,
                 &self.selected(key, service),
                 &self.zones,
                 &own,
                 is_taken,
             ),
-            _ => removal(&own),
+            None => removal(&own),
         };
         let endpoints = service.and_then(|service| {
             let endpoints = self.endpoints.get(key)?;
@@ -229,14 +228,13 @@ impl Controller {
 
     /// The pods of a Service.
     fn selected(&self, key: &NamespacedName, service: &Service) -> Vec<&Pod> {
-        let selector = selector(service);
         let names = first_pair(service)
             .map(|(label, value)| self.labelled.get(&key.namespace, label, value));
         let pods = names
             .into_iter()
             .flatten()
             .filter_map(|it| self.pods.get(it));
-        let chosen = pods.filter(|it| matches(selector, it.metadata.labels.as_ref()));
+        let chosen = pods.filter(|it| selects(service, it.metadata.labels.as_ref()));
         chosen.map(|it| &**it).collect()
     }
 
@@ -270,20 +268,9 @@ fn removal(slices: &[&EndpointSlice]) -> SliceChanges {
 }
 
 /// The Service that a slice belongs to.
-fn owner(slice: &EndpointSlice) -> NamespacedName {
+pub(crate) fn owner(slice: &EndpointSlice) -> NamespacedName {
     let namespace = slice.metadata.namespace.as_deref().unwrap_or_default();
     NamespacedName::new(namespace, meta::label(&slice.metadata, SERVICE_NAME))
-}
-
-/// The selector of a Service; `None` for an empty one.
-fn selector(service: &Service) -> Option<&BTreeMap<String, String>> {
-    let selector = service.spec.as_ref().and_then(|it| it.selector.as_ref());
-    selector.filter(|it| !it.is_empty())
-}
-
-/// A pair that every pod of a Service has.
-fn first_pair(service: &Service) -> Option<(&String, &String)> {
-    selector(service).and_then(|it| it.iter().next())
 }
 
 /// The versions of an object before and after.

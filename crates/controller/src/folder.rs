@@ -11,7 +11,8 @@ use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_model::{NamespacedName, is_label};
 
-use crate::slices::{MANAGED_BY, MIRRORS, SERVICE_NAME, SLICES};
+use crate::controller::owner;
+use crate::slices::{MANAGED_BY, MIRRORS, SLICES};
 use crate::{Allocator, Change, Controller, Object, Pools, Refusal, meta, set_defaults};
 
 /// The objects of manifests that a control plane acts on.
@@ -120,9 +121,10 @@ impl Folder {
     pub fn completed(&self) -> BTreeMap<NamespacedName, Completed> {
         let mut slices: BTreeMap<NamespacedName, Vec<EndpointSlice>> = BTreeMap::new();
         for slice in self.controller.slices() {
-            let service = meta::label(&slice.metadata, SERVICE_NAME);
-            let key = NamespacedName::new(meta::key(&slice.metadata).namespace, service);
-            slices.entry(key).or_default().push((**slice).clone());
+            slices
+                .entry(owner(slice))
+                .or_default()
+                .push((**slice).clone());
         }
         let completed = self.services.iter().map(|(key, service)| {
             let completed = Completed {
@@ -249,14 +251,15 @@ fn is_ours(slice: &EndpointSlice) -> bool {
 
 /// Whether a Service asks for an address or a port by its number.
 fn asks(service: &Service) -> bool {
-    let spec = service.spec.clone().unwrap_or_default();
-    let ips = spec.cluster_ips.unwrap_or_default();
-    let ports = spec.ports.unwrap_or_default();
+    let Some(spec) = &service.spec else {
+        return false;
+    };
+    let mut ports = spec.ports.iter().flatten();
     spec.cluster_ip.is_some()
-        || !ips.is_empty()
+        || spec.cluster_ips.iter().flatten().next().is_some()
         || spec.load_balancer_ip.is_some()
         || spec.health_check_node_port.is_some()
-        || ports.iter().any(|it| it.node_port.is_some())
+        || ports.any(|it| it.node_port.is_some())
 }
 
 fn nodes_of(pods: &[Pod]) -> Vec<Node> {

@@ -22,7 +22,7 @@ impl Index {
         pairs: impl IntoIterator<Item = (&'a String, &'a String)>,
     ) {
         for (key, value) in pairs {
-            let pair = (object.namespace.clone(), key.clone(), value.clone());
+            let pair = pair(&object.namespace, key, value);
             self.names.entry(pair).or_default().insert(object.clone());
         }
     }
@@ -34,7 +34,7 @@ impl Index {
         pairs: impl IntoIterator<Item = (&'a String, &'a String)>,
     ) {
         for (key, value) in pairs {
-            let pair = (object.namespace.clone(), key.clone(), value.clone());
+            let pair = pair(&object.namespace, key, value);
             if let Some(names) = self.names.get_mut(&pair) {
                 names.remove(object);
                 if names.is_empty() {
@@ -51,7 +51,11 @@ impl Index {
         key: &str,
         value: &str,
     ) -> impl Iterator<Item = &NamespacedName> {
-        let pair = (namespace.clone(), key.to_owned(), value.to_owned());
-        self.names.get(&pair).into_iter().flatten()
+        let names = self.names.get(&pair(namespace, key, value));
+        names.into_iter().flatten()
     }
+}
+
+fn pair(namespace: &Arc<str>, key: &str, value: &str) -> Pair {
+    (namespace.clone(), key.to_owned(), value.to_owned())
 }

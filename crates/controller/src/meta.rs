@@ -31,13 +31,13 @@ fn value<'a>(map: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
     map.and_then(|it| it.get(name)).map_or("", String::as_str)
 }
 
-/// The owner reference of an object that goes with its Service.
-pub(crate) fn owned_by(service: &Service) -> OwnerReference {
+/// The owner reference of an object that goes with another one, of a kind of the core group.
+pub(crate) fn owned_by(kind: &str, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: "v1".to_owned(),
-        kind: "Service".to_owned(),
-        name: service.metadata.name.clone().unwrap_or_default(),
-        uid: service.metadata.uid.clone().unwrap_or_default(),
+        kind: kind.to_owned(),
+        name: owner.name.clone().unwrap_or_default(),
+        uid: owner.uid.clone().unwrap_or_default(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }
@@ -45,7 +45,7 @@ pub(crate) fn owned_by(service: &Service) -> OwnerReference {
 
 /// Whether an object goes with this Service, and not with an earlier one of the same name.
 pub(crate) fn is_owned_by(metadata: &ObjectMeta, service: &Service) -> bool {
-    let owner = owned_by(service);
+    let owner = owned_by("Service", &service.metadata);
     metadata.owner_references.iter().flatten().any(|it| {
         it.uid == owner.uid && it.kind == owner.kind && it.api_version == owner.api_version
     })

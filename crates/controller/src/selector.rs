@@ -2,15 +2,21 @@
 
 use std::collections::BTreeMap;
 
-/// Whether a Service's selector matches these labels. A Service without selector matches nothing: its endpoints are
-/// written by somebody else.
-pub(crate) fn matches(
-    selector: Option<&BTreeMap<String, String>>,
-    labels: Option<&BTreeMap<String, String>>,
-) -> bool {
-    let Some(selector) = selector.filter(|it| !it.is_empty()) else {
-        return false;
-    };
+use k8s_openapi::api::core::v1::Service;
+
+/// The selector of a Service; `None` for an empty one: somebody else writes the endpoints.
+pub(crate) fn of(service: &Service) -> Option<&BTreeMap<String, String>> {
+    let selector = service.spec.as_ref().and_then(|it| it.selector.as_ref());
+    selector.filter(|it| !it.is_empty())
+}
+
+/// A pair that every pod of a Service has.
+pub(crate) fn first_pair(service: &Service) -> Option<(&String, &String)> {
+    of(service).and_then(|it| it.iter().next())
+}
+
+/// Whether a Service selects pods with these labels.
+pub(crate) fn selects(service: &Service, labels: Option<&BTreeMap<String, String>>) -> bool {
     let has = |(key, value)| labels.is_some_and(|it| it.get(key) == Some(value));
-    selector.iter().all(has)
+    of(service).is_some_and(|it| it.iter().all(has))
 }

@@ -32,6 +32,9 @@ pub(crate) const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The label of the slices of a Service without ClusterIP.
 pub(crate) const HEADLESS: &str = "service.kubernetes.io/headless";
 
+/// When a slice's change happened, RFC 3339: what the time until rules are in place is measured from.
+pub(crate) const TRIGGERED: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+
 /// What must happen to the slices of a Service.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SliceChanges {
@@ -135,17 +138,11 @@ fn settle(
             .clone()
             .any(|it| it.metadata.name == slice.metadata.name)
     };
-    let unchanged: Vec<EndpointSlice> = existing
+    let others = existing
         .iter()
-        .filter(|it| !is_changed(it))
-        .map(|it| (*it).clone())
-        .collect();
-    for mut slice in unchanged {
-        if hints::set(&mut slice, service) {
-            changes.write.push(slice);
-        }
-    }
-    for mut slice in packing.update {
+        .filter(|it| !is_changed(it) && !hints::are_set(it, service));
+    let others: Vec<EndpointSlice> = others.map(|it| (*it).clone()).collect();
+    for mut slice in others.into_iter().chain(packing.update) {
         hints::set(&mut slice, service);
         changes.write.push(slice);
     }
@@ -168,8 +165,10 @@ fn settle(
 
 /// The families of a Service's slices (`getAddressTypesForService`).
 fn families(service: &Service) -> Vec<IpFamily> {
-    let spec = service.spec.clone().unwrap_or_default();
-    let wanted = spec.ip_families.unwrap_or_default();
+    let spec = service.spec.as_ref();
+    let wanted = spec
+        .and_then(|it| it.ip_families.as_deref())
+        .unwrap_or_default();
     let named = IpFamily::ALL
         .into_iter()
         .filter(|it| wanted.contains(&it.to_string()));
@@ -177,7 +176,8 @@ fn families(service: &Service) -> Vec<IpFamily> {
     if !named.is_empty() {
         return named;
     }
-    match spec.cluster_ip.unwrap_or_default().parse() {
+    let ip = spec.and_then(|it| it.cluster_ip.as_deref());
+    match ip.unwrap_or_default().parse() {
         Ok(ip) => vec![IpFamily::of(&ip)],
         // Headless, and nobody said which family.
         Err(_) => IpFamily::ALL.to_vec(),

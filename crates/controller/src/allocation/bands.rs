@@ -39,12 +39,7 @@ pub(crate) fn addresses(net: &IpNet, seed: u64) -> impl Iterator<Item = IpAddr> 
     let (all, first) = (usable(net), net.network());
     // `calculateRangeOffset` in `pkg/registry/core/service/ipallocator/bitmap.go`.
     let size = all.end().saturating_add(2);
-    let band = if size < 16 {
-        0
-    } else {
-        (size / 16).clamp(16, 256)
-    };
-    upper_first(all, band, seed).map(move |number| match first {
+    upper_first(all, band(size, 16, 256), seed).map(move |number| match first {
         IpAddr::V4(first) => {
             let number = u32::try_from(number).expect("a range of IPv4");
             Ipv4Addr::from(u32::from(first) + number).into()
@@ -58,13 +53,16 @@ pub(crate) fn ports(range: &RangeInclusive<u16>, seed: u64) -> impl Iterator<Ite
     let first = u64::from(*range.start());
     let size = u64::try_from(range.len()).expect("at most 65,536");
     // `calculateRangeOffset` in `pkg/registry/core/service/portallocator/allocator.go`.
-    let band = if size < 16 {
-        0
-    } else {
-        (size / 32).clamp(16, 128)
-    };
-    let numbers = upper_first(0..=size.saturating_sub(1), band, seed);
+    let numbers = upper_first(0..=size.saturating_sub(1), band(size, 32, 128), seed);
     numbers.map(move |it| u16::try_from(first + it).expect("of the range"))
+}
+
+/// The numbers that are kept for those who ask: one of `share`, 16 to `most`; none of a small range.
+fn band(size: u64, share: u64, most: u64) -> u64 {
+    match size < 16 {
+        true => 0,
+        false => (size / share).clamp(16, most),
+    }
 }
 
 /// All numbers above the first `band` ones, from a place of the seed's choice around; then those.

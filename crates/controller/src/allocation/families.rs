@@ -19,15 +19,12 @@ pub(crate) fn choose(
     let headless = spec.cluster_ip.as_deref() == Some("None");
     let is_free = headless && spec.selector.as_ref().is_none_or(|it| it.is_empty());
     let before = old.and_then(|it| it.ip_family_policy.clone());
-    let policy = spec.ip_family_policy.clone().or(before).unwrap_or_else(|| {
-        let dual = is_free && spec.ip_family_policy.is_none();
-        if dual {
-            "RequireDualStack"
-        } else {
-            "SingleStack"
-        }
-        .to_owned()
-    });
+    let default = match is_free {
+        true => "RequireDualStack",
+        false => "SingleStack",
+    };
+    let policy = spec.ip_family_policy.clone().or(before);
+    let policy = policy.unwrap_or_else(|| default.to_owned());
     spec.ip_family_policy = Some(policy.clone());
     let is_single = policy == "SingleStack";
     let mut families = spec.ip_families.clone().unwrap_or_default();
@@ -69,13 +66,9 @@ pub(crate) fn choose(
         refusals.push(Refusal::new("spec.ipFamilyPolicy", why));
     }
     if !is_single && families.len() == 1 && (cluster.len() == 2 || is_free) {
-        let other = IpFamily::ALL.into_iter().map(|it| it.to_string());
-        families.extend(
-            other
-                .filter(|it| *it != families[0])
-                .take(1)
-                .collect::<Vec<_>>(),
-        );
+        let mut all = IpFamily::ALL.into_iter().map(|it| it.to_string());
+        let other = all.find(|it| *it != families[0]);
+        families.extend(other);
     }
     for (i, family) in families.iter().enumerate().filter(|_| !is_free) {
         if !cluster.iter().any(|it| it.to_string() == *family) {

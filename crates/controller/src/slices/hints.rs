@@ -3,29 +3,32 @@
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointHints, EndpointSlice, ForNode, ForZone};
 
-/// Sets the hints of all endpoints. Whether one has others than before.
-///
+/// Sets the hints of all endpoints.
+pub(crate) fn set(slice: &mut EndpointSlice, service: &Service) {
+    for endpoint in slice.endpoints.iter_mut().flatten() {
+        endpoint.hints = wanted(endpoint, service);
+    }
+}
+
+/// Whether all endpoints have the hints that they should.
+pub(crate) fn are_set(slice: &EndpointSlice, service: &Service) -> bool {
+    let mut endpoints = slice.endpoints.iter().flatten();
+    endpoints.all(|it| it.hints == wanted(it, service))
+}
+
 /// Only ready endpoints get new hints; others keep what they had while there is a distribution, because readiness
 /// alone changes nothing for anybody (`trafficdist.go`).
-pub(crate) fn set(slice: &mut EndpointSlice, service: &Service) -> bool {
+fn wanted(endpoint: &Endpoint, service: &Service) -> Option<EndpointHints> {
     let spec = service.spec.as_ref();
-    let distribution = spec.and_then(|it| it.traffic_distribution.as_deref());
-    let nodes = match distribution {
-        Some("PreferSameNode") => Some(true),
-        Some("PreferClose" | "PreferSameZone") => Some(false),
-        _ => None,
+    let nodes = match spec.and_then(|it| it.traffic_distribution.as_deref()) {
+        Some("PreferSameNode") => true,
+        Some("PreferClose" | "PreferSameZone") => false,
+        _ => return None,
     };
-    let mut is_changed = false;
-    for endpoint in slice.endpoints.iter_mut().flatten() {
-        let wanted = match nodes {
-            None => None,
-            Some(nodes) if is_ready(endpoint) => hints(endpoint, nodes),
-            Some(_) => continue,
-        };
-        is_changed |= endpoint.hints != wanted;
-        endpoint.hints = wanted;
+    match is_ready(endpoint) {
+        true => hints(endpoint, nodes),
+        false => endpoint.hints.clone(),
     }
-    is_changed
 }
 
 fn is_ready(endpoint: &Endpoint) -> bool {

@@ -6,13 +6,13 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, EndpointSubset, Endpoints, Service};
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointConditions, EndpointPort, EndpointSlice};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_model::IpFamily;
 
 use super::desired::{Identity, PortKey, port_keys};
 use super::template::is_same_but_name;
-use super::{MANAGED_BY, MIRRORS, SERVICE_NAME, SliceChanges};
-use crate::meta;
+use super::{MANAGED_BY, MIRRORS, SERVICE_NAME, SliceChanges, TRIGGERED};
+use crate::{meta, selector};
 
 /// Most addresses of one subset (`--mirroring-max-endpoints-per-subset` of kube-controller-manager).
 const MAX_ADDRESSES: usize = 1000;
@@ -23,14 +23,12 @@ const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 /// Annotations that say something about the Endpoints object alone.
 const NOT_COPIED: [&str; 2] = [
     "kubectl.kubernetes.io/last-applied-configuration",
-    "endpoints.kubernetes.io/last-change-trigger-time",
+    TRIGGERED,
 ];
 
 /// Whether slices are made of these Endpoints.
 pub(crate) fn is_mirrored(endpoints: &Endpoints, service: &Service) -> bool {
-    let spec = service.spec.as_ref();
-    let selector = spec.and_then(|it| it.selector.as_ref());
-    selector.is_none_or(BTreeMap::is_empty)
+    selector::of(service).is_none()
         && meta::label(&endpoints.metadata, SKIP) != "true"
         && meta::annotation(&endpoints.metadata, LEADER).is_empty()
 }
@@ -94,7 +92,7 @@ fn metadata(endpoints: &Endpoints, name: String) -> ObjectMeta {
     let from = &endpoints.metadata;
     let service = from.name.clone().unwrap_or_default();
     let mut labels = from.labels.clone().unwrap_or_default();
-    labels.insert(SERVICE_NAME.to_owned(), service.clone());
+    labels.insert(SERVICE_NAME.to_owned(), service);
     labels.insert(MANAGED_BY.to_owned(), MIRRORS.to_owned());
     let annotations = annotations(from);
     ObjectMeta {
@@ -102,14 +100,7 @@ fn metadata(endpoints: &Endpoints, name: String) -> ObjectMeta {
         namespace: from.namespace.clone(),
         labels: Some(labels),
         annotations: (!annotations.is_empty()).then_some(annotations),
-        owner_references: Some(vec![OwnerReference {
-            api_version: "v1".to_owned(),
-            kind: "Endpoints".to_owned(),
-            name: service,
-            uid: from.uid.clone().unwrap_or_default(),
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        }]),
+        owner_references: Some(vec![meta::owned_by("Endpoints", from)]),
         ..ObjectMeta::default()
     }
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::{Endpoint, EndpointSlice};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::MAX_ENDPOINTS;
 use super::desired::{Endpoints, Identity};
@@ -12,7 +13,7 @@ use crate::meta;
 /// What becomes of slices.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
-    /// Without name.
+    /// Slices that have no name yet.
     pub(crate) create: Vec<EndpointSlice>,
     pub(crate) update: Vec<EndpointSlice>,
     pub(crate) delete: Vec<EndpointSlice>,
@@ -37,7 +38,7 @@ impl Packing {
                 self.delete.push(old);
                 continue;
             };
-            slice.metadata = k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta {
+            slice.metadata = ObjectMeta {
                 labels: slice.metadata.labels,
                 ..old.metadata
             };
@@ -119,9 +120,9 @@ fn fill(slice: &mut EndpointSlice, rest: &mut Vec<Endpoint>) {
 
 /// Whether an endpoint need not be written again; hints are compared later (`EndpointsEqualBeyondHash`).
 fn is_same(new: &Endpoint, old: &Endpoint) -> bool {
-    let without = |it: &Endpoint| Endpoint {
-        hints: None,
-        ..it.clone()
+    let old = Endpoint {
+        hints: new.hints.clone(),
+        ..old.clone()
     };
-    without(new) == without(old)
+    *new == old
 }

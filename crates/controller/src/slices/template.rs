@@ -35,7 +35,7 @@ impl Template {
                 namespace: service.metadata.namespace.clone(),
                 generate_name: Some(prefix.clone()),
                 labels: Some(labels(service)),
-                owner_references: Some(vec![meta::owned_by(service)]),
+                owner_references: Some(vec![meta::owned_by("Service", &service.metadata)]),
                 ..ObjectMeta::default()
             },
             prefix,
