@@ -34,6 +34,9 @@ pub struct Manifests {
     pub unread: bool,
 }
 
+/// The place of Nodes among what the controller is told.
+const NODE: u8 = 1;
+
 /// A Service with all that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Completed {
@@ -91,6 +94,11 @@ impl Folder {
         now: Timestamp,
     ) -> Vec<(NamespacedName, Refusal)> {
         let mut refusals = Vec::new();
+        let unread = manifests.unread;
+        if unread && self.told.is_empty() && !self.services.is_empty() {
+            // An earlier run knew the Pods that are missing now: its slices stay.
+            return refusals;
+        }
         let cidrs = manifests
             .service_cidrs
             .iter()
@@ -100,7 +108,6 @@ impl Folder {
         if !cidrs.is_empty() {
             self.allocator.set_service_cidrs(cidrs);
         }
-        let unread = manifests.unread;
         let services = std::mem::take(&mut manifests.services);
         self.complete_services(services, unread, &mut refusals);
         let mut objects = self.objects(manifests);
@@ -197,12 +204,13 @@ impl Folder {
             objects.insert((0, key.clone()), Object::Service(Arc::new(service.clone())));
         }
         let mut nodes = manifests.nodes;
-        if nodes.is_empty() {
+        let nodes_stay = manifests.unread && self.told.keys().any(|(kind, _)| *kind == NODE);
+        if nodes.is_empty() && !nodes_stay {
             nodes = nodes_of(&manifests.pods);
         }
         for node in nodes {
             let key = meta::key(&node.metadata);
-            objects.insert((1, key), Object::Node(Arc::new(node)));
+            objects.insert((NODE, key), Object::Node(Arc::new(node)));
         }
         for mut pod in manifests.pods {
             in_namespace(&mut pod.metadata);

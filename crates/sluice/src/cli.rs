@@ -14,9 +14,7 @@ use clap_complete::Shell;
 use ipnet::IpNet;
 use sluice_config::{GoDuration, Mode};
 
-use crate::config::port_range;
 use crate::flags::{self, Flags, Heading};
-use crate::top;
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 
 /// The agent's status socket.
@@ -264,7 +262,7 @@ pub(crate) struct ControllerArgs {
     #[arg(default_value = "10.96.0.0/16,fd00:10:96::/112")]
     pub(crate) service_cluster_ip_range: Vec<IpNet>,
     /// NodePorts and health check node ports
-    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = port_range)]
+    #[arg(long, value_name = "FIRST-LAST", default_value = "30000-32767", value_parser = flags::port_range)]
     pub(crate) service_node_port_range: RangeInclusive<u16>,
     /// Addresses for Services of type LoadBalancer [default: they get none]
     #[arg(long, value_name = "CIDR,..", value_delimiter = ',')]
@@ -341,9 +339,19 @@ pub(crate) struct ExplainArgs {
 
 /// A time as Go writes it, at most an hour.
 fn time(text: &str) -> Result<Duration, String> {
+    time_from(text, "0s")
+}
+
+/// A time as Go writes it, between a tenth of a second and an hour.
+fn interval(text: &str) -> Result<Duration, String> {
+    time_from(text, "100ms")
+}
+
+fn time_from(text: &str, least: &str) -> Result<Duration, String> {
+    let from = least.parse::<GoDuration>()?.to_std();
     let time = text.parse::<GoDuration>()?.to_std();
-    let time = time.filter(|it| *it <= Duration::from_secs(3600));
-    time.ok_or_else(|| "not between 0s and 1h".to_owned())
+    let time = time.filter(|it| Some(*it) >= from && *it <= Duration::from_secs(3600));
+    time.ok_or_else(|| format!("not between {least} and 1h"))
 }
 
 /// `sluice doctor`.
@@ -404,7 +412,7 @@ pub(crate) struct TopArgs {
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
     /// Time between two looks; longer where the agent takes more than a tenth of it to answer
-    #[arg(short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = top::interval)]
+    #[arg(short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub(crate) interval: Duration,
 }
 

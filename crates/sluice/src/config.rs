@@ -14,7 +14,6 @@ use sluice_config::{Effective, GoDuration, KubeProxyConfiguration, Mode};
 use sluice_node::Periods;
 use sluice_plan::settings::{DirectReturn, Settings};
 use sluice_plane::{EbpfOptions, Options};
-use sluice_yaml::quoted;
 
 use crate::cli::{NodeArgs, ProxyArgs};
 use crate::flags;
@@ -232,7 +231,7 @@ impl NodeArgs {
                 "--service-node-port-range: only with --manifests: an API server has its own";
             problems.usage(problem.to_owned());
         }
-        match port_range(text) {
+        match flags::port_range(text) {
             Ok(range) => Some(range),
             Err(why) => {
                 problems.usage(format!("--service-node-port-range: {why}"));
@@ -341,15 +340,6 @@ impl ProxyArgs {
 pub(crate) fn host_name() -> String {
     let name = nix::unistd::gethostname().unwrap_or_default();
     name.to_string_lossy().into_owned()
-}
-
-/// Ports as `30000-32767`.
-pub(crate) fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
-    let range = text.split_once('-').and_then(|(first, last)| {
-        let range: (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        (0 < range.0 && range.0 <= range.1).then_some(range.0..=range.1)
-    });
-    range.ok_or_else(|| format!("{} is no range such as 30000-32767", quoted(text)))
 }
 
 #[cfg(test)]

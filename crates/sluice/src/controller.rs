@@ -91,16 +91,17 @@ impl Work {
             .map(ToString::to_string)
             .collect();
         manifests.unread = !said.is_empty();
-        if manifests.service_cidrs.is_empty() {
+        if manifests.service_cidrs.is_empty() && !manifests.unread {
             manifests.service_cidrs.push(self.service_cidr.clone());
         }
-        let refusals = self.folder.update(manifests.clone(), Timestamp::now());
+        let cluster = output::cluster(&manifests)?;
+        let refusals = self.folder.update(manifests, Timestamp::now());
         said.extend(
             refusals
                 .iter()
                 .map(|(service, it)| format!("Service {service}: {it}")),
         );
-        let count = self.output.write(&self.folder.completed(), &manifests)?;
+        let count = self.output.write(&self.folder.completed(), cluster)?;
         Ok((said, count))
     }
 

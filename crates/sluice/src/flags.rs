@@ -18,7 +18,7 @@ use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use sluice_config::{KubeProxyConfiguration, Problem};
 
-pub(crate) use value::boolean;
+pub(crate) use value::{boolean, port_range};
 
 /// The value name of a flag that may stand alone, which means `true`.
 const BOOL: &str = "BOOL";

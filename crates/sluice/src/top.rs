@@ -11,7 +11,7 @@ mod state;
 use std::env;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 use ratatui::DefaultTerminal;
@@ -88,12 +88,4 @@ fn detail(args: &TopArgs, top: &Top) -> anyhow::Result<Option<ServiceDetail>> {
         return Ok(None);
     };
     Ok(client::ask(&args.socket, "/service", &[("name", name)]).ok())
-}
-
-/// An interval between a tenth of a second and an hour.
-pub(crate) fn interval(text: &str) -> Result<Duration, String> {
-    let time = text.parse::<sluice_config::GoDuration>()?.to_std();
-    let range = Duration::from_millis(100)..=Duration::from_secs(3600);
-    let time = time.filter(|it| range.contains(it));
-    time.ok_or_else(|| "not between 100ms and 1h".to_owned())
 }

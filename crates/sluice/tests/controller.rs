@@ -261,6 +261,19 @@ fn what_cannot_be_read_takes_nothing_away() {
     });
     let said = world.kill();
     assert!(said.contains("web.yaml:"), "{said}");
+    // Also what an earlier run wrote of files that cannot be read now.
+    let nodes = "kind: Node\napiVersion: v1\nmetadata: {name: node-a}\n---\n";
+    world.files.write(
+        "pod.yaml",
+        &(nodes.to_owned() + &pod("web-1", "10.244.0.5")),
+    );
+    assert!(world.once().status.success());
+    let cluster = || fs::read_to_string(world.output().join("cluster.json")).unwrap();
+    let before = (world.endpoints("web"), cluster());
+    assert!(before.1.contains("node-a"), "{}", before.1);
+    world.files.write("pod.yaml", "kind: Pod\nspec: [\n");
+    assert_eq!(world.once().status.code(), Some(1));
+    assert_eq!((world.endpoints("web"), cluster()), before);
     // An object that is none of its kind is one of those.
     world.files.write(
         "wrong.yaml",

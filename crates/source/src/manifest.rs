@@ -19,6 +19,9 @@ pub use problem::Problem;
 /// Largest file that is read.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
+/// Lists in lists that are followed.
+pub(crate) const MAX_LISTS: usize = 4;
+
 /// An object and its line.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {

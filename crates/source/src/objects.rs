@@ -8,10 +8,7 @@ use sluice_yaml::{self as yaml, Node, SyntaxError};
 
 use crate::error::SourceError;
 use crate::folder::{self, Folder};
-use crate::manifest::Problem;
-
-/// Lists in lists that are followed.
-const MAX_LISTS: usize = 4;
+use crate::manifest::{MAX_LISTS, Problem};
 
 /// An object of a manifest.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,20 +64,11 @@ pub fn objects(dir: &Path) -> Result<(Vec<Written>, Vec<Problem>), SourceError> 
     Ok((reader.objects, reader.problems))
 }
 
+#[derive(Default)]
 struct Reader {
     file: Arc<str>,
     objects: Vec<Written>,
     problems: Vec<Problem>,
-}
-
-impl Default for Reader {
-    fn default() -> Self {
-        Self {
-            file: "".into(),
-            objects: Vec::new(),
-            problems: Vec::new(),
-        }
-    }
 }
 
 impl Reader {

@@ -191,6 +191,47 @@ fn nothing_goes_while_something_cannot_be_read() {
 }
 
 #[test]
+fn after_a_restart_nothing_goes_before_all_is_read() {
+    let mut folder = fresh();
+    update(&mut folder, manifests(vec![service("web", json!({}))]));
+    let before = folder.completed();
+    let (services, slices) = before
+        .values()
+        .map(|it| (it.service.clone(), it.slices.clone()))
+        .unzip::<_, _, Vec<_>, Vec<_>>();
+    let (mut folder, _) = Folder::new(pools(), services, slices.concat());
+    let broken = Manifests {
+        unread: true,
+        ..Manifests::default()
+    };
+    update(&mut folder, broken);
+    assert_eq!(folder.completed(), before);
+    update(&mut folder, manifests(vec![service("web", json!({}))]));
+    assert_eq!(folder.completed(), before);
+}
+
+#[test]
+fn nodes_that_cannot_be_read_keep_their_zones() {
+    let node = |name: &str, zone: &str| {
+        read(json!({
+            "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},
+        }))
+    };
+    let near = json!({"trafficDistribution": "PreferClose"});
+    let mut written = manifests(vec![service("web", near)]);
+    written.nodes = vec![node("n1", "a"), node("n2", "b")];
+    let mut folder = fresh();
+    update(&mut folder, written.clone());
+    let before = folder.completed();
+    let hints = format!("{before:?}");
+    assert!(hints.contains("ForZone { name: \"a\" }"), "{hints}");
+    written.nodes.clear();
+    written.unread = true;
+    update(&mut folder, written);
+    assert_eq!(folder.completed(), before);
+}
+
+#[test]
 fn slices_of_others_stay_as_they_are() {
     let mut folder = fresh();
     let own = json!({

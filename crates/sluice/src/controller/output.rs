@@ -60,13 +60,18 @@ impl Output {
         Ok((output, manifests.services, manifests.slices))
     }
 
-    /// Writes the files that differ, and deletes those of Services that are gone. How many.
+    /// Writes the files that differ, and deletes those of Services that are gone. How many. Without a `cluster` the one
+    /// that is there stays.
     pub(super) fn write(
         &mut self,
         completed: &BTreeMap<NamespacedName, Completed>,
-        manifests: &Manifests,
+        cluster: Option<String>,
     ) -> anyhow::Result<usize> {
-        let mut wanted = BTreeMap::from([(CLUSTER.to_owned(), cluster(manifests)?)]);
+        let mut wanted = BTreeMap::new();
+        let held = || fs::read_to_string(self.dir.join(CLUSTER)).ok();
+        if let Some(cluster) = cluster.or_else(held) {
+            wanted.insert(CLUSTER.to_owned(), cluster);
+        }
         for (key, it) in completed {
             wanted.insert(format!("{}/{}.json", key.namespace, key.name), text(it)?);
         }
@@ -132,7 +137,11 @@ fn text(completed: &Completed) -> anyhow::Result<String> {
     list(&items)
 }
 
-fn cluster(manifests: &Manifests) -> anyhow::Result<String> {
+/// Nodes and ServiceCIDRs as a file. None while a manifest that cannot be read may have more of them.
+pub(super) fn cluster(manifests: &Manifests) -> anyhow::Result<Option<String>> {
+    if manifests.unread {
+        return Ok(None);
+    }
     let mut items = Vec::new();
     for it in &manifests.nodes {
         items.push(value(it)?);
@@ -140,7 +149,7 @@ fn cluster(manifests: &Manifests) -> anyhow::Result<String> {
     for it in &manifests.service_cidrs {
         items.push(value(it)?);
     }
-    list(&items)
+    list(&items).map(Some)
 }
 
 /// An object with `kind` and `apiVersion`.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use sluice_config::defaults::with_port;
 use sluice_config::{GoDuration, Mode, VmoduleItem};
@@ -138,4 +139,13 @@ pub(super) fn vmodule(field: &mut Vec<VmoduleItem>, text: &str) -> Result<(), St
         })
     };
     store(field, pairs.map(item).collect::<Result<Vec<_>, _>>())
+}
+
+/// Ports as `30000-32767`.
+pub(crate) fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let range = text.split_once('-').and_then(|(first, last)| {
+        let range: (u16, u16) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (0 < range.0 && range.0 <= range.1).then_some(range.0..=range.1)
+    });
+    range.ok_or_else(|| format!("{} is no range such as 30000-32767", quoted(text)))
 }

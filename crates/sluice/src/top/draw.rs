@@ -13,7 +13,7 @@ use crate::status::{conditions, last_sync, state, uptime};
 /// Heights of a line's bars, lowest first.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws everything.
+/// Header, the chosen view, and a line about the keys.
 pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
     let parts = Layout::vertical([
         Constraint::Length(4),

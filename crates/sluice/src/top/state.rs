@@ -14,6 +14,9 @@ const HISTORY: usize = 60;
 /// Rows that a page moves.
 const PAGE: usize = 10;
 
+/// A Service, or an endpoint of it.
+type Counted = (String, Option<String>);
+
 /// One answer of the agent.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
@@ -26,22 +29,18 @@ pub(super) struct Sample {
 
 impl Sample {
     /// Connections so far, of each Service and of each of its endpoints.
-    fn totals(&self) -> HashMap<String, u64> {
-        let mut totals: HashMap<String, u64> = HashMap::new();
+    fn totals(&self) -> HashMap<Counted, u64> {
+        let mut totals: HashMap<Counted, u64> = HashMap::new();
         for it in self.connections.iter().flatten() {
             let service = format!("{}/{}", it.namespace, it.service);
             for endpoint in &it.endpoints {
-                let key = of_endpoint(&service, &endpoint.endpoint);
+                let key = (service.clone(), Some(endpoint.endpoint.clone()));
                 *totals.entry(key).or_default() += endpoint.connections;
             }
-            *totals.entry(service).or_default() += it.connections;
+            *totals.entry((service, None)).or_default() += it.connections;
         }
         totals
     }
-}
-
-fn of_endpoint(service: &str, endpoint: &str) -> String {
-    format!("{service} {endpoint}")
 }
 
 /// The order of Services.
@@ -91,13 +90,13 @@ pub(super) enum Next {
     Quit,
 }
 
-/// The screen.
+/// The last answer, and what somebody looks at.
 #[derive(Debug)]
 pub(super) struct Top {
     pub(super) sample: Option<Sample>,
     pub(super) detail: Option<ServiceDetail>,
     /// New connections a second; `None` before there are two samples, or where nobody counts.
-    rates: Option<HashMap<String, f64>>,
+    rates: Option<HashMap<Counted, f64>>,
     /// Of all Services together, the last one last.
     pub(super) history: VecDeque<f64>,
     /// Why there is no newer sample.
@@ -111,7 +110,7 @@ pub(super) struct Top {
     chosen: Option<String>,
     /// First line of a list that is scrolled.
     pub(super) scroll: usize,
-    /// Without colours.
+    /// `NO_COLOR` is set.
     pub(super) plain: bool,
 }
 
@@ -143,13 +142,12 @@ impl Top {
         if let Some(before) = before.filter(|it| it.connections.is_some()) {
             let seconds = sample.at.duration_since(before.at).as_secs_f64();
             let earlier = before.totals();
-            let rate = |(key, total): (String, u64)| {
+            let rate = |(key, total): (Counted, u64)| {
                 let new = total.saturating_sub(earlier.get(&key).copied().unwrap_or_default());
                 (key, new as f64 / seconds.max(0.001))
             };
-            let rates: HashMap<String, f64> = sample.totals().into_iter().map(rate).collect();
-            // Endpoints have a blank in their keys.
-            let services = rates.iter().filter(|(key, _)| !key.contains(' '));
+            let rates: HashMap<Counted, f64> = sample.totals().into_iter().map(rate).collect();
+            let services = rates.iter().filter(|((_, endpoint), _)| endpoint.is_none());
             self.history.push_back(services.map(|(_, rate)| rate).sum());
             if self.history.len() > HISTORY {
                 self.history.pop_front();
@@ -180,13 +178,17 @@ impl Top {
 
     /// New connections a second of a Service.
     pub(super) fn rate(&self, service: &str) -> Option<f64> {
-        let rates = self.rates.as_ref()?;
-        Some(rates.get(service).copied().unwrap_or_default())
+        self.rate_of(&(service.to_owned(), None))
     }
 
     /// New connections a second of an endpoint.
     pub(super) fn endpoint_rate(&self, service: &str, endpoint: &str) -> Option<f64> {
-        self.rate(&of_endpoint(service, endpoint))
+        self.rate_of(&(service.to_owned(), Some(endpoint.to_owned())))
+    }
+
+    fn rate_of(&self, counted: &Counted) -> Option<f64> {
+        let rates = self.rates.as_ref()?;
+        Some(rates.get(counted).copied().unwrap_or_default())
     }
 
     /// The Services that the filter leaves, in order.

@@ -7,14 +7,11 @@ use sluice_model::{NamespacedName, Object, ObjectKey};
 use super::kind::{Document, Known};
 use super::locate::locate;
 use super::written::Written;
-use super::{Entry, Manifest, Origin, Problem, line};
+use super::{Entry, MAX_LISTS, Manifest, Origin, Problem, line};
 use crate::api;
 use crate::convert::{self, Converted, Fault, Interner, displayable};
 use crate::kind::Kind;
 use sluice_yaml::{self as yaml, Meaning, Node, Value, quoted};
-
-/// Lists in lists that are followed.
-const MAX_LISTS: usize = 4;
 
 /// Advice on one object that is shown.
 const MAX_ADVICE: usize = 20;

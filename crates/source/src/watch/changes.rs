@@ -1,7 +1,7 @@
 //! A folder of which any file changed, for readers that read all of it again.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::EventFd;
@@ -85,7 +85,7 @@ impl<F: FnMut() -> Reading> ChangeWatch<F> {
 }
 
 /// Watches of a folder and its subfolders.
-fn places(path: &std::path::Path) -> io::Result<PathWatch> {
+fn places(path: &Path) -> io::Result<PathWatch> {
     let mut places = PathWatch::of_folder(path)?;
     let mut failed = None;
     Folder::new(path.to_owned()).list(|folder| {
