@@ -1,7 +1,7 @@
 //! Builds a cluster from a description of its machines.
 
 use crate::{
-    Attach, Client, Cluster, LabError, Netns, Node, Pod,
+    Attach, Client, Cluster, LabError, Netns, Node, Pod, PodNetwork,
     address::{FIRST_CLIENT, FIRST_NODE, FIRST_POD, LAST_HOST},
     netns::next_prefix,
     ready::{self, Ready},
@@ -71,7 +71,7 @@ impl ClusterBuilder {
     /// [`LabError::Topology`] for a description that contradicts itself, before anything was created;
     /// otherwise the system's error, after everything was removed again.
     pub fn build(&self) -> Result<Cluster, LabError> {
-        let mut cluster = self.lay_out()?;
+        let cluster = self.lay_out()?;
         sysctls::apply(&cluster.lan, Role::Lan)?;
         let role = match cluster.attach {
             Attach::Routed => Role::Node,
@@ -88,7 +88,7 @@ impl ClusterBuilder {
             .map(Pod::netns);
         let mut hosts = own.chain(cluster.clients.iter().map(Client::netns));
         hosts.try_for_each(|netns| sysctls::apply(netns, Role::Host))?;
-        wire(&mut cluster)?;
+        wire(&cluster)?;
         await_links(&cluster)?;
         Ok(cluster)
     }
@@ -136,10 +136,11 @@ impl ClusterBuilder {
         let mut cluster = Cluster {
             prefix,
             attach: self.attach,
+            network: PodNetwork::HostGw,
             nodes,
             pods: Vec::new(),
             clients,
-            veths: 0,
+            lasts: false,
             lan,
         };
         for PodSpec {
@@ -219,22 +220,22 @@ fn limit(what: &str, wanted: usize, room: u8) -> Result<(), LabError> {
 
 /// Connects all machines: first the LAN, then the nodes with both ends of their pods' veth pairs,
 /// then the pods and the clients.
-fn wire(cluster: &mut Cluster) -> Result<(), LabError> {
+fn wire(cluster: &Cluster) -> Result<(), LabError> {
     let nodes = cluster.nodes.iter().map(Node::netns);
     let on_lan: Vec<&Netns> = nodes
         .chain(cluster.clients.iter().map(Client::netns))
         .collect();
     wiring::lan(on_lan.iter().map(|netns| netns.name())).apply(&cluster.lan)?;
     for node in &cluster.nodes {
-        let mut batch = wiring::node(node, &cluster.nodes, cluster.attach);
+        let mut batch = wiring::node(node, &cluster.nodes, cluster.attach, cluster.network);
         for pod in cluster.pods.iter().filter(|pod| pod.node == node.name) {
-            cluster.veths += wiring::host_end(&mut batch, node, pod, cluster.veths, cluster.attach);
+            wiring::host_end(&mut batch, node, pod, cluster.attach);
         }
         batch.apply(node.netns())?;
     }
     for pod in cluster.pods.iter().filter(|pod| !pod.is_host_network()) {
         let node = cluster.node(&pod.node);
-        wiring::pod(pod, node, cluster.attach).apply(pod.netns())?;
+        wiring::pod(pod, node, cluster.attach, cluster.network).apply(pod.netns())?;
     }
     cluster
         .clients

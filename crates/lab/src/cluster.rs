@@ -22,17 +22,28 @@ pub enum Attach {
     Bridged,
 }
 
+/// How packets between pods of different nodes travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PodNetwork {
+    /// Routes through the other node, as flannel's `host-gw`.
+    #[default]
+    HostGw,
+    /// Inside UDP between the nodes (RFC 7348), over IPv4 for both families of pods.
+    Vxlan,
+}
+
 /// Nodes, pods and external clients; dropping the value removes them.
 #[derive(Debug)]
 pub struct Cluster {
     /// First part of the names of all its namespaces.
     pub(crate) prefix: String,
     pub(crate) attach: Attach,
+    pub(crate) network: PodNetwork,
     pub(crate) nodes: Vec<Node>,
     pub(crate) pods: Vec<Pod>,
     pub(crate) clients: Vec<Client>,
-    /// Number of veth pairs created so far, removed ones included: gives the next interface index.
-    pub(crate) veths: u32,
+    /// Its namespaces stay when the value is dropped.
+    pub(crate) lasts: bool,
     pub(crate) lan: Netns,
 }
 
@@ -109,14 +120,14 @@ impl Cluster {
             .chain(self.clients.iter().map(Client::name));
         check_name(name, nodes.chain(self.pods.iter().map(Pod::name)))?;
         let (position, host) = self.allocate(name, node)?;
-        let netns = Netns::new_all(&self.prefix, &[name])?.remove(0);
+        let netns = self.make_netns(name)?;
         let node = &self.nodes[position];
         let pod = Pod::new(name.to_owned(), node, host, netns);
         sysctls::apply(pod.netns(), Role::Host)?;
         let mut batch = Batch::default();
-        self.veths += wiring::host_end(&mut batch, node, &pod, self.veths, self.attach);
+        wiring::host_end(&mut batch, node, &pod, self.attach);
         batch.apply(node.netns())?;
-        wiring::pod(&pod, node, self.attach).apply(pod.netns())?;
+        wiring::pod(&pod, node, self.attach, self.network).apply(pod.netns())?;
         ready::wait(pod.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
         self.pods.push(pod);
         self.await_host_ends(position)?;
@@ -139,6 +150,9 @@ impl Cluster {
         };
         let mut batch = Batch::default();
         batch.push(format!("link del {interface}"));
+        if self.lasts {
+            Netns::open(pod.netns().name())?.delete()?;
+        }
         batch.apply(self.node(&pod.node).netns())
     }
 
@@ -160,6 +174,11 @@ impl Cluster {
     /// The cluster as text: nodes and clients on the LAN, pods below their nodes.
     pub fn drawing(&self) -> String {
         drawing::draw(self)
+    }
+
+    pub(crate) fn make_netns(&self, label: &str) -> Result<Netns, LabError> {
+        let made = Netns::new_all(&self.prefix, &[label])?.remove(0);
+        Ok(if self.lasts { made.lasting() } else { made })
     }
 
     /// Position of the node called `node`, and the host part of the addresses of a new pod there.

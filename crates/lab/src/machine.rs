@@ -92,6 +92,16 @@ impl Node {
         }
     }
 
+    /// The next pod comes after this one.
+    pub(crate) fn used(&mut self, host: u8) {
+        self.last_host = self.last_host.max(host);
+    }
+
+    /// Its number, from 0.
+    pub fn position(&self) -> u8 {
+        self.position
+    }
+
     /// The host part for one more pod; `used` are the host parts of the node's pods.
     pub(crate) fn allocate(&mut self, used: &[u8]) -> Result<u8, LabError> {
         let host = next_host(self.last_host, used).ok_or_else(|| {
@@ -166,6 +176,11 @@ impl Pod {
     /// Whether the pod shares the namespace and the addresses of its node.
     pub fn is_host_network(&self) -> bool {
         self.host.is_none()
+    }
+
+    /// The last part of its addresses; `None` with the host network.
+    pub fn host(&self) -> Option<u8> {
+        self.host
     }
 
     /// The node's end of the pod's veth pair; `None` with the host network.

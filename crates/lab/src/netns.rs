@@ -20,7 +20,7 @@ use crate::{LabError, batch::Batch};
 /// Where iproute2 keeps the names of namespaces.
 pub(crate) const RUN_NETNS: &str = "/run/netns";
 
-/// A network namespace with a name that `ip netns` knows, deleted when dropped.
+/// A network namespace with a name that `ip netns` knows, deleted when dropped unless it [`lasts`](Self::lasting).
 ///
 /// The name is `sl<pid>-<lab>-<label>`: unique on the machine, and [`sweep`](crate::sweep) finds out
 /// whether the process that created it is alive. Sockets that outlive the value keep the namespace,
@@ -29,6 +29,7 @@ pub(crate) const RUN_NETNS: &str = "/run/netns";
 pub struct Netns {
     name: String,
     file: File,
+    lasts: bool,
 }
 
 /// The first part of the names of one lab, e.g. `sl4711-3`.
@@ -75,7 +76,11 @@ impl Netns {
         match made {
             Ok(made) => Ok(made
                 .into_iter()
-                .map(|(name, file)| Self { name, file })
+                .map(|(name, file)| Self {
+                    name,
+                    file,
+                    lasts: false,
+                })
                 .collect()),
             Err(error) => {
                 names
@@ -85,6 +90,45 @@ impl Netns {
                 Err(error)
             }
         }
+    }
+
+    /// A namespace that is there already, under its whole name. Dropping the value leaves it.
+    ///
+    /// # Errors
+    /// [`LabError::Io`] when there is none.
+    pub fn open(name: &str) -> Result<Self, LabError> {
+        let path = path_of(name);
+        let file = File::open(&path).map_err(LabError::io("open", path.display().to_string()))?;
+        Ok(Self {
+            name: name.to_owned(),
+            file,
+            lasts: true,
+        })
+    }
+
+    /// The same, and dropping the value leaves the namespace: [`delete`](Self::delete) ends it.
+    #[must_use]
+    pub fn lasting(mut self) -> Self {
+        self.lasts = true;
+        self
+    }
+
+    /// Deletes the name; the namespace goes with its last process and socket.
+    ///
+    /// # Errors
+    /// [`LabError::Io`]: the kernel refused.
+    pub fn delete(mut self) -> Result<(), LabError> {
+        self.lasts = true;
+        delete(&self.name)
+    }
+
+    /// The names of all namespaces, whoever made them.
+    #[must_use]
+    pub fn names() -> Vec<String> {
+        let entries = fs::read_dir(RUN_NETNS).into_iter().flatten().flatten();
+        entries
+            .filter_map(|it| it.file_name().into_string().ok())
+            .collect()
     }
 
     /// The name under `/run/netns`.
@@ -177,7 +221,9 @@ impl Netns {
 
 impl Drop for Netns {
     fn drop(&mut self) {
-        report(delete(&self.name));
+        if !self.lasts {
+            report(delete(&self.name));
+        }
     }
 }
 

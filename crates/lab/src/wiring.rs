@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::{
-    Attach, Client, Netns, Node, Pod,
+    Attach, Client, Netns, Node, Pod, PodNetwork,
     address::{
         BLACK_HOLE, SERVICE_CIDR_V4, SERVICE_CIDR_V6, lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6,
         pod_v4, pod_v6,
@@ -25,6 +25,11 @@ const HOST_MAC: &str = "ee:ee:ee:ee:ee:ee";
 const GATEWAY_MAC: &str = "02:00:00:00:00:01";
 /// Interface index of the first port of the LAN, and of the first host end in a node.
 const FIRST_PORT: u32 = 100;
+/// The overlay's number and port: those of flannel.
+const VXLAN_ID: u32 = 1;
+const VXLAN_PORT: u16 = 8472;
+/// What fits into 1,500 bytes with the outer headers.
+const VXLAN_MTU: u32 = 1450;
 const BRIDGE_OPTIONS: &str = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0";
 
 /// Names of the first `count` ports of the LAN.
@@ -41,16 +46,21 @@ pub(crate) fn lan<'a>(netnses: impl Iterator<Item = &'a str>) -> Batch {
     batch.push(format!("link add br0 {BRIDGE_OPTIONS}"));
     batch.push("link set br0 up");
     for (position, netns) in (0..).zip(netnses) {
-        let index = FIRST_PORT + position;
-        batch.push(format!(
-            "link add port{position} index {index} type veth peer name eth0 netns {netns}"
-        ));
-        batch.push(format!("link set port{position} master br0 up"));
+        lan_port(&mut batch, position, netns);
     }
     batch
 }
 
-pub(crate) fn node(node: &Node, others: &[Node], attach: Attach) -> Batch {
+/// One port of the LAN; the other end is `eth0` of `netns`.
+pub(crate) fn lan_port(batch: &mut Batch, position: u32, netns: &str) {
+    let index = FIRST_PORT + position;
+    batch.push(format!(
+        "link add port{position} index {index} type veth peer name eth0 netns {netns}"
+    ));
+    batch.push(format!("link set port{position} master br0 up"));
+}
+
+pub(crate) fn node(node: &Node, others: &[Node], attach: Attach, network: PodNetwork) -> Batch {
     let mut batch = on_lan(node.host());
     let (void_v4, void_v6) = (lan_v4(BLACK_HOLE), lan_v6(BLACK_HOLE));
     for gateway in [IpAddr::from(void_v4), void_v6.into()] {
@@ -59,11 +69,18 @@ pub(crate) fn node(node: &Node, others: &[Node], attach: Attach) -> Batch {
         ));
         batch.push(format!("route add default via {gateway} dev eth0"));
     }
+    if network == PodNetwork::Vxlan {
+        let mac = vxlan_mac(node.position);
+        batch.push(format!(
+            "link add vxlan0 address {mac} mtu {VXLAN_MTU} type vxlan external dstport {VXLAN_PORT}"
+        ));
+        batch.push("link set vxlan0 up");
+    }
     for other in others
         .iter()
         .filter(|other| other.position != node.position)
     {
-        to_pods_of(other, &mut batch);
+        to_node_pods(other, network, &mut batch);
     }
     if attach == Attach::Bridged {
         batch.push(format!("link add cni0 address {HOST_MAC} {BRIDGE_OPTIONS}"));
@@ -77,26 +94,44 @@ pub(crate) fn node(node: &Node, others: &[Node], attach: Attach) -> Batch {
     batch
 }
 
-/// Adds the veth pair of a pod and configures the node's end; returns the number of pairs: 0 with
-/// the host network, else 1.
-///
-/// `veths`: the number of pairs that the cluster created before.
-pub(crate) fn host_end(
-    batch: &mut Batch,
-    node: &Node,
-    pod: &Pod,
-    veths: u32,
-    attach: Attach,
-) -> u32 {
-    let Some(name) = pod.host_interface() else {
-        return 0;
+/// The route from another node, or a route of the overlay, to the pods of `node`.
+pub(crate) fn to_node_pods(node: &Node, network: PodNetwork, batch: &mut Batch) {
+    if network == PodNetwork::HostGw {
+        return to_pods_of(node, batch);
+    }
+    let (outer, mac) = (node.ipv4(), vxlan_mac(node.position));
+    // The first address of the pods stands for the node's end of the tunnel, as in flannel.
+    let (v4, v6) = (pod_v4(node.position, 0), pod_v6(node.position, 0));
+    let (cidr_v4, cidr_v6) = (pod_cidr_v4(node.position), pod_cidr_v6(node.position));
+    for (cidr, gateway) in [
+        (IpNet::from(cidr_v4), IpAddr::from(v4)),
+        (cidr_v6.into(), v6.into()),
+    ] {
+        batch.push(format!(
+            "neigh replace {gateway} lladdr {mac} dev vxlan0 nud permanent"
+        ));
+        batch.push(format!(
+            "route replace {cidr} encap ip id {VXLAN_ID} dst {outer} via {gateway} dev vxlan0 onlink"
+        ));
+    }
+}
+
+/// Different on each node: a VXLAN device drops what carries its own.
+fn vxlan_mac(position: u8) -> String {
+    format!("0e:00:00:00:00:{position:02x}")
+}
+
+/// Adds the veth pair of a pod and configures the node's end; nothing with the host network.
+pub(crate) fn host_end(batch: &mut Batch, node: &Node, pod: &Pod, attach: Attach) {
+    let (Some(name), Some(host)) = (pod.host_interface(), pod.host) else {
+        return;
     };
     let netns = pod.netns().name();
     let mac = match attach {
         Attach::Routed => format!("address {HOST_MAC} "),
         Attach::Bridged => String::new(),
     };
-    let index = FIRST_PORT + veths;
+    let index = FIRST_PORT + u32::from(host);
     batch.push(format!(
         "link add {name} index {index} {mac}type veth peer name eth0 netns {netns}"
     ));
@@ -119,13 +154,15 @@ pub(crate) fn host_end(
             batch.push(format!("link set {name} type bridge_slave hairpin on"));
         }
     }
-    1
 }
 
-pub(crate) fn pod(pod: &Pod, node: &Node, attach: Attach) -> Batch {
+pub(crate) fn pod(pod: &Pod, node: &Node, attach: Attach, network: PodNetwork) -> Batch {
     let mut batch = Batch::default();
     batch.push("link set lo up");
     batch.push("link set eth0 up");
+    if network == PodNetwork::Vxlan {
+        batch.push(format!("link set eth0 mtu {VXLAN_MTU}"));
+    }
     let (prefix_v4, prefix_v6) = match attach {
         Attach::Routed => (32, 128),
         Attach::Bridged => (24, 64),

@@ -1,0 +1,244 @@
+//! A cluster whose machines come and go, and outlive the process that made them.
+
+use std::net::Ipv4Addr;
+
+use crate::address::{FIRST_CLIENT, FIRST_NODE, LAN_CIDR_V4, lan_v4};
+use crate::batch::Batch;
+use crate::builder::check_name;
+use crate::ready::{self, Ready};
+use crate::sysctls::{self, Role};
+use crate::{Attach, Client, Cluster, LabError, Netns, Node, Pod, PodNetwork, wiring};
+
+/// Host part of the LAN's own address, where a server for all nodes may listen.
+const LAN_HOST: u8 = 2;
+
+/// A node that an earlier process made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldNode {
+    /// Its name.
+    pub name: String,
+    /// Its number, from 0.
+    pub position: u8,
+}
+
+/// A pod that an earlier process made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldPod {
+    /// Its name.
+    pub name: String,
+    /// The name of its node.
+    pub node: String,
+    /// The last part of its addresses; none with the host network.
+    pub host: Option<u8>,
+}
+
+impl Cluster {
+    /// A LAN without machines, in a `/run/netns` that no other cluster uses. Its namespaces stay when the
+    /// value is dropped.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn lasting(prefix: &str, attach: Attach, network: PodNetwork) -> Result<Self, LabError> {
+        let lan = Netns::new_all(prefix, &["lan"])?.remove(0).lasting();
+        sysctls::apply(&lan, Role::Lan)?;
+        let mut batch = wiring::lan(std::iter::empty());
+        let length = LAN_CIDR_V4.prefix_len();
+        batch.push(format!("addr add {}/{length} dev br0", Self::lan_address()));
+        batch.apply(&lan)?;
+        Ok(Self {
+            prefix: prefix.to_owned(),
+            attach,
+            network,
+            nodes: Vec::new(),
+            pods: Vec::new(),
+            clients: Vec::new(),
+            lasts: true,
+            lan,
+        })
+    }
+
+    /// The cluster that an earlier process made with [`lasting`](Self::lasting). What is not named here is deleted:
+    /// whoever made it did not come to write it down.
+    ///
+    /// # Errors
+    /// [`LabError::Io`]: a namespace is missing.
+    pub fn resume(
+        prefix: &str,
+        attach: Attach,
+        network: PodNetwork,
+        nodes: Vec<HeldNode>,
+        pods: Vec<HeldPod>,
+    ) -> Result<Self, LabError> {
+        let open = |label: &str| Netns::open(&format!("{prefix}-{label}"));
+        let mut cluster = Self {
+            prefix: prefix.to_owned(),
+            attach,
+            network,
+            nodes: Vec::new(),
+            pods: Vec::new(),
+            clients: Vec::new(),
+            lasts: true,
+            lan: open("lan")?,
+        };
+        for it in nodes {
+            let netns = open(&it.name)?;
+            cluster.nodes.push(Node::new(it.name, it.position, netns));
+        }
+        for it in pods {
+            let position = cluster.position(&it.name, &it.node)?;
+            let node = &mut cluster.nodes[position];
+            let pod = match it.host {
+                Some(host) => {
+                    node.used(host);
+                    let netns = open(&it.name)?;
+                    Pod::new(it.name, node, host, netns)
+                }
+                None => Pod::on_host_network(it.name, node),
+            };
+            cluster.pods.push(pod);
+        }
+        cluster.delete_strangers()?;
+        Ok(cluster)
+    }
+
+    /// The address of the LAN itself.
+    #[must_use]
+    pub fn lan_address() -> Ipv4Addr {
+        lan_v4(LAN_HOST)
+    }
+
+    /// Adds a node; when it returns, every machine can reach it.
+    ///
+    /// # Errors
+    /// [`LabError::Topology`] for a name in use or too many nodes; else the system's error.
+    pub fn add_node(&mut self, name: &str) -> Result<&Node, LabError> {
+        check_name(name, self.names())?;
+        let taken = |it: &u8| self.nodes.iter().any(|node| node.position == *it);
+        let position = (0..FIRST_CLIENT - FIRST_NODE).find(|it| !taken(it));
+        let full = || LabError::Topology("there are addresses for 90 nodes".to_owned());
+        let position = position.ok_or_else(full)?;
+        let netns = self.make_netns(name)?;
+        let node = Node::new(name.to_owned(), position, netns);
+        let role = match self.attach {
+            Attach::Routed => Role::Node,
+            Attach::Bridged => Role::BridgedNode,
+        };
+        sysctls::apply(node.netns(), role)?;
+        self.connect(node.host(), node.netns())?;
+        wiring::node(&node, &self.nodes, self.attach, self.network).apply(node.netns())?;
+        let mut batch = Batch::default();
+        wiring::to_node_pods(&node, self.network, &mut batch);
+        for other in &self.nodes {
+            batch.apply(other.netns())?;
+        }
+        ready::wait(node.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
+        self.nodes.push(node);
+        Ok(&self.nodes[self.nodes.len() - 1])
+    }
+
+    /// Removes a node with all its pods.
+    ///
+    /// # Errors
+    /// [`LabError::Topology`] for an unknown node; else the system's error.
+    pub fn remove_node(&mut self, name: &str) -> Result<(), LabError> {
+        let position = self.nodes.iter().position(|it| it.name == name);
+        let unknown = || LabError::Topology(format!("no node {name} to remove"));
+        let node = self.nodes.remove(position.ok_or_else(unknown)?);
+        let (gone, stay) = std::mem::take(&mut self.pods)
+            .into_iter()
+            .partition(|it| it.node == name);
+        self.pods = stay;
+        let gone: Vec<Pod> = gone;
+        for pod in gone.iter().filter(|it| !it.is_host_network()) {
+            Netns::open(pod.netns().name())?.delete()?;
+        }
+        let mut batch = Batch::default();
+        batch.push(format!("link del port{}", node.host()));
+        batch.apply(&self.lan)?;
+        Netns::open(node.netns().name())?.delete()
+    }
+
+    /// Adds a pod that shares the namespace of its node.
+    ///
+    /// # Errors
+    /// [`LabError::Topology`] for a name in use or an unknown node.
+    pub fn add_host_pod(&mut self, name: &str, node: &str) -> Result<&Pod, LabError> {
+        check_name(name, self.names())?;
+        let position = self.position(name, node)?;
+        let pod = Pod::on_host_network(name.to_owned(), &self.nodes[position]);
+        self.pods.push(pod);
+        Ok(&self.pods[self.pods.len() - 1])
+    }
+
+    /// Adds a client outside the cluster.
+    ///
+    /// # Errors
+    /// [`LabError::Topology`] for a name in use; else the system's error.
+    pub fn add_client(&mut self, name: &str) -> Result<&Client, LabError> {
+        check_name(name, self.names())?;
+        let position = u8::try_from(self.clients.len()).unwrap_or(u8::MAX);
+        let netns = self.make_netns(name)?;
+        let client = Client {
+            name: name.to_owned(),
+            position,
+            netns,
+        };
+        sysctls::apply(client.netns(), Role::Host)?;
+        self.connect(client.host(), client.netns())?;
+        wiring::client(&client, &self.nodes).apply(client.netns())?;
+        ready::wait(client.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
+        self.clients.push(client);
+        Ok(&self.clients[self.clients.len() - 1])
+    }
+
+    /// Takes the cable of a node out of the LAN, or puts it in again.
+    ///
+    /// # Errors
+    /// [`LabError::Ip`].
+    ///
+    /// # Panics
+    /// When there is no such node.
+    pub fn set_cable(&self, node: &str, plugged: bool) -> Result<(), LabError> {
+        let state = if plugged { "up" } else { "down" };
+        let mut batch = Batch::default();
+        batch.push(format!("link set port{} {state}", self.node(node).host()));
+        batch.apply(&self.lan)
+    }
+
+    /// The namespace of a node, pod or client.
+    #[must_use]
+    pub fn netns_of(&self, name: &str) -> Option<&Netns> {
+        let nodes = self.nodes.iter().map(|it| (it.name(), it.netns()));
+        let pods = self.pods.iter().map(|it| (it.name(), it.netns()));
+        let clients = self.clients.iter().map(|it| (it.name(), it.netns()));
+        let mut all = nodes.chain(pods).chain(clients);
+        all.find(|(it, _)| *it == name).map(|(_, netns)| netns)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let nodes = self.nodes.iter().map(Node::name);
+        let pods = self.pods.iter().map(Pod::name);
+        nodes
+            .chain(pods)
+            .chain(self.clients.iter().map(Client::name))
+    }
+
+    fn connect(&self, host: u8, netns: &Netns) -> Result<(), LabError> {
+        let mut batch = Batch::default();
+        wiring::lan_port(&mut batch, host.into(), netns.name());
+        batch.apply(&self.lan)
+    }
+
+    fn delete_strangers(&self) -> Result<(), LabError> {
+        let ours = self.names().map(|it| format!("{}-{it}", self.prefix));
+        let mut ours: Vec<String> = ours.collect();
+        ours.push(self.lan.name().to_owned());
+        for name in Netns::names() {
+            if name.starts_with(&format!("{}-", self.prefix)) && !ours.contains(&name) {
+                Netns::open(&name)?.delete()?;
+            }
+        }
+        Ok(())
+    }
+}
+
