@@ -11,6 +11,7 @@ const LONGEST_FILE: usize = 600;
 const ALLOWED: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("yaml", &[]),
+    ("api", &["yaml"]),
     ("reconcile", &[]),
     ("plan", &["model"]),
     ("controller", &["model"]),
@@ -82,7 +83,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "xtables",
         ],
     ),
-    ("testing/miniapi", &[]),
+    ("testing/miniapi", &["api"]),
     (
         "testing/scenarios",
         &["lab", "model", "plan", "plane", "reconcile", "source"],

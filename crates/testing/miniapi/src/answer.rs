@@ -2,31 +2,21 @@
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use hyper::body::{Body as _, Incoming};
-use hyper::header::{
-    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER,
-    USER_AGENT,
-};
-use hyper::{Method, Response};
-use serde_json::json;
+use hyper::body::Incoming;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
+use hyper::{Method, Response, StatusCode};
+use sluice_api::answer::{self, Answer, created, refuse, text};
+use sluice_api::body::collect;
+use sluice_api::query::{Query, Streaming};
+use sluice_api::watch::Settings;
+use sluice_api::{Format, Include, Key, Resource, Status, Target, authenticate, read};
 
 use crate::body::{Body, CutOff};
 use crate::fault::{self, Fault, Verb};
 use crate::journal::Request;
-use crate::list;
-use crate::object::Key;
-use crate::query::{Query, Streaming};
-use crate::resource::Resource;
-use crate::route::Target;
 use crate::server::Shared;
-use crate::status::Status;
-use crate::watch::{self, Settings, Twist};
 use crate::wire::Line;
 use crate::write;
-
-/// Largest body of a request, as etcd limits objects.
-const LARGEST_BODY: usize = 3 * 1024 * 1024 / 2;
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -44,7 +34,7 @@ pub(crate) async fn answer(
 ) -> Result<Response<Body>, CutOff> {
     let asked = journal_entry(&request, client.line.number);
     shared.journal.push(asked.clone());
-    let target = Target::of(&asked.path);
+    let target = Target::of(&asked.path, &shared.history);
     let verb = verb(&asked, &target);
     let is_watch = verb == Verb::Watch;
     let fault = shared.faults.take(verb, &asked.path);
@@ -56,15 +46,15 @@ pub(crate) async fn answer(
             Target::Objects { resource, .. } => Some(resource),
             _ => None,
         };
-        let revision = shared.store.lock().revision;
-        let reply = fault::reply(fault, resource, is_watch, revision, &client.line);
+        let revision = shared.history.lock().revision;
+        let reply = fault::reply(fault, resource, is_watch, revision);
         if let Some(reply) = reply {
-            return Ok(reply);
+            return Ok(reply.map(|it| Body::of(it, client.line.clone())));
         }
     }
     let (method, body) = (
         request.method().clone(),
-        collect(request.into_body()).await?,
+        collect(request.into_body()).await.map_err(|_| CutOff)?,
     );
     let task = Task {
         shared: &shared,
@@ -74,6 +64,7 @@ pub(crate) async fn answer(
     };
     let answer = task.run(target, &method, &body);
     let answer = answer.unwrap_or_else(|status| refuse(&status));
+    let answer = answer.map(|it| Body::of(it, client.line.clone()));
     Ok(match fault {
         Some(fault) => fault::shape(answer, &fault, &client.line),
         None => answer,
@@ -89,11 +80,15 @@ struct Task<'a> {
 }
 
 impl Task<'_> {
-    fn run(self, target: Target, method: &Method, body: &[u8]) -> Result<Response<Body>, Status> {
+    fn run(self, target: Target, method: &Method, body: &[u8]) -> Result<Answer, Status> {
         match target {
-            Target::Version => Ok(version()),
-            Target::Health => Ok(text("text/plain; charset=utf-8", "ok")),
-            Target::Nothing => {
+            Target::Version => Ok(answer::version()),
+            Target::Health => Ok(answer::health()),
+            Target::Nothing
+            | Target::Objects {
+                subresource: Some(_),
+                ..
+            } => {
                 self.authenticate()?;
                 Err(Status::no_resource())
             }
@@ -101,6 +96,7 @@ impl Task<'_> {
                 resource,
                 namespace,
                 name,
+                subresource: None,
             } => {
                 self.authenticate()?;
                 match (method, &name) {
@@ -110,7 +106,7 @@ impl Task<'_> {
                     }
                     _ => return Err(Status::method_not_allowed()),
                 }
-                self.acceptable()?;
+                Format::of(self.asked.accept.as_deref(), Include::None)?;
                 let mut query = Query::parse(&self.asked.query, resource)?;
                 query.filter.namespace = namespace;
                 match name {
@@ -131,27 +127,11 @@ impl Task<'_> {
     /// Health and version need no credentials, as everywhere; the rest does, if any are set.
     fn authenticate(&self) -> Result<(), Status> {
         let token = self.shared.token.lock().expect("nobody panics with it");
+        if token.is_none() && !self.shared.options.client_certificates {
+            return Ok(());
+        }
         let given = self.asked.authorization.as_deref();
-        let bearer = given.and_then(|it| it.strip_prefix("Bearer "));
-        match (token.as_deref(), bearer) {
-            _ if self.client.certified => Ok(()),
-            (None, _) if !self.shared.options.client_certificates => Ok(()),
-            (Some(token), Some(bearer)) if token == bearer => Ok(()),
-            _ => Err(Status::unauthorized()),
-        }
-    }
-
-    fn acceptable(&self) -> Result<(), Status> {
-        let accept = self.asked.accept.as_deref().unwrap_or("*/*");
-        let known = ["*/*", "application/*", "application/json"];
-        let mut kinds = accept
-            .split(',')
-            .map(|it| it.split(';').next().unwrap_or(it).trim());
-        if kinds.any(|it| known.contains(&it)) {
-            Ok(())
-        } else {
-            Err(Status::not_acceptable())
-        }
+        authenticate(given, token.as_deref(), self.client.certified)
     }
 
     fn get(
@@ -159,50 +139,44 @@ impl Task<'_> {
         resource: &'static Resource,
         query: Query,
         name: String,
-    ) -> Result<Response<Body>, Status> {
+    ) -> Result<Answer, Status> {
         let key = Key {
             namespace: query.filter.namespace.unwrap_or_default(),
             name,
         };
-        let found = self
-            .shared
-            .store
-            .lock()
-            .collection(resource)
-            .get(&key)
-            .cloned();
-        let missing = || Status::not_found(&resource.full_name(), &key.name);
-        Ok(json_text(Body::whole(found.ok_or_else(missing)?.typed())))
+        read::get(&self.shared.history, resource, &key, Format::Plain)
     }
 
-    fn list(&self, resource: &'static Resource, query: &Query) -> Result<Response<Body>, Status> {
-        let limit = self.shared.options.page_limit;
-        let page = list::choose(&self.shared.store.lock(), resource, query, limit)?;
-        let pieces = page.body(resource);
-        Ok(json_text(Body::pieces(pieces, self.client.line.clone())))
+    fn list(&self, resource: &'static Resource, query: &Query) -> Result<Answer, Status> {
+        let (history, limit) = (&self.shared.history, self.shared.options.page_limit);
+        read::list(history, resource, query, limit, Format::Plain)
     }
 
-    fn watch(&self, resource: &'static Resource, query: Query) -> Result<Response<Body>, Status> {
+    fn watch(&self, resource: &'static Resource, query: Query) -> Result<Answer, Status> {
         let options = &self.shared.options;
-        let settings = Settings {
-            streaming: if options.streaming_lists {
-                Streaming::Served
-            } else {
-                Streaming::Refused
-            },
-            twist: match self.fault {
-                Some(Fault::DuplicateEvents) => Twist::Twice,
-                Some(Fault::NoBookmarks) => Twist::NoBookmarks,
-                Some(Fault::IgnoresInitialEvents) => Twist::NoInitialEvents,
-                Some(Fault::LateEnd(changes)) => Twist::LateEnd(*changes),
-                _ => Twist::None,
-            },
-            bookmarks: options.bookmarks,
+        let mut settings = Settings {
+            bookmarks: Some(options.bookmarks),
+            ..Settings::default()
         };
-        let enter = || self.shared.watches.enter(&self.asked.path);
-        let store = self.shared.store.clone();
-        let pieces = watch::open(store, resource, query, settings, enter)?;
-        Ok(json_text(Body::pieces(pieces, self.client.line.clone())))
+        if !options.streaming_lists {
+            settings.streaming = Streaming::Refused;
+        }
+        match self.fault {
+            Some(Fault::DuplicateEvents) => settings.copies = 2,
+            Some(Fault::NoBookmarks) => settings.bookmarks = None,
+            Some(Fault::IgnoresInitialEvents) => settings.streaming = Streaming::Overlooked,
+            Some(Fault::LateEnd(changes)) => settings.changes_before_end = *changes,
+            _ => {}
+        }
+        let line = self.client.line.clone();
+        let enter = || self.shared.watches.enter(&self.asked.path, line);
+        read::watch(
+            self.shared.history.clone(),
+            resource,
+            query,
+            settings,
+            enter,
+        )
     }
 
     fn create(
@@ -210,11 +184,9 @@ impl Task<'_> {
         resource: &'static Resource,
         namespace: Option<&str>,
         body: &[u8],
-    ) -> Result<Response<Body>, Status> {
-        let object = write::create(&self.shared.store, resource, namespace, body)?;
-        let mut answer = json_text(Body::whole(object.to_string()));
-        *answer.status_mut() = hyper::StatusCode::CREATED;
-        Ok(answer)
+    ) -> Result<Answer, Status> {
+        let object = write::create(&self.shared.history, resource, namespace, body)?;
+        Ok(created(&object))
     }
 }
 
@@ -247,64 +219,12 @@ fn verb(asked: &Request, target: &Target) -> Verb {
     }
 }
 
-/// Reads a request's body, as far as the API server would.
-async fn collect(mut body: Incoming) -> Result<Bytes, CutOff> {
-    let mut bytes = BytesMut::new();
-    while let Some(frame) =
-        std::future::poll_fn(|it| std::pin::Pin::new(&mut body).poll_frame(it)).await
-    {
-        let frame = frame.map_err(|_| CutOff)?;
-        bytes.extend_from_slice(frame.data_ref().map_or(&[], |it| it));
-        if bytes.len() > LARGEST_BODY {
-            return Err(CutOff);
-        }
-    }
-    Ok(bytes.freeze())
-}
-
-fn version() -> Response<Body> {
-    let version = json!({
-        "major": "1",
-        "minor": "36",
-        "gitVersion": "v1.36.0",
-        "platform": "linux/amd64",
-    });
-    json_text(Body::whole(version.to_string()))
-}
-
-/// 200 with JSON.
-pub(crate) fn json_text(body: Body) -> Response<Body> {
-    with_type("application/json", body)
-}
-
-fn text(content_type: &'static str, text: &'static str) -> Response<Body> {
-    with_type(content_type, Body::whole(text))
-}
-
-fn with_type(content_type: &'static str, body: Body) -> Response<Body> {
-    let mut answer = Response::new(body);
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    answer
-}
-
 /// A page as a proxy in between sends it.
-pub(crate) fn html(code: u16) -> Response<Body> {
+pub(crate) fn html(code: u16) -> Answer {
     let page = "<!DOCTYPE html>\n<html><head><title>Sorry</title></head>\
                 <body><h1>Sorry</h1></body></html>\n";
     let mut answer = text("text/html; charset=utf-8", page);
-    let code = hyper::StatusCode::from_u16(code);
-    *answer.status_mut() = code.unwrap_or(hyper::StatusCode::BAD_GATEWAY);
-    answer
-}
-
-/// A `Status` with its code and headers.
-pub(crate) fn refuse(status: &Status) -> Response<Body> {
-    let mut answer = json_text(Body::whole(status.body().to_string()));
-    *answer.status_mut() = status.code;
-    if let Some(seconds) = status.retry_after {
-        answer.headers_mut().insert(RETRY_AFTER, seconds.into());
-    }
+    let code = StatusCode::from_u16(code);
+    *answer.status_mut() = code.unwrap_or(StatusCode::BAD_GATEWAY);
     answer
 }

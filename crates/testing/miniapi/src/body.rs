@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures::Stream;
 use futures::stream::{self, StreamExt};
 use hyper::body::{Frame, SizeHint};
+use sluice_api::answer::Content;
 
 use crate::wire::Line;
 
@@ -42,8 +43,19 @@ pub(crate) enum Body {
 pub(crate) struct CutOff;
 
 impl Body {
-    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self::Whole(Some(bytes.into()))
+    /// A body that nothing cuts, unless the watch it belongs to is told to.
+    pub(crate) fn of(content: Content, line: Arc<Line>) -> Self {
+        match content {
+            Content::Whole(bytes) => Self::Whole(bytes),
+            Content::Pieces(pieces) => {
+                let ordered = line.clone();
+                let cut = stream::iter([()]).filter_map(move |()| {
+                    let cut = ordered.ordered();
+                    async move { cut.map(Err) }
+                });
+                Self::pieces(pieces.map(Ok).chain(cut).boxed(), line)
+            }
+        }
     }
 
     pub(crate) fn pieces(pieces: Pieces, line: Arc<Line>) -> Self {
@@ -61,11 +73,6 @@ impl Body {
             Self::Pieces { pieces, .. } => pieces,
         }
     }
-}
-
-/// Pieces that cannot fail.
-pub(crate) fn sure(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Pieces {
-    pieces.map(Ok).boxed()
 }
 
 impl hyper::body::Body for Body {

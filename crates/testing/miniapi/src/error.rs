@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use sluice_api::{CertificateError, Misplaced};
+
 /// Why the server could not do what the test asked of it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -16,7 +18,7 @@ pub enum Error {
     },
     /// The certificates could not be made.
     #[error("make certificates: {0}")]
-    Certificates(String),
+    Certificates(#[from] CertificateError),
     /// The server's thread or runtime could not be started, or is gone.
     #[error("server thread: {0}")]
     Thread(String),
@@ -29,11 +31,6 @@ pub enum Error {
         cause: io::Error,
     },
     /// An object that the store has no place for.
-    #[error("store {object}: {why}")]
-    Object {
-        /// Kind and name as given.
-        object: String,
-        /// What is wrong with it.
-        why: String,
-    },
+    #[error(transparent)]
+    Object(#[from] Misplaced),
 }

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::query;
+use sluice_api::query;
 
 /// One request, as it arrived.
 #[derive(Clone, Debug)]

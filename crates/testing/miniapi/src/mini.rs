@@ -6,18 +6,18 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 
+use sluice_api::{ClientCertificates, History, Identity, KINDS, Pems, Resource, kubeconfig};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::body::Cut;
 use crate::error::Error;
 use crate::fault::{Faults, Trouble};
-use crate::identity::{self, Identity};
 use crate::journal::Journal;
 use crate::options::Options;
 use crate::server::{self, Command, Commanded, Door, Shared};
-use crate::store::Store;
 use crate::watches::Watches;
 
+mod account;
 mod objects;
 mod observation;
 
@@ -37,11 +37,9 @@ impl MiniApi {
     ///
     /// Certificates, address or thread.
     pub fn start(options: Options) -> Result<Self, Error> {
-        let identity = options
-            .tls
-            .then(|| Identity::new(options.client_certificates));
+        let identity = options.tls.then(|| identity(options.client_certificates));
         let shared = Arc::new(Shared {
-            store: Arc::new(Store::new(options.history)),
+            history: Arc::new(History::new(collections(), options.history)),
             watches: Arc::new(Watches::default()),
             journal: Journal::default(),
             faults: Faults::default(),
@@ -119,21 +117,27 @@ impl MiniApi {
     /// The authority's certificate; empty without TLS.
     pub fn ca_pem(&self) -> String {
         let identity = self.shared.identity.as_ref();
-        identity.map(|it| it.ca_pem.clone()).unwrap_or_default()
+        identity
+            .map(|it| it.pems.authority.clone())
+            .unwrap_or_default()
     }
 
     /// Certificate and key of a client, in PEM; empty without TLS. Good for requests if
     /// [`Options::client_certificates`] is set.
     pub fn client_identity(&self) -> (String, String) {
         let identity = self.shared.identity.as_ref();
-        let pair = |it: &Identity| (it.client_certificate_pem.clone(), it.client_key_pem.clone());
+        let pair = |it: &Identity| {
+            let pems = &it.pems;
+            (pems.client_certificate.clone(), pems.client_key.clone())
+        };
         identity.map(pair).unwrap_or_default()
     }
 
     /// A kubeconfig with the authority embedded and the token, or else the client's certificate.
     pub fn kubeconfig(&self) -> String {
         let token = self.token();
-        identity::kubeconfig(&self.url(), self.shared.identity.as_ref(), token.as_deref())
+        let pems = self.shared.identity.as_ref().map(|it| &it.pems);
+        kubeconfig("mini", &self.url(), pems, token.as_deref())
     }
 
     /// Writes `ca.crt`, `token` and `namespace` (`kube-system`) into `folder`, as pods find them.
@@ -143,7 +147,7 @@ impl MiniApi {
     /// The file that could not be written.
     pub fn write_service_account(&self, folder: &Path) -> Result<(), Error> {
         let token = self.token().unwrap_or_default();
-        identity::write_service_account(folder, &self.ca_pem(), &token)
+        account::write_service_account(folder, &self.ca_pem(), &token)
     }
 
     /// The token that is good now.
@@ -238,4 +242,31 @@ impl Drop for MiniApi {
             let _ = thread.join();
         }
     }
+}
+
+/// Certificates for loopback.
+fn identity(accepts_clients: bool) -> Result<Identity, Error> {
+    let names = ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc"];
+    let pems = Pems::make("mini-ca", &names.map(str::to_owned), "system:kube-proxy")?;
+    let clients = if accepts_clients {
+        ClientCertificates::Accepted
+    } else {
+        ClientCertificates::Ignored
+    };
+    Ok(Identity::new(pems, clients)?)
+}
+
+/// The collections that proxies read, and events.
+fn collections() -> Vec<&'static Resource> {
+    let served = [
+        "services",
+        "nodes",
+        "namespaces",
+        "pods",
+        "events",
+        "endpointslices",
+        "servicecidrs",
+    ];
+    let kinds = KINDS.iter();
+    kinds.filter(|it| served.contains(&it.plural)).collect()
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use sluice_api::{History, Identity};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::broadcast;
@@ -18,10 +19,8 @@ use crate::answer::{Client, answer};
 use crate::body::Cut;
 use crate::error::Error;
 use crate::fault::Faults;
-use crate::identity::Identity;
 use crate::journal::Journal;
 use crate::options::Options;
-use crate::store::Store;
 use crate::watches::Watches;
 use crate::wire::{Line, Wire};
 
@@ -32,7 +31,7 @@ const BACKLOG: u32 = 1024;
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: Options,
-    pub(crate) store: Arc<Store>,
+    pub(crate) history: Arc<History>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) journal: Journal,
     pub(crate) faults: Faults,

@@ -6,7 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use sluice_api::watch::{self, Orders};
+
 use crate::body::Cut;
+use crate::wire::Line;
 
 /// Something a test does to a running watch.
 #[derive(Clone, Debug)]
@@ -37,12 +40,41 @@ pub(crate) struct Membership {
     number: u64,
     watches: Arc<Watches>,
     /// Orders, each with the version of the store when it was given.
-    pub(crate) orders: UnboundedReceiver<(u64, Order)>,
+    orders: UnboundedReceiver<(u64, Order)>,
+    /// The connection, which learns how the watch ends.
+    line: Arc<Line>,
+}
+
+impl Membership {
+    fn translate(&self, (revision, order): (u64, Order)) -> (u64, watch::Order) {
+        let order = match order {
+            Order::Send(bytes) => watch::Order::Send(bytes),
+            Order::Stall => watch::Order::Stall,
+            Order::Resume => watch::Order::Resume,
+            Order::End(cut) => {
+                self.line.order(cut);
+                watch::Order::End
+            }
+        };
+        (revision, order)
+    }
+}
+
+impl Orders for Membership {
+    fn given(&mut self) -> Option<(u64, watch::Order)> {
+        let order = self.orders.try_recv().ok()?;
+        Some(self.translate(order))
+    }
+
+    async fn next(&mut self) -> Option<(u64, watch::Order)> {
+        let order = self.orders.recv().await?;
+        Some(self.translate(order))
+    }
 }
 
 impl Watches {
     /// Adds a watch of `path`.
-    pub(crate) fn enter(self: &Arc<Self>, path: &str) -> Membership {
+    pub(crate) fn enter(self: &Arc<Self>, path: &str, line: Arc<Line>) -> Membership {
         let (orders, receiver) = unbounded_channel();
         let mut open = self.lock();
         let number = open.iter().map(|it| it.number).max().unwrap_or_default() + 1;
@@ -56,6 +88,7 @@ impl Watches {
             number,
             watches: self.clone(),
             orders: receiver,
+            line,
         }
     }
 

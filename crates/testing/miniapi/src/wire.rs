@@ -2,8 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -17,6 +17,8 @@ pub(crate) struct Line {
     /// Connections are counted from 1.
     pub(crate) number: u64,
     reset: AtomicBool,
+    /// How the watch on it ends.
+    ordered: Mutex<Option<Cut>>,
 }
 
 impl Line {
@@ -24,7 +26,18 @@ impl Line {
         Self {
             number,
             reset: AtomicBool::new(false),
+            ordered: Mutex::new(None),
         }
+    }
+
+    /// Says how the watch on the connection ends.
+    pub(crate) fn order(&self, cut: Cut) {
+        *self.ordered.lock().expect("nobody panics with it") = Some(cut);
+    }
+
+    /// How the watch on the connection shall end; asked once.
+    pub(crate) fn ordered(&self) -> Option<Cut> {
+        self.ordered.lock().expect("nobody panics with it").take()
     }
 
     /// Says how the socket closes when its time comes.

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
-use hyper::Response;
+use hyper::{Response, StatusCode};
 use serde_json::json;
+use sluice_api::answer::{self, Answer, Content, json_text, refuse};
+use sluice_api::list::Page;
+use sluice_api::{Resource, Status};
 use tokio::time::sleep;
 
-use crate::answer::{html, json_text, refuse};
-use crate::body::{Body, Pieces, sure};
+use crate::answer::html;
+use crate::body::{Body, Pieces};
 use crate::fault::Fault;
-use crate::list::Page;
-use crate::resource::Resource;
-use crate::status::Status;
 use crate::wire::Line;
 
 const MIB: usize = 1024 * 1024;
@@ -24,12 +24,15 @@ pub(crate) fn reply(
     resource: Option<&'static Resource>,
     is_watch: bool,
     revision: u64,
-    line: &Arc<Line>,
-) -> Option<Response<Body>> {
+) -> Option<Answer> {
     let status = match fault {
         Fault::Unauthorized => Status::unauthorized(),
         Fault::UnknownField => Status::bad_request("field label not supported, as asked"),
-        Fault::Forbidden => Status::forbidden(),
+        Fault::Forbidden => Status::new(
+            StatusCode::FORBIDDEN,
+            "Forbidden",
+            "the server does not allow this request to this user",
+        ),
         Fault::NotFound => Status::no_resource(),
         Fault::Gone => Status::expired("too old, as asked"),
         Fault::NoStreamingLists => {
@@ -37,14 +40,22 @@ pub(crate) fn reply(
                        feature gate is enabled";
             Status::invalid_options("sendInitialEvents", why)
         }
-        Fault::TooManyRequests(seconds) => Status::too_many_requests(*seconds),
-        Fault::InternalError => Status::internal_error(),
-        Fault::Unavailable => Status::unavailable(),
+        Fault::TooManyRequests(seconds) => {
+            let message = "Too many requests, please try again later.";
+            Status::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+                .retry_after(*seconds)
+        }
+        Fault::InternalError => Status::internal("as asked"),
+        Fault::Unavailable => Status::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "ServiceUnavailable",
+            "apiserver not ready",
+        ),
         Fault::VersionTooLarge => Status::too_large_version(revision + 1000, revision),
         Fault::Html(code) => return Some(html(*code)),
         _ => {
             let pieces = body(fault, resource, is_watch, revision)?;
-            return Some(json_text(Body::pieces(pieces, line.clone())));
+            return Some(json_text(Content::Pieces(pieces)));
         }
     };
     Some(refuse(&status))
@@ -56,9 +67,13 @@ fn body(
     resource: Option<&'static Resource>,
     is_watch: bool,
     revision: u64,
-) -> Option<Pieces> {
-    let once = |text: String| sure(stream::iter([Bytes::from(text)]));
-    let list_head = || resource.map(|it| Page::empty(revision).head(it));
+) -> Option<answer::Pieces> {
+    let once = |text: String| stream::iter([Bytes::from(text)]).boxed();
+    let empty = Page {
+        revision,
+        ..Page::default()
+    };
+    let list_head = || resource.map(|it| empty.head(it));
     Some(match fault {
         Fault::Garbage => once("\u{0}\u{1}]]}> this is no JSON {{{\n".to_owned()),
         Fault::WrongTypes if is_watch => {
@@ -70,17 +85,20 @@ fn body(
         ),
         Fault::EmptyList => once(format!("{}[]}}\n", list_head()?)),
         Fault::EndlessList => {
-            let page = Page::endless(revision);
+            let page = Page {
+                resume: Some("more".to_owned()),
+                ..empty
+            };
             once(format!("{}[]}}\n", page.head(resource.filter(|_| !is_watch)?)))
         }
         Fault::NullItems => once(format!("{}null}}\n", list_head()?)),
         Fault::GoneEvent => once(Status::expired("too old resource version, as asked").event()),
-        Fault::EndsAtOnce => sure(stream::empty()),
+        Fault::EndsAtOnce => stream::empty().boxed(),
         Fault::EndlessLine(mebibytes) => {
             let head = stream::iter([Bytes::from_static(br#"{"type":"ADDED","object":{"kind":""#)]);
             let filler = Bytes::from(vec![b'a'; MIB]);
             let filler = stream::repeat(filler).take(*mebibytes);
-            sure(head.chain(filler).chain(stream::pending()))
+            head.chain(filler).chain(stream::pending()).boxed()
         }
         _ => return None,
     })

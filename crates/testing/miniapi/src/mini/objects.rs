@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use sluice_api::{Key, Misplaced, Object, Snapshot};
 
 use crate::body::Cut;
 use crate::error::Error;
 use crate::mini::MiniApi;
-use crate::object::{Key, Object};
-use crate::resource::{RESOURCES, Resource};
-use crate::store::Snapshot;
 use crate::watches::Order;
 
 impl MiniApi {
@@ -30,7 +28,7 @@ impl MiniApi {
     ///
     /// [`Error::Object`] of the first bad one; then none is stored.
     pub fn put_all(&self, objects: impl IntoIterator<Item = Value>) -> Result<u64, Error> {
-        self.shared.store.put_all(objects.into_iter().collect())
+        Ok(self.shared.history.put_all(objects.into_iter().collect())?)
     }
 
     /// Makes the store hold these objects and no others, with the events that lead there.
@@ -43,7 +41,7 @@ impl MiniApi {
         objects: impl IntoIterator<Item = Value>,
     ) -> Result<u64, Error> {
         let objects = objects.into_iter().collect();
-        self.shared.store.replace_everything(objects)
+        Ok(self.shared.history.replace_everything(objects)?)
     }
 
     /// Deletes an object; cluster-wide ones have namespace `""`. Returns the deletion's version.
@@ -56,10 +54,13 @@ impl MiniApi {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
-        let deleted = of_kind(kind).find_map(|it| self.shared.store.delete(it, &key));
-        deleted.ok_or_else(|| Error::Object {
-            object: format!("{kind:?} {namespace:?} {name:?}"),
-            why: "there is none to delete".to_owned(),
+        let history = &self.shared.history;
+        let deleted = history.kinds(kind).find_map(|it| history.delete(it, &key));
+        deleted.ok_or_else(|| {
+            Error::Object(Misplaced {
+                object: format!("{kind:?} {namespace:?} {name:?}"),
+                why: "there is none to delete".to_owned(),
+            })
         })
     }
 
@@ -69,18 +70,24 @@ impl MiniApi {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
-        let state = self.shared.store.lock();
-        let found = of_kind(kind).find_map(|it| state.collection(it).get(&key))?;
-        Some(found.value())
+        let history = &self.shared.history;
+        let state = history.lock();
+        let found = history
+            .kinds(kind)
+            .find_map(|it| state.collection(it).get(&key))?;
+        Some(Value::clone(&found.value()))
     }
 
     /// All objects of a kind, by namespace and name.
     pub fn list(&self, kind: &str) -> Vec<Value> {
-        let state = self.shared.store.lock();
-        let objects = of_kind(kind).flat_map(|it| state.collection(it).objects.values());
+        let history = &self.shared.history;
+        let state = history.lock();
+        let objects = history
+            .kinds(kind)
+            .flat_map(|it| state.collection(it).objects.values());
         let objects: Vec<Arc<Object>> = objects.cloned().collect();
         drop(state);
-        objects.iter().map(|it| it.value()).collect()
+        objects.iter().map(|it| Value::clone(&it.value())).collect()
     }
 
     /// The events that clients wrote, of both API groups.
@@ -90,29 +97,24 @@ impl MiniApi {
 
     /// Version of the last change.
     pub fn resource_version(&self) -> u64 {
-        self.shared.store.lock().revision
+        self.shared.history.lock().revision
     }
 
     /// What the store holds now.
     pub fn snapshot(&self) -> Snapshot {
-        self.shared.store.snapshot()
+        self.shared.history.snapshot()
     }
 
     /// Goes back to a snapshot, as an API server whose etcd was restored from a backup: versions
     /// go back too, no event tells of it, the history is gone and every watch is closed. A watch
     /// from a version that does not exist any more stays silent until versions are past it.
     pub fn restore(&self, snapshot: &Snapshot) {
-        self.shared.store.restore(snapshot);
+        self.shared.history.restore(snapshot);
         self.order_watches("", &Order::End(Cut::Close));
     }
 
     /// Forgets the history, as a compaction of etcd: older versions and continue tokens are 410.
     pub fn compact(&self) {
-        self.shared.store.compact();
+        self.shared.history.compact();
     }
-}
-
-/// Both kinds of events are called `Event`; any other name stands for one collection.
-fn of_kind(kind: &str) -> impl Iterator<Item = &'static Resource> {
-    RESOURCES.iter().filter(move |it| it.kind == kind)
 }

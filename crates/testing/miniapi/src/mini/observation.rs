@@ -71,7 +71,7 @@ impl MiniApi {
     /// Tells the open watches whose path contains `path` that their version is too old, in an
     /// ERROR event, and ends them. Returns how many.
     pub fn expire_watches(&self, path: &str) -> usize {
-        let event = crate::status::Status::expired("too old resource version, as asked").event();
+        let event = sluice_api::Status::expired("too old resource version, as asked").event();
         self.send_to_watches(path, event);
         self.cut_watches(path, Cut::End)
     }

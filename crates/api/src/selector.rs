@@ -3,23 +3,27 @@
 mod field;
 mod label;
 
-pub(crate) use field::FieldSelector;
-pub(crate) use label::LabelSelector;
+pub use field::FieldSelector;
+pub use label::LabelSelector;
 
 use crate::object::Object;
 
 /// Everything that narrows a request down.
 #[derive(Debug, Default)]
-pub(crate) struct Filter {
-    pub(crate) namespace: Option<String>,
-    pub(crate) name: Option<String>,
-    pub(crate) labels: LabelSelector,
-    pub(crate) fields: FieldSelector,
+pub struct Filter {
+    /// Of this namespace only.
+    pub namespace: Option<String>,
+    /// Of this name only.
+    pub name: Option<String>,
+    /// Selector of labels.
+    pub labels: LabelSelector,
+    /// Selector of fields.
+    pub fields: FieldSelector,
 }
 
 impl Filter {
     /// Whether `object` is asked for.
-    pub(crate) fn matches(&self, object: &Object) -> bool {
+    pub fn matches(&self, object: &Object) -> bool {
         let is =
             |wanted: &Option<String>, real: &str| wanted.as_deref().is_none_or(|it| it == real);
         is(&self.namespace, &object.key.namespace)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// A parsed label selector; empty matches everything.
 #[derive(Debug, Default)]
-pub(crate) struct LabelSelector(Vec<Term>);
+pub struct LabelSelector(Vec<Term>);
 
 #[derive(Debug)]
 struct Term {
@@ -27,7 +27,7 @@ impl LabelSelector {
     /// # Errors
     ///
     /// The term that cannot be read.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
@@ -39,7 +39,7 @@ impl LabelSelector {
     }
 
     /// Whether every term holds.
-    pub(crate) fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.0.iter().all(|term| {
             let value = labels.get(&term.key);
             match &term.test {

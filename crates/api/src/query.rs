@@ -6,29 +6,38 @@ use crate::status::Status;
 
 /// How `resourceVersion` is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Match {
+pub enum Match {
+    /// This version or a later one.
     NotOlderThan,
+    /// This version.
     Exact,
 }
 
 /// `ListOptions` of the API conventions.
 #[derive(Debug, Default)]
-pub(crate) struct Query {
-    pub(crate) watch: bool,
-    pub(crate) filter: Filter,
+pub struct Query {
+    /// A watch is asked for, no list.
+    pub watch: bool,
+    /// Which objects.
+    pub filter: Filter,
     /// `None` when not given; 0 means any version.
-    pub(crate) version: Option<u64>,
-    pub(crate) version_match: Option<Match>,
+    pub version: Option<u64>,
+    /// How `version` is meant; `None` when not given.
+    pub version_match: Option<Match>,
     /// 0 means all.
-    pub(crate) limit: usize,
-    pub(crate) resume: Option<String>,
-    pub(crate) bookmarks: bool,
-    pub(crate) initial_events: Option<bool>,
-    pub(crate) timeout_seconds: Option<u64>,
+    pub limit: usize,
+    /// The continue token of the page before.
+    pub resume: Option<String>,
+    /// Whether the watch may send bookmarks.
+    pub bookmarks: bool,
+    /// `sendInitialEvents`; `None` when not given.
+    pub initial_events: Option<bool>,
+    /// How long a watch lasts; `None` for the server's choice.
+    pub timeout_seconds: Option<u64>,
 }
 
 /// One parameter of a query string.
-pub(crate) fn parameter(query: &str, name: &str) -> Option<String> {
+pub fn parameter(query: &str, name: &str) -> Option<String> {
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     let found = pairs.find(|(key, _)| key == name);
     found.map(|(_, value)| value.into_owned())
@@ -36,7 +45,11 @@ pub(crate) fn parameter(query: &str, name: &str) -> Option<String> {
 
 impl Query {
     /// Reads the query string. Unknown parameters are ignored, as the API server does.
-    pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, Status> {
+    ///
+    /// # Errors
+    ///
+    /// A selector or number that cannot be read.
+    pub fn parse(text: &str, resource: &Resource) -> Result<Self, Status> {
         let mut query = Self::default();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match &*name {
@@ -109,15 +122,19 @@ impl Query {
     }
 }
 
-/// Whether the server streams lists through watches.
+/// What the server does with `sendInitialEvents`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Streaming {
+pub enum Streaming {
+    /// Streams lists through watches (default since Kubernetes 1.34).
     Served,
+    /// Refuses it with 422, as servers with the gate `WatchList` off.
     Refused,
+    /// Overlooks it, as servers before Kubernetes 1.27 do.
+    Overlooked,
 }
 
 /// Anything but 0 and false is true, as in apimachinery's conversion of query parameters.
-pub(crate) fn boolean(value: &str) -> bool {
+pub fn boolean(value: &str) -> bool {
     value != "0" && !value.eq_ignore_ascii_case("false")
 }
 

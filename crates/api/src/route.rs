@@ -1,48 +1,63 @@
 //! What a path means.
 
-use crate::resource::{self, Resource};
+use crate::history::History;
+use crate::resource::Resource;
 
 /// The thing a path names.
 #[derive(Debug)]
-pub(crate) enum Target {
+pub enum Target {
+    /// `/version`.
     Version,
+    /// `/healthz` and its like.
     Health,
+    /// Objects.
     Objects {
+        /// Their kind.
         resource: &'static Resource,
+        /// `None` for all namespaces, and for cluster-wide objects.
         namespace: Option<String>,
+        /// `None` for the collection.
         name: Option<String>,
+        /// A part or an action of one object: `status`, `log`.
+        subresource: Option<String>,
     },
+    /// None of these.
     Nothing,
 }
 
 impl Target {
-    /// Reads `/api/v1/...` and `/apis/GROUP/VERSION/...`, cluster-wide or of one namespace.
-    pub(crate) fn of(path: &str) -> Self {
+    /// Reads `/api/v1/...` and `/apis/GROUP/VERSION/...`, cluster-wide or of one namespace, for
+    /// the collections of `history`.
+    pub fn of(path: &str, history: &History) -> Self {
         let parts: Vec<_> = path.split('/').skip(1).collect();
         match parts.as_slice() {
             ["version"] => Self::Version,
             ["healthz" | "readyz" | "livez", ..] => Self::Health,
-            ["api", version, rest @ ..] => Self::objects("", version, rest),
-            ["apis", group, version, rest @ ..] => Self::objects(group, version, rest),
+            ["api", version, rest @ ..] => Self::objects(history, "", version, rest),
+            ["apis", group, version, rest @ ..] => Self::objects(history, group, version, rest),
             _ => Self::Nothing,
         }
     }
 
-    fn objects(group: &str, version: &str, rest: &[&str]) -> Self {
+    fn objects(history: &History, group: &str, version: &str, rest: &[&str]) -> Self {
         let (namespace, rest) = match rest {
+            // Parts of the namespace itself.
+            ["namespaces", _, "status" | "finalize"] => (None, rest),
             ["namespaces", namespace, rest @ ..] if !rest.is_empty() => (Some(*namespace), rest),
             _ => (None, rest),
         };
-        let (plural, name) = match rest {
-            [plural] => (*plural, None),
-            [plural, name] => (*plural, Some((*name).to_owned())),
+        let (plural, name, subresource) = match rest {
+            [plural] => (*plural, None, None),
+            [plural, name] => (*plural, Some(*name), None),
+            [plural, name, subresource] => (*plural, Some(*name), Some(*subresource)),
             _ => return Self::Nothing,
         };
-        match resource::of_path(group, version, plural) {
+        match history.of_path(group, version, plural) {
             Some(resource) if resource.namespaced || namespace.is_none() => Self::Objects {
                 resource,
                 namespace: namespace.map(str::to_owned),
-                name,
+                name: name.map(str::to_owned),
+                subresource: subresource.map(str::to_owned),
             },
             _ => Self::Nothing,
         }
@@ -52,10 +67,12 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::KINDS;
 
     #[test]
     fn paths_are_read() {
-        let show = |path: &str| match Target::of(path) {
+        let history = History::new(KINDS.iter().collect(), 1);
+        let show = |path: &str| match Target::of(path, &history) {
             Target::Version => "version".to_owned(),
             Target::Health => "health".to_owned(),
             Target::Nothing => "nothing".to_owned(),
@@ -63,7 +80,11 @@ mod tests {
                 resource,
                 namespace,
                 name,
-            } => format!("{} {namespace:?} {name:?}", resource.full_name()),
+                subresource,
+            } => {
+                let part = subresource.map(|it| format!(" {it}")).unwrap_or_default();
+                format!("{} {namespace:?} {name:?}{part}", resource.full_name())
+            }
         };
         for (path, expect) in [
             ("/version", "version"),
@@ -83,6 +104,14 @@ mod tests {
             ),
             ("/apis/discovery.k8s.io/v1beta1/endpointslices", "nothing"),
             ("/api/v1/services/", r#"services None Some("")"#),
+            (
+                "/api/v1/namespaces/a/pods/b/log",
+                r#"pods Some("a") Some("b") log"#,
+            ),
+            (
+                "/api/v1/namespaces/a/status",
+                r#"namespaces None Some("a") status"#,
+            ),
             ("/", "nothing"),
             ("", "nothing"),
         ] {

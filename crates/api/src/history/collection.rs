@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::history::Event;
 use crate::object::{Key, Object};
-use crate::store::Event;
 
 /// All objects of one kind.
 #[derive(Debug, Default)]
-pub(crate) struct Collection {
-    pub(crate) objects: BTreeMap<Key, Arc<Object>>,
+pub struct Collection {
+    /// As they are now.
+    pub objects: BTreeMap<Key, Arc<Object>>,
     events: VecDeque<Arc<Event>>,
     /// States of this version and later can still be told.
     oldest: u64,
@@ -18,9 +19,9 @@ pub(crate) struct Collection {
 
 /// The history does not reach back that far.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Forgotten {
+pub struct Forgotten {
     /// The oldest version that can still be told.
-    pub(crate) oldest: u64,
+    pub oldest: u64,
 }
 
 impl Collection {
@@ -33,7 +34,8 @@ impl Collection {
         }
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+    /// One object.
+    pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
         self.objects.get(key)
     }
 
@@ -57,20 +59,22 @@ impl Collection {
     }
 
     /// The events after `revision`; none when it lies in the future.
-    pub(crate) fn since(
-        &self,
-        revision: u64,
-    ) -> Result<impl Iterator<Item = &Arc<Event>>, Forgotten> {
+    ///
+    /// # Errors
+    ///
+    /// [`Forgotten`].
+    pub fn since(&self, revision: u64) -> Result<impl Iterator<Item = &Arc<Event>>, Forgotten> {
         self.reaches(revision)?;
         let first = self.events.partition_point(|it| it.revision <= revision);
         Ok(self.events.range(first..))
     }
 
     /// The objects as they were at `revision`.
-    pub(crate) fn at(
-        &self,
-        revision: u64,
-    ) -> Result<Cow<'_, BTreeMap<Key, Arc<Object>>>, Forgotten> {
+    ///
+    /// # Errors
+    ///
+    /// [`Forgotten`].
+    pub fn at(&self, revision: u64) -> Result<Cow<'_, BTreeMap<Key, Arc<Object>>>, Forgotten> {
         let mut later = self.since(revision)?.collect::<Vec<_>>();
         if later.is_empty() {
             return Ok(Cow::Borrowed(&self.objects));

@@ -5,7 +5,7 @@ use crate::resource::Resource;
 
 /// A parsed field selector; empty matches everything.
 #[derive(Debug, Default)]
-pub(crate) struct FieldSelector(Vec<Term>);
+pub struct FieldSelector(Vec<Term>);
 
 #[derive(Debug)]
 struct Term {
@@ -20,7 +20,7 @@ impl FieldSelector {
     /// # Errors
     ///
     /// A term without operator, or a field the collection does not offer.
-    pub(crate) fn parse(text: &str, resource: &Resource) -> Result<Self, String> {
+    pub fn parse(text: &str, resource: &Resource) -> Result<Self, String> {
         let terms = text.split(',').filter(|it| !it.is_empty());
         let terms = terms.map(|term| {
             let (field, equal, value) = if let Some((field, value)) = term.split_once("!=") {
@@ -48,7 +48,7 @@ impl FieldSelector {
     }
 
     /// Whether every term holds.
-    pub(crate) fn matches(&self, object: &Object) -> bool {
+    pub fn matches(&self, object: &Object) -> bool {
         self.0.iter().all(|term| {
             let real = match term.field {
                 "metadata.name" => &object.key.name,
@@ -73,11 +73,11 @@ mod tests {
 
     use super::*;
     use crate::object::Key;
-    use crate::resource::of_kind;
+    use crate::resource::KINDS;
 
     #[test]
     fn fields_are_compared() {
-        let resource = of_kind("v1", "Service").unwrap();
+        let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
         let key = Key {
             namespace: "ns".to_owned(),
             name: "web".to_owned(),

@@ -1,23 +1,24 @@
 //! WATCH: the changes of a collection as a stream of lines.
 
+mod line;
+
 use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
 
 use bytes::{Bytes, BytesMut};
 use futures::stream::{self, StreamExt};
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
-use crate::body::{Cut, Pieces};
+use crate::answer::Pieces;
+use crate::format::Format;
+use crate::history::{EventType, Forgotten, History};
 use crate::object::Object;
 use crate::query::{Query, Streaming};
 use crate::resource::Resource;
 use crate::selector::Filter;
 use crate::status::Status;
-use crate::store::{Change, Forgotten, Store};
-use crate::watches::{Membership, Order};
 
 /// Bytes gathered before lines go out together.
 const PIECE: usize = 64 * 1024;
@@ -28,23 +29,76 @@ const LONGEST: Duration = Duration::from_secs(45 * 60);
 /// The most a client can ask for.
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a fault does to a watch from within.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Twist {
-    None,
-    /// Every line is sent twice.
-    Twice,
-    /// No bookmark is ever sent, not even the one after the initial events.
-    NoBookmarks,
-    /// `sendInitialEvents` is overlooked, as servers before Kubernetes 1.27 do.
-    NoInitialEvents,
-    /// The bookmark after the initial events comes after so many changes.
-    LateEnd(usize),
+/// How watches are served.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// What `sendInitialEvents` does.
+    pub streaming: Streaming,
+    /// Time between bookmarks, at least a millisecond. `None` sends no bookmark, not even the one
+    /// after the initial events.
+    pub bookmarks: Option<Duration>,
+    /// Changes between the initial events and the bookmark that completes them. A real server
+    /// sends it up to a second after the last initial event, and all changes in between before it
+    /// (`cacher/cache_watcher.go`).
+    pub changes_before_end: usize,
+    /// How often every line is sent.
+    pub copies: usize,
+    /// The form of the objects.
+    pub format: Format,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            streaming: Streaming::Served,
+            bookmarks: Some(Duration::from_secs(60)),
+            changes_before_end: 0,
+            copies: 1,
+            format: Format::Plain,
+        }
+    }
+}
+
+/// Something done to a running watch from outside.
+#[derive(Clone, Debug)]
+pub enum Order {
+    /// Send these bytes.
+    Send(Bytes),
+    /// Send nothing more.
+    Stall,
+    /// Go on after a stall.
+    Resume,
+    /// End.
+    End,
+}
+
+/// Who interferes with a running watch, if anybody.
+pub trait Orders: Send + 'static {
+    /// An order that was given, with the version of the store at that time: changes up to it are
+    /// sent first.
+    fn given(&mut self) -> Option<(u64, Order)>;
+
+    /// Waits for an order; `None` ends the watch. May be dropped before it is done.
+    fn next(&mut self) -> impl Future<Output = Option<(u64, Order)>> + Send;
+}
+
+/// Nobody does.
+#[derive(Clone, Copy, Debug)]
+pub struct Undisturbed;
+
+impl Orders for Undisturbed {
+    fn given(&mut self) -> Option<(u64, Order)> {
+        None
+    }
+
+    async fn next(&mut self) -> Option<(u64, Order)> {
+        std::future::pending().await
+    }
 }
 
 /// A watch being served.
-struct Watching {
-    store: Arc<Store>,
+struct Watching<O> {
+    history: Arc<History>,
     resource: &'static Resource,
     filter: Filter,
     /// Changes up to this version were sent.
@@ -56,11 +110,12 @@ struct Watching {
     changes: watch::Receiver<()>,
     bookmarks: Option<Interval>,
     deadline: Instant,
-    twist: Twist,
+    copies: usize,
+    format: Format,
     stalled: bool,
     /// An order with the version it was given at: changes up to it come first.
     order: Option<(u64, Order)>,
-    membership: Membership,
+    orders: O,
 }
 
 /// Opens a watch.
@@ -69,20 +124,20 @@ struct Watching {
 ///
 /// Parameters that contradict each other, and versions that do not exist yet. A version that is
 /// too old is told inside the stream.
-pub(crate) fn open(
-    store: Arc<Store>,
+pub fn open<O: Orders>(
+    history: Arc<History>,
     resource: &'static Resource,
     query: Query,
     settings: Settings,
-    enter: impl FnOnce() -> Membership,
+    enter: impl FnOnce() -> O,
 ) -> Result<Pieces, Status> {
     query.check_watch(settings.streaming)?;
-    let changes = store.changes();
-    let state = store.lock();
+    let changes = history.changes();
+    let state = history.lock();
     let collection = state.collection(resource);
     let wanted = query.version.unwrap_or_default();
     let initial_events = match query.initial_events {
-        _ if settings.twist == Twist::NoInitialEvents => wanted == 0,
+        _ if settings.streaming == Streaming::Overlooked => wanted == 0,
         // Without it, a watch that names no version starts with the objects there are.
         None => wanted == 0,
         Some(send) => send,
@@ -101,27 +156,25 @@ pub(crate) fn open(
     } else if let Err(forgotten) = collection.since(wanted) {
         let message = format!("too old resource version: {wanted} ({})", forgotten.oldest);
         let line = Bytes::from(Status::expired(message).event());
-        return Ok(stream::iter([Ok(line)]).boxed());
+        return Ok(stream::iter([line]).boxed());
     }
     drop(state);
-    let may_mark = query.bookmarks && settings.twist != Twist::NoBookmarks;
-    let asked = query.initial_events == Some(true) && settings.twist != Twist::NoInitialEvents;
-    let end_after = (may_mark && asked).then_some(match settings.twist {
-        Twist::LateEnd(changes) => changes,
-        _ => 0,
-    });
+    let every = settings.bookmarks.filter(|_| query.bookmarks);
+    let is_streamed =
+        query.initial_events == Some(true) && settings.streaming != Streaming::Overlooked;
+    let end_after = (every.is_some() && is_streamed).then_some(settings.changes_before_end);
     let lasting = match query.timeout_seconds {
         None | Some(0) => LONGEST,
         Some(seconds) => Duration::from_secs(seconds).min(A_DAY),
     };
-    let bookmarks = may_mark.then(|| {
-        let every = settings.bookmarks.max(Duration::from_millis(1));
+    let bookmarks = every.map(|every| {
+        let every = every.max(Duration::from_millis(1));
         let mut ticks = interval_at(Instant::now() + every, every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks
     });
     let watching = Watching {
-        store,
+        history,
         resource,
         filter: query.filter,
         position,
@@ -130,10 +183,11 @@ pub(crate) fn open(
         changes,
         bookmarks,
         deadline: Instant::now() + lasting,
-        twist: settings.twist,
+        copies: settings.copies,
+        format: settings.format,
         stalled: false,
         order: None,
-        membership: enter(),
+        orders: enter(),
     };
     Ok(stream::unfold(watching, |mut watching| async {
         let piece = watching.next().await?;
@@ -142,33 +196,23 @@ pub(crate) fn open(
     .boxed())
 }
 
-/// What the server adds to a request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub(crate) streaming: Streaming,
-    pub(crate) twist: Twist,
-    /// Time between bookmarks.
-    pub(crate) bookmarks: Duration,
-}
-
-impl Watching {
+impl<O: Orders> Watching<O> {
     /// The next lines; `None` when the watch is over.
-    async fn next(&mut self) -> Option<Result<Bytes, Cut>> {
+    async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.order.is_none() {
-                self.order = self.membership.orders.try_recv().ok();
+                self.order = self.orders.given();
             }
             let until = self.order.as_ref().map_or(u64::MAX, |(given, _)| *given);
             if !self.stalled
                 && let Some(lines) = self.ready(until).ok()?
             {
-                return Some(Ok(lines));
+                return Some(lines);
             }
             match self.order.take() {
                 None => {}
-                Some((_, Order::Send(bytes))) => return Some(Ok(bytes)),
-                Some((_, Order::End(Cut::End))) => return None,
-                Some((_, Order::End(cut))) => return Some(Err(cut)),
+                Some((_, Order::Send(bytes))) => return Some(bytes),
+                Some((_, Order::End)) => return None,
                 Some((_, order)) => {
                     self.stalled = matches!(order, Order::Stall);
                     continue;
@@ -176,11 +220,11 @@ impl Watching {
             }
             tokio::select! {
                 biased;
-                order = self.membership.orders.recv() => self.order = Some(order?),
+                order = self.orders.next() => self.order = Some(order?),
                 () = sleep_until(self.deadline), if !self.stalled => return None,
                 changed = self.changes.changed(), if !self.stalled => changed.ok()?,
                 () = tick(&mut self.bookmarks), if !self.stalled && self.end_after.is_none() => {
-                    return Some(Ok(bookmark(self.resource, self.position, false)));
+                    return Some(self.format.bookmark(self.resource, self.position, false));
                 }
             }
         }
@@ -191,30 +235,32 @@ impl Watching {
     fn ready(&mut self, until: u64) -> Result<Option<Bytes>, Forgotten> {
         let mut lines = BytesMut::new();
         let mut push = |line: &[u8]| {
-            lines.extend_from_slice(line);
-            if self.twist == Twist::Twice {
+            for _ in 0..self.copies {
                 lines.extend_from_slice(line);
             }
             lines.len() >= PIECE
         };
         for object in self.initial.by_ref() {
-            if push(&Change::Added.line(&object)) {
+            if push(&self.format.line(EventType::Added, &object)) {
                 return Ok(Some(lines.freeze()));
             }
         }
         if self.end_after == Some(0) {
-            push(&bookmark(self.resource, self.position, true));
+            push(&self.format.bookmark(self.resource, self.position, true));
             self.end_after = None;
         }
         self.changes.mark_unchanged();
-        let state = self.store.lock();
+        let state = self.history.lock();
         let events = state.collection(self.resource).since(self.position);
         for event in events?.take_while(|it| it.revision <= until) {
             self.position = event.revision;
-            let mut is_full = event.line(&self.filter).is_some_and(|line| push(&line));
+            let mut is_full = self
+                .format
+                .event(event, &self.filter)
+                .is_some_and(|line| push(&line));
             self.end_after = self.end_after.map(|it| it - 1);
             if self.end_after == Some(0) {
-                is_full = push(&bookmark(self.resource, self.position, true));
+                is_full = push(&self.format.bookmark(self.resource, self.position, true));
                 self.end_after = None;
             }
             if is_full {
@@ -224,21 +270,6 @@ impl Watching {
         self.position = self.position.max(state.revision.min(until));
         Ok((!lines.is_empty()).then(|| lines.freeze()))
     }
-}
-
-/// A BOOKMARK line: an empty object that carries nothing but the version.
-fn bookmark(resource: &Resource, revision: u64, complete: bool) -> Bytes {
-    let mut metadata = json!({"resourceVersion": revision.to_string()});
-    if complete {
-        metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-    }
-    let opening = resource.opening("");
-    let comma = if resource.blank.is_empty() { "" } else { "," };
-    let blank = resource.blank;
-    format!(
-        "{{\"type\":\"BOOKMARK\",\"object\":{opening}\"metadata\":{metadata}{comma}{blank}}}}}\n"
-    )
-    .into()
 }
 
 async fn tick(bookmarks: &mut Option<Interval>) {

@@ -6,27 +6,30 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use futures::stream;
+use futures::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
-use crate::body::{Pieces, sure};
+use crate::answer::Pieces;
+use crate::history::{Forgotten, State};
 use crate::object::{Key, Object};
 use crate::query::{Match, Query};
 use crate::resource::Resource;
 use crate::status::Status;
-use crate::store::{Forgotten, State};
 
 /// Bytes gathered before a piece of the body goes out.
 const PIECE: usize = 256 * 1024;
 
 /// The objects of one answer.
-#[derive(Debug)]
-pub(crate) struct Page {
-    pub(crate) revision: u64,
-    pub(crate) items: Vec<Arc<Object>>,
-    resume: Option<String>,
-    /// Unknown when there is a selector.
-    remaining: Option<usize>,
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The version of the list.
+    pub revision: u64,
+    /// In the order of namespace and name.
+    pub items: Vec<Arc<Object>>,
+    /// Token of the next page; `None` on the last one.
+    pub resume: Option<String>,
+    /// How many objects follow; unknown when there is a selector.
+    pub remaining: Option<usize>,
 }
 
 /// A continue token: the version of the first page and the last key sent.
@@ -65,7 +68,11 @@ impl Token {
 ///
 /// The meaning of version, match and limit is the table of "Resource versions" in the API concepts
 /// of Kubernetes.
-pub(crate) fn choose(
+///
+/// # Errors
+///
+/// Parameters that contradict each other, and versions that are forgotten or do not exist yet.
+pub fn choose(
     state: &State,
     resource: &Resource,
     query: &Query,
@@ -143,26 +150,17 @@ fn expired(forgotten: &Forgotten, token: Option<&Token>) -> Status {
 }
 
 impl Page {
-    /// A page of nothing, of the current version.
-    pub(crate) fn empty(revision: u64) -> Self {
-        Self {
-            revision,
-            items: Vec::new(),
-            resume: None,
-            remaining: None,
-        }
-    }
-
-    /// A page of nothing that names a further page.
-    pub(crate) fn endless(revision: u64) -> Self {
-        Self {
-            resume: Some("more".to_owned()),
-            ..Self::empty(revision)
-        }
-    }
-
     /// Everything up to the first item.
-    pub(crate) fn head(&self, resource: &Resource) -> String {
+    pub fn head(&self, resource: &Resource) -> String {
+        let metadata = self.metadata();
+        format!(
+            r#"{}"metadata":{metadata},"items":"#,
+            resource.opening("List")
+        )
+    }
+
+    /// `ListMeta`.
+    pub(crate) fn metadata(&self) -> Value {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});
         if let Some(token) = &self.resume {
             metadata["continue"] = token.clone().into();
@@ -170,19 +168,16 @@ impl Page {
         if let Some(left) = self.remaining {
             metadata["remainingItemCount"] = left.into();
         }
-        format!(
-            r#"{}"metadata":{metadata},"items":"#,
-            resource.opening("List")
-        )
+        metadata
     }
 
-    /// The body, written while it is sent. `first` goes before the first item.
-    pub(crate) fn body(self, resource: &Resource) -> Pieces {
+    /// The body, written while it is sent.
+    pub fn body(self, resource: &Resource) -> Pieces {
         let mut head = self.head(resource).into_bytes();
         head.push(b'[');
         let mut items = self.items.into_iter().enumerate();
         let mut piece = Some(head);
-        sure(stream::iter(std::iter::from_fn(move || {
+        stream::iter(std::iter::from_fn(move || {
             let mut bytes = piece.take()?;
             for (index, item) in items.by_ref() {
                 if index > 0 {
@@ -196,6 +191,7 @@ impl Page {
             }
             bytes.extend_from_slice(b"]}\n");
             Some(Bytes::from(bytes))
-        })))
+        }))
+        .boxed()
     }
 }

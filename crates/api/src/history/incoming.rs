@@ -2,9 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::Error;
 use crate::object::{Fingerprint, Key, Object};
-use crate::resource::{self, Resource};
+use crate::resource::Resource;
+
+/// An object that the server has no place for.
+#[derive(Debug, thiserror::Error)]
+#[error("store {object}: {why}")]
+pub struct Misplaced {
+    /// Kind and name as given.
+    pub object: String,
+    /// What is wrong with it.
+    pub why: String,
+}
 
 /// An object whose place is known.
 #[derive(Debug)]
@@ -16,16 +25,19 @@ pub(super) struct Incoming {
 
 impl Incoming {
     /// Finds the place of `value`. A namespaced object without namespace goes to `default`.
-    pub(super) fn read(value: Value) -> Result<Self, Error> {
+    pub(super) fn read(
+        value: Value,
+        of_kind: impl Fn(&str, &str) -> Option<&'static Resource>,
+    ) -> Result<Self, Misplaced> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (kind, name) = (text(&value["kind"]), text(&value["metadata"]["name"]));
         let namespace = text(&value["metadata"]["namespace"]);
         let api_version = text(&value["apiVersion"]);
-        let refuse = |why: String| Error::Object {
+        let refuse = |why: String| Misplaced {
             object: format!("{kind:?} {name:?}"),
             why,
         };
-        let Some(resource) = resource::of_kind(&api_version, &kind) else {
+        let Some(resource) = of_kind(&api_version, &kind) else {
             return Err(refuse(format!("no collection for {api_version:?}")));
         };
         if name.is_empty() {
@@ -59,11 +71,14 @@ impl Incoming {
 
     /// The first version. Given uid, time and generation stand.
     pub(super) fn create(mut self, number: u64, revision: u64) -> Object {
-        let uid = format!("{number:08x}-5111-4ce0-8000-{revision:012x}");
-        self.or_set("uid", uid.into());
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-        self.or_set("creationTimestamp", now.to_string().into());
+        self.or_set("uid", uid(number, revision).into());
+        self.or_set("creationTimestamp", now().into());
         self.or_set("generation", 1.into());
+        Object::freeze(self.resource, self.key, revision, self.body)
+    }
+
+    /// The object as it stands, as the state of `revision`.
+    pub(super) fn stand(self, revision: u64) -> Object {
         Object::freeze(self.resource, self.key, revision, self.body)
     }
 
@@ -89,4 +104,19 @@ impl Incoming {
             *slot = value;
         }
     }
+}
+
+/// The uid of the object that was created as number `number`, with version `revision`.
+pub(crate) fn uid(number: u64, revision: u64) -> String {
+    format!("{number:08x}-5111-4ce0-8000-{revision:012x}")
+}
+
+/// The time as Kubernetes writes it.
+pub(crate) fn now() -> String {
+    seconds(jiff::Timestamp::now())
+}
+
+/// A time as Kubernetes writes it: in UTC, whole seconds.
+pub(crate) fn seconds(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -3,6 +3,7 @@
 mod fingerprint;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -13,15 +14,19 @@ use crate::resource::Resource;
 
 /// Namespace (empty for cluster-wide objects) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+pub struct Key {
+    /// Empty for cluster-wide objects.
+    pub namespace: String,
+    /// `metadata.name`.
+    pub name: String,
 }
 
 /// One version of an object.
 #[derive(Debug)]
-pub(crate) struct Object {
-    pub(crate) key: Key,
+pub struct Object {
+    /// Where it is in its collection.
+    pub key: Key,
+    /// `metadata.labels`.
     pub(crate) labels: BTreeMap<String, String>,
     /// What field selectors can ask beside name and namespace.
     pub(crate) fields: Vec<(&'static str, String)>,
@@ -32,7 +37,12 @@ pub(crate) struct Object {
     pub(crate) uid: Value,
     pub(crate) created: Value,
     pub(crate) generation: u64,
-    resource: &'static Resource,
+    /// Its version.
+    pub(crate) revision: u64,
+    /// Its collection.
+    pub resource: &'static Resource,
+    /// Made when somebody asks for it first.
+    value: OnceLock<Arc<Value>>,
 }
 
 impl Object {
@@ -72,7 +82,9 @@ impl Object {
             uid,
             created,
             generation,
+            revision,
             resource,
+            value: OnceLock::new(),
         }
     }
 
@@ -92,18 +104,21 @@ impl Object {
     }
 
     /// Complete JSON, as an answer to GET and inside a watch event.
-    pub(crate) fn typed(&self) -> Bytes {
+    pub fn typed(&self) -> Bytes {
         let mut text = self.resource.opening("").into_bytes();
         text.extend_from_slice(&self.bare[1..]);
         text.into()
     }
 
     /// The object as a value with `kind` and `apiVersion`.
-    pub(crate) fn value(&self) -> Value {
-        let mut body = self.body();
-        body.insert("apiVersion".to_owned(), self.resource.api_version().into());
-        body.insert("kind".to_owned(), self.resource.kind.into());
-        body.into()
+    pub fn value(&self) -> Arc<Value> {
+        let value = self.value.get_or_init(|| {
+            let mut body = self.body();
+            body.insert("apiVersion".to_owned(), self.resource.api_version().into());
+            body.insert("kind".to_owned(), self.resource.kind.into());
+            Arc::new(body.into())
+        });
+        value.clone()
     }
 }
 
@@ -113,6 +128,8 @@ fn field(value: &Value, path: &str) -> String {
         .split('.')
         .try_fold(value, |value, name| value.get(name));
     match found {
+        // The one field that is a boolean: Go's zero value stands for no value.
+        None | Some(Value::Null) if path == "spec.unschedulable" => false.to_string(),
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),

@@ -1,0 +1,122 @@
+//! Answers: a body that is there at once, or pieces as they come.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use hyper::body::{Frame, SizeHint};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::status::Status;
+
+/// Pieces of a body, until its end.
+pub type Pieces = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// The body of an answer.
+pub enum Content {
+    /// All of it; `None` once it was taken.
+    Whole(Option<Bytes>),
+    /// A stream.
+    Pieces(Pieces),
+}
+
+/// An answer before it goes out.
+pub type Answer = Response<Content>;
+
+impl Content {
+    /// A body of these bytes.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self::Whole(Some(bytes.into()))
+    }
+}
+
+/// 200 with JSON.
+pub fn json_text(body: Content) -> Answer {
+    with_type("application/json", body)
+}
+
+/// 200 with a JSON value.
+pub(crate) fn json_value(value: &Value) -> Answer {
+    json_text(Content::whole(value.to_string()))
+}
+
+/// 200 with text.
+pub fn text(content_type: &'static str, text: &'static str) -> Answer {
+    with_type(content_type, Content::whole(text))
+}
+
+/// 200 with a body of some type.
+pub(crate) fn with_type(content_type: &'static str, body: Content) -> Answer {
+    let mut answer = Response::new(body);
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    answer
+}
+
+/// 201 with the object that was created.
+pub fn created(object: &Value) -> Answer {
+    let mut answer = json_value(object);
+    *answer.status_mut() = StatusCode::CREATED;
+    answer
+}
+
+/// A `Status` with its code and headers.
+pub fn refuse(status: &Status) -> Answer {
+    let mut answer = json_value(&status.body());
+    *answer.status_mut() = status.code;
+    if let Some(seconds) = status.retry_after {
+        answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    answer
+}
+
+/// What `/version` says: the Kubernetes version whose behaviour is served.
+pub fn version() -> Answer {
+    json_value(&json!({
+        "major": "1",
+        "minor": "36",
+        "gitVersion": "v1.36.0",
+        "platform": "linux/amd64",
+    }))
+}
+
+/// What `/healthz` and its like say.
+pub fn health() -> Answer {
+    text("text/plain; charset=utf-8", "ok")
+}
+
+impl hyper::body::Body for Content {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|it| Ok(Frame::data(it)))),
+            Self::Pieces(pieces) => {
+                let piece = pieces.as_mut().poll_next(context);
+                piece.map(|it| it.map(|it| Ok(Frame::data(it))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |it| it.len() as u64))
+            }
+            Self::Pieces(_) => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Bodies of requests.
+
+use bytes::{Bytes, BytesMut};
+use hyper::body::{Body, Incoming};
+use serde_json::Value;
+
+use crate::resource::Resource;
+use crate::status::Status;
+
+/// Largest body of a request, as etcd limits objects.
+const LARGEST: usize = 3 * 1024 * 1024 / 2;
+
+/// The request did not come whole, or is too large.
+#[derive(Debug, thiserror::Error)]
+#[error("the request is cut off or too large")]
+pub struct Unreadable;
+
+/// Reads a request's body, as far as the API server would.
+///
+/// # Errors
+///
+/// The client went, or the body is larger than 1.5 MiB.
+pub async fn collect(mut body: Incoming) -> Result<Bytes, Unreadable> {
+    let mut bytes = BytesMut::new();
+    while let Some(frame) =
+        std::future::poll_fn(|it| std::pin::Pin::new(&mut body).poll_frame(it)).await
+    {
+        let frame = frame.map_err(|_| Unreadable)?;
+        bytes.extend_from_slice(frame.data_ref().map_or(&[], |it| it));
+        if bytes.len() > LARGEST {
+            return Err(Unreadable);
+        }
+    }
+    Ok(bytes.freeze())
+}
+
+/// Makes `object` what the path says it is. Clients may leave type and namespace to the path.
+///
+/// # Errors
+///
+/// It is no object with metadata, or says something else than the path.
+pub fn fit(resource: &Resource, namespace: Option<&str>, object: &mut Value) -> Result<(), Status> {
+    if !object.is_object() || !object["metadata"].is_object() {
+        return Err(Status::bad_request("the body is no object with metadata"));
+    }
+    for (field, real) in [
+        ("kind", resource.kind.to_owned()),
+        ("apiVersion", resource.api_version()),
+    ] {
+        if object[field].as_str().unwrap_or(&real) != real {
+            let message = format!("{field} {} does not fit the path", object[field]);
+            return Err(Status::bad_request(message));
+        }
+        object[field] = real.into();
+    }
+    if let Some(namespace) = namespace {
+        let slot = &mut object["metadata"]["namespace"];
+        if slot.as_str().unwrap_or(namespace) != namespace {
+            let message = format!("metadata.namespace {slot} does not fit the path");
+            return Err(Status::bad_request(message));
+        }
+        *slot = namespace.into();
+    }
+    Ok(())
+}
+
+/// Reads a JSON body.
+///
+/// # Errors
+///
+/// 400.
+pub fn json(body: &[u8]) -> Result<Value, Status> {
+    let wrong = |it| Status::bad_request(format!("the body is no JSON object: {it}"));
+    serde_json::from_slice(body).map_err(wrong)
+}

@@ -1,0 +1,174 @@
+//! Certificates of the server and of its clients, and the file that tells clients of them.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{NoClientAuth, WebPkiClientVerifier, danger::ClientCertVerifier};
+use rustls::{RootCertStore, ServerConfig};
+
+/// The certificates could not be made or read.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CertificateError(String);
+
+/// A certificate authority made for one server, with what it signed, in PEM. Good until the year
+/// 4096; whoever stores it serves the same kubeconfig after a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pems {
+    /// The authority's certificate. Its key is gone: nothing more will be signed.
+    pub authority: String,
+    /// The server's certificate.
+    pub certificate: String,
+    /// The server's key.
+    pub key: String,
+    /// A client's certificate.
+    pub client_certificate: String,
+    /// The client's key.
+    pub client_key: String,
+}
+
+/// Whether certificates of the authority are credentials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientCertificates {
+    /// They are.
+    Accepted,
+    /// Nobody is asked for one.
+    Ignored,
+}
+
+/// What TLS needs to answer, and clients to ask.
+#[derive(Debug)]
+pub struct Identity {
+    /// Certificates and keys.
+    pub pems: Pems,
+    server: Arc<ServerConfig>,
+}
+
+impl Pems {
+    /// Makes an authority called `authority`, a server certificate for `names` (DNS names and IP
+    /// addresses) and a client certificate for `client`.
+    ///
+    /// # Errors
+    ///
+    /// A name that cannot be in a certificate.
+    pub fn make(authority: &str, names: &[String], client: &str) -> Result<Self, CertificateError> {
+        let wrong = |it: rcgen::Error| CertificateError(it.to_string());
+        let mut params = CertificateParams::new(Vec::new()).map_err(wrong)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let subject = &mut params.distinguished_name;
+        subject.push(DnType::CommonName, authority);
+        let key = KeyPair::generate().map_err(wrong)?;
+        let authority = CertifiedIssuer::self_signed(params, key).map_err(wrong)?;
+        let usage = ExtendedKeyUsagePurpose::ServerAuth;
+        let (server, key) = sign(&authority, names, "kube-apiserver", usage).map_err(wrong)?;
+        let usage = ExtendedKeyUsagePurpose::ClientAuth;
+        let (client, client_key) = sign(&authority, &[], client, usage).map_err(wrong)?;
+        Ok(Self {
+            authority: authority.pem(),
+            certificate: server.pem(),
+            key: key.serialize_pem(),
+            client_certificate: client.pem(),
+            client_key: client_key.serialize_pem(),
+        })
+    }
+}
+
+impl Identity {
+    /// Makes TLS of certificates and keys.
+    ///
+    /// # Errors
+    ///
+    /// A certificate or key that cannot be read, or that does not fit the other.
+    pub fn new(pems: Pems, clients: ClientCertificates) -> Result<Self, CertificateError> {
+        match server(&pems, clients) {
+            Ok(config) => Ok(Self {
+                pems,
+                server: Arc::new(config),
+            }),
+            Err(error) => Err(CertificateError(error.to_string())),
+        }
+    }
+
+    /// What TLS needs to answer.
+    pub fn server(&self) -> Arc<ServerConfig> {
+        self.server.clone()
+    }
+}
+
+fn server(
+    pems: &Pems,
+    clients: ClientCertificates,
+) -> Result<ServerConfig, Box<dyn std::error::Error>> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier: Arc<dyn ClientCertVerifier> = match clients {
+        ClientCertificates::Accepted => {
+            let mut roots = RootCertStore::empty();
+            roots.add(CertificateDer::from_pem_slice(pems.authority.as_bytes())?)?;
+            WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+                .allow_unauthenticated()
+                .build()?
+        }
+        ClientCertificates::Ignored => Arc::new(NoClientAuth),
+    };
+    let certificate = CertificateDer::from_pem_slice(pems.certificate.as_bytes())?;
+    let key = PrivateKeyDer::from_pem_slice(pems.key.as_bytes())?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![certificate], key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn sign(
+    authority: &CertifiedIssuer<'_, KeyPair>,
+    names: &[String],
+    common_name: &str,
+    usage: ExtendedKeyUsagePurpose,
+) -> Result<(Certificate, KeyPair), rcgen::Error> {
+    let mut params = CertificateParams::new(names.to_vec())?;
+    params
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
+    params.extended_key_usages = vec![usage];
+    let key = KeyPair::generate()?;
+    Ok((params.signed_by(&key, authority)?, key))
+}
+
+/// The text of a kubeconfig with everything embedded: the token, or else the client certificate.
+/// Cluster, user and context are called `name`.
+pub fn kubeconfig(name: &str, url: &str, pems: Option<&Pems>, token: Option<&str>) -> String {
+    let encoded = |pem: &str| BASE64_STANDARD.encode(pem);
+    let mut cluster = format!("    server: {url}\n");
+    let mut user = String::new();
+    if let Some(pems) = pems {
+        let authority = encoded(&pems.authority);
+        cluster.push_str(&format!("    certificate-authority-data: {authority}\n"));
+    }
+    match (token, pems) {
+        (Some(token), _) => user = format!("    token: {}\n", serde_json::json!(token)),
+        (None, Some(pems)) => {
+            let certificate = encoded(&pems.client_certificate);
+            let key = encoded(&pems.client_key);
+            user.push_str(&format!("    client-certificate-data: {certificate}\n"));
+            user.push_str(&format!("    client-key-data: {key}\n"));
+        }
+        (None, None) => {}
+    }
+    let user = match user.as_str() {
+        "" => "  user: {}\n".to_owned(),
+        _ => format!("  user:\n{user}"),
+    };
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: {name}\nclusters:\n- name: {name}\n  \
+         cluster:\n{cluster}users:\n- name: {name}\n{user}contexts:\n- name: {name}\n  \
+         context:\n    cluster: {name}\n    user: {name}\n"
+    )
+}

@@ -1,0 +1,196 @@
+//! Every collection of the server.
+
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Endpoints, Event, Namespace, Node, Pod, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::events::v1 as events;
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{NameRule, Resource, Subresource, WrongType};
+
+/// Every collection, in the order of discovery.
+pub static KINDS: [Resource; 18] = [
+    Resource {
+        short_names: &["ns"],
+        status: Subresource::Served,
+        blank: r#""spec":{},"status":{}"#,
+        fields: &["status.phase"],
+        name: NameRule::Label,
+        ..cluster::<Namespace>("", "namespaces", "Namespace")
+    },
+    Resource {
+        short_names: &["no"],
+        status: Subresource::Served,
+        blank: r#""spec":{},"status":{}"#,
+        fields: &["spec.unschedulable"],
+        ..cluster::<Node>("", "nodes", "Node")
+    },
+    Resource {
+        short_names: &["po"],
+        categories: &["all"],
+        status: Subresource::Served,
+        blank: r#""spec":{},"status":{}"#,
+        fields: &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+        ],
+        ..namespaced::<Pod>("", "pods", "Pod")
+    },
+    Resource {
+        short_names: &["svc"],
+        categories: &["all"],
+        status: Subresource::Served,
+        fields: &["spec.clusterIP", "spec.type"],
+        blank: r#""spec":{},"status":{"loadBalancer":{}}"#,
+        name: NameRule::Label1035,
+        ..namespaced::<Service>("", "services", "Service")
+    },
+    Resource {
+        short_names: &["ep"],
+        ..namespaced::<Endpoints>("", "endpoints", "Endpoints")
+    },
+    Resource {
+        short_names: &["ev"],
+        blank: r#""involvedObject":{},"source":{},"firstTimestamp":null,"lastTimestamp":null"#,
+        fields: &[
+            "type",
+            "reason",
+            "reportingComponent",
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+        ],
+        ..namespaced::<Event>("", "events", "Event")
+    },
+    Resource {
+        short_names: &["cm"],
+        ..namespaced::<ConfigMap>("", "configmaps", "ConfigMap")
+    },
+    Resource {
+        fields: &["type"],
+        ..namespaced::<Secret>("", "secrets", "Secret")
+    },
+    Resource {
+        short_names: &["sa"],
+        ..namespaced::<ServiceAccount>("", "serviceaccounts", "ServiceAccount")
+    },
+    Resource {
+        short_names: &["deploy"],
+        ..workload::<Deployment>("deployments", "Deployment")
+    },
+    Resource {
+        short_names: &["rs"],
+        fields: &["status.replicas"],
+        ..workload::<ReplicaSet>("replicasets", "ReplicaSet")
+    },
+    Resource {
+        short_names: &["sts"],
+        ..workload::<StatefulSet>("statefulsets", "StatefulSet")
+    },
+    Resource {
+        short_names: &["ds"],
+        scale: Subresource::Absent,
+        ..workload::<DaemonSet>("daemonsets", "DaemonSet")
+    },
+    namespaced::<ControllerRevision>("apps", "controllerrevisions", "ControllerRevision"),
+    Resource {
+        blank: r#""addressType":"","endpoints":null,"ports":null"#,
+        ..namespaced::<EndpointSlice>("discovery.k8s.io", "endpointslices", "EndpointSlice")
+    },
+    Resource {
+        status: Subresource::Served,
+        blank: r#""spec":{},"status":{}"#,
+        ..cluster::<ServiceCIDR>("networking.k8s.io", "servicecidrs", "ServiceCIDR")
+    },
+    Resource {
+        short_names: &["ip"],
+        name: NameRule::Address,
+        fields: &["spec.parentRef.name"],
+        ..cluster::<IPAddress>("networking.k8s.io", "ipaddresses", "IPAddress")
+    },
+    Resource {
+        short_names: &["ev"],
+        blank: r#""eventTime":null,"regarding":{}"#,
+        fields: &[
+            "type",
+            "reason",
+            "reportingController",
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+        ],
+        ..namespaced::<events::Event>("events.k8s.io", "events", "Event")
+    },
+];
+
+const fn namespaced<T: DeserializeOwned + Serialize>(
+    group: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+) -> Resource {
+    Resource {
+        group,
+        version: "v1",
+        plural,
+        kind,
+        namespaced: true,
+        short_names: &[],
+        categories: &[],
+        status: Subresource::Absent,
+        scale: Subresource::Absent,
+        fields: &[],
+        blank: "",
+        name: NameRule::Subdomain,
+        typed: typed::<T>,
+    }
+}
+
+const fn cluster<T: DeserializeOwned + Serialize>(
+    group: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+) -> Resource {
+    Resource {
+        namespaced: false,
+        ..namespaced::<T>(group, plural, kind)
+    }
+}
+
+const fn workload<T: DeserializeOwned + Serialize>(
+    plural: &'static str,
+    kind: &'static str,
+) -> Resource {
+    Resource {
+        categories: &["all"],
+        status: Subresource::Served,
+        scale: Subresource::Served,
+        ..namespaced::<T>("apps", plural, kind)
+    }
+}
+
+fn typed<T: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, WrongType> {
+    let object: T = serde_path_to_error::deserialize(object).map_err(|error| WrongType {
+        field: error.path().to_string(),
+        why: error.inner().to_string(),
+    })?;
+    serde_json::to_value(object).map_err(|error| WrongType {
+        field: String::new(),
+        why: error.to_string(),
+    })
+}

@@ -1,0 +1,248 @@
+//! `Status`: how Kubernetes says no.
+
+use std::fmt;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::resource::Resource;
+
+/// An error as the API server words it.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// The code of HTTP.
+    pub code: StatusCode,
+    reason: &'static str,
+    message: String,
+    details: Value,
+    /// Continue token for what is left of an expired list.
+    resume: Option<String>,
+    /// Seconds of the `Retry-After` header.
+    pub(crate) retry_after: Option<u32>,
+}
+
+/// One reason among several why something is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// `FieldValueInvalid` and its like, of the API conventions.
+    pub reason: &'static str,
+    /// `spec.ports[0].port`.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Cause {
+    /// A value that a field cannot have.
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            reason: "FieldValueInvalid",
+            field: field.into(),
+            message: message.into(),
+        }
+    }
+}
+
+impl Status {
+    /// A failure with a reason of the API conventions.
+    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Value::Null,
+            resume: None,
+            retry_after: None,
+        }
+    }
+
+    /// The same with `Retry-After`, in the header and in the details.
+    pub fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self.details = json!({ "retryAfterSeconds": seconds });
+        self
+    }
+
+    /// The same with a token that goes on with an expired list.
+    pub fn resume_with(mut self, token: String) -> Self {
+        self.resume = Some(token);
+        self
+    }
+
+    /// The same with the object it is about.
+    fn about(mut self, resource: &Resource, name: &str) -> Self {
+        self.details = json!({"name": name, "group": resource.group, "kind": resource.plural});
+        self
+    }
+
+    /// The same with its causes.
+    fn because(mut self, causes: &[Cause]) -> Self {
+        let causes = causes
+            .iter()
+            .map(|it| json!({"reason": it.reason, "message": it.message, "field": it.field}));
+        self.details["causes"] = causes.collect();
+        self
+    }
+
+    /// A request that cannot be read.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// No credentials, or wrong ones.
+    pub fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// Something that this object does not allow.
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} {name:?} is forbidden: {why}", resource.full_name());
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(resource, name)
+    }
+
+    /// No such path.
+    pub fn no_resource() -> Self {
+        let message = "the server could not find the requested resource";
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message)
+    }
+
+    /// No such object.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} {name:?} not found", resource.full_name());
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(resource, name)
+    }
+
+    /// The path knows other methods.
+    pub fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// The client wants something else than JSON.
+    pub fn not_acceptable() -> Self {
+        let message = "only application/json can be sent";
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// There is an object of this name.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", resource.full_name());
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(resource, name)
+    }
+
+    /// The object is not as the client believes.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} {name:?}: {why}",
+            resource.full_name()
+        );
+        Self::new(StatusCode::CONFLICT, "Conflict", message).about(resource, name)
+    }
+
+    /// Fields that other managers own (server-side apply).
+    pub fn apply_conflict(message: String, causes: &[Cause]) -> Self {
+        let mut status = Self::new(StatusCode::CONFLICT, "Conflict", message);
+        status.details = json!({});
+        status.because(causes)
+    }
+
+    /// A version that the history no longer reaches.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// A body of a type that cannot be read.
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        let code = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Self::new(code, "UnsupportedMediaType", message)
+    }
+
+    /// Query parameters that contradict each other.
+    pub fn invalid_options(field: &str, why: &str) -> Self {
+        let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}");
+        let mut status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        status.details = json!({
+            "group": "meta.k8s.io",
+            "kind": "ListOptions",
+            "causes": [{"reason": "FieldValueForbidden", "message": why, "field": field}],
+        });
+        status
+    }
+
+    /// An object whose fields say what cannot be.
+    pub fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        let kind = match resource.group {
+            "" => resource.kind.to_owned(),
+            group => format!("{}.{group}", resource.kind),
+        };
+        let each = causes
+            .iter()
+            .map(|it| format!("{}: {}", it.field, it.message));
+        let whole = match each.collect::<Vec<_>>() {
+            one if one.len() == 1 => one.concat(),
+            many => format!("[{}]", many.join(", ")),
+        };
+        let message = format!("{kind} {name:?} is invalid: {whole}");
+        let status = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        let mut status = status.about(resource, name).because(causes);
+        status.details["kind"] = resource.kind.into();
+        status
+    }
+
+    /// Something that is not the client's fault.
+    pub fn internal(message: impl fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {message}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// A version that does not exist yet.
+    pub fn too_large_version(wanted: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        let status = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        let mut status = status.retry_after(1);
+        let cause = json!({
+            "reason": "ResourceVersionTooLarge",
+            "message": "Too large resource version",
+        });
+        status.details["causes"] = json!([cause]);
+        status
+    }
+
+    /// The reason in one word: `NotFound`, `Conflict`.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
+    /// The object, as body of an answer or of an ERROR event.
+    pub fn body(&self) -> Value {
+        let mut body = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            "code": self.code.as_u16(),
+        });
+        if !self.details.is_null() {
+            body["details"] = self.details.clone();
+        }
+        if let Some(token) = &self.resume {
+            body["metadata"]["continue"] = token.clone().into();
+        }
+        body
+    }
+
+    /// The line that ends a watch with this error.
+    pub fn event(&self) -> String {
+        format!("{}\n", json!({"type": "ERROR", "object": self.body()}))
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Status {}

@@ -1,0 +1,170 @@
+//! DELETE: at once, after a time of grace, or once all finalizers are gone.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::dependents::FOREGROUND;
+use super::writer::{Chore, Writer};
+use super::{DeleteOptions, Effect, Propagation};
+use crate::history::seconds;
+use crate::object::{Key, Object};
+use crate::resource::Resource;
+use crate::status::Status;
+
+/// Seconds of grace of a Pod that says nothing (`core/v1/defaults.go`).
+const DEFAULT_GRACE: u64 = 30;
+
+impl Writer {
+    pub(super) fn delete(
+        &mut self,
+        resource: &'static Resource,
+        key: &Key,
+        options: &DeleteOptions,
+    ) -> Result<Arc<Value>, Status> {
+        let old = self.find(resource, key)?;
+        let value = old.value();
+        check(resource, key, &value, options)?;
+        self.check_namespace_may_go(resource, key)?;
+        if options.effect == Effect::DryRun {
+            return Ok(value);
+        }
+        match options.propagation {
+            Propagation::Background => {}
+            Propagation::Orphan => self.orphan_dependents(&old)?,
+            Propagation::Foreground => {
+                let dependents = self.dependents_of(&old);
+                if !dependents.is_empty() {
+                    let marked = self.mark(resource, &old, 0, Some(FOREGROUND))?;
+                    let chores = dependents.into_iter();
+                    let chores = chores.map(|(resource, key)| Chore::Collect(resource, key));
+                    self.chores.extend(chores);
+                    return Ok(marked);
+                }
+            }
+        }
+        if resource.kind == "Namespace" {
+            return self.end_namespace(resource, &old);
+        }
+        let grace = grace(resource, &value, options);
+        let has_finalizers = has_finalizers(&value);
+        if grace == 0 && !has_finalizers {
+            self.remove(resource, &old)?;
+            return Ok(value);
+        }
+        let earlier = value["metadata"]["deletionGracePeriodSeconds"].as_u64();
+        let is_marked = !value["metadata"]["deletionTimestamp"].is_null();
+        match earlier {
+            // A second request can only shorten the time.
+            Some(earlier) if is_marked && earlier <= grace => Ok(value),
+            _ => self.mark(resource, &old, grace, None),
+        }
+    }
+
+    /// Sets `deletionTimestamp`, the end of the time of grace.
+    pub(super) fn mark(
+        &mut self,
+        resource: &'static Resource,
+        old: &Arc<Object>,
+        grace: u64,
+        finalizer: Option<&str>,
+    ) -> Result<Arc<Value>, Status> {
+        let mut new = Value::clone(&old.value());
+        let metadata = &mut new["metadata"];
+        let end = Timestamp::now()
+            .checked_add(SignedDuration::from_secs(
+                grace.min(u64::from(u32::MAX)) as i64
+            ))
+            .unwrap_or(Timestamp::MAX);
+        metadata["deletionTimestamp"] = seconds(end).into();
+        metadata["deletionGracePeriodSeconds"] = grace.into();
+        metadata["generation"] = (old.generation + 1).into();
+        if let Some(finalizer) = finalizer {
+            match metadata["finalizers"].as_array_mut() {
+                Some(all) if all.iter().any(|it| it == finalizer) => {}
+                Some(all) => all.push(finalizer.into()),
+                None => metadata["finalizers"] = json!([finalizer]),
+            }
+        }
+        let marked = self.commit(resource, old.key.clone(), new, Some(old.clone()))?;
+        Ok(marked.value())
+    }
+
+    /// Lets an object go whose dependents or contents are gone, if it waited for them.
+    pub(super) fn settle(&mut self, resource: &'static Resource, key: &Key) -> Result<(), Status> {
+        let Some(object) = self.get(resource, key) else {
+            return Ok(());
+        };
+        let value = object.value();
+        if value["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(());
+        }
+        if resource.kind == "Namespace" {
+            return self.settle_namespace(resource, &object);
+        }
+        let finalizers = value["metadata"]["finalizers"].as_array();
+        let finalizers = finalizers.map_or(&[][..], Vec::as_slice);
+        if !finalizers.iter().any(|it| it == FOREGROUND) || !self.dependents_of(&object).is_empty()
+        {
+            return Ok(());
+        }
+        if finalizers.len() == 1 {
+            return self.remove(resource, &object);
+        }
+        let mut new = Value::clone(&value);
+        let others = finalizers.iter().filter(|it| *it != FOREGROUND);
+        new["metadata"]["finalizers"] = others.cloned().collect();
+        self.commit(resource, key.clone(), new, Some(object.clone()))?;
+        Ok(())
+    }
+}
+
+pub(super) fn has_finalizers(object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|it| !it.is_empty())
+}
+
+fn check(
+    resource: &Resource,
+    key: &Key,
+    object: &Value,
+    options: &DeleteOptions,
+) -> Result<(), Status> {
+    let metadata = &object["metadata"];
+    for (what, wanted, real) in [
+        ("UID", &options.uid, &metadata["uid"]),
+        (
+            "ResourceVersion",
+            &options.resource_version,
+            &metadata["resourceVersion"],
+        ),
+    ] {
+        let real = real.as_str().unwrap_or_default();
+        if let Some(wanted) = wanted.as_deref().filter(|it| *it != real) {
+            let why = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {real}"
+            );
+            return Err(Status::conflict(resource, &key.name, &why));
+        }
+    }
+    Ok(())
+}
+
+/// Seconds until the object may go: none but for Pods that a kubelet runs
+/// (`registry/core/pod/strategy.go`, `CheckGracefulDelete`).
+fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> u64 {
+    let is_over = ["Succeeded", "Failed"]
+        .map(Value::from)
+        .contains(&object["status"]["phase"]);
+    let on_node = object["spec"]["nodeName"]
+        .as_str()
+        .is_some_and(|it| !it.is_empty());
+    if resource.kind != "Pod" || is_over || !on_node {
+        return 0;
+    }
+    let own = object["spec"]["terminationGracePeriodSeconds"].as_u64();
+    options
+        .grace
+        .map_or(own.unwrap_or(DEFAULT_GRACE), u64::from)
+}

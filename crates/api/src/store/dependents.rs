@@ -1,0 +1,182 @@
+//! Owners and what depends on them: the garbage collector of kube-controller-manager.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::writer::{Chore, Writer};
+use super::{Change, DeleteOptions, Propagation};
+use crate::object::{Key, Object};
+use crate::resource::Resource;
+use crate::status::Status;
+
+/// The finalizer of an owner that waits for its dependents (`meta/v1/types.go`).
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+
+type ResourceId = (&'static str, &'static str);
+
+/// The objects that name an owner, by its uid.
+#[derive(Debug, Default)]
+pub(super) struct Dependents(BTreeMap<String, BTreeSet<(ResourceId, Key)>>);
+
+impl Dependents {
+    /// Takes note of a change.
+    pub(super) fn follow(&mut self, resource: &Resource, key: &Key, change: &Change) {
+        let uids = |it: &Option<Arc<Value>>| {
+            let object = it.as_deref();
+            object.map(owner_uids).unwrap_or_default()
+        };
+        let (old, new) = (uids(&change.old), uids(&change.new));
+        let entry = (resource.id(), key.clone());
+        for uid in old.difference(&new) {
+            if let Some(dependents) = self.0.get_mut(uid) {
+                dependents.remove(&entry);
+                if dependents.is_empty() {
+                    self.0.remove(uid);
+                }
+            }
+        }
+        for uid in new.difference(&old) {
+            let dependents = self.0.entry(uid.clone()).or_default();
+            dependents.insert(entry.clone());
+        }
+    }
+
+    fn of(&self, uid: &str) -> impl Iterator<Item = &(ResourceId, Key)> {
+        self.0.get(uid).into_iter().flatten()
+    }
+}
+
+fn owner_uids(object: &Value) -> BTreeSet<String> {
+    let uids = owners(object).filter_map(|it| it["uid"].as_str());
+    uids.map(str::to_owned).collect()
+}
+
+fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten()
+}
+
+impl Writer {
+    /// The objects that name `owner`.
+    pub(super) fn dependents_of(&self, owner: &Object) -> Vec<(&'static Resource, Key)> {
+        let uid = owner.uid.as_str().unwrap_or_default();
+        let found = self.dependents.of(uid).filter_map(|(id, key)| {
+            let mut resources = self.history.resources().iter();
+            let resource = resources.find(|it| it.id() == *id)?;
+            Some((*resource, key.clone()))
+        });
+        found.collect()
+    }
+
+    /// What follows when an object is gone: its dependents, and who waited for it.
+    pub(super) fn gone(&mut self, resource: &'static Resource, old: &Object) {
+        for (resource, key) in self.dependents_of(old) {
+            self.chores.push_back(Chore::Collect(resource, key));
+        }
+        for owner in owners(&old.value()) {
+            if let Some((resource, owner)) = self.owner(owner, &old.key.namespace) {
+                self.chores
+                    .push_back(Chore::Settle(resource, owner.key.clone()));
+            }
+        }
+        if resource.namespaced {
+            self.settle_namespace_of(&old.key);
+        }
+    }
+
+    /// Deletes an object whose owners are all gone, as the collector does; where one is left, only
+    /// the references to the others go.
+    pub(super) fn collect(&mut self, resource: &'static Resource, key: &Key) -> Result<(), Status> {
+        let Some(object) = self.get(resource, key) else {
+            return Ok(());
+        };
+        let value = object.value();
+        let is_there = |it: &&Value| match self.owner(it, &key.namespace) {
+            Some((_, owner)) => !is_waiting(&owner.value()),
+            // An owner of a kind that is not served here is left alone.
+            None => !self.serves(it),
+        };
+        let left: Vec<_> = owners(&value).filter(is_there).cloned().collect();
+        if left.len() == owners(&value).count() {
+            return Ok(());
+        }
+        if left.is_empty() {
+            let options = DeleteOptions {
+                propagation: match waits_for_dependents(&value) {
+                    true => Propagation::Foreground,
+                    false => Propagation::Background,
+                },
+                ..DeleteOptions::default()
+            };
+            return self.delete(resource, key, &options).map(|_| ());
+        }
+        self.set_owners(resource, &object, left)
+    }
+
+    /// Takes the references to `owner` out of its dependents.
+    pub(super) fn orphan_dependents(&mut self, owner: &Object) -> Result<(), Status> {
+        for (resource, key) in self.dependents_of(owner) {
+            if let Some(object) = self.get(resource, &key) {
+                let value = object.value();
+                let others = owners(&value).filter(|it| it["uid"] != owner.uid);
+                self.set_owners(resource, &object, others.cloned().collect())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_owners(
+        &mut self,
+        resource: &'static Resource,
+        object: &Arc<Object>,
+        owners: Vec<Value>,
+    ) -> Result<(), Status> {
+        let mut value = Value::clone(&object.value());
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            match owners.as_slice() {
+                [] => metadata.remove("ownerReferences"),
+                _ => metadata.insert("ownerReferences".to_owned(), owners.into()),
+            };
+        }
+        self.commit(resource, object.key.clone(), value, Some(object.clone()))?;
+        Ok(())
+    }
+
+    fn serves(&self, reference: &Value) -> bool {
+        let text = |field: &str| reference[field].as_str().unwrap_or_default();
+        self.history
+            .of_kind(text("apiVersion"), text("kind"))
+            .is_some()
+    }
+
+    /// The object that an owner reference names, if it is there.
+    fn owner(
+        &self,
+        reference: &Value,
+        namespace: &str,
+    ) -> Option<(&'static Resource, Arc<Object>)> {
+        let text = |field: &str| reference[field].as_str().unwrap_or_default();
+        let resource = self.history.of_kind(text("apiVersion"), text("kind"))?;
+        let key = Key {
+            namespace: match resource.namespaced {
+                true => namespace.to_owned(),
+                false => String::new(),
+            },
+            name: text("name").to_owned(),
+        };
+        let owner = self.get(resource, &key)?;
+        (owner.uid == reference["uid"]).then_some((resource, owner))
+    }
+}
+
+/// Whether an owner is being deleted after its dependents.
+fn is_waiting(owner: &Value) -> bool {
+    !owner["metadata"]["deletionTimestamp"].is_null() && waits_for_dependents(owner)
+}
+
+fn waits_for_dependents(object: &Value) -> bool {
+    let finalizers = object["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|all| all.iter().any(|it| it == FOREGROUND))
+}

@@ -1,0 +1,71 @@
+//! Who takes part in a write.
+
+use std::io;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::history::Event;
+use crate::status::Status;
+
+/// Completes objects before they are stored: defaults, allocations, rules.
+pub trait Admission: Send {
+    /// Called before every create and update, with the stored object and the one to be stored,
+    /// which may be changed. Called again if the client tries again.
+    ///
+    /// # Errors
+    ///
+    /// What the client is told; then nothing is stored.
+    fn admit(&mut self, old: Option<&Value>, new: &mut Value) -> Result<(), Status>;
+
+    /// A write that was admitted did not take place: a dry run, or the journal failed.
+    fn abandoned(&mut self, old: Option<&Value>, new: &Value) {
+        let _ = (old, new);
+    }
+
+    /// An object is gone.
+    fn deleted(&mut self, old: &Value);
+}
+
+/// Stores objects as they come.
+#[derive(Clone, Copy, Debug)]
+pub struct AdmitAll;
+
+impl Admission for AdmitAll {
+    fn admit(&mut self, _: Option<&Value>, _: &mut Value) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn deleted(&mut self, _: &Value) {}
+}
+
+/// Keeps changes for the next run, which hands them to [`Store::restore`](super::Store::restore).
+pub trait Journal: Send {
+    /// Called with every change before it is visible.
+    ///
+    /// # Errors
+    ///
+    /// The change could not be kept: then the write is refused with 500 and the cause.
+    fn write(&mut self, change: &Change) -> io::Result<()>;
+}
+
+/// A change of one object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Its version.
+    pub revision: u64,
+    /// The object before; `None` when it was created.
+    pub old: Option<Arc<Value>>,
+    /// The object after; `None` when it was deleted.
+    pub new: Option<Arc<Value>>,
+}
+
+impl Change {
+    pub(super) fn of(event: &Event) -> Self {
+        Self {
+            revision: event.revision,
+            old: event.previous.as_ref().map(|it| it.value()),
+            new: event.current().map(|it| it.value()),
+        }
+    }
+}

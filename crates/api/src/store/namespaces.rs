@@ -1,0 +1,187 @@
+//! Namespaces: objects are only in namespaces that exist, and go with them.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::delete::has_finalizers;
+use super::writer::{Chore, Writer};
+use super::{Change, DeleteOptions};
+use crate::history::{Event, EventType, now, uid};
+use crate::object::{Key, Object};
+use crate::resource::Resource;
+use crate::status::Status;
+
+/// Namespaces that exist from the first moment and cannot be deleted.
+const SYSTEM: [&str; 2] = ["default", "kube-system"];
+
+impl Writer {
+    /// Makes the system namespaces that are missing. The journal learns of them with the first
+    /// other change.
+    pub(super) fn make_system_namespaces(&mut self) {
+        let Some(resource) = self.namespaces() else {
+            return;
+        };
+        for name in SYSTEM {
+            let key = namespace_key(name);
+            if self.get(resource, &key).is_some() {
+                continue;
+            }
+            let revision = self.history.lock().revision + 1;
+            let mut object = json!({"metadata": {
+                "name": name,
+                "uid": uid(self.history.next_number(), revision),
+                "creationTimestamp": now(),
+                "generation": 1,
+            }});
+            complete(&mut object);
+            if let Value::Object(body) = object {
+                let object = Arc::new(Object::freeze(resource, key, revision, body));
+                let event = Event::new(revision, EventType::Added, object, None);
+                self.unwritten.push(Change::of(&event));
+                self.history.record(resource, event);
+            }
+        }
+    }
+
+    /// Refuses objects in namespaces that do not exist or go.
+    pub(super) fn check_namespace(&self, resource: &Resource, key: &Key) -> Result<(), Status> {
+        let Some(namespaces) = self.namespaces().filter(|_| resource.namespaced) else {
+            return Ok(());
+        };
+        let namespace = self.find(namespaces, &namespace_key(&key.namespace))?;
+        if namespace.value()["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(());
+        }
+        let why = format!(
+            "unable to create new content in namespace {} because it is being terminated",
+            key.namespace
+        );
+        Err(Status::forbidden(resource, &key.name, &why))
+    }
+
+    pub(super) fn check_namespace_may_go(
+        &self,
+        resource: &Resource,
+        key: &Key,
+    ) -> Result<(), Status> {
+        if resource.kind == "Namespace" && SYSTEM.contains(&key.name.as_str()) {
+            let why = "this namespace may not be deleted";
+            return Err(Status::forbidden(resource, &key.name, why));
+        }
+        Ok(())
+    }
+
+    /// Begins to delete a namespace with what is in it.
+    pub(super) fn end_namespace(
+        &mut self,
+        resource: &'static Resource,
+        namespace: &Arc<Object>,
+    ) -> Result<Arc<Value>, Status> {
+        let value = namespace.value();
+        if !value["metadata"]["deletionTimestamp"].is_null() {
+            return Ok(value);
+        }
+        let contents = self.contents(&namespace.key.name);
+        if contents.is_empty() && !has_finalizers(&value) {
+            self.remove(resource, namespace)?;
+            return Ok(value);
+        }
+        let mut ending = Value::clone(&value);
+        ending["status"]["phase"] = "Terminating".into();
+        ending["metadata"]["deletionTimestamp"] = now().into();
+        let key = namespace.key.clone();
+        let ending = self.commit(resource, key, ending, Some(namespace.clone()))?;
+        self.chores.extend(contents);
+        Ok(ending.value())
+    }
+
+    /// Deletes one object of a namespace that goes.
+    pub(super) fn delete_in_namespace(
+        &mut self,
+        resource: &'static Resource,
+        key: &Key,
+    ) -> Result<(), Status> {
+        if self.get(resource, key).is_none() {
+            return Ok(());
+        }
+        let options = DeleteOptions::default();
+        self.delete(resource, key, &options).map(|_| ())
+    }
+
+    /// After an object went: its namespace may have waited for it.
+    pub(super) fn settle_namespace_of(&mut self, key: &Key) {
+        if let Some(resource) = self.namespaces() {
+            let key = namespace_key(&key.namespace);
+            self.chores.push_back(Chore::Settle(resource, key));
+        }
+    }
+
+    pub(super) fn settle_namespace(
+        &mut self,
+        resource: &'static Resource,
+        namespace: &Arc<Object>,
+    ) -> Result<(), Status> {
+        let value = namespace.value();
+        if self.is_empty(&namespace.key.name) && !has_finalizers(&value) {
+            self.remove(resource, namespace)?;
+        }
+        Ok(())
+    }
+
+    /// Deletions of all that is in a namespace.
+    pub(super) fn contents(&self, namespace: &str) -> Vec<Chore> {
+        let state = self.history.lock();
+        let mut chores = Vec::new();
+        for &resource in self.history.resources() {
+            let objects = &state.collection(resource).objects;
+            let keys = objects.range(start(namespace)..).map(|(key, _)| key);
+            let keys = keys.take_while(|it| it.namespace == namespace);
+            chores.extend(keys.map(|it| Chore::Delete(resource, it.clone())));
+        }
+        chores
+    }
+
+    fn is_empty(&self, namespace: &str) -> bool {
+        let state = self.history.lock();
+        let mut resources = self.history.resources().iter();
+        resources.all(|it| {
+            let objects = &state.collection(it).objects;
+            let from = (Bound::Included(start(namespace)), Bound::Unbounded);
+            let first = objects.range(from).next();
+            first.is_none_or(|(key, _)| key.namespace != namespace)
+        })
+    }
+
+    fn namespaces(&self) -> Option<&'static Resource> {
+        self.history.of_kind("v1", "Namespace")
+    }
+}
+
+/// What every namespace carries (`registry/core/namespace/strategy.go`, `core/v1/defaults.go`). The
+/// finalizer in `spec` is left out: nobody else has to clean up here.
+pub(super) fn complete(namespace: &mut Value) {
+    let name = namespace["metadata"]["name"].clone();
+    let labels = &mut namespace["metadata"]["labels"];
+    if !labels.is_object() {
+        *labels = json!({});
+    }
+    labels["kubernetes.io/metadata.name"] = name;
+    namespace["status"] = json!({"phase": "Active"});
+}
+
+fn namespace_key(name: &str) -> Key {
+    Key {
+        namespace: String::new(),
+        name: name.to_owned(),
+    }
+}
+
+/// The key before all others of a namespace.
+fn start(namespace: &str) -> Key {
+    Key {
+        namespace: namespace.to_owned(),
+        name: String::new(),
+    }
+}

@@ -1,0 +1,41 @@
+//! The objects of an earlier run.
+
+use serde_json::Value;
+
+use super::Change;
+use super::dependents::Dependents;
+use super::writer::{Chore, Writer};
+use crate::history::Misplaced;
+
+impl Writer {
+    pub(super) fn restore(&mut self, objects: Vec<Value>, revision: u64) -> Result<(), Misplaced> {
+        let restored = self.history.refill(objects, revision)?;
+        self.dependents = Dependents::default();
+        self.chores.clear();
+        self.unwritten.clear();
+        for object in restored {
+            let change = Change {
+                revision,
+                old: None,
+                new: Some(object.value()),
+            };
+            self.dependents
+                .follow(object.resource, &object.key, &change);
+            // What the earlier run did not come to.
+            let (resource, key) = (object.resource, object.key.clone());
+            let value = object.value();
+            if !value["metadata"]["ownerReferences"].is_null() {
+                self.chores.push_back(Chore::Collect(resource, key.clone()));
+            }
+            if !value["metadata"]["deletionTimestamp"].is_null() {
+                if resource.kind == "Namespace" {
+                    let contents = self.contents(&key.name);
+                    self.chores.extend(contents);
+                }
+                self.chores.push_back(Chore::Settle(resource, key));
+            }
+        }
+        self.make_system_namespaces();
+        Ok(())
+    }
+}

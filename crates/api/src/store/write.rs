@@ -1,0 +1,285 @@
+//! Create and update (`registry/generic/registry/store.go`, `registry/rest/{create,update}.go`).
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::delete::has_finalizers;
+use super::writer::{Chore, Writer};
+use super::{Effect, namespaces, unknown_kind};
+use crate::history::{now, uid};
+use crate::object::{Key, Object};
+use crate::resource::{Resource, Subresource};
+use crate::status::Status;
+use crate::validation;
+
+/// Letters of generated names: none that make words (`apimachinery/pkg/util/rand`).
+const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// Longest prefix of a generated name (`apiserver/pkg/storage/names`).
+const LONGEST_PREFIX: usize = 58;
+
+/// Metadata that only the server writes.
+const OWN: [&str; 5] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+];
+
+impl Writer {
+    pub(super) fn create(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
+        let resource = self.place(&mut new)?;
+        let metadata = &mut new["metadata"];
+        if metadata["resourceVersion"]
+            .as_str()
+            .is_some_and(|it| !it.is_empty())
+        {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Status::bad_request(message));
+        }
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.retain(|field, _| !OWN.contains(&field.as_str()));
+        }
+        let prefix = metadata["generateName"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let mut key = key_of(&new);
+        if key.name.is_empty() && !prefix.is_empty() {
+            key.name = self.generate(resource, &key, &prefix);
+            new["metadata"]["name"] = key.name.clone().into();
+        }
+        begin_status(resource, &mut new);
+        validation::check_name(resource, &key.name)?;
+        self.check_namespace(resource, &key)?;
+        if self.get(resource, &key).is_some() {
+            return Err(Status::already_exists(resource, &key.name));
+        }
+        validation::conform(resource, &mut new)?;
+        self.admission.admit(None, &mut new)?;
+        let revision = self.history.lock().revision + 1;
+        let metadata = &mut new["metadata"];
+        metadata["uid"] = uid(self.history.next_number(), revision).into();
+        metadata["creationTimestamp"] = now().into();
+        metadata["generation"] = 1.into();
+        let stored = self.finish(resource, key.clone(), new, None, effect)?;
+        if effect == Effect::Stored {
+            // Its owner may have gone meanwhile.
+            self.chores.push_back(Chore::Collect(resource, key));
+        }
+        Ok(stored)
+    }
+
+    pub(super) fn update(&mut self, mut new: Value, effect: Effect) -> Result<Arc<Value>, Status> {
+        let resource = self.place(&mut new)?;
+        let key = key_of(&new);
+        let old = self.find(resource, &key)?;
+        let stored = old.value();
+        carry_over(resource, &key, &stored, &mut new)?;
+        if resource.status == Subresource::Served {
+            set(&mut new, "status", &stored["status"]);
+        }
+        self.replace(resource, key, &old, new, effect)
+    }
+
+    pub(super) fn update_status(
+        &mut self,
+        mut new: Value,
+        effect: Effect,
+    ) -> Result<Arc<Value>, Status> {
+        let resource = self.place(&mut new)?;
+        let key = key_of(&new);
+        let old = self.find(resource, &key)?;
+        let stored = old.value();
+        carry_over(resource, &key, &stored, &mut new)?;
+        let mut whole = Value::clone(&stored);
+        set(&mut whole, "status", &new["status"]);
+        set(
+            &mut whole["metadata"],
+            "managedFields",
+            &new["metadata"]["managedFields"],
+        );
+        self.replace(resource, key, &old, whole, effect)
+    }
+
+    /// Stores `new` in place of `old`, unless it says the same.
+    fn replace(
+        &mut self,
+        resource: &'static Resource,
+        key: Key,
+        old: &Arc<Object>,
+        mut new: Value,
+        effect: Effect,
+    ) -> Result<Arc<Value>, Status> {
+        let stored = old.value();
+        validation::conform(resource, &mut new)?;
+        self.admission.admit(Some(&stored), &mut new)?;
+        new["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+        if *stored == new {
+            return Ok(stored);
+        }
+        let is_over = !new["metadata"]["deletionTimestamp"].is_null()
+            && new["metadata"]["deletionGracePeriodSeconds"]
+                .as_u64()
+                .unwrap_or_default()
+                == 0
+            && !has_finalizers(&new);
+        if is_over && effect == Effect::Stored && self.may_go(resource, &key) {
+            self.remove(resource, old)?;
+            return Ok(Arc::new(new));
+        }
+        if differs(&stored, &new) {
+            new["metadata"]["generation"] = (old.generation + 1).into();
+        }
+        self.finish(resource, key, new, Some(old.clone()), effect)
+    }
+
+    /// A namespace goes when it is empty, whatever its finalizers.
+    fn may_go(&self, resource: &Resource, key: &Key) -> bool {
+        resource.kind != "Namespace" || self.contents(&key.name).is_empty()
+    }
+
+    fn finish(
+        &mut self,
+        resource: &'static Resource,
+        key: Key,
+        new: Value,
+        old: Option<Arc<Object>>,
+        effect: Effect,
+    ) -> Result<Arc<Value>, Status> {
+        let before = old.as_ref().map(|it| it.value());
+        if effect == Effect::DryRun {
+            self.admission.abandoned(before.as_deref(), &new);
+            return Ok(Arc::new(new));
+        }
+        match self.commit(resource, key, new.clone(), old) {
+            Ok(stored) => Ok(stored.value()),
+            Err(error) => {
+                self.admission.abandoned(before.as_deref(), &new);
+                Err(error)
+            }
+        }
+    }
+
+    /// The collection of an object, whose namespace is filled in.
+    fn place(&self, object: &mut Value) -> Result<&'static Resource, Status> {
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        if !object.is_object() || !object["metadata"].is_object() {
+            return Err(Status::bad_request("the object has no metadata"));
+        }
+        let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
+        let found = self.history.of_kind(&api_version, &kind);
+        let resource = found.ok_or_else(|| unknown_kind(&api_version, &kind))?;
+        let namespace = text(&object["metadata"]["namespace"]);
+        match (resource.namespaced, namespace.as_str()) {
+            (true, "") => object["metadata"]["namespace"] = "default".into(),
+            (false, "") => {
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("namespace");
+                }
+            }
+            (true, _) => {}
+            (false, _) => {
+                let message = format!("a {kind} has no namespace, yet metadata.namespace is set");
+                return Err(Status::bad_request(message));
+            }
+        }
+        Ok(resource)
+    }
+
+    /// A free name.
+    fn generate(&self, resource: &Resource, near: &Key, prefix: &str) -> String {
+        let end = (0..=prefix.len().min(LONGEST_PREFIX))
+            .rev()
+            .find(|it| prefix.is_char_boundary(*it));
+        let prefix = &prefix[..end.unwrap_or_default()];
+        loop {
+            let mut random = RandomState::new().hash_one(prefix);
+            let mut key = Key {
+                namespace: near.namespace.clone(),
+                name: prefix.to_owned(),
+            };
+            for _ in 0..5 {
+                let letter = LETTERS[(random % LETTERS.len() as u64) as usize];
+                key.name.push(char::from(letter));
+                random /= LETTERS.len() as u64;
+            }
+            if self.get(resource, &key).is_none() {
+                return key.name;
+            }
+        }
+    }
+}
+
+fn key_of(object: &Value) -> Key {
+    let metadata = &object["metadata"];
+    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+    Key {
+        namespace: text(&metadata["namespace"]),
+        name: text(&metadata["name"]),
+    }
+}
+
+/// The status of a new object: what clients say of it counts for Nodes only, whose kubelet creates
+/// them (`registry/core/{node,pod,namespace}/strategy.go`).
+fn begin_status(resource: &Resource, new: &mut Value) {
+    if resource.status == Subresource::Absent || resource.kind == "Node" {
+        return;
+    }
+    match resource.kind {
+        "Namespace" => namespaces::complete(new),
+        "Pod" => new["status"] = json!({"phase": "Pending"}),
+        "Service" => new["status"] = json!({"loadBalancer": {}}),
+        _ => new["status"] = json!({}),
+    }
+}
+
+/// Checks that `new` is about the stored object, and gives it what only the server writes.
+fn carry_over(
+    resource: &Resource,
+    key: &Key,
+    stored: &Value,
+    new: &mut Value,
+) -> Result<(), Status> {
+    let (old, metadata) = (&stored["metadata"], &mut new["metadata"]);
+    let given = |it: &Value| it.as_str().filter(|it| !it.is_empty()).map(str::to_owned);
+    if let Some(uid) = given(&metadata["uid"]).filter(|it| old["uid"] != **it) {
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            old["uid"].as_str().unwrap_or_default()
+        );
+        return Err(Status::conflict(resource, &key.name, &why));
+    }
+    if given(&metadata["resourceVersion"]).is_some_and(|it| old["resourceVersion"] != *it) {
+        let why = "the object has been modified; please apply your changes to the latest version \
+                   and try again";
+        return Err(Status::conflict(resource, &key.name, why));
+    }
+    for field in OWN {
+        set(metadata, field, &old[field]);
+    }
+    Ok(())
+}
+
+/// Sets a field, or removes it where there is no value.
+fn set(object: &mut Value, field: &str, value: &Value) {
+    if let Some(object) = object.as_object_mut() {
+        match value {
+            Value::Null => object.remove(field),
+            value => object.insert(field.to_owned(), value.clone()),
+        };
+    }
+}
+
+/// Whether a change makes a new generation: all but metadata and status does.
+fn differs(old: &Value, new: &Value) -> bool {
+    let contents = |it: &Value| {
+        let mut fields = it.as_object().cloned().unwrap_or_default();
+        fields.retain(|field, _| !["metadata", "status"].contains(&field.as_str()));
+        fields
+    };
+    contents(old) != contents(new)
+}

@@ -1,0 +1,135 @@
+//! The one who writes: every change goes through the journal into the history.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::dependents::Dependents;
+use super::{Admission, Change, Journal};
+use crate::history::{Event, EventType, History};
+use crate::object::{Key, Object};
+use crate::resource::Resource;
+use crate::status::Status;
+
+/// Held by one write at a time.
+pub(super) struct Writer {
+    pub(super) history: Arc<History>,
+    pub(super) admission: Box<dyn Admission>,
+    journal: Option<Box<dyn Journal>>,
+    pub(super) dependents: Dependents,
+    /// What follows from changes. A chore that the journal refuses is tried again after the next
+    /// write.
+    pub(super) chores: VecDeque<Chore>,
+    /// Changes made before there was anything to keep: written with the first one.
+    pub(super) unwritten: Vec<Change>,
+}
+
+/// Something that follows from a change.
+#[derive(Clone, Debug)]
+pub(super) enum Chore {
+    /// An owner of this object is gone.
+    Collect(&'static Resource, Key),
+    /// The namespace of this object is being deleted.
+    Delete(&'static Resource, Key),
+    /// This object waits for others to go.
+    Settle(&'static Resource, Key),
+}
+
+impl Writer {
+    pub(super) fn new(
+        history: Arc<History>,
+        admission: Box<dyn Admission>,
+        journal: Option<Box<dyn Journal>>,
+    ) -> Self {
+        Self {
+            history,
+            admission,
+            journal,
+            dependents: Dependents::default(),
+            chores: VecDeque::new(),
+            unwritten: Vec::new(),
+        }
+    }
+
+    /// Does what follows from the changes so far.
+    pub(super) fn work(&mut self) {
+        while let Some(chore) = self.chores.front().cloned() {
+            let done = match &chore {
+                Chore::Collect(resource, key) => self.collect(resource, key),
+                Chore::Delete(resource, key) => self.delete_in_namespace(resource, key),
+                Chore::Settle(resource, key) => self.settle(resource, key),
+            };
+            if done.is_err() {
+                return;
+            }
+            self.chores.pop_front();
+        }
+    }
+
+    pub(super) fn get(&self, resource: &Resource, key: &Key) -> Option<Arc<Object>> {
+        self.history.lock().collection(resource).get(key).cloned()
+    }
+
+    /// The object, or 404.
+    pub(super) fn find(&self, resource: &Resource, key: &Key) -> Result<Arc<Object>, Status> {
+        let missing = || Status::not_found(resource, &key.name);
+        self.get(resource, key).ok_or_else(missing)
+    }
+
+    /// Stores the state after `old`, which admission has seen.
+    pub(super) fn commit(
+        &mut self,
+        resource: &'static Resource,
+        key: Key,
+        object: Value,
+        old: Option<Arc<Object>>,
+    ) -> Result<Arc<Object>, Status> {
+        let Value::Object(mut body) = object else {
+            return Err(Status::bad_request("the body is no object"));
+        };
+        body.remove("kind");
+        body.remove("apiVersion");
+        if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("resourceVersion");
+        }
+        let revision = self.history.lock().revision + 1;
+        let new = Arc::new(Object::freeze(resource, key, revision, body));
+        let told = match old {
+            None => EventType::Added,
+            Some(_) => EventType::Modified,
+        };
+        self.record(resource, Event::new(revision, told, new.clone(), old))?;
+        Ok(new)
+    }
+
+    /// Takes an object away.
+    pub(super) fn remove(
+        &mut self,
+        resource: &'static Resource,
+        old: &Arc<Object>,
+    ) -> Result<(), Status> {
+        let revision = self.history.lock().revision + 1;
+        let last = Arc::new(old.at(revision));
+        let event = Event::new(revision, EventType::Deleted, last, Some(old.clone()));
+        self.record(resource, event)?;
+        self.admission.deleted(&old.value());
+        self.gone(resource, old);
+        Ok(())
+    }
+
+    fn record(&mut self, resource: &'static Resource, event: Event) -> Result<(), Status> {
+        let change = Change::of(&event);
+        if let Some(journal) = &mut self.journal {
+            let failed = |it| Status::internal(format!("the change could not be kept: {it}"));
+            while let Some(earlier) = self.unwritten.first() {
+                journal.write(earlier).map_err(failed)?;
+                self.unwritten.remove(0);
+            }
+            journal.write(&change).map_err(failed)?;
+        }
+        self.dependents.follow(resource, event.key(), &change);
+        self.history.record(resource, event);
+        Ok(())
+    }
+}

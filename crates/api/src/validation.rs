@@ -1,0 +1,112 @@
+//! What an object of a kind may look like: its name, and its fields as Kubernetes' types have them.
+
+use std::net::IpAddr;
+
+use serde_json::Value;
+
+use crate::resource::{NameRule, Resource};
+use crate::status::{Cause, Status};
+
+/// Longest label of a name (RFC 1123).
+const LONGEST_LABEL: usize = 63;
+
+/// Longest name.
+const LONGEST_NAME: usize = 253;
+
+/// Refuses names that the kind does not allow.
+pub(crate) fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
+    let is_label = |it: &str| it.len() <= LONGEST_LABEL && is_label(it);
+    let rule = match resource.name {
+        _ if name.is_empty() => "name or generateName is required",
+        NameRule::Label if !is_label(name) => {
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', \
+             and must start and end with an alphanumeric character, at most 63 of them"
+        }
+        NameRule::Label1035
+            if !is_label(name) || !name.starts_with(|it: char| it.is_ascii_lowercase()) =>
+        {
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with \
+             an alphabetic character, and end with an alphanumeric character, at most 63 of them"
+        }
+        NameRule::Subdomain
+            if name.len() > LONGEST_NAME || !name.split('.').all(self::is_label) =>
+        {
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' \
+             or '.', and must start and end with an alphanumeric character, at most 253 of them"
+        }
+        NameRule::Address
+            if !name
+                .parse::<IpAddr>()
+                .is_ok_and(|it| it.to_string() == name) =>
+        {
+            "must be an IP address in its shortest form"
+        }
+        _ => return Ok(()),
+    };
+    let message = match name {
+        "" => rule.to_owned(),
+        _ => format!("Invalid value: {name:?}: {rule}"),
+    };
+    let mut cause = Cause::invalid("metadata.name", message);
+    if name.is_empty() {
+        cause.reason = "FieldValueRequired";
+    }
+    Err(Status::invalid(resource, name, &[cause]))
+}
+
+fn is_label(text: &str) -> bool {
+    let plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit();
+    text.starts_with(plain)
+        && text.ends_with(plain)
+        && text.chars().all(|it| plain(it) || it == '-')
+}
+
+/// Reads the object as its Kubernetes type and takes away what the type does not know, and fields
+/// of no value. Returns the paths of the unknown fields: `spec.foo`.
+///
+/// # Errors
+///
+/// 400 with the field that has the wrong type.
+pub(crate) fn conform(resource: &Resource, object: &mut Value) -> Result<Vec<String>, Status> {
+    let typed = (resource.typed)(object).map_err(|wrong| {
+        let kind = resource.kind;
+        let (version, field) = (resource.api_version(), wrong.field);
+        Status::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {kind}: {field}: {}",
+            wrong.why
+        ))
+    })?;
+    let mut unknown = Vec::new();
+    prune(object, &typed, "", &mut unknown);
+    Ok(unknown)
+}
+
+/// Takes away from `given` what is not in `known`.
+fn prune(given: &mut Value, known: &Value, path: &str, unknown: &mut Vec<String>) {
+    match (given, known) {
+        (Value::Object(given), Value::Object(known)) => given.retain(|field, value| {
+            let path = match path {
+                "" => field.clone(),
+                path => format!("{path}.{field}"),
+            };
+            match known.get(field) {
+                _ if value.is_null() => return false,
+                Some(known) => prune(value, known, &path, unknown),
+                None => {
+                    unknown.push(path);
+                    return false;
+                }
+            }
+            true
+        }),
+        (Value::Array(given), Value::Array(known)) => {
+            let pairs = given.iter_mut().zip(known).enumerate();
+            for (index, (given, known)) in pairs {
+                prune(given, known, &format!("{path}[{index}]"), unknown);
+            }
+        }
+        // Quantities may be written as numbers.
+        (given @ Value::Number(_), Value::String(_)) => *given = known.clone(),
+        _ => {}
+    }
+}
