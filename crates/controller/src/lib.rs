@@ -26,6 +26,7 @@ mod index;
 mod meta;
 mod selector;
 mod slices;
+pub mod workloads;
 
 pub use allocation::{Allocator, Pools, Refusal};
 pub use controller::{Change, Controller, Object};

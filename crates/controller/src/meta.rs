@@ -33,8 +33,13 @@ fn value<'a>(map: Option<&'a BTreeMap<String, String>>, name: &str) -> &'a str {
 
 /// The owner reference of an object that goes with another one, of a kind of the core group.
 pub(crate) fn owned_by(kind: &str, owner: &ObjectMeta) -> OwnerReference {
+    controlled_by("v1", kind, owner)
+}
+
+/// The owner reference of an object that a controller makes for `owner`.
+pub(crate) fn controlled_by(api_version: &str, kind: &str, owner: &ObjectMeta) -> OwnerReference {
     OwnerReference {
-        api_version: "v1".to_owned(),
+        api_version: api_version.to_owned(),
         kind: kind.to_owned(),
         name: owner.name.clone().unwrap_or_default(),
         uid: owner.uid.clone().unwrap_or_default(),
@@ -67,15 +72,20 @@ pub(crate) fn hash(texts: &[&str]) -> u64 {
 /// `prefix` and five characters, which no other object has.
 pub(crate) fn generated_name(prefix: &str, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let names = (0_u64..).map(|attempt| {
-        let mut number = hash(&[seed, prefix, &attempt.to_string()]);
-        let suffix = (0..5).map(|_| {
-            let length = ALPHANUMERICS.len() as u64;
-            let at = number % length;
-            number /= length;
-            char::from(ALPHANUMERICS[usize::try_from(at).expect("less than 27")])
-        });
-        format!("{prefix}{}", suffix.collect::<String>())
+        let number = hash(&[seed, prefix, &attempt.to_string()]);
+        format!("{prefix}{}", characters(number, 5))
     });
     let mut free = names.filter(|it| !is_taken(it));
     free.next().expect("the names never end")
+}
+
+/// A number as so many of the characters of names, 13 at most.
+pub(crate) fn characters(mut number: u64, count: usize) -> String {
+    let length = ALPHANUMERICS.len() as u64;
+    let characters = (0..count).map(|_| {
+        let at = number % length;
+        number /= length;
+        char::from(ALPHANUMERICS[usize::try_from(at).expect("less than 27")])
+    });
+    characters.collect()
 }

@@ -1,0 +1,96 @@
+//! The controllers of workloads: Deployments, ReplicaSets, StatefulSets, DaemonSets, the scheduler, and what becomes of the
+//! pods of a node that does not answer. Rules are kube-controller-manager's and kube-scheduler's of Kubernetes 1.36.
+//!
+//! ```text
+//! Cluster ──reconcile(now)──▶ Plan { writes, wake }
+//!    ▲                            │
+//!    └────── the caller writes ◀──┘   until there is nothing to write; again at `wake`
+//! ```
+//!
+//! # Invariants
+//!
+//! - `reconcile` remembers nothing: what it read decides, also after a restart.
+//! - An object with the controller reference of somebody else is neither changed nor deleted.
+//! - A write that is refused or lost is asked for again.
+//! - When nothing changes from outside, the writes come to an end.
+//!
+//! Not here: volumes, resources of nodes, preemption, PodDisruptionBudgets, Jobs.
+
+mod counts;
+mod daemon_set;
+mod defaults;
+mod deployment;
+mod drain;
+mod fit;
+mod garbage;
+mod labels;
+mod node_lifecycle;
+mod ownership;
+mod plan;
+mod pods;
+mod replica_set;
+mod revisions;
+mod scheduler;
+mod stateful_set;
+mod template;
+mod validation;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
+use k8s_openapi::api::core::v1::{Node, Pod};
+
+pub use defaults::{
+    default_daemon_set, default_deployment, default_pod, default_replica_set, default_stateful_set,
+};
+pub use drain::{Drain, DrainOptions, drain};
+pub use plan::{Plan, Workload, Write};
+pub use validation::{
+    FieldError, FieldProblem, validate_daemon_set, validate_deployment, validate_pod,
+    validate_replica_set, validate_stateful_set,
+};
+
+/// The objects that the controllers read: all of the cluster, with the API's defaults. An owner that is missing here does
+/// not exist: what it owned goes.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Nodes.
+    pub nodes: Vec<Arc<Node>>,
+    /// Pods of every phase, also those that end.
+    pub pods: Vec<Arc<Pod>>,
+    /// Deployments.
+    pub deployments: Vec<Arc<Deployment>>,
+    /// ReplicaSets, of Deployments and others.
+    pub replica_sets: Vec<Arc<ReplicaSet>>,
+    /// StatefulSets.
+    pub stateful_sets: Vec<Arc<StatefulSet>>,
+    /// DaemonSets.
+    pub daemon_sets: Vec<Arc<DaemonSet>>,
+    /// The templates that StatefulSets and DaemonSets have or had.
+    pub revisions: Vec<Arc<ControllerRevision>>,
+}
+
+/// What must be written now, in this order. The time it takes is proportional to pods times nodes.
+#[must_use]
+pub fn reconcile(cluster: &Cluster, now: Timestamp) -> Plan {
+    let mut plan = Plan::new(now);
+    garbage::reconcile(cluster, &mut plan);
+    node_lifecycle::reconcile(cluster, &mut plan);
+    for deployment in &cluster.deployments {
+        deployment::reconcile(cluster, deployment, &mut plan);
+    }
+    for set in &cluster.replica_sets {
+        replica_set::reconcile(cluster, set, &mut plan);
+    }
+    for set in &cluster.stateful_sets {
+        stateful_set::reconcile(cluster, set, &mut plan);
+    }
+    for set in &cluster.daemon_sets {
+        daemon_set::reconcile(cluster, set, &mut plan);
+    }
+    scheduler::reconcile(cluster, &mut plan);
+    plan
+}

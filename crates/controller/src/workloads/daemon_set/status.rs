@@ -1,0 +1,53 @@
+//! What a DaemonSet reports (`updateDaemonSetStatus`).
+
+use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::super::counts::{count, non_zero};
+use super::super::plan::Plan;
+use super::super::pods;
+use super::nodes::Verdict;
+use super::{Place, Set};
+
+/// Writes the status, where it changed.
+pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
+    let is_scheduled = |it: &&Place<'_>| !it.pods.is_empty();
+    let (wanted, other): (Vec<&Place<'_>>, Vec<_>) = set
+        .places
+        .iter()
+        .partition(|it| it.verdict == Verdict::Runs);
+    let scheduled: Vec<_> = wanted.iter().copied().filter(is_scheduled).collect();
+    let oldest: Vec<&Pod> = scheduled.iter().map(|it| it.pods[0]).collect();
+    let available = count(oldest.iter().filter(|it| set.is_available(it, plan)));
+    let status = DaemonSetStatus {
+        collision_count: collisions(set.object),
+        conditions: set
+            .object
+            .status
+            .as_ref()
+            .and_then(|it| it.conditions.clone()),
+        current_number_scheduled: count(&scheduled),
+        desired_number_scheduled: count(&wanted),
+        number_available: non_zero(available),
+        number_misscheduled: count(other.into_iter().filter(is_scheduled)),
+        number_ready: count(oldest.iter().filter(|it| pods::is_ready(it))),
+        number_unavailable: non_zero(count(&wanted) - available),
+        observed_generation: set.object.metadata.generation,
+        updated_number_scheduled: non_zero(count(oldest.iter().filter(|it| set.is_updated(it)))),
+    };
+    let mut after = set.object.clone();
+    after.status = Some(status);
+    plan.update_status(set.object, after);
+}
+
+/// Another number of collisions gives another name for the next revision.
+pub(super) fn count_collision(object: &DaemonSet, plan: &mut Plan) {
+    let mut after = object.clone();
+    let status = after.status.get_or_insert_default();
+    status.collision_count = Some(collisions(object).unwrap_or(0) + 1);
+    plan.update_status(object, after);
+}
+
+fn collisions(object: &DaemonSet) -> Option<i32> {
+    object.status.as_ref().and_then(|it| it.collision_count)
+}

@@ -1,0 +1,181 @@
+//! Defaults of workloads (`pkg/apis/core/v1/defaults.go`, `pkg/apis/apps/v1/defaults.go`), and the tolerations that an admission
+//! plugin adds (`plugin/pkg/admission/defaulttolerationseconds`).
+
+use k8s_openapi::api::apps::v1::{
+    DaemonSet, Deployment, ReplicaSet, RollingUpdateDaemonSet, RollingUpdateDeployment,
+    RollingUpdateStatefulSetStrategy, StatefulSet,
+};
+use k8s_openapi::api::core::v1::{
+    Container, HTTPGetAction, Pod, PodSecurityContext, PodSpec, Probe, Toleration,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+/// Seconds that a pod stays on a node that is lost.
+const TOLERATION_SECONDS: i64 = 300;
+
+/// Fills in what a Pod may leave out, with the tolerations of lost nodes.
+pub fn default_pod(pod: &mut Pod) {
+    let spec = pod.spec.get_or_insert_default();
+    default_spec(spec);
+    spec.enable_service_links.get_or_insert(true);
+    if spec.host_network == Some(true) {
+        let containers = spec.containers.iter_mut();
+        let ports = containers.flat_map(|it| it.ports.iter_mut().flatten());
+        for port in ports {
+            port.host_port = Some(port.container_port);
+        }
+    }
+    for key in ["not-ready", "unreachable"] {
+        tolerate(spec, &format!("node.kubernetes.io/{key}"));
+    }
+    let status = pod.status.get_or_insert_default();
+    status.phase.get_or_insert_with(|| "Pending".to_owned());
+}
+
+/// Fills in what a Deployment may leave out.
+pub fn default_deployment(deployment: &mut Deployment) {
+    let spec = deployment.spec.get_or_insert_default();
+    default_spec(spec.template.spec.get_or_insert_default());
+    spec.replicas.get_or_insert(1);
+    spec.revision_history_limit.get_or_insert(10);
+    spec.progress_deadline_seconds.get_or_insert(600);
+    let strategy = spec.strategy.get_or_insert_default();
+    let kind = strategy.type_.get_or_insert_with(rolling_update);
+    if kind == "RollingUpdate" {
+        let rolling = strategy
+            .rolling_update
+            .get_or_insert_with(RollingUpdateDeployment::default);
+        let quarter = || IntOrString::String("25%".to_owned());
+        rolling.max_surge.get_or_insert_with(quarter);
+        rolling.max_unavailable.get_or_insert_with(quarter);
+    }
+}
+
+/// Fills in what a ReplicaSet may leave out.
+pub fn default_replica_set(set: &mut ReplicaSet) {
+    let spec = set.spec.get_or_insert_default();
+    let template = spec.template.get_or_insert_default();
+    default_spec(template.spec.get_or_insert_default());
+    spec.replicas.get_or_insert(1);
+}
+
+/// Fills in what a StatefulSet may leave out.
+pub fn default_stateful_set(set: &mut StatefulSet) {
+    let spec = set.spec.get_or_insert_default();
+    default_spec(spec.template.spec.get_or_insert_default());
+    spec.replicas.get_or_insert(1);
+    spec.revision_history_limit.get_or_insert(10);
+    let policy = &mut spec.pod_management_policy;
+    policy.get_or_insert_with(|| "OrderedReady".to_owned());
+    let retention = spec
+        .persistent_volume_claim_retention_policy
+        .get_or_insert_default();
+    let retain = || "Retain".to_owned();
+    retention.when_deleted.get_or_insert_with(retain);
+    retention.when_scaled.get_or_insert_with(retain);
+    let strategy = spec.update_strategy.get_or_insert_default();
+    let kind = strategy.type_.get_or_insert_with(rolling_update);
+    if kind == "RollingUpdate" {
+        let rolling = strategy
+            .rolling_update
+            .get_or_insert_with(RollingUpdateStatefulSetStrategy::default);
+        rolling.partition.get_or_insert(0);
+        let most = &mut rolling.max_unavailable;
+        most.get_or_insert(IntOrString::Int(1));
+    }
+}
+
+/// Fills in what a DaemonSet may leave out.
+pub fn default_daemon_set(set: &mut DaemonSet) {
+    let spec = set.spec.get_or_insert_default();
+    default_spec(spec.template.spec.get_or_insert_default());
+    spec.revision_history_limit.get_or_insert(10);
+    let strategy = spec.update_strategy.get_or_insert_default();
+    let kind = strategy.type_.get_or_insert_with(rolling_update);
+    if kind == "RollingUpdate" {
+        let rolling = strategy
+            .rolling_update
+            .get_or_insert_with(RollingUpdateDaemonSet::default);
+        let most = &mut rolling.max_unavailable;
+        most.get_or_insert(IntOrString::Int(1));
+        rolling.max_surge.get_or_insert(IntOrString::Int(0));
+    }
+}
+
+fn rolling_update() -> String {
+    "RollingUpdate".to_owned()
+}
+
+/// What pods and templates have in common.
+fn default_spec(spec: &mut PodSpec) {
+    let text = |field: &mut Option<String>, value: &str| {
+        field.get_or_insert_with(|| value.to_owned());
+    };
+    text(&mut spec.dns_policy, "ClusterFirst");
+    text(&mut spec.restart_policy, "Always");
+    text(&mut spec.scheduler_name, "default-scheduler");
+    spec.termination_grace_period_seconds.get_or_insert(30);
+    let context = &mut spec.security_context;
+    context.get_or_insert_with(PodSecurityContext::default);
+    let init = spec.init_containers.iter_mut().flatten();
+    init.chain(&mut spec.containers).for_each(default_container);
+}
+
+fn default_container(container: &mut Container) {
+    let text = |field: &mut Option<String>, value: &str| {
+        field.get_or_insert_with(|| value.to_owned());
+    };
+    text(
+        &mut container.termination_message_path,
+        "/dev/termination-log",
+    );
+    text(&mut container.termination_message_policy, "File");
+    let image = container.image.as_deref().unwrap_or_default();
+    text(&mut container.image_pull_policy, pull_policy(image));
+    for port in container.ports.iter_mut().flatten() {
+        text(&mut port.protocol, "TCP");
+    }
+    let probes = [
+        &mut container.liveness_probe,
+        &mut container.readiness_probe,
+        &mut container.startup_probe,
+    ];
+    probes.into_iter().flatten().for_each(default_probe);
+}
+
+/// An image without tag, or with the tag `latest`, may be another one tomorrow.
+fn pull_policy(image: &str) -> &'static str {
+    let last = image.rsplit('/').next().unwrap_or_default();
+    let is_fixed = last.contains('@') || !last.ends_with(":latest") && last.contains(':');
+    if is_fixed { "IfNotPresent" } else { "Always" }
+}
+
+fn default_probe(probe: &mut Probe) {
+    probe.timeout_seconds.get_or_insert(1);
+    probe.period_seconds.get_or_insert(10);
+    probe.success_threshold.get_or_insert(1);
+    probe.failure_threshold.get_or_insert(3);
+    if let Some(HTTPGetAction { path, scheme, .. }) = &mut probe.http_get {
+        path.get_or_insert_with(|| "/".to_owned());
+        scheme.get_or_insert_with(|| "HTTP".to_owned());
+    }
+}
+
+/// Adds the toleration of a lost node, unless the pod has one that covers it.
+fn tolerate(spec: &mut PodSpec, key: &str) {
+    let tolerations = spec.tolerations.get_or_insert_default();
+    let given = |it: &Option<String>| it.clone().filter(|it| !it.is_empty());
+    let is_covered = tolerations.iter().any(|it| {
+        given(&it.key).is_none_or(|it| it == key)
+            && given(&it.effect).is_none_or(|it| it == "NoExecute")
+    });
+    if !is_covered {
+        tolerations.push(Toleration {
+            effect: Some("NoExecute".to_owned()),
+            key: Some(key.to_owned()),
+            operator: Some("Exists".to_owned()),
+            toleration_seconds: Some(TOLERATION_SECONDS),
+            value: None,
+        });
+    }
+}

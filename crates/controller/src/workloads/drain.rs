@@ -1,0 +1,97 @@
+//! Empties a node as `kubectl drain` does (`k8s.io/kubectl/pkg/drain/filters.go`).
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use sluice_model::NamespacedName;
+
+use super::{Cluster, ownership, pods};
+use crate::meta;
+
+/// The annotation of a pod that a kubelet made from a file: deleting it ends nothing.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// What a person allows, as with kubectl's flags of these names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainOptions {
+    /// Pods of DaemonSets stay and are no obstacle.
+    pub ignore_daemonsets: bool,
+    /// Pods with `emptyDir` volumes go: what is in the volumes is lost.
+    pub delete_emptydir_data: bool,
+    /// Pods without a controller go: nobody makes them again.
+    pub force: bool,
+}
+
+/// What to do to empty a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Drain {
+    /// The node, as it must be written so that it takes no more pods; `None` when it already takes none.
+    pub cordon: Option<Node>,
+    /// Pods to delete.
+    pub evict: Vec<Arc<Pod>>,
+    /// Pods that stay.
+    pub stay: Vec<NamespacedName>,
+    /// Pods that are in the way, each with the flag that kubectl names. Nothing is to be deleted while there are any.
+    pub obstacles: Vec<(NamespacedName, &'static str)>,
+}
+
+/// What becomes of one pod.
+enum Fate {
+    Evicted,
+    Stays,
+    Hinders(&'static str),
+}
+
+/// What to do to empty `node`. PodDisruptionBudgets are not looked at. Pods that end already are not listed.
+#[must_use]
+pub fn drain(cluster: &Cluster, node: &Node, options: DrainOptions) -> Drain {
+    let mut drain = Drain {
+        cordon: cordon(node),
+        ..Drain::default()
+    };
+    let name = node.metadata.name.as_deref();
+    let here = cluster.pods.iter();
+    let here = here.filter(|it| pods::node(it) == name && !pods::is_terminating(it));
+    for pod in here {
+        match fate(pod, options) {
+            Fate::Evicted => drain.evict.push(pod.clone()),
+            Fate::Stays => drain.stay.push(meta::key(&pod.metadata)),
+            Fate::Hinders(why) => drain.obstacles.push((meta::key(&pod.metadata), why)),
+        }
+    }
+    drain
+}
+
+fn cordon(node: &Node) -> Option<Node> {
+    let mut after = node.clone();
+    after.spec.get_or_insert_default().unschedulable = Some(true);
+    (after != *node).then_some(after)
+}
+
+fn fate(pod: &Pod, options: DrainOptions) -> Fate {
+    let annotations = pod.metadata.annotations.as_ref();
+    if annotations.is_some_and(|it| it.contains_key(MIRROR)) {
+        return Fate::Stays;
+    }
+    if pods::is_finished(pod) {
+        return Fate::Evicted;
+    }
+    let volumes = pod.spec.as_ref().and_then(|it| it.volumes.as_ref());
+    let is_local = |it: &Vec<_>| {
+        let mut volumes = it.iter();
+        volumes.any(|it: &k8s_openapi::api::core::v1::Volume| it.empty_dir.is_some())
+    };
+    match ownership::controller(&pod.metadata) {
+        Some(it) if it.kind == "DaemonSet" && options.ignore_daemonsets => Fate::Stays,
+        Some(it) if it.kind == "DaemonSet" => Fate::Hinders(
+            "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)",
+        ),
+        _ if volumes.is_some_and(is_local) && !options.delete_emptydir_data => Fate::Hinders(
+            "cannot delete Pods with local storage (use --delete-emptydir-data to override)",
+        ),
+        None if !options.force => {
+            Fate::Hinders("cannot delete Pods that declare no controller (use --force to override)")
+        }
+        _ => Fate::Evicted,
+    }
+}

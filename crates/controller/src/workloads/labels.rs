@@ -1,0 +1,47 @@
+//! Selectors of labels.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+
+type Labels = BTreeMap<String, String>;
+
+/// Whether a selector asks for anything.
+pub(super) fn is_empty(selector: &LabelSelector) -> bool {
+    let has_labels = selector.match_labels.iter().flatten().next().is_some();
+    let has_expressions = selector.match_expressions.iter().flatten().next().is_some();
+    !has_labels && !has_expressions
+}
+
+/// Whether a selector of the API selects an object with these labels. An empty one selects everything
+/// (`k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`).
+pub(super) fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
+    let value = |key: &str| labels.and_then(|it| it.get(key)).map(String::as_str);
+    let mut pairs = selector.match_labels.iter().flatten();
+    let mut expressions = selector.match_expressions.iter().flatten();
+    pairs.all(|(key, wanted)| value(key) == Some(wanted))
+        && expressions.all(|it| meets(it, value(&it.key)))
+}
+
+/// Whether the selector of a controller selects an object: an empty one selects nothing.
+pub(super) fn claims(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
+    !is_empty(selector) && matches(selector, labels)
+}
+
+fn meets(requirement: &LabelSelectorRequirement, value: Option<&str>) -> bool {
+    let values = requirement.values.as_deref().unwrap_or_default();
+    let is_among = |it: &str| values.iter().any(|wanted| wanted == it);
+    match requirement.operator.as_str() {
+        "In" => value.is_some_and(is_among),
+        "NotIn" => !value.is_some_and(is_among),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        _ => false,
+    }
+}
+
+/// Whether `labels` has every pair of `wanted`.
+pub(super) fn has_all(labels: Option<&Labels>, wanted: &Labels) -> bool {
+    let mut pairs = wanted.iter();
+    pairs.all(|(key, value)| labels.is_some_and(|it| it.get(key) == Some(value)))
+}

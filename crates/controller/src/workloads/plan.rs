@@ -1,0 +1,235 @@
+//! What the controllers ask the caller to write.
+
+use jiff::{Timestamp, ToSpan};
+use k8s_openapi::api::apps::v1::{
+    ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet,
+};
+use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::{Metadata, Resource};
+use sluice_model::NamespacedName;
+
+use crate::meta;
+
+/// What must be written, and when to ask again.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Writes in the order to make them. One that is refused does not hinder those after it.
+    pub writes: Vec<Write>,
+    /// The earliest time at which there may be something to write though no object changed: a pod becomes available
+    /// (`minReadySeconds`), a rollout is late (`progressDeadlineSeconds`), a toleration ends.
+    pub wake: Option<Timestamp>,
+    now: Timestamp,
+}
+
+/// One write to the Kubernetes API.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// The object does not exist. It has no uid, creation time or resourceVersion, and a Pod has not yet the defaults of
+    /// [`default_pod`](super::default_pod).
+    Create(Workload),
+    /// Metadata or spec change. The resourceVersion is that of the version read: a newer one is a conflict.
+    ///
+    /// A Pod that gets its `nodeName` also gets the condition PodScheduled, which is status: kube-apiserver writes both
+    /// for a Binding (`pkg/registry/core/pod/storage/storage.go`).
+    Update(Workload),
+    /// The status changes, as with the subresource `status`.
+    UpdateStatus(Workload),
+    /// The object goes, if it still is the one with this uid.
+    Delete {
+        /// The kind: `Pod`, `ReplicaSet` or `ControllerRevision`.
+        kind: &'static str,
+        /// Namespace and name.
+        key: NamespacedName,
+        /// The uid that was read.
+        uid: String,
+        /// Seconds that the containers of a Pod have to end. `None`: the Pod's `terminationGracePeriodSeconds`. 0: the
+        /// object goes at once, nobody waits for its node.
+        grace: Option<u32>,
+    },
+    /// An Event for people.
+    Event {
+        /// The object that it is about.
+        about: ObjectReference,
+        /// One word, for programs.
+        reason: &'static str,
+        /// A sentence.
+        message: String,
+        /// Whether the type is Warning, else Normal.
+        warning: bool,
+    },
+}
+
+/// An object that a controller writes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// A Pod.
+    Pod(Pod),
+    /// A ReplicaSet.
+    ReplicaSet(ReplicaSet),
+    /// A Deployment.
+    Deployment(Deployment),
+    /// A StatefulSet.
+    StatefulSet(StatefulSet),
+    /// A DaemonSet.
+    DaemonSet(DaemonSet),
+    /// A template of a StatefulSet or DaemonSet.
+    ControllerRevision(ControllerRevision),
+    /// A Node.
+    Node(Node),
+}
+
+macro_rules! workload {
+    ($($kind:ident)*) => {
+        $(impl From<$kind> for Workload {
+            fn from(object: $kind) -> Self {
+                Self::$kind(object)
+            }
+        })*
+
+        impl Workload {
+            /// The kind of the object.
+            #[must_use]
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$kind(_) => $kind::KIND,)*
+                }
+            }
+
+            /// Name, namespace, labels and so on.
+            #[must_use]
+            pub fn metadata(&self) -> &ObjectMeta {
+                match self {
+                    $(Self::$kind(it) => &it.metadata,)*
+                }
+            }
+        }
+    };
+}
+
+workload!(Pod ReplicaSet Deployment StatefulSet DaemonSet ControllerRevision Node);
+
+/// An object of the API with the usual metadata.
+pub(super) trait Object:
+    Metadata<Ty = ObjectMeta> + Clone + PartialEq + Into<Workload>
+{
+}
+
+impl<T: Metadata<Ty = ObjectMeta> + Clone + PartialEq + Into<Workload>> Object for T {}
+
+impl Plan {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            ..Self::default()
+        }
+    }
+
+    /// The time for which the plan is.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The time for which the plan is, as a field of an object.
+    pub(super) fn time(&self) -> Time {
+        Time(self.now)
+    }
+
+    pub(super) fn create(&mut self, object: impl Into<Workload>) {
+        self.writes.push(Write::Create(object.into()));
+    }
+
+    /// Writes what changed of metadata and spec, if anything did.
+    pub(super) fn update<T: Object>(&mut self, before: &T, after: T) {
+        if *before != after {
+            self.writes.push(Write::Update(after.into()));
+        }
+    }
+
+    /// Writes what changed of the status, if anything did.
+    pub(super) fn update_status<T: Object>(&mut self, before: &T, after: T) {
+        if *before != after {
+            self.writes.push(Write::UpdateStatus(after.into()));
+        }
+    }
+
+    /// Deletes an object, once. A pod that already ends is left to its node.
+    pub(super) fn delete<T: Object>(&mut self, object: &T) -> bool {
+        object.metadata().deletion_timestamp.is_none() && self.push_deletion(object, None)
+    }
+
+    /// Deletes an object without waiting for a node.
+    pub(super) fn delete_at_once<T: Object>(&mut self, object: &T) {
+        self.push_deletion(object, Some(0));
+    }
+
+    /// Whether this plan deletes an object.
+    pub(super) fn deletes<T: Object>(&self, object: &T) -> bool {
+        let metadata = object.metadata();
+        let wanted = metadata.uid.as_deref().unwrap_or_default();
+        let key = meta::key(metadata);
+        self.writes.iter().any(|it| match it {
+            Write::Delete {
+                kind, key: it, uid, ..
+            } => *kind == T::KIND && *it == key && uid == wanted,
+            _ => false,
+        })
+    }
+
+    fn push_deletion<T: Object>(&mut self, object: &T, grace: Option<u32>) -> bool {
+        if self.deletes(object) {
+            return false;
+        }
+        self.writes.push(Write::Delete {
+            kind: T::KIND,
+            key: meta::key(object.metadata()),
+            uid: object.metadata().uid.clone().unwrap_or_default(),
+            grace,
+        });
+        true
+    }
+
+    pub(super) fn event<T: Object>(&mut self, about: &T, reason: &'static str, message: String) {
+        self.push_event(about, reason, message, false);
+    }
+
+    pub(super) fn warning<T: Object>(&mut self, about: &T, reason: &'static str, message: String) {
+        self.push_event(about, reason, message, true);
+    }
+
+    fn push_event<T: Object>(
+        &mut self,
+        about: &T,
+        reason: &'static str,
+        message: String,
+        warning: bool,
+    ) {
+        let metadata = about.metadata();
+        self.writes.push(Write::Event {
+            about: ObjectReference {
+                api_version: Some(<T as Resource>::API_VERSION.to_owned()),
+                kind: Some(T::KIND.to_owned()),
+                name: metadata.name.clone(),
+                namespace: metadata.namespace.clone(),
+                uid: metadata.uid.clone(),
+                resource_version: metadata.resource_version.clone(),
+                field_path: None,
+            },
+            reason,
+            message,
+            warning,
+        });
+    }
+
+    /// Asks to be called `seconds` after `since`. Whether that time is over already.
+    pub(super) fn is_over(&mut self, since: Timestamp, seconds: i64) -> bool {
+        // A time beyond what a timestamp can hold never comes.
+        let Ok(end) = since.checked_add(seconds.seconds()) else {
+            return false;
+        };
+        if end > self.now {
+            self.wake = Some(self.wake.map_or(end, |it| it.min(end)));
+        }
+        end <= self.now
+    }
+}

@@ -1,0 +1,116 @@
+//! States of pods, and pods from templates.
+
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::ownership;
+use super::plan::{Object, Plan};
+
+/// Longest part of a generated name before its five characters (`k8s.io/apiserver/pkg/storage/names`).
+const LONGEST_PREFIX: usize = 58;
+
+/// `status.phase`; a pod that nobody reported on is Pending.
+pub(super) fn phase(pod: &Pod) -> &str {
+    let phase = pod.status.as_ref().and_then(|it| it.phase.as_deref());
+    phase.filter(|it| !it.is_empty()).unwrap_or("Pending")
+}
+
+/// Whether the pod ended for good: its containers do not start again.
+pub(super) fn is_finished(pod: &Pod) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+/// Whether somebody deleted the pod, and its containers may still end.
+pub(super) fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Whether the pod counts as a replica (`IsPodActive`, `pkg/controller/controller_utils.go`).
+pub(super) fn is_active(pod: &Pod) -> bool {
+    !is_finished(pod) && !is_terminating(pod)
+}
+
+/// The condition of this type.
+pub(super) fn condition<'a>(pod: &'a Pod, type_: &str) -> Option<&'a PodCondition> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|it| it.type_ == type_)
+}
+
+/// Whether the condition Ready is True.
+pub(super) fn is_ready(pod: &Pod) -> bool {
+    condition(pod, "Ready").is_some_and(|it| it.status == "True")
+}
+
+/// Whether the pod was ready for so many seconds without interruption; when it may become so, the plan wakes
+/// (`IsPodAvailable`, `pkg/api/v1/pod/util.go`).
+pub(super) fn is_available(pod: &Pod, min_ready_seconds: Option<i32>, plan: &mut Plan) -> bool {
+    let Some(ready) = condition(pod, "Ready").filter(|it| it.status == "True") else {
+        return false;
+    };
+    match (min_ready_seconds.unwrap_or(0), &ready.last_transition_time) {
+        (0, _) => true,
+        (seconds, Some(since)) => plan.is_over(since.0, i64::from(seconds)),
+        (_, None) => false,
+    }
+}
+
+/// The node that the pod is on; `None` while it is not scheduled.
+pub(super) fn node(pod: &Pod) -> Option<&str> {
+    let name = pod.spec.as_ref()?.node_name.as_deref();
+    name.filter(|it| !it.is_empty())
+}
+
+/// Replaces the condition of the same type. The time of the last transition stays while the status is the same. Whether
+/// anything but times changed.
+pub(super) fn set_condition(pod: &mut Pod, mut condition: PodCondition) -> bool {
+    let conditions = pod
+        .status
+        .get_or_insert_default()
+        .conditions
+        .get_or_insert_default();
+    let Some(old) = conditions.iter_mut().find(|it| it.type_ == condition.type_) else {
+        conditions.push(condition);
+        return true;
+    };
+    if old.status == condition.status {
+        condition.last_transition_time = old.last_transition_time.clone();
+        condition.last_probe_time = old.last_probe_time.clone();
+    }
+    let has_changed = *old != condition;
+    *old = condition;
+    has_changed
+}
+
+/// A pod of `owner`, without name.
+pub(super) fn from_template<T: Object>(template: &PodTemplateSpec, owner: &T) -> Pod {
+    let metadata = template.metadata.clone().unwrap_or_default();
+    Pod {
+        metadata: ObjectMeta {
+            namespace: owner.metadata().namespace.clone(),
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+            finalizers: metadata.finalizers,
+            owner_references: Some(vec![ownership::reference(owner)]),
+            ..ObjectMeta::default()
+        },
+        spec: Some(template.spec.clone().unwrap_or_default()),
+        status: None,
+    }
+}
+
+/// Gives a pod the name of its owner and five characters. They depend on the time, so that the replacement of a pod that is
+/// gone has another name. `index` tells apart the pods of one plan.
+pub(super) fn name<T: Object>(pod: &mut Pod, owner: &T, index: usize, plan: &Plan) {
+    let name = owner.metadata().name.as_deref().unwrap_or_default();
+    let uid = owner.metadata().uid.as_deref().unwrap_or_default();
+    let prefix: String = format!("{name}-").chars().take(LONGEST_PREFIX).collect();
+    let seed = format!("{uid}/{}/{index}", plan.now().as_nanosecond());
+    let name = crate::meta::generated_name(&prefix, &seed, |_| false);
+    pod.metadata.generate_name = Some(prefix);
+    pod.metadata.name = Some(name);
+}
+
+/// The spec of a pod; an empty one when it has none.
+pub(super) fn spec_mut(pod: &mut Pod) -> &mut PodSpec {
+    pod.spec.get_or_insert_default()
+}

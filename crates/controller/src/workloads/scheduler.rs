@@ -1,0 +1,155 @@
+//! Chooses a node for each pod (`pkg/scheduler`, its default plugins without resources and volumes).
+
+mod affinity;
+mod message;
+mod ports;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, PodSpec};
+
+use self::message::Misfit;
+use super::plan::Plan;
+use super::{Cluster, fit, ownership, pods};
+
+/// The scheduler that pods ask for unless they name another.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Nodes with the pods that are on them, or get there in this plan.
+struct Placement<'a> {
+    nodes: Vec<&'a Node>,
+    pods: BTreeMap<&'a str, Vec<&'a Pod>>,
+}
+
+pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
+    let mut placement = Placement::new(cluster);
+    for pod in &cluster.pods {
+        if !is_waiting(pod) || plan.deletes(&**pod) {
+            continue;
+        }
+        match placement.choose(pod) {
+            Ok(node) => {
+                placement.pods.entry(node).or_default().push(pod);
+                bind(pod, node, plan);
+            }
+            Err(misfits) => report(pod, message::text(&misfits), plan),
+        }
+    }
+}
+
+fn is_waiting(pod: &Arc<Pod>) -> bool {
+    let spec = pod.spec.as_ref();
+    let scheduler = spec.and_then(|it| it.scheduler_name.as_deref());
+    let gates = spec.and_then(|it| it.scheduling_gates.as_ref());
+    pods::is_active(pod)
+        && pods::node(pod).is_none()
+        && scheduler.is_none_or(|it| it == DEFAULT_SCHEDULER)
+        && gates.is_none_or(Vec::is_empty)
+}
+
+impl<'a> Placement<'a> {
+    fn new(cluster: &'a Cluster) -> Self {
+        let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for pod in cluster.pods.iter().filter(|it| !pods::is_finished(it)) {
+            if let Some(node) = pods::node(pod) {
+                pods.entry(node).or_default().push(pod);
+            }
+        }
+        Self {
+            nodes: cluster.nodes.iter().map(|it| &**it).collect(),
+            pods,
+        }
+    }
+
+    /// The node that fits and has the fewest taints against the pod, then the fewest pods of the same controller, then the
+    /// fewest pods, then the first name. Without one: why each node does not fit.
+    fn choose(&self, pod: &Pod) -> Result<&'a str, Vec<Misfit>> {
+        let (mut fitting, mut misfits) = (Vec::new(), Vec::new());
+        for node in &self.nodes {
+            match self.misfit(pod, node) {
+                None => fitting.push(*node),
+                Some(it) => misfits.push(it),
+            }
+        }
+        let best = fitting.into_iter().min_by_key(|it| self.cost(pod, it));
+        best.map(name).ok_or(misfits)
+    }
+
+    /// The first reason, in the order of kube-scheduler's plugins.
+    fn misfit(&self, pod: &Pod, node: &Node) -> Option<Misfit> {
+        let none = PodSpec::default();
+        let spec = pod.spec.as_ref().unwrap_or(&none);
+        let here = self.on(node);
+        let is_repelled = |effect| fit::is_repelled(spec, node, effect);
+        if fit::is_unschedulable(spec, node) {
+            Some(Misfit::Unschedulable)
+        } else if is_repelled("NoSchedule") || is_repelled("NoExecute") {
+            Some(Misfit::Taint)
+        } else if !fit::matches_node(spec, node) {
+            Some(Misfit::Affinity)
+        } else if ports::conflict(spec, here) {
+            Some(Misfit::Ports)
+        } else {
+            affinity::misfit(pod, node, self)
+        }
+    }
+
+    fn cost(&self, pod: &Pod, node: &'a Node) -> (usize, usize, usize, &'a str) {
+        let none = PodSpec::default();
+        let spec = pod.spec.as_ref().unwrap_or(&none);
+        let avoided = fit::taints(node, "PreferNoSchedule")
+            .filter(|it| fit::tolerations_of(spec, it).next().is_none());
+        let owner = ownership::controller(&pod.metadata).map(|it| &it.uid);
+        let here = self.on(node);
+        let siblings = here.iter().filter(|it| {
+            let other = ownership::controller(&it.metadata).map(|it| &it.uid);
+            owner.is_some() && other == owner
+        });
+        (avoided.count(), siblings.count(), here.len(), name(node))
+    }
+
+    fn on(&self, node: &Node) -> &[&'a Pod] {
+        self.pods.get(name(node)).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn name(node: &Node) -> &str {
+    node.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn bind(pod: &Pod, node: &str, plan: &mut Plan) {
+    let mut bound = pod.clone();
+    pods::spec_mut(&mut bound).node_name = Some(node.to_owned());
+    let condition = PodCondition {
+        last_transition_time: Some(plan.time()),
+        status: "True".to_owned(),
+        type_: "PodScheduled".to_owned(),
+        ..PodCondition::default()
+    };
+    pods::set_condition(&mut bound, condition);
+    plan.update(pod, bound);
+    let key = crate::meta::key(&pod.metadata);
+    plan.event(
+        pod,
+        "Scheduled",
+        format!("Successfully assigned {key} to {node}"),
+    );
+}
+
+/// Says why there is no node, when that changed.
+fn report(pod: &Pod, message: String, plan: &mut Plan) {
+    let mut after = pod.clone();
+    let condition = PodCondition {
+        last_transition_time: Some(plan.time()),
+        message: Some(message.clone()),
+        reason: Some("Unschedulable".to_owned()),
+        status: "False".to_owned(),
+        type_: "PodScheduled".to_owned(),
+        ..PodCondition::default()
+    };
+    if pods::set_condition(&mut after, condition) {
+        plan.update_status(pod, after);
+        plan.warning(pod, "FailedScheduling", message);
+    }
+}

@@ -1,0 +1,73 @@
+//! Why a pod has no node, in kube-scheduler's words: people search for them (`FitError`,
+//! `pkg/scheduler/framework/types.go`).
+
+use std::collections::BTreeMap;
+
+/// Why a node does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Misfit {
+    /// It takes no more pods.
+    Unschedulable,
+    /// It has a taint that the pod does not tolerate.
+    Taint,
+    /// Its labels are not those that the pod asks for.
+    Affinity,
+    /// Another pod has a host port that the pod needs.
+    Ports,
+    /// A pod is near that the pod avoids.
+    AntiAffinity,
+    /// A pod is near that avoids the pod.
+    Avoided,
+}
+
+impl Misfit {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Unschedulable => "node(s) were unschedulable",
+            Self::Taint => "node(s) had untolerated taint(s)",
+            Self::Affinity => "node(s) didn't match Pod's node affinity/selector",
+            Self::Ports => "node(s) didn't have free ports for the requested pod ports",
+            Self::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Self::Avoided => "node(s) didn't satisfy existing pods anti-affinity rules",
+        }
+    }
+
+    /// Why no other pod is removed for this one. Nothing here preempts; kube-scheduler would not either where it cannot
+    /// help, or for a pod without priority.
+    fn preemption(self) -> &'static str {
+        match self {
+            Self::Unschedulable | Self::Taint | Self::Affinity => {
+                "Preemption is not helpful for scheduling"
+            }
+            Self::Ports | Self::AntiAffinity | Self::Avoided => {
+                "No preemption victims found for incoming pod"
+            }
+        }
+    }
+}
+
+/// For example `0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) had untolerated taint(s). preemption: …`.
+pub(super) fn text(misfits: &[Misfit]) -> String {
+    if misfits.is_empty() {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    let total = misfits.len();
+    let reasons = list(misfits, Misfit::text);
+    let preemption = list(misfits, Misfit::preemption);
+    format!(
+        "0/{total} nodes are available: {reasons}. preemption: 0/{total} nodes are available: {preemption}."
+    )
+}
+
+fn list(misfits: &[Misfit], text: impl Fn(Misfit) -> &'static str) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for misfit in misfits {
+        *counts.entry(text(*misfit)).or_default() += 1;
+    }
+    let mut reasons: Vec<String> = counts
+        .into_iter()
+        .map(|(text, count)| format!("{count} {text}"))
+        .collect();
+    reasons.sort();
+    reasons.join(", ")
+}

@@ -1,0 +1,225 @@
+//! StatefulSets: pods with numbers, one after the other (`pkg/controller/statefulset/stateful_set_control.go`).
+//! Without volumes.
+
+mod identity;
+mod status;
+mod update;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec};
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+
+use super::plan::Plan;
+use super::revisions::{self, Owner, Revisions};
+use super::{Cluster, ownership, pods};
+
+/// A StatefulSet with what its rules use.
+struct Set<'a> {
+    object: &'a StatefulSet,
+    spec: &'a StatefulSetSpec,
+    /// Pods whose number is wanted, by number.
+    pods: BTreeMap<i32, &'a Pod>,
+    /// The other pods, the highest number first.
+    condemned: Vec<&'a Pod>,
+    /// The revision that most pods had when the last update was complete.
+    current: ControllerRevision,
+    /// The revision of the present template.
+    update: ControllerRevision,
+}
+
+/// What one StatefulSet needs.
+pub(super) fn reconcile(cluster: &Cluster, object: &StatefulSet, plan: &mut Plan) {
+    let Some(spec) = &object.spec else {
+        return;
+    };
+    let owner = Owner {
+        object,
+        selector: &spec.selector,
+        template: &spec.template,
+        collisions: object.status.as_ref().and_then(|it| it.collision_count),
+    };
+    let revisions = revisions::synchronize(cluster, &owner, plan);
+    let Some(update) = &revisions.update else {
+        return status::count_collision(object, plan);
+    };
+    let is_member = |it: &Pod| identity::ordinal(object, it).is_some();
+    let own = ownership::claim(object, &spec.selector, &cluster.pods, is_member, plan);
+    let set = Set::new(object, spec, &own, &revisions, update);
+    if object.metadata.deletion_timestamp.is_none() && !plan.deletes(object) {
+        step(cluster, &set, plan);
+    }
+    clean_up(&set, &own, &revisions, plan);
+    status::write(&set, plan);
+}
+
+impl<'a> Set<'a> {
+    fn new(
+        object: &'a StatefulSet,
+        spec: &'a StatefulSetSpec,
+        own: &[&'a Pod],
+        revisions: &Revisions<'_>,
+        update: &ControllerRevision,
+    ) -> Self {
+        let status = object.status.as_ref();
+        let current = status.and_then(|it| it.current_revision.as_deref());
+        let all = revisions.all.iter();
+        let current = all.copied().find(|it| Some(revisions::name(it)) == current);
+        let mut set = Self {
+            object,
+            spec,
+            pods: BTreeMap::new(),
+            condemned: Vec::new(),
+            current: current.unwrap_or(update).clone(),
+            update: update.clone(),
+        };
+        for pod in own {
+            match identity::ordinal(object, pod) {
+                Some(it) if set.ordinals().contains(&it) => {
+                    set.pods.insert(it, pod);
+                }
+                _ => set.condemned.push(pod),
+            }
+        }
+        let order = |it: &&Pod| identity::ordinal(object, it);
+        set.condemned.sort_by_key(|it| std::cmp::Reverse(order(it)));
+        set
+    }
+
+    /// The numbers of the wanted pods.
+    fn ordinals(&self) -> std::ops::Range<i32> {
+        let start = self.spec.ordinals.as_ref().and_then(|it| it.start);
+        let start = start.unwrap_or(0);
+        start..start.saturating_add(self.replicas())
+    }
+
+    fn replicas(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    /// Whether each pod waits for the one before.
+    fn is_ordered(&self) -> bool {
+        self.spec.pod_management_policy.as_deref() != Some("Parallel")
+    }
+
+    /// Whether a pod runs, is ready for `minReadySeconds`, and does not end.
+    fn is_available(&self, pod: &Pod, plan: &mut Plan) -> bool {
+        is_running_and_ready(pod)
+            && !pods::is_terminating(pod)
+            && pods::is_available(pod, self.spec.min_ready_seconds, plan)
+    }
+
+    /// The numbers below it keep the current revision.
+    fn partition(&self) -> i32 {
+        let strategy = self.spec.update_strategy.as_ref();
+        let rolling = strategy.and_then(|it| it.rolling_update.as_ref());
+        rolling.and_then(|it| it.partition).unwrap_or(0)
+    }
+
+    fn is_on_delete(&self) -> bool {
+        let strategy = self.spec.update_strategy.as_ref();
+        strategy.and_then(|it| it.type_.as_deref()) == Some("OnDelete")
+    }
+
+    /// The revision that a new pod of this number gets, with its template (`newVersionedStatefulSetPod`).
+    fn revision(&self, ordinal: i32) -> (&str, PodTemplateSpec) {
+        let keeps = !self.is_on_delete() && ordinal < self.ordinals().start + self.partition();
+        let old = keeps.then(|| revisions::template(&self.current)).flatten();
+        match old {
+            Some(template) => (revisions::name(&self.current), template),
+            None => (revisions::name(&self.update), self.spec.template.clone()),
+        }
+    }
+}
+
+fn is_running_and_ready(pod: &Pod) -> bool {
+    pods::phase(pod) == "Running" && pods::is_ready(pod)
+}
+
+/// Makes the pods that are missing, then removes those that are too many, then updates.
+fn step(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) {
+    if fill(cluster, set, plan) && shrink(set, plan) && !set.is_on_delete() {
+        update::update(set, plan);
+    }
+}
+
+/// Creates missing pods in order; deletes those that ended. Whether the next step may follow (`processReplica`).
+fn fill(cluster: &Cluster, set: &Set<'_>, plan: &mut Plan) -> bool {
+    for ordinal in set.ordinals() {
+        let is_done = match set.pods.get(&ordinal) {
+            None => {
+                create(cluster, set, ordinal, plan);
+                false
+            }
+            Some(pod) if pods::is_finished(pod) => {
+                delete(set, pod, plan);
+                false
+            }
+            Some(pod) => {
+                identity::restore(set.object, pod, ordinal, plan);
+                set.is_available(pod, plan)
+            }
+        };
+        if !is_done && set.is_ordered() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Deletes pods whose numbers are not wanted, the highest first. In order one at a time, and not while another one is not
+/// available, unless it is that one (`processCondemned`).
+fn shrink(set: &Set<'_>, plan: &mut Plan) -> bool {
+    let mut lowest_first = set.condemned.iter().rev();
+    let unavailable = lowest_first.find(|it| !set.is_available(it, plan)).copied();
+    for pod in &set.condemned {
+        if !set.is_ordered() {
+            delete(set, pod, plan);
+            continue;
+        }
+        let waits = !set.is_available(pod, plan)
+            && unavailable.is_some_and(|it| it.metadata.uid != pod.metadata.uid);
+        if !waits {
+            delete(set, pod, plan);
+        }
+        return false;
+    }
+    true
+}
+
+fn create(cluster: &Cluster, set: &Set<'_>, ordinal: i32, plan: &mut Plan) {
+    let pod = identity::pod(set, ordinal);
+    let is_taken = cluster.pods.iter().any(|it| {
+        it.metadata.namespace == pod.metadata.namespace && it.metadata.name == pod.metadata.name
+    });
+    if is_taken {
+        // Somebody else's pod has the name. It is waited for.
+        return;
+    }
+    let message = format!(
+        "create Pod {} in StatefulSet {} successful",
+        pod.metadata.name.as_deref().unwrap_or_default(),
+        set.object.metadata.name.as_deref().unwrap_or_default()
+    );
+    plan.create(pod);
+    plan.event(set.object, "SuccessfulCreate", message);
+}
+
+fn delete(set: &Set<'_>, pod: &Pod, plan: &mut Plan) {
+    if plan.delete(pod) {
+        let message = format!(
+            "delete Pod {} in StatefulSet {} successful",
+            pod.metadata.name.as_deref().unwrap_or_default(),
+            set.object.metadata.name.as_deref().unwrap_or_default()
+        );
+        plan.event(set.object, "SuccessfulDelete", message);
+    }
+}
+
+fn clean_up(set: &Set<'_>, own: &[&Pod], revisions: &Revisions<'_>, plan: &mut Plan) {
+    let mut live: BTreeSet<&str> = own.iter().map(|it| identity::revision(it)).collect();
+    live.insert(revisions::name(&set.current));
+    live.insert(revisions::name(&set.update));
+    let limit = set.spec.revision_history_limit;
+    revisions::clean_up(&revisions.all, &live, limit, plan);
+}

@@ -1,0 +1,61 @@
+//! Names and labels of a StatefulSet's pods (`pkg/controller/statefulset/stateful_set_utils.go`).
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::super::plan::Plan;
+use super::super::pods;
+use super::super::revisions::REVISION_HASH;
+use super::Set;
+use crate::meta;
+
+/// A label with the name of the pod, for Services of one pod.
+const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
+/// A label with the number of the pod (KEP-4017).
+const POD_INDEX: &str = "apps.kubernetes.io/pod-index";
+
+/// The number of a pod with a name of this StatefulSet; `None` for other names.
+pub(super) fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
+    let (set, pod) = (set.metadata.name.as_deref()?, pod.metadata.name.as_deref()?);
+    let digits = pod.strip_prefix(set)?.strip_prefix('-')?;
+    let ordinal = digits.parse().ok()?;
+    // `web-01` and `web-+1` are no names of ours.
+    (format!("{ordinal}") == digits && ordinal >= 0).then_some(ordinal)
+}
+
+/// The revision of a pod's template.
+pub(super) fn revision(pod: &Pod) -> &str {
+    meta::label(&pod.metadata, REVISION_HASH)
+}
+
+/// A new pod of this number.
+pub(super) fn pod(set: &Set<'_>, ordinal: i32) -> Pod {
+    let (revision, template) = set.revision(ordinal);
+    let mut pod = pods::from_template(&template, set.object);
+    let name = set.object.metadata.name.as_deref().unwrap_or_default();
+    let name = format!("{name}-{ordinal}");
+    let labels = pod.metadata.labels.get_or_insert_default();
+    labels.insert(REVISION_HASH.to_owned(), revision.to_owned());
+    identify(&mut pod, &name, ordinal);
+    let spec = pods::spec_mut(&mut pod);
+    spec.hostname = Some(name);
+    spec.subdomain = set.spec.service_name.clone();
+    pod
+}
+
+/// Gives an adopted pod the labels of its number.
+pub(super) fn restore(set: &StatefulSet, pod: &Pod, ordinal: i32, plan: &mut Plan) {
+    let mut after = pod.clone();
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    identify(&mut after, name, ordinal);
+    if super::ownership::is_controlled_by(&pod.metadata, set) {
+        plan.update(pod, after);
+    }
+}
+
+fn identify(pod: &mut Pod, name: &str, ordinal: i32) {
+    pod.metadata.name = Some(name.to_owned());
+    let labels = pod.metadata.labels.get_or_insert_default();
+    labels.insert(POD_NAME.to_owned(), name.to_owned());
+    labels.insert(POD_INDEX.to_owned(), ordinal.to_string());
+}

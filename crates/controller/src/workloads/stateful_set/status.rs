@@ -1,0 +1,61 @@
+//! What a StatefulSet reports (`computeReplicaStatus`, `completeRollingUpdate`).
+
+use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::super::counts::{count, non_zero};
+use super::super::plan::Plan;
+use super::super::{pods, revisions};
+use super::{Set, identity, is_running_and_ready};
+
+/// Writes the status, where it changed.
+pub(super) fn write(set: &Set<'_>, plan: &mut Plan) {
+    let all: Vec<&Pod> = set.pods.values().chain(&set.condemned).copied().collect();
+    let ready: Vec<_> = all.iter().filter(|it| is_running_and_ready(it)).collect();
+    let available = ready
+        .iter()
+        .filter(|it| pods::is_available(it, set.spec.min_ready_seconds, plan));
+    let of = |revision: &str| {
+        let mut pods = all.clone();
+        pods.retain(|it| !pods::is_terminating(it) && identity::revision(it) == revision);
+        count(pods)
+    };
+    let update = revisions::name(&set.update);
+    let mut status = StatefulSetStatus {
+        available_replicas: Some(count(available)),
+        collision_count: Some(collisions(set.object)),
+        conditions: set
+            .object
+            .status
+            .as_ref()
+            .and_then(|it| it.conditions.clone()),
+        current_replicas: non_zero(of(revisions::name(&set.current))),
+        current_revision: Some(revisions::name(&set.current).to_owned()),
+        observed_generation: set.object.metadata.generation,
+        ready_replicas: non_zero(count(&ready)),
+        replicas: count(&all),
+        update_revision: Some(update.to_owned()),
+        updated_replicas: non_zero(of(update)),
+    };
+    let counts = [of(update), count(&ready), status.replicas];
+    if !set.is_on_delete() && counts.iter().all(|it| *it == set.replicas()) {
+        status.current_revision.clone_from(&status.update_revision);
+        status.current_replicas = status.updated_replicas;
+    }
+    let mut after = set.object.clone();
+    after.status = Some(status);
+    plan.update_status(set.object, after);
+}
+
+/// Another number of collisions gives another name for the next revision.
+pub(super) fn count_collision(object: &StatefulSet, plan: &mut Plan) {
+    let mut after = object.clone();
+    let status = after.status.get_or_insert_default();
+    status.collision_count = Some(collisions(object) + 1);
+    plan.update_status(object, after);
+}
+
+fn collisions(object: &StatefulSet) -> i32 {
+    let status = object.status.as_ref();
+    status.and_then(|it| it.collision_count).unwrap_or(0)
+}

@@ -1,0 +1,199 @@
+//! Specs of pods (`pkg/apis/core/validation/validation.go`).
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Container, ContainerPort, PodSpec, Probe};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use sluice_model::is_label;
+
+use super::field::Problems;
+
+/// The rule for names of containers.
+const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
+    start and end with an alphanumeric character";
+
+const PORT: &str = "must be between 1 and 65535, inclusive";
+
+pub(super) fn spec(path: &str, spec: &PodSpec, problems: &mut Problems) {
+    if spec.containers.is_empty() {
+        problems.required(format!("{path}.containers"), "");
+    }
+    let mut names = BTreeSet::new();
+    let lists = [
+        ("initContainers", spec.init_containers.as_deref()),
+        ("containers", Some(spec.containers.as_slice())),
+    ];
+    for (list, containers) in lists {
+        for (at, container) in containers.into_iter().flatten().enumerate() {
+            let path = format!("{path}.{list}[{at}]");
+            name(&path, &container.name, &mut names, problems);
+            check_container(&path, container, problems);
+        }
+    }
+    let policies = ["Always", "OnFailure", "Never"];
+    let policy = spec.restart_policy.as_deref();
+    problems.one_of(format!("{path}.restartPolicy"), policy, &policies);
+    let grace = spec.termination_grace_period_seconds;
+    if let Some(it) = grace.filter(|it| *it < 0) {
+        let field = format!("{path}.terminationGracePeriodSeconds");
+        problems.invalid(field, it, "must be greater than or equal to 0");
+    }
+}
+
+fn name<'a>(path: &str, name: &'a str, names: &mut BTreeSet<&'a str>, problems: &mut Problems) {
+    let field = format!("{path}.name");
+    if name.is_empty() {
+        problems.required(field, "");
+    } else if !is_label(name) {
+        problems.invalid(field, format!("\"{name}\""), LABEL);
+    } else if !names.insert(name) {
+        problems.duplicate(field, name);
+    }
+}
+
+fn check_container(path: &str, container: &Container, problems: &mut Problems) {
+    if container.image.as_deref().unwrap_or_default().is_empty() {
+        problems.required(format!("{path}.image"), "");
+    }
+    let mut names = BTreeSet::new();
+    for (at, port) in container.ports.iter().flatten().enumerate() {
+        check_port(&format!("{path}.ports[{at}]"), port, &mut names, problems);
+    }
+    let probes = [
+        ("livenessProbe", &container.liveness_probe),
+        ("readinessProbe", &container.readiness_probe),
+        ("startupProbe", &container.startup_probe),
+    ];
+    for (name, probe) in probes {
+        if let Some(probe) = probe {
+            let path = format!("{path}.{name}");
+            check_probe(&path, probe, problems);
+            let successes = probe.success_threshold.filter(|it| *it != 1);
+            if let Some(it) = successes.filter(|_| name != "readinessProbe") {
+                problems.invalid(format!("{path}.successThreshold"), it, "must be 1");
+            }
+        }
+    }
+}
+
+fn check_port<'a>(
+    path: &str,
+    port: &'a ContainerPort,
+    names: &mut BTreeSet<&'a str>,
+    problems: &mut Problems,
+) {
+    if let Some(name) = port.name.as_deref().filter(|it| !it.is_empty()) {
+        let field = format!("{path}.name");
+        if !is_port_name(name) {
+            let rule =
+                "must be at most 15 lower case alphanumeric characters or '-', with a letter";
+            problems.invalid(field, format!("\"{name}\""), rule);
+        } else if !names.insert(name) {
+            problems.duplicate(field, name);
+        }
+    }
+    match port.container_port {
+        0 => problems.required(format!("{path}.containerPort"), ""),
+        it => check_number(&format!("{path}.containerPort"), it, problems),
+    }
+    if let Some(it) = port.host_port.filter(|it| *it != 0) {
+        check_number(&format!("{path}.hostPort"), it, problems);
+    }
+    let protocols = ["SCTP", "TCP", "UDP"];
+    let protocol = port.protocol.as_deref();
+    problems.one_of(format!("{path}.protocol"), protocol, &protocols);
+}
+
+fn check_number(field: &str, number: i32, problems: &mut Problems) {
+    if !(1..=65_535).contains(&number) {
+        problems.invalid(field, number, PORT);
+    }
+}
+
+/// RFC 6335, section 5.1.
+fn is_port_name(name: &str) -> bool {
+    let is_allowed = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'-';
+    name.len() <= 15
+        && name.bytes().all(is_allowed)
+        && name.bytes().any(|it| it.is_ascii_lowercase())
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+        && !name.contains("--")
+}
+
+fn check_probe(path: &str, probe: &Probe, problems: &mut Problems) {
+    let handlers = [
+        probe.exec.is_some(),
+        probe.http_get.is_some(),
+        probe.tcp_socket.is_some(),
+        probe.grpc.is_some(),
+    ];
+    match handlers.iter().filter(|it| **it).count() {
+        0 => problems.required(path, "must specify a handler type"),
+        1 => {}
+        _ => problems.forbidden(path, "may not specify more than 1 handler type"),
+    }
+    let http = probe.http_get.as_ref().map(|it| ("httpGet", &it.port));
+    let tcp = probe.tcp_socket.as_ref().map(|it| ("tcpSocket", &it.port));
+    for (handler, port) in http.into_iter().chain(tcp) {
+        check_target(&format!("{path}.{handler}.port"), port, problems);
+    }
+    if let Some(grpc) = &probe.grpc {
+        check_number(&format!("{path}.grpc.port"), grpc.port, problems);
+    }
+    let command = probe.exec.as_ref().map(|it| it.command.as_ref());
+    if command.is_some_and(|it| it.is_none_or(Vec::is_empty)) {
+        problems.required(format!("{path}.exec.command"), "");
+    }
+    let numbers = [
+        ("initialDelaySeconds", probe.initial_delay_seconds),
+        ("timeoutSeconds", probe.timeout_seconds),
+        ("periodSeconds", probe.period_seconds),
+        ("successThreshold", probe.success_threshold),
+        ("failureThreshold", probe.failure_threshold),
+    ];
+    for (name, number) in numbers {
+        problems.not_negative(format!("{path}.{name}"), number);
+    }
+}
+
+/// A port of a probe may be a name.
+fn check_target(field: &str, port: &IntOrString, problems: &mut Problems) {
+    match port {
+        IntOrString::Int(it) => check_number(field, *it, problems),
+        IntOrString::String(it) if !is_port_name(it) => {
+            problems.invalid(
+                field,
+                format!("\"{it}\""),
+                "must be a number or the name of a port",
+            );
+        }
+        IntOrString::String(_) => {}
+    }
+}
+
+/// A pod keeps its spec. Images, tolerations and deadlines may change, and a pod without node may get one.
+pub(super) fn unchanged(old: &PodSpec, new: &PodSpec, problems: &mut Problems) {
+    let mut expected = new.clone();
+    expected.active_deadline_seconds = old.active_deadline_seconds;
+    expected.tolerations.clone_from(&old.tolerations);
+    expected.termination_grace_period_seconds = old.termination_grace_period_seconds;
+    if old.node_name.is_none() {
+        expected.node_name = None;
+    }
+    let pairs = expected.containers.iter_mut().zip(&old.containers);
+    let init = expected.init_containers.iter_mut().flatten();
+    let init = init.zip(old.init_containers.iter().flatten());
+    for (container, old) in pairs.chain(init) {
+        container.image.clone_from(&old.image);
+    }
+    if expected != *old {
+        problems.forbidden(
+            "spec",
+            "pod updates may not change fields other than `spec.containers[*].image`, \
+             `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to \
+             existing tolerations), `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
+             previously negative)",
+        );
+    }
+}
