@@ -30,7 +30,7 @@ pub use duration::GoDuration;
 pub use effective::{
     ApiClient, ConntrackLimits, Effective, IpvsSettings, LogFormat, Mode, Periods,
 };
-pub use encode::encode;
+pub use encode::{encode, yaml};
 pub use ignored::{feature_gates, warnings};
 pub use problem::{Lines, Problem};
 pub use types::{

@@ -107,16 +107,20 @@ impl Cluster {
         lan_v4(LAN_HOST)
     }
 
-    /// Adds a node; when it returns, every machine can reach it.
+    /// Adds a node with a number, from 0; when it returns, every machine can reach it.
     ///
     /// # Errors
-    /// [`LabError::Topology`] for a name in use or too many nodes; else the system's error.
-    pub fn add_node(&mut self, name: &str) -> Result<&Node, LabError> {
+    /// [`LabError::Topology`] for a name or number in use or too many nodes; else the system's error.
+    pub fn add_node(&mut self, name: &str, position: u8) -> Result<&Node, LabError> {
         check_name(name, self.names())?;
-        let taken = |it: &u8| self.nodes.iter().any(|node| node.position == *it);
-        let position = (0..FIRST_CLIENT - FIRST_NODE).find(|it| !taken(it));
-        let full = || LabError::Topology("there are addresses for 90 nodes".to_owned());
-        let position = position.ok_or_else(full)?;
+        if self.nodes.iter().any(|it| it.position == position) {
+            let why = format!("node {position} has the number that {name} wants");
+            return Err(LabError::Topology(why));
+        }
+        if position >= FIRST_CLIENT - FIRST_NODE {
+            let why = "there are addresses for 90 nodes".to_owned();
+            return Err(LabError::Topology(why));
+        }
         let netns = self.make_netns(name)?;
         let node = Node::new(name.to_owned(), position, netns);
         let role = match self.attach {
@@ -241,4 +245,3 @@ impl Cluster {
         Ok(())
     }
 }
-

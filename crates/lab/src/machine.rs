@@ -97,11 +97,6 @@ impl Node {
         self.last_host = self.last_host.max(host);
     }
 
-    /// Its number, from 0.
-    pub fn position(&self) -> u8 {
-        self.position
-    }
-
     /// The host part for one more pod; `used` are the host parts of the node's pods.
     pub(crate) fn allocate(&mut self, used: &[u8]) -> Result<u8, LabError> {
         let host = next_host(self.last_host, used).ok_or_else(|| {

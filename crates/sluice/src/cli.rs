@@ -1,6 +1,7 @@
 //! The command line: one definition for parser, help, completions and man page.
 
 mod ebpf;
+mod lab;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -8,14 +9,17 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::builder::PossibleValuesParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use ipnet::IpNet;
-use sluice_config::{GoDuration, Mode};
+use sluice_config::GoDuration;
 
 use crate::flags::{self, Flags, Heading};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
+pub(crate) use lab::{
+    DeleteArgs, DemoArgs, ExperimentArgs, GetArgs, LabArgs, LabCommand, LabProcess, LogsArgs,
+    MachineArgs, ObjectArgs, ProbeArgs, RolloutAction, RolloutArgs, UpArgs, View,
+};
 
 /// The agent's status socket.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
@@ -118,9 +122,13 @@ in conntrack, except through IPVS.")]
 It reads Services, Pods with their addresses, Nodes, Endpoints and ServiceCIDRs, and writes one file for each
 Service into the other folder, which is its memory too: addresses and ports stay the same over restarts.")]
     Controller(ControllerArgs),
-    /// Build a cluster of network namespaces on this machine
-    #[command(after_help = "Example:
-  sluice lab demo")]
+    /// Run a cluster of network namespaces on this machine: nodes, pods, Services, the Kubernetes API
+    #[command(after_help = "Examples:
+  sluice lab up
+  sluice lab apply -f web.yaml
+  sluice lab probe client svc/web -n 1000
+  sluice lab exec node-a -- nft list ruleset
+  sluice lab down")]
     Lab(LabArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Examples:
@@ -133,49 +141,6 @@ Service into the other folder, which is its memory too: addresses and ports stay
   sluice man proxy | man -l -
   sluice man --dir /usr/share/man/man8")]
     Man(ManArgs),
-}
-
-/// A lab on this machine.
-#[derive(Debug, Args)]
-pub(crate) struct LabArgs {
-    #[command(subcommand)]
-    pub(crate) command: LabCommand,
-}
-
-/// Commands of the lab.
-#[derive(Debug, Subcommand)]
-pub(crate) enum LabCommand {
-    /// Show a Service balancing real connections, and a pod that dies (needs root)
-    #[command(after_help = "Examples:
-  sluice lab demo
-  sluice lab demo --keep
-  sluice lab demo --manifests examples
-  sluice lab demo --proxy-mode iptables --fast
-
-Ctrl-C ends it at any time; namespaces, rules and processes are then removed.")]
-    Demo(DemoArgs),
-}
-
-/// `sluice lab demo`.
-#[derive(Debug, Args)]
-pub(crate) struct DemoArgs {
-    /// No pauses; also when stdout is no terminal
-    #[arg(long)]
-    pub(crate) fast: bool,
-    /// Keep the cluster up until Enter or Ctrl-C, and say how to enter its namespaces
-    #[arg(long)]
-    pub(crate) keep: bool,
-    /// Data plane of the nodes
-    #[arg(long, value_name = "MODE", default_value = "nftables")]
-    #[arg(value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)))]
-    pub(crate) proxy_mode: String,
-    /// Your own Services instead of the built-in one: a pod of the lab gets the address, the ports and
-    /// the node's name of each endpoint, and each frontend gets 300 connections
-    #[arg(long, value_name = "DIR")]
-    pub(crate) manifests: Option<PathBuf>,
-    /// Write an animated picture of the demonstration
-    #[arg(long, value_name = "FILE.svg")]
-    pub(crate) record: Option<PathBuf>,
 }
 
 /// The flags that define a node's rules; most names are kube-proxy's.

@@ -42,15 +42,22 @@ impl Written {
     }
 }
 
-/// Reads every object of a folder and its subfolders, by file and line. What cannot be read is a problem.
+/// Reads every object of a folder and its subfolders, or of one file, by file and line. What cannot be read is a
+/// problem.
 ///
 /// # Errors
 ///
 /// [`SourceError::Folder`] when the folder cannot be listed.
-pub fn objects(dir: &Path) -> Result<(Vec<Written>, Vec<Problem>), SourceError> {
-    let files = Folder::new(dir.to_owned()).list(|_| ());
+pub fn objects(path: &Path) -> Result<(Vec<Written>, Vec<Problem>), SourceError> {
+    let (dir, files) = match (path.is_file(), path.parent(), path.file_name()) {
+        (true, Some(dir), Some(name)) => {
+            let name = name.to_string_lossy();
+            (dir, Ok([Arc::from(name)].into()))
+        }
+        _ => (path, Folder::new(path.to_owned()).list(|_| ())),
+    };
     let files = files.map_err(|error| SourceError::Folder {
-        path: dir.to_owned(),
+        path: path.to_owned(),
         error,
     })?;
     let mut reader = Reader::default();

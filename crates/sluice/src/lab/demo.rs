@@ -1,9 +1,8 @@
-//! `sluice lab`: a cluster of network namespaces on this machine.
+//! `sluice lab demo`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Context;
 use sluice_config::Mode;
@@ -13,17 +12,11 @@ use sluice_model::{Event, IpFamily, Object, Protocol};
 use sluice_node::client;
 use sluice_plan::{Frontend as PlanFrontend, Plan, Planner, Role};
 
-use crate::cli::{DemoArgs, LabCommand, NodeArgs};
+use crate::cli::{DemoArgs, NodeArgs};
 use crate::error::say;
 use crate::planes;
 
-pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {
-    match command {
-        LabCommand::Demo(args) => run_demo(args),
-    }
-}
-
-fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let mode = Mode::ALL
         .into_iter()
         .find(|it| it.name() == args.proxy_mode);
@@ -39,7 +32,7 @@ fn run_demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         record: args.record.as_deref(),
         folder: args.manifests.as_deref().map(folder).transpose()?,
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What a folder of manifests asks for.

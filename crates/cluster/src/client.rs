@@ -1,0 +1,245 @@
+//! Requests to a lab's API, as kubectl makes them.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use futures::{AsyncBufReadExt as _, StreamExt as _};
+use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use sluice_api::{KINDS, Resource};
+
+use crate::place::Place;
+
+/// Who writes, for server-side apply.
+const MANAGER: &str = "sluice-lab";
+
+/// How the server is asked for a table.
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+/// The format of a patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patch {
+    /// RFC 7386.
+    Merge,
+    /// Server-side apply of a whole object.
+    Apply,
+}
+
+/// A connection to the API of one lab.
+pub struct Client {
+    runtime: tokio::runtime::Runtime,
+    client: kube::Client,
+}
+
+impl Client {
+    /// Connects with the kubeconfig of a lab that runs.
+    ///
+    /// # Errors
+    ///
+    /// There is no such lab, or it does not run.
+    pub fn open(place: &Place) -> anyhow::Result<Self> {
+        place.settings()?;
+        let name = place.name();
+        if place.init().is_none() {
+            bail!("lab {name} does not run: `sluice lab up --name {name}` starts it again");
+        }
+        let path = place.kubeconfig();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let client = runtime.block_on(async {
+            let text = Kubeconfig::read_from(&path)?;
+            let config =
+                kube::Config::from_custom_kubeconfig(text, &KubeConfigOptions::default()).await?;
+            anyhow::Ok(kube::Client::try_from(config)?)
+        });
+        let client = client.with_context(|| path.display().to_string())?;
+        Ok(Self { runtime, client })
+    }
+
+    /// The answer to a GET.
+    ///
+    /// # Errors
+    ///
+    /// The server's, in its words.
+    pub fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.ask(Method::GET, path, None, None)
+    }
+
+    /// A table of what a GET finds.
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub fn table(&self, path: &str) -> anyhow::Result<Value> {
+        let request = http::Request::get(path).header(ACCEPT, TABLE);
+        self.send(request.body(Vec::new())?)
+    }
+
+    /// Text, as logs are.
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub fn text(&self, path: &str) -> anyhow::Result<String> {
+        let request = http::Request::get(path).body(Vec::new())?;
+        let answer = self.client.request_text(request);
+        self.runtime.block_on(answer).map_err(said)
+    }
+
+    /// Changes an object.
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub fn patch(&self, path: &str, patch: Patch, body: &Value) -> anyhow::Result<Value> {
+        let (content_type, path) = match patch {
+            Patch::Merge => ("application/merge-patch+json", path.to_owned()),
+            Patch::Apply => (
+                "application/apply-patch+yaml",
+                format!("{path}?fieldManager={MANAGER}&force=true"),
+            ),
+        };
+        self.ask(Method::PATCH, &path, Some(content_type), Some(body))
+    }
+
+    /// Creates an object in a collection.
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub fn create(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.ask(Method::POST, path, Some("application/json"), Some(body))
+    }
+
+    /// Deletes an object, after `grace` seconds if given.
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub fn delete(&self, path: &str, grace: Option<u32>) -> anyhow::Result<Value> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace,
+        });
+        self.ask(
+            Method::DELETE,
+            path,
+            Some("application/json"),
+            Some(&options),
+        )
+    }
+
+    /// Passes each line of a stream to `line`, until it says no or the server ends it.
+    ///
+    /// # Errors
+    ///
+    /// The server's, and those of `line`.
+    pub fn lines(
+        &self,
+        path: &str,
+        accept_table: bool,
+        mut line: impl FnMut(&str) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let mut request = http::Request::get(path);
+        if accept_table {
+            request = request.header(ACCEPT, TABLE);
+        }
+        let request = request.body(Vec::new())?;
+        self.runtime.block_on(async {
+            let stream = self.client.request_stream(request).await.map_err(said)?;
+            let mut lines = std::pin::pin!(stream.lines());
+            while let Some(it) = lines.next().await {
+                if !line(&it?)? {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Asks until `done` has a value; the last refusal after `within`.
+    ///
+    /// # Errors
+    ///
+    /// The time is over.
+    pub fn until<T>(
+        &self,
+        within: Duration,
+        mut done: impl FnMut(&Self) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut last = anyhow!("nothing was asked");
+        let found = sluice_lab::eventually(within, || match done(self) {
+            Ok(it) => Some(it),
+            Err(error) => {
+                last = error;
+                None
+            }
+        });
+        found.ok_or(last)
+    }
+
+    fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: Option<&str>,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Value> {
+        let mut request = http::Request::builder().method(method).uri(path);
+        if let Some(content_type) = content_type {
+            request = request.header(CONTENT_TYPE, content_type);
+        }
+        let body = body.map(serde_json::to_vec).transpose()?;
+        self.send(request.body(body.unwrap_or_default())?)
+    }
+
+    fn send(&self, request: http::Request<Vec<u8>>) -> anyhow::Result<Value> {
+        let answer = self.client.request::<Value>(request);
+        self.runtime.block_on(answer).map_err(said)
+    }
+}
+
+/// The kind that somebody names: `pods`, `pod`, `po`, `Pod`, or `pods.v1`.
+///
+/// # Errors
+///
+/// No kind has that name.
+pub fn kind(name: &str) -> anyhow::Result<&'static Resource> {
+    let lower = name.to_lowercase();
+    let known = |it: &&Resource| {
+        it.plural == lower
+            || it.kind.to_lowercase() == lower
+            || it.short_names.contains(&lower.as_str())
+    };
+    KINDS.iter().find(known).with_context(|| {
+        let all: Vec<_> = KINDS.iter().map(|it| it.plural).collect();
+        format!("there is no kind {name}; there are {}", all.join(", "))
+    })
+}
+
+/// The path of a collection, or of one object in it.
+#[must_use]
+pub fn path(resource: &Resource, namespace: Option<&str>, name: Option<&str>) -> String {
+    let mut path = match resource.group {
+        "" => format!("/api/{}", resource.version),
+        group => format!("/apis/{group}/{}", resource.version),
+    };
+    if let Some(namespace) = namespace.filter(|_| resource.namespaced) {
+        path += &format!("/namespaces/{namespace}");
+    }
+    path += &format!("/{}", resource.plural);
+    if let Some(name) = name {
+        path += &format!("/{name}");
+    }
+    path
+}
+
+/// The server's own words, without those of the library.
+fn said(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow!("{}", status.message),
+        other => other.into(),
+    }
+}

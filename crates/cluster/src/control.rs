@@ -1,0 +1,157 @@
+//! The loop of all controllers: changes of the store in, writes out.
+//!
+//! ```text
+//! store ──changes──▶ Objects ──▶ slices, workloads, IPAddresses ──writes──▶ store
+//!                       └──────▶ nodes and pods of this machine
+//! ```
+
+mod objects;
+mod writes;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::Value;
+use sluice_api::Store;
+use sluice_controller::{Allocator, Controller, workloads};
+use sluice_model::NamespacedName;
+use tokio::runtime;
+use tokio::time::timeout;
+use tracing::warn;
+
+use crate::events::Events;
+use crate::nodes::Nodes;
+use crate::pods::Pods;
+use objects::Objects;
+use writes::Writes;
+
+/// After a refused write everything is observed again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Nothing is due for so long.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// All controllers of a lab.
+pub(crate) struct Control {
+    pub(crate) store: Arc<Store>,
+    pub(crate) allocator: Arc<Mutex<Allocator>>,
+    pub(crate) nodes: Nodes,
+    pub(crate) pods: Pods,
+    pub(crate) events: Events,
+}
+
+impl Control {
+    /// Works until the process ends.
+    pub(crate) fn run(mut self) {
+        let runtime = runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.expect("a clock needs nothing of the machine");
+        loop {
+            let mut changed = self.store.subscribe();
+            let mut revision = self.store.revision();
+            let (mut objects, mut slices) = (Objects::default(), Controller::default());
+            for it in self.all() {
+                self.absorb(None, Some(&it), &mut objects, &mut slices);
+            }
+            self.pods.end_forgotten();
+            loop {
+                changed.mark_unchanged();
+                let Ok(changes) = self.store.changes_since(revision) else {
+                    // Slower than everybody else: from the beginning.
+                    break;
+                };
+                for change in &changes {
+                    revision = change.revision;
+                    let (old, new) = (change.old.as_deref(), change.new.as_deref());
+                    self.absorb(old, new, &mut objects, &mut slices);
+                }
+                let now = Timestamp::now();
+                let writes = Writes {
+                    store: &self.store,
+                    events: &self.events,
+                };
+                let plan = workloads::reconcile(&objects.cluster(), now);
+                let refused = writes.slices(slices.changes())
+                    + writes.workloads(plan.writes)
+                    + writes.addresses(&objects, &self.allocator);
+                self.events.forget_old();
+                let until = plan.wake.map_or(IDLE, |it| until(it, now));
+                let until = if refused > 0 { RETRY } else { until };
+                if changed.has_changed().unwrap_or(true) {
+                    continue;
+                }
+                let waited = runtime.block_on(async { timeout(until, changed.changed()).await });
+                if waited.is_err() && refused > 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Value>> {
+        let kinds = objects::KINDS.iter();
+        kinds.flat_map(|it| self.store.list(it)).collect()
+    }
+
+    fn absorb(
+        &mut self,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        objects: &mut Objects,
+        slices: &mut Controller,
+    ) {
+        let Some(object) = new.or(old) else { return };
+        if let Err(error) = objects.absorb(object, new.is_some()) {
+            warn!(%error, kind = %object["kind"], name = %object["metadata"]["name"], "left out");
+            return;
+        }
+        if let Some(change) = objects.of_slices(object, new.is_some()) {
+            slices.absorb(change, Timestamp::now());
+        }
+        let key = key_of(object);
+        match (object["kind"].as_str(), new.is_some()) {
+            (Some("Node"), true) => {
+                if let Some(node) = objects.nodes.get(&*key.name) {
+                    self.nodes.set(node);
+                    let power = !crate::nodes::is_off(node);
+                    for pod in objects.pods.values() {
+                        if node_of(pod) == Some(&*key.name) {
+                            self.pods.set(pod, power);
+                        }
+                    }
+                }
+            }
+            (Some("Node"), false) => self.nodes.delete(&key.name),
+            (Some("Pod"), true) => {
+                if let Some(pod) = objects.pods.get(&key) {
+                    let node = node_of(pod).and_then(|it| objects.nodes.get(it));
+                    let power = node.is_none_or(|it| !crate::nodes::is_off(it));
+                    self.pods.set(pod, power);
+                }
+            }
+            (Some("Pod"), false) => {
+                let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+                self.pods.delete(uid);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.node_name.as_deref()
+}
+
+/// Namespace and name of an object.
+pub(crate) fn key_of(object: &Value) -> NamespacedName {
+    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    NamespacedName::new(text(&metadata["namespace"]), text(&metadata["name"]))
+}
+
+fn until(wake: Timestamp, now: Timestamp) -> Duration {
+    let left = wake.duration_since(now);
+    // A moment later: the clock of a timer may be ahead.
+    Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1)
+}

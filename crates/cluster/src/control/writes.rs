@@ -1,0 +1,180 @@
+//! What controllers want, written to the store. A refusal is logged and counted: the caller observes again.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use http::StatusCode;
+use k8s_openapi::api::core::v1::{ObjectReference, Service};
+use k8s_openapi::serde::Serialize;
+use serde_json::Value;
+use sluice_api::{DeleteOptions, Status, Store};
+use sluice_controller::workloads::{Workload, Write};
+use sluice_controller::{Allocator, Change, Object};
+use tracing::warn;
+
+use super::key_of;
+use super::objects::Objects;
+use crate::events::{About, Events};
+
+pub(super) struct Writes<'a> {
+    pub(super) store: &'a Store,
+    pub(super) events: &'a Events,
+}
+
+impl Writes<'_> {
+    /// EndpointSlices.
+    pub(super) fn slices(&self, changes: Vec<Change>) -> usize {
+        let write = |change: Change| match change {
+            Change::Set(Object::EndpointSlice(it)) => self.put(&*it),
+            Change::Delete(Object::EndpointSlice(it)) => {
+                let metadata = &it.metadata;
+                let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                let name = metadata.name.as_deref().unwrap_or_default();
+                let options = DeleteOptions::default();
+                gone(self.store.delete("EndpointSlice", namespace, name, options))
+            }
+            // It writes nothing else.
+            _ => Ok(()),
+        };
+        count(changes.into_iter().map(write))
+    }
+
+    /// What the controllers of workloads ask for.
+    pub(super) fn workloads(&self, writes: Vec<Write>) -> usize {
+        count(writes.into_iter().map(|it| self.workload(it)))
+    }
+
+    fn workload(&self, write: Write) -> Result<(), Status> {
+        match write {
+            Write::Create(it) => self.store.create(json(it)?).map(drop),
+            Write::Update(it) => {
+                let object = json(it)?;
+                if object["kind"] == "Pod" {
+                    // The scheduler's binding: nodeName is spec, its condition is status.
+                    let stored = self.store.update(object.clone())?;
+                    let mut status = (*stored).clone();
+                    status["status"] = object["status"].clone();
+                    return self.store.update_status(status).map(drop);
+                }
+                self.store.update(object).map(drop)
+            }
+            Write::UpdateStatus(it) => self.store.update_status(json(it)?).map(drop),
+            Write::Delete {
+                kind,
+                key,
+                uid,
+                grace,
+            } => {
+                let options = DeleteOptions {
+                    grace,
+                    uid: Some(uid),
+                    ..DeleteOptions::default()
+                };
+                gone(self.store.delete(kind, &key.namespace, &key.name, options))
+            }
+            Write::Event {
+                about,
+                reason,
+                message,
+                warning,
+            } => {
+                let about: &ObjectReference = &about;
+                self.events
+                    .tell(&About::from(about), reason, &message, warning);
+                Ok(())
+            }
+        }
+    }
+
+    /// Load balancer addresses in the status of Services, and the IPAddress objects of ClusterIPs.
+    pub(super) fn addresses(&self, objects: &Objects, allocator: &Mutex<Allocator>) -> usize {
+        let mut wanted = BTreeMap::new();
+        let mut statuses = Vec::new();
+        {
+            let mut allocator = allocator.lock().expect("nobody panics with it");
+            for (key, service) in &objects.services {
+                for it in allocator.ip_addresses_of(key) {
+                    wanted.insert(it.metadata.name.clone().unwrap_or_default(), it);
+                }
+                let mut new = Service::clone(service);
+                // It has what it asks for: the load balancer's address alone may be new.
+                if allocator.complete(&mut new, Some(service)).is_ok()
+                    && new.status != service.status
+                {
+                    statuses.push(new);
+                }
+            }
+        }
+        let statuses = statuses
+            .into_iter()
+            .map(|it| self.store.update_status(value(&it)?).map(drop));
+        let mut refused = count(statuses);
+        let missing = wanted
+            .iter()
+            .filter(|(name, _)| !objects.addresses.contains_key(*name));
+        refused += count(missing.map(|(_, it)| self.put(it)));
+        let stale = objects
+            .addresses
+            .iter()
+            .filter(|(name, it)| !wanted.contains_key(*name) && is_ours(it));
+        refused
+            + count(stale.map(|(name, _)| {
+                let options = DeleteOptions::default();
+                gone(self.store.delete("IPAddress", "", name, options))
+            }))
+    }
+
+    /// Creates or replaces.
+    fn put(&self, object: &(impl Serialize + k8s_openapi::Resource)) -> Result<(), Status> {
+        let object = value(object)?;
+        let key = key_of(&object);
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let written = match self.store.get(kind, &key.namespace, &key.name) {
+            Some(_) => self.store.update(object),
+            None => self.store.create(object),
+        };
+        written.map(drop)
+    }
+}
+
+/// Whether the allocator wrote an IPAddress (`pkg/registry/core/service/ipallocator`).
+fn is_ours(address: &k8s_openapi::api::networking::v1::IPAddress) -> bool {
+    let labels = address.metadata.labels.as_ref();
+    let manager = labels.and_then(|it| it.get("ipaddress.kubernetes.io/managed-by"));
+    manager.is_some_and(|it| it.starts_with("ipallocator"))
+}
+
+fn json(workload: Workload) -> Result<Value, Status> {
+    match workload {
+        Workload::Pod(it) => value(&it),
+        Workload::ReplicaSet(it) => value(&it),
+        Workload::Deployment(it) => value(&it),
+        Workload::StatefulSet(it) => value(&it),
+        Workload::DaemonSet(it) => value(&it),
+        Workload::ControllerRevision(it) => value(&it),
+        Workload::Node(it) => value(&it),
+    }
+}
+
+/// An object of k8s-openapi carries its kind when it is written.
+fn value(object: &impl Serialize) -> Result<Value, Status> {
+    serde_json::to_value(object).map_err(|it| Status::bad_request(it.to_string()))
+}
+
+/// What is gone already needs no deletion.
+fn gone<T>(deleted: Result<T, Status>) -> Result<(), Status> {
+    match deleted {
+        Err(status) if status.code == StatusCode::NOT_FOUND => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn count(results: impl Iterator<Item = Result<(), Status>>) -> usize {
+    let refused = results.filter_map(Result::err).map(|status| {
+        // Somebody else was faster: the next look sees what they wrote.
+        if status.code != StatusCode::CONFLICT {
+            warn!(%status, "a controller's write was refused");
+        }
+    });
+    refused.count()
+}

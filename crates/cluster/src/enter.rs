@@ -1,0 +1,124 @@
+//! Into a lab, and into a machine of it.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use anyhow::{Context, bail};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::sethostname;
+
+use crate::launch::Program;
+use crate::place::Place;
+
+/// A machine of a lab: a namespace, a name, and a folder that is its `/run/sluice`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// The name of its network namespace.
+    pub netns: String,
+    /// What `hostname` says.
+    pub hostname: String,
+    /// The folder that stands for `/run/sluice`, where an agent has its socket and locks.
+    pub run: Option<PathBuf>,
+}
+
+impl Inside {
+    /// The command line that runs `program` there, for a process of the lab.
+    #[must_use]
+    pub fn command(&self, lab: Program<'_>, program: &Path) -> Command {
+        let mut command = lab.command("inside");
+        command.args(["--netns", &self.netns, "--hostname", &self.hostname]);
+        if let Some(run) = &self.run {
+            command.arg("--run").arg(run);
+        }
+        command.arg("--").arg(program);
+        command
+    }
+
+    /// Becomes `program`; `sluice lab inside`. Returns only an error.
+    ///
+    /// # Errors
+    ///
+    /// The machine is gone, or the program cannot be run.
+    pub fn become_program(&self, program: &[String]) -> anyhow::Error {
+        let Err(error) = self.become_or_fail(program) else {
+            return anyhow::anyhow!("no program");
+        };
+        error
+    }
+
+    fn become_or_fail(&self, program: &[String]) -> anyhow::Result<()> {
+        let path = Path::new("/run/netns").join(&self.netns);
+        let netns = File::open(&path).with_context(|| path.display().to_string())?;
+        setns(&netns, CloneFlags::CLONE_NEWNET).context("enter the network namespace")?;
+        unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS)
+            .context("make a mount namespace")?;
+        sethostname(&self.hostname).context("set the host name")?;
+        let none = None::<&str>;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+            .context("make the mounts private")?;
+        if let Some(run) = &self.run {
+            fs::create_dir_all("/run/sluice").context("/run/sluice")?;
+            mount(Some(run), "/run/sluice", none, MsFlags::MS_BIND, none)
+                .with_context(|| format!("mount {} at /run/sluice", run.display()))?;
+        }
+        let Some((name, arguments)) = program.split_first() else {
+            bail!("name a program after --");
+        };
+        let error = Command::new(name).args(arguments).exec();
+        Err(error).with_context(|| name.clone())
+    }
+}
+
+/// Runs a command of the lab's own processes from outside, with this process' terminal. This process stays in the
+/// lab's namespaces afterwards.
+///
+/// # Errors
+///
+/// The lab does not run, or is somebody else's.
+pub fn run(place: &Place, command: &mut Command) -> anyhow::Result<ExitStatus> {
+    join(place)?;
+    command
+        .status()
+        .with_context(|| command.get_program().display().to_string())
+}
+
+/// Moves this process into the namespaces of a lab; its children are processes of it.
+///
+/// # Errors
+///
+/// The lab does not run, or is somebody else's.
+pub fn join(place: &Place) -> anyhow::Result<()> {
+    let unprivileged = place.settings()?.unprivileged;
+    let Some(init) = place.init() else {
+        bail!(
+            "lab {} does not run: `sluice lab up --name {}` starts it again",
+            place.name(),
+            place.name()
+        );
+    };
+    let mut kinds = vec![
+        ("pid", CloneFlags::CLONE_NEWPID),
+        ("net", CloneFlags::CLONE_NEWNET),
+        ("mnt", CloneFlags::CLONE_NEWNS),
+    ];
+    if unprivileged {
+        kinds.insert(0, ("user", CloneFlags::CLONE_NEWUSER));
+    }
+    // All are opened first: the mounts of the lab have a /proc of their own.
+    let mut files = Vec::new();
+    for (name, kind) in kinds {
+        let path = format!("/proc/{init}/ns/{name}");
+        let file = File::open(&path);
+        files.push((
+            file.with_context(|| format!("enter the lab: {path}"))?,
+            kind,
+        ));
+    }
+    for (file, kind) in files {
+        setns(file, kind).context("enter the lab's namespaces")?;
+    }
+    Ok(())
+}

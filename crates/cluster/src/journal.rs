@@ -1,0 +1,196 @@
+//! The store on disk: one line for each change, so that a lab outlives the kill of its server.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sluice_api::Change;
+
+/// A file that is larger is written anew, with what exists alone.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
+/// Kind, namespace and name.
+type Key = (String, String, String);
+
+/// An open journal.
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    /// What exists.
+    objects: BTreeMap<Key, Arc<Value>>,
+}
+
+/// What a journal says.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) objects: Vec<Value>,
+    /// The last version that was given out.
+    pub(crate) revision: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Line {
+    revision: u64,
+    /// Of the API version and the kind, because Events have two.
+    key: Key,
+    /// None for a deletion.
+    object: Option<Arc<Value>>,
+}
+
+impl Journal {
+    /// Opens or makes the journal at `path`, and reads what is in it. A last line without end was not answered for: it
+    /// is left out.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<(Self, Read)> {
+        let at = || path.display().to_string();
+        let text = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            text => text.with_context(at)?,
+        };
+        let (mut objects, mut revision) = (BTreeMap::new(), 0);
+        for line in text.split_inclusive(|it| *it == b'\n') {
+            if !line.ends_with(b"\n") {
+                break;
+            }
+            let line: Line = serde_json::from_slice(line).with_context(at)?;
+            revision = line.revision;
+            match line.object {
+                Some(object) => objects.insert(line.key, object),
+                None => objects.remove(&line.key),
+            };
+        }
+        let read = Read {
+            objects: objects.values().map(|it| (**it).clone()).collect(),
+            revision,
+        };
+        let (file, bytes) = rewrite(path, &objects, revision).with_context(at)?;
+        let journal = Self {
+            path: path.to_owned(),
+            file,
+            bytes,
+            objects,
+        };
+        Ok((journal, read))
+    }
+}
+
+impl sluice_api::Journal for Journal {
+    fn write(&mut self, change: &Change) -> io::Result<()> {
+        let Some(object) = change.new.as_ref().or(change.old.as_ref()) else {
+            return Ok(());
+        };
+        let line = Line {
+            revision: change.revision,
+            key: key(object),
+            object: change.new.clone(),
+        };
+        let mut text = serde_json::to_vec(&line)?;
+        text.push(b'\n');
+        if let Err(error) = self.file.write_all(&text) {
+            // Half a line must not come before the next one.
+            self.file.set_len(self.bytes)?;
+            return Err(error);
+        }
+        self.bytes += text.len() as u64;
+        match line.object {
+            Some(object) => self.objects.insert(line.key, object),
+            None => self.objects.remove(&line.key),
+        };
+        if self.bytes > LARGEST {
+            (self.file, self.bytes) = rewrite(&self.path, &self.objects, change.revision)?;
+        }
+        Ok(())
+    }
+}
+
+fn key(object: &Value) -> Key {
+    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+    let kind = format!("{}/{}", text(&object["apiVersion"]), text(&object["kind"]));
+    let metadata = &object["metadata"];
+    (kind, text(&metadata["namespace"]), text(&metadata["name"]))
+}
+
+/// Replaces the file by one with these objects alone, in one step.
+fn rewrite(
+    path: &Path,
+    objects: &BTreeMap<Key, Arc<Value>>,
+    revision: u64,
+) -> io::Result<(File, u64)> {
+    let new = path.with_extension("new");
+    let mut file = BufWriter::new(File::create(&new)?);
+    for (key, object) in objects {
+        let line = Line {
+            revision,
+            key: key.clone(),
+            object: Some(object.clone()),
+        };
+        serde_json::to_writer(&mut file, &line)?;
+        file.write_all(b"\n")?;
+    }
+    file.into_inner()?.sync_data()?;
+    fs::rename(&new, path)?;
+    let file = OpenOptions::new().append(true).open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok((file, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use sluice_api::Journal as _;
+
+    use super::*;
+
+    fn change(revision: u64, name: &str, exists: bool) -> Change {
+        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}});
+        let object = Some(Arc::new(object));
+        Change {
+            revision,
+            old: object.clone().filter(|_| !exists),
+            new: object.filter(|_| exists),
+        }
+    }
+
+    fn names(read: &Read) -> Vec<&str> {
+        let names = read.objects.iter();
+        names
+            .map(|it| it["metadata"]["name"].as_str().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let (mut journal, read) = Journal::open(&path).unwrap();
+        assert_eq!((names(&read).len(), read.revision), (0, 0));
+        for (revision, name, exists) in [(2, "a", true), (3, "b", true), (4, "a", false)] {
+            journal.write(&change(revision, name, exists)).unwrap();
+        }
+        drop(journal);
+        // As a kill in the middle of a write leaves it.
+        let mut text = fs::read(&path).unwrap();
+        text.extend_from_slice(b"{\"revision\":5,\"key\":[");
+        fs::write(&path, text).unwrap();
+        let (_, read) = Journal::open(&path).unwrap();
+        assert_eq!((names(&read), read.revision), (vec!["b"], 4));
+    }
+
+    #[test]
+    fn a_full_disk_refuses_the_change() {
+        let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(&folder.path().join("journal")).unwrap();
+        let good = std::mem::replace(&mut journal.file, full);
+        assert!(journal.write(&change(2, "a", true)).is_err());
+        journal.file = good;
+        journal.write(&change(2, "b", true)).unwrap();
+        let (_, read) = Journal::open(&folder.path().join("journal")).unwrap();
+        assert_eq!(names(&read), ["b"]);
+    }
+}

@@ -1,0 +1,191 @@
+//! From a command to the first process of a lab.
+//!
+//! ```text
+//! sluice lab up ─▶ supervise: new namespaces, the API's port ─▶ init: process 1 ─▶ serve: all the work
+//!                  (ends at once)                               (starts it again when it is killed)
+//! ```
+//!
+//! Process 1 of a pid namespace takes all others with it, however it ends, and with them the mounts and network
+//! namespaces: a lab leaves nothing but its folder. `serve` finds pods and agents as an earlier one left them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::wait::{WaitStatus, wait};
+use nix::unistd::{getgid, getuid, setsid};
+
+use crate::place::Place;
+use crate::process::Identity;
+
+/// A server that ends sooner than this did not come to work.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// So many short lives after each other are enough.
+const ATTEMPTS: u32 = 5;
+
+/// The programs of a lab, all of them commands of `sluice lab`.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// The path of `sluice`.
+    pub path: &'a Path,
+    /// The lab.
+    pub place: &'a Place,
+}
+
+impl Program<'_> {
+    /// `sluice lab WORD --name NAME`.
+    #[must_use]
+    pub fn command(&self, word: &str) -> Command {
+        let mut command = Command::new(self.path);
+        command.args(["lab", word, "--name", self.place.name()]);
+        command
+    }
+
+    /// Starts the lab's processes. They write to the lab's log, and go on when this process ends.
+    ///
+    /// # Errors
+    ///
+    /// The namespaces are refused: the message says what to do.
+    pub fn launch(&self) -> anyhow::Result<()> {
+        let log = log(self.place)?;
+        let mut supervise = self.command("supervise");
+        supervise.stdin(Stdio::null()).stdout(Stdio::null());
+        let output = supervise.stderr(Stdio::piped()).output();
+        let output = output.with_context(|| self.path.display().to_string())?;
+        drop(log);
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{}", said.trim().trim_start_matches("sluice: "))
+    }
+
+    /// Makes the namespaces and starts process 1 in them; `sluice lab supervise`.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses, or the port is taken.
+    pub fn supervise(&self) -> anyhow::Result<()> {
+        let mut settings = self.place.settings()?;
+        // A new session: Ctrl-C at the terminal of `up` is not for the lab.
+        setsid().context("make a session")?;
+        // Before the namespaces: this port is the machine's.
+        let address = (Ipv4Addr::LOCALHOST, settings.port);
+        let listener = TcpListener::bind(address)
+            .with_context(|| format!("listen on 127.0.0.1 port {}", settings.port))?;
+        settings.port = listener.local_addr()?.port();
+        self.place.write_settings(&settings)?;
+        isolate(settings.unprivileged)?;
+        let log = log(self.place)?;
+        let init = self
+            .command("init")
+            .stdin(OwnedFd::from(listener))
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("start the lab's first process")?;
+        let identity = Identity::of(init.id()).context("the lab's first process ended at once")?;
+        self.place.write_init(&identity)
+    }
+
+    /// Process 1 of the lab: keeps `serve` running and reaps what nobody waits for; `sluice lab init`.
+    ///
+    /// # Errors
+    ///
+    /// A mount is refused, or the server ends again and again. Returning ends the lab.
+    pub fn init(&self) -> anyhow::Result<()> {
+        prepare_mounts()?;
+        let mut attempts = 0;
+        while attempts < ATTEMPTS {
+            let started = Instant::now();
+            let listener = io::stdin().as_fd().try_clone_to_owned()?;
+            let server = self.command("serve").stdin(listener).spawn();
+            let server = server.context("start the lab's server")?.id();
+            let status = reap_until(server)?;
+            eprintln!("the lab's server ended ({status:?}), starting it again");
+            attempts = if started.elapsed() < SHORT {
+                attempts + 1
+            } else {
+                0
+            };
+            thread::sleep(Duration::from_millis(100) * attempts);
+        }
+        bail!("the lab's server ended {ATTEMPTS} times after each other")
+    }
+}
+
+fn log(place: &Place) -> anyhow::Result<File> {
+    let path = place.log();
+    let mut log = OpenOptions::new().create(true).append(true).open(&path);
+    if let Ok(log) = &mut log {
+        // A log that cannot be written is no reason not to start.
+        let _ = writeln!(log, "--- {}", jiff::Timestamp::now());
+    }
+    log.with_context(|| path.display().to_string())
+}
+
+/// Moves this process into new namespaces; its next child is process 1 of a new pid namespace.
+fn isolate(unprivileged: bool) -> anyhow::Result<()> {
+    let (uid, gid) = (getuid(), getgid());
+    let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
+    if unprivileged {
+        flags |= CloneFlags::CLONE_NEWUSER;
+    }
+    unshare(flags).context(
+        "the lab makes namespaces, which the kernel refuses here: run it as root, or allow user \
+         namespaces (sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns)",
+    )?;
+    if unprivileged {
+        let map = |file: &str, text: String| {
+            fs::write(format!("/proc/self/{file}"), text).with_context(|| format!("write {file}"))
+        };
+        map("setgroups", "deny".to_owned())?;
+        map("uid_map", format!("0 {uid} 1"))?;
+        map("gid_map", format!("0 {gid} 1"))?;
+    }
+    Ok(())
+}
+
+/// `/proc` of the new pid namespace, and a `/run` where nobody else has network namespaces, sockets or locks.
+fn prepare_mounts() -> anyhow::Result<()> {
+    let none = None::<&str>;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
+        .context("make the mounts private")?;
+    let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), quiet, none).context("mount /proc")?;
+    let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    mount(
+        Some("tmpfs"),
+        "/run",
+        Some("tmpfs"),
+        quiet,
+        Some("mode=755"),
+    )
+    .context("mount /run")?;
+    fs::create_dir_all("/run/netns").context("make /run/netns")?;
+    // Refused in a user namespace, where no eBPF program loads either.
+    let _ = mount(Some("bpf"), "/sys/fs/bpf", Some("bpf"), quiet, none);
+    Ok(())
+}
+
+/// Waits for all processes whose parent is gone, until `server` ends.
+fn reap_until(server: u32) -> anyhow::Result<WaitStatus> {
+    loop {
+        let status = wait().context("wait for processes")?;
+        if status
+            .pid()
+            .is_some_and(|it| it.as_raw().cast_unsigned() == server)
+        {
+            return Ok(status);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! A Kubernetes cluster of network namespaces on one machine.
+//!
+//! ```text
+//!             sluice lab apply, kubectl
+//!                       │
+//!   serve:   API ─▶ store ─▶ controllers: slices, workloads     ─▶ store
+//!                       ├──▶ machines: nodes as namespaces, agents ─▶ status of Nodes
+//!                       └──▶ pods: namespaces, processes, probes   ─▶ status of Pods
+//! ```
+//!
+//! # Invariants
+//!
+//! - Everything of a lab is a descendant of one process, in a pid, mount and network namespace of its own:
+//!   when that process ends, nothing of the lab is left but its folder ([`place`]).
+//! - The store is the only state. Every part compares it with what is there, and goes on after a restart of
+//!   the others.
+
+mod admission;
+pub mod client;
+mod control;
+pub mod enter;
+mod events;
+pub mod identity;
+mod journal;
+pub mod launch;
+mod logs;
+pub mod machines;
+pub mod nodes;
+pub mod place;
+mod pods;
+pub mod probe;
+mod process;
+mod reports;
+pub mod serve;

@@ -1,0 +1,421 @@
+//! Nodes: a namespace on the LAN and an agent in it, each. One thread a node.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use k8s_openapi::api::core::v1::Node;
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+use sluice_lab::HeldNode;
+
+use crate::machines::{Addresses, Machines};
+use crate::place::{Place, write};
+use crate::process::Identity;
+
+/// The annotation of a Node that chooses its data plane.
+pub const MODE: &str = "sluice.dev/proxy-mode";
+
+/// The annotation of a Node with more flags for its agent, between spaces.
+pub const FLAGS: &str = "sluice.dev/proxy-flags";
+
+/// The annotation of a Node without power: its cable is out and its agent is killed.
+pub const POWER: &str = "sluice.dev/power";
+
+/// How often an agent is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A dead agent is started again after this, and twice as long each time.
+const PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// A silent node is given up after this. Real control planes wait for 40 s.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// What a node has become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Health {
+    /// Its agent has written all rules once.
+    Ready,
+    /// Its agent starts.
+    Starting,
+    /// Nobody hears of it.
+    Silent,
+}
+
+/// Whom the nodes tell.
+pub(crate) trait Report: Send + Sync {
+    /// A node's health and addresses.
+    fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health);
+    /// Something happened to a node.
+    fn event(&self, node: &str, reason: &str, message: &str, warning: bool);
+}
+
+/// What starts an agent.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentSettings {
+    /// The data plane of nodes that name none.
+    pub(crate) mode: String,
+    /// Leads to the API from the LAN.
+    pub(crate) kubeconfig: PathBuf,
+    /// Whether the agent behind this socket has written all rules.
+    pub(crate) is_synced: fn(&Path) -> bool,
+}
+
+/// One thread for each Node object.
+pub(crate) struct Nodes {
+    machines: Arc<Machines>,
+    report: Arc<dyn Report>,
+    settings: AgentSettings,
+    workers: BTreeMap<String, Known>,
+}
+
+/// A node that has a thread.
+struct Known {
+    /// Its number, of which its addresses are made.
+    position: u8,
+    news: Sender<Option<Arc<Node>>>,
+}
+
+impl Nodes {
+    pub(crate) fn new(
+        machines: Arc<Machines>,
+        report: Arc<dyn Report>,
+        settings: AgentSettings,
+    ) -> Self {
+        Self {
+            machines,
+            report,
+            settings,
+            workers: BTreeMap::new(),
+        }
+    }
+
+    /// A node is there, or changed.
+    pub(crate) fn set(&mut self, node: &Arc<Node>) {
+        let name = node.metadata.name.clone().unwrap_or_default();
+        if let Some(worker) = self.workers.get(&name) {
+            // A worker that ended needs no news.
+            let _ = worker.news.send(Some(node.clone()));
+            return;
+        }
+        let position = self.position(&name);
+        let (sender, news) = channel();
+        let worker = Worker {
+            name: name.clone(),
+            position,
+            node: node.clone(),
+            machines: self.machines.clone(),
+            report: self.report.clone(),
+            settings: self.settings.clone(),
+            agent: None,
+            starts_at: Instant::now(),
+            pause: PAUSE,
+            reported: None,
+            off_since: None,
+        };
+        thread::spawn(move || worker.run(&news));
+        let known = Known {
+            position,
+            news: sender,
+        };
+        self.workers.insert(name, known);
+    }
+
+    /// The number of an earlier server, or else the first that nobody has.
+    fn position(&self, name: &str) -> u8 {
+        let held = Record::read(&self.machines.place().node(name)).map(|it| it.position);
+        let taken = |it: &u8| self.workers.values().any(|known| known.position == *it);
+        held.unwrap_or_else(|| (0..u8::MAX).find(|it| !taken(it)).unwrap_or(u8::MAX))
+    }
+
+    /// A node is gone, with all that was on it.
+    pub(crate) fn delete(&mut self, name: &str) {
+        if let Some(worker) = self.workers.remove(name) {
+            let _ = worker.news.send(None);
+        }
+    }
+}
+
+/// The nodes that an earlier server made.
+pub(crate) fn held(place: &Place) -> Vec<HeldNode> {
+    let nodes = place.node("");
+    let entries = fs::read_dir(nodes).into_iter().flatten().flatten();
+    entries
+        .filter_map(|it| {
+            let name = it.file_name().into_string().ok()?;
+            let position = Record::read(&it.path())?.position;
+            Some(HeldNode { name, position })
+        })
+        .collect()
+}
+
+/// Whether a node has no power: its kubelet is silent, too.
+pub(crate) fn is_off(node: &Node) -> bool {
+    annotation(node, POWER) == Some("off")
+}
+
+fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
+    let annotations = node.metadata.annotations.as_ref()?;
+    annotations.get(name).map(String::as_str)
+}
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    position: u8,
+    agent: Option<Identity>,
+}
+
+impl Record {
+    fn read(folder: &Path) -> Option<Self> {
+        let text = fs::read(folder.join("record.json")).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+}
+
+struct Worker {
+    name: String,
+    position: u8,
+    node: Arc<Node>,
+    machines: Arc<Machines>,
+    report: Arc<dyn Report>,
+    settings: AgentSettings,
+    agent: Option<Agent>,
+    /// When the next agent is started.
+    starts_at: Instant,
+    pause: Duration,
+    reported: Option<Health>,
+    off_since: Option<Instant>,
+}
+
+struct Agent {
+    process: Identity,
+    /// None for one that an earlier server started.
+    child: Option<Child>,
+    /// The flags that it was started with.
+    flags: Vec<String>,
+    is_synced: bool,
+}
+
+impl Worker {
+    fn run(mut self, news: &Receiver<Option<Arc<Node>>>) {
+        loop {
+            if let Err(error) = self.act() {
+                let why = format!("{error:#}");
+                self.report.event(&self.name, "NodeFailed", &why, true);
+                self.starts_at = Instant::now() + self.pause;
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            }
+            match news.recv_timeout(LOOK) {
+                Ok(Some(node)) => self.node = node,
+                Ok(None) => return self.remove(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn act(&mut self) -> anyhow::Result<()> {
+        if self.machines.lock().netns_of(&self.name).is_none() {
+            if self.starts_at > Instant::now() {
+                return Ok(());
+            }
+            self.machines.lock().add_node(&self.name, self.position)?;
+            self.write_record()?;
+            self.tell(Health::Starting);
+        }
+        if is_off(&self.node) {
+            return self.without_power();
+        }
+        if self.off_since.take().is_some() {
+            self.machines.lock().set_cable(&self.name, true)?;
+            self.starts_at = Instant::now();
+        }
+        self.keep_agent()
+    }
+
+    fn without_power(&mut self) -> anyhow::Result<()> {
+        let since = match self.off_since {
+            Some(since) => since,
+            None => {
+                self.machines.lock().set_cable(&self.name, false)?;
+                self.end_agent(Signal::SIGKILL);
+                *self.off_since.insert(Instant::now())
+            }
+        };
+        if since.elapsed() >= GRACE {
+            self.tell(Health::Silent);
+        }
+        Ok(())
+    }
+
+    fn keep_agent(&mut self) -> anyhow::Result<()> {
+        if self.agent.is_none() {
+            self.agent = self.adopt();
+        }
+        let (wanted, socket) = (self.flags(), self.socket());
+        if let Some(agent) = &mut self.agent {
+            let ended = match &mut agent.child {
+                Some(child) => child.try_wait().context("wait for the agent")?,
+                None => None,
+            };
+            if ended.is_some() || !agent.process.is_running() {
+                let how = ended.map_or_else(|| "killed".to_owned(), |it| it.to_string());
+                let why = format!("the agent ended ({how}), starting it again");
+                self.report.event(&self.name, "AgentEnded", &why, true);
+                self.agent = None;
+                self.starts_at = Instant::now() + self.pause;
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            } else if agent.flags != wanted {
+                let why = "its flags changed, starting the agent again";
+                self.report.event(&self.name, "AgentChanged", why, false);
+                self.end_agent(Signal::SIGTERM);
+            } else if !agent.is_synced && (self.settings.is_synced)(&socket) {
+                agent.is_synced = true;
+                self.pause = PAUSE;
+                self.tell(Health::Ready);
+            }
+        }
+        if self.agent.is_none() && self.starts_at <= Instant::now() {
+            self.agent = Some(self.start(wanted)?);
+            self.write_record()?;
+        }
+        Ok(())
+    }
+
+    fn adopt(&self) -> Option<Agent> {
+        let record = Record::read(&self.folder())?;
+        let process = record.agent.filter(Identity::is_running)?;
+        Some(Agent {
+            process,
+            child: None,
+            flags: self.flags(),
+            is_synced: false,
+        })
+    }
+
+    fn start(&self, flags: Vec<String>) -> anyhow::Result<Agent> {
+        let run = self.folder().join("run");
+        fs::create_dir_all(&run).with_context(|| run.display().to_string())?;
+        let path = self.folder().join("agent.log");
+        let log = File::options().create(true).append(true).open(&path);
+        let log = log.with_context(|| path.display().to_string())?;
+        let (name, sluice) = (&self.name, self.machines.program());
+        let mut command = self.machines.command(name, name, Some(run), sluice);
+        command.arg("proxy").args(&flags);
+        let child = command
+            .stdin(std::process::Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("start the agent")?;
+        let process = Identity::of(child.id()).context("the agent ended at once")?;
+        Ok(Agent {
+            process,
+            child: Some(child),
+            flags,
+            is_synced: false,
+        })
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let mode = self.annotation(MODE).unwrap_or(&self.settings.mode);
+        let kubeconfig = self.settings.kubeconfig.to_string_lossy();
+        let cidrs = format!(
+            "{},{}",
+            sluice_lab::CLUSTER_CIDR_V4,
+            sluice_lab::CLUSTER_CIDR_V6
+        );
+        let own = [
+            "--kubeconfig",
+            &kubeconfig,
+            "--hostname-override",
+            &self.name,
+            "--proxy-mode",
+            mode,
+            "--cluster-cidr",
+            &cidrs,
+            // These belong to the whole machine.
+            "--conntrack-max-per-core",
+            "0",
+            "--oom-score-adj",
+            "0",
+        ];
+        let more = self.annotation(FLAGS).unwrap_or_default();
+        let all = own.into_iter().chain(more.split_whitespace());
+        all.map(str::to_owned).collect()
+    }
+
+    fn annotation(&self, name: &str) -> Option<&str> {
+        annotation(&self.node, name)
+    }
+
+    fn end_agent(&mut self, signal: Signal) {
+        let Some(mut agent) = self.agent.take() else {
+            return;
+        };
+        agent.process.signal(signal);
+        match &mut agent.child {
+            // It was told to end.
+            Some(child) => drop(child.wait()),
+            None => {
+                sluice_lab::eventually(Duration::from_secs(10), || {
+                    (!agent.process.is_running()).then_some(())
+                });
+            }
+        }
+        self.reported = None;
+    }
+
+    fn remove(mut self) {
+        self.end_agent(Signal::SIGTERM);
+        let removed = self.machines.lock().remove_node(&self.name);
+        if let Err(error) = removed {
+            tracing::warn!(%error, node = %self.name, "cannot be removed");
+        }
+        // Its log and socket.
+        let _ = fs::remove_dir_all(self.folder());
+    }
+
+    fn tell(&mut self, health: Health) {
+        if self.reported == Some(health) {
+            return;
+        }
+        let found = {
+            let cluster = self.machines.lock();
+            let node = cluster.nodes().iter().find(|it| it.name() == self.name);
+            node.map(|it| {
+                let cidrs = [it.pod_cidr_v4().to_string(), it.pod_cidr_v6().to_string()];
+                ([it.ipv4().into(), it.ipv6().into()], cidrs)
+            })
+        };
+        if let Some((addresses, cidrs)) = found {
+            self.report.health(&self.name, addresses, cidrs, health);
+            self.reported = Some(health);
+        }
+    }
+
+    fn write_record(&self) -> anyhow::Result<()> {
+        let record = Record {
+            position: self.position,
+            agent: self.agent.as_ref().map(|it| it.process.clone()),
+        };
+        let folder = self.folder();
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        write(&folder.join("record.json"), &serde_json::to_vec(&record)?)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.machines.place().node(&self.name)
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder().join("run/sluice.sock")
+    }
+}

@@ -1,0 +1,243 @@
+//! The folder of a lab: all that outlives its processes.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, getuid};
+use serde::{Deserialize, Serialize};
+use sluice_lab::PodNetwork;
+
+use crate::process::Identity;
+
+/// Where the labs of this user are.
+///
+/// root: `/var/lib/sluice/labs`; others: `$XDG_STATE_HOME/sluice/labs`, by default below `~/.local/state`.
+///
+/// # Errors
+///
+/// A user without home.
+pub fn labs() -> anyhow::Result<PathBuf> {
+    if getuid().is_root() {
+        return Ok("/var/lib/sluice/labs".into());
+    }
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state"));
+    let state = state.filter(|it| it.is_absolute()).or_else(home);
+    let state = state.context("set HOME or XDG_STATE_HOME: labs are kept below it")?;
+    Ok(state.join("sluice/labs"))
+}
+
+/// What a lab is made of, beside its objects.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The data plane of nodes that name none.
+    pub mode: String,
+    /// How packets between pods of different nodes travel: `host-gw` or `vxlan`.
+    pub network: String,
+    /// Whether the lab has a user namespace of its own: nothing in it has a privilege outside.
+    pub unprivileged: bool,
+    /// The port on 127.0.0.1 where the API is served.
+    pub port: u16,
+}
+
+impl Settings {
+    /// The network as a cluster knows it.
+    #[must_use]
+    pub fn pod_network(&self) -> PodNetwork {
+        match self.network.as_str() {
+            "vxlan" => PodNetwork::Vxlan,
+            _ => PodNetwork::HostGw,
+        }
+    }
+}
+
+/// One lab's folder.
+#[derive(Clone, Debug)]
+pub struct Place {
+    name: String,
+    dir: PathBuf,
+}
+
+impl Place {
+    /// The folder of the lab `name`, which may not exist.
+    ///
+    /// # Errors
+    ///
+    /// No name that a folder and a kubeconfig can have.
+    pub fn of(name: &str) -> anyhow::Result<Self> {
+        let allowed = |it: u8| matches!(it, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        if name.is_empty() || name.len() > 40 || !name.bytes().all(allowed) {
+            bail!("--name {name}: 1 to 40 of a-z, 0-9 and -");
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            dir: labs()?.join(name),
+        })
+    }
+
+    /// Every lab that has a folder, by name.
+    ///
+    /// # Errors
+    ///
+    /// The folder of labs cannot be read.
+    pub fn all() -> anyhow::Result<Vec<Self>> {
+        let labs = labs()?;
+        let entries = match fs::read_dir(&labs) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.with_context(|| labs.display().to_string())?,
+        };
+        let names = entries
+            .flatten()
+            .filter_map(|it| it.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        Ok(names.iter().filter_map(|it| Self::of(it).ok()).collect())
+    }
+
+    /// The lab's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Whether there is such a lab, running or killed.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.settings_file().exists()
+    }
+
+    /// For kubectl and for `sluice proxy` outside the lab.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.dir.join("kubeconfig")
+    }
+
+    /// What the lab's own processes say.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("log")
+    }
+
+    /// The changes of all objects.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.dir.join("journal")
+    }
+
+    /// The folder of a node: socket and log of its agent.
+    #[must_use]
+    pub fn node(&self, name: &str) -> PathBuf {
+        self.dir.join("nodes").join(name)
+    }
+
+    /// The folder of a pod, by its uid: logs, and what its processes are.
+    #[must_use]
+    pub fn pod(&self, uid: &str) -> PathBuf {
+        self.dir.join("pods").join(uid)
+    }
+
+    /// One process at a time starts or ends a lab.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be made, or somebody else is at it.
+    pub fn lock(&self) -> anyhow::Result<File> {
+        let at = || self.dir.display().to_string();
+        fs::create_dir_all(&self.dir).with_context(at)?;
+        let path = self.dir.join("lock");
+        let file = File::create(&path).with_context(|| path.display().to_string())?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                bail!("lab {}: another command starts or ends it", self.name)
+            }
+            Err(TryLockError::Error(error)) => Err(error).with_context(at),
+        }
+    }
+
+    /// Reads what [`write_settings`](Self::write_settings) wrote.
+    ///
+    /// # Errors
+    ///
+    /// No such lab, or a file that nobody of us wrote.
+    pub fn settings(&self) -> anyhow::Result<Settings> {
+        let path = self.settings_file();
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                bail!("there is no lab {}: `sluice lab up` makes one", self.name)
+            }
+            text => text.with_context(|| path.display().to_string())?,
+        };
+        serde_json::from_str(&text).with_context(|| path.display().to_string())
+    }
+
+    /// Keeps the settings for the lab's processes and for a start after a kill.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn write_settings(&self, settings: &Settings) -> anyhow::Result<()> {
+        write(&self.settings_file(), &serde_json::to_vec(settings)?)
+    }
+
+    /// Notes the first process, as seen from outside the lab.
+    pub(crate) fn write_init(&self, init: &Identity) -> anyhow::Result<()> {
+        write(&self.init_file(), &serde_json::to_vec(init)?)
+    }
+
+    /// The lab's first process, if it runs.
+    #[must_use]
+    pub fn init(&self) -> Option<Pid> {
+        let text = fs::read(self.init_file()).ok()?;
+        let init: Identity = serde_json::from_slice(&text).ok()?;
+        init.is_running().then(|| init.pid())
+    }
+
+    /// Ends every process of the lab and removes its folder. A lab that does not exist is gone already.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be removed.
+    pub fn remove(&self) -> anyhow::Result<()> {
+        self.end();
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.with_context(|| format!("remove {}", self.dir.display())),
+        }
+    }
+
+    /// Kills the first process: the kernel ends all others with it, and their namespaces.
+    pub fn end(&self) {
+        if let Some(init) = self.init() {
+            // It may end by itself in between.
+            let _ = kill(init, Signal::SIGKILL);
+            sluice_lab::eventually(std::time::Duration::from_secs(10), || {
+                self.init().is_none().then_some(())
+            });
+        }
+    }
+
+    fn settings_file(&self) -> PathBuf {
+        self.dir.join("settings.json")
+    }
+
+    fn init_file(&self) -> PathBuf {
+        self.dir.join("init.json")
+    }
+}
+
+/// Replaces a file in one step.
+pub(crate) fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
+    let new = path.with_extension("new");
+    fs::write(&new, text)
+        .and_then(|()| fs::rename(&new, path))
+        .with_context(|| format!("write {}", path.display()))
+}

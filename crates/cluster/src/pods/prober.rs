@@ -1,0 +1,283 @@
+//! Probes of containers: when the next one is due, what it asks, and what the results mean.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{Container, Probe};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use sluice_lab::Netns;
+
+use crate::probe::http_status;
+
+/// Before the first question: a server needs a moment to listen. kubelet waits for a part of the period.
+const MOMENT: Duration = Duration::from_millis(200);
+
+/// What a probe decides (`pkg/kubelet/prober`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// Before the others begin; a failure restarts the container.
+    Startup,
+    /// A failure restarts the container.
+    Liveness,
+    /// Whether the pod is an endpoint.
+    Readiness,
+}
+
+/// One question to a container.
+pub(super) enum Question {
+    Http {
+        target: SocketAddr,
+        path: String,
+        host: String,
+    },
+    Tcp(SocketAddr),
+    Exec(Command),
+}
+
+/// One probe of one run of a container.
+#[derive(Debug)]
+pub(super) struct Prober {
+    pub(super) kind: Kind,
+    probe: Probe,
+    /// When the next question is due; none while one is asked.
+    due: Option<Instant>,
+    successes: i32,
+    failures: i32,
+    /// The verdict so far.
+    pub(super) passed: bool,
+}
+
+/// What a result means for the container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Unchanged,
+    Changed,
+    /// The container is to be ended.
+    Fatal,
+}
+
+impl Prober {
+    /// The probes of a container that starts at `now`.
+    pub(super) fn of(container: &Container, now: Instant) -> Vec<Self> {
+        let kinds = [
+            (Kind::Startup, &container.startup_probe),
+            (Kind::Liveness, &container.liveness_probe),
+            (Kind::Readiness, &container.readiness_probe),
+        ];
+        let probes = kinds
+            .into_iter()
+            .filter_map(|(kind, probe)| Some((kind, probe.clone()?)));
+        probes
+            .map(|(kind, probe)| {
+                let delay = seconds(probe.initial_delay_seconds, 0);
+                Self {
+                    kind,
+                    probe,
+                    due: Some(now + delay.max(MOMENT)),
+                    successes: 0,
+                    failures: 0,
+                    passed: kind == Kind::Liveness,
+                }
+            })
+            .collect()
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// The container has not started yet for this probe: it is asked later.
+    pub(super) fn postpone(&mut self, until: Instant) {
+        self.due = Some(until);
+    }
+
+    /// The question that is due; [`answered`](Self::answered) makes the next one due.
+    pub(super) fn question(
+        &mut self,
+        container: &Container,
+        ip: IpAddr,
+        exec: Option<Command>,
+    ) -> Option<Question> {
+        self.due = None;
+        let address = |host: &Option<String>, port: &IntOrString| {
+            let ip = host.as_ref().and_then(|it| it.parse().ok()).unwrap_or(ip);
+            Some(SocketAddr::new(ip, number(container, port)?))
+        };
+        if let Some(http) = &self.probe.http_get {
+            return Some(Question::Http {
+                target: address(&http.host, &http.port)?,
+                path: http.path.clone().unwrap_or_else(|| "/".to_owned()),
+                host: http.host.clone().unwrap_or_else(|| ip.to_string()),
+            });
+        }
+        if let Some(tcp) = &self.probe.tcp_socket {
+            return Some(Question::Tcp(address(&tcp.host, &tcp.port)?));
+        }
+        exec.map(Question::Exec)
+    }
+
+    /// The words of a command that is to be run in the pod.
+    pub(super) fn exec(&self) -> Option<&[String]> {
+        self.probe.exec.as_ref()?.command.as_deref()
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        seconds(self.probe.timeout_seconds, 1)
+    }
+
+    /// Counts an answer. As in kubelet, a verdict changes after `failureThreshold` or `successThreshold` answers.
+    pub(super) fn answered(&mut self, success: bool, now: Instant) -> Verdict {
+        self.due = Some(now + seconds(self.probe.period_seconds, 10));
+        let threshold = if success {
+            self.successes += 1;
+            self.failures = 0;
+            (self.successes, self.probe.success_threshold.unwrap_or(1))
+        } else {
+            self.failures += 1;
+            self.successes = 0;
+            (self.failures, self.probe.failure_threshold.unwrap_or(3))
+        };
+        if threshold.0 < threshold.1.max(1) {
+            return Verdict::Unchanged;
+        }
+        if !success && self.kind != Kind::Readiness {
+            return Verdict::Fatal;
+        }
+        let changed = self.passed != success;
+        self.passed = success;
+        if changed {
+            Verdict::Changed
+        } else {
+            Verdict::Unchanged
+        }
+    }
+}
+
+impl Question {
+    /// Asks from `node`, as kubelet does. The reason is that of a failure.
+    pub(super) fn ask(self, node: &Netns, timeout: Duration) -> Result<(), String> {
+        match self {
+            Self::Http { target, path, host } => {
+                let status = node.run(|| http_status(target, &path, &host, timeout));
+                match status {
+                    Ok(200..=399) => Ok(()),
+                    Ok(status) => Err(format!("HTTP probe failed with statuscode: {status}")),
+                    Err(error) => Err(format!("Get \"http://{target}{path}\": {error}")),
+                }
+            }
+            Self::Tcp(target) => {
+                let dialled = node.run(|| TcpStream::connect_timeout(&target, timeout));
+                dialled
+                    .map(drop)
+                    .map_err(|it| format!("dial tcp {target}: {it}"))
+            }
+            Self::Exec(mut command) => {
+                command.stdin(Stdio::null()).stdout(Stdio::null());
+                let mut child = command
+                    .stderr(Stdio::null())
+                    .spawn()
+                    .map_err(|it| it.to_string())?;
+                let ended = sluice_lab::eventually(timeout, || child.try_wait().ok().flatten());
+                match ended {
+                    Some(status) if status.success() => Ok(()),
+                    Some(status) => Err(format!("command ended with {status}")),
+                    None => {
+                        kill(&mut child).ok();
+                        Err(format!("command timed out after {timeout:?}"))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn kill(child: &mut std::process::Child) -> io::Result<()> {
+    child.kill()?;
+    child.wait().map(drop)
+}
+
+/// The number of a port, by number or by the name in the container.
+fn number(container: &Container, port: &IntOrString) -> Option<u16> {
+    match port {
+        IntOrString::Int(number) => u16::try_from(*number).ok(),
+        IntOrString::String(name) => {
+            let mut ports = container.ports.iter().flatten();
+            let named = ports.find(|it| it.name.as_ref() == Some(name));
+            match named {
+                Some(it) => u16::try_from(it.container_port).ok(),
+                None => name.parse().ok(),
+            }
+        }
+    }
+}
+
+fn seconds(value: Option<i32>, default: u64) -> Duration {
+    let value = value.and_then(|it| u64::try_from(it).ok());
+    Duration::from_secs(value.unwrap_or(default))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prober(kind: Kind, probe: Probe) -> Prober {
+        Prober {
+            kind,
+            probe,
+            due: None,
+            successes: 0,
+            failures: 0,
+            passed: kind == Kind::Liveness,
+        }
+    }
+
+    #[test]
+    fn thresholds_decide() {
+        let now = Instant::now();
+        let probe = Probe {
+            success_threshold: Some(2),
+            failure_threshold: Some(2),
+            ..Probe::default()
+        };
+        let mut readiness = prober(Kind::Readiness, probe.clone());
+        let verdicts = [true, true, false, true, false, false].map(|it| {
+            let verdict = readiness.answered(it, now);
+            (verdict, readiness.passed)
+        });
+        use Verdict::{Changed, Unchanged};
+        assert_eq!(
+            verdicts,
+            [
+                (Unchanged, false),
+                (Changed, true),
+                (Unchanged, true),
+                (Unchanged, true),
+                (Unchanged, true),
+                (Changed, false)
+            ]
+        );
+        let mut liveness = prober(Kind::Liveness, probe);
+        assert_eq!(liveness.answered(false, now), Unchanged);
+        assert_eq!(liveness.answered(false, now), Verdict::Fatal);
+        assert_eq!(liveness.due(), Some(now + Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn ports_have_names() {
+        let container = Container {
+            ports: Some(vec![k8s_openapi::api::core::v1::ContainerPort {
+                name: Some("http".to_owned()),
+                container_port: 8080,
+                ..Default::default()
+            }]),
+            ..Container::default()
+        };
+        let named = |it: &str| number(&container, &IntOrString::String(it.to_owned()));
+        assert_eq!(named("http"), Some(8080));
+        assert_eq!(named("9090"), Some(9090));
+        assert_eq!(named("other"), None);
+        assert_eq!(number(&container, &IntOrString::Int(70000)), None);
+    }
+}

@@ -1,0 +1,450 @@
+//! The life of one pod: machine, containers, probes, end. One thread each.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use nix::sys::signal::Signal;
+use sluice_lab::HeldPod;
+
+use super::container::{Container, Started, State};
+use super::prober::{Kind, Verdict};
+use super::record::Record;
+use super::status::status;
+use super::{Report, command};
+use crate::machines::{Machines, machine_of_pod};
+use crate::process::Identity;
+
+/// How often an adopted process is looked at: nobody is told of its end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Nothing is due for so long.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// A machine that could not be made is tried again after this.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What a worker is told.
+#[derive(Debug)]
+pub(super) enum News {
+    /// The object changed, or the power of its node.
+    Pod(Arc<Pod>, bool),
+    /// It is no longer wanted, and nobody waits for its grace.
+    Remove,
+    /// A process of run `run` ended; `None`: nobody saw how.
+    Ended {
+        container: usize,
+        run: u64,
+        status: Option<ExitStatus>,
+    },
+    /// A probe of run `run` was answered.
+    Probed {
+        container: usize,
+        prober: usize,
+        run: u64,
+        answer: Result<(), String>,
+    },
+}
+
+pub(super) struct Worker {
+    pub(super) pod: Arc<Pod>,
+    /// Without power nothing is done and nothing is told.
+    pub(super) power: bool,
+    pub(super) machines: Arc<Machines>,
+    pub(super) report: Arc<dyn Report>,
+    pub(super) news: Sender<News>,
+    pub(super) uid: String,
+    pub(super) containers: Vec<Container>,
+    /// Once the machine is made.
+    pub(super) held: Option<HeldPod>,
+    pub(super) addresses: Option<[IpAddr; 2]>,
+    pub(super) start: Timestamp,
+    /// The object is gone.
+    pub(super) removed: bool,
+    /// When SIGKILL follows SIGTERM.
+    pub(super) deadline: Option<Instant>,
+    pub(super) reported: Option<PodStatus>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        pod: Arc<Pod>,
+        power: bool,
+        machines: Arc<Machines>,
+        report: Arc<dyn Report>,
+        news: Sender<News>,
+    ) -> Self {
+        let uid = pod.metadata.uid.clone().unwrap_or_default();
+        let folder = machines.place().pod(&uid);
+        let specs = pod.spec.iter().flat_map(|it| &it.containers);
+        let now = Instant::now();
+        let containers = specs.map(|it| Container::new(it.clone(), &folder, now));
+        Self {
+            containers: containers.collect(),
+            uid,
+            pod,
+            power,
+            machines,
+            report,
+            news,
+            held: None,
+            addresses: None,
+            start: Timestamp::now(),
+            removed: false,
+            deadline: None,
+            reported: None,
+        }
+    }
+
+    /// Goes on where an earlier server was.
+    pub(super) fn adopt(&mut self, record: &Record) {
+        self.held = Some(record.pod.clone());
+        self.addresses = self.addresses_of(&record.pod.name);
+        for process in &record.containers {
+            let named = |it: &Container| it.spec.name == process.name;
+            if let Some(position) = self.containers.iter().position(named) {
+                self.containers[position].adopt(process, Instant::now());
+                self.watch_adopted(position, process.identity.clone());
+            }
+        }
+    }
+
+    pub(super) fn run(mut self, news: &Receiver<News>) {
+        loop {
+            let now = Instant::now();
+            let mut until = now + IDLE;
+            if self.power || self.removed {
+                until = self.act(now);
+                if self.is_over() {
+                    return self.finish();
+                }
+                self.tell();
+            }
+            match news.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(it) => self.absorb(it),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn absorb(&mut self, news: News) {
+        let now = Instant::now();
+        match news {
+            News::Pod(pod, power) => (self.pod, self.power) = (pod, power),
+            News::Remove => {
+                self.removed = true;
+                self.deadline = Some(now);
+                self.signal(Signal::SIGKILL);
+            }
+            News::Ended {
+                container,
+                run,
+                status,
+            } => {
+                let policy = self.pod.spec.as_ref();
+                let policy = policy.and_then(|it| it.restart_policy.clone());
+                let ending = self.deadline.is_some();
+                let again = |code: i32| match policy.as_deref() {
+                    _ if ending => false,
+                    Some("Never") => false,
+                    Some("OnFailure") => code != 0,
+                    _ => true,
+                };
+                let it = &mut self.containers[container];
+                if it.run == run {
+                    it.ended(status, again, now);
+                    self.write_record();
+                }
+            }
+            News::Probed {
+                container,
+                prober,
+                run,
+                answer,
+            } => self.probed(container, prober, run, answer),
+        }
+    }
+
+    /// Does all that is due at `now`; when the next thing is.
+    fn act(&mut self, now: Instant) -> Instant {
+        if self.pod.metadata.deletion_timestamp.is_some() && self.deadline.is_none() {
+            let grace = self.pod.metadata.deletion_grace_period_seconds;
+            let grace = grace.and_then(|it| u64::try_from(it).ok()).unwrap_or(30);
+            self.deadline = Some(now + Duration::from_secs(grace));
+            self.signal(Signal::SIGTERM);
+        }
+        if let Some(deadline) = self.deadline {
+            if deadline <= now {
+                self.signal(Signal::SIGKILL);
+            }
+            // What did not run will not.
+            for it in &mut self.containers {
+                if matches!(it.state, State::Waiting { .. }) {
+                    it.state = State::Terminated(Default::default());
+                }
+            }
+            return deadline.max(now + LOOK);
+        }
+        if self.held.is_none()
+            && let Err(error) = self.make_machine()
+        {
+            let why = format!("Failed to create pod sandbox: {error:#}");
+            self.report
+                .event(&self.pod, "FailedCreatePodSandBox", &why, true);
+            return now + RETRY;
+        }
+        let mut next = now + IDLE;
+        for position in 0..self.containers.len() {
+            if let State::Waiting { until, .. } = self.containers[position].state {
+                if until <= now {
+                    self.start_container(position, now);
+                } else {
+                    next = next.min(until);
+                }
+            }
+            next = next.min(self.ask(position, now));
+        }
+        next
+    }
+
+    fn make_machine(&mut self) -> anyhow::Result<()> {
+        let spec = self.pod.spec.as_ref().context("no spec")?;
+        let node = spec.node_name.as_deref().context("no node")?;
+        let name = self.pod.metadata.name.as_deref().unwrap_or_default();
+        let machine = machine_of_pod(name, &self.uid);
+        let folder = self.machines.place().pod(&self.uid);
+        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let held = {
+            let mut cluster = self.machines.lock();
+            let made = match spec.host_network {
+                Some(true) => cluster.add_host_pod(&machine, node)?,
+                _ => cluster.add_pod(&machine, node)?,
+            };
+            HeldPod {
+                name: machine.clone(),
+                node: node.to_owned(),
+                host: made.host(),
+            }
+        };
+        self.addresses = self.addresses_of(&machine);
+        self.held = Some(held);
+        self.write_record();
+        Ok(())
+    }
+
+    fn addresses_of(&self, machine: &str) -> Option<[IpAddr; 2]> {
+        let cluster = self.machines.lock();
+        let pod = cluster.pods().iter().find(|it| it.name() == machine)?;
+        Some([pod.ipv4().into(), pod.ipv6().into()])
+    }
+
+    fn start_container(&mut self, position: usize, now: Instant) {
+        let command = self.command(position);
+        let container = &mut self.containers[position];
+        match container.start(command, now) {
+            Ok(Started(mut child)) => {
+                let (news, run) = (self.news.clone(), container.run);
+                thread::spawn(move || {
+                    let status = child.wait().ok();
+                    // The worker may have ended.
+                    let _ = news.send(News::Ended {
+                        container: position,
+                        run,
+                        status,
+                    });
+                });
+                let text = format!("Started container {}", container.spec.name);
+                self.report.event(&self.pod, "Started", &text, false);
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                container.failed("CreateContainerError", why.clone(), now);
+                self.report.event(&self.pod, "Failed", &why, true);
+            }
+        }
+        self.write_record();
+    }
+
+    fn watch_adopted(&self, container: usize, process: Identity) {
+        let (news, run) = (self.news.clone(), self.containers[container].run);
+        thread::spawn(move || {
+            while process.is_running() {
+                thread::sleep(LOOK);
+            }
+            let _ = news.send(News::Ended {
+                container,
+                run,
+                status: None,
+            });
+        });
+    }
+
+    /// Asks the probes that are due; when the next one is.
+    fn ask(&mut self, position: usize, now: Instant) -> Instant {
+        let mut next = now + IDLE;
+        let container = &self.containers[position];
+        let started = container.is_started();
+        let (run, spec) = (container.run, container.spec.clone());
+        let Some(ip) = self.addresses.map(|it| it[0]) else {
+            return next;
+        };
+        for index in 0..self.containers[position].probers.len() {
+            let prober = &self.containers[position].probers[index];
+            let Some(due) = prober.due() else { continue };
+            if due > now {
+                next = next.min(due);
+                continue;
+            }
+            if prober.kind != Kind::Startup && !started {
+                let later = now + LOOK;
+                self.containers[position].probers[index].postpone(later);
+                next = next.min(later);
+                continue;
+            }
+            let timeout = prober.timeout();
+            let exec = prober.exec().map(|it| self.inside(it));
+            let prober = &mut self.containers[position].probers[index];
+            let question = prober.question(&spec, ip, exec);
+            let node = self.pod.spec.as_ref().and_then(|it| it.node_name.clone());
+            let netns = self.machines.netns(&node.unwrap_or_default());
+            let news = self.news.clone();
+            thread::spawn(move || {
+                let answer = match (question, netns) {
+                    (Some(question), Ok(netns)) => question.ask(&netns, timeout),
+                    (None, _) => Err("the probe names no port that exists".to_owned()),
+                    (_, Err(error)) => Err(error.to_string()),
+                };
+                let _ = news.send(News::Probed {
+                    container: position,
+                    prober: index,
+                    run,
+                    answer,
+                });
+            });
+        }
+        next
+    }
+
+    fn probed(&mut self, position: usize, index: usize, run: u64, answer: Result<(), String>) {
+        let container = &mut self.containers[position];
+        if container.run != run || self.deadline.is_some() {
+            return;
+        }
+        let Some(prober) = container.probers.get_mut(index) else {
+            return;
+        };
+        let kind = prober.kind;
+        let verdict = prober.answered(answer.is_ok(), Instant::now());
+        if let Err(why) = answer {
+            let text = format!("{kind:?} probe failed: {why}");
+            self.report.event(&self.pod, "Unhealthy", &text, true);
+        }
+        if verdict == Verdict::Fatal {
+            let name = &container.spec.name;
+            let text = format!("Container {name} failed {kind:?} probe, will be restarted");
+            self.report.event(&self.pod, "Killing", &text, false);
+            container.probers.clear();
+            container.signal(Signal::SIGKILL);
+        }
+    }
+
+    fn command(&self, position: usize) -> Command {
+        let spec = &self.containers[position].spec;
+        let pod_ip = self.addresses.map(|it| it[0].to_string());
+        command::of_container(
+            &self.pod,
+            spec,
+            pod_ip.as_deref(),
+            |program| self.machine_command(program),
+            self.machines.program(),
+        )
+    }
+
+    fn inside(&self, words: &[String]) -> Command {
+        let (program, arguments) = words
+            .split_first()
+            .map_or(("true", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let mut command = self.machine_command(program.as_ref());
+        command.args(arguments);
+        command
+    }
+
+    fn machine_command(&self, program: &std::path::Path) -> Command {
+        let machine = match &self.held {
+            Some(held) if held.host.is_none() => held.node.clone(),
+            Some(held) => held.name.clone(),
+            None => String::new(),
+        };
+        let hostname = command::hostname(&self.pod);
+        self.machines
+            .command(&machine, &hostname, None::<PathBuf>, program)
+    }
+
+    fn signal(&self, signal: Signal) {
+        self.containers.iter().for_each(|it| it.signal(signal));
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.is_some() && !self.containers.iter().any(Container::is_running)
+    }
+
+    /// Removes the machine, then the pod may go.
+    fn finish(self) {
+        if let Some(held) = &self.held {
+            let removed = self.machines.lock().remove_pod(&held.name);
+            if let Err(error) = removed {
+                tracing::debug!(%error, pod = %held.name, "its node may be gone");
+            }
+        }
+        // Logs go with the pod, as they do with kubelet.
+        let _ = fs::remove_dir_all(self.machines.place().pod(&self.uid));
+        self.report.finished(&self.pod);
+    }
+
+    fn tell(&mut self) {
+        let Some(node) = self.node_addresses() else {
+            return;
+        };
+        let status = status(
+            &self.pod,
+            &self.containers,
+            self.addresses,
+            node,
+            self.start,
+        );
+        if self.reported.as_ref() != Some(&status) {
+            self.report.status(&self.pod, &status);
+            self.reported = Some(status);
+        }
+    }
+
+    fn node_addresses(&self) -> Option<[IpAddr; 2]> {
+        let name = self.pod.spec.as_ref()?.node_name.as_ref()?;
+        let cluster = self.machines.lock();
+        let node = cluster.nodes().iter().find(|it| it.name() == name)?;
+        Some([node.ipv4().into(), node.ipv6().into()])
+    }
+
+    fn write_record(&self) {
+        let Some(pod) = self.held.clone() else { return };
+        let processes = self.containers.iter().filter_map(Container::process);
+        let record = Record {
+            uid: self.uid.clone(),
+            pod,
+            containers: processes.collect(),
+        };
+        if let Err(error) = record.write(self.machines.place()) {
+            let text = format!("a restart of the lab's server will restart it: {error:#}");
+            self.report.event(&self.pod, "FailedRecord", &text, true);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Requests to an identity server: who answers, how fast, and what goes wrong.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// More of an answer is not read.
+const LARGEST: usize = 64 * 1024;
+
+/// What to ask, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Whom.
+    pub target: SocketAddr,
+    /// One datagram each, in place of one HTTP request on a connection of its own.
+    pub udp: bool,
+    /// How many requests, one after the other.
+    pub count: u32,
+    /// For one request.
+    pub timeout: Duration,
+    /// Between two requests.
+    pub pause: Duration,
+}
+
+/// What came of the requests.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answers {
+    /// Answers by the server's name.
+    pub answered: BTreeMap<String, u64>,
+    /// Answers by the client address that the server saw.
+    pub seen_from: BTreeMap<String, u64>,
+    /// Requests without an answer, by what happened.
+    pub failed: BTreeMap<String, u64>,
+    /// From the first packet to the connection, in microseconds, sorted. Empty for UDP.
+    pub connect_us: Vec<u64>,
+    /// From the first packet to the whole answer, in microseconds, sorted.
+    pub answer_us: Vec<u64>,
+}
+
+/// Sends the requests from the namespace of the calling thread.
+#[must_use]
+pub fn ask(request: &Request) -> Answers {
+    let mut answers = Answers::default();
+    for number in 0..request.count {
+        if number > 0 {
+            std::thread::sleep(request.pause);
+        }
+        let started = Instant::now();
+        let answer = match request.udp {
+            true => ask_datagram(request).map(|it| (it, None)),
+            false => ask_http(request).map(|(it, connected)| (it, Some(connected))),
+        };
+        match answer {
+            Ok((line, connected)) => {
+                answers.answer_us.push(micros(started.elapsed()));
+                answers.connect_us.extend(connected.map(micros));
+                let mut words = line.split_whitespace();
+                let mut count = |map: &mut BTreeMap<String, u64>| {
+                    let word = words.next().unwrap_or("?").to_owned();
+                    *map.entry(word).or_default() += 1;
+                };
+                count(&mut answers.answered);
+                count(&mut answers.seen_from);
+            }
+            Err(error) => *answers.failed.entry(kind(&error)).or_default() += 1,
+        }
+    }
+    answers.connect_us.sort_unstable();
+    answers.answer_us.sort_unstable();
+    answers
+}
+
+impl Answers {
+    /// The value that so many per cent of `sorted` do not exceed; none of no values.
+    #[must_use]
+    pub fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
+        let last = sorted.len().checked_sub(1)?;
+        Some(sorted[(sorted.len() * percent / 100).min(last)])
+    }
+
+    /// Requests without an answer.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+}
+
+fn ask_http(request: &Request) -> io::Result<(String, Duration)> {
+    let host = request.target.to_string();
+    let answer = get(request.target, "/", &host, request.timeout)?;
+    if answer.status != 200 {
+        return Err(io::Error::other(format!("HTTP status {}", answer.status)));
+    }
+    let line = answer.body.lines().next().unwrap_or_default().to_owned();
+    Ok((line, answer.connected))
+}
+
+/// The status of a request over HTTP, as a probe of kubelet asks.
+pub(crate) fn http_status(
+    target: SocketAddr,
+    path: &str,
+    host: &str,
+    timeout: Duration,
+) -> io::Result<u16> {
+    get(target, path, host, timeout).map(|it| it.status)
+}
+
+struct Answer {
+    status: u16,
+    body: String,
+    /// From the first packet to the connection.
+    connected: Duration,
+}
+
+/// One request on a connection of its own. `timeout` is for all of it.
+fn get(target: SocketAddr, path: &str, host: &str, timeout: Duration) -> io::Result<Answer> {
+    let started = Instant::now();
+    let mut stream = TcpStream::connect_timeout(&target, timeout)?;
+    let connected = started.elapsed();
+    let left = || {
+        let left = timeout.checked_sub(started.elapsed());
+        left.filter(|it| !it.is_zero())
+            .ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))
+    };
+    let text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    stream.set_write_timeout(Some(left()?))?;
+    stream.write_all(text.as_bytes())?;
+    let mut answer = Vec::new();
+    let mut chunk = [0; 4096];
+    while answer.len() < LARGEST {
+        stream.set_read_timeout(Some(left()?))?;
+        match stream.read(&mut chunk)? {
+            0 => break,
+            length => answer.extend_from_slice(&chunk[..length]),
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    let broken = || io::Error::other("closed before an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(broken)?;
+    let status = head.split_whitespace().nth(1);
+    let status = status.and_then(|it| it.parse().ok()).ok_or_else(broken)?;
+    Ok(Answer {
+        status,
+        body: body.to_owned(),
+        connected,
+    })
+}
+
+fn ask_datagram(request: &Request) -> io::Result<String> {
+    let any: SocketAddr = match request.target {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(request.target)?;
+    socket.set_read_timeout(Some(request.timeout))?;
+    socket.send(b"who?\n")?;
+    let mut answer = [0; 512];
+    let length = socket.recv(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+}
+
+fn kind(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "refused".to_owned(),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => "timed out".to_owned(),
+        io::ErrorKind::ConnectionReset => "reset".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        assert_eq!(Answers::percentile(&[], 50), None);
+        assert_eq!(Answers::percentile(&[7], 99), Some(7));
+        let sorted: Vec<u64> = (1..=100).collect();
+        assert_eq!(Answers::percentile(&sorted, 50), Some(51));
+        assert_eq!(Answers::percentile(&sorted, 99), Some(100));
+    }
+
+    #[test]
+    fn a_port_without_server_refuses() {
+        let free = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let target = free.local_addr().unwrap();
+        drop(free);
+        let request = Request {
+            target,
+            udp: false,
+            count: 2,
+            timeout: Duration::from_secs(5),
+            pause: Duration::ZERO,
+        };
+        let answers = ask(&request);
+        assert_eq!(answers.failed, BTreeMap::from([("refused".to_owned(), 2)]));
+        assert_eq!(answers.failures(), 2);
+    }
+}

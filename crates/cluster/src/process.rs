@@ -1,0 +1,77 @@
+//! Processes that outlive who started them.
+
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+
+/// A process, told from a later one with the same number by the time it started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    pid: i32,
+    /// In clock ticks since the machine's start; field 22 of `/proc/PID/stat`.
+    started: u64,
+}
+
+impl Identity {
+    /// The process `pid`, which runs.
+    #[must_use]
+    pub(crate) fn of(pid: u32) -> Option<Self> {
+        let pid = i32::try_from(pid).ok()?;
+        Some(Self {
+            pid,
+            started: started(pid)?,
+        })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.pid)
+    }
+
+    /// Whether it has not ended.
+    #[must_use]
+    pub(crate) fn is_running(&self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+
+    /// Sends a signal, unless it has ended.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if self.is_running() {
+            // It may end by itself in between.
+            let _ = kill(self.pid(), signal);
+        }
+    }
+}
+
+/// None for a process that is gone, or dead and not yet waited for.
+fn started(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may contain anything, also spaces and brackets.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?;
+    let alive = !matches!(state, "Z" | "X");
+    let started = fields.nth(18)?.parse().ok()?;
+    alive.then_some(started)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_until_it_ends() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let identity = Identity::of(child.id()).unwrap();
+        assert!(identity.is_running());
+        identity.signal(Signal::SIGKILL);
+        child.wait().unwrap();
+        assert!(!identity.is_running());
+        assert_eq!(Identity::of(0), None);
+    }
+}

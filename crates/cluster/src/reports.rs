@@ -1,0 +1,151 @@
+//! What nodes and pods tell, written to the store.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+use sluice_api::{DeleteOptions, Status, Store};
+use tracing::warn;
+
+use crate::events::{About, Events, now};
+use crate::machines::Addresses;
+use crate::nodes::{self, Health};
+use crate::pods;
+
+/// The version that nodes tell of themselves.
+const VERSION: &str = "v1.36.0";
+
+/// Writes statuses and Events.
+pub(crate) struct Reports {
+    pub(crate) store: Arc<Store>,
+    pub(crate) events: Events,
+}
+
+impl pods::Report for Reports {
+    fn status(&self, pod: &Pod, status: &PodStatus) {
+        let (namespace, name) = names(&pod.metadata);
+        let Some(stored) = self.store.get("Pod", namespace, name) else {
+            return;
+        };
+        if stored["metadata"]["uid"].as_str() != pod.metadata.uid.as_deref() {
+            return;
+        }
+        let mut object = Value::clone(&stored);
+        match serde_json::to_value(status) {
+            Ok(status) => object["status"] = status,
+            Err(error) => warn!(%error, name, "a status cannot be written"),
+        }
+        // Whoever wrote in between is told of, and the worker asks again.
+        told(self.store.update_status(object));
+    }
+
+    fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool) {
+        let (namespace, name) = names(&pod.metadata);
+        let about = About {
+            kind: "Pod".to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
+        };
+        self.events.tell(&about, reason, message, warning);
+    }
+
+    fn finished(&self, pod: &Pod) {
+        let (namespace, name) = names(&pod.metadata);
+        let options = DeleteOptions {
+            grace: Some(0),
+            uid: pod.metadata.uid.clone(),
+            ..DeleteOptions::default()
+        };
+        told(self.store.delete("Pod", namespace, name, options));
+    }
+}
+
+impl nodes::Report for Reports {
+    fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health) {
+        let Some(stored) = self.store.get("Node", "", node) else {
+            return;
+        };
+        let mut object = Value::clone(&stored);
+        object["spec"]["podCIDR"] = cidrs[0].clone().into();
+        object["spec"]["podCIDRs"] = json!(cidrs);
+        let stored = match self.store.update(object) {
+            Ok(it) => it,
+            Err(status) => return told::<()>(Err(status)),
+        };
+        let (ready, reason, message) = match health {
+            Health::Ready => ("True", "KubeletReady", "the agent has written all rules"),
+            Health::Starting => ("False", "KubeletNotReady", "the agent starts"),
+            Health::Silent => (
+                "Unknown",
+                "NodeStatusUnknown",
+                "Kubelet stopped posting node status.",
+            ),
+        };
+        let mut object = Value::clone(&stored);
+        let status = &mut object["status"];
+        let before = status["conditions"].as_array();
+        let before = before.and_then(|it| it.iter().find(|it| it["type"] == "Ready").cloned());
+        let since = match before {
+            Some(it) if it["status"] == ready => it["lastTransitionTime"].clone(),
+            _ => now().into(),
+        };
+        status["conditions"] = json!([{
+            "type": "Ready", "status": ready, "reason": reason, "message": message,
+            "lastHeartbeatTime": now(), "lastTransitionTime": since,
+        }]);
+        let internal = addresses.iter();
+        let mut all: Vec<Value> = internal
+            .map(|it| json!({"type": "InternalIP", "address": it.to_string()}))
+            .collect();
+        all.push(json!({"type": "Hostname", "address": node}));
+        status["addresses"] = all.into();
+        let room = json!({"cpu": "1", "memory": "1Gi", "pods": "250"});
+        status["capacity"] = room.clone();
+        status["allocatable"] = room;
+        status["nodeInfo"] = json!({
+            "kubeletVersion": VERSION, "kubeProxyVersion": "", "osImage": "network namespace",
+            "operatingSystem": "linux", "architecture": std::env::consts::ARCH,
+            "containerRuntimeVersion": "sluice-lab://1", "kernelVersion": kernel(),
+            "machineID": "", "systemUUID": "", "bootID": "",
+        });
+        told(self.store.update_status(object));
+    }
+
+    fn event(&self, node: &str, reason: &str, message: &str, warning: bool) {
+        let about = About {
+            kind: "Node".to_owned(),
+            namespace: String::new(),
+            name: node.to_owned(),
+            uid: node.to_owned(),
+        };
+        self.events.tell(&about, reason, message, warning);
+    }
+}
+
+fn names(metadata: &ObjectMeta) -> (&str, &str) {
+    (
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// An object that is gone needs no status.
+fn told<T>(written: Result<T, Status>) {
+    if let Err(status) = written
+        && status.code != StatusCode::NOT_FOUND
+        && status.code != StatusCode::CONFLICT
+    {
+        warn!(%status, "a status cannot be written");
+    }
+}
+
+fn kernel() -> String {
+    let name = nix::sys::utsname::uname();
+    let release = name
+        .ok()
+        .map(|it| it.release().to_string_lossy().into_owned());
+    release.unwrap_or_default()
+}

@@ -1,0 +1,213 @@
+//! The server of a lab: everything but the machines themselves.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context;
+use ipnet::IpNet;
+use k8s_openapi::api::core::v1::Service;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sluice_api::{Api, ClientCertificates, Identity, Pems, Server, Settings, Store, kubeconfig};
+use sluice_controller::{Allocator, Pools};
+use sluice_lab::Cluster;
+use tracing::info;
+
+use crate::admission::Admission;
+use crate::control::{Control, key_of};
+use crate::events::Events;
+use crate::journal::Journal;
+use crate::launch::Program;
+use crate::logs::Logs;
+use crate::machines::Machines;
+use crate::nodes::{AgentSettings, Nodes};
+use crate::place::{Place, write};
+use crate::pods::{Pods, Record};
+use crate::reports::Reports;
+
+/// Where the API is for nodes and pods, on the LAN's own address.
+const PORT: u16 = 6443;
+
+/// Changes that a watch may be behind.
+const HISTORY: usize = 20_000;
+
+/// Addresses for Services of the type LoadBalancer: of the LAN, above nodes and clients.
+const LOAD_BALANCERS: [&str; 2] = ["192.168.100.208/28", "fd00:100::d0/124"];
+
+/// Works until the process is killed; `sluice lab serve`. `host` is where the machine asks.
+///
+/// # Errors
+///
+/// The folder cannot be read or written, or a namespace cannot be made.
+pub fn serve(
+    lab: Program<'_>,
+    host: TcpListener,
+    is_synced: fn(&Path) -> bool,
+) -> anyhow::Result<()> {
+    let place = lab.place;
+    let settings = place.settings()?;
+    let (store, allocator) = open_store(place)?;
+    let records = Record::all(place);
+    let machines = Arc::new(Machines::open(place, lab.path.to_owned(), &records)?);
+    let address = SocketAddr::new(Cluster::lan_address().into(), PORT);
+    let listen = || TcpListener::bind(address);
+    let lan = machines.lock().lan().run(listen);
+    let lan = lan.with_context(|| format!("listen on {address} of the LAN"))?;
+    let identity = Identity::new(pems(place)?, ClientCertificates::Accepted)?;
+    let url = format!("https://{}", host.local_addr()?);
+    let agents = place.dir().join("agents.kubeconfig");
+    let text = |url: &str| kubeconfig(place.name(), url, Some(&identity.pems), None);
+    write(&place.kubeconfig(), text(&url).as_bytes())?;
+    write(&agents, text(&format!("https://{address}")).as_bytes())?;
+
+    let api = Arc::new(Api {
+        store: store.clone(),
+        logs: Some(Box::new(Logs {
+            place: place.clone(),
+        })),
+        // Nobody is told of it: clients have certificates.
+        token: random()?,
+    });
+    let _server = Server::start(api, vec![host, lan], &identity)?;
+    info!(%url, mode = settings.mode, "the lab's API is served");
+
+    let events = Events::new(store.clone());
+    let reports = Arc::new(Reports {
+        store: store.clone(),
+        events: events.clone(),
+    });
+    let settings = AgentSettings {
+        mode: settings.mode,
+        kubeconfig: agents,
+        is_synced,
+    };
+    let control = Control {
+        store,
+        allocator,
+        nodes: Nodes::new(machines.clone(), reports.clone(), settings),
+        pods: Pods::new(machines, reports, records),
+        events,
+    };
+    control.run();
+    Ok(())
+}
+
+/// 32 bytes of chance, as text.
+fn random() -> anyhow::Result<String> {
+    let mut bytes = [0; 32];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
+}
+
+fn open_store(place: &Place) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
+    let (journal, read) = Journal::open(&place.journal())?;
+    let load_balancers = LOAD_BALANCERS.iter().map(|it| it.parse::<IpNet>());
+    let mut allocator = Allocator::new(Pools {
+        service_cidrs: Vec::new(),
+        node_ports: 30000..=32767,
+        load_balancers: load_balancers.collect::<Result<_, _>>()?,
+    });
+    let services = read.objects.iter().filter(|it| it["kind"] == "Service");
+    let services: Vec<Service> = services
+        .filter_map(|it| serde_json::from_value(it.clone()).ok())
+        .collect();
+    // Two Services never have the same: every write was admitted.
+    drop(allocator.recover(&services));
+    let allocator = Arc::new(Mutex::new(allocator));
+    let admission = Admission::new(allocator.clone(), &read.objects);
+    let store = Store::new(Settings {
+        history: HISTORY,
+        admission: Box::new(admission),
+        journal: Some(Box::new(journal)),
+    });
+    if !read.objects.is_empty() {
+        let restored = store.restore(read.objects, read.revision);
+        restored.context("the journal has an object that nothing can have written")?;
+    }
+    for it in first_objects() {
+        let key = key_of(&it);
+        let kind = it["kind"].as_str().unwrap_or_default();
+        if store.get(kind, &key.namespace, &key.name).is_none() {
+            store.create(it).map_err(|it| anyhow::anyhow!("{it}"))?;
+        }
+    }
+    Ok((store, allocator))
+}
+
+/// What kube-apiserver itself makes: the range of ClusterIPs, and the Service by which pods find it.
+fn first_objects() -> [Value; 3] {
+    let cidrs = [
+        sluice_lab::SERVICE_CIDR_V4.to_string(),
+        sluice_lab::SERVICE_CIDR_V6.to_string(),
+    ];
+    let first: IpAddr = Ipv4Addr::from(u32::from(sluice_lab::SERVICE_CIDR_V4.network()) + 1).into();
+    let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+    let slice_labels = json!({"kubernetes.io/service-name": "kubernetes"});
+    [
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+            "metadata": {"name": "kubernetes"}, "spec": {"cidrs": cidrs},
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "kubernetes", "namespace": "default", "labels": labels},
+            "spec": {
+                "clusterIP": first.to_string(),
+                "ports": [{"name": "https", "port": 443, "targetPort": PORT}],
+            },
+        }),
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "kubernetes", "namespace": "default", "labels": slice_labels},
+            "addressType": "IPv4",
+            "ports": [{"name": "https", "port": PORT, "protocol": "TCP"}],
+            "endpoints": [{
+                "addresses": [Cluster::lan_address().to_string()],
+                "conditions": {"ready": true},
+            }],
+        }),
+    ]
+}
+
+/// The certificates of an earlier run, so that kubeconfigs stay good, or new ones.
+fn pems(place: &Place) -> anyhow::Result<Pems> {
+    #[derive(Serialize, Deserialize)]
+    struct Text(String, String, String, String, String);
+
+    let path = place.dir().join("certificates.json");
+    if let Ok(text) = std::fs::read(&path) {
+        let Text(authority, certificate, key, client_certificate, client_key) =
+            serde_json::from_slice(&text).with_context(|| path.display().to_string())?;
+        return Ok(Pems {
+            authority,
+            certificate,
+            key,
+            client_certificate,
+            client_key,
+        });
+    }
+    let names = [
+        "127.0.0.1",
+        "localhost",
+        "kubernetes",
+        "kubernetes.default",
+        "kubernetes.default.svc",
+        "kubernetes.default.svc.cluster.local",
+        "10.96.0.1",
+        &Cluster::lan_address().to_string(),
+    ];
+    let pems = Pems::make("sluice-lab", &names.map(str::to_owned), "sluice-lab")?;
+    let it = pems.clone();
+    let text = Text(
+        it.authority,
+        it.certificate,
+        it.key,
+        it.client_certificate,
+        it.client_key,
+    );
+    write(&path, &serde_json::to_vec(&text)?)?;
+    Ok(pems)
+}

@@ -1,0 +1,350 @@
+//! `sluice lab`: a cluster of network namespaces on this machine.
+//!
+//! ```text
+//! up, down, list                    ─▶ the lab's folder and its first process
+//! apply, get, scale, drain, ..      ─▶ objects: requests to the lab's API
+//! exec, probe, pcap                 ─▶ machines: processes in its namespaces
+//! ```
+
+mod demo;
+mod experiments;
+mod machines;
+mod manifests;
+mod objects;
+mod show;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::net::TcpListener;
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use nix::unistd::getuid;
+use serde_json::{Value, json};
+use sluice_cluster::client::Client;
+use sluice_cluster::enter::Inside;
+use sluice_cluster::launch::Program;
+use sluice_cluster::place::{Place, Settings};
+use sluice_cluster::{identity, probe, serve};
+use sluice_config::{LogFormat, Mode};
+use sluice_node::client;
+
+use crate::cli::{LabCommand, LabProcess, UpArgs};
+use crate::error::say;
+use crate::{logging, planes};
+
+/// A start that takes longer has a reason that somebody must look at.
+const START: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {
+    match command {
+        LabCommand::Demo(args) => demo::run(args)?,
+        LabCommand::Up(args) => up(args)?,
+        LabCommand::Down(args) if args.all => {
+            for place in Place::all()? {
+                down(&place)?;
+            }
+        }
+        LabCommand::Down(args) => down(&Place::of(&args.lab.name)?)?,
+        LabCommand::List => list()?,
+        LabCommand::Kubeconfig(lab) => {
+            let place = Place::of(&lab.name)?;
+            place.settings()?;
+            println!("{}", place.kubeconfig().display());
+        }
+        LabCommand::Apply(args) => {
+            let client = open(&args.at.lab.name)?;
+            manifests::apply(&client, &args.files, &args.at.namespace)?;
+        }
+        LabCommand::Delete(args) => objects::delete(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Get(args) => show::get(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Describe(args) => show::describe(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Logs(args) => show::logs(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Scale(args) => {
+            objects::scale(
+                &open(&args.object.at.lab.name)?,
+                &args.object,
+                args.replicas,
+            )?;
+        }
+        LabCommand::Rollout(args) => objects::rollout(&open(&args.object.at.lab.name)?, args)?,
+        LabCommand::Drain(args) => objects::drain(&open(&args.at.lab.name)?, &args.machine)?,
+        LabCommand::Uncordon(args) => objects::uncordon(&open(&args.at.lab.name)?, &args.machine)?,
+        LabCommand::Kill(args) => return machines::kill(args),
+        LabCommand::Start(args) => machines::start(args)?,
+        LabCommand::Exec(args) => return machines::exec(&args.machine, &args.command),
+        LabCommand::Pcap(args) => return machines::pcap(&args.machine, &args.arguments),
+        LabCommand::Probe(args) => return machines::probe(args),
+        LabCommand::Experiment(args) => return experiments::run(args),
+        LabCommand::Process(process) => run_process(process)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_process(process: &LabProcess) -> anyhow::Result<()> {
+    let path = std::env::current_exe().context("find the path of this program")?;
+    let with = |name: &str, run: &dyn Fn(Program<'_>) -> anyhow::Result<()>| {
+        let place = Place::of(name)?;
+        run(Program {
+            path: &path,
+            place: &place,
+        })
+    };
+    match process {
+        LabProcess::Supervise(lab) => with(&lab.name, &|it| it.supervise()),
+        LabProcess::Init(lab) => with(&lab.name, &|it| it.init()),
+        LabProcess::Serve(lab) => with(&lab.name, &|it| {
+            logging::start(0, LogFormat::Text);
+            let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
+            serve::serve(it, TcpListener::from(listener), client::is_synced)
+        }),
+        LabProcess::Inside(args) => {
+            let inside = Inside {
+                netns: args.netns.clone(),
+                hostname: args.hostname.clone(),
+                run: args.run.clone(),
+            };
+            Err(inside.become_program(&args.command))
+        }
+        LabProcess::Identity(args) => identity::serve(&args.server, &args.ports),
+        LabProcess::Ask(args) => {
+            let answers = probe::ask(&probe::Request {
+                target: args.target,
+                udp: args.udp,
+                count: args.count,
+                timeout: args.timeout,
+                pause: args.pause,
+            });
+            println!("{}", serde_json::to_string(&answers)?);
+            Ok(())
+        }
+    }
+}
+
+fn open(name: &str) -> anyhow::Result<Client> {
+    Client::open(&Place::of(name)?)
+}
+
+fn up(args: &UpArgs) -> anyhow::Result<()> {
+    let place = Place::of(&args.lab.name)?;
+    let name = place.name();
+    let mode = Mode::ALL
+        .into_iter()
+        .find(|it| it.name() == args.proxy_mode);
+    planes::of(mode.context("--proxy-mode: no such mode")?).context("--proxy-mode")?;
+    let root = getuid().is_root();
+    if !root && matches!(mode, Some(Mode::Ipvs | Mode::Ebpf)) {
+        bail!(
+            "--proxy-mode {}: needs root; without it there are nftables and iptables",
+            args.proxy_mode
+        );
+    }
+    // Nothing is made before every manifest is read.
+    let mut objects = manifests::read(&args.manifests)?;
+    let _lock = place.lock()?;
+    if place.init().is_some() {
+        bail!(
+            "lab {name} runs already: `sluice lab apply` changes it, `sluice lab down --name {name}` ends it, \
+             --name starts another"
+        );
+    }
+    let existed = place.exists();
+    if !existed {
+        place.write_settings(&Settings {
+            mode: args.proxy_mode.clone(),
+            network: args.network.clone(),
+            unprivileged: !root,
+            port: 0,
+        })?;
+        if !objects.iter().any(|it| it["kind"] == "Node") {
+            objects.extend((0..args.nodes).map(node));
+        }
+    }
+    let progress = Progress::new();
+    progress.say(match existed {
+        true => "starting the lab again that was killed",
+        false => "namespaces, API, controllers",
+    });
+    let made = start(&place, args, &objects, &progress);
+    if made.is_err() && !existed {
+        // What began now is not worth keeping; its log is in the message.
+        place.remove()?;
+    }
+    made?;
+    progress.clear();
+    println!("lab {name} is up. Next:");
+    let flag = match name {
+        "lab" => String::new(),
+        _ => format!(" --name {name}"),
+    };
+    println!("  sluice lab get pods -A -o wide{flag}");
+    println!("  sluice lab exec node-a{flag} -- sluice status");
+    println!("  export KUBECONFIG=$(sluice lab kubeconfig{flag})");
+    println!("  sluice lab down{flag}");
+    Ok(())
+}
+
+fn start(
+    place: &Place,
+    args: &UpArgs,
+    objects: &[Value],
+    progress: &Progress,
+) -> anyhow::Result<()> {
+    let program = std::env::current_exe().context("find the path of this program")?;
+    let program = Program {
+        path: &program,
+        place,
+    };
+    program.launch()?;
+    let started = || {
+        let client = Client::open(place)?;
+        client.get("/api/v1/nodes")?;
+        anyhow::Ok(client)
+    };
+    let client = wait(START, place, started)?;
+    manifests::write(&client, objects, "default", |_| ())?;
+    if args.no_wait {
+        return Ok(());
+    }
+    let ready = || {
+        let counts = ["nodes", "pods"].map(|it| count_ready(&client, it));
+        let [nodes, pods] = counts;
+        let (nodes, pods) = (nodes?, pods?);
+        progress.say(&format!(
+            "nodes {}/{}, pods {}/{}",
+            nodes.0, nodes.1, pods.0, pods.1
+        ));
+        if nodes.0 < nodes.1 || pods.0 < pods.1 || nodes.1 == 0 {
+            bail!(
+                "{} of {} nodes and {} of {} pods are ready",
+                nodes.0,
+                nodes.1,
+                pods.0,
+                pods.1
+            );
+        }
+        Ok(())
+    };
+    match wait(START, place, ready) {
+        // A pod may need something that comes later; the lab stays.
+        Err(error) if place.init().is_some() => {
+            progress.clear();
+            say(&format!(
+                "{error:#} after {START:?}: see `sluice lab get events`"
+            ));
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// How many are ready, and how many there are.
+fn count_ready(client: &Client, plural: &str) -> anyhow::Result<(usize, usize)> {
+    let list = client.get(&format!("/api/v1/{plural}"))?;
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    let ready = |it: &&Value| {
+        let conditions = it["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        it["status"]["phase"] == "Succeeded"
+            || conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+    };
+    Ok((items.iter().filter(ready).count(), items.len()))
+}
+
+fn wait<T>(
+    within: Duration,
+    place: &Place,
+    mut done: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let deadline = Instant::now() + within;
+    loop {
+        match done() {
+            Ok(it) => return Ok(it),
+            Err(error) if place.init().is_none() => {
+                let log = std::fs::read_to_string(place.log()).unwrap_or_default();
+                let last: Vec<&str> = log.lines().rev().take(3).collect();
+                let last: Vec<&str> = last.into_iter().rev().collect();
+                return Err(error).with_context(|| format!("the lab ended: {}", last.join("; ")));
+            }
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+fn node(position: u8) -> Value {
+    let letter = match position {
+        0..26 => char::from(b'a' + position).to_string(),
+        _ => position.to_string(),
+    };
+    let zone = char::from(b'a' + position % 3);
+    let name = format!("node-{letter}");
+    json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/hostname": name,
+                "topology.kubernetes.io/zone": format!("zone-{zone}"),
+            },
+        },
+    })
+}
+
+fn down(place: &Place) -> anyhow::Result<()> {
+    if !place.dir().exists() {
+        bail!("there is no lab {}", place.name());
+    }
+    let _lock = place.lock()?;
+    place.remove()
+}
+
+fn list() -> anyhow::Result<()> {
+    let mut rows = vec![["NAME", "STATE", "MODE", "NETWORK"].map(str::to_owned)];
+    for place in Place::all()? {
+        let Ok(settings) = place.settings() else {
+            continue;
+        };
+        let state = match place.init() {
+            Some(_) => "running",
+            None => "killed",
+        };
+        rows.push([
+            place.name().to_owned(),
+            state.to_owned(),
+            settings.mode,
+            settings.network,
+        ]);
+    }
+    show::columns(&rows);
+    Ok(())
+}
+
+/// One line on a terminal that is written over; nothing elsewhere.
+struct Progress {
+    terminal: bool,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self {
+            terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn say(&self, text: &str) {
+        if self.terminal {
+            let mut stderr = std::io::stderr().lock();
+            // The terminal may be gone.
+            let _ = write!(stderr, "\r\x1b[K{text} ..").and_then(|()| stderr.flush());
+        }
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `sluice lab experiment`: pages of the book that run.
+//!
+//! A page is Markdown. Its first line names the lab: `<!-- lab: --proxy-mode iptables -->`. A fence `yaml` is applied;
+//! the commands of a fence `console` run, and the lines below a command are what its output must have, in this order,
+//! with `…` for anything. What is shown is the real output.
+
+mod page;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use crate::cli::ExperimentArgs;
+use page::Page;
+
+/// Name and page of every experiment.
+macro_rules! experiments {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("../../../../docs/experiments/", $name, ".md")))),*]
+    };
+}
+
+static EXPERIMENTS: &[(&str, &str)] = experiments! {
+    "iptables-chains"
+    "nftables-maps"
+    "nodeport-hops"
+    "external-policy"
+    "session-affinity"
+    "headless"
+    "rolling-update"
+    "node-dies"
+    "stale-udp"
+    "hairpin"
+};
+
+/// Lists the experiments, or runs one.
+pub(super) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {
+    let Some(name) = &args.experiment else {
+        let pages = EXPERIMENTS.iter().map(|(name, text)| {
+            let page = Page::read(text)?;
+            Ok([(*name).to_owned(), page.title])
+        });
+        let pages = pages.collect::<anyhow::Result<Vec<_>>>()?;
+        super::show::columns(&pages);
+        return Ok(ExitCode::SUCCESS);
+    };
+    let found = EXPERIMENTS.iter().find(|(it, _)| it == name);
+    let (_, text) = found.with_context(|| {
+        let names: Vec<_> = EXPERIMENTS.iter().map(|(it, _)| *it).collect();
+        format!("no experiment {name}; there are {}", names.join(", "))
+    })?;
+    let program: PathBuf = std::env::current_exe().context("find the path of this program")?;
+    run::run(name, &Page::read(text)?, args, &program)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_can_be_read() {
+        for (name, text) in EXPERIMENTS {
+            let page = Page::read(text).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            assert!(!page.title.is_empty(), "{name}");
+            assert!(page.checks() >= 2, "{name} proves nothing");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Runs a page in a lab of its own.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::page::{Page, Step, fits, missing};
+use crate::cli::ExperimentArgs;
+
+/// How long an output may take to become as the page says.
+const WITHIN: Duration = Duration::from_secs(30);
+
+/// The longest output that is shown whole.
+const LINES: usize = 40;
+
+/// Commands that change nothing may run again until their output fits.
+const READS: [&str; 5] = ["get", "describe", "logs", "exec", "probe"];
+
+pub(super) fn run(
+    name: &str,
+    page: &Page,
+    args: &ExperimentArgs,
+    program: &Path,
+) -> anyhow::Result<()> {
+    let lab = Lab {
+        name: format!("{name}-{}", std::process::id()),
+        program,
+        keep: args.keep,
+    };
+    let pauses = !args.fast && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    heading(&page.title);
+    let mut up = vec!["lab".to_owned(), "up".to_owned()];
+    up.extend(page.lab.iter().cloned());
+    lab.run(&up).context("start the lab")?;
+    for step in &page.steps {
+        match step {
+            Step::Text(text) => println!("{text}"),
+            Step::Manifests(text) => lab.apply(text)?,
+            Step::Command {
+                line,
+                words,
+                expected,
+            } => {
+                if pauses {
+                    pause()?;
+                }
+                lab.show(line, words, expected)?;
+            }
+        }
+    }
+    if args.keep {
+        println!("the lab stays: sluice lab down --name {}", lab.name);
+    }
+    Ok(())
+}
+
+/// The lab of one experiment; dropping it ends the lab.
+struct Lab<'a> {
+    name: String,
+    program: &'a Path,
+    keep: bool,
+}
+
+impl Lab<'_> {
+    /// The output of a command; its errors are the command's own words.
+    fn run(&self, words: &[String]) -> anyhow::Result<(String, bool)> {
+        let mut command = Command::new(self.program);
+        command.args(words).env("SLUICE_LAB", &self.name);
+        let output = command.stdin(Stdio::null()).output()?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (mut stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+        stdout.push_str(&stderr);
+        Ok((stdout, output.status.success()))
+    }
+
+    fn apply(&self, manifests: &str) -> anyhow::Result<()> {
+        let folder = std::env::temp_dir().join(format!("sluice-{}", self.name));
+        std::fs::create_dir_all(&folder)?;
+        let file = folder.join("page.yaml");
+        std::fs::write(&file, manifests)?;
+        let path = file.display().to_string();
+        let words = ["lab", "apply", "-f", &path].map(str::to_owned);
+        let applied = self.run(&words);
+        std::fs::remove_dir_all(&folder)?;
+        let (text, good) = applied?;
+        print!("{text}");
+        if !good {
+            bail!("the manifests are refused");
+        }
+        Ok(())
+    }
+
+    fn show(&self, line: &str, words: &[String], expected: &[String]) -> anyhow::Result<()> {
+        println!("\n$ {line}");
+        let reads = words.get(1).is_some_and(|it| READS.contains(&it.as_str()));
+        let mut last = None;
+        let mut attempt = || {
+            let (text, good) = match self.run(words) {
+                Ok(it) => it,
+                Err(error) => return Some(Err(error)),
+            };
+            let fits = missing(expected, &text).is_none() && (good || !expected.is_empty());
+            let done = fits || !reads;
+            last = Some((text, fits));
+            done.then_some(Ok(()))
+        };
+        if let Some(failed) = sluice_lab::eventually(WITHIN, &mut attempt) {
+            failed?;
+        }
+        let (text, fits) = last.context("the command did not run")?;
+        print_output(&text, expected);
+        if !fits {
+            match missing(expected, &text) {
+                Some(line) => bail!("the output has no line as this one: {line}"),
+                None => bail!("the command failed"),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lab<'_> {
+    fn drop(&mut self) {
+        if !self.keep {
+            let words = ["lab", "down"].map(str::to_owned);
+            // It may not have come up.
+            drop(self.run(&words));
+        }
+    }
+}
+
+/// The output, with what the page is about marked; of a long one mainly that.
+fn print_output(text: &str, expected: &[String]) {
+    let terminal = std::io::stdout().is_terminal();
+    let count = text.lines().count();
+    let mut left_out = 0;
+    for line in text.lines() {
+        let marked = expected.iter().any(|it| fits(it, line));
+        if count > LINES && !marked {
+            left_out += 1;
+            continue;
+        }
+        match (marked, terminal) {
+            (true, true) => println!("\x1b[1m{line}\x1b[0m"),
+            _ => println!("{line}"),
+        }
+    }
+    if left_out > 0 {
+        println!("({left_out} more lines)");
+    }
+    println!();
+}
+
+fn heading(text: &str) {
+    match std::io::stdout().is_terminal() {
+        true => println!("\x1b[1m{text}\x1b[0m\n"),
+        false => println!("{text}\n"),
+    }
+}
+
+fn pause() -> anyhow::Result<()> {
+    print!("[Enter]");
+    std::io::stdout().flush()?;
+    std::io::stdin().read_line(&mut String::new())?;
+    Ok(())
+}

@@ -1,0 +1,337 @@
+//! Commands that run something in a machine of the lab.
+
+use std::io::IsTerminal as _;
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use sluice_cluster::client::{Client, Patch, kind, path};
+use sluice_cluster::enter::{self, Inside};
+use sluice_cluster::launch::Program;
+use sluice_cluster::machines::{CLIENT, machine_of_pod, netns_name};
+use sluice_cluster::nodes::POWER;
+use sluice_cluster::place::Place;
+use sluice_cluster::probe::Answers;
+use sluice_lab::Spread;
+
+use super::open;
+use crate::cli::{MachineArgs, ProbeArgs};
+
+/// What a user calls a machine, found.
+#[derive(Debug, PartialEq, Eq)]
+enum Machine {
+    Client,
+    Node(String),
+    Pod { object: Box<Value> },
+}
+
+fn find(client: &Client, name: &str, namespace: &str) -> anyhow::Result<Machine> {
+    if name == CLIENT {
+        return Ok(Machine::Client);
+    }
+    let (only, name) = match name.split_once('/') {
+        Some(("node" | "nodes" | "no", name)) => ("node", name),
+        Some(("pod" | "pods" | "po", name)) => ("pod", name),
+        Some((other, _)) => bail!("{other}: a machine is a node, a pod or `{CLIENT}`"),
+        None => ("", name),
+    };
+    let nodes = path(kind("node")?, None, Some(name));
+    if only != "pod" && client.get(&nodes).is_ok() {
+        return Ok(Machine::Node(name.to_owned()));
+    }
+    let pods = path(kind("pod")?, Some(namespace), Some(name));
+    match client.get(&pods) {
+        Ok(object) if only != "node" => Ok(Machine::Pod {
+            object: Box::new(object),
+        }),
+        _ => bail!(
+            "no node and no pod {name} in the namespace {namespace}: `sluice lab get nodes`, \
+             `sluice lab get pods -A`"
+        ),
+    }
+}
+
+impl Machine {
+    fn inside(&self, place: &Place) -> Inside {
+        match self {
+            Self::Client => Inside {
+                netns: netns_name(CLIENT),
+                hostname: CLIENT.to_owned(),
+                run: None,
+            },
+            Self::Node(name) => Inside {
+                netns: netns_name(name),
+                hostname: name.clone(),
+                run: Some(place.node(name).join("run")),
+            },
+            Self::Pod { object } => {
+                let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+                let name = text(&object["metadata"]["name"]);
+                let machine = match object["spec"]["hostNetwork"].as_bool() {
+                    Some(true) => text(&object["spec"]["nodeName"]),
+                    _ => machine_of_pod(&name, &text(&object["metadata"]["uid"])),
+                };
+                Inside {
+                    netns: netns_name(&machine),
+                    hostname: name,
+                    run: None,
+                }
+            }
+        }
+    }
+}
+
+/// A command that runs in a machine once this process is in the lab.
+fn command(place: &Place, machine: &Machine, words: &[String]) -> anyhow::Result<Command> {
+    let path = std::env::current_exe().context("find the path of this program")?;
+    let lab = Program { path: &path, place };
+    let (program, arguments) = words.split_first().context("name a program")?;
+    let mut command = machine.inside(place).command(lab, program.as_ref());
+    command.args(arguments);
+    Ok(command)
+}
+
+pub(super) fn exec(args: &MachineArgs, words: &[String]) -> anyhow::Result<ExitCode> {
+    let place = Place::of(&args.at.lab.name)?;
+    let client = Client::open(&place)?;
+    let machine = find(&client, &args.machine, &args.at.namespace)?;
+    // Its threads may not come along into the lab.
+    drop(client);
+    let mut command = command(&place, &machine, words)?;
+    Ok(code(enter::run(&place, &mut command)?))
+}
+
+fn code(status: ExitStatus) -> ExitCode {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let code = status.code().or_else(|| Some(128 + status.signal()?));
+    ExitCode::from(code.and_then(|it| u8::try_from(it).ok()).unwrap_or(1))
+}
+
+pub(super) fn pcap(args: &MachineArgs, arguments: &[String]) -> anyhow::Result<ExitCode> {
+    let found = Command::new("tcpdump")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if found.is_err() {
+        bail!("pcap: needs tcpdump: install it (Debian: apt install tcpdump)");
+    }
+    let own = ["tcpdump", "-i", "any", "-n", "-l", "--immediate-mode"].map(str::to_owned);
+    exec(args, &[&own, arguments].concat())
+}
+
+pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
+    let client = open(&args.at.lab.name)?;
+    match find(&client, &args.machine, &args.at.namespace)? {
+        Machine::Client => bail!("`{CLIENT}` has nothing to kill"),
+        Machine::Node(name) => {
+            power(&client, &name, Some("off"))?;
+            println!("node/{name} is cut off; `sluice lab start {name}` brings it back");
+            Ok(ExitCode::SUCCESS)
+        }
+        Machine::Pod { object } => {
+            if object["spec"]["hostNetwork"] == true {
+                bail!("the processes of a pod with hostNetwork are not alone in its namespace");
+            }
+            drop(client);
+            let machine = Machine::Pod { object };
+            let script =
+                "for pid in $(ip netns pids \"$0\"); do [ $pid = $$ ] || kill -9 $pid; done";
+            let netns = machine.inside(&Place::of(&args.at.lab.name)?).netns;
+            let words = ["sh", "-c", script, &netns].map(str::to_owned);
+            let place = Place::of(&args.at.lab.name)?;
+            // Outside the pod's namespace: it does not kill itself.
+            let mut command = command(&place, &Machine::Client, &words)?;
+            Ok(code(enter::run(&place, &mut command)?))
+        }
+    }
+}
+
+pub(super) fn start(args: &MachineArgs) -> anyhow::Result<()> {
+    let client = open(&args.at.lab.name)?;
+    power(&client, &args.machine, None)?;
+    println!("node/{} is back", args.machine);
+    Ok(())
+}
+
+fn power(client: &Client, node: &str, value: Option<&str>) -> anyhow::Result<()> {
+    let patch = json!({"metadata": {"annotations": {POWER: value}}});
+    let path = path(kind("node")?, None, Some(node));
+    client.patch(&path, Patch::Merge, &patch).map(drop)
+}
+
+pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let place = Place::of(&args.lab.name)?;
+    let client = Client::open(&place)?;
+    let from = find(&client, &args.from, &args.namespace)?;
+    let (text, udp) = match args.to.strip_suffix("/udp") {
+        Some(text) => (text, true),
+        None => (args.to.strip_suffix("/tcp").unwrap_or(&args.to), false),
+    };
+    let target = target(&client, &from, text, &args.namespace)?;
+    drop(client);
+    let answers = ask(&place, &from, args, target, udp)?;
+    if args.output.is_some() {
+        println!("{}", serde_json::to_string_pretty(&answers)?);
+    } else {
+        println!("{} requests from {} to {target}", args.count, args.from);
+        print!("{}", drawn(&answers));
+    }
+    Ok(match answers.failures() {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn ask(
+    place: &Place,
+    from: &Machine,
+    args: &ProbeArgs,
+    target: SocketAddr,
+    udp: bool,
+) -> anyhow::Result<Answers> {
+    let program = std::env::current_exe()?.to_string_lossy().into_owned();
+    let micros = |it: std::time::Duration| format!("{}us", it.as_micros());
+    let (target, count) = (target.to_string(), args.count.to_string());
+    let (timeout, pause) = (micros(args.timeout), micros(args.pause));
+    let mut words = vec![program.as_str(), "lab", "ask", "--target", &target];
+    words.extend(["--count", &count, "--timeout", &timeout, "--pause", &pause]);
+    words.extend(udp.then_some("--udp"));
+    let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    let mut command = command(place, from, &words)?;
+    enter::join(place)?;
+    let output = command.stderr(Stdio::inherit()).output()?;
+    serde_json::from_slice(&output.stdout).context("the requests could not be sent")
+}
+
+/// Bars of who answered, what failed, and how long it took.
+fn drawn(answers: &Answers) -> String {
+    let spread = Spread {
+        answered: answers.answered.clone(),
+        failed: answers.failed.clone(),
+    };
+    let mut text = format!("{spread}\n");
+    if !answers.seen_from.is_empty() {
+        let seen: Vec<String> = answers
+            .seen_from
+            .iter()
+            .map(|(address, count)| format!("{address} ({count})"))
+            .collect();
+        text += &format!("the server saw: {}\n", seen.join(", "));
+    }
+    for (what, sorted) in [
+        ("connect", &answers.connect_us),
+        ("answer", &answers.answer_us),
+    ] {
+        let at = |percent| Answers::percentile(sorted, percent);
+        if let (Some(half), Some(most), Some(nearly), Some(last)) =
+            (at(50), at(90), at(99), sorted.last().copied())
+        {
+            let ms = |us: u64| us as f64 / 1000.0;
+            text += &format!(
+                "{what:8} p50 {:.2} ms  p90 {:.2} ms  p99 {:.2} ms  longest {:.2} ms\n",
+                ms(half),
+                ms(most),
+                ms(nearly),
+                ms(last)
+            );
+        }
+    }
+    if std::io::stdout().is_terminal() {
+        text.insert(0, '\n');
+    }
+    text
+}
+
+/// The address behind what a user wrote.
+fn target(
+    client: &Client,
+    from: &Machine,
+    text: &str,
+    namespace: &str,
+) -> anyhow::Result<SocketAddr> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Some((of, name)) = text.split_once('/') {
+        let (name, port) = match name.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (name, None),
+        };
+        let resource = kind(of)?;
+        let object = client.get(&path(resource, Some(namespace), Some(name)))?;
+        return match resource.kind {
+            "Service" => of_service(client, from, &object, port),
+            "Pod" => of_pod(&object, port),
+            _ => bail!("{text}: svc/NAME, pod/NAME, NODE:PORT or IP:PORT"),
+        };
+    }
+    let (name, port) = text
+        .rsplit_once(':')
+        .with_context(|| format!("{text}: svc/NAME, pod/NAME, NODE:PORT or IP:PORT"))?;
+    let node = client.get(&path(kind("node")?, None, Some(name)))?;
+    Ok(SocketAddr::new(node_ip(&node)?, port.parse()?))
+}
+
+fn node_ip(node: &Value) -> anyhow::Result<IpAddr> {
+    let ip = node["status"]["addresses"][0]["address"].as_str();
+    ip.context("the node has no address yet")?
+        .parse()
+        .context("the node's address")
+}
+
+fn of_pod(pod: &Value, port: Option<&str>) -> anyhow::Result<SocketAddr> {
+    let ip = pod["status"]["podIP"].as_str();
+    let ip = ip.context("the pod has no address yet")?.parse()?;
+    let containers = pod["spec"]["containers"].as_array();
+    let mut ports = containers
+        .into_iter()
+        .flatten()
+        .flat_map(|it| it["ports"].as_array().into_iter().flatten());
+    let number = match port {
+        Some(text) if text.parse::<u16>().is_ok() => text.parse()?,
+        Some(name) => number(ports.find(|it| it["name"] == name), "containerPort")
+            .with_context(|| format!("the pod has no port {name}"))?,
+        None => number(ports.next(), "containerPort").unwrap_or(80),
+    };
+    Ok(SocketAddr::new(ip, number))
+}
+
+fn of_service(
+    client: &Client,
+    from: &Machine,
+    service: &Value,
+    port: Option<&str>,
+) -> anyhow::Result<SocketAddr> {
+    let spec = &service["spec"];
+    let ports = spec["ports"].as_array().cloned().unwrap_or_default();
+    let wanted = |it: &&Value| match port {
+        None => true,
+        Some(text) => it["name"] == text || it["port"].to_string() == text,
+    };
+    let port = ports
+        .iter()
+        .find(wanted)
+        .context("the Service has no such port")?;
+    let service_port = number(Some(port), "port").context("the Service's port")?;
+    if *from == Machine::Client {
+        let ingress = service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str();
+        let external = spec["externalIPs"][0].as_str();
+        if let Some(ip) = ingress.or(external) {
+            return Ok(SocketAddr::new(ip.parse()?, service_port));
+        }
+        if let Some(node_port) = number(Some(port), "nodePort") {
+            let nodes = client.get(&path(kind("nodes")?, None, None))?;
+            return Ok(SocketAddr::new(node_ip(&nodes["items"][0])?, node_port));
+        }
+    }
+    let ip = spec["clusterIP"].as_str().filter(|it| *it != "None");
+    let ip = ip.context("a headless Service has no address: ask a pod")?;
+    Ok(SocketAddr::new(ip.parse()?, service_port))
+}
+
+fn number(port: Option<&Value>, field: &str) -> Option<u16> {
+    port?[field].as_u64().and_then(|it| u16::try_from(it).ok())
+}

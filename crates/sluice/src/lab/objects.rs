@@ -1,0 +1,183 @@
+//! Commands that change objects.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use sluice_api::{Resource, Subresource};
+use sluice_cluster::client::{Client, Patch, kind, path};
+
+use super::manifests;
+use crate::cli::{DeleteArgs, ObjectArgs, RolloutAction, RolloutArgs};
+
+/// How long `drain` waits for the pods to be gone.
+const DRAIN: Duration = Duration::from_secs(120);
+
+/// `KIND NAME ..` or `KIND/NAME ..` as kinds and names.
+pub(super) fn named(words: &[String]) -> anyhow::Result<Vec<(&'static Resource, &str)>> {
+    if words.iter().any(|it| it.contains('/')) {
+        let pairs = words.iter().map(|it| {
+            let (of, name) = it
+                .split_once('/')
+                .with_context(|| format!("{it}: KIND/NAME"))?;
+            Ok((kind(of)?, name))
+        });
+        return pairs.collect();
+    }
+    let (of, names) = words.split_first().context("name a kind")?;
+    let of = kind(of)?;
+    Ok(names.iter().map(|it| (of, it.as_str())).collect())
+}
+
+fn one(args: &ObjectArgs) -> anyhow::Result<(&'static Resource, &str, String)> {
+    let all = named(&args.object)?;
+    let [(resource, name)] = all[..] else {
+        bail!("name one object: KIND NAME or KIND/NAME");
+    };
+    let path = path(resource, Some(&args.at.namespace), Some(name));
+    Ok((resource, name, path))
+}
+
+pub(super) fn delete(client: &Client, args: &DeleteArgs) -> anyhow::Result<()> {
+    let written;
+    let mut doomed = Vec::new();
+    if args.files.is_empty() {
+        for (resource, name) in named(&args.object)? {
+            doomed.push((resource, args.at.namespace.as_str(), name));
+        }
+    } else {
+        written = manifests::read(&args.files)?;
+        for it in written.iter().rev() {
+            let resource = kind(it["kind"].as_str().unwrap_or_default())?;
+            let namespace = it["metadata"]["namespace"].as_str();
+            let namespace = namespace.unwrap_or(&args.at.namespace);
+            let name = it["metadata"]["name"].as_str().unwrap_or_default();
+            doomed.push((resource, namespace, name));
+        }
+    }
+    if doomed.is_empty() {
+        bail!("name what to delete: KIND NAME, or -f FILE");
+    }
+    for (resource, namespace, name) in doomed {
+        client.delete(
+            &path(resource, Some(namespace), Some(name)),
+            args.grace_period,
+        )?;
+        println!("{}/{name} deleted", resource.full_name());
+    }
+    Ok(())
+}
+
+pub(super) fn scale(client: &Client, args: &ObjectArgs, replicas: u32) -> anyhow::Result<()> {
+    let (resource, name, path) = one(args)?;
+    if resource.scale == Subresource::Absent {
+        bail!("{} have no replicas", resource.plural);
+    }
+    let scale = json!({"spec": {"replicas": replicas}});
+    client.patch(&format!("{path}/scale"), Patch::Merge, &scale)?;
+    println!("{}/{name} scaled to {replicas}", resource.full_name());
+    Ok(())
+}
+
+pub(super) fn rollout(client: &Client, args: &RolloutArgs) -> anyhow::Result<()> {
+    let (resource, name, path) = one(&args.object)?;
+    match args.action {
+        RolloutAction::Restart => {
+            let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.9fZ");
+            // kubectl's annotation: any change of the template replaces the pods.
+            let annotations = json!({"kubectl.kubernetes.io/restartedAt": now.to_string()});
+            let template = json!({"metadata": {"annotations": annotations}});
+            let spec = json!({"spec": {"template": template}});
+            client.patch(&path, Patch::Merge, &spec)?;
+            println!("{}/{name} restarted", resource.full_name());
+            Ok(())
+        }
+        RolloutAction::Status => {
+            client.until(args.timeout, |it| rolled_out(&it.get(&path)?))?;
+            println!("{}/{name} is rolled out", resource.full_name());
+            Ok(())
+        }
+    }
+}
+
+/// Whether a workload's pods are all new and available, by kubectl's rules (`polymorphichelpers/rollout_status.go`).
+fn rolled_out(object: &Value) -> anyhow::Result<()> {
+    let number = |it: &Value| it.as_u64().unwrap_or_default();
+    let status = &object["status"];
+    if number(&status["observedGeneration"]) < number(&object["metadata"]["generation"]) {
+        bail!("the change is not seen yet");
+    }
+    let (wanted, updated, available) = match object["kind"].as_str() {
+        Some("DaemonSet") => (
+            number(&status["desiredNumberScheduled"]),
+            number(&status["updatedNumberScheduled"]),
+            number(&status["numberAvailable"]),
+        ),
+        _ => (
+            object["spec"]["replicas"].as_u64().unwrap_or(1),
+            number(&status["updatedReplicas"]),
+            number(&status["availableReplicas"]),
+        ),
+    };
+    let all = status["replicas"].as_u64().unwrap_or(updated);
+    if updated < wanted || available < wanted || all > updated {
+        bail!("{updated} of {wanted} pods are new, {available} available, {all} there");
+    }
+    Ok(())
+}
+
+pub(super) fn drain(client: &Client, node: &str) -> anyhow::Result<()> {
+    cordon(client, node, true)?;
+    let pods = || {
+        let list = client.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName={node}"))?;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        // Pods of DaemonSets would come back at once.
+        let stays = |it: &Value| {
+            let owners = it["metadata"]["ownerReferences"].as_array();
+            let mut owners = owners.into_iter().flatten();
+            owners.any(|it| it["kind"] == "DaemonSet")
+        };
+        anyhow::Ok(
+            items
+                .into_iter()
+                .filter(|it| !stays(it))
+                .collect::<Vec<_>>(),
+        )
+    };
+    for pod in pods()? {
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let metadata = &pod["metadata"];
+        let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
+        client.create(&path, &eviction)?;
+        println!("pod/{name} evicted");
+    }
+    client.until(DRAIN, |_| match pods()?.len() {
+        0 => Ok(()),
+        left => bail!("{left} pods are still on {node}"),
+    })?;
+    println!("node/{node} drained");
+    Ok(())
+}
+
+pub(super) fn uncordon(client: &Client, node: &str) -> anyhow::Result<()> {
+    cordon(client, node, false)?;
+    println!("node/{node} uncordoned");
+    Ok(())
+}
+
+fn cordon(client: &Client, node: &str, unschedulable: bool) -> anyhow::Result<()> {
+    let value = if unschedulable {
+        json!(true)
+    } else {
+        Value::Null
+    };
+    let spec = json!({"spec": {"unschedulable": value}});
+    client
+        .patch(&path(kind("node")?, None, Some(node)), Patch::Merge, &spec)
+        .map(drop)
+}

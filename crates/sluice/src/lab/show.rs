@@ -1,0 +1,273 @@
+//! Commands that show objects.
+
+use std::io::Write as _;
+
+use anyhow::bail;
+use serde_json::{Value, json};
+use sluice_api::Resource;
+use sluice_cluster::client::{Client, kind, path};
+use sluice_config::yaml;
+
+use super::objects::named;
+use crate::cli::{GetArgs, LogsArgs, ObjectArgs, View};
+
+/// Prints rows of the same number of columns, aligned.
+pub(super) fn columns<const N: usize>(rows: &[[String; N]]) {
+    let rows: Vec<Vec<String>> = rows.iter().map(|it| it.to_vec()).collect();
+    print!("{}", aligned(&rows));
+}
+
+fn aligned(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|it| it.get(column));
+        cells.map(|it| it.chars().count()).max().unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths);
+        let line: Vec<String> = cells.map(|(it, width)| format!("{it:width$}")).collect();
+        text.push_str(line.join("   ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+pub(super) fn get(client: &Client, args: &GetArgs) -> anyhow::Result<()> {
+    let requests = requests(args)?;
+    if let (true, [(_, path)]) = (args.watch, &requests[..]) {
+        return watch(client, args, path);
+    }
+    if args.watch {
+        bail!("--watch: name one kind");
+    }
+    let several = requests.len() > 1;
+    for (position, (resource, path)) in requests.iter().enumerate() {
+        match args.output {
+            None | Some(View::Wide) => {
+                let table = client.table(path)?;
+                let rows = rows(&table, args);
+                if rows.len() < 2 {
+                    eprintln!("no {} found", resource.plural);
+                    continue;
+                }
+                if several && position > 0 {
+                    println!();
+                }
+                print!("{}", aligned(&rows));
+            }
+            Some(view) => print_object(&client.get(path)?, view)?,
+        }
+    }
+    Ok(())
+}
+
+fn requests(args: &GetArgs) -> anyhow::Result<Vec<(&'static Resource, String)>> {
+    let namespace = (!args.all_namespaces).then_some(args.at.namespace.as_str());
+    let [kinds, names @ ..] = &args.object[..] else {
+        bail!("name a kind");
+    };
+    let objects = match names.is_empty() && !kinds.contains('/') {
+        true => Vec::new(),
+        false => named(&args.object)?,
+    };
+    if !objects.is_empty() {
+        let one = |(resource, name)| {
+            let path = path(resource, Some(&args.at.namespace), Some(name));
+            (resource, path)
+        };
+        return Ok(objects.into_iter().map(one).collect());
+    }
+    let words = if kinds == "all" {
+        "pods,services,deployments,replicasets,statefulsets,daemonsets"
+    } else {
+        kinds
+    };
+    words
+        .split(',')
+        .map(|word| {
+            let resource = kind(word)?;
+            let mut path = path(resource, namespace, None);
+            if let Some(selector) = &args.selector {
+                let query: String = encode(selector);
+                path += &format!("?labelSelector={query}");
+            }
+            Ok((resource, path))
+        })
+        .collect()
+}
+
+/// A value of a query: what is no letter, digit or one of `-._~` is escaped (RFC 3986).
+fn encode(text: &str) -> String {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
+    let escaped = text.bytes().map(|it| match plain(it) {
+        true => char::from(it).to_string(),
+        false => format!("%{it:02X}"),
+    });
+    escaped.collect()
+}
+
+/// The rows of a table that the server made, with the header.
+fn rows(table: &Value, args: &GetArgs) -> Vec<Vec<String>> {
+    let wide = args.output == Some(View::Wide);
+    let definitions = table["columnDefinitions"].as_array();
+    let definitions: Vec<&Value> = definitions.into_iter().flatten().collect();
+    let shown = |position: usize| {
+        let priority = definitions[position]["priority"].as_u64();
+        wide || priority.unwrap_or_default() == 0
+    };
+    let mut header = Vec::new();
+    if args.all_namespaces {
+        header.push("NAMESPACE".to_owned());
+    }
+    let names = definitions.iter().enumerate().filter(|(at, _)| shown(*at));
+    header.extend(names.map(|(_, it)| it["name"].as_str().unwrap_or_default().to_uppercase()));
+    let mut rows = vec![header];
+    for row in table["rows"].as_array().into_iter().flatten() {
+        let mut cells = Vec::new();
+        if args.all_namespaces {
+            let namespace = row["object"]["metadata"]["namespace"].as_str();
+            cells.push(namespace.unwrap_or_default().to_owned());
+        }
+        let all = row["cells"].as_array().into_iter().flatten().enumerate();
+        cells.extend(all.filter(|(at, _)| shown(*at)).map(|(_, it)| cell(it)));
+        rows.push(cells);
+    }
+    rows
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "<none>".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn watch(client: &Client, args: &GetArgs, path: &str) -> anyhow::Result<()> {
+    let as_table = matches!(args.output, None | Some(View::Wide));
+    let (path, name) = match path.rsplit_once('/') {
+        Some((collection, name)) if args.object.len() > 1 || args.object[0].contains('/') => {
+            (collection.to_owned(), Some(name.to_owned()))
+        }
+        _ => (path.to_owned(), None),
+    };
+    let mut separator = if path.contains('?') { '&' } else { '?' };
+    let mut path = path;
+    for parameter in [
+        Some("watch=true".to_owned()),
+        name.map(|it| format!("fieldSelector=metadata.name={it}")),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        path = format!("{path}{separator}{parameter}");
+        separator = '&';
+    }
+    let mut widths: Vec<usize> = Vec::new();
+    client.lines(&path, as_table, |line| {
+        let event: Value = serde_json::from_str(line)?;
+        if event["type"] == "BOOKMARK" {
+            return Ok(true);
+        }
+        if !as_table {
+            print_object(&event["object"], args.output.unwrap_or(View::Json))?;
+            return Ok(true);
+        }
+        let rows = rows(&event["object"], args);
+        // A later line cannot move the earlier ones: columns only get wider.
+        let first = widths.is_empty();
+        for row in rows.iter().skip(usize::from(!first)) {
+            widths.resize(widths.len().max(row.len()), 0);
+            let cells = row.iter().zip(&mut widths).map(|(it, width)| {
+                *width = (*width).max(it.chars().count());
+                format!("{it:width$}")
+            });
+            let cells: Vec<String> = cells.collect();
+            println!("{}", cells.join("   ").trim_end());
+        }
+        std::io::stdout().flush()?;
+        Ok(true)
+    })
+}
+
+fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
+    match view {
+        View::Json => println!("{}", serde_json::to_string_pretty(value)?),
+        View::Yaml => print!("{}", yaml(value)),
+        View::Name | View::Wide => {
+            let items = value["items"].as_array();
+            let items = items.map_or(std::slice::from_ref(value), Vec::as_slice);
+            for it in items {
+                let of = it["kind"].as_str().or(value["kind"].as_str());
+                let of = of.unwrap_or_default().trim_end_matches("List");
+                let name = it["metadata"]["name"].as_str().unwrap_or_default();
+                println!("{}/{name}", kind(of).map_or(of, |it| it.plural));
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()> {
+    let all = named(&args.object)?;
+    let [(resource, name)] = all[..] else {
+        bail!("name one object: KIND NAME or KIND/NAME");
+    };
+    let mut object = client.get(&path(resource, Some(&args.at.namespace), Some(name)))?;
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    let uid = object["metadata"]["uid"].clone();
+    print!("{}", yaml(&object));
+    let namespace = resource.namespaced.then_some(args.at.namespace.as_str());
+    let events = client.get(&path(kind("events")?, namespace, None))?;
+    let of_it = |it: &&Value| it["involvedObject"]["uid"] == uid;
+    let mut rows = vec![["TYPE", "REASON", "COUNT", "LAST SEEN", "MESSAGE"].map(str::to_owned)];
+    for it in events["items"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(of_it)
+    {
+        rows.push([
+            cell(&it["type"]),
+            cell(&it["reason"]),
+            cell(&it.get("count").cloned().unwrap_or(json!(1))),
+            cell(&it["lastTimestamp"]),
+            cell(&it["message"]),
+        ]);
+    }
+    println!("---");
+    match rows.len() {
+        1 => println!("no events"),
+        _ => columns(&rows),
+    }
+    Ok(())
+}
+
+pub(super) fn logs(client: &Client, args: &LogsArgs) -> anyhow::Result<()> {
+    let pod = path(kind("pods")?, Some(&args.at.namespace), Some(&args.pod));
+    let mut query = Vec::new();
+    query.extend(
+        args.container
+            .as_ref()
+            .map(|it| format!("container={}", encode(it))),
+    );
+    query.extend(args.previous.then(|| "previous=true".to_owned()));
+    query.extend(args.tail.map(|it| format!("tailLines={it}")));
+    if args.follow {
+        query.push("follow=true".to_owned());
+        let path = format!("{pod}/log?{}", query.join("&"));
+        return client.lines(&path, false, |line| {
+            println!("{line}");
+            Ok(true)
+        });
+    }
+    print!(
+        "{}",
+        client.text(&format!("{pod}/log?{}", query.join("&")))?
+    );
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! The real kubectl and `sluice proxy` against a lab's API.
+
+use std::process::{Command, Output};
+
+use crate::{Lab, text};
+
+/// Debian's `kubernetes-client`, which `make setup` fetches; else the machine's.
+fn program() -> Option<String> {
+    let fetched = format!(
+        "{}/../../target/kubectl/kubectl",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    if std::path::Path::new(&fetched).exists() {
+        return Some(fetched);
+    }
+    assert!(
+        std::env::var_os("CI").is_none(),
+        "CI has kubectl: make setup fetches it"
+    );
+    eprintln!("SKIP: needs kubectl: make setup");
+    None
+}
+
+#[test]
+fn kubectl_works_on_a_lab() {
+    let (Some(program), Some(lab)) = (program(), Lab::up(&["--nodes", "2"])) else {
+        return;
+    };
+    let config = lab.good(&["kubeconfig"]);
+    let run = |words: &[&str]| -> Output {
+        let mut command = Command::new(&program);
+        command.args(["--kubeconfig", config.trim()]).args(words);
+        // Its discovery cache belongs to the test.
+        command.env("HOME", lab.files.path());
+        command.output().unwrap()
+    };
+    let good = |words: &[&str]| -> String {
+        let output = run(words);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(output.status.success(), "{words:?}: {out}{err}");
+        out
+    };
+    let nodes = good(&["get", "nodes", "-o", "wide"]);
+    assert!(
+        nodes.contains("node-a   Ready") && nodes.contains("192.168.100.10"),
+        "{nodes}"
+    );
+    let pods = good(&["get", "pods", "-o", "wide"]);
+    assert_eq!(
+        pods.lines()
+            .filter(|it| it.contains("1/1     Running"))
+            .count(),
+        3,
+        "{pods}"
+    );
+    good(&["scale", "deployment/web", "--replicas=4"]);
+    good(&["rollout", "status", "deployment/web", "--timeout=60s"]);
+    assert!(good(&["get", "deploy", "web"]).contains("4/4"));
+    good(&["rollout", "restart", "deployment/web"]);
+    good(&["rollout", "status", "deployment/web", "--timeout=60s"]);
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: second}\nspec: {selector: {app: web}, ports: [{port: 80, targetPort: http}]}\n";
+    let file = lab.files.path().join("second.yaml");
+    std::fs::write(&file, service).unwrap();
+    let file = file.to_str().unwrap();
+    assert!(good(&["apply", "-f", file]).contains("service/second created"));
+    assert!(good(&["apply", "-f", file]).contains("service/second unchanged"));
+    let ip = good(&["get", "svc", "second", "-o", "jsonpath={.spec.clusterIP}"]);
+    assert!(ip.starts_with("10.96."), "{ip}");
+    lab.until("it is served", || {
+        lab.run(&["probe", "node-a", &format!("{ip}:80"), "-n", "20"])
+            .status
+            .success()
+            .then_some(())
+    });
+    let described = good(&["describe", "pods", "-l", "app=web"]);
+    assert!(described.contains("Started container web"), "{described}");
+    assert!(good(&["describe", "svc", "web"]).contains("NodePort:"));
+    let pod = good(&["get", "pods", "-o", "jsonpath={.items[0].metadata.name}"]);
+    assert!(good(&["logs", &pod]).contains("listens on 8080/tcp"));
+    good(&["label", "pod", &pod, "tier=front"]);
+    assert_eq!(
+        good(&["get", "pods", "-l", "tier=front", "-o", "name"]),
+        format!("pod/{pod}\n")
+    );
+    good(&["delete", "pod", &pod, "--grace-period=1"]);
+    good(&["delete", "-f", file]);
+    let gone = run(&["get", "svc", "second"]);
+    assert!(text(&gone.stderr).contains("(NotFound)"), "{gone:?}");
+    good(&["create", "deployment", "nginx", "--image=nginx"]);
+    good(&["expose", "deployment", "nginx", "--port=80"]);
+    good(&["rollout", "status", "deployment/nginx", "--timeout=60s"]);
+    lab.until("it is served", || {
+        lab.run(&["probe", "node-b", "svc/nginx", "-n", "20"])
+            .status
+            .success()
+            .then_some(())
+    });
+    good(&[
+        "drain",
+        "node-a",
+        "--ignore-daemonsets",
+        "--force",
+        "--timeout=60s",
+    ]);
+    let left = good(&[
+        "get",
+        "pods",
+        "-A",
+        "--field-selector",
+        "spec.nodeName=node-a",
+        "-o",
+        "name",
+    ]);
+    assert_eq!(left, "");
+    good(&["uncordon", "node-a"]);
+}

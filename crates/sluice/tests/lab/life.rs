@@ -1,0 +1,157 @@
+//! A lab's beginning and end.
+
+use std::process::Command;
+
+use crate::{Lab, SLUICE, text};
+
+/// All that a lab could change on this machine.
+fn machine() -> String {
+    let shell = "ip link; ip address; ip route show table all; ip -6 route show table all; ip rule; ip netns; \
+                 nft list ruleset; sysctl -a --pattern '^net' 2>/dev/null | grep -v -e conntrack_count -e random \
+                 -e nf_conntrack_buckets; mount | wc -l; ls /sys/fs/bpf /run";
+    let output = Command::new("sh").args(["-c", shell]).output().unwrap();
+    text(&output.stdout)
+}
+
+#[test]
+fn a_lab_serves_and_leaves_the_machine_as_it_was() {
+    let Some(mut lab) = Lab::new() else { return };
+    lab.name = format!("{}-whole", lab.name);
+    let before = machine();
+    let said = lab.good(&[
+        "up",
+        &format!("{}/../../examples/lab", env!("CARGO_MANIFEST_DIR")),
+    ]);
+    assert!(said.contains("is up"), "{said}");
+    let answers = lab.probe("client", "svc/web");
+    let answered = answers["answered"].as_object().unwrap();
+    assert_eq!(answered.len(), 3, "{answers}");
+    // From a pod through the ClusterIP, from a node through itself, and back to a pod itself.
+    let pods = lab.items(&["pods"]);
+    let first = pods[0]["metadata"]["name"].as_str().unwrap();
+    assert_eq!(lab.probe(first, "svc/web")["failed"], serde_json::json!({}));
+    assert_eq!(
+        lab.probe("node-b", "svc/web")["failed"],
+        serde_json::json!({})
+    );
+    let direct = lab.probe("client", "node-c:30080");
+    assert_eq!(direct["failed"], serde_json::json!({}));
+    let rules = lab.good(&["exec", "node-a", "--", "nft", "list", "ruleset"]);
+    assert!(rules.contains("web"), "{rules}");
+    let status = lab.good(&["exec", "node-a", "--", SLUICE, "status"]);
+    assert!(status.contains("nftables"), "{status}");
+    assert!(lab.good(&["list"]).contains(&lab.name));
+    assert!(lab.bad(&["up"]).contains("runs already"));
+    assert_eq!(machine(), before, "while it runs");
+    lab.good(&["down"]);
+    assert_eq!(machine(), before, "afterwards");
+    assert!(!lab.dir().exists());
+    assert!(lab.bad(&["down"]).contains("there is no lab"));
+    assert!(lab.bad(&["get", "pods"]).contains("there is no lab"));
+}
+
+#[test]
+fn nodes_differ_in_their_data_plane_and_meet_over_vxlan() {
+    let Some(lab) = Lab::new() else { return };
+    let nodes = "apiVersion: v1\nkind: Node\nmetadata: {name: one}\n---\n\
+         apiVersion: v1\nkind: Node\nmetadata: {name: two, annotations: {sluice.dev/proxy-mode: iptables}}\n";
+    let file = lab.files.path().join("nodes.yaml");
+    std::fs::write(&file, nodes).unwrap();
+    let web = format!("{}/../../examples/lab", env!("CARGO_MANIFEST_DIR"));
+    lab.good(&["up", "--network", "vxlan", file.to_str().unwrap(), &web]);
+    let nft = lab.good(&["exec", "one", "--", "nft", "list", "tables"]);
+    assert!(nft.contains("sluice"), "{nft}");
+    let rules = lab.good(&["exec", "two", "--", "iptables-save", "-t", "nat"]);
+    assert!(rules.contains("KUBE-SERVICES"), "{rules}");
+    let tunnel = lab.good(&["exec", "one", "--", "ip", "-d", "link", "show", "vxlan0"]);
+    assert!(tunnel.contains("dstport 8472"), "{tunnel}");
+    for from in ["client", "one", "two"] {
+        let answers = lab.probe(from, "svc/web");
+        assert_eq!(
+            answers["answered"].as_object().unwrap().len(),
+            3,
+            "{from}: {answers}"
+        );
+    }
+    for pod in lab.items(&["pods"]) {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let answers = lab.probe(name, "svc/web");
+        assert_eq!(
+            answers["answered"].as_object().unwrap().len(),
+            3,
+            "{name}: {answers}"
+        );
+    }
+}
+
+#[test]
+fn two_labs_do_not_meet() {
+    let (Some(first), Some(second)) = (Lab::up(&["--nodes", "1"]), Lab::new()) else {
+        return;
+    };
+    second.good(&["up", "--nodes", "1"]);
+    assert_eq!(first.items(&["pods"]).len(), 3);
+    assert_eq!(second.items(&["pods"]).len(), 0);
+    second.good(&["down"]);
+    first.probe("client", "svc/web");
+}
+
+#[test]
+fn a_user_without_privileges_has_a_lab_too() {
+    let Some(lab) = Lab::new() else { return };
+    // Another user can neither read the target folder nor write root's: a copy of the program, a home of its own.
+    let home = lab.files.path();
+    let program = home.join("sluice");
+    std::fs::copy(SLUICE, &program).unwrap();
+    let web = home.join("web.yaml");
+    std::fs::copy(
+        format!("{}/../../examples/lab/web.yaml", env!("CARGO_MANIFEST_DIR")),
+        &web,
+    )
+    .unwrap();
+    let shell = format!(
+        "chown -R nobody {home} && chmod 755 {home}",
+        home = home.display()
+    );
+    assert!(
+        Command::new("sh")
+            .args(["-c", &shell])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let run = |words: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid",
+            "nobody",
+            "--regid",
+            "nogroup",
+            "--clear-groups",
+            "--",
+        ]);
+        command.arg(&program).arg("lab").args(words);
+        command
+            .env("HOME", home)
+            .env("SLUICE_LAB", &lab.name)
+            .current_dir(home);
+        command.output().unwrap()
+    };
+    let refused = run(&["up", "--proxy-mode", "ebpf"]);
+    assert!(text(&refused.stderr).contains("needs root"), "{refused:?}");
+    for mode in ["nftables", "iptables"] {
+        let up = run(&[
+            "up",
+            "--nodes",
+            "2",
+            "--proxy-mode",
+            mode,
+            web.to_str().unwrap(),
+        ]);
+        assert!(up.status.success(), "{mode}: {up:?}");
+        let probe = run(&["probe", "client", "svc/web", "-n", "60", "-o", "json"]);
+        assert!(probe.status.success(), "{mode}: {probe:?}");
+        let down = run(&["down"]);
+        assert!(down.status.success(), "{mode}: {down:?}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Workloads on their nodes.
+
+use serde_json::{Value, json};
+
+use crate::{Lab, text};
+
+#[test]
+fn a_rolling_update_loses_no_request() {
+    let Some(lab) = Lab::up(&["--nodes", "2"]) else {
+        return;
+    };
+    let names = || {
+        let pods = lab.items(&["pods"]);
+        let alive = pods
+            .iter()
+            .filter(|it| it["metadata"]["deletionTimestamp"].is_null());
+        let mut names: Vec<_> = alive.map(|it| it["metadata"]["name"].to_string()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let probing = lab
+        .command(&[
+            "probe", "client", "svc/web", "-n", "3000", "--pause", "2ms", "-o", "json",
+        ])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    lab.good(&["rollout", "restart", "deployment/web"]);
+    lab.good(&["rollout", "status", "deployment/web"]);
+    let output = probing.wait_with_output().unwrap();
+    let answers: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answers["failed"], json!({}), "{answers}");
+    let answered = answers["answered"].as_object().unwrap();
+    assert!(answered.len() > 3, "old and new pods answered: {answers}");
+    lab.until("only new pods", || {
+        let now = names();
+        (now.len() == 3 && now.iter().all(|it| !before.contains(it))).then_some(())
+    });
+}
+
+#[test]
+fn every_kind_of_workload_runs() {
+    let Some(lab) = Lab::new() else { return };
+    lab.good(&["up", "--nodes", "2"]);
+    let template = "selector: {matchLabels: {app: NAME}}, template: {metadata: {labels: {app: NAME}}, spec: {containers: [{name: c, ports: [{containerPort: 8080}]}]}}";
+    let of = |name: &str| template.replace("NAME", name);
+    let output = lab.apply(&format!(
+        "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: db}}\nspec: {{serviceName: db, replicas: 2, {}}}\n---\n\
+         apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: agent}}\nspec: {{{}}}\n---\n\
+         apiVersion: v1\nkind: Pod\nmetadata: {{name: own, annotations: {{sluice.dev/command: 'echo from the shell; exec sleep 1000'}}}}\nspec: {{containers: [{{name: c}}]}}\n---\n\
+         apiVersion: v1\nkind: Service\nmetadata: {{name: agent}}\nspec: {{selector: {{app: agent}}, ports: [{{port: 80, targetPort: 8080}}]}}\n",
+        of("db"),
+        of("agent")
+    ));
+    assert!(output.status.success(), "{output:?}");
+    for workload in ["statefulset/db", "daemonset/agent"] {
+        lab.good(&["rollout", "status", workload]);
+    }
+    let names: Vec<String> = lab
+        .items(&["pods", "-l", "app=db"])
+        .iter()
+        .map(|it| it["metadata"]["name"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["db-0", "db-1"]);
+    assert_eq!(lab.items(&["pods", "-l", "app=agent"]).len(), 2);
+    lab.until("its log", || {
+        lab.good(&["logs", "own"])
+            .contains("from the shell")
+            .then_some(())
+    });
+    assert_eq!(lab.good(&["exec", "own", "--", "hostname"]), "own\n");
+    let answers = lab.probe("db-0", "svc/agent");
+    assert_eq!(
+        answers["answered"].as_object().unwrap().len(),
+        2,
+        "{answers}"
+    );
+    // Draining moves what can move.
+    lab.good(&["drain", "node-a"]);
+    lab.until("db on node-b", || {
+        let pods = lab.items(&["pods", "-l", "app=db"]);
+        let moved = pods
+            .iter()
+            .all(|it| it["spec"]["nodeName"] == "node-b" && it["status"]["phase"] == "Running");
+        (pods.len() == 2 && moved).then_some(())
+    });
+    lab.good(&["uncordon", "node-a"]);
+    let table = lab.good(&["get", "nodes"]);
+    assert!(!table.contains("SchedulingDisabled"), "{table}");
+    lab.good(&["delete", "statefulset", "db", "--grace-period", "0"]);
+    lab.until("its pods are gone", || {
+        lab.items(&["pods", "-l", "app=db"])
+            .is_empty()
+            .then_some(())
+    });
+}
+
+#[test]
+fn probes_decide() {
+    let Some(lab) = Lab::new() else { return };
+    lab.good(&["up", "--nodes", "1"]);
+    let flag = lab.files.path().join("ready");
+    let alive = lab.files.path().join("alive");
+    std::fs::write(&alive, "").unwrap();
+    let output = lab.apply(&format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: probed, labels: {{app: probed}}}}\n\
+         spec:\n  containers:\n  - name: c\n    ports: [{{containerPort: 8080}}]\n    \
+         readinessProbe: {{exec: {{command: [test, -e, {ready}]}}, periodSeconds: 1, failureThreshold: 1}}\n    \
+         livenessProbe: {{exec: {{command: [test, -e, {alive}]}}, periodSeconds: 1, failureThreshold: 1}}\n---\n\
+         apiVersion: v1\nkind: Service\nmetadata: {{name: probed}}\nspec: {{selector: {{app: probed}}, ports: [{{port: 80, targetPort: 8080}}]}}\n",
+        ready = flag.display(),
+        alive = alive.display()
+    ));
+    assert!(output.status.success(), "{output:?}");
+    let ready = || {
+        let slices = lab.items(&["endpointslices", "-l", "kubernetes.io/service-name=probed"]);
+        slices
+            .iter()
+            .any(|it| it["endpoints"][0]["conditions"]["ready"] == true)
+    };
+    lab.until("it runs", || {
+        (lab.json(&["pod", "probed"])["status"]["phase"] == "Running").then_some(())
+    });
+    assert!(!ready());
+    lab.bad(&["probe", "client", "svc/probed", "-n", "1"]);
+    std::fs::write(&flag, "").unwrap();
+    lab.until("it is ready", || ready().then_some(()));
+    lab.until("it is served", || {
+        lab.run(&["probe", "node-a", "svc/probed", "-n", "1"])
+            .status
+            .success()
+            .then_some(())
+    });
+    std::fs::remove_file(&flag).unwrap();
+    lab.until("it is not ready", || (!ready()).then_some(()));
+    let events = text(&lab.run(&["get", "events"]).stdout);
+    assert!(events.contains("Unhealthy"), "{events}");
+    std::fs::remove_file(&alive).unwrap();
+    lab.until("it is started again", || {
+        let pod = lab.json(&["pod", "probed"]);
+        let restarts = pod["status"]["containerStatuses"][0]["restartCount"].as_u64();
+        (restarts.unwrap_or_default() > 0).then_some(())
+    });
+}
+
+#[test]
+fn a_node_without_power_loses_its_pods() {
+    let Some(lab) = Lab::up(&["--nodes", "3"]) else {
+        return;
+    };
+    lab.good(&["kill", "node-b"]);
+    lab.until("it is not ready", || {
+        let node = lab.json(&["node", "node-b"]);
+        (node["status"]["conditions"][0]["status"] == "Unknown").then_some(())
+    });
+    lab.until("its pods are no endpoints", || {
+        let slices = lab.items(&["endpointslices", "-l", "kubernetes.io/service-name=web"]);
+        let mut endpoints = slices
+            .iter()
+            .flat_map(|it| it["endpoints"].as_array().unwrap());
+        let on_it = |it: &Value| it["nodeName"] == "node-b" && it["conditions"]["ready"] == true;
+        (!endpoints.any(on_it)).then_some(())
+    });
+    lab.until("the others serve", || {
+        lab.run(&["probe", "node-a", "svc/web", "-n", "60"])
+            .status
+            .success()
+            .then_some(())
+    });
+    lab.good(&["start", "node-b"]);
+    lab.until("it is ready again", || {
+        let node = lab.json(&["node", "node-b"]);
+        (node["status"]["conditions"][0]["status"] == "True").then_some(())
+    });
+    lab.until("three pods serve", || {
+        let output = lab.run(&["probe", "node-b", "svc/web", "-n", "60", "-o", "json"]);
+        let answers: Value = serde_json::from_slice(&output.stdout).ok()?;
+        (answers["answered"].as_object()?.len() == 3).then_some(())
+    });
+}
