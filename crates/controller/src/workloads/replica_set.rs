@@ -29,7 +29,7 @@ fn scale(cluster: &Cluster, set: &ReplicaSet, active: &[&Pod], plan: &mut Plan) 
     let template = spec.and_then(|it| it.template.as_ref());
     for index in active.len()..wanted {
         let mut pod = pods::from_template(template.unwrap_or(&Default::default()), set);
-        pods::name(&mut pod, set, index, plan);
+        pods::name(&mut pod, set, index, cluster, plan);
         let name = pod.metadata.name.clone().unwrap_or_default();
         plan.create(pod);
         plan.event(set, "SuccessfulCreate", format!("Created pod: {name}"));
