@@ -34,6 +34,8 @@ mod revisions;
 mod scheduler;
 mod stateful_set;
 mod template;
+#[cfg(test)]
+mod tests;
 mod validation;
 
 use std::sync::Arc;

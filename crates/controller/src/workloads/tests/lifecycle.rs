@@ -1,7 +1,7 @@
 //! Lost nodes, drained nodes, defaults, and manifests that are wrong.
 
+use crate::workloads::{DrainOptions, drain};
 use serde_json::{Value, json};
-use sluice_controller::workloads::{DrainOptions, drain};
 
 use super::manifests::{daemon_set, deployment, pod, stateful_set};
 use super::simulator::{Simulator, is_ready};

@@ -7,18 +7,18 @@ use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 /// Namespace and name.
-pub(crate) type Key = (String, String);
+pub(super) type Key = (String, String);
 
-pub(crate) fn key(metadata: &ObjectMeta) -> Key {
+pub(super) fn key(metadata: &ObjectMeta) -> Key {
     let text = |it: &Option<String>| it.clone().unwrap_or_default();
     (text(&metadata.namespace), text(&metadata.name))
 }
 
 /// A write that the API server does not make.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Refused;
+pub(super) struct Refused;
 
-pub(crate) struct Store<T> {
+pub(super) struct Store<T> {
     objects: BTreeMap<Key, Arc<T>>,
 }
 
@@ -31,15 +31,15 @@ impl<T> Default for Store<T> {
 }
 
 impl<T: Metadata<Ty = ObjectMeta> + Clone + PartialEq> Store<T> {
-    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+    pub(super) fn all(&self) -> Vec<Arc<T>> {
         self.objects.values().cloned().collect()
     }
 
-    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.objects.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    pub(crate) fn create(&mut self, mut object: T, number: u64, now: Time) -> Result<(), Refused> {
+    pub(super) fn create(&mut self, mut object: T, number: u64, now: Time) -> Result<(), Refused> {
         let key = key(object.metadata());
         if self.objects.contains_key(&key) {
             return Err(Refused);
@@ -54,26 +54,26 @@ impl<T: Metadata<Ty = ObjectMeta> + Clone + PartialEq> Store<T> {
     }
 
     /// Replaces an object, if it still has the resourceVersion that was read.
-    pub(crate) fn update(&mut self, mut object: T, number: u64) -> Result<(), Refused> {
+    pub(super) fn update(&mut self, mut object: T, number: u64) -> Result<(), Refused> {
         let key = key(object.metadata());
         let old = self.objects.get(&key).ok_or(Refused)?;
         if old.metadata().resource_version != object.metadata().resource_version {
             return Err(Refused);
         }
-        assert_ne!(**old == object, true, "a write changes something: {key:?}");
+        assert!(**old != object, "a write changes something: {key:?}");
         object.metadata_mut().resource_version = Some(number.to_string());
         self.objects.insert(key, Arc::new(object));
         Ok(())
     }
 
     /// Changes an object, whatever its version.
-    pub(crate) fn edit(&mut self, key: &Key, number: u64, edit: impl FnOnce(&mut T)) {
+    pub(super) fn edit(&mut self, key: &Key, number: u64, edit: impl FnOnce(&mut T)) {
         let object = Arc::make_mut(self.objects.get_mut(key).expect("it exists"));
         edit(object);
         object.metadata_mut().resource_version = Some(number.to_string());
     }
 
-    pub(crate) fn remove(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &Key) {
         self.objects.remove(key);
     }
 }

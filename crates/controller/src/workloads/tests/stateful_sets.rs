@@ -38,6 +38,22 @@ fn pods_come_and_go_in_order() {
     assert_eq!(simulator.names("db-"), ["db-0"]);
 }
 
+/// While two pods are not ready, scaling down waits for the lower one of them.
+#[test]
+fn scaling_down_waits_for_other_pods() {
+    let mut simulator = running(&json!({"replicas": 4}));
+    simulator.delays.0 = 10_000;
+    for name in ["db-2", "db-3"] {
+        simulator.make_unready(&("ns".to_owned(), name.to_owned()));
+    }
+    simulator.apply(stateful_set("db", "1", &json!({"replicas": 1})));
+    simulator.rest();
+    assert_eq!(simulator.names("db-").len(), 4);
+    simulator.delays.0 = 0;
+    simulator.settle(10);
+    assert_eq!(simulator.names("db-"), ["db-0"]);
+}
+
 #[test]
 fn parallel_pods_come_and_go_at_once() {
     let spec = |replicas| json!({"replicas": replicas, "podManagementPolicy": "Parallel"});

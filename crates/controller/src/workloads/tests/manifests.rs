@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use serde::de::DeserializeOwned;
+use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 fn read<T: DeserializeOwned>(value: Value) -> T {
@@ -10,7 +10,7 @@ fn read<T: DeserializeOwned>(value: Value) -> T {
 }
 
 /// Puts fields over others; lists are replaced.
-pub(crate) fn merge(into: &mut Value, from: &Value) {
+pub(super) fn merge(into: &mut Value, from: &Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {
             for (key, value) in from {
@@ -39,23 +39,23 @@ fn workload<T: DeserializeOwned>(kind: &str, name: &str, version: &str, spec: &V
     read(object)
 }
 
-pub(crate) fn deployment(name: &str, version: &str, spec: &Value) -> Deployment {
+pub(super) fn deployment(name: &str, version: &str, spec: &Value) -> Deployment {
     workload("Deployment", name, version, spec)
 }
 
-pub(crate) fn replica_set(name: &str, spec: &Value) -> ReplicaSet {
+pub(super) fn replica_set(name: &str, spec: &Value) -> ReplicaSet {
     workload("ReplicaSet", name, "1", spec)
 }
 
-pub(crate) fn stateful_set(name: &str, version: &str, spec: &Value) -> StatefulSet {
+pub(super) fn stateful_set(name: &str, version: &str, spec: &Value) -> StatefulSet {
     workload("StatefulSet", name, version, spec)
 }
 
-pub(crate) fn daemon_set(name: &str, version: &str, spec: &Value) -> DaemonSet {
+pub(super) fn daemon_set(name: &str, version: &str, spec: &Value) -> DaemonSet {
     workload("DaemonSet", name, version, spec)
 }
 
-pub(crate) fn pod(name: &str, spec: &Value) -> Pod {
+pub(super) fn pod(name: &str, spec: &Value) -> Pod {
     let mut object = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -67,7 +67,7 @@ pub(crate) fn pod(name: &str, spec: &Value) -> Pod {
 }
 
 /// A pod that another's controller made, with the labels of a workload of ours.
-pub(crate) fn foreign_pod(name: &str, app: &str, node: &str) -> Pod {
+pub(super) fn foreign_pod(name: &str, app: &str, node: &str) -> Pod {
     let mut pod = pod(name, &json!({"nodeName": node}));
     let owner = json!({"apiVersion": "example.com/v1", "kind": "Foreign", "name": "x", "uid": "foreign", "controller": true});
     pod.metadata.labels = Some([("app".to_owned(), app.to_owned())].into());
@@ -75,7 +75,7 @@ pub(crate) fn foreign_pod(name: &str, app: &str, node: &str) -> Pod {
     pod
 }
 
-pub(crate) fn node(name: &str) -> Node {
+pub(super) fn node(name: &str) -> Node {
     read(json!({
         "apiVersion": "v1",
         "kind": "Node",

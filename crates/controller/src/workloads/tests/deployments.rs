@@ -33,8 +33,8 @@ fn check(simulator: &Simulator, expected: &[(&str, i32)]) {
     assert_eq!(sizes(simulator), expected);
 }
 
-fn rolling(replicas: i32, surge: Value, unavailable: Value) -> Value {
-    let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
+fn rolling(replicas: i32, surge: impl Into<Value>, unavailable: impl Into<Value>) -> Value {
+    let rolling = json!({"maxSurge": surge.into(), "maxUnavailable": unavailable.into()});
     json!({"replicas": replicas, "strategy": {"rollingUpdate": rolling}})
 }
 
@@ -60,16 +60,16 @@ fn text(status: &str, reason: &str) -> (String, String) {
 /// Sizes of the old and the new ReplicaSet before any new pod is ready.
 #[test]
 fn first_step_of_a_rolling_update() {
-    let quarter = || json!("25%");
+    let quarter = "25%";
     let table = [
-        (rolling(4, quarter(), quarter()), 3, 2),
+        (rolling(4, quarter, quarter), 3, 2),
         // 25 % of 5 are 2 more and 1 less.
-        (rolling(5, quarter(), quarter()), 4, 3),
-        (rolling(3, json!(1), json!(0)), 3, 1),
-        (rolling(3, json!(0), json!(1)), 2, 1),
-        (rolling(3, json!(0), json!("10%")), 2, 1),
-        (rolling(10, json!(3), json!(2)), 8, 5),
-        (rolling(2, json!("100%"), json!(0)), 2, 2),
+        (rolling(5, quarter, quarter), 4, 3),
+        (rolling(3, 1, 0), 3, 1),
+        (rolling(3, 0, 1), 2, 1),
+        (rolling(3, 0, "10%"), 2, 1),
+        (rolling(10, 3, 2), 8, 5),
+        (rolling(2, "100%", 0), 2, 2),
     ];
     for (spec, old, new) in table {
         let mut simulator = running(&spec);
@@ -97,14 +97,30 @@ fn recreate_ends_old_pods_before_the_first_new_one() {
 /// The example of the documentation (concepts/workloads/controllers/deployment, "Proportional scaling").
 #[test]
 fn scaling_in_the_middle_of_a_rollout_is_proportional() {
-    let mut simulator = running(&rolling(10, json!(3), json!(2)));
+    let mut simulator = running(&rolling(10, 3, 2));
     simulator.delays.0 = 1000;
-    simulator.apply(deployment("web", "2", &rolling(10, json!(3), json!(2))));
+    simulator.apply(deployment("web", "2", &rolling(10, 3, 2)));
     simulator.settle(5);
     check(&simulator, &[("1", 8), ("2", 5)]);
-    simulator.apply(deployment("web", "2", &rolling(15, json!(3), json!(2))));
+    simulator.apply(deployment("web", "2", &rolling(15, 3, 2)));
     simulator.settle(5);
     check(&simulator, &[("1", 11), ("2", 7)]);
+}
+
+/// Of two ReplicaSets of one size the newer one grows, and the older one shrinks.
+#[test]
+fn what_rounding_leaves_goes_to_the_newer_one() {
+    for (replicas, old, new) in [(5, 2, 3), (3, 1, 2)] {
+        let mut simulator = running(&rolling(4, 0, 2));
+        simulator.delays.0 = 1000;
+        simulator.apply(deployment("web", "2", &rolling(4, 0, 2)));
+        simulator.settle(5);
+        check(&simulator, &[("1", 2), ("2", 2)]);
+        let spec = rolling(replicas, 0, 2);
+        simulator.apply(deployment("web", "2", &spec));
+        simulator.settle(5);
+        check(&simulator, &[("1", old), ("2", new)]);
+    }
 }
 
 #[test]

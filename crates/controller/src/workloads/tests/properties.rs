@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::workloads::{Workload, Write, reconcile};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
-use sluice_controller::workloads::{Workload, Write, reconcile};
 
 use super::manifests::{daemon_set, deployment, foreign_pod, stateful_set};
 use super::simulator::{Simulator, is_ready};
@@ -378,6 +378,7 @@ proptest! {
     fn rolling_update_keeps_its_limits(
         (replicas, surge, unavailable) in (1..7_i32, 0..4_i32, 0..4_i32),
         disturbances in prop::collection::vec(disturbance(), 1..25),
+        refusals in select(vec![0_usize, 2, 5]),
     ) {
         let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
         let mut simulator = Simulator::new(3);
@@ -392,6 +393,7 @@ proptest! {
         apply(&mut simulator, web(0));
         simulator.settle(10);
         simulator.check = Some(within_limits);
+        simulator.refusals = refusals;
         for disturbance in &disturbances {
             let pods = simulator.active("web");
             let chosen = |at: &usize| pods.get(at % pods.len().max(1)).map(|it| key(&it.metadata));

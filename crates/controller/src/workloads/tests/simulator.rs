@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::workloads::*;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::*;
 use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use sluice_controller::workloads::*;
 
 use super::store::{Key, Refused, Store, key};
 
@@ -14,30 +14,30 @@ use super::store::{Key, Refused, Store, key};
 const MOST_ROUNDS: usize = 200;
 
 #[derive(Default)]
-pub(crate) struct Simulator {
-    pub(crate) now: Timestamp,
+pub(super) struct Simulator {
+    pub(super) now: Timestamp,
     number: u64,
-    pub(crate) nodes: Store<Node>,
-    pub(crate) pods: Store<Pod>,
-    pub(crate) deployments: Store<Deployment>,
-    pub(crate) replica_sets: Store<ReplicaSet>,
-    pub(crate) stateful_sets: Store<StatefulSet>,
-    pub(crate) daemon_sets: Store<DaemonSet>,
-    pub(crate) revisions: Store<ControllerRevision>,
+    pub(super) nodes: Store<Node>,
+    pub(super) pods: Store<Pod>,
+    pub(super) deployments: Store<Deployment>,
+    pub(super) replica_sets: Store<ReplicaSet>,
+    pub(super) stateful_sets: Store<StatefulSet>,
+    pub(super) daemon_sets: Store<DaemonSet>,
+    pub(super) revisions: Store<ControllerRevision>,
     /// Reason and message of each.
-    pub(crate) events: Vec<(String, String)>,
+    pub(super) events: Vec<(String, String)>,
     /// Seconds until a pod is ready, and until it ended.
-    pub(crate) delays: (i64, i64),
+    pub(super) delays: (i64, i64),
     /// One of so many writes is refused; 0 for none.
-    pub(crate) refusals: usize,
+    pub(super) refusals: usize,
     writes: usize,
     /// Called before each write is made.
-    pub(crate) check: Option<fn(&Simulator, &Write)>,
+    pub(super) check: Option<fn(&Simulator, &Write)>,
 }
 
 impl Simulator {
     /// So many nodes, called `n0`, `n1`, and so on.
-    pub(crate) fn new(nodes: usize) -> Self {
+    pub(super) fn new(nodes: usize) -> Self {
         let mut simulator = Self {
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
             delays: (2, 2),
@@ -52,14 +52,14 @@ impl Simulator {
         self.number
     }
 
-    pub(crate) fn add_node(&mut self, name: &str) {
+    pub(super) fn add_node(&mut self, name: &str) {
         let node = super::manifests::node(name);
         let (number, now) = (self.next(), Time(self.now));
         let _ = self.nodes.create(node, number, now);
     }
 
     /// What a person applies: the object is created, or its spec replaced. Returns what is wrong with it.
-    pub(crate) fn apply(&mut self, object: impl Into<Workload>) -> Vec<String> {
+    pub(super) fn apply(&mut self, object: impl Into<Workload>) -> Vec<String> {
         let (number, now) = (self.next(), Time(self.now));
         macro_rules! apply {
             ($object:ident, $store:ident, $default:ident, $validate:ident) => {{
@@ -107,25 +107,25 @@ impl Simulator {
         }
     }
 
-    pub(crate) fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Node)) {
+    pub(super) fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Node)) {
         let number = self.next();
         let key = (String::new(), name.to_owned());
         self.nodes.edit(&key, number, edit);
     }
 
-    pub(crate) fn edit_pod(&mut self, key: &Key, edit: impl FnOnce(&mut Pod)) {
+    pub(super) fn edit_pod(&mut self, key: &Key, edit: impl FnOnce(&mut Pod)) {
         let number = self.next();
         self.pods.edit(key, number, edit);
     }
 
-    pub(crate) fn set_ready(&mut self, node: &str, status: &str) {
+    pub(super) fn set_ready(&mut self, node: &str, status: &str) {
         self.edit_node(node, |it| {
             let conditions = it.status.as_mut().unwrap().conditions.as_mut().unwrap();
             conditions[0].status = status.to_owned();
         });
     }
 
-    pub(crate) fn cluster(&self) -> Cluster {
+    pub(super) fn cluster(&self) -> Cluster {
         Cluster {
             nodes: self.nodes.all(),
             pods: self.pods.all(),
@@ -139,7 +139,7 @@ impl Simulator {
 
     /// Makes writes until there are none. When to ask again.
     #[track_caller]
-    pub(crate) fn rest(&mut self) -> Option<Timestamp> {
+    pub(super) fn rest(&mut self) -> Option<Timestamp> {
         for _ in 0..MOST_ROUNDS {
             let plan = reconcile(&self.cluster(), self.now);
             if plan.writes.is_empty() {
@@ -152,7 +152,7 @@ impl Simulator {
                 self.writes += 1;
                 // In no step with the rounds: a write that is tried again gets through at last.
                 let chance = self.writes.wrapping_mul(0x9e37_79b9) >> 7;
-                if self.refusals == 0 || chance % self.refusals != 0 {
+                if self.refusals == 0 || !chance.is_multiple_of(self.refusals) {
                     // A conflict is tried again in the next round.
                     let _ = self.write(write);
                 }
@@ -236,7 +236,7 @@ impl Simulator {
     }
 
     /// Somebody deletes a pod: its kubelet ends it, if there is one.
-    pub(crate) fn kill(&mut self, key: &Key) {
+    pub(super) fn kill(&mut self, key: &Key) {
         let pod = self.pods.get(&key.0, &key.1).unwrap().clone();
         if pod.spec.as_ref().unwrap().node_name.is_none() {
             return self.pods.remove(key);
@@ -248,7 +248,7 @@ impl Simulator {
     }
 
     /// A second goes by for the kubelets of nodes that are ready.
-    pub(crate) fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.now += SignedDuration::from_secs(1);
         for pod in self.pods.all() {
             let node = pod.spec.as_ref().and_then(|it| it.node_name.clone());
@@ -284,12 +284,12 @@ impl Simulator {
     }
 
     /// The probe of a pod fails until the kubelet works again.
-    pub(crate) fn make_unready(&mut self, key: &Key) {
+    pub(super) fn make_unready(&mut self, key: &Key) {
         let now = Time(self.now);
         self.edit_pod(key, |it| set_ready(it, "False", now));
     }
 
-    pub(crate) fn fail(&mut self, key: &Key) {
+    pub(super) fn fail(&mut self, key: &Key) {
         self.edit_pod(key, |it| {
             it.status.get_or_insert_default().phase = Some("Failed".to_owned());
         });
@@ -301,7 +301,7 @@ impl Simulator {
 
     /// Time passes, until nothing is left to be done.
     #[track_caller]
-    pub(crate) fn settle(&mut self, seconds: usize) {
+    pub(super) fn settle(&mut self, seconds: usize) {
         for _ in 0..seconds {
             self.rest();
             self.tick();
@@ -311,7 +311,7 @@ impl Simulator {
 
     /// Time passes until every pod runs or is gone, and the controllers wait for nothing; 150 seconds at most.
     #[track_caller]
-    pub(crate) fn calm(&mut self) {
+    pub(super) fn calm(&mut self) {
         for _ in 0..150 {
             let wake = self.rest();
             let pods = self.pods.all();
@@ -324,13 +324,13 @@ impl Simulator {
     }
 
     /// Names of active pods whose names begin so, in order.
-    pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
+    pub(super) fn names(&self, prefix: &str) -> Vec<String> {
         let pods = self.active(prefix).into_iter();
         pods.map(|it| it.metadata.name.clone().unwrap()).collect()
     }
 
     /// Active pods whose names begin so, in order.
-    pub(crate) fn active(&self, prefix: &str) -> Vec<Arc<Pod>> {
+    pub(super) fn active(&self, prefix: &str) -> Vec<Arc<Pod>> {
         let mut pods = self.pods.all();
         pods.retain(|it| {
             let phase = it.status.as_ref().and_then(|it| it.phase.as_deref());
@@ -342,7 +342,7 @@ impl Simulator {
     }
 }
 
-pub(crate) fn is_ready(pod: &Pod) -> bool {
+pub(super) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_ref());
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|it| it.type_ == "Ready" && it.status == "True")
