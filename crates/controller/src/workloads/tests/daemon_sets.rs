@@ -129,6 +129,16 @@ fn lost_nodes_keep_their_pods() {
 }
 
 #[test]
+fn a_pod_that_waits_for_a_node_goes_with_the_node() {
+    let spec = json!({"template": {"spec": {"schedulerName": "slow"}}});
+    let mut simulator = running(&spec);
+    assert_eq!(places(&simulator), ["-:1", "-:1", "-:1"]);
+    simulator.nodes.remove(&(String::new(), "n0".to_owned()));
+    simulator.rest();
+    assert_eq!(places(&simulator), ["-:1", "-:1"]);
+}
+
+#[test]
 fn failed_pods_are_replaced() {
     let mut simulator = running(&json!({}));
     let pod = simulator.active("agent-")[0].metadata.clone();

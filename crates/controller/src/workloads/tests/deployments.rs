@@ -225,6 +225,18 @@ fn a_rollout_without_progress_is_late() {
     );
 }
 
+#[test]
+fn a_pod_that_dies_later_is_no_rollout() {
+    let mut simulator = running(&json!({"replicas": 2}));
+    let name = simulator.names("web").remove(0);
+    simulator.kill(&("ns".to_owned(), name));
+    for _ in 0..5 {
+        simulator.settle(1);
+        let expected = text("True", "NewReplicaSetAvailable");
+        assert_eq!(condition(&simulator, "Progressing"), expected);
+    }
+}
+
 /// A ReplicaSet of another has the name: the hash changes with the number of collisions.
 #[test]
 fn a_taken_name_is_a_collision() {

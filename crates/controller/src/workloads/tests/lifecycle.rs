@@ -111,6 +111,18 @@ fn replicas_move_to_other_nodes() {
 }
 
 #[test]
+fn a_pod_that_was_never_scheduled_ends_at_once() {
+    let mut simulator = Simulator::new(0);
+    simulator.apply(pod("it", &json!({})));
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(simulator.now);
+    simulator.edit_pod(&("ns".to_owned(), "it".to_owned()), |it| {
+        it.metadata.deletion_timestamp = Some(now);
+    });
+    simulator.rest();
+    assert_eq!(simulator.pods.all(), []);
+}
+
+#[test]
 fn draining() {
     let mut simulator = Simulator::new(1);
     simulator.apply(deployment("web", "1", &json!({"replicas": 1})));

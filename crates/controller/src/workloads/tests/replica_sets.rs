@@ -50,6 +50,24 @@ fn pods_without_controller_are_adopted_and_those_that_differ_are_released() {
     assert_eq!(simulator.names("web").len(), 2);
 }
 
+/// Foreground deletion: the ReplicaSet waits for its pods to go.
+#[test]
+fn a_replica_set_that_ends_takes_no_more_pods() {
+    let mut simulator = Simulator::new(1);
+    simulator.apply(replica_set("web", &json!({"replicas": 1})));
+    simulator.settle(5);
+    let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(simulator.now);
+    let set = ("ns".to_owned(), "web".to_owned());
+    simulator
+        .replica_sets
+        .edit(&set, 1000, |it| it.metadata.deletion_timestamp = Some(now));
+    simulator.apply(labelled("mine"));
+    simulator.kill(&("ns".to_owned(), simulator.names("web")[0].clone()));
+    simulator.settle(5);
+    assert_eq!(simulator.names(""), ["mine"]);
+    assert_eq!(owner(&simulator, "mine"), None);
+}
+
 /// Which of two pods goes when one must. Each line makes the first pod the one to go.
 #[test]
 fn which_pods_go_first() {

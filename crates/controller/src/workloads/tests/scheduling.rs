@@ -65,6 +65,12 @@ fn where_pods_go() {
             "n1".to_owned(),
         ),
         (terms("disk", "Exists", &json!([])), "n1".to_owned()),
+        (
+            json!({"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "gpu", "value": "no"}]}),
+            format!(
+                "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 {affinity}. {preemption}"
+            ),
+        ),
         (terms("disk", "NotIn", &json!(["ssd"])), "n0".to_owned()),
         (terms("size", "Gt", &json!(["6"])), "n1".to_owned()),
         (terms("size", "Lt", &json!(["8"])), "n1".to_owned()),

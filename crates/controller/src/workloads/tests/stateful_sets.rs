@@ -148,6 +148,25 @@ fn history_is_limited_and_old_revisions_come_back() {
     assert_eq!(images(&simulator), ["3"]);
 }
 
+#[test]
+fn adopted_pods_get_the_labels_of_their_number() {
+    let mut simulator = Simulator::new(1);
+    let mut pod = super::manifests::pod("db-0", &json!({}));
+    pod.metadata.labels = Some([("app".to_owned(), "db".to_owned())].into());
+    simulator.apply(pod);
+    simulator.settle(3);
+    let spec = json!({"updateStrategy": {"type": "OnDelete"}});
+    simulator.apply(stateful_set("db", "1", &spec));
+    simulator.settle(3);
+    let pod = simulator.pods.get("ns", "db-0").unwrap();
+    let labels = pod.metadata.labels.as_ref().unwrap();
+    assert_eq!(labels["apps.kubernetes.io/pod-index"], "0");
+    assert_eq!(
+        pod.metadata.owner_references.as_ref().unwrap()[0].name,
+        "db"
+    );
+}
+
 /// A pod that a person made with the name is not the set's, and is left alone.
 #[test]
 fn a_taken_name_is_waited_for() {
