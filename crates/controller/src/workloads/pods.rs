@@ -60,6 +60,16 @@ pub(super) fn node(pod: &Pod) -> Option<&str> {
     name.filter(|it| !it.is_empty())
 }
 
+/// A condition that begins now.
+pub(super) fn new_condition(type_: &str, status: &str, plan: &Plan) -> PodCondition {
+    PodCondition {
+        last_transition_time: Some(plan.time()),
+        status: status.to_owned(),
+        type_: type_.to_owned(),
+        ..PodCondition::default()
+    }
+}
+
 /// Replaces the condition of the same type. The time of the last transition stays while the status is the same. Whether
 /// anything but times changed.
 pub(super) fn set_condition(pod: &mut Pod, mut condition: PodCondition) -> bool {
