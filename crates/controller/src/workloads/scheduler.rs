@@ -23,6 +23,10 @@ struct Placement<'a> {
 }
 
 pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
+    if plan.writes_nodes() {
+        // A node that was lost just now has its taints in the next plan, and would take pods in this one.
+        return;
+    }
     let mut placement = Placement::new(cluster);
     for pod in &cluster.pods {
         if !is_waiting(pod) || plan.deletes(&**pod) {

@@ -125,7 +125,7 @@ fn metadata(metadata: &ObjectMeta, problems: &mut Problems) {
     if name.is_empty() && generated.is_empty() {
         problems.required("metadata.name", "name or generateName is required");
     } else if !name.is_empty() && !sluice_model::is_subdomain(name) {
-        problems.invalid("metadata.name", name, field::SUBDOMAIN);
+        problems.invalid("metadata.name", format!("\"{name}\""), field::SUBDOMAIN);
     }
 }
 

@@ -88,6 +88,16 @@ fn a_node_is_lost_once() {
 }
 
 #[test]
+fn a_node_that_was_lost_just_now_takes_no_pods() {
+    let mut simulator = Simulator::new(2);
+    simulator.set_ready("n0", "Unknown");
+    simulator.apply(pod("it", &json!({})));
+    simulator.rest();
+    let it = simulator.pods.get("ns", "it").unwrap();
+    assert_eq!(it.spec.as_ref().unwrap().node_name.as_deref(), Some("n1"));
+}
+
+#[test]
 fn replicas_move_to_other_nodes() {
     let mut simulator = Simulator::new(2);
     simulator.apply(deployment("web", "1", &json!({"replicas": 2})));
@@ -180,6 +190,7 @@ fn defaults() {
     assert_eq!(spec["containers"][0]["ports"][0]["protocol"], "TCP");
     assert_eq!(spec["containers"][0]["imagePullPolicy"], "Always");
     assert_eq!(spec["restartPolicy"], "Always");
+    assert_eq!(spec["dnsPolicy"], "ClusterFirst");
     assert_eq!(spec["terminationGracePeriodSeconds"], 30);
     assert_eq!(
         spec["tolerations"][1],

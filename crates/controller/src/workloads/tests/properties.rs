@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::workloads::{Workload, Write, reconcile};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
@@ -343,6 +344,31 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
     ]
 }
 
+/// No write makes more nodes than one miss their pod of the DaemonSet `agent`, or more than one have two.
+fn within_limits_of_nodes(simulator: &Simulator, write: &Write) {
+    let agent = simulator.daemon_sets.get("ns", "agent").unwrap();
+    let strategy = agent
+        .spec
+        .as_ref()
+        .unwrap()
+        .update_strategy
+        .clone()
+        .unwrap();
+    let surges = strategy.rolling_update.unwrap().max_surge == Some(IntOrString::Int(1));
+    let (pods, nodes) = (simulator.active("agent"), simulator.nodes.all().len());
+    let ready = pods.iter().filter(|it| is_ready(it)).count();
+    match write {
+        Write::Create(Workload::Pod(_)) => assert!(pods.len() < nodes + usize::from(surges)),
+        Write::Delete {
+            kind: "Pod", key, ..
+        } => {
+            let pod = simulator.pods.get(&key.namespace, &key.name).unwrap();
+            assert!(!is_ready(pod) || ready >= nodes + usize::from(surges));
+        }
+        _ => {}
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -371,6 +397,30 @@ proptest! {
         let plan = reconcile(&simulator.cluster(), simulator.now);
         prop_assert_eq!(plan.writes, []);
         prop_assert_eq!(plan.wake, None);
+    }
+
+    /// The same of a DaemonSet, which deletes first or creates first.
+    #[test]
+    fn daemon_sets_keep_their_limits(
+        surge in 0..2,
+        steps in prop::collection::vec((0..4_u8, 0..5_i64, 0..5_i64, 0..6_usize), 1..12),
+    ) {
+        let mut simulator = Simulator::new(4);
+        let agent = |version: u8| {
+            let rolling = json!({"maxSurge": surge, "maxUnavailable": 1 - surge});
+            let spec = json!({"updateStrategy": {"rollingUpdate": rolling}});
+            daemon_set("agent", &version.to_string(), &spec)
+        };
+        apply(&mut simulator, agent(0));
+        simulator.settle(5);
+        simulator.check = Some(within_limits_of_nodes);
+        for (version, start, end, seconds) in steps {
+            simulator.delays = (start, end);
+            apply(&mut simulator, agent(version));
+            simulator.settle(seconds);
+        }
+        simulator.calm();
+        check_daemon_set(&simulator);
     }
 
     /// A rolling update never has more pods than allowed, and removes no pod that is needed.
