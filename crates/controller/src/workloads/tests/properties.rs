@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::workloads::{Workload, Write, reconcile};
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -376,6 +377,8 @@ proptest! {
     #[test]
     fn comes_to_rest(actions in prop::collection::vec(action(), 1..25), refusals in select(vec![0_usize, 2, 3, 7])) {
         let mut simulator = Simulator::new(4);
+        // Half a second, which times in objects do not have.
+        simulator.now += SignedDuration::from_millis(500);
         simulator.check = Some(in_order);
         simulator.refusals = refusals;
         // Nothing happens to this node, so that nobody has a reason to touch the pods of others on it.

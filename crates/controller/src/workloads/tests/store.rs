@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use k8s_openapi::Metadata;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::serde::Serialize;
+use k8s_openapi::serde::de::DeserializeOwned;
 
 /// Namespace and name.
 pub(super) type Key = (String, String);
@@ -30,7 +32,10 @@ impl<T> Default for Store<T> {
     }
 }
 
-impl<T: Metadata<Ty = ObjectMeta> + Clone + PartialEq> Store<T> {
+impl<T> Store<T>
+where
+    T: Metadata<Ty = ObjectMeta> + Clone + PartialEq + Serialize + DeserializeOwned,
+{
     pub(super) fn all(&self) -> Vec<Arc<T>> {
         self.objects.values().cloned().collect()
     }
@@ -49,7 +54,7 @@ impl<T: Metadata<Ty = ObjectMeta> + Clone + PartialEq> Store<T> {
         metadata.resource_version = Some(number.to_string());
         metadata.creation_timestamp = Some(now);
         metadata.generation = Some(1);
-        self.objects.insert(key, Arc::new(object));
+        self.objects.insert(key, Arc::new(stored(&object)));
         Ok(())
     }
 
@@ -62,7 +67,7 @@ impl<T: Metadata<Ty = ObjectMeta> + Clone + PartialEq> Store<T> {
         }
         assert!(**old != object, "a write changes something: {key:?}");
         object.metadata_mut().resource_version = Some(number.to_string());
-        self.objects.insert(key, Arc::new(object));
+        self.objects.insert(key, Arc::new(stored(&object)));
         Ok(())
     }
 
@@ -71,9 +76,16 @@ impl<T: Metadata<Ty = ObjectMeta> + Clone + PartialEq> Store<T> {
         let object = Arc::make_mut(self.objects.get_mut(key).expect("it exists"));
         edit(object);
         object.metadata_mut().resource_version = Some(number.to_string());
+        *object = stored(object);
     }
 
     pub(super) fn remove(&mut self, key: &Key) {
         self.objects.remove(key);
     }
+}
+
+/// An object as it comes back from a store: times have seconds only.
+fn stored<T: Serialize + DeserializeOwned>(object: &T) -> T {
+    let text = serde_json::to_string(object).expect("objects of the API become JSON");
+    serde_json::from_str(&text).expect("and come back")
 }
