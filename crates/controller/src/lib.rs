@@ -1,10 +1,12 @@
 //! The part of a Kubernetes control plane that Services need: EndpointSlices, ClusterIPs, NodePorts and load balancer
-//! addresses. Pure: no I/O, no clock, no randomness.
+//! addresses; and the [controllers of workloads](workloads), which make the pods behind them. Pure: no I/O, no clock, no
+//! randomness.
 //!
 //! ```text
 //! Services, Pods, Nodes, Endpoints ──absorb──▶ Controller ──changes──▶ EndpointSlices
 //! Service as somebody wrote it ──▶ Allocator ──▶ Service with addresses and ports
 //! manifests ──▶ Folder: both of these ──▶ what a proxy needs
+//! Deployments and so on, Pods, Nodes ──▶ workloads::reconcile ──▶ ReplicaSets, Pods, statuses
 //! ```
 //!
 //! The objects are those of the Kubernetes API, because that is what comes in and goes out. Rules are kube-controller-manager's

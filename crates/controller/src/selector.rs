@@ -1,4 +1,4 @@
-//! Selectors of Services.
+//! Selectors: pairs of labels.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +17,14 @@ pub(crate) fn first_pair(service: &Service) -> Option<(&String, &String)> {
 
 /// Whether a Service selects pods with these labels.
 pub(crate) fn selects(service: &Service, labels: Option<&BTreeMap<String, String>>) -> bool {
-    let has = |(key, value)| labels.is_some_and(|it| it.get(key) == Some(value));
-    of(service).is_some_and(|it| it.iter().all(has))
+    of(service).is_some_and(|it| has_all(labels, it))
+}
+
+/// Whether `labels` has every pair of `wanted`.
+pub(crate) fn has_all(
+    labels: Option<&BTreeMap<String, String>>,
+    wanted: &BTreeMap<String, String>,
+) -> bool {
+    let mut pairs = wanted.iter();
+    pairs.all(|(key, value)| labels.is_some_and(|it| it.get(key) == Some(value)))
 }

@@ -10,7 +10,8 @@
 //! # Invariants
 //!
 //! - `reconcile` remembers nothing: what it read decides, also after a restart.
-//! - An object with the controller reference of somebody else is neither changed nor deleted.
+//! - An object with the controller reference of somebody else is neither changed nor deleted, but for a pod whose node is lost
+//!   or has a taint against it.
 //! - A write that is refused or lost is asked for again.
 //! - When nothing changes from outside, the writes come to an end.
 //!
@@ -33,6 +34,8 @@ mod revisions;
 mod scheduler;
 mod stateful_set;
 mod template;
+#[cfg(test)]
+mod tests;
 mod validation;
 
 use std::sync::Arc;

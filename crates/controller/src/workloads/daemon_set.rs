@@ -19,6 +19,7 @@ use crate::meta;
 
 /// A DaemonSet with what its rules use.
 struct Set<'a> {
+    cluster: &'a Cluster,
     object: &'a DaemonSet,
     spec: &'a DaemonSetSpec,
     /// The label of pods of the present template.
@@ -93,6 +94,7 @@ impl<'a> Set<'a> {
             }
         });
         Self {
+            cluster,
             object,
             spec,
             hash,
@@ -192,7 +194,7 @@ impl<'a> Set<'a> {
         let mut pod = nodes::pod(self.object, self.spec, node);
         let labels = pod.metadata.labels.get_or_insert_default();
         labels.insert(REVISION_HASH.to_owned(), self.hash.clone());
-        pods::name(&mut pod, self.object, index, plan);
+        pods::name(&mut pod, self.object, index, self.cluster, plan);
         let name = pod.metadata.name.clone().unwrap_or_default();
         plan.create(pod);
         plan.event(

@@ -21,7 +21,7 @@ pub fn default_pod(pod: &mut Pod) {
     if spec.host_network == Some(true) {
         let containers = spec.containers.iter_mut();
         let ports = containers.flat_map(|it| it.ports.iter_mut().flatten());
-        for port in ports {
+        for port in ports.filter(|it| it.host_port.unwrap_or(0) == 0) {
             port.host_port = Some(port.container_port);
         }
     }

@@ -13,7 +13,7 @@ pub(super) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 pub(super) fn matches_node(spec: &PodSpec, node: &Node) -> bool {
     let labels = node.metadata.labels.as_ref();
     let selector = spec.node_selector.as_ref();
-    selector.is_none_or(|it| super::labels::has_all(labels, it))
+    selector.is_none_or(|it| crate::selector::has_all(labels, it))
         && required(spec).is_none_or(|it| it.node_selector_terms.iter().any(|it| meets(it, node)))
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
+use crate::selector::has_all;
+
 type Labels = BTreeMap<String, String>;
 
 /// Whether a selector asks for anything.
@@ -17,10 +19,9 @@ pub(super) fn is_empty(selector: &LabelSelector) -> bool {
 /// (`k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go`).
 pub(super) fn matches(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
     let value = |key: &str| labels.and_then(|it| it.get(key)).map(String::as_str);
-    let mut pairs = selector.match_labels.iter().flatten();
     let mut expressions = selector.match_expressions.iter().flatten();
-    pairs.all(|(key, wanted)| value(key) == Some(wanted))
-        && expressions.all(|it| meets(it, value(&it.key)))
+    let pairs = selector.match_labels.as_ref();
+    pairs.is_none_or(|it| has_all(labels, it)) && expressions.all(|it| meets(it, value(&it.key)))
 }
 
 /// Whether the selector of a controller selects an object: an empty one selects nothing.
@@ -38,10 +39,4 @@ fn meets(requirement: &LabelSelectorRequirement, value: Option<&str>) -> bool {
         "DoesNotExist" => value.is_none(),
         _ => false,
     }
-}
-
-/// Whether `labels` has every pair of `wanted`.
-pub(super) fn has_all(labels: Option<&Labels>, wanted: &Labels) -> bool {
-    let mut pairs = wanted.iter();
-    pairs.all(|(key, value)| labels.is_some_and(|it| it.get(key) == Some(value)))
 }

@@ -2,7 +2,7 @@
 //! (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`, `pkg/controller/tainteviction/taint_eviction.go`).
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod, PodCondition, Taint};
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 
 use super::plan::Plan;
 use super::{Cluster, fit, pods};
@@ -107,13 +107,7 @@ fn make_unready(pod: &Pod, plan: &mut Plan) {
         return;
     }
     let mut after = pod.clone();
-    let condition = PodCondition {
-        last_transition_time: Some(plan.time()),
-        status: "False".to_owned(),
-        type_: "Ready".to_owned(),
-        ..PodCondition::default()
-    };
-    pods::set_condition(&mut after, condition);
+    pods::set_condition(&mut after, pods::new_condition("Ready", "False", plan));
     plan.update_status(pod, after);
     plan.warning(pod, "NodeNotReady", "Node is not ready".to_owned());
 }

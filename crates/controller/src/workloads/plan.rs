@@ -176,6 +176,12 @@ impl Plan {
         })
     }
 
+    /// Whether a Node changes.
+    pub(super) fn writes_nodes(&self) -> bool {
+        let mut writes = self.writes.iter();
+        writes.any(|it| matches!(it, Write::Update(Workload::Node(_))))
+    }
+
     fn push_deletion<T: Object>(&mut self, object: &T, grace: Option<u32>) -> bool {
         if self.deletes(object) {
             return false;

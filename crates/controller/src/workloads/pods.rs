@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::ownership;
 use super::plan::{Object, Plan};
+use super::{Cluster, ownership};
 
 /// Longest part of a generated name before its five characters (`k8s.io/apiserver/pkg/storage/names`).
 const LONGEST_PREFIX: usize = 58;
@@ -60,6 +60,16 @@ pub(super) fn node(pod: &Pod) -> Option<&str> {
     name.filter(|it| !it.is_empty())
 }
 
+/// A condition that begins now.
+pub(super) fn new_condition(type_: &str, status: &str, plan: &Plan) -> PodCondition {
+    PodCondition {
+        last_transition_time: Some(plan.time()),
+        status: status.to_owned(),
+        type_: type_.to_owned(),
+        ..PodCondition::default()
+    }
+}
+
 /// Replaces the condition of the same type. The time of the last transition stays while the status is the same. Whether
 /// anything but times changed.
 pub(super) fn set_condition(pod: &mut Pod, mut condition: PodCondition) -> bool {
@@ -100,12 +110,24 @@ pub(super) fn from_template<T: Object>(template: &PodTemplateSpec, owner: &T) ->
 
 /// Gives a pod the name of its owner and five characters. They depend on the time, so that the replacement of a pod that is
 /// gone has another name. `index` tells apart the pods of one plan.
-pub(super) fn name<T: Object>(pod: &mut Pod, owner: &T, index: usize, plan: &Plan) {
+pub(super) fn name<T: Object>(
+    pod: &mut Pod,
+    owner: &T,
+    index: usize,
+    cluster: &Cluster,
+    plan: &Plan,
+) {
     let name = owner.metadata().name.as_deref().unwrap_or_default();
     let uid = owner.metadata().uid.as_deref().unwrap_or_default();
     let prefix: String = format!("{name}-").chars().take(LONGEST_PREFIX).collect();
     let seed = format!("{uid}/{}/{index}", plan.now().as_nanosecond());
-    let name = crate::meta::generated_name(&prefix, &seed, |_| false);
+    let is_taken = |name: &str| {
+        let mut pods = cluster.pods.iter().map(|it| &it.metadata);
+        pods.any(|it| {
+            it.name.as_deref() == Some(name) && it.namespace == owner.metadata().namespace
+        })
+    };
+    let name = crate::meta::generated_name(&prefix, &seed, is_taken);
     pod.metadata.generate_name = Some(prefix);
     pod.metadata.name = Some(name);
 }

@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::counts::count;
 use super::plan::Plan;
-use super::{Cluster, labels, ownership, pods};
+use super::{Cluster, ownership, pods};
+use crate::selector::has_all;
 
 /// What one ReplicaSet needs.
 pub(super) fn reconcile(cluster: &Cluster, set: &ReplicaSet, plan: &mut Plan) {
@@ -29,7 +30,7 @@ fn scale(cluster: &Cluster, set: &ReplicaSet, active: &[&Pod], plan: &mut Plan) 
     let template = spec.and_then(|it| it.template.as_ref());
     for index in active.len()..wanted {
         let mut pod = pods::from_template(template.unwrap_or(&Default::default()), set);
-        pods::name(&mut pod, set, index, plan);
+        pods::name(&mut pod, set, index, cluster, plan);
         let name = pod.metadata.name.clone().unwrap_or_default();
         plan.create(pod);
         plan.event(set, "SuccessfulCreate", format!("Created pod: {name}"));
@@ -69,7 +70,7 @@ fn write_status(cluster: &Cluster, set: &ReplicaSet, active: &[&Pod], plan: &mut
     let template = template.and_then(|it| it.metadata.as_ref()?.labels.as_ref());
     let labelled = active.iter().filter(|it| {
         let labels = it.metadata.labels.as_ref();
-        template.is_none_or(|wanted| labels::has_all(labels, wanted))
+        template.is_none_or(|wanted| has_all(labels, wanted))
     });
     let terminating = cluster.pods.iter().filter(|it| {
         pods::is_terminating(it)

@@ -23,6 +23,10 @@ struct Placement<'a> {
 }
 
 pub(super) fn reconcile(cluster: &Cluster, plan: &mut Plan) {
+    if plan.writes_nodes() {
+        // A node that was lost just now has its taints in the next plan, and would take pods in this one.
+        return;
+    }
     let mut placement = Placement::new(cluster);
     for pod in &cluster.pods {
         if !is_waiting(pod) || plan.deletes(&**pod) {
@@ -121,13 +125,8 @@ fn name(node: &Node) -> &str {
 fn bind(pod: &Pod, node: &str, plan: &mut Plan) {
     let mut bound = pod.clone();
     pods::spec_mut(&mut bound).node_name = Some(node.to_owned());
-    let condition = PodCondition {
-        last_transition_time: Some(plan.time()),
-        status: "True".to_owned(),
-        type_: "PodScheduled".to_owned(),
-        ..PodCondition::default()
-    };
-    pods::set_condition(&mut bound, condition);
+    let scheduled = pods::new_condition("PodScheduled", "True", plan);
+    pods::set_condition(&mut bound, scheduled);
     plan.update(pod, bound);
     let key = crate::meta::key(&pod.metadata);
     plan.event(
@@ -141,12 +140,9 @@ fn bind(pod: &Pod, node: &str, plan: &mut Plan) {
 fn report(pod: &Pod, message: String, plan: &mut Plan) {
     let mut after = pod.clone();
     let condition = PodCondition {
-        last_transition_time: Some(plan.time()),
         message: Some(message.clone()),
         reason: Some("Unschedulable".to_owned()),
-        status: "False".to_owned(),
-        type_: "PodScheduled".to_owned(),
-        ..PodCondition::default()
+        ..pods::new_condition("PodScheduled", "False", plan)
     };
     if pods::set_condition(&mut after, condition) {
         plan.update_status(pod, after);

@@ -29,12 +29,9 @@ pub fn validate_pod(pod: &Pod, old: Option<&Pod>) -> Vec<FieldError> {
 /// What is wrong with a Deployment with its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_deployment(deployment: &Deployment, old: Option<&Deployment>) -> Vec<FieldError> {
-    let mut problems = Problems::default();
-    metadata(&deployment.metadata, &mut problems);
     let spec = deployment.spec.clone().unwrap_or_default();
     let old = old.and_then(|it| Some(&it.spec.as_ref()?.selector));
-    selector(&spec.selector, old, &spec.template, &mut problems);
-    template(&spec.template, &mut problems);
+    let mut problems = common(&deployment.metadata, &spec.selector, old, &spec.template);
     problems.not_negative("spec.replicas", spec.replicas);
     problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
     problems.not_negative("spec.revisionHistoryLimit", spec.revision_history_limit);
@@ -45,13 +42,10 @@ pub fn validate_deployment(deployment: &Deployment, old: Option<&Deployment>) ->
 /// What is wrong with a ReplicaSet with its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_replica_set(set: &ReplicaSet, old: Option<&ReplicaSet>) -> Vec<FieldError> {
-    let mut problems = Problems::default();
-    metadata(&set.metadata, &mut problems);
     let spec = set.spec.clone().unwrap_or_default();
     let old = old.and_then(|it| Some(&it.spec.as_ref()?.selector));
-    let pods = spec.template.unwrap_or_default();
-    selector(&spec.selector, old, &pods, &mut problems);
-    template(&pods, &mut problems);
+    let template = spec.template.unwrap_or_default();
+    let mut problems = common(&set.metadata, &spec.selector, old, &template);
     problems.not_negative("spec.replicas", spec.replicas);
     problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
     problems.found
@@ -60,12 +54,9 @@ pub fn validate_replica_set(set: &ReplicaSet, old: Option<&ReplicaSet>) -> Vec<F
 /// What is wrong with a StatefulSet with its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_stateful_set(set: &StatefulSet, old: Option<&StatefulSet>) -> Vec<FieldError> {
-    let mut problems = Problems::default();
-    metadata(&set.metadata, &mut problems);
     let spec = set.spec.clone().unwrap_or_default();
     // That the selector changed is said below.
-    selector(&spec.selector, None, &spec.template, &mut problems);
-    template(&spec.template, &mut problems);
+    let mut problems = common(&set.metadata, &spec.selector, None, &spec.template);
     problems.not_negative("spec.replicas", spec.replicas);
     problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
     problems.not_negative("spec.revisionHistoryLimit", spec.revision_history_limit);
@@ -91,12 +82,9 @@ pub fn validate_stateful_set(set: &StatefulSet, old: Option<&StatefulSet>) -> Ve
 /// What is wrong with a DaemonSet with its defaults; `old` is the version that it replaces.
 #[must_use]
 pub fn validate_daemon_set(set: &DaemonSet, old: Option<&DaemonSet>) -> Vec<FieldError> {
-    let mut problems = Problems::default();
-    metadata(&set.metadata, &mut problems);
     let spec = set.spec.clone().unwrap_or_default();
     let old = old.and_then(|it| Some(&it.spec.as_ref()?.selector));
-    selector(&spec.selector, old, &spec.template, &mut problems);
-    template(&spec.template, &mut problems);
+    let mut problems = common(&set.metadata, &spec.selector, old, &spec.template);
     problems.not_negative("spec.minReadySeconds", spec.min_ready_seconds);
     problems.not_negative("spec.revisionHistoryLimit", spec.revision_history_limit);
     strategy::daemon_set(&spec, &mut problems);
@@ -117,13 +105,27 @@ fn fixed(spec: &StatefulSetSpec) -> StatefulSetSpec {
     }
 }
 
+/// What all workloads have. `old` is the selector of the version before.
+fn common(
+    object: &ObjectMeta,
+    new: &LabelSelector,
+    old: Option<&LabelSelector>,
+    pods: &PodTemplateSpec,
+) -> Problems {
+    let mut problems = Problems::default();
+    metadata(object, &mut problems);
+    selector(new, old, pods, &mut problems);
+    template(pods, &mut problems);
+    problems
+}
+
 fn metadata(metadata: &ObjectMeta, problems: &mut Problems) {
     let name = metadata.name.as_deref().unwrap_or_default();
     let generated = metadata.generate_name.as_deref().unwrap_or_default();
     if name.is_empty() && generated.is_empty() {
         problems.required("metadata.name", "name or generateName is required");
     } else if !name.is_empty() && !sluice_model::is_subdomain(name) {
-        problems.invalid("metadata.name", name, field::SUBDOMAIN);
+        problems.invalid("metadata.name", format!("\"{name}\""), field::SUBDOMAIN);
     }
 }
 

@@ -43,12 +43,7 @@ pub(super) fn deployment(spec: &DeploymentSpec, problems: &mut Problems) {
 pub(super) fn daemon_set(spec: &DaemonSetSpec, problems: &mut Problems) {
     let strategy = spec.update_strategy.clone().unwrap_or_default();
     let kind = strategy.type_.as_deref();
-    problems.one_of(
-        "spec.updateStrategy.type",
-        kind,
-        &["OnDelete", "RollingUpdate"],
-    );
-    let path = "spec.updateStrategy.rollingUpdate";
+    let path = update_strategy(kind, problems);
     let Some(rolling) = &strategy.rolling_update else {
         return;
     };
@@ -69,12 +64,7 @@ pub(super) fn daemon_set(spec: &DaemonSetSpec, problems: &mut Problems) {
 pub(super) fn stateful_set(spec: &StatefulSetSpec, problems: &mut Problems) {
     let strategy = spec.update_strategy.clone().unwrap_or_default();
     let kind = strategy.type_.as_deref();
-    problems.one_of(
-        "spec.updateStrategy.type",
-        kind,
-        &["OnDelete", "RollingUpdate"],
-    );
-    let path = "spec.updateStrategy.rollingUpdate";
+    let path = update_strategy(kind, problems);
     match (kind, &strategy.rolling_update) {
         (Some("OnDelete"), Some(_)) => {
             problems.invalid(
@@ -95,6 +85,13 @@ pub(super) fn stateful_set(spec: &StatefulSetSpec, problems: &mut Problems) {
         }
         (_, None) => {}
     }
+}
+
+/// Checks the type. The path of the numbers.
+fn update_strategy(kind: Option<&str>, problems: &mut Problems) -> &'static str {
+    let kinds = ["OnDelete", "RollingUpdate"];
+    problems.one_of("spec.updateStrategy.type", kind, &kinds);
+    "spec.updateStrategy.rollingUpdate"
 }
 
 /// Checks both numbers. Whether there is a surge.

@@ -1,0 +1,12 @@
+//! The controllers of workloads against a small API server and kubelets.
+
+mod daemon_sets;
+mod deployments;
+mod lifecycle;
+mod manifests;
+mod properties;
+mod replica_sets;
+mod scheduling;
+mod simulator;
+mod stateful_sets;
+mod store;

@@ -1,0 +1,378 @@
+//! A small API server, and kubelets that start and end pods.
+
+use std::sync::Arc;
+
+use crate::workloads::*;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::*;
+use k8s_openapi::api::core::v1::{Node, Pod, PodCondition};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+
+use super::store::{Key, Refused, Store, key};
+
+/// Writes after which the controllers must be at rest.
+const MOST_ROUNDS: usize = 200;
+
+#[derive(Default)]
+pub(super) struct Simulator {
+    pub(super) now: Timestamp,
+    number: u64,
+    pub(super) nodes: Store<Node>,
+    pub(super) pods: Store<Pod>,
+    pub(super) deployments: Store<Deployment>,
+    pub(super) replica_sets: Store<ReplicaSet>,
+    pub(super) stateful_sets: Store<StatefulSet>,
+    pub(super) daemon_sets: Store<DaemonSet>,
+    pub(super) revisions: Store<ControllerRevision>,
+    /// Reason and message of each.
+    pub(super) events: Vec<(String, String)>,
+    /// Seconds until a pod is ready, and until it ended.
+    pub(super) delays: (i64, i64),
+    /// One of so many writes is refused; 0 for none.
+    pub(super) refusals: usize,
+    writes: usize,
+    /// Called before each write is made.
+    pub(super) check: Option<fn(&Simulator, &Write)>,
+}
+
+impl Simulator {
+    /// So many nodes, called `n0`, `n1`, and so on.
+    pub(super) fn new(nodes: usize) -> Self {
+        let mut simulator = Self {
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            delays: (2, 2),
+            ..Self::default()
+        };
+        (0..nodes).for_each(|it| simulator.add_node(&format!("n{it}")));
+        simulator
+    }
+
+    fn next(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+
+    pub(super) fn add_node(&mut self, name: &str) {
+        let node = super::manifests::node(name);
+        let (number, now) = (self.next(), Time(self.now));
+        let _ = self.nodes.create(node, number, now);
+    }
+
+    /// What a person applies: the object is created, or its spec replaced. Returns what is wrong with it.
+    pub(super) fn apply(&mut self, object: impl Into<Workload>) -> Vec<String> {
+        let (number, now) = (self.next(), Time(self.now));
+        macro_rules! apply {
+            ($object:ident, $store:ident, $default:ident, $validate:ident) => {{
+                let mut object = $object;
+                $default(&mut object);
+                let key = key(&object.metadata);
+                let old = self.$store.get(&key.0, &key.1).cloned();
+                let problems = $validate(&object, old.as_deref());
+                if !problems.is_empty() {
+                    return problems.iter().map(ToString::to_string).collect();
+                }
+                match old {
+                    None => self.$store.create(object, number, now).unwrap(),
+                    Some(old) => self.$store.edit(&key, number, |it| {
+                        if it.spec != object.spec {
+                            it.metadata.generation = old.metadata.generation.map(|it| it + 1);
+                        }
+                        it.spec = object.spec;
+                        it.metadata.labels = object.metadata.labels;
+                    }),
+                }
+                Vec::new()
+            }};
+        }
+        match object.into() {
+            Workload::Pod(it) => apply!(it, pods, default_pod, validate_pod),
+            Workload::Deployment(it) => {
+                apply!(it, deployments, default_deployment, validate_deployment)
+            }
+            Workload::ReplicaSet(it) => {
+                apply!(it, replica_sets, default_replica_set, validate_replica_set)
+            }
+            Workload::StatefulSet(it) => {
+                apply!(
+                    it,
+                    stateful_sets,
+                    default_stateful_set,
+                    validate_stateful_set
+                )
+            }
+            Workload::DaemonSet(it) => {
+                apply!(it, daemon_sets, default_daemon_set, validate_daemon_set)
+            }
+            other => panic!("nobody applies {other:?}"),
+        }
+    }
+
+    pub(super) fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Node)) {
+        let number = self.next();
+        let key = (String::new(), name.to_owned());
+        self.nodes.edit(&key, number, edit);
+    }
+
+    pub(super) fn edit_pod(&mut self, key: &Key, edit: impl FnOnce(&mut Pod)) {
+        let number = self.next();
+        self.pods.edit(key, number, edit);
+    }
+
+    pub(super) fn set_ready(&mut self, node: &str, status: &str) {
+        self.edit_node(node, |it| {
+            let conditions = it.status.as_mut().unwrap().conditions.as_mut().unwrap();
+            conditions[0].status = status.to_owned();
+        });
+    }
+
+    pub(super) fn cluster(&self) -> Cluster {
+        Cluster {
+            nodes: self.nodes.all(),
+            pods: self.pods.all(),
+            deployments: self.deployments.all(),
+            replica_sets: self.replica_sets.all(),
+            stateful_sets: self.stateful_sets.all(),
+            daemon_sets: self.daemon_sets.all(),
+            revisions: self.revisions.all(),
+        }
+    }
+
+    /// Makes writes until there are none. When to ask again.
+    #[track_caller]
+    pub(super) fn rest(&mut self) -> Option<Timestamp> {
+        for _ in 0..MOST_ROUNDS {
+            let plan = reconcile(&self.cluster(), self.now);
+            if plan.writes.is_empty() {
+                return plan.wake;
+            }
+            for write in plan.writes {
+                if let Some(check) = self.check {
+                    check(self, &write);
+                }
+                self.writes += 1;
+                // In no step with the rounds: a write that is tried again gets through at last.
+                let chance = self.writes.wrapping_mul(0x9e37_79b9) >> 7;
+                if self.refusals == 0 || !chance.is_multiple_of(self.refusals) {
+                    // A conflict is tried again in the next round.
+                    let _ = self.write(write);
+                }
+            }
+        }
+        let plan = reconcile(&self.cluster(), self.now);
+        let writes: Vec<_> = plan.writes.iter().map(summary).collect();
+        panic!("no rest: {writes:#?}");
+    }
+
+    fn write(&mut self, write: Write) -> Result<(), Refused> {
+        let (number, now) = (self.next(), Time(self.now));
+        match write {
+            Write::Create(it) => match it {
+                Workload::Pod(mut it) => {
+                    default_pod(&mut it);
+                    assert_eq!(validate_pod(&it, None), []);
+                    self.pods.create(it, number, now)
+                }
+                Workload::ReplicaSet(it) => {
+                    assert_eq!(validate_replica_set(&it, None), []);
+                    self.replica_sets.create(it, number, now)
+                }
+                Workload::ControllerRevision(it) => self.revisions.create(it, number, now),
+                other => panic!("no controller creates {other:?}"),
+            },
+            Write::Update(it) | Write::UpdateStatus(it) => {
+                assert!(!is_foreign(it.metadata()), "another's: {it:?}");
+                match it {
+                    Workload::Pod(it) => self.pods.update(it, number),
+                    Workload::ReplicaSet(it) => self.replica_sets.update(it, number),
+                    Workload::Deployment(it) => self.deployments.update(it, number),
+                    Workload::StatefulSet(it) => self.stateful_sets.update(it, number),
+                    Workload::DaemonSet(it) => self.daemon_sets.update(it, number),
+                    Workload::ControllerRevision(it) => self.revisions.update(it, number),
+                    Workload::Node(it) => self.nodes.update(it, number),
+                }
+            }
+            Write::Delete {
+                kind,
+                key,
+                uid,
+                grace,
+            } => {
+                let key = (key.namespace.to_string(), key.name.to_string());
+                self.delete(kind, &key, &uid, grace)
+            }
+            Write::Event {
+                reason, message, ..
+            } => {
+                self.events.push((reason.to_owned(), message));
+                Ok(())
+            }
+        }
+    }
+
+    fn delete(
+        &mut self,
+        kind: &str,
+        key: &Key,
+        uid: &str,
+        grace: Option<u32>,
+    ) -> Result<(), Refused> {
+        match kind {
+            "Pod" => {
+                let pod = self.pods.get(&key.0, &key.1).ok_or(Refused)?.clone();
+                assert!(!is_foreign(&pod.metadata), "another's: {key:?}");
+                if pod.metadata.uid.as_deref() != Some(uid) {
+                    return Err(Refused);
+                }
+                match grace {
+                    Some(0) => self.pods.remove(key),
+                    _ => self.kill(key),
+                }
+            }
+            "ReplicaSet" => self.replica_sets.remove(key),
+            "ControllerRevision" => self.revisions.remove(key),
+            other => panic!("no controller deletes a {other}"),
+        }
+        Ok(())
+    }
+
+    /// Somebody deletes a pod: its kubelet ends it, if there is one.
+    pub(super) fn kill(&mut self, key: &Key) {
+        let pod = self.pods.get(&key.0, &key.1).unwrap().clone();
+        if pod.spec.as_ref().unwrap().node_name.is_none() {
+            return self.pods.remove(key);
+        }
+        let now = Time(self.now);
+        self.edit_pod(key, |it| {
+            it.metadata.deletion_timestamp.get_or_insert(now);
+        });
+    }
+
+    /// A second goes by for the kubelets of nodes that are ready.
+    pub(super) fn tick(&mut self) {
+        self.now += SignedDuration::from_secs(1);
+        for pod in self.pods.all() {
+            let node = pod.spec.as_ref().and_then(|it| it.node_name.clone());
+            let Some(node) = node.and_then(|it| self.nodes.get("", &it).cloned()) else {
+                continue;
+            };
+            let conditions = node.status.as_ref().unwrap().conditions.as_ref().unwrap();
+            if conditions[0].status == "True" {
+                self.work(&pod);
+            }
+        }
+    }
+
+    /// What a kubelet does for one pod in a second.
+    fn work(&mut self, pod: &Arc<Pod>) {
+        let key = key(&pod.metadata);
+        let age = |since: &Option<Time>| {
+            let since = since.as_ref().unwrap().0;
+            self.now.duration_since(since).as_secs()
+        };
+        if pod.metadata.deletion_timestamp.is_some() {
+            if age(&pod.metadata.deletion_timestamp) >= self.delays.1 {
+                self.pods.remove(&key);
+            }
+            return;
+        }
+        let phase = pod.status.as_ref().and_then(|it| it.phase.clone());
+        let is_starting = !is_ready(pod) && phase.as_deref() != Some("Failed");
+        if is_starting && age(&pod.metadata.creation_timestamp) >= self.delays.0 {
+            let now = Time(self.now);
+            self.edit_pod(&key, |it| set_ready(it, "True", now));
+        }
+    }
+
+    /// The probe of a pod fails until the kubelet works again.
+    pub(super) fn make_unready(&mut self, key: &Key) {
+        let now = Time(self.now);
+        self.edit_pod(key, |it| set_ready(it, "False", now));
+    }
+
+    pub(super) fn fail(&mut self, key: &Key) {
+        self.edit_pod(key, |it| {
+            it.status.get_or_insert_default().phase = Some("Failed".to_owned());
+        });
+        self.make_unready(key);
+        self.edit_pod(key, |it| {
+            it.status.get_or_insert_default().phase = Some("Failed".to_owned());
+        });
+    }
+
+    /// Time passes, until nothing is left to be done.
+    #[track_caller]
+    pub(super) fn settle(&mut self, seconds: usize) {
+        for _ in 0..seconds {
+            self.rest();
+            self.tick();
+        }
+        self.rest();
+    }
+
+    /// Time passes until every pod runs or is gone, and the controllers wait for nothing; 150 seconds at most.
+    #[track_caller]
+    pub(super) fn calm(&mut self) {
+        for _ in 0..150 {
+            let wake = self.rest();
+            let pods = self.pods.all();
+            let is_calm = |it: &Pod| is_ready(it) && it.metadata.deletion_timestamp.is_none();
+            if wake.is_none() && pods.iter().all(|it| is_calm(it)) {
+                return;
+            }
+            self.tick();
+        }
+    }
+
+    /// Names of active pods whose names begin so, in order.
+    pub(super) fn names(&self, prefix: &str) -> Vec<String> {
+        let pods = self.active(prefix).into_iter();
+        pods.map(|it| it.metadata.name.clone().unwrap()).collect()
+    }
+
+    /// Active pods whose names begin so, in order.
+    pub(super) fn active(&self, prefix: &str) -> Vec<Arc<Pod>> {
+        let mut pods = self.pods.all();
+        pods.retain(|it| {
+            let phase = it.status.as_ref().and_then(|it| it.phase.as_deref());
+            it.metadata.name.as_ref().unwrap().starts_with(prefix)
+                && it.metadata.deletion_timestamp.is_none()
+                && phase != Some("Failed")
+        });
+        pods
+    }
+}
+
+pub(super) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|it| it.type_ == "Ready" && it.status == "True")
+}
+
+fn set_ready(pod: &mut Pod, ready: &str, now: Time) {
+    let status = pod.status.get_or_insert_default();
+    status.phase = Some("Running".to_owned());
+    let conditions = status.conditions.get_or_insert_default();
+    conditions.retain(|it| it.type_ != "Ready");
+    conditions.push(PodCondition {
+        type_: "Ready".to_owned(),
+        status: ready.to_owned(),
+        last_transition_time: Some(now),
+        ..PodCondition::default()
+    });
+}
+
+/// Whether a controller that is not ours has the object.
+fn is_foreign(metadata: &ObjectMeta) -> bool {
+    let mut owners = metadata.owner_references.iter().flatten();
+    owners.any(|it| it.controller == Some(true) && it.kind == "Foreign")
+}
+
+fn summary(write: &Write) -> String {
+    let object = |it: &Workload| format!("{} {:?}", it.kind(), key(it.metadata()));
+    match write {
+        Write::Create(it) => format!("create {}", object(it)),
+        Write::Update(it) => format!("update {}", object(it)),
+        Write::UpdateStatus(it) => format!("update status of {}", object(it)),
+        other => format!("{other:?}"),
+    }
+}
