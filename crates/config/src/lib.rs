@@ -31,7 +31,7 @@ pub use effective::{
     ApiClient, ConntrackLimits, Effective, IpvsSettings, LogFormat, Mode, Periods,
 };
 pub use encode::encode;
-pub use ignored::{feature_gates, warnings};
+pub use ignored::{IGNORED, feature_gates, warnings};
 pub use problem::{Lines, Problem};
 pub use types::{
     API_VERSION, ClientConnection, Conntrack, DetectLocal, FormatOptions, Iptables, Ipvs, KIND,
