@@ -133,3 +133,20 @@ fn outputs_are_what_sluice_prints() {
     }
     assert!(count > 15, "{count}");
 }
+
+#[test]
+fn every_alert_is_documented() {
+    let read = |path| fs::read_to_string(repository().join(path)).expect(path);
+    let rules = read("deploy/prometheus/rules.yaml");
+    let names = rules.lines().filter_map(|it| it.split_once("- alert: "));
+    let mut names: Vec<&str> = names.map(|(_, name)| name).collect();
+    assert!(names.len() > 15, "{names:?}");
+    names.sort_unstable();
+    let page = read("docs/operation.md");
+    let code = page.split('`').skip(1).step_by(2);
+    let mut documented: Vec<&str> = code
+        .filter(|it| it.starts_with("Sluice") && !it.contains(' '))
+        .collect();
+    documented.sort_unstable();
+    assert_eq!(documented, names);
+}
