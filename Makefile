@@ -21,7 +21,7 @@ INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off 
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless static package setup-deploy
+.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless book static package setup-deploy
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -111,3 +111,13 @@ bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
 
 bless: ## rewrite the golden files; review the diff
 	SLUICE_BLESS=1 $(CARGO) nextest run --workspace golden
+
+# mdBook (MPL-2.0) is a program that runs here: nothing of it is linked into Sluice. The pages have its styles and scripts.
+MDBOOK_VERSION := 0.5.4
+MDBOOK := target/tools/bin/mdbook
+
+book: ## target/book/index.html: the documents as a book
+	@[ "$$($(MDBOOK) --version 2>/dev/null)" = "mdbook v$(MDBOOK_VERSION)" ] || \
+	  $(INSTALL_TOOL) mdbook@$(MDBOOK_VERSION) --no-default-features --root target/tools
+	$(CARGO) run --quiet -p xtask -- book target/book-src
+	$(MDBOOK) build --dest-dir $(CURDIR)/target/book target/book-src

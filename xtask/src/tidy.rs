@@ -1,4 +1,4 @@
-//! Rules of the source tree: dependencies, forbidden words, lengths of files.
+//! Rules of the source tree: dependencies, forbidden words, lengths of files, links of documents.
 
 use std::fs;
 use std::io;
@@ -171,6 +171,7 @@ pub(crate) fn run() -> io::Result<Vec<String>> {
         length(&shown, &text, &mut problems);
         words(&shown, &text, &mut problems);
     }
+    problems.extend(crate::book::check(&root)?);
     Ok(problems)
 }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::problem::{Lines, Problem};
 use crate::types::KubeProxyConfiguration;
 
-/// Paths that are ignored, with all fields below them, and why.
-const MEANINGLESS: &[(&str, &str)] = &[
+/// Paths of fields that Sluice ignores, with all fields below them, and why.
+pub const IGNORED: &[(&str, &str)] = &[
     (
         "clientConnection.acceptContentTypes",
         "Sluice chooses its own content type",
@@ -99,7 +99,7 @@ pub fn warnings(config: &KubeProxyConfiguration, lines: &Lines) -> Vec<Problem> 
     let value = json(config.clone());
     let mut found = Vec::new();
     let sections = other_sections(&config.mode);
-    for (field, why) in MEANINGLESS.iter().chain(sections) {
+    for (field, why) in IGNORED.iter().chain(sections) {
         let (value, default) = (lookup(&value, field), lookup(&default, field));
         differences((*field).to_owned(), value, default, why, &mut found);
     }

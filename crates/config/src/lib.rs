@@ -32,6 +32,7 @@ pub use effective::{
 };
 pub use encode::{encode, yaml};
 pub use ignored::{feature_gates, warnings};
+pub use ignored::{IGNORED, feature_gates, warnings};
 pub use problem::{Lines, Problem};
 pub use types::{
     API_VERSION, ClientConnection, Conntrack, DetectLocal, FormatOptions, Iptables, Ipvs, KIND,

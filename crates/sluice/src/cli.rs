@@ -183,8 +183,6 @@ pub(crate) struct NodeArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = Heading::Sluice.title())]
 pub(crate) struct ProxyArgs {
-    #[command(flatten)]
-    pub(crate) node: NodeArgs,
     /// Shortest time between two syncs, as 1m30s, 500ms [default: the configuration's; 0s for
     /// --manifests without --config]
     #[arg(long, value_name = "TIME")]
@@ -210,6 +208,9 @@ pub(crate) struct ProxyArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "true", value_parser = flags::boolean)]
     pub(crate) cleanup: Option<bool>,
+    // Last: a heading in here is the heading of what follows.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
 }
 
 /// `sluice controller`.
@@ -259,14 +260,15 @@ pub(crate) enum Output {
 /// `sluice render`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RenderArgs {
-    #[command(flatten)]
-    pub(crate) node: NodeArgs,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
     /// Fail when anything is wrong with the manifests
     #[arg(long)]
     pub(crate) strict: bool,
+    // Last: a heading in here is the heading of what follows.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
 }
 
 /// `sluice explain`.
@@ -279,8 +281,6 @@ pub(crate) struct ExplainArgs {
     /// address with port and protocol as in `10.96.0.10:53/udp`
     #[arg(value_name = "TO")]
     pub(crate) to: String,
-    #[command(flatten)]
-    pub(crate) node: NodeArgs,
     /// The socket of the agent that is asked
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
@@ -300,6 +300,9 @@ pub(crate) struct ExplainArgs {
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
+    // Last: a heading in here is the heading of what follows.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
 }
 
 /// A time as Go writes it, at most an hour.
@@ -335,14 +338,15 @@ pub(crate) struct DoctorArgs {
     /// The DNS domain of the cluster, for --probe
     #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
     pub(crate) cluster_domain: String,
-    #[command(flatten)]
-    pub(crate) node: NodeArgs,
     /// The agent's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub(crate) output: Output,
+    // Last: a heading in here is the heading of what follows.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
 }
 
 /// `sluice status`.

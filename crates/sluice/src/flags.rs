@@ -283,4 +283,6 @@ impl Args for Flags {
 }
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;

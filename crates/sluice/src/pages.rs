@@ -1,5 +1,7 @@
 //! Completion scripts and manual pages, made from the definition of the command line.
 
+#[cfg(test)]
+pub(crate) mod reference;
 mod sections;
 
 use std::fs;

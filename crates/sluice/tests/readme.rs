@@ -204,46 +204,6 @@ fn every_other_command_is_listed_with_its_reason() {
     }
 }
 
-#[test]
-fn links_lead_somewhere() {
-    for page in ["README.md", "docs/how-it-works.md", "docs/comparison.md"]
-        .into_iter()
-        .chain(["docs/requirements.md", "docs/troubleshooting.md"])
-    {
-        let path = repository().join(page);
-        let text = fs::read_to_string(&path).expect(page);
-        let targets = text
-            .split("](")
-            .skip(1)
-            .filter_map(|it| it.split(')').next());
-        for target in targets.filter(|it| !it.starts_with("http")) {
-            let (file, place) = target.split_once('#').unwrap_or((target, ""));
-            let file = match file {
-                "" => path.clone(),
-                file => path.parent().expect("a folder").join(file),
-            };
-            assert!(file.exists(), "{page}: no {target}");
-            let headings = match place {
-                "" => continue,
-                _ => fs::read_to_string(&file).expect(target),
-            };
-            let anchor = |it: &str| {
-                let kept = it.trim_start_matches('#').trim().to_lowercase();
-                let kept = kept.replace(' ', "-");
-                kept.replace(
-                    |it: char| !it.is_alphanumeric() && it != '-' && it != '_',
-                    "",
-                )
-            };
-            let mut headings = headings.lines().filter(|it| it.starts_with('#'));
-            assert!(
-                headings.any(|it| anchor(it) == place),
-                "{page}: no {target}"
-            );
-        }
-    }
-}
-
 /// A fence with the name of a mode has lines of the rules of `examples/`.
 #[test]
 fn rules_in_how_it_works_are_those_of_the_examples() {

@@ -2,7 +2,8 @@
 //!
 //! Browsers and GitHub run CSS animations of SVG images, but no scripts. The picture has its own
 //! dark background, so it can be read on a light and on a dark page. Who asks for less motion
-//! (`prefers-reduced-motion`) sees the last frame.
+//! (`prefers-reduced-motion`) sees the last frame. Chromium no longer keeps spaces for `xml:space`, other
+//! programs know nothing else, so both are there.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub(super) fn document(frames: &[Frame]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height}\" \
          width=\"{width:.0}\" height=\"{height}\" xml:space=\"preserve\" role=\"img\">\n\
          <title>sluice lab demo</title>\n<style>\n\
-         text{{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,\"DejaVu Sans Mono\",monospace;\
+         text{{white-space:pre;font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,\"DejaVu Sans Mono\",monospace;\
          fill:#c9d1d9}}\n.h{{font-weight:bold;fill:#fff}}\n.b{{fill:#3fb950}}\n\
          .f{{visibility:hidden;animation:{total:.2}s step-end infinite}}\n"
     );

@@ -42,7 +42,7 @@ pub(crate) struct Ours {
 }
 
 /// Every [reason](sluice_plan::issue::Issue::reason) of an issue.
-const ISSUES: [&str; 10] = [
+pub(super) const ISSUES: [&str; 10] = [
     "ClusterIPShared",
     "ClusterIPTaken",
     "ExternalIPNotAllowed",

@@ -270,20 +270,39 @@ fn an_api_server_that_moves_does_not_fill_the_memory() {
     );
 }
 
-/// The table in the documentation is complete and has no more than there is.
+/// The cells of each row of the tables in a page whose first cell is code, without the backticks.
+fn rows(page: &str) -> Vec<Vec<&str>> {
+    let rows = page.lines().filter(|it| it.starts_with("| `"));
+    let cells = rows.map(|it| it.trim_matches('|').split('|').map(str::trim).collect());
+    cells.collect()
+}
+
+/// The tables in the documentation are complete and have no more than there is, with type and labels.
 #[test]
 fn every_metric_is_documented() {
-    let documented = include_str!("../../../../docs/metrics.md");
-    let rows = documented.lines().filter_map(|it| it.strip_prefix("| `"));
-    let names = rows.filter_map(|it| it.split('`').next());
-    let documented: BTreeSet<String> = names.map(str::to_owned).collect();
+    let page = include_str!("../../../../docs/metrics.md");
+    let documented: BTreeSet<String> = rows(page)
+        .iter()
+        .map(|row| {
+            let [name, kind, labels, meaning] = row[..] else {
+                panic!("{row:?}");
+            };
+            assert!(!meaning.is_empty(), "{name}");
+            let mut labels: Vec<&str> = labels.split(", ").collect();
+            labels.sort_unstable();
+            let name = name.trim_matches('`');
+            format!("{name} {kind} {}", labels.join(","))
+                .trim()
+                .to_owned()
+        })
+        .collect();
     // Registered only where connections are counted (`connections/collector.rs`), and without a series
     // while every Service has endpoints.
     let sometimes = [
-        "sluice_service_without_endpoints_info",
-        "sluice_service_connections_total",
-        "sluice_endpoint_connections_total",
-        "sluice_endpoint_active_connections",
+        "sluice_service_without_endpoints_info gauge ip_family,namespace,port,protocol,service",
+        "sluice_service_connections_total counter ip_family,namespace,port,protocol,service",
+        "sluice_endpoint_connections_total counter endpoint,namespace,port,protocol,service",
+        "sluice_endpoint_active_connections gauge endpoint,namespace,port,protocol,service",
     ];
     let mut there: BTreeSet<String> = sometimes.map(str::to_owned).into();
     for metrics in [
@@ -305,8 +324,19 @@ fn every_metric_is_documented() {
         }));
         metrics.text().expect("complete");
         let slis = metrics.slis.registry.gather();
-        let families = metrics.registry.gather().into_iter().chain(slis);
-        there.extend(families.map(|it| it.name().to_owned()));
+        there.extend(shapes(&metrics.registry.gather()));
+        there.extend(shapes(&slis));
     }
-    assert_eq!(documented, there);
+    let differing: Vec<&String> = documented.symmetric_difference(&there).collect();
+    assert!(differing.is_empty(), "{differing:#?}");
+}
+
+#[test]
+fn every_issue_is_documented() {
+    let page = include_str!("../../../../docs/reference/issues.md");
+    let documented: Vec<&str> = rows(page)
+        .iter()
+        .map(|it| it[0].trim_matches('`'))
+        .collect();
+    assert_eq!(documented, ours::ISSUES);
 }

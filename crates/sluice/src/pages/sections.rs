@@ -126,6 +126,12 @@ fn extra(page: &str) -> Extra {
     }
 }
 
+/// The exit codes that mean more for this command than for others.
+#[cfg(test)]
+pub(super) fn special_exit(command: &Command) -> &'static [Entry] {
+    extra(title(command)).exit
+}
+
 /// The sections of a built command.
 pub(super) fn of(command: &Command) -> Roff {
     let mut roff = Roff::new();
