@@ -31,7 +31,6 @@ pub use effective::{
     ApiClient, ConntrackLimits, Effective, IpvsSettings, LogFormat, Mode, Periods,
 };
 pub use encode::{encode, yaml};
-pub use ignored::{feature_gates, warnings};
 pub use ignored::{IGNORED, feature_gates, warnings};
 pub use problem::{Lines, Problem};
 pub use types::{
