@@ -1,0 +1,161 @@
+//! Server-side apply: who owns which field, and what a manager's new configuration makes of an
+//! object (KEP-555; `sigs.k8s.io/structured-merge-diff`).
+//!
+//! A manager that applies owns the fields of its configuration. A field that it owned and no longer
+//! sets goes, unless another manager owns it. A field that another manager owns with a different
+//! value is a conflict.
+
+mod fields;
+mod managers;
+mod merge;
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+
+use crate::resource::Resource;
+use crate::status::{Cause, Status};
+use fields::{Element, Fields, Path};
+use managers::{Managers, Operation};
+
+/// Who writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Manager {
+    pub(crate) name: String,
+    /// Empty for the object itself.
+    pub(crate) subresource: String,
+}
+
+/// Whether a manager takes fields from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Conflicts {
+    /// They are refused.
+    Refused,
+    /// The fields change owners (`force=true`).
+    Forced,
+}
+
+/// The object that comes of applying `config` to `live`; `None` for an object that does not exist.
+///
+/// # Errors
+///
+/// 409 with the fields that others own.
+pub(crate) fn applied(
+    resource: &Resource,
+    live: Option<&Value>,
+    config: &Value,
+    manager: &Manager,
+    conflicts: Conflicts,
+    now: &str,
+) -> Result<Value, Status> {
+    let kind = resource.kind;
+    let mut managers = Managers::of(live.unwrap_or(&Value::Null));
+    let wanted = Fields::of(kind, config);
+    let before = managers.take(manager, Operation::Apply);
+    let mut object = match live {
+        None => config.clone(),
+        Some(live) => {
+            let differing = |path: &&Path| fields::find(live, path) != fields::find(config, path);
+            let changed: Vec<_> = wanted.leaves().filter(differing).cloned().collect();
+            let foreign = managers.owning(&changed);
+            if conflicts == Conflicts::Refused && !foreign.is_empty() {
+                return Err(conflict(&foreign));
+            }
+            managers.disown(&changed);
+            let mut object = live.clone();
+            merge::merge(kind, "", &mut object, config);
+            if let Some((before, _)) = &before {
+                // An item before its fields: without its keys nobody would find it.
+                for path in before.without(&wanted).paths() {
+                    if !managers.own_below(path) && !wanted.own_below(path) {
+                        fields::remove(&mut object, path);
+                    }
+                }
+            }
+            object
+        }
+    };
+    let time = match before {
+        Some((before, time)) if before == wanted => time,
+        _ => now.to_owned(),
+    };
+    managers.put(manager, Operation::Apply, resource, wanted, time);
+    managers.write(&mut object);
+    Ok(object)
+}
+
+/// Notes in `new` that `manager` wrote it in place of `old` by other means than apply.
+pub(crate) fn written(
+    resource: &Resource,
+    old: Option<&Value>,
+    new: &mut Value,
+    manager: &Manager,
+    now: &str,
+) {
+    let kind = resource.kind;
+    let mut managers = Managers::of(new);
+    let fields = Fields::of(kind, new);
+    let nothing = Value::Null;
+    let old = old.unwrap_or(&nothing);
+    let differing = |path: &&Path| fields::find(old, path) != fields::find(new, path);
+    let changed: Vec<_> = fields.paths().filter(differing).cloned().collect();
+    let gone = Fields::of(kind, old).without(&fields);
+    managers.forget(&gone);
+    if !changed.is_empty() {
+        let leaves: Vec<_> = changed
+            .iter()
+            .filter(|it| fields.is_leaf(it))
+            .cloned()
+            .collect();
+        managers.disown(&leaves);
+        let (mut own, _) = managers
+            .take(manager, Operation::Update)
+            .unwrap_or_default();
+        own.extend(changed);
+        managers.put(manager, Operation::Update, resource, own, now.to_owned());
+    }
+    managers.write(new);
+}
+
+fn conflict(foreign: &[(String, Path)]) -> Status {
+    let causes = foreign.iter().map(|(manager, path)| Cause {
+        reason: "FieldManagerConflict",
+        field: fields::text(path),
+        message: format!("conflict with {manager}"),
+    });
+    let causes: Vec<_> = causes.collect();
+    let each = causes
+        .iter()
+        .map(|it| format!("{}: {}", it.message, it.field));
+    let (count, plural) = (causes.len(), if causes.len() == 1 { "" } else { "s" });
+    let all = each.collect::<Vec<_>>().join("\n");
+    Status::apply_conflict(
+        format!("Apply failed with {count} conflict{plural}: {all}"),
+        &causes,
+    )
+}
+
+/// Whether a field is written by the server, or says which object it is.
+fn is_identity(path: &[Element]) -> bool {
+    let [Element::Field(first), rest @ ..] = path else {
+        return false;
+    };
+    match (first.as_str(), rest) {
+        ("apiVersion" | "kind", []) => true,
+        ("metadata", [Element::Field(field)]) => [
+            "name",
+            "generateName",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "generation",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "managedFields",
+            "selfLink",
+        ]
+        .contains(&field.as_str()),
+        _ => false,
+    }
+}

@@ -1,0 +1,272 @@
+//! Sets of fields, and their form `FieldsV1` in `metadata.managedFields`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::is_identity;
+use crate::patch::lists::{ListType, key_value, list_type};
+
+/// One step into an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Element {
+    /// `f:NAME`: a field.
+    Field(String),
+    /// `k:{...}`: the item of a list with these keys, as JSON.
+    Item(String),
+    /// `v:...`: a text of a set, as JSON.
+    Member(String),
+}
+
+pub(super) type Path = Vec<Element>;
+
+/// Paths: values that are not taken apart, and the items of lists.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fields(BTreeSet<Path>);
+
+impl Fields {
+    /// The fields that `object` sets, without its identity.
+    pub(super) fn of(kind: &str, object: &Value) -> Self {
+        let mut fields = Self::default();
+        fields.walk(kind, object, &mut Vec::new());
+        fields
+    }
+
+    fn walk(&mut self, kind: &str, value: &Value, path: &mut Path) {
+        if is_identity(path) {
+            return;
+        }
+        match value {
+            Value::Object(map) if !map.is_empty() && !is_atomic(path) => {
+                for (field, value) in map {
+                    path.push(Element::Field(field.clone()));
+                    self.walk(kind, value, path);
+                    path.pop();
+                }
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let elements: Option<Vec<_>> = elements(kind, path, items);
+                let Some(elements) = elements else {
+                    self.0.insert(path.clone());
+                    return;
+                };
+                for (element, item) in elements.into_iter().zip(items) {
+                    path.push(element);
+                    self.0.insert(path.clone());
+                    if item.is_object() {
+                        self.walk(kind, item, path);
+                    }
+                    path.pop();
+                }
+            }
+            _ if path.is_empty() => {}
+            _ => {
+                self.0.insert(path.clone());
+            }
+        }
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter()
+    }
+
+    /// The paths that lead to a value, not only to an item whose fields follow.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().filter(|it| self.is_leaf(it))
+    }
+
+    pub(super) fn is_leaf(&self, path: &Path) -> bool {
+        let mut after = self.0.range(path.clone()..).filter(|it| *it != path);
+        after.next().is_none_or(|it| !it.starts_with(path))
+    }
+
+    pub(super) fn without(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).cloned().collect())
+    }
+
+    pub(super) fn contains(&self, path: &Path) -> bool {
+        self.0.contains(path)
+    }
+
+    /// Whether the path or one below it is in the set.
+    pub(super) fn own_below(&self, path: &Path) -> bool {
+        let next = self.0.range(path.clone()..).next();
+        next.is_some_and(|it| it.starts_with(path))
+    }
+
+    pub(super) fn extend(&mut self, paths: Vec<Path>) {
+        self.0.extend(paths);
+    }
+
+    pub(super) fn retain(&mut self, keep: impl Fn(&Path) -> bool) {
+        self.0.retain(|it| keep(it));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Reads `fieldsV1`. What cannot be read is left out.
+    pub(super) fn read(value: &Value) -> Self {
+        let mut fields = Self::default();
+        fields.read_below(value, &mut Vec::new());
+        fields
+    }
+
+    fn read_below(&mut self, value: &Value, path: &mut Path) {
+        let Some(map) = value.as_object() else {
+            return;
+        };
+        if (map.is_empty() || map.contains_key(".")) && !path.is_empty() {
+            self.0.insert(path.clone());
+        }
+        for (key, value) in map {
+            let element = match key.split_at_checked(2) {
+                Some(("f:", name)) => Element::Field(name.to_owned()),
+                Some(("k:", keys)) => Element::Item(canonical(keys)),
+                Some(("v:", value)) => Element::Member(canonical(value)),
+                _ => continue,
+            };
+            path.push(element);
+            self.read_below(value, path);
+            path.pop();
+        }
+    }
+
+    /// Writes `fieldsV1`.
+    pub(super) fn write(&self) -> Value {
+        let mut root = Map::new();
+        for path in &self.0 {
+            write_path(&mut root, path, self.is_leaf(path));
+        }
+        root.into()
+    }
+}
+
+fn write_path(map: &mut Map<String, Value>, path: &[Element], is_leaf: bool) {
+    let [element, rest @ ..] = path else {
+        if !is_leaf {
+            map.insert(".".to_owned(), Map::new().into());
+        }
+        return;
+    };
+    let key = match element {
+        Element::Field(name) => format!("f:{name}"),
+        Element::Item(keys) => format!("k:{keys}"),
+        Element::Member(value) => format!("v:{value}"),
+    };
+    let slot = map.entry(key).or_insert_with(|| Map::new().into());
+    if let Some(map) = slot.as_object_mut() {
+        write_path(map, rest, is_leaf);
+    }
+}
+
+/// JSON in one form, whatever its spaces.
+fn canonical(json: &str) -> String {
+    let value = serde_json::from_str::<Value>(json);
+    value.map_or_else(|_| json.to_owned(), |it| it.to_string())
+}
+
+/// Maps that have one owner: `structType=atomic` and `mapType=atomic` of `k8s.io/api`.
+fn is_atomic(path: &[Element]) -> bool {
+    let atomic = [
+        "selector",
+        "nodeSelector",
+        "fieldRef",
+        "configMapKeyRef",
+        "secretKeyRef",
+    ];
+    matches!(path.last(), Some(Element::Field(name)) if atomic.contains(&name.as_str()))
+}
+
+/// What tells the items of a list apart; `None` when the list is one value.
+pub(super) fn elements(kind: &str, path: &[Element], items: &[Value]) -> Option<Vec<Element>> {
+    let Some(Element::Field(field)) = path.last() else {
+        return None;
+    };
+    match list_type(kind, field) {
+        ListType::Atomic => None,
+        ListType::Set => Some(
+            items
+                .iter()
+                .map(|it| Element::Member(it.to_string()))
+                .collect(),
+        ),
+        ListType::Keyed(keys) => items.iter().map(|it| item_element(keys, it)).collect(),
+    }
+}
+
+fn item_element(keys: &[&str], item: &Value) -> Option<Element> {
+    let keys = keys
+        .iter()
+        .map(|key| Some(((*key).to_owned(), key_value(item, key)?)));
+    let keys: Map<String, Value> = keys.collect::<Option<_>>()?;
+    Some(Element::Item(Value::Object(keys).to_string()))
+}
+
+/// Whether `item` is what `element` names.
+pub(super) fn is_item(element: &Element, item: &Value) -> bool {
+    match element {
+        Element::Field(_) => false,
+        Element::Member(value) => item.to_string() == *value,
+        Element::Item(keys) => match serde_json::from_str::<Map<String, Value>>(keys) {
+            Ok(keys) => keys
+                .iter()
+                .all(|(key, value)| key_value(item, key).as_ref() == Some(value)),
+            Err(_) => false,
+        },
+    }
+}
+
+/// The value at a path.
+pub(super) fn find<'a>(object: &'a Value, path: &[Element]) -> Option<&'a Value> {
+    path.iter()
+        .try_fold(object, |value, element| match element {
+            Element::Field(name) => value.get(name),
+            other => value.as_array()?.iter().find(|it| is_item(other, it)),
+        })
+}
+
+/// Takes the value at a path away, and the maps and lists that are empty without it.
+pub(super) fn remove(object: &mut Value, path: &[Element]) {
+    let [first, rest @ ..] = path else {
+        return;
+    };
+    match (object, first) {
+        (Value::Object(map), Element::Field(name)) => {
+            if let Some(value) = map.get_mut(name) {
+                remove(value, rest);
+                let is_empty = match value {
+                    Value::Object(map) => map.is_empty(),
+                    Value::Array(items) => items.is_empty(),
+                    _ => false,
+                };
+                if rest.is_empty() || is_empty {
+                    map.remove(name);
+                }
+            }
+        }
+        (Value::Array(items), element) => {
+            if rest.is_empty() {
+                items.retain(|it| !is_item(element, it));
+            } else if let Some(item) = items.iter_mut().find(|it| is_item(element, it)) {
+                remove(item, rest);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A path as messages show it: `.spec.ports[port=80,protocol="TCP"].name`.
+pub(super) fn text(path: &[Element]) -> String {
+    let elements = path.iter().map(|it| match it {
+        Element::Field(name) => format!(".{name}"),
+        Element::Member(value) => format!("[={value}]"),
+        Element::Item(keys) => {
+            let keys = serde_json::from_str::<Map<String, Value>>(keys).unwrap_or_default();
+            let keys = keys.iter().map(|(key, value)| format!("{key}={value}"));
+            format!("[{}]", keys.collect::<Vec<_>>().join(","))
+        }
+    });
+    elements.collect()
+}

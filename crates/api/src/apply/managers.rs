@@ -1,0 +1,146 @@
+//! `metadata.managedFields`: the managers of an object.
+
+use serde_json::{Value, json};
+
+use super::Manager;
+use super::fields::{Fields, Path};
+use crate::resource::Resource;
+
+/// How a manager writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+#[derive(Debug)]
+struct Entry {
+    manager: String,
+    subresource: String,
+    operation: Operation,
+    api_version: String,
+    time: String,
+    fields: Fields,
+}
+
+/// All managers of an object.
+#[derive(Debug)]
+pub(super) struct Managers(Vec<Entry>);
+
+impl Managers {
+    /// Reads the managers of `object`.
+    pub(super) fn of(object: &Value) -> Self {
+        let entries = object["metadata"]["managedFields"].as_array();
+        let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+        let entries = entries.into_iter().flatten().map(|entry| Entry {
+            manager: text(&entry["manager"]),
+            subresource: text(&entry["subresource"]),
+            operation: match entry["operation"].as_str() {
+                Some("Apply") => Operation::Apply,
+                _ => Operation::Update,
+            },
+            api_version: text(&entry["apiVersion"]),
+            time: text(&entry["time"]),
+            fields: Fields::read(&entry["fieldsV1"]),
+        });
+        Self(entries.collect())
+    }
+
+    /// Takes the entry of a manager out: its fields, and when it wrote them.
+    pub(super) fn take(
+        &mut self,
+        manager: &Manager,
+        operation: Operation,
+    ) -> Option<(Fields, String)> {
+        let place = self.0.iter().position(|it| {
+            (it.manager.as_str(), it.subresource.as_str(), it.operation)
+                == (
+                    manager.name.as_str(),
+                    manager.subresource.as_str(),
+                    operation,
+                )
+        })?;
+        let entry = self.0.remove(place);
+        Some((entry.fields, entry.time))
+    }
+
+    pub(super) fn put(
+        &mut self,
+        manager: &Manager,
+        operation: Operation,
+        resource: &Resource,
+        fields: Fields,
+        time: String,
+    ) {
+        self.0.push(Entry {
+            manager: manager.name.clone(),
+            subresource: manager.subresource.clone(),
+            operation,
+            api_version: resource.api_version(),
+            time,
+            fields,
+        });
+    }
+
+    /// Who owns which of `paths`; a manager is named as conflicts name it.
+    pub(super) fn owning(&self, paths: &[Path]) -> Vec<(String, Path)> {
+        let owned = paths.iter().flat_map(|path| {
+            let owners = self.0.iter().filter(|it| it.fields.contains(path));
+            owners.map(|it| {
+                let version = match it.operation {
+                    Operation::Apply => String::new(),
+                    Operation::Update => format!(" using {}", it.api_version),
+                };
+                (format!("{:?}{version}", it.manager), path.clone())
+            })
+        });
+        owned.collect()
+    }
+
+    /// Whether somebody owns the path or one below it.
+    pub(super) fn own_below(&self, path: &Path) -> bool {
+        self.0.iter().any(|it| it.fields.own_below(path))
+    }
+
+    /// Takes `paths` from everybody.
+    pub(super) fn disown(&mut self, paths: &[Path]) {
+        for entry in &mut self.0 {
+            entry.fields.retain(|it| !paths.contains(it));
+        }
+    }
+
+    /// Drops fields that are not there any more.
+    pub(super) fn forget(&mut self, gone: &Fields) {
+        for entry in &mut self.0 {
+            entry.fields.retain(|it| !gone.contains(it));
+        }
+    }
+
+    /// Writes the managers into `object`.
+    pub(super) fn write(mut self, object: &mut Value) {
+        self.0.retain(|it| !it.fields.is_empty());
+        let order = |it: &Entry| (it.operation == Operation::Update, it.time.clone());
+        self.0.sort_by_key(order);
+        let entries = self.0.iter().map(|it| {
+            let mut entry = json!({
+                "manager": it.manager,
+                "operation": match it.operation {
+                    Operation::Apply => "Apply",
+                    Operation::Update => "Update",
+                },
+                "apiVersion": it.api_version,
+                "time": it.time,
+                "fieldsType": "FieldsV1",
+                "fieldsV1": it.fields.write(),
+            });
+            if !it.subresource.is_empty() {
+                entry["subresource"] = it.subresource.clone().into();
+            }
+            entry
+        });
+        let entries: Value = entries.collect();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.insert("managedFields".to_owned(), entries);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::resource::KINDS;
+
+fn manager(name: &str) -> Manager {
+    Manager {
+        name: name.to_owned(),
+        subresource: String::new(),
+    }
+}
+
+fn apply(
+    live: Option<&Value>,
+    name: &str,
+    config: &Value,
+    conflicts: Conflicts,
+) -> Result<Value, Status> {
+    let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
+    applied(resource, live, config, &manager(name), conflicts, "now")
+}
+
+fn service(labels: Value, ports: Value) -> Value {
+    json!({
+        "kind": "Service",
+        "apiVersion": "v1",
+        "metadata": {"name": "s", "labels": labels},
+        "spec": {"ports": ports},
+    })
+}
+
+/// The object without its managers.
+fn plain(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["metadata"]
+        .as_object_mut()
+        .unwrap()
+        .remove("managedFields");
+    object
+}
+
+#[test]
+fn what_is_no_longer_set_goes() {
+    let before = service(
+        json!({"a": "1", "b": "2"}),
+        json!([{"port": 80}, {"port": 81, "name": "x"}]),
+    );
+    let first = apply(None, "one", &before, Conflicts::Refused).unwrap();
+    assert_eq!(plain(&first), before);
+    let mut live = first.clone();
+    live["spec"]["ports"][0]["nodePort"] = 30000.into();
+    live["spec"]["clusterIP"] = "10.0.0.1".into();
+    let after = service(json!({"a": "1"}), json!([{"port": 80, "name": "web"}]));
+    let second = apply(Some(&live), "one", &after, Conflicts::Refused).unwrap();
+    let mut expect = service(
+        json!({"a": "1"}),
+        json!([{"port": 80, "name": "web", "nodePort": 30000}]),
+    );
+    expect["spec"]["clusterIP"] = "10.0.0.1".into();
+    assert_eq!(plain(&second), expect);
+    // The same again changes nothing, not even the time.
+    let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
+    let again = applied(
+        resource,
+        Some(&second),
+        &after,
+        &manager("one"),
+        Conflicts::Refused,
+        "later",
+    );
+    assert_eq!(again.unwrap(), second);
+}
+
+#[test]
+fn other_managers_are_asked() {
+    let one = service(json!({"a": "1"}), json!([{"port": 80, "name": "x"}]));
+    let live = apply(None, "one", &one, Conflicts::Refused).unwrap();
+    let two = service(
+        json!({"a": "2", "b": "2"}),
+        json!([{"port": 80, "name": "y"}]),
+    );
+    let error = apply(Some(&live), "two", &two, Conflicts::Refused).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 2 conflicts: conflict with \"one\": .metadata.labels.a\n\
+         conflict with \"one\": .spec.ports[port=80,protocol=\"TCP\"].name"
+    );
+    let forced = apply(Some(&live), "two", &two, Conflicts::Forced).unwrap();
+    assert_eq!(plain(&forced), two);
+    // Same values are shared; what both own stays when one leaves it.
+    let shared = service(json!({"b": "2"}), json!([{"port": 80}]));
+    let live = apply(Some(&forced), "three", &shared, Conflicts::Refused).unwrap();
+    let nothing = json!({"kind": "Service", "apiVersion": "v1", "metadata": {"name": "s"}});
+    let left = apply(Some(&live), "two", &nothing, Conflicts::Refused).unwrap();
+    assert_eq!(
+        plain(&left),
+        service(json!({"b": "2"}), json!([{"port": 80}]))
+    );
+}
+
+#[test]
+fn other_writes_take_fields() {
+    let resource = KINDS.iter().find(|it| it.kind == "Service").unwrap();
+    let one = service(json!({"a": "1"}), json!([{"port": 80}]));
+    let live = apply(None, "one", &one, Conflicts::Refused).unwrap();
+    let mut edited = live.clone();
+    edited["metadata"]["labels"]["a"] = "2".into();
+    written(resource, Some(&live), &mut edited, &manager("edit"), "now");
+    let error = apply(Some(&edited), "one", &one, Conflicts::Refused).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 1 conflict: conflict with \"edit\" using v1: .metadata.labels.a"
+    );
+    let entry = &edited["metadata"]["managedFields"][1];
+    assert_eq!(entry["operation"], "Update");
+    assert_eq!(
+        entry["fieldsV1"],
+        json!({"f:metadata": {"f:labels": {"f:a": {}}}})
+    );
+    let entry = &edited["metadata"]["managedFields"][0];
+    let port = json!({"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}});
+    assert_eq!(entry["fieldsV1"], json!({"f:spec": {"f:ports": port}}));
+}

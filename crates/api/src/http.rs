@@ -1,0 +1,178 @@
+//! From a request to its answer.
+
+mod options;
+mod patching;
+mod pods;
+mod removal;
+mod scale;
+mod writing;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, USER_AGENT};
+use hyper::{Method, Request};
+
+pub use pods::{LogOptions, Logs};
+
+use crate::access::authenticate;
+use crate::answer::{self, Answer, refuse};
+use crate::discovery;
+use crate::format::{Format, Include};
+use crate::object::Key;
+use crate::openapi;
+use crate::query::{Query, parameter};
+use crate::read;
+use crate::resource::{Resource, Subresource};
+use crate::route::Target;
+use crate::status::Status;
+use crate::store::Store;
+use crate::watch::{Settings, Undisturbed};
+use options::WriteOptions;
+
+/// The Kubernetes API of a store.
+pub struct Api {
+    /// The objects.
+    pub store: Arc<Store>,
+    /// What Pods wrote; `None` where they write nothing.
+    pub logs: Option<Box<dyn Logs>>,
+    /// Bearer token of every client; client certificates of the server's authority are good as
+    /// well.
+    pub token: String,
+}
+
+/// One request for objects.
+struct Call<'a> {
+    api: &'a Api,
+    resource: &'static Resource,
+    namespace: Option<String>,
+    query: &'a str,
+    accept: Option<&'a str>,
+    content_type: Option<&'a str>,
+    user_agent: Option<&'a str>,
+    body: &'a [u8],
+}
+
+impl Api {
+    /// Answers one request. `is_certified` says that the client showed a certificate of the
+    /// server's authority.
+    pub fn answer(&self, request: &Request<Bytes>, is_certified: bool) -> Answer {
+        let answer = self.try_answer(request, is_certified);
+        answer.unwrap_or_else(|status| refuse(&status))
+    }
+
+    fn try_answer(&self, request: &Request<Bytes>, is_certified: bool) -> Result<Answer, Status> {
+        let header = |name: HeaderName| request.headers().get(name)?.to_str().ok();
+        let path = request.uri().path();
+        let target = Target::of(path, self.store.history());
+        match target {
+            Target::Version => return Ok(answer::version()),
+            Target::Health => return Ok(answer::health()),
+            _ => authenticate(header(AUTHORIZATION), Some(&self.token), is_certified)?,
+        }
+        let Target::Objects {
+            resource,
+            namespace,
+            name,
+            subresource,
+        } = target
+        else {
+            let found = discovery::answer(path).or_else(|| openapi::answer(path));
+            return match found {
+                Some(answer) if *request.method() == Method::GET => Ok(answer),
+                Some(_) => Err(Status::method_not_allowed()),
+                None => Err(Status::no_resource()),
+            };
+        };
+        let call = Call {
+            api: self,
+            resource,
+            namespace,
+            query: request.uri().query().unwrap_or_default(),
+            accept: header(ACCEPT),
+            content_type: header(CONTENT_TYPE),
+            user_agent: header(USER_AGENT),
+            body: request.body(),
+        };
+        match (name, subresource) {
+            (None, _) => call.collection(request.method()),
+            (Some(name), None) => call.object(request.method(), &name),
+            (Some(name), Some(part)) => call.part(request.method(), &name, &part),
+        }
+    }
+}
+
+impl Call<'_> {
+    fn collection(&self, method: &Method) -> Result<Answer, Status> {
+        match *method {
+            Method::GET => self.read(None),
+            Method::POST => self.create(),
+            Method::DELETE => self.delete_collection(),
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn object(&self, method: &Method, name: &str) -> Result<Answer, Status> {
+        match *method {
+            Method::GET => self.read(Some(name)),
+            Method::PUT => self.replace(name, writing::Part::Whole),
+            Method::PATCH => self.patch(name, writing::Part::Whole),
+            Method::DELETE => self.delete(name),
+            _ => Err(Status::method_not_allowed()),
+        }
+    }
+
+    fn part(&self, method: &Method, name: &str, part: &str) -> Result<Answer, Status> {
+        let served = |it| it == Subresource::Served;
+        match (self.resource.kind, part, method) {
+            (_, "status", method) if served(self.resource.status) => match *method {
+                Method::GET => self.read(Some(name)),
+                Method::PUT => self.replace(name, writing::Part::Status),
+                Method::PATCH => self.patch(name, writing::Part::Status),
+                _ => Err(Status::method_not_allowed()),
+            },
+            (_, "scale", method) if served(self.resource.scale) => self.scale(method, name),
+            ("Pod", "log", &Method::GET) => self.log(name),
+            ("Pod", "eviction", &Method::POST) => self.evict(name),
+            ("Pod", "binding", &Method::POST) => self.bind(name),
+            ("Pod", "log" | "eviction" | "binding", _) => Err(Status::method_not_allowed()),
+            _ => Err(Status::no_resource()),
+        }
+    }
+
+    fn read(&self, name: Option<&str>) -> Result<Answer, Status> {
+        let include = Include::of(self.parameter("includeObject").as_deref());
+        let format = Format::of(self.accept, include)?;
+        let mut query = Query::parse(self.query, self.resource)?;
+        query.filter.namespace = self.namespace.clone();
+        let history = self.api.store.history();
+        if query.watch {
+            query.filter.name = name.map(str::to_owned);
+            let settings = Settings {
+                format,
+                ..Settings::default()
+            };
+            let watched = history.clone();
+            return read::watch(watched, self.resource, query, settings, || Undisturbed);
+        }
+        match name {
+            Some(name) => read::get(history, self.resource, &self.key(name), format),
+            None => read::list(history, self.resource, &query, None, format),
+        }
+    }
+
+    fn key(&self, name: &str) -> Key {
+        Key {
+            namespace: self.namespace.clone().unwrap_or_default(),
+            name: name.to_owned(),
+        }
+    }
+
+    fn parameter(&self, name: &str) -> Option<String> {
+        parameter(self.query, name).filter(|it| !it.is_empty())
+    }
+
+    fn options(&self) -> Result<WriteOptions, Status> {
+        WriteOptions::parse(self.query, self.user_agent)
+    }
+}

@@ -1,0 +1,114 @@
+//! DELETE.
+
+use serde_json::{Value, json};
+
+use super::Call;
+use super::options::effect;
+use crate::answer::{Answer, json_value};
+use crate::body;
+use crate::list;
+use crate::query::Query;
+use crate::status::Status;
+use crate::store::{DeleteOptions, Propagation};
+
+impl Call<'_> {
+    pub(super) fn delete(&self, name: &str) -> Result<Answer, Status> {
+        let options = self.delete_options(&self.body_or_null()?)?;
+        let key = self.key(name);
+        let last = self.api.store.delete_of(self.resource, &key, &options)?;
+        // As kube-apiserver: the object while it stays, else a word of success.
+        let object = self.api.store.object(self.resource, &key);
+        if object.is_some_and(|it| it.value()["metadata"]["uid"] == last["metadata"]["uid"]) {
+            return Ok(json_value(&last));
+        }
+        Ok(json_value(&json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Success",
+            "details": {
+                "name": name,
+                "group": self.resource.group,
+                "kind": self.resource.plural,
+                "uid": last["metadata"]["uid"],
+            },
+        })))
+    }
+
+    pub(super) fn delete_collection(&self) -> Result<Answer, Status> {
+        let options = self.delete_options(&self.body_or_null()?)?;
+        let mut query = Query::parse(self.query, self.resource)?;
+        query.filter.namespace = self.namespace.clone();
+        let page = list::choose(
+            &self.api.store.history().lock(),
+            self.resource,
+            &query,
+            None,
+        )?;
+        let mut items = Vec::new();
+        for object in &page.items {
+            match self
+                .api
+                .store
+                .delete_of(self.resource, &object.key, &options)
+            {
+                Ok(last) => items.push(Value::clone(&last)),
+                // It went meanwhile.
+                Err(status) if status.reason() == "NotFound" => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(json_value(&json!({
+            "kind": format!("{}List", self.resource.kind),
+            "apiVersion": self.resource.api_version(),
+            "metadata": {"resourceVersion": self.api.store.revision().to_string()},
+            "items": items,
+        })))
+    }
+
+    fn body_or_null(&self) -> Result<Value, Status> {
+        match self.body {
+            [] => Ok(Value::Null),
+            text => body::json(text),
+        }
+    }
+
+    /// Options from a `DeleteOptions` object, and from parameters.
+    pub(super) fn delete_options(&self, body: &Value) -> Result<DeleteOptions, Status> {
+        let wrong = |field: &str| Status::bad_request(format!("{field} cannot be read"));
+        let seconds = "gracePeriodSeconds";
+        let grace = match (&body[seconds], self.parameter(seconds)) {
+            (Value::Null, None) => None,
+            (Value::Null, Some(text)) => Some(text.parse().map_err(|_| wrong(seconds))?),
+            // Negative seconds mean none, as in kube-apiserver since 1.34.
+            (given, _) => {
+                let given = given.as_i64().ok_or_else(|| wrong(seconds))?;
+                Some(u32::try_from(given.max(0)).map_err(|_| wrong(seconds))?)
+            }
+        };
+        let policy = match body["propagationPolicy"].as_str() {
+            Some(policy) => Some(policy.to_owned()),
+            None => self.parameter("propagationPolicy"),
+        };
+        let orphans = body["orphanDependents"].as_bool().unwrap_or_default();
+        let propagation = match policy.as_deref() {
+            None if orphans => Propagation::Orphan,
+            None | Some("Background") => Propagation::Background,
+            Some("Foreground") => Propagation::Foreground,
+            Some("Orphan") => Propagation::Orphan,
+            Some(_) => return Err(wrong("propagationPolicy")),
+        };
+        let text = |it: &Value| it.as_str().map(str::to_owned);
+        let dry = body["dryRun"].as_array().is_some_and(|it| !it.is_empty());
+        Ok(DeleteOptions {
+            grace,
+            uid: text(&body["preconditions"]["uid"]),
+            resource_version: text(&body["preconditions"]["resourceVersion"]),
+            propagation,
+            effect: match dry {
+                true => crate::store::Effect::DryRun,
+                false => effect(self.query)?,
+            },
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! POST and PUT.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, WARNING};
+use serde_json::Value;
+
+use super::Call;
+use super::options::{Unknown, WriteOptions};
+use crate::answer::{Answer, json_value};
+use crate::apply::{self, Manager};
+use crate::body;
+use crate::format::{Format, Include};
+use crate::history::now;
+use crate::resource::Subresource;
+use crate::status::Status;
+use crate::validation;
+use crate::yaml;
+
+/// What of an object is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All but the status, where that is a subresource.
+    Whole,
+    /// The status alone.
+    Status,
+}
+
+impl Part {
+    fn subresource(self) -> &'static str {
+        match self {
+            Self::Whole => "",
+            Self::Status => "status",
+        }
+    }
+}
+
+impl Call<'_> {
+    pub(super) fn create(&self) -> Result<Answer, Status> {
+        if self.resource.namespaced && self.namespace.is_none() {
+            return Err(Status::method_not_allowed());
+        }
+        let options = self.options()?;
+        let mut object = self.content()?;
+        body::fit(self.resource, self.namespace.as_deref(), &mut object)?;
+        let warnings = self.check(&mut object, &options)?;
+        let manager = manager(&options, Part::Whole);
+        apply::written(self.resource, None, &mut object, &manager, &now());
+        let stored = self.api.store.create_with(object, options.effect)?;
+        let mut answer = self.shown(&stored)?;
+        *answer.status_mut() = StatusCode::CREATED;
+        Ok(with_warnings(answer, &warnings))
+    }
+
+    pub(super) fn replace(&self, name: &str, part: Part) -> Result<Answer, Status> {
+        let options = self.options()?;
+        let mut object = self.content()?;
+        self.fit(name, &mut object)?;
+        let warnings = self.check(&mut object, &options)?;
+        let stored = self.find(name)?;
+        let stored = self.store(&stored, object, part, &options)?;
+        Ok(with_warnings(self.shown(&stored)?, &warnings))
+    }
+
+    /// Writes `new` in place of `old` and notes who did.
+    pub(super) fn store(
+        &self,
+        old: &Value,
+        mut new: Value,
+        part: Part,
+        options: &WriteOptions,
+    ) -> Result<Arc<Value>, Status> {
+        let manager = manager(options, part);
+        match part {
+            Part::Whole => {
+                if self.resource.status == Subresource::Served
+                    && let Some(new) = new.as_object_mut()
+                {
+                    match &old["status"] {
+                        Value::Null => new.remove("status"),
+                        status => new.insert("status".to_owned(), status.clone()),
+                    };
+                }
+                apply::written(self.resource, Some(old), &mut new, &manager, &now());
+                self.api.store.update_with(new, options.effect)
+            }
+            Part::Status => {
+                let mut whole = old.clone();
+                whole["status"] = new["status"].take();
+                whole["metadata"]["resourceVersion"] = new["metadata"]["resourceVersion"].take();
+                whole["metadata"]["uid"] = new["metadata"]["uid"].take();
+                apply::written(self.resource, Some(old), &mut whole, &manager, &now());
+                self.api.store.update_status_with(whole, options.effect)
+            }
+        }
+    }
+
+    /// The object as it is stored.
+    pub(super) fn find(&self, name: &str) -> Result<Arc<Value>, Status> {
+        let found = self.api.store.object(self.resource, &self.key(name));
+        let found = found.ok_or_else(|| Status::not_found(self.resource, name))?;
+        Ok(found.value())
+    }
+
+    /// Makes `object` what the path says.
+    pub(super) fn fit(&self, name: &str, object: &mut Value) -> Result<(), Status> {
+        body::fit(self.resource, self.namespace.as_deref(), object)?;
+        let slot = &mut object["metadata"]["name"];
+        if slot.as_str().unwrap_or(name) != name {
+            let message = format!(
+                "the name of the object ({}) does not match the name on the URL ({name})",
+                slot.as_str().unwrap_or_default()
+            );
+            return Err(Status::bad_request(message));
+        }
+        *slot = name.into();
+        Ok(())
+    }
+
+    /// Reads the body as JSON or YAML.
+    pub(super) fn content(&self) -> Result<Value, Status> {
+        let given = self.content_type.unwrap_or("application/json");
+        match given.split(';').next().unwrap_or_default().trim() {
+            "application/json" | "" => body::json(self.body),
+            "application/yaml" => yaml::read(self.body),
+            other => Err(Status::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json, application/yaml; not {other:?}"
+            ))),
+        }
+    }
+
+    /// Checks the types of all fields. Returns warnings of fields that the kind does not know.
+    pub(super) fn check(
+        &self,
+        object: &mut Value,
+        options: &WriteOptions,
+    ) -> Result<Vec<String>, Status> {
+        let unknown = validation::conform(self.resource, object)?;
+        let named = unknown.iter().map(|it| format!("unknown field {it:?}"));
+        let named: Vec<_> = named.collect();
+        match options.unknown {
+            Unknown::Ignored => Ok(Vec::new()),
+            Unknown::Refused if !named.is_empty() => {
+                let kind = self.resource.kind;
+                Err(Status::bad_request(format!(
+                    "{kind} in version {:?} cannot be handled as a {kind}: strict decoding error: {}",
+                    self.resource.api_version(),
+                    named.join(", ")
+                )))
+            }
+            _ => Ok(named),
+        }
+    }
+
+    /// The object in the form that the client wants.
+    pub(super) fn shown(&self, object: &Value) -> Result<Answer, Status> {
+        Format::of(self.accept, Include::None)?;
+        Ok(json_value(object))
+    }
+}
+
+pub(super) fn manager(options: &WriteOptions, part: Part) -> Manager {
+    Manager {
+        name: options.manager.clone(),
+        subresource: part.subresource().to_owned(),
+    }
+}
+
+/// The same answer with a header `Warning` for each text.
+pub(super) fn with_warnings(mut answer: Answer, warnings: &[String]) -> Answer {
+    for warning in warnings {
+        let quoted = serde_json::json!(warning).to_string();
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
+            answer.headers_mut().append(WARNING, value);
+        }
+    }
+    answer
+}

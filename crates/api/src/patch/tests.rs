@@ -1,0 +1,232 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::resource::KINDS;
+
+fn resource(kind: &str) -> &'static Resource {
+    KINDS.iter().find(|it| it.kind == kind).unwrap()
+}
+
+#[track_caller]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "tables read better without &"
+)]
+fn check(kind: &str, before: Value, patch: Value, after: Value) {
+    let text = patch.to_string();
+    let patched = patched(
+        resource(kind),
+        &before,
+        PatchType::Strategic,
+        text.as_bytes(),
+    );
+    assert_eq!(patched.unwrap(), after, "{patch}");
+}
+
+#[test]
+fn maps_are_merged() {
+    check(
+        "Pod",
+        json!({"a": {"b": 1, "c": 2}}),
+        json!({"a": {"b": null, "d": 3}}),
+        json!({"a": {"c": 2, "d": 3}}),
+    );
+    check(
+        "Pod",
+        json!({"a": {"b": 1}}),
+        json!({"a": {"$patch": "replace", "d": 3}}),
+        json!({"a": {"d": 3}}),
+    );
+    check(
+        "Pod",
+        json!({"a": {"b": 1}}),
+        json!({"a": {"$patch": "delete"}}),
+        json!({"a": {}}),
+    );
+    check(
+        "Pod",
+        json!({}),
+        json!({"a": {"b": {"c": null, "d": 1}}}),
+        json!({"a": {"b": {"d": 1}}}),
+    );
+    check(
+        "Deployment",
+        json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}),
+        json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}),
+        json!({"spec": {"strategy": {"type": "Recreate"}}}),
+    );
+}
+
+#[test]
+fn lists_are_merged_by_key() {
+    let pod = |containers: Value| json!({"spec": {"containers": containers}});
+    let before = pod(json!([{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]));
+    check(
+        "Pod",
+        before.clone(),
+        pod(json!([{"name": "b", "image": "z"}, {"name": "c"}])),
+        pod(json!([{"name": "a", "image": "x"}, {"name": "b", "image": "z"}, {"name": "c"}])),
+    );
+    check(
+        "Pod",
+        before.clone(),
+        pod(json!([{"name": "a", "$patch": "delete"}])),
+        pod(json!([{"name": "b", "image": "y"}])),
+    );
+    check(
+        "Pod",
+        before.clone(),
+        pod(json!([{"$patch": "replace"}, {"name": "c"}])),
+        pod(json!([{"name": "c"}])),
+    );
+    check(
+        "Pod",
+        before,
+        json!({"spec": {
+            "$setElementOrder/containers": [{"name": "c"}, {"name": "b"}],
+            "containers": [{"name": "c"}, {"name": "b", "image": "z"}],
+        }}),
+        pod(json!([{"name": "a", "image": "x"}, {"name": "c"}, {"name": "b", "image": "z"}])),
+    );
+    check(
+        "Service",
+        json!({"spec": {"ports": [{"port": 80, "name": "web"}]}}),
+        json!({"spec": {"ports": [{"port": 81, "name": "more"}, {"port": 80, "nodePort": 30000}]}}),
+        json!({"spec": {"ports": [{"port": 80, "name": "web", "nodePort": 30000}, {"port": 81, "name": "more"}]}}),
+    );
+    check(
+        "EndpointSlice",
+        json!({"ports": [{"port": 80}]}),
+        json!({"ports": [{"port": 81}]}),
+        json!({"ports": [{"port": 81}]}),
+    );
+    check(
+        "Pod",
+        json!({"spec": {"tolerations": [{"key": "a"}]}}),
+        json!({"spec": {"tolerations": [{"key": "b"}]}}),
+        json!({"spec": {"tolerations": [{"key": "b"}]}}),
+    );
+    check(
+        "Pod",
+        json!({"metadata": {"finalizers": ["a", "b"]}}),
+        json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["b", "c"]}}),
+        json!({"metadata": {"finalizers": ["b", "c"]}}),
+    );
+    check(
+        "Node",
+        json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}),
+        json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure"}]}}),
+        json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "DiskPressure"}]}}),
+    );
+}
+
+#[test]
+fn bad_patches_are_refused() {
+    for (patch_type, patch, expect) in [
+        (
+            PatchType::Strategic,
+            json!([]),
+            "the patch is no JSON object",
+        ),
+        (PatchType::Merge, json!(1), "the patch is no JSON object"),
+        (PatchType::Json, json!({}), "the JSON patch cannot be read"),
+        (
+            PatchType::Strategic,
+            json!({"spec": {"containers": [{"image": "x"}]}}),
+            "an item of containers does not contain its merge key name",
+        ),
+        (
+            PatchType::Strategic,
+            json!({"$patch": "x"}),
+            "unknown patch directive",
+        ),
+        (
+            PatchType::Strategic,
+            json!({"$other": 1}),
+            "unknown patch directive",
+        ),
+        (
+            PatchType::Strategic,
+            json!({"$retainKeys": 1}),
+            "is no list",
+        ),
+        (
+            PatchType::Json,
+            json!([{"op": "test", "path": "/kind", "value": "Node"}]),
+            "the JSON patch does not apply",
+        ),
+    ] {
+        let text = patch.to_string();
+        let before = json!({"kind": "Pod", "spec": {"containers": []}});
+        let error = patched(resource("Pod"), &before, patch_type, text.as_bytes());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    }
+}
+
+#[test]
+fn a_patch_cannot_grow_without_end() {
+    let double = json!({"op": "copy", "from": "/a", "path": "/a/-"});
+    let patch = Value::from(vec![double; 100]).to_string();
+    let object = json!({"a": ["x".repeat(1000)]});
+    let error = patched(resource("Pod"), &object, PatchType::Json, patch.as_bytes());
+    assert!(error.unwrap_err().to_string().contains("copies too much"));
+}
+
+/// Any JSON, often with the words that patches know.
+fn any_json() -> impl Strategy<Value = Value> {
+    let word = prop_oneof![
+        Just("name"),
+        Just("ports"),
+        Just("containers"),
+        Just("finalizers"),
+        Just("metadata"),
+        Just("spec"),
+        Just("labels"),
+        Just("$patch"),
+        Just("$retainKeys"),
+        Just("replace"),
+        Just("delete"),
+        Just("$setElementOrder/containers"),
+        Just("port"),
+        Just("protocol"),
+        Just("$deleteFromPrimitiveList/finalizers"),
+        Just("ownerReferences"),
+        Just("uid"),
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        word.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 64, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::vec((word.clone(), inner), 0..5)
+                .prop_map(|it| it.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_merge_patch_of_plain_fields_says_the_same_in_both_types(
+        before in any_json(), patch in prop::collection::btree_map("[a-c]", any::<Option<u8>>(), 0..4),
+    ) {
+        prop_assume!(before.is_object());
+        let text = serde_json::to_vec(&patch).unwrap();
+        let merged = patched(resource("Pod"), &before, PatchType::Merge, &text).unwrap();
+        let strategic = patched(resource("Pod"), &before, PatchType::Strategic, &text).unwrap();
+        prop_assert_eq!(merged, strategic);
+    }
+
+    #[test]
+    fn any_patch_of_anything_ends(before in any_json(), patch in any_json()) {
+        for patch_type in [PatchType::Json, PatchType::Merge, PatchType::Strategic] {
+            // Whether it is refused is for the other tests.
+            let _ = patched(resource("Pod"), &before, patch_type, patch.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The API over HTTPS, on a thread of its own.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use crate::body::{Unreadable, collect};
+use crate::http::Api;
+use crate::identity::Identity;
+
+/// Pause after a connection that could not be accepted.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A running server. Dropping it ends its connections and its thread.
+#[derive(Debug)]
+pub struct Server {
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves `api` on `listeners`, which may be in other network namespaces.
+    ///
+    /// # Errors
+    ///
+    /// The thread could not be started, or a listener is no good.
+    pub fn start(
+        api: Arc<Api>,
+        listeners: Vec<TcpListener>,
+        identity: &Identity,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let acceptor = TlsAcceptor::from(identity.server());
+        let registered = runtime.enter();
+        let listeners = listeners.into_iter().map(|it| {
+            it.set_nonblocking(true)?;
+            tokio::net::TcpListener::from_std(it)
+        });
+        let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
+        drop(registered);
+        let (stop, stopped) = oneshot::channel();
+        let run = move || {
+            runtime.block_on(async {
+                let mut tasks = JoinSet::new();
+                for listener in listeners {
+                    tasks.spawn(accept(api.clone(), listener, acceptor.clone()));
+                }
+                // Told to stop, or forgotten: both end it.
+                let _ = stopped.await;
+            });
+        };
+        let thread = thread::Builder::new().name("api".to_owned()).spawn(run)?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there was printed there.
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(api: Arc<Api>, listener: tokio::net::TcpListener, acceptor: TlsAcceptor) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    connections.spawn(connection(api.clone(), stream, acceptor.clone()));
+                }
+                // The client gave up, or descriptors ran out: connections end meanwhile.
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn connection(api: Arc<Api>, stream: TcpStream, acceptor: TlsAcceptor) {
+    // As Go's servers do: an event must not wait for the one before to be acknowledged. Where it
+    // fails, events are only late.
+    let _ = stream.set_nodelay(true);
+    // A client that speaks no TLS or distrusts us has its own error to show.
+    let Ok(stream) = acceptor.accept(stream).await else {
+        return;
+    };
+    let is_certified = stream.get_ref().1.peer_certificates().is_some();
+    let service = service_fn(move |request| {
+        let api = api.clone();
+        async move {
+            let (head, body) = hyper::Request::into_parts(request);
+            let body = collect(body).await?;
+            let request = hyper::Request::from_parts(head, body);
+            Ok::<_, Unreadable>(api.answer(&request, is_certified))
+        }
+    });
+    // How a connection ended is for its client to judge.
+    let _ = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
