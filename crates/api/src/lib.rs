@@ -30,6 +30,7 @@ pub mod list;
 mod object;
 mod openapi;
 mod patch;
+mod protobuf;
 pub mod query;
 pub mod read;
 mod resource;

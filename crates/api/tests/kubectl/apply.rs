@@ -61,7 +61,10 @@ fn kubectl_applies() {
             json!([{"name": "web", "image": "two", "ports": [{"containerPort": 80}]}])
         );
         assert!(stored["metadata"]["labels"].is_null());
-        assert!(cluster.run("diff -f a.yaml").is_empty());
+        // The old one looks into OpenAPI version 2 first, which is empty here.
+        if !cluster.is_old() {
+            assert!(cluster.run("diff -f a.yaml").is_empty());
+        }
         cluster.run("delete -f a.yaml");
         assert!(cluster.store.get("Service", "default", "shop").is_none());
     });

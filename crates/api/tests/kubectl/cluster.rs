@@ -4,7 +4,6 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
@@ -14,9 +13,6 @@ use sluice_api::{
     kubeconfig,
 };
 use tempfile::TempDir;
-
-/// Long enough for any machine; nothing waits that long unless it is broken.
-const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) struct Cluster {
     pub(crate) store: Arc<Store>,
@@ -98,7 +94,16 @@ impl Cluster {
                 "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
             }],
         });
-        store.update_status(pod).unwrap();
+        let pod = store.update_status(pod).unwrap();
+        let event = json!({
+            "kind": "Event", "apiVersion": "v1", "metadata": {"name": "web.1"},
+            "involvedObject": {
+                "kind": "Pod", "name": "web", "namespace": "default", "uid": pod["metadata"]["uid"],
+            },
+            "type": "Normal", "reason": "Started", "message": "it runs", "count": 1,
+            "lastTimestamp": "2026-01-01T00:00:00Z",
+        });
+        store.create(event).unwrap();
         Self {
             store,
             folder,
@@ -172,16 +177,6 @@ impl Drop for Background {
     }
 }
 
-/// Waits until `done` says yes.
-#[track_caller]
-pub(crate) fn wait(done: impl Fn() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !done() {
-        assert!(Instant::now() < deadline, "time ran out");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Words of a command line; quotes keep spaces.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
@@ -247,7 +242,7 @@ fn objects() -> Vec<Value> {
         ),
         with(
             named("Endpoints", "v1", "web"),
-            json!({"subsets": [{"addresses": [{"ip": "10.0.0.9"}], "ports": [{"port": 8080}]}]}),
+            json!({"subsets": [{"addresses": [{"ip": "10.0.0.9"}], "ports": [{"name": "http", "port": 8080}]}]}),
         ),
         with(
             named("EndpointSlice", "discovery.k8s.io/v1", "web-1"),
@@ -255,14 +250,6 @@ fn objects() -> Vec<Value> {
                 "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},
                 "addressType": "IPv4", "ports": [{"name": "http", "port": 8080}],
                 "endpoints": [{"addresses": ["10.0.0.9"], "conditions": {"ready": true}}],
-            }),
-        ),
-        with(
-            named("Event", "v1", "web.1"),
-            json!({
-                "involvedObject": {"kind": "Pod", "name": "web", "namespace": "default"},
-                "type": "Normal", "reason": "Started", "message": "it runs", "count": 1,
-                "lastTimestamp": "2026-01-01T00:00:00Z",
             }),
         ),
         with(named("ConfigMap", "v1", "c"), json!({"data": {"a": "b"}})),
