@@ -37,6 +37,7 @@ endef
 setup: setup-bpf ## install what building, testing and the demo need (Debian packages, cargo-nextest, bpf-linker)
 	$(call install_packages,$(PACKAGES))
 	@[ -z "$(DEBIAN)" ] || scripts/fetch-trixie-nft target/nft-trixie
+	@[ -z "$(DEBIAN)" ] || scripts/fetch-kubectl target/kubectl-bookworm
 	@command -v cargo-nextest >/dev/null || $(INSTALL_TOOL) cargo-nextest
 
 # Without it Sluice builds as well, but has no ebpf mode.

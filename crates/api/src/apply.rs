@@ -65,7 +65,8 @@ pub(crate) fn applied(
             let mut object = live.clone();
             merge::merge(kind, "", &mut object, config);
             if let Some((before, _)) = &before {
-                for path in before.without(&wanted).deepest_first() {
+                // An item before its fields: without its keys nobody would find it.
+                for path in before.without(&wanted).paths() {
                     if !managers.own_below(path) && !wanted.own_below(path) {
                         fields::remove(&mut object, path);
                     }

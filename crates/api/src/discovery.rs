@@ -43,15 +43,13 @@ pub(crate) fn answer(path: &str) -> Option<Answer> {
     Some(json_value(&body))
 }
 
-/// Every group but the core one. `policy` has no kinds here: kubectl looks whether it is there
-/// before it evicts Pods.
+/// Every group but the core one.
 pub(crate) fn groups() -> Vec<&'static str> {
     let mut groups: Vec<_> = KINDS
         .iter()
         .map(|it| it.group)
         .filter(|it| !it.is_empty())
         .collect();
-    groups.push("policy");
     groups.sort_unstable();
     groups.dedup();
     groups

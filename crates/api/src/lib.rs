@@ -19,31 +19,41 @@
 
 mod access;
 pub mod answer;
+mod apply;
 pub mod body;
+mod discovery;
 mod format;
 mod history;
+mod http;
 mod identity;
 pub mod list;
 mod object;
+mod openapi;
+mod patch;
+mod protobuf;
 pub mod query;
 pub mod read;
 mod resource;
 mod route;
 mod selector;
+mod server;
 mod status;
 mod store;
 mod table;
 mod validation;
 pub mod watch;
+mod yaml;
 
 pub use access::authenticate;
 pub use format::{Format, Include};
 pub use history::{Collection, Event, Forgotten, History, Misplaced, Snapshot, State, WriteError};
+pub use http::{Api, LogOptions, Logs};
 pub use identity::{CertificateError, ClientCertificates, Identity, Pems, kubeconfig};
 pub use object::{Key, Object};
 pub use resource::{KINDS, NameRule, Resource, Subresource};
 pub use route::Target;
 pub use selector::{FieldSelector, Filter, LabelSelector};
+pub use server::Server;
 pub use status::{Cause, Status};
 pub use store::{
     Admission, AdmitAll, Change, DeleteOptions, Effect, Journal, Propagation, Settings, Store,

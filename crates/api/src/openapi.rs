@@ -2,7 +2,7 @@
 //!
 //! The document of version 2 is empty: kubectl before 1.25 then leaves validation to the server,
 //! and patches by the types it was built with. The documents of version 3 name the kinds and the
-//! parameter `fieldValidation`, which kubectl looks for before it asks for strict validation.
+//! parameters `fieldValidation` and `dryRun`, which kubectl looks for before it uses them.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
@@ -11,8 +11,9 @@ use crate::answer::{Answer, Content, json_value, with_type};
 use crate::discovery::groups;
 use crate::resource::{KINDS, Resource};
 
-/// The only form of version 2 that kubectl asks for.
-const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The only form of version 2 that kubectl asks for, spelled as kube-apiserver answers: Go's reader
+/// of media types takes no `@`.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// The answer to a path of OpenAPI.
 pub(crate) fn answer(path: &str) -> Option<Answer> {
@@ -69,13 +70,12 @@ fn path(resource: &Resource) -> String {
 
 fn operations(resource: &Resource) -> Value {
     let kind = json!({"group": resource.group, "version": "v1", "kind": resource.kind});
+    let parameters = ["dryRun", "fieldValidation"].map(
+        |it| json!({"name": it, "in": "query", "schema": {"type": "string", "uniqueItems": true}}),
+    );
     json!({
         "patch": {
-            "parameters": [{
-                "name": "fieldValidation",
-                "in": "query",
-                "schema": {"type": "string", "uniqueItems": true},
-            }],
+            "parameters": parameters,
             "responses": {"200": {"description": "OK"}},
             "x-kubernetes-action": "patch",
             "x-kubernetes-group-version-kind": kind,

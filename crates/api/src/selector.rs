@@ -5,6 +5,7 @@ mod label;
 
 pub use field::FieldSelector;
 pub use label::LabelSelector;
+use serde_json::Value;
 
 use crate::object::Object;
 
@@ -36,4 +37,27 @@ impl Filter {
     pub(crate) fn has_selector(&self) -> bool {
         !self.labels.is_empty() || !self.fields.is_empty()
     }
+}
+
+/// The text of a `LabelSelector` of an object, as kubectl takes it; empty for none.
+pub(crate) fn text(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let equal = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    let expressions = selector["matchExpressions"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    let expressions = expressions.map(|it| {
+        let key = it["key"].as_str().unwrap_or_default();
+        let values = it["values"].as_array().into_iter().flatten();
+        let values: Vec<_> = values.filter_map(Value::as_str).collect();
+        let values = values.join(",");
+        match it["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key.to_owned(),
+        }
+    });
+    equal.chain(expressions).collect::<Vec<_>>().join(",")
 }

@@ -157,6 +157,12 @@ impl Status {
         Self::new(code, "UnsupportedMediaType", message)
     }
 
+    /// A request that can be read and not be carried out.
+    pub fn unprocessable(message: impl Into<String>) -> Self {
+        let code = StatusCode::UNPROCESSABLE_ENTITY;
+        Self::new(code, "Invalid", message)
+    }
+
     /// Query parameters that contradict each other.
     pub fn invalid_options(field: &str, why: &str) -> Self {
         let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {field}: {why}");

@@ -110,6 +110,10 @@ impl Store {
     /// # Errors
     ///
     /// 404: there is none. 409: it is another version. 403: a namespace that must stay.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "callers write the options in place"
+    )]
     pub fn delete(
         &self,
         kind: &str,
@@ -126,7 +130,7 @@ impl Store {
         let Some(resource) = named.iter().find(holding).or(named.first()) else {
             return Err(unknown_kind("", kind));
         };
-        self.delete_of(resource, &key, options)
+        self.delete_of(resource, &key, &options)
     }
 
     /// [`delete`](Self::delete) in a collection.
@@ -138,9 +142,9 @@ impl Store {
         &self,
         resource: &'static Resource,
         key: &Key,
-        options: DeleteOptions,
+        options: &DeleteOptions,
     ) -> Result<Arc<Value>, Status> {
-        self.write(|it| it.delete(resource, key, &options))
+        self.write(|it| it.delete(resource, key, options))
     }
 
     /// One object, by the name of its kind: `Pod`.

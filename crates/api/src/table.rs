@@ -1,25 +1,116 @@
-//! `Table` of `meta.k8s.io/v1`: what kubectl prints.
+//! `Table` of `meta.k8s.io/v1`: what kubectl prints, computed as kube-apiserver does
+//! (`pkg/printers/internalversion/printers.go`).
 
+mod age;
+mod columns;
+mod network;
+mod node;
+mod objects;
+mod pod;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::format::Include;
 use crate::list::Page;
 use crate::object::Object;
 use crate::resource::Resource;
+use columns::{Column, Kind};
 
 /// A table of one row.
 pub(crate) fn of_object(object: &Object, include: Include) -> Value {
-    let _ = (object, include);
-    json!({})
+    let metadata = json!({"resourceVersion": object.revision.to_string()});
+    let rows = vec![row(
+        object.resource,
+        &object.value(),
+        include,
+        Timestamp::now(),
+    )];
+    table(object.resource, &metadata, rows)
 }
 
 /// A table of a list.
 pub(crate) fn of_page(resource: &Resource, page: &Page, include: Include) -> Value {
-    let _ = (resource, page, include);
-    json!({})
+    let now = Timestamp::now();
+    let rows = page
+        .items
+        .iter()
+        .map(|it| row(resource, &it.value(), include, now));
+    table(resource, &page.metadata(), rows.collect())
 }
 
 /// A table of nothing with `metadata`, as a bookmark.
 pub(crate) fn blank(metadata: &Value) -> Value {
-    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": [], "rows": []})
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": [],
+        "rows": [],
+    })
 }
+
+fn table(resource: &Resource, metadata: &Value, rows: Vec<Value>) -> Value {
+    let mut table = blank(metadata);
+    let columns = Kind::of(resource).columns.iter();
+    table["columnDefinitions"] = columns.map(Column::definition).collect();
+    table["rows"] = rows.into();
+    table
+}
+
+fn row(resource: &Resource, object: &Value, include: Include, now: Timestamp) -> Value {
+    let mut row = json!({"cells": (Kind::of(resource).cells)(object, now)});
+    match include {
+        Include::None => {}
+        Include::Metadata => {
+            row["object"] = json!({
+                "kind": "PartialObjectMetadata",
+                "apiVersion": "meta.k8s.io/v1",
+                "metadata": object["metadata"],
+            });
+        }
+        Include::Object => row["object"] = object.clone(),
+    }
+    row
+}
+
+/// The text at a field, or a stand-in.
+fn text<'a>(value: &'a Value, otherwise: &'a str) -> &'a str {
+    value
+        .as_str()
+        .filter(|it| !it.is_empty())
+        .unwrap_or(otherwise)
+}
+
+/// The items of a list; none where there is no list.
+fn items(value: &Value) -> impl DoubleEndedIterator<Item = &Value> + Clone {
+    value.as_array().into_iter().flatten()
+}
+
+fn number(value: &Value) -> i64 {
+    value.as_i64().unwrap_or_default()
+}
+
+/// Texts joined by commas, or `<none>`.
+fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let joined = texts.collect::<Vec<_>>().join(",");
+    if joined.is_empty() {
+        NONE.to_owned()
+    } else {
+        joined
+    }
+}
+
+/// Labels as `a=b,c=d`, or `<none>`.
+fn labels(value: &Value) -> String {
+    let labels = value.as_object().into_iter().flatten();
+    let labels: Vec<_> = labels
+        .map(|(key, value)| format!("{key}={}", text(value, "")))
+        .collect();
+    joined(labels.iter().map(String::as_str))
+}
+
+const NONE: &str = "<none>";

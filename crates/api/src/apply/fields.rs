@@ -94,10 +94,6 @@ impl Fields {
         next.is_some_and(|it| it.starts_with(path))
     }
 
-    pub(super) fn deepest_first(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter().rev()
-    }
-
     pub(super) fn extend(&mut self, paths: Vec<Path>) {
         self.0.extend(paths);
     }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use super::Call;
 use super::writing::Part;
 use crate::answer::{Answer, Content, Pieces, json_value, with_type};
-use crate::body;
 use crate::query::boolean;
 use crate::status::Status;
 
@@ -63,7 +62,7 @@ impl Call<'_> {
 
     /// Deletes the Pod, as there is no budget of disruptions.
     pub(super) fn evict(&self, name: &str) -> Result<Answer, Status> {
-        let eviction = body::json(self.body)?;
+        let eviction = self.content()?;
         let options = self.delete_options(&eviction["deleteOptions"])?;
         let key = self.key(name);
         self.api.store.delete_of(self.resource, &key, &options)?;
@@ -72,7 +71,7 @@ impl Call<'_> {
 
     /// Puts the Pod on a node.
     pub(super) fn bind(&self, name: &str) -> Result<Answer, Status> {
-        let binding = body::json(self.body)?;
+        let binding = self.content()?;
         let Some(node) = binding["target"]["name"].as_str() else {
             return Err(Status::bad_request("target.name is missing"));
         };

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::Call;
 use super::options::effect;
 use crate::answer::{Answer, json_value};
-use crate::body;
 use crate::list;
 use crate::query::Query;
 use crate::status::Status;
@@ -69,7 +68,7 @@ impl Call<'_> {
     fn body_or_null(&self) -> Result<Value, Status> {
         match self.body {
             [] => Ok(Value::Null),
-            text => body::json(text),
+            _ => self.content(),
         }
     }
 

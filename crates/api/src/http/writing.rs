@@ -13,6 +13,7 @@ use crate::apply::{self, Manager};
 use crate::body;
 use crate::format::{Format, Include};
 use crate::history::now;
+use crate::protobuf;
 use crate::resource::Subresource;
 use crate::status::Status;
 use crate::validation;
@@ -118,15 +119,16 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Reads the body as JSON or YAML.
+    /// Reads the body as JSON, YAML or protobuf.
     pub(super) fn content(&self) -> Result<Value, Status> {
         let given = self.content_type.unwrap_or("application/json");
         match given.split(';').next().unwrap_or_default().trim() {
             "application/json" | "" => body::json(self.body),
             "application/yaml" => yaml::read(self.body),
+            "application/vnd.kubernetes.protobuf" => protobuf::read(self.body),
             other => Err(Status::unsupported_media_type(format!(
                 "the body of the request was in an unknown format - accepted media types include: \
-                 application/json, application/yaml; not {other:?}"
+                 application/json, application/yaml, application/vnd.kubernetes.protobuf; not {other:?}"
             ))),
         }
     }

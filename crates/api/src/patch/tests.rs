@@ -87,7 +87,7 @@ fn lists_are_merged_by_key() {
             "$setElementOrder/containers": [{"name": "c"}, {"name": "b"}],
             "containers": [{"name": "c"}, {"name": "b", "image": "z"}],
         }}),
-        pod(json!([{"name": "c"}, {"name": "a", "image": "x"}, {"name": "b", "image": "z"}])),
+        pod(json!([{"name": "a", "image": "x"}, {"name": "c"}, {"name": "b", "image": "z"}])),
     );
     check(
         "Service",

@@ -1,4 +1,4 @@
-//! `labelSelector`: equality and existence.
+//! `labelSelector`: equality, sets and existence.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,13 @@ struct Term {
 enum Test {
     Exists,
     Absent,
-    Is(String),
-    Not(String),
+    /// One of these.
+    In(Vec<String>),
+    Not(Vec<String>),
 }
 
 impl LabelSelector {
-    /// Parses `a=b,c!=d,j,!k`.
+    /// Parses `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
     ///
     /// # Errors
     ///
@@ -31,7 +32,16 @@ impl LabelSelector {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        let terms = text.split(',').map(|term| {
+        let mut depth = 0;
+        let terms = text.split(move |it| {
+            depth += match it {
+                '(' => 1,
+                ')' => -1,
+                _ => 0,
+            };
+            it == ',' && depth <= 0
+        });
+        let terms = terms.map(|term| {
             let term = term.trim();
             parse_term(term).ok_or_else(|| format!("unable to parse requirement: {term:?}"))
         });
@@ -45,8 +55,8 @@ impl LabelSelector {
             match &term.test {
                 Test::Exists => value.is_some(),
                 Test::Absent => value.is_none(),
-                Test::Is(wanted) => value == Some(wanted),
-                Test::Not(unwanted) => value != Some(unwanted),
+                Test::In(wanted) => value.is_some_and(|it| wanted.contains(it)),
+                Test::Not(unwanted) => value.is_none_or(|it| !unwanted.contains(it)),
             }
         })
     }
@@ -57,15 +67,24 @@ impl LabelSelector {
 }
 
 fn parse_term(term: &str) -> Option<Term> {
-    let value = |text: &str| text.trim().to_owned();
-    let (key, test) = if let Some(key) = term.strip_prefix('!') {
+    let value = |text: &str| vec![text.trim().to_owned()];
+    let values = |text: &str| {
+        let inner = text.trim().strip_prefix('(')?.strip_suffix(')')?;
+        let values = inner.split(',').map(|it| it.trim().to_owned());
+        Some(values.collect::<Vec<_>>())
+    };
+    let (key, test) = if let Some((key, unwanted)) = term.split_once(" notin ") {
+        (key, Test::Not(values(unwanted)?))
+    } else if let Some((key, wanted)) = term.split_once(" in ") {
+        (key, Test::In(values(wanted)?))
+    } else if let Some(key) = term.strip_prefix('!') {
         (key, Test::Absent)
     } else if let Some((key, unwanted)) = term.split_once("!=") {
         (key, Test::Not(value(unwanted)))
     } else if let Some((key, wanted)) = term.split_once("==") {
-        (key, Test::Is(value(wanted)))
+        (key, Test::In(value(wanted)))
     } else if let Some((key, wanted)) = term.split_once('=') {
-        (key, Test::Is(value(wanted)))
+        (key, Test::In(value(wanted)))
     } else {
         (term, Test::Exists)
     };
@@ -97,6 +116,11 @@ mod tests {
             ("app!=web", false),
             ("other!=web", true),
             ("empty=", true),
+            ("app in (db, web),tier", true),
+            ("app in (db)", false),
+            ("other in (db)", false),
+            ("app notin (db,web)", false),
+            ("app notin (db),other notin (x)", true),
             ("!service.kubernetes.io/headless,app", true),
         ] {
             let selector = LabelSelector::parse(text).unwrap();
@@ -106,7 +130,7 @@ mod tests {
 
     #[test]
     fn bad_terms_are_named() {
-        for text in ["=web", "app in web", "a b", "app,,tier", "!"] {
+        for text in ["=web", "app in web", "app in (web", "a b", "app,,tier", "!"] {
             let error = LabelSelector::parse(text).unwrap_err();
             assert!(
                 error.contains("unable to parse requirement"),
