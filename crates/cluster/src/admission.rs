@@ -40,20 +40,24 @@ impl Admission {
         admission
     }
 
-    fn service(&self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
-        let old = old.map(typed::<Service>).transpose()?;
+    fn service(&mut self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
+        let before = old.map(typed::<Service>).transpose()?;
         let mut service: Service = typed(new)?;
         set_defaults(&mut service);
         let completed = {
             let mut allocator = self.allocator.lock().expect("nobody panics with it");
-            allocator.complete(&mut service, old.as_ref())
+            allocator.complete(&mut service, before.as_ref())
         };
         if let Err(refusals) = completed {
             let causes = refusals.iter().map(|it| (it.field.clone(), it.why.clone()));
             return Err(invalid(new, causes));
         }
         *new = untyped("v1", "Service", &service)?;
-        Ok(())
+        let valid = validate(new);
+        if valid.is_err() {
+            sluice_api::Admission::abandoned(self, old, new);
+        }
+        valid
     }
 
     fn take_cidrs(&mut self, new: &Value) -> Result<(), Status> {
@@ -81,6 +85,7 @@ impl sluice_api::Admission for Admission {
     fn admit(&mut self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
         match new["kind"].as_str().unwrap_or_default() {
             "Service" => self.service(old, new),
+            "EndpointSlice" => validate(new),
             "ServiceCIDR" => self.take_cidrs(new),
             "Pod" => complete::<Pod>("v1", "Pod", old, new, default_pod, workloads::validate_pod),
             "Node" => node(new),
@@ -145,6 +150,20 @@ impl sluice_api::Admission for Admission {
     }
 }
 
+/// Refuses what the agents would.
+fn validate(object: &Value) -> Result<(), Status> {
+    let read = sluice_source::parse("object.json", object.to_string().as_bytes());
+    // One without field is about another object: a slice may be there before its Service.
+    let mut causes = read.problems.into_iter().filter(|it| !it.field.is_empty());
+    match causes.next() {
+        None => Ok(()),
+        Some(first) => {
+            let causes = std::iter::once(first).chain(causes);
+            Err(invalid(object, causes.map(|it| (it.field, it.message))))
+        }
+    }
+}
+
 /// Fills in defaults, then checks.
 fn complete<T: DeserializeOwned + Serialize>(
     api_version: &str,
@@ -159,7 +178,7 @@ fn complete<T: DeserializeOwned + Serialize>(
     default(&mut object);
     let errors = validate(&object, old.as_ref());
     if !errors.is_empty() {
-        let causes = errors.iter().map(|it| (it.field.clone(), it.to_string()));
+        let causes = errors.iter().map(|it| (it.field.clone(), it.message()));
         return Err(invalid(new, causes));
     }
     *new = untyped(api_version, kind, &object)?;

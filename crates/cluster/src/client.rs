@@ -240,6 +240,7 @@ pub fn path(resource: &Resource, namespace: Option<&str>, name: Option<&str>) ->
 fn said(error: kube::Error) -> anyhow::Error {
     match error {
         kube::Error::Api(status) => anyhow!("{}", status.message),
-        other => other.into(),
+        other => anyhow::Error::from(other)
+            .context("the lab's API does not answer; `sluice lab list` says whether the lab runs"),
     }
 }

@@ -23,7 +23,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{getgid, getuid, setsid};
 
-use crate::place::Place;
+use crate::place::{LABS, Place};
 use crate::process::Identity;
 
 /// A server that ends sooner than this did not come to work.
@@ -47,6 +47,7 @@ impl Program<'_> {
     pub fn command(&self, word: &str) -> Command {
         let mut command = Command::new(self.path);
         command.args(["lab", word, "--name", self.place.name()]);
+        command.env(LABS, self.place.dir().parent().unwrap_or(Path::new("/")));
         command
     }
 

@@ -12,14 +12,20 @@ use sluice_lab::PodNetwork;
 
 use crate::process::Identity;
 
+/// The variable that tells a lab's processes where it is: in a user namespace everybody is root.
+pub(crate) const LABS: &str = "SLUICE_LABS";
+
 /// Where the labs of this user are.
 ///
-/// root: `/var/lib/sluice/labs`; others: `$XDG_STATE_HOME/sluice/labs`, by default below `~/.local/state`.
+/// `$SLUICE_LABS` if set. root: `/var/lib/sluice/labs`; others: `$XDG_STATE_HOME/sluice/labs`, by default below `~/.local/state`.
 ///
 /// # Errors
 ///
 /// A user without home.
 pub fn labs() -> anyhow::Result<PathBuf> {
+    if let Some(labs) = std::env::var_os(LABS) {
+        return Ok(labs.into());
+    }
     if getuid().is_root() {
         return Ok("/var/lib/sluice/labs".into());
     }

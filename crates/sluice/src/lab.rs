@@ -215,6 +215,11 @@ fn start(
             "nodes {}/{}, pods {}/{}",
             nodes.0, nodes.1, pods.0, pods.1
         ));
+        for plural in ["deployments", "statefulsets", "daemonsets"] {
+            let list = client.get(&format!("/apis/apps/v1/{plural}"))?;
+            let items = list["items"].as_array().into_iter().flatten();
+            items.map(objects::rolled_out).collect::<anyhow::Result<()>>()?;
+        }
         if nodes.0 < nodes.1 || pods.0 < pods.1 || nodes.1 == 0 {
             bail!(
                 "{} of {} nodes and {} of {} pods are ready",

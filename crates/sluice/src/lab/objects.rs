@@ -101,11 +101,12 @@ pub(super) fn rollout(client: &Client, args: &RolloutArgs) -> anyhow::Result<()>
 }
 
 /// Whether a workload's pods are all new and available, by kubectl's rules (`polymorphichelpers/rollout_status.go`).
-fn rolled_out(object: &Value) -> anyhow::Result<()> {
+pub(super) fn rolled_out(object: &Value) -> anyhow::Result<()> {
     let number = |it: &Value| it.as_u64().unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let status = &object["status"];
     if number(&status["observedGeneration"]) < number(&object["metadata"]["generation"]) {
-        bail!("the change is not seen yet");
+        bail!("{name}: the change is not seen yet");
     }
     let (wanted, updated, available) = match object["kind"].as_str() {
         Some("DaemonSet") => (
@@ -121,7 +122,7 @@ fn rolled_out(object: &Value) -> anyhow::Result<()> {
     };
     let all = status["replicas"].as_u64().unwrap_or(updated);
     if updated < wanted || available < wanted || all > updated {
-        bail!("{updated} of {wanted} pods are new, {available} available, {all} there");
+        bail!("{name}: {updated} of {wanted} pods are new, {available} available, {all} there");
     }
     Ok(())
 }

@@ -54,7 +54,7 @@ fn any_part_may_be_killed() {
         lab.run(&["get", "nodes"]).status.success().then_some(())
     });
     assert_eq!(pods(), before);
-    lab.probe("client", "svc/web");
+    lab.spread("client", "svc/web", 3);
     let restarts = |at: usize| {
         lab.items(&["pods"])[at]["status"]["containerStatuses"][0]["restartCount"].as_u64()
     };
@@ -67,7 +67,7 @@ fn any_part_may_be_killed() {
     lab.until("another agent", || {
         pid_of(&lab, "--hostname-override node-a").filter(|it| *it != agent)
     });
-    lab.probe("node-a", "svc/web");
+    lab.spread("node-a", "svc/web", 4);
     // A container.
     let name = lab.items(&["pods"])[0]["metadata"]["name"]
         .as_str()
@@ -81,12 +81,15 @@ fn any_part_may_be_killed() {
     });
     // Process 1 takes all with it, and the objects stay.
     kill_hard(&lab, "lab init");
-    lab.until("the end", || pid_of(&lab, "lab").is_none().then_some(()));
-    assert!(lab.bad(&["get", "pods"]).contains("starts it again"));
-    assert!(lab.good(&["list"]).contains("killed"));
+    lab.until("the end", || pid_of(&lab, "lab serve").is_none().then_some(()));
+    lab.until("it is known to be killed", || {
+        lab.good(&["list"]).contains("killed").then_some(())
+    });
+    let said = lab.bad(&["get", "pods"]);
+    assert!(said.contains("starts it again"), "{said}");
     lab.good(&["up"]);
     assert_eq!(lab.items(&["pods"]).len(), 4);
-    lab.probe("client", "svc/web");
+    lab.spread("client", "svc/web", 4);
 }
 
 #[test]

@@ -23,9 +23,7 @@ fn a_lab_serves_and_leaves_the_machine_as_it_was() {
         &format!("{}/../../examples/lab", env!("CARGO_MANIFEST_DIR")),
     ]);
     assert!(said.contains("is up"), "{said}");
-    let answers = lab.probe("client", "svc/web");
-    let answered = answers["answered"].as_object().unwrap();
-    assert_eq!(answered.len(), 3, "{answers}");
+    lab.spread("client", "svc/web", 3);
     // From a pod through the ClusterIP, from a node through itself, and back to a pod itself.
     let pods = lab.items(&["pods"]);
     let first = pods[0]["metadata"]["name"].as_str().unwrap();
@@ -66,21 +64,11 @@ fn nodes_differ_in_their_data_plane_and_meet_over_vxlan() {
     let tunnel = lab.good(&["exec", "one", "--", "ip", "-d", "link", "show", "vxlan0"]);
     assert!(tunnel.contains("dstport 8472"), "{tunnel}");
     for from in ["client", "one", "two"] {
-        let answers = lab.probe(from, "svc/web");
-        assert_eq!(
-            answers["answered"].as_object().unwrap().len(),
-            3,
-            "{from}: {answers}"
-        );
+        lab.spread(from, "svc/web", 3);
     }
     for pod in lab.items(&["pods"]) {
         let name = pod["metadata"]["name"].as_str().unwrap();
-        let answers = lab.probe(name, "svc/web");
-        assert_eq!(
-            answers["answered"].as_object().unwrap().len(),
-            3,
-            "{name}: {answers}"
-        );
+        lab.spread(name, "svc/web", 3);
     }
 }
 
@@ -149,8 +137,10 @@ fn a_user_without_privileges_has_a_lab_too() {
             web.to_str().unwrap(),
         ]);
         assert!(up.status.success(), "{mode}: {up:?}");
-        let probe = run(&["probe", "client", "svc/web", "-n", "60", "-o", "json"]);
-        assert!(probe.status.success(), "{mode}: {probe:?}");
+        lab.until("it serves", || {
+            let probe = run(&["probe", "client", "svc/web", "-n", "60"]);
+            probe.status.success().then_some(())
+        });
         let down = run(&["down"]);
         assert!(down.status.success(), "{mode}: {down:?}");
     }

@@ -108,6 +108,17 @@ impl Lab {
         self.json(words)["items"].as_array().cloned().unwrap()
     }
 
+    /// Waits until `count` pods share the requests, and none fails.
+    #[track_caller]
+    fn spread(&self, from: &str, to: &str, count: usize) {
+        self.until(&format!("{count} pods answer {from} at {to}"), || {
+            let output = self.run(&["probe", from, to, "-n", "60", "-o", "json"]);
+            let answers: Value = serde_json::from_slice(&output.stdout).ok()?;
+            let all = output.status.success();
+            (all && answers["answered"].as_object()?.len() == count).then_some(())
+        });
+    }
+
     /// Answers by pod of so many requests, none of which may fail.
     #[track_caller]
     fn probe(&self, from: &str, to: &str) -> Value {
