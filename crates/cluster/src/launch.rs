@@ -137,7 +137,8 @@ fn log(place: &Place) -> anyhow::Result<File> {
 /// Moves this process into new namespaces; its next child is process 1 of a new pid namespace.
 fn isolate(unprivileged: bool) -> anyhow::Result<()> {
     let (uid, gid) = (getuid(), getgid());
-    let mut flags = CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
+    // Process 1 makes the mounts its own: here /proc must stay the machine's.
+    let mut flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
     if unprivileged {
         flags |= CloneFlags::CLONE_NEWUSER;
     }
@@ -158,6 +159,7 @@ fn isolate(unprivileged: bool) -> anyhow::Result<()> {
 
 /// `/proc` of the new pid namespace, and a `/run` where nobody else has network namespaces, sockets or locks.
 fn prepare_mounts() -> anyhow::Result<()> {
+    unshare(CloneFlags::CLONE_NEWNS).context("make a mount namespace")?;
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .context("make the mounts private")?;

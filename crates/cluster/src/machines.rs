@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard};
 
-use sluice_lab::{Attach, Cluster, LabError, Netns};
+use sluice_lab::{Attach, Cluster, Held, LabError, Netns};
 
 use crate::enter::Inside;
 use crate::launch::Program;
@@ -27,17 +27,24 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    /// A new LAN, or the one that an earlier server left with these nodes and pods.
-    pub(crate) fn open(place: &Place, program: PathBuf, pods: &[Record]) -> anyhow::Result<Self> {
+    /// A new LAN, or the one that an earlier server left, with the pods that are there.
+    pub(crate) fn open(place: &Place, program: PathBuf) -> anyhow::Result<(Self, Vec<Record>)> {
         let network = place.settings()?.pod_network();
-        let exists = Netns::names().contains(&format!("{PREFIX}-lan"));
-        let cluster = match exists {
-            false => Cluster::lasting(PREFIX, Attach::Routed, network)?,
-            true => {
-                let nodes = crate::nodes::held(place);
-                let pods = pods.iter().map(|it| it.pod.clone()).collect();
-                Cluster::resume(PREFIX, Attach::Routed, network, nodes, pods)?
-            }
+        let names = Netns::names();
+        let exists = |label: &str| names.contains(&netns_name(label));
+        let (cluster, records) = if exists("lan") {
+            let records = Record::all(place);
+            let held = Held {
+                nodes: crate::nodes::held(place),
+                pods: records.iter().map(|it| it.pod.clone()).collect(),
+                clients: exists(CLIENT).then(|| CLIENT.to_owned()).into_iter().collect(),
+            };
+            let cluster = Cluster::resume(PREFIX, Attach::Routed, network, held)?;
+            (cluster, records)
+        } else {
+            // What was written down went with another process 1.
+            let cluster = Cluster::lasting(PREFIX, Attach::Routed, network)?;
+            (cluster, Vec::new())
         };
         let machines = Self {
             cluster: Mutex::new(cluster),
@@ -47,7 +54,7 @@ impl Machines {
         if machines.lock().netns_of(CLIENT).is_none() {
             machines.lock().add_client(CLIENT)?;
         }
-        Ok(machines)
+        Ok((machines, records))
     }
 
     /// The namespaces. Nobody holds them while waiting for a process.

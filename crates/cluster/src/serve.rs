@@ -25,7 +25,7 @@ use crate::logs::Logs;
 use crate::machines::Machines;
 use crate::nodes::{AgentSettings, Nodes};
 use crate::place::{Place, write};
-use crate::pods::{Pods, Record};
+use crate::pods::Pods;
 use crate::reports::Reports;
 
 /// Where the API is for nodes and pods, on the LAN's own address.
@@ -50,8 +50,8 @@ pub fn serve(
     let place = lab.place;
     let settings = place.settings()?;
     let (store, allocator) = open_store(place)?;
-    let records = Record::all(place);
-    let machines = Arc::new(Machines::open(place, lab.path.to_owned(), &records)?);
+    let (machines, records) = Machines::open(place, lab.path.to_owned())?;
+    let machines = Arc::new(machines);
     let address = SocketAddr::new(Cluster::lan_address().into(), PORT);
     let listen = || TcpListener::bind(address);
     let lan = machines.lock().lan().run(listen);

@@ -21,6 +21,17 @@ pub struct HeldNode {
     pub position: u8,
 }
 
+/// All machines that an earlier process made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Nodes.
+    pub nodes: Vec<HeldNode>,
+    /// Pods.
+    pub pods: Vec<HeldPod>,
+    /// Clients by name, in the order in which they were added.
+    pub clients: Vec<String>,
+}
+
 /// A pod that an earlier process made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldPod {
@@ -57,7 +68,7 @@ impl Cluster {
         })
     }
 
-    /// The cluster that an earlier process made with [`lasting`](Self::lasting). What is not named here is deleted:
+    /// The cluster that an earlier process made with [`lasting`](Self::lasting). What is not held is deleted:
     /// whoever made it did not come to write it down.
     ///
     /// # Errors
@@ -66,8 +77,7 @@ impl Cluster {
         prefix: &str,
         attach: Attach,
         network: PodNetwork,
-        nodes: Vec<HeldNode>,
-        pods: Vec<HeldPod>,
+        held: Held,
     ) -> Result<Self, LabError> {
         let open = |label: &str| Netns::open(&format!("{prefix}-{label}"));
         let mut cluster = Self {
@@ -80,11 +90,11 @@ impl Cluster {
             lasts: true,
             lan: open("lan")?,
         };
-        for it in nodes {
+        for it in held.nodes {
             let netns = open(&it.name)?;
             cluster.nodes.push(Node::new(it.name, it.position, netns));
         }
-        for it in pods {
+        for it in held.pods {
             let position = cluster.position(&it.name, &it.node)?;
             let node = &mut cluster.nodes[position];
             let pod = match it.host {
@@ -96,6 +106,14 @@ impl Cluster {
                 None => Pod::on_host_network(it.name, node),
             };
             cluster.pods.push(pod);
+        }
+        for (position, name) in (0..).zip(held.clients) {
+            let netns = open(&name)?;
+            cluster.clients.push(Client {
+                name,
+                position,
+                netns,
+            });
         }
         cluster.delete_strangers()?;
         Ok(cluster)

@@ -70,7 +70,7 @@ pub use builder::ClusterBuilder;
 pub use cgroup::OwnCgroup;
 pub use cluster::{Attach, Cluster, PodNetwork};
 pub use error::LabError;
-pub use growing::{HeldNode, HeldPod};
+pub use growing::{Held, HeldNode, HeldPod};
 pub use hammer::{Hammer, HammerReport};
 pub use machine::{Client, Node, Pod};
 pub use netns::{Netns, NetnsGuard};
