@@ -37,7 +37,10 @@ impl Machines {
             let held = Held {
                 nodes: crate::nodes::held(place),
                 pods: records.iter().map(|it| it.pod.clone()).collect(),
-                clients: exists(CLIENT).then(|| CLIENT.to_owned()).into_iter().collect(),
+                clients: exists(CLIENT)
+                    .then(|| CLIENT.to_owned())
+                    .into_iter()
+                    .collect(),
             };
             let cluster = Cluster::resume(PREFIX, Attach::Routed, network, held)?;
             (cluster, records)

@@ -81,7 +81,9 @@ fn any_part_may_be_killed() {
     });
     // Process 1 takes all with it, and the objects stay.
     kill_hard(&lab, "lab init");
-    lab.until("the end", || pid_of(&lab, "lab serve").is_none().then_some(()));
+    lab.until("the end", || {
+        pid_of(&lab, "lab serve").is_none().then_some(())
+    });
     lab.until("it is known to be killed", || {
         lab.good(&["list"]).contains("killed").then_some(())
     });
