@@ -20,6 +20,9 @@ const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Longest prefix of a generated name (`apiserver/pkg/storage/names`).
 const LONGEST_PREFIX: usize = 58;
 
+/// Events kept of each API group. kube-apiserver keeps them for an hour.
+const MOST_EVENTS: usize = 2_000;
+
 /// Metadata that only the server writes.
 const OWN: [&str; 5] = [
     "uid",
@@ -69,6 +72,9 @@ impl Writer {
         if effect == Effect::Stored {
             // Its owner may have gone meanwhile.
             self.chores.push_back(Chore::Collect(resource, key));
+            if resource.kind == "Event" {
+                self.chores.push_back(Chore::Expire(resource));
+            }
         }
         Ok(stored)
     }
@@ -135,6 +141,17 @@ impl Writer {
             new["metadata"]["generation"] = (old.generation + 1).into();
         }
         self.finish(resource, key, new, Some(old.clone()), effect)
+    }
+
+    /// Deletes the oldest event of too many.
+    pub(super) fn expire(&mut self, resource: &'static Resource) -> Result<(), Status> {
+        let oldest = {
+            let state = self.history.lock();
+            let events = &state.collection(resource).objects;
+            let oldest = events.values().min_by_key(|it| it.revision).cloned();
+            oldest.filter(|_| events.len() > MOST_EVENTS)
+        };
+        oldest.map_or(Ok(()), |it| self.remove(resource, &it))
     }
 
     /// A namespace goes when it is empty, whatever its finalizers.
