@@ -325,7 +325,7 @@ fn an_identity_outlives_its_server() {
     let again = Identity::new(pems, ClientCertificates::Accepted).unwrap();
     let second = kubeconfig("lab", "https://192.0.2.1:6443", Some(&again.pems), None);
     assert_eq!(config, second);
-    let mut broken = again.pems.clone();
+    let mut broken = again.pems;
     broken.key = "none".to_owned();
     assert!(Identity::new(broken, ClientCertificates::Ignored).is_err());
 }
