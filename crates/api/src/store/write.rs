@@ -1,6 +1,5 @@
 //! Create and update (`registry/generic/registry/store.go`, `registry/rest/{create,update}.go`).
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -13,12 +12,6 @@ use crate::object::{Key, Object};
 use crate::resource::{Resource, Subresource};
 use crate::status::Status;
 use crate::validation;
-
-/// Letters of generated names: none that make words (`apimachinery/pkg/util/rand`).
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-
-/// Longest prefix of a generated name (`apiserver/pkg/storage/names`).
-const LONGEST_PREFIX: usize = 58;
 
 /// Events kept of each API group. kube-apiserver keeps them for an hour.
 const MOST_EVENTS: usize = 2_000;
@@ -205,29 +198,6 @@ impl Writer {
             }
         }
         Ok(resource)
-    }
-
-    /// A free name.
-    fn generate(&self, resource: &Resource, near: &Key, prefix: &str) -> String {
-        let end = (0..=prefix.len().min(LONGEST_PREFIX))
-            .rev()
-            .find(|it| prefix.is_char_boundary(*it));
-        let prefix = &prefix[..end.unwrap_or_default()];
-        loop {
-            let mut random = RandomState::new().hash_one(prefix);
-            let mut key = Key {
-                namespace: near.namespace.clone(),
-                name: prefix.to_owned(),
-            };
-            for _ in 0..5 {
-                let letter = LETTERS[(random % LETTERS.len() as u64) as usize];
-                key.name.push(char::from(letter));
-                random /= LETTERS.len() as u64;
-            }
-            if self.get(resource, &key).is_none() {
-                return key.name;
-            }
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one who writes: every change goes through the journal into the history.
+//! The single writer: every change goes through the journal into the history.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
