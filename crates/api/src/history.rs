@@ -3,6 +3,7 @@
 mod collection;
 mod event;
 mod incoming;
+mod state;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,8 +20,7 @@ use crate::resource::Resource;
 use incoming::Incoming;
 pub use incoming::Misplaced;
 pub(crate) use incoming::{now, seconds, uid};
-
-type Collections = BTreeMap<(&'static str, &'static str), Collection>;
+pub use state::State;
 
 /// Everything the server knows, behind one lock that is never held across an await. It gives out
 /// versions and keeps what was; what a write means is decided by [`Store`](crate::Store).
@@ -30,18 +30,6 @@ pub struct History {
     state: Mutex<State>,
     /// Wakes the watches after every change.
     changed: watch::Sender<()>,
-}
-
-/// One state of the store.
-#[derive(Debug)]
-pub struct State {
-    /// Version of the last change, of whatever collection: etcd counts them together.
-    pub revision: u64,
-    /// Objects created so far; makes uids.
-    created: u64,
-    /// Events kept per collection.
-    events: usize,
-    collections: Collections,
 }
 
 /// What the store held at one moment, for [`History::restore`].
@@ -277,57 +265,4 @@ pub enum WriteError {
     Misplaced(Misplaced),
     /// There is an object of this name.
     Exists,
-}
-
-impl State {
-    /// The objects of one kind.
-    pub fn collection(&self, resource: &Resource) -> &Collection {
-        &self.collections[&resource.id()]
-    }
-
-    fn collection_mut(&mut self, resource: &Resource) -> &mut Collection {
-        self.collections
-            .get_mut(&resource.id())
-            .expect("every resource has its collection")
-    }
-
-    fn put(&mut self, object: Incoming) -> Arc<Object> {
-        let resource = object.resource;
-        let old = self.collection(resource).get(&object.key).cloned();
-        let (revision, number) = (self.revision + 1, self.created + 1);
-        let new = match &old {
-            Some(old) => match object.succeed(old, revision) {
-                None => return old.clone(),
-                Some(new) => new,
-            },
-            None => {
-                self.created = number;
-                object.create(number, revision)
-            }
-        };
-        let new = Arc::new(new);
-        let change = match old {
-            None => EventType::Added,
-            Some(_) => EventType::Modified,
-        };
-        self.record(resource, Event::new(revision, change, new.clone(), old));
-        new
-    }
-
-    fn delete(&mut self, resource: &Resource, key: &Key) -> bool {
-        let Some(old) = self.collection(resource).get(key).cloned() else {
-            return false;
-        };
-        let revision = self.revision + 1;
-        let last = Arc::new(old.at(revision));
-        let event = Event::new(revision, EventType::Deleted, last, Some(old));
-        self.record(resource, event);
-        true
-    }
-
-    fn record(&mut self, resource: &Resource, event: Event) {
-        self.revision = event.revision;
-        let events = self.events;
-        self.collection_mut(resource).record(event, events);
-    }
 }

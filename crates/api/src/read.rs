@@ -36,7 +36,7 @@ pub fn get(
 ///
 /// # Errors
 ///
-/// See [`choose`](crate::list::choose).
+/// See [`choose`].
 pub fn list(
     history: &History,
     resource: &'static Resource,

@@ -3,6 +3,7 @@
 mod delete;
 mod dependents;
 mod hooks;
+mod names;
 mod namespaces;
 mod options;
 mod restore;

@@ -72,7 +72,8 @@ pub enum Order {
     End,
 }
 
-/// Who interferes with a running watch, if anybody.
+/// The source of a running watch's orders. A test server has one; a product uses
+/// [`Undisturbed`].
 pub trait Orders: Send + 'static {
     /// An order that was given, with the version of the store at that time: changes up to it are
     /// sent first.
@@ -82,7 +83,7 @@ pub trait Orders: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Option<(u64, Order)>> + Send;
 }
 
-/// Nobody does.
+/// No orders.
 #[derive(Clone, Copy, Debug)]
 pub struct Undisturbed;
 

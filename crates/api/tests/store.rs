@@ -306,6 +306,18 @@ fn namespaces_go_when_empty() {
 }
 
 #[test]
+fn old_events_go() {
+    let store = store();
+    for number in 0..2_010 {
+        let name = format!("e{number}");
+        store.create(object("Event", &name, &json!({}))).unwrap();
+    }
+    assert_eq!(store.list("Event").len(), 2_000);
+    assert!(store.get("Event", "default", "e9").is_none());
+    assert!(store.get("Event", "default", "e10").is_some());
+}
+
+#[test]
 fn changes_come_in_order() {
     let store = store();
     let start = store.revision();

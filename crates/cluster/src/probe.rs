@@ -23,6 +23,8 @@ pub struct Request {
     pub timeout: Duration,
     /// Between two requests.
     pub pause: Duration,
+    /// The client's port, always the same; for UDP.
+    pub source_port: Option<u16>,
 }
 
 /// What came of the requests.
@@ -150,9 +152,10 @@ fn get(target: SocketAddr, path: &str, host: &str, timeout: Duration) -> io::Res
 }
 
 fn ask_datagram(request: &Request) -> io::Result<String> {
+    let port = request.source_port.unwrap_or(0);
     let any: SocketAddr = match request.target {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, port).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, port).into(),
     };
     let socket = UdpSocket::bind(any)?;
     socket.connect(request.target)?;
@@ -200,6 +203,7 @@ mod tests {
             count: 2,
             timeout: Duration::from_secs(5),
             pause: Duration::ZERO,
+            source_port: None,
         };
         let answers = ask(&request);
         assert_eq!(answers.failed, BTreeMap::from([("refused".to_owned(), 2)]));

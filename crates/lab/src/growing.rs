@@ -153,6 +153,11 @@ impl Cluster {
         for other in &self.nodes {
             batch.apply(other.netns())?;
         }
+        let mut batch = Batch::default();
+        wiring::client_routes(&mut batch, &node, self.nodes.is_empty());
+        for client in &self.clients {
+            batch.apply(client.netns())?;
+        }
         ready::wait(node.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
         self.nodes.push(node);
         Ok(&self.nodes[self.nodes.len() - 1])

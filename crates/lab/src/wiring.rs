@@ -199,12 +199,19 @@ pub(crate) fn pod(pod: &Pod, node: &Node, attach: Attach, network: PodNetwork) -
 
 pub(crate) fn client(client: &Client, nodes: &[Node]) -> Batch {
     let mut batch = on_lan(client.host());
-    nodes.iter().for_each(|node| to_pods_of(node, &mut batch));
-    if let Some(first) = nodes.first() {
-        batch.push(route_via(SERVICE_CIDR_V4.into(), first));
-        batch.push(route_via(SERVICE_CIDR_V6.into(), first));
+    for (position, node) in nodes.iter().enumerate() {
+        client_routes(&mut batch, node, position == 0);
     }
     batch
+}
+
+/// The routes of a client to the pods of a node, and to all Services through the first one.
+pub(crate) fn client_routes(batch: &mut Batch, node: &Node, first: bool) {
+    to_pods_of(node, batch);
+    if first {
+        batch.push(route_via(SERVICE_CIDR_V4.into(), node));
+        batch.push(route_via(SERVICE_CIDR_V6.into(), node));
+    }
 }
 
 /// One more address of a routed pod: in the pod, and as a route on every other machine.

@@ -115,6 +115,7 @@ fn run_process(process: &LabProcess) -> anyhow::Result<()> {
                 count: args.count,
                 timeout: args.timeout,
                 pause: args.pause,
+                source_port: args.source_port,
             });
             println!("{}", serde_json::to_string(&answers)?);
             Ok(())

@@ -208,7 +208,10 @@ fn item_element(keys: &[&str], item: &Value) -> Option<Element> {
 pub(super) fn is_item(element: &Element, item: &Value) -> bool {
     match element {
         Element::Field(_) => false,
-        Element::Member(value) => item.to_string() == *value,
+        Element::Member(value) => {
+            let wanted = serde_json::from_str::<Value>(value);
+            wanted.is_ok_and(|it| it == *item)
+        }
         Element::Item(keys) => match serde_json::from_str::<Map<String, Value>>(keys) {
             Ok(keys) => keys
                 .iter()

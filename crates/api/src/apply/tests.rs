@@ -20,6 +20,10 @@ fn apply(
     applied(resource, live, config, &manager(name), conflicts, "now")
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "tables read better without &"
+)]
 fn service(labels: Value, ports: Value) -> Value {
     json!({
         "kind": "Service",
@@ -47,7 +51,7 @@ fn what_is_no_longer_set_goes() {
     );
     let first = apply(None, "one", &before, Conflicts::Refused).unwrap();
     assert_eq!(plain(&first), before);
-    let mut live = first.clone();
+    let mut live = first;
     live["spec"]["ports"][0]["nodePort"] = 30000.into();
     live["spec"]["clusterIP"] = "10.0.0.1".into();
     let after = service(json!({"a": "1"}), json!([{"port": 80, "name": "web"}]));

@@ -4,7 +4,8 @@ use super::{Admission, AdmitAll, Journal};
 
 /// Settings of a [`Store`](super::Store).
 pub struct Settings {
-    /// Events kept per kind, for watches and [`changes_since`](super::Store::changes_since).
+    /// Changes kept per kind, for watches and [`changes_since`](super::Store::changes_since). Each
+    /// costs about ten kilobytes for a Pod.
     pub history: usize,
     /// Completes and refuses writes.
     pub admission: Box<dyn Admission>,
@@ -15,7 +16,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            history: 20_000,
+            history: 5_000,
             admission: Box::new(AdmitAll),
             journal: None,
         }

@@ -1,6 +1,5 @@
 //! Create and update (`registry/generic/registry/store.go`, `registry/rest/{create,update}.go`).
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -14,11 +13,8 @@ use crate::resource::{Resource, Subresource};
 use crate::status::Status;
 use crate::validation;
 
-/// Letters of generated names: none that make words (`apimachinery/pkg/util/rand`).
-const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-
-/// Longest prefix of a generated name (`apiserver/pkg/storage/names`).
-const LONGEST_PREFIX: usize = 58;
+/// Events kept of each API group. kube-apiserver keeps them for an hour.
+const MOST_EVENTS: usize = 2_000;
 
 /// Metadata that only the server writes.
 const OWN: [&str; 5] = [
@@ -69,6 +65,9 @@ impl Writer {
         if effect == Effect::Stored {
             // Its owner may have gone meanwhile.
             self.chores.push_back(Chore::Collect(resource, key));
+            if resource.kind == "Event" {
+                self.chores.push_back(Chore::Expire(resource));
+            }
         }
         Ok(stored)
     }
@@ -137,6 +136,17 @@ impl Writer {
         self.finish(resource, key, new, Some(old.clone()), effect)
     }
 
+    /// Deletes the oldest event of too many.
+    pub(super) fn expire(&mut self, resource: &'static Resource) -> Result<(), Status> {
+        let oldest = {
+            let state = self.history.lock();
+            let events = &state.collection(resource).objects;
+            let oldest = events.values().min_by_key(|it| it.revision).cloned();
+            oldest.filter(|_| events.len() > MOST_EVENTS)
+        };
+        oldest.map_or(Ok(()), |it| self.remove(resource, &it))
+    }
+
     /// A namespace goes when it is empty, whatever its finalizers.
     fn may_go(&self, resource: &Resource, key: &Key) -> bool {
         resource.kind != "Namespace" || self.contents(&key.name).is_empty()
@@ -188,29 +198,6 @@ impl Writer {
             }
         }
         Ok(resource)
-    }
-
-    /// A free name.
-    fn generate(&self, resource: &Resource, near: &Key, prefix: &str) -> String {
-        let end = (0..=prefix.len().min(LONGEST_PREFIX))
-            .rev()
-            .find(|it| prefix.is_char_boundary(*it));
-        let prefix = &prefix[..end.unwrap_or_default()];
-        loop {
-            let mut random = RandomState::new().hash_one(prefix);
-            let mut key = Key {
-                namespace: near.namespace.clone(),
-                name: prefix.to_owned(),
-            };
-            for _ in 0..5 {
-                let letter = LETTERS[(random % LETTERS.len() as u64) as usize];
-                key.name.push(char::from(letter));
-                random /= LETTERS.len() as u64;
-            }
-            if self.get(resource, &key).is_none() {
-                return key.name;
-            }
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one who writes: every change goes through the journal into the history.
+//! The single writer: every change goes through the journal into the history.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(super) enum Chore {
     Collect(&'static Resource, Key),
     /// The namespace of this object is being deleted.
     Delete(&'static Resource, Key),
+    /// There may be too many of these.
+    Expire(&'static Resource),
     /// This object waits for others to go.
     Settle(&'static Resource, Key),
 }
@@ -58,6 +60,7 @@ impl Writer {
             let done = match &chore {
                 Chore::Collect(resource, key) => self.collect(resource, key),
                 Chore::Delete(resource, key) => self.delete_in_namespace(resource, key),
+                Chore::Expire(resource) => self.expire(resource),
                 Chore::Settle(resource, key) => self.settle(resource, key),
             };
             if done.is_err() {

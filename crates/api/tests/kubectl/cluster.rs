@@ -74,6 +74,8 @@ impl Cluster {
         let folder = tempfile::tempdir().unwrap();
         let config = kubeconfig("test", &url, Some(&identity.pems), Some("secret"));
         std::fs::write(folder.path().join("config"), config).unwrap();
+        let config = kubeconfig("test", &url, Some(&identity.pems), None);
+        std::fs::write(folder.path().join("certificate"), config).unwrap();
         let api = Arc::new(Api {
             store: store.clone(),
             logs: Some(Box::new(Lines)),

@@ -156,5 +156,16 @@ fn kubectl_finds_its_way() {
             "{log}"
         );
         assert_eq!(cluster.run("get --raw /readyz"), "ok");
+        // The client certificate is as good as the token; nothing is not.
+        assert!(
+            cluster
+                .run("--kubeconfig certificate get ns")
+                .contains("default")
+        );
+        let error = cluster.fail("--token wrong get ns");
+        assert!(
+            error.contains("Unauthorized") || error.contains("logged in"),
+            "{error}"
+        );
     });
 }

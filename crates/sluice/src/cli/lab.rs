@@ -411,6 +411,9 @@ pub(crate) struct ProbeArgs {
     /// Pause between requests
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = time)]
     pub(crate) pause: std::time::Duration,
+    /// Send every datagram from this port
+    #[arg(long, value_name = "PORT")]
+    pub(crate) source_port: Option<u16>,
     /// For machines: everything that was measured
     #[arg(short, long, value_name = "FORMAT", value_parser = ["json"])]
     pub(crate) output: Option<String>,
@@ -467,6 +470,8 @@ pub(crate) struct AskArgs {
     pub(crate) timeout: std::time::Duration,
     #[arg(long, value_parser = time)]
     pub(crate) pause: std::time::Duration,
+    #[arg(long)]
+    pub(crate) source_port: Option<u16>,
 }
 
 /// `sluice lab demo`.

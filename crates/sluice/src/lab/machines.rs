@@ -199,6 +199,10 @@ fn ask(
     let mut words = vec![program.as_str(), "lab", "ask", "--target", &target];
     words.extend(["--count", &count, "--timeout", &timeout, "--pause", &pause]);
     words.extend(udp.then_some("--udp"));
+    let source_port = args.source_port.map(|it| it.to_string());
+    if let Some(port) = &source_port {
+        words.extend(["--source-port", port]);
+    }
     let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
     let mut command = command(place, from, &words)?;
     enter::join(place)?;

@@ -1,0 +1,416 @@
+//! The API without a connection: requests and answers.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use bytes::Bytes;
+use futures::StreamExt;
+use hyper::Request;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sluice_api::answer::Content;
+use sluice_api::{Api, ClientCertificates, Identity, Pems, Settings, Store, kubeconfig};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+
+struct Client(Api);
+
+struct Reply {
+    code: u16,
+    warnings: Vec<String>,
+    content: Content,
+}
+
+impl Client {
+    fn new() -> Self {
+        Self(Api {
+            store: Store::new(Settings::default()),
+            logs: None,
+            token: "secret".to_owned(),
+        })
+    }
+
+    fn raw(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Bytes::copy_from_slice(body)).unwrap();
+        let (head, content) = self.0.answer(&request, false).into_parts();
+        let warnings = head.headers.get_all("warning").iter();
+        Reply {
+            code: head.status.as_u16(),
+            warnings: warnings.map(|it| it.to_str().unwrap().to_owned()).collect(),
+            content,
+        }
+    }
+
+    /// With the token.
+    fn send(&self, method: &str, path: &str, content_type: &str, body: &[u8]) -> (u16, Value) {
+        let headers = [
+            ("authorization", "Bearer secret"),
+            ("content-type", content_type),
+        ];
+        let reply = self.raw(method, path, &headers, body);
+        (reply.code, reply.content.json())
+    }
+
+    fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        self.send(
+            method,
+            path,
+            "application/json",
+            body.to_string().as_bytes(),
+        )
+    }
+
+    fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", path, "", b"")
+    }
+}
+
+trait Whole {
+    fn bytes(self) -> Bytes;
+    fn json(self) -> Value;
+}
+
+impl Whole for Content {
+    fn bytes(self) -> Bytes {
+        match self {
+            Self::Whole(bytes) => bytes.unwrap_or_default(),
+            Self::Pieces(pieces) => {
+                let runtime = tokio::runtime::Builder::new_current_thread();
+                let runtime = { runtime }.build().unwrap();
+                let pieces: Vec<_> = runtime.block_on(pieces.collect());
+                pieces.concat().into()
+            }
+        }
+    }
+
+    fn json(self) -> Value {
+        serde_json::from_slice(&self.bytes()).unwrap()
+    }
+}
+
+fn pod(name: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c"}]}})
+}
+
+#[test]
+fn strangers_learn_no_objects() {
+    let client = Client::new();
+    for (path, expect) in [
+        ("/version", 200),
+        ("/healthz", 200),
+        ("/api", 401),
+        ("/apis/apps/v1", 401),
+        ("/openapi/v2", 401),
+        (PODS, 401),
+        ("/nothing", 401),
+    ] {
+        assert_eq!(client.raw("GET", path, &[], b"").code, expect, "{path}");
+        let wrong = [("authorization", "Bearer wrong")];
+        assert_eq!(client.raw("GET", path, &wrong, b"").code, expect, "{path}");
+    }
+    assert_eq!(client.get("/nothing").0, 404);
+    assert_eq!(client.get(PODS).0, 200);
+}
+
+#[test]
+fn methods_have_their_places() {
+    let client = Client::new();
+    client.json("POST", PODS, &pod("p"));
+    let one = format!("{PODS}/p");
+    for (method, path, expect) in [
+        ("POST", "/api/v1/pods", 405),
+        ("POST", one.as_str(), 405),
+        ("PUT", PODS, 405),
+        ("PATCH", PODS, 405),
+        ("POST", "/apis", 405),
+        ("GET", "/api/v1/namespaces/default/pods/p/exec", 404),
+        ("GET", "/api/v1/namespaces/default/pods/p/scale", 404),
+        ("GET", "/api/v1/namespaces/default/pods/p/status", 200),
+        ("GET", "/api/v1/namespaces/default/pods/p/log", 404),
+        ("PUT", "/api/v1/namespaces/default/pods/p/log", 405),
+        ("GET", "/api/v1/namespaces/default/status", 200),
+        ("GET", "/apis/apps", 200),
+        ("GET", "/apis/none", 404),
+        ("GET", "/openapi/v3", 200),
+        ("GET", "/openapi/v3/apis/apps/v1", 200),
+        ("GET", "/openapi/v3/apis/none/v1", 404),
+    ] {
+        let (code, body) = client.json(method, path, &json!({"metadata": {}}));
+        assert_eq!(code, expect, "{method} {path}: {body}");
+    }
+}
+
+#[test]
+fn writes_are_answered_as_kube_apiserver_does() {
+    let client = Client::new();
+    let (code, created) = client.json("POST", PODS, &pod("p"));
+    assert_eq!((code, &created["kind"]), (201, &json!("Pod")));
+    assert_eq!(client.json("POST", PODS, &pod("p")).0, 409);
+    let one = format!("{PODS}/p");
+    let (code, error) = client.json("PUT", &one, &pod("q"));
+    assert_eq!(code, 400, "{error}");
+    let mut changed = pod("p");
+    changed["spec"]["nodeName"] = "n".into();
+    assert_eq!(
+        client.json("PUT", &one, &changed).1["spec"]["nodeName"],
+        "n"
+    );
+    let binding = json!({"target": {"name": "m"}});
+    assert_eq!(
+        client.json("POST", &format!("{one}/binding"), &binding).0,
+        409
+    );
+    let status = json!({"status": {"phase": "Running"}, "spec": {"nodeName": "other"}});
+    let (code, stored) = client.send(
+        "PATCH",
+        &format!("{one}/status"),
+        MERGE,
+        status.to_string().as_bytes(),
+    );
+    assert_eq!((code, &stored["spec"]["nodeName"]), (200, &json!("n")));
+    assert_eq!(stored["status"]["phase"], "Running");
+    let (code, last) = client.send("DELETE", &one, "", b"");
+    assert_eq!((code, &last["kind"]), (200, &json!("Pod")));
+    let (_, gone) = client.json("DELETE", &format!("{one}?gracePeriodSeconds=0"), &json!({}));
+    assert_eq!(
+        (&gone["kind"], &gone["status"]),
+        (&json!("Status"), &json!("Success"))
+    );
+    assert_eq!(client.get(&one).0, 404);
+    for name in ["a", "b"] {
+        client.json("POST", PODS, &pod(name));
+    }
+    let (code, list) = client.send("DELETE", PODS, "", b"");
+    assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 2));
+    assert!(client.0.store.list("Pod").is_empty());
+}
+
+#[test]
+fn unknown_fields_are_told() {
+    let client = Client::new();
+    let headers = [("authorization", "Bearer secret")];
+    let mut odd = pod("p");
+    odd["spec"]["containers"][0]["imagee"] = "x".into();
+    let body = odd.to_string();
+    let strict = client.raw(
+        "POST",
+        &format!("{PODS}?fieldValidation=Strict"),
+        &headers,
+        body.as_bytes(),
+    );
+    assert_eq!(strict.code, 400);
+    let error = strict.content.json()["message"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        error.contains("unknown field \"spec.containers[0].imagee\""),
+        "{error}"
+    );
+    let warned = client.raw("POST", PODS, &headers, body.as_bytes());
+    assert_eq!(
+        warned.warnings,
+        [r#"299 - "unknown field \"spec.containers[0].imagee\"""#]
+    );
+    let stored = client.0.store.get("Pod", "default", "p").unwrap();
+    assert_eq!(stored["spec"], pod("p")["spec"]);
+}
+
+#[test]
+fn scales_and_dry_runs() {
+    let client = Client::new();
+    let sets = "/apis/apps/v1/namespaces/default/replicasets";
+    let set = json!({"metadata": {"name": "r"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}});
+    client.json("POST", sets, &set);
+    let scale = format!("{sets}/r/scale");
+    let (_, before) = client.get(&scale);
+    assert_eq!(
+        (&before["spec"]["replicas"], &before["status"]["selector"]),
+        (&json!(1), &json!("a=b"))
+    );
+    let three = json!({"spec": {"replicas": 3}});
+    assert_eq!(
+        client.json("PUT", &format!("{scale}?dryRun=All"), &three).1["spec"]["replicas"],
+        3
+    );
+    assert_eq!(client.get(&scale).1["spec"]["replicas"], 1);
+    assert_eq!(client.json("PUT", &scale, &three).0, 200);
+    assert_eq!(client.get(&scale).1["spec"]["replicas"], 3);
+    let negative = json!({"spec": {"replicas": -1}});
+    assert_eq!(client.json("PUT", &scale, &negative).0, 422);
+    assert_eq!(
+        client
+            .json("PUT", &format!("{scale}?dryRun=Some"), &three)
+            .0,
+        422
+    );
+    let mut stale = three;
+    stale["metadata"]["resourceVersion"] = "1".into();
+    assert_eq!(client.json("PUT", &scale, &stale).0, 409);
+}
+
+#[test]
+fn tables_come_in_lists_and_watches() {
+    let client = Client::new();
+    client.json("POST", PODS, &pod("p"));
+    let headers = [("authorization", "Bearer secret"), ("accept", TABLE)];
+    let list = client.raw("GET", PODS, &headers, b"").content.json();
+    assert_eq!(list["kind"], "Table");
+    assert_eq!(list["rows"][0]["cells"][0], "p");
+    assert_eq!(list["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+    let whole = client.raw(
+        "GET",
+        &format!("{PODS}?includeObject=Object"),
+        &headers,
+        b"",
+    );
+    assert_eq!(whole.content.json()["rows"][0]["object"]["kind"], "Pod");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let watch = client.raw(
+            "GET",
+            &format!("{PODS}?watch=1&includeObject=None"),
+            &headers,
+            b"",
+        );
+        let Content::Pieces(mut pieces) = watch.content else {
+            panic!("a watch comes in pieces");
+        };
+        let line = pieces.next().await.unwrap();
+        let event: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(
+            (&event["type"], &event["object"]["kind"]),
+            (&json!("ADDED"), &json!("Table"))
+        );
+        assert!(event["object"]["rows"][0]["object"].is_null());
+    });
+    let protobuf = [
+        ("authorization", "Bearer secret"),
+        ("accept", "application/vnd.kubernetes.protobuf"),
+    ];
+    assert_eq!(client.raw("GET", PODS, &protobuf, b"").code, 406);
+}
+
+#[test]
+fn apply_creates_and_changes() {
+    let client = Client::new();
+    let path = "/api/v1/namespaces/default/configmaps/c?fieldManager=m";
+    let (code, _) = client.send("PATCH", path, APPLY, b"data: {a: b, c: d}\nmetadata: {}\n");
+    assert_eq!(code, 201);
+    let (code, stored) = client.send("PATCH", path, APPLY, b"data: {a: e}\nmetadata: {}\n");
+    assert_eq!((code, &stored["data"]), (200, &json!({"a": "e"})));
+    let unnamed = "/api/v1/namespaces/default/configmaps/c";
+    assert_eq!(client.send("PATCH", unnamed, APPLY, b"metadata: {}").0, 422);
+    for bad in [&b"a: [b"[..], b"", b"- a", b"---\n{}\n---\n{}", b"\xff"] {
+        assert_eq!(client.send("PATCH", path, APPLY, bad).0, 400, "{bad:?}");
+    }
+}
+
+#[test]
+fn an_identity_outlives_its_server() {
+    let names = ["192.0.2.1".to_owned(), "lab.example".to_owned()];
+    let pems = Pems::make("lab", &names, "admin").unwrap();
+    let config = kubeconfig("lab", "https://192.0.2.1:6443", Some(&pems), None);
+    let again = Identity::new(pems, ClientCertificates::Accepted).unwrap();
+    let second = kubeconfig("lab", "https://192.0.2.1:6443", Some(&again.pems), None);
+    assert_eq!(config, second);
+    let mut broken = again.pems;
+    broken.key = "none".to_owned();
+    assert!(Identity::new(broken, ClientCertificates::Ignored).is_err());
+}
+
+/// Any JSON, often with the words of objects.
+fn any_json() -> impl Strategy<Value = Value> {
+    let word = prop::sample::select(vec![
+        "kind",
+        "apiVersion",
+        "metadata",
+        "name",
+        "namespace",
+        "labels",
+        "finalizers",
+        "spec",
+        "status",
+        "replicas",
+        "ownerReferences",
+        "uid",
+        "managedFields",
+        "fieldsV1",
+        "f:spec",
+        "k:{}",
+        "v:1",
+        ".",
+        "resourceVersion",
+        "deletionTimestamp",
+        "containers",
+        "ports",
+        "op",
+        "path",
+        "value",
+        "from",
+        "add",
+        "copy",
+        "remove",
+        "/metadata",
+        "/spec",
+        "p",
+        "default",
+        "$patch",
+        "delete",
+        "target",
+        "deleteOptions",
+        "gracePeriodSeconds",
+        "generateName",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        word.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 48, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((word.clone(), inner), 0..5)
+                .prop_map(|it| it.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_json_is_answered(body in any_json(), metadata in any_json(), path in 0..8usize, method in 0..7usize) {
+        let client = Client::new();
+        client.json("POST", PODS, &pod("p"));
+        let deployments = "/apis/apps/v1/namespaces/default/deployments";
+        client.json("POST", deployments, &json!({"metadata": {"name": "p"}}));
+        let paths = [
+            PODS.to_owned(), format!("{PODS}/p?fieldManager=x"), format!("{PODS}/p/status?fieldManager=x&force=1"),
+            format!("{PODS}/p/eviction"), format!("{PODS}/p/binding"), format!("{deployments}/p?fieldManager=y"),
+            format!("{deployments}/p/scale"), "/api/v1/namespaces".to_owned(),
+        ];
+        let (method, content_type) = [
+            ("POST", "application/json"), ("PUT", "application/json"), ("DELETE", "application/json"),
+            ("PATCH", MERGE), ("PATCH", STRATEGIC), ("PATCH", JSON_PATCH), ("PATCH", APPLY),
+        ][method];
+        let mut fitting = body.clone();
+        if let Some(fitting) = fitting.as_object_mut() {
+            fitting.insert("metadata".to_owned(), metadata);
+        }
+        for body in [body, fitting] {
+            let (code, answer) = client.send(method, &paths[path], content_type, body.to_string().as_bytes());
+            prop_assert!(code < 500, "{code} {answer}");
+        }
+    }
+}
