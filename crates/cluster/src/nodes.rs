@@ -341,6 +341,9 @@ impl Worker {
             mode,
             "--cluster-cidr",
             &cidrs,
+            // Somebody watches: kube-proxy's second between two syncs would look like a fault.
+            "--min-sync-period",
+            "0s",
             // These belong to the whole machine.
             "--conntrack-max-per-core",
             "0",

@@ -23,6 +23,8 @@ macro_rules! experiments {
 }
 
 static EXPERIMENTS: &[(&str, &str)] = experiments! {
+    "conntrack-full"
+    "ebpf-maps"
     "iptables-chains"
     "nftables-maps"
     "nodeport-hops"
