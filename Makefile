@@ -6,6 +6,8 @@ PACKAGES := nftables conntrack iproute2 procps iptables ipset
 BPF_PACKAGES := rustc-web cargo-web rust-web-src llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev
 # For the tests that boot a virtual machine, and for scripts/vm itself.
 VM_PACKAGES := ipvsadm busybox-static cpio kmod xz-utils
+# For the tests of the web page.
+WEB_PACKAGES := chromium chromium-driver fonts-dejavu-core
 # For packages and for the tests of deploy/.
 DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db python3-venv strace systemd
 DEBIAN := $(shell command -v apt-get 2>/dev/null)
@@ -21,7 +23,7 @@ INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off 
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless book static package setup-deploy
+.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless book static package setup-deploy setup-web
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -54,11 +56,11 @@ demo: setup ## a cluster of network namespaces, real connections, drawn on the t
 	$(CARGO) build --release -p sluice
 	target/release/sluice lab demo $(ARGS)
 
-test: setup setup-vm test-deploy ## everything that proves something: unit, golden, property and packet tests (root)
+test: setup setup-vm setup-web test-deploy ## everything that proves something: unit, golden, property and packet tests (root)
 	$(NEXTEST)
 	$(CARGO) test --workspace --doc --quiet
 
-test-fast: setup ## of these, the ones that need no virtual machine and no package: what one change needs (root)
+test-fast: setup setup-web ## of these, the ones that need no virtual machine and no package: what one change needs (root)
 	$(NEXTEST) -E 'not test(/vm_/)'
 
 test-vm: setup setup-vm ## of these, the ones that boot a virtual machine: kernel modules that hosts may lack
@@ -71,6 +73,14 @@ setup-vm: setup ## what scripts/vm needs: Debian kernels and qemu, in target/vm 
 else
 setup-vm:
 	@echo "SKIP: a virtual machine needs root and Debian's packages"
+endif
+
+ifeq ($(if $(DEBIAN),$(ROOT)),yes)
+setup-web: setup
+	$(call install_packages,$(WEB_PACKAGES))
+else
+setup-web:
+	@echo "SKIP: the tests of the web page need root and Debian's $(WEB_PACKAGES)"
 endif
 
 setup-deploy: setup
@@ -110,7 +120,7 @@ bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
 	target/release/sluice-bench folder
 	target/release/sluice-bench hostile
 
-bless: ## rewrite the golden files; review the diff
+bless: setup-web ## rewrite the golden files and the pictures of the docs; review the diff
 	SLUICE_BLESS=1 $(CARGO) nextest run --workspace golden
 
 # mdBook (MPL-2.0) is a program that runs here: nothing of it is linked into Sluice. The pages have its styles and scripts.

@@ -3,6 +3,7 @@
 mod changelog;
 mod count;
 mod findings;
+mod history;
 mod outcome;
 mod report;
 mod status;
@@ -27,6 +28,7 @@ use tracing::{debug, info, trace};
 
 use self::changelog::Changelog;
 use self::findings::Findings;
+use self::history::History;
 use self::waiting::Waiting;
 use self::without_endpoints::WithoutEndpoints;
 use crate::events::{Change, EventQueue};
@@ -58,6 +60,8 @@ pub enum Input {
     KernelChanged(String),
     /// A request for the status.
     Status(tokio::sync::oneshot::Sender<Status>),
+    /// A request for the last syncs, the oldest first.
+    Syncs(tokio::sync::oneshot::Sender<Vec<SyncStatus>>),
     /// A question about the plan.
     Question(Question),
     /// A request for the plan of every service port.
@@ -109,7 +113,7 @@ pub struct Agent<P: DataPlane> {
     upkeep: Option<Instant>,
     last_error: Option<String>,
     started: Instant,
-    last_sync: Option<SyncStatus>,
+    history: History,
     syncs: u64,
     failures: u64,
     repairs: u64,
@@ -132,7 +136,7 @@ impl<P: DataPlane> Agent<P> {
             upkeep: None,
             last_error: None,
             started: Instant::now(),
-            last_sync: None,
+            history: History::default(),
             syncs: 0,
             failures: 0,
             repairs: 0,
@@ -190,6 +194,9 @@ impl<P: DataPlane> Agent<P> {
             Input::Status(reply) => {
                 // The client may have gone away.
                 let _ = reply.send(self.status());
+            }
+            Input::Syncs(reply) => {
+                let _ = reply.send(self.history.all());
             }
             Input::Question(question) => question.answer(self.proxy.planner()),
             Input::Plans(reply) => {

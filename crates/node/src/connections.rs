@@ -14,6 +14,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Sender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,8 +28,10 @@ use crate::agent::{Input, chain};
 use ledger::Ledger;
 pub use report::{EndpointConnections, ServiceConnections};
 
-/// Shortest time between two readings.
-const PERIOD: Duration = Duration::from_secs(10);
+/// Shortest time between two readings for Prometheus.
+pub(crate) const FOR_METRICS: Duration = Duration::from_secs(10);
+/// The same for people, who look once a second.
+pub(crate) const FOR_PEOPLE: Duration = Duration::from_millis(500);
 /// After a reading, the next one waits for this many times its duration, so that reading a large
 /// data plane takes at most a tenth of the time.
 const PAUSE_FACTOR: u32 = 10;
@@ -52,8 +55,8 @@ pub struct Connections {
 struct Reader {
     counters: Box<dyn Counters>,
     has_baseline: bool,
-    /// When the next reading may begin; `None` at once.
-    next: Option<Instant>,
+    /// Begin and duration of the last reading; `None` before the first.
+    last: Option<(Instant, Duration)>,
     failing: bool,
 }
 
@@ -77,24 +80,47 @@ impl Connections {
             reader: Mutex::new(Reader {
                 counters,
                 has_baseline: false,
-                next: None,
+                last: None,
                 failing: false,
             }),
             ledger: Mutex::default(),
         }
     }
 
-    /// Reads the counters if that is due. A reading that takes longer than [`READ_TIMEOUT`] goes on
-    /// after this has returned.
-    pub(crate) async fn refresh(self: &Arc<Self>) {
+    /// Reads the counters if the last reading is older than `period`. A reading that takes longer than
+    /// [`READ_TIMEOUT`] goes on after this has returned.
+    pub(crate) async fn refresh(self: &Arc<Self>, period: Duration) {
         let own = self.clone();
-        let reading = tokio::task::spawn_blocking(move || own.read_if_due(Instant::now()));
+        let reading = tokio::task::spawn_blocking(move || own.read_if_due(period, Instant::now()));
         let _ = timeout(READ_TIMEOUT, reading).await;
     }
 
     /// Every service port with its connections, the largest number first.
     pub(crate) fn report(&self) -> Vec<ServiceConnections> {
         report::of(&self.ledger())
+    }
+
+    /// The connections of one Service, by `namespace/name`.
+    pub(crate) fn report_of(&self, service: &str) -> Vec<ServiceConnections> {
+        let mut all = self.report();
+        all.retain(|it| format!("{}/{}", it.namespace, it.service) == service);
+        all
+    }
+
+    /// Connections of each Service by `namespace/name`, without those that are 0.
+    pub(crate) fn totals(&self) -> BTreeMap<String, u64> {
+        let mut totals = BTreeMap::new();
+        for (key, total) in self.ledger().totals() {
+            if total.connections > 0 {
+                *totals.entry(key.name.service.to_string()).or_default() += total.connections;
+            }
+        }
+        totals
+    }
+
+    /// Number of readings so far: the totals are the same until it grows.
+    pub(crate) fn readings(&self) -> u64 {
+        self.ledger().readings()
     }
 
     fn begin(&self) {
@@ -104,18 +130,20 @@ impl Connections {
         }
     }
 
-    fn read_if_due(&self, now: Instant) {
+    fn read_if_due(&self, period: Duration, now: Instant) {
         // Another thread is reading: its result is as new.
         let Ok(mut reader) = self.reader.try_lock() else {
             return;
         };
-        if reader.next.is_some_and(|it| now < it) {
+        if reader
+            .last
+            .is_some_and(|(begin, took)| now < begin + period.max(took * PAUSE_FACTOR))
+        {
             return;
         }
         let started = Instant::now();
         let result = self.read(&mut reader);
-        let pause = (started.elapsed() * PAUSE_FACTOR).max(PERIOD);
-        reader.next = Some(now + pause);
+        reader.last = Some((now, started.elapsed()));
         reader.log(result);
     }
 

@@ -66,4 +66,4 @@ pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Prob
 pub use health_check::{HealthCheckServers, HealthChecks, health_checks};
 pub use pace::Periods;
 pub use questions::Question;
-pub use server::{MetricsServer, Served, Server, SetVerbosity};
+pub use server::{MetricsServer, Served, Server, SetVerbosity, Token, WebServer};

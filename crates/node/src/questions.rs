@@ -10,6 +10,18 @@ use tokio::sync::oneshot;
 pub struct Question(Box<dyn FnOnce(&Planner) + Send>);
 
 impl Question {
+    /// A question, and where its answer arrives.
+    pub(crate) fn about<T: Send + 'static>(
+        ask: impl FnOnce(&Planner) -> T + Send + 'static,
+    ) -> (Self, oneshot::Receiver<T>) {
+        let (reply, answer) = oneshot::channel();
+        let ask = move |planner: &Planner| {
+            // The client may have gone away.
+            let _ = reply.send(ask(planner));
+        };
+        (Self(Box::new(ask)), answer)
+    }
+
     /// A question, and where its answer arrives: JSON, or one line that says what is wrong with the
     /// question.
     pub(crate) fn new<T, E>(
@@ -19,15 +31,10 @@ impl Question {
         T: Serialize,
         E: fmt::Display,
     {
-        let (reply, answer) = oneshot::channel();
-        let ask = move |planner: &Planner| {
+        Self::about(move |planner| {
             let answer = ask(planner).map_err(|it| it.to_string());
-            let json =
-                answer.and_then(|it| serde_json::to_string(&it).map_err(|it| it.to_string()));
-            // The client may have gone away.
-            let _ = reply.send(json);
-        };
-        (Self(Box::new(ask)), answer)
+            answer.and_then(|it| serde_json::to_string(&it).map_err(|it| it.to_string()))
+        })
     }
 
     /// Answers it.

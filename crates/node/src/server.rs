@@ -1,4 +1,4 @@
-//! The servers of health and metrics over TCP and of the status over a unix socket; signals.
+//! The servers of health, metrics and the web page over TCP and of the status over a unix socket; signals.
 //!
 //! All of them run on one thread with one runtime, so that no request can slow a sync, and share one
 //! budget of connections.
@@ -10,6 +10,7 @@ pub(crate) mod listen;
 mod metrics;
 mod profile;
 mod status;
+mod web;
 mod zpages;
 
 use std::fs;
@@ -37,6 +38,7 @@ use tracing::{info, warn};
 use budget::Budget;
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
+pub use web::{Token, WebServer};
 
 use crate::addresses::Own;
 use crate::agent::Input;
@@ -57,6 +59,8 @@ pub struct Server {
     pub health_address: Option<SocketAddr>,
     /// The metrics server; `None` for no such server.
     pub metrics_server: Option<MetricsServer>,
+    /// The web page; `None` for no such server.
+    pub web_server: Option<WebServer>,
     /// Whether a port that is taken is an error (kube-proxy's `bindAddressHardFail`); else it is
     /// tried again every five seconds.
     pub bind_hard_fail: bool,
@@ -132,6 +136,15 @@ impl Server {
                 listener: None,
             });
         }
+        if let Some(server) = self.web_server {
+            ports.push(Port {
+                server: "web",
+                reason: "FailedToStartWebServer",
+                address: server.address,
+                routes: web::routes(server, self.inputs.clone(), self.metrics.clone()),
+                listener: None,
+            });
+        }
         for port in &mut ports {
             match port.listen() {
                 Ok(listener) => port.listener = Some(listener),
@@ -172,7 +185,7 @@ impl Server {
 #[derive(Debug)]
 struct Port {
     server: &'static str,
-    /// The reason of kube-proxy's Event about a taken port.
+    /// The reason of the Event about a taken port: kube-proxy's, where it has such a server.
     reason: &'static str,
     address: SocketAddr,
     routes: Router,

@@ -89,6 +89,10 @@ pub struct PortDetail {
     pub family: String,
     /// What clients dial.
     pub frontends: Vec<String>,
+    /// Why each of `frontends` exists, in their order: `ClusterIP`, `LoadBalancer`, `ExternalIP`,
+    /// `NodePort`.
+    #[serde(default)]
+    pub roles: Vec<String>,
     /// Its endpoints, by address.
     pub endpoints: Vec<EndpointDetail>,
 }
@@ -259,14 +263,15 @@ fn ports(planner: &Planner, service: &Service) -> Vec<PortDetail> {
 
 fn port(planner: &Planner, key: &PortKey, of_service: &ServicePort) -> PortDetail {
     let plan = planner.plan().ports.get(key);
-    let frontends = plan.into_iter().flat_map(|it| &it.frontends);
+    let frontends = || plan.into_iter().flat_map(|it| &it.frontends);
     PortDetail {
         port: key.name.port.to_string(),
         number: of_service.port.get(),
         node_port: of_service.node_port.map(NonZeroU16::get),
         protocol: key.name.protocol.to_string(),
         family: key.family.to_string(),
-        frontends: frontends.map(|it| it.frontend.to_string()).collect(),
+        frontends: frontends().map(|it| it.frontend.to_string()).collect(),
+        roles: frontends().map(|it| it.role.to_string()).collect(),
         endpoints: endpoints(planner, key),
     }
 }

@@ -40,6 +40,7 @@ pub mod state;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+pub mod topology;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -97,6 +97,7 @@ pub struct Planner {
     /// Nodes that endpoints may be on have changed, with direct server return.
     others_dirty: bool,
     synced: bool,
+    revision: u64,
 }
 
 impl Planner {
@@ -117,7 +118,14 @@ impl Planner {
             node_dirty: true,
             others_dirty: false,
             synced: false,
+            revision: 0,
         }
+    }
+
+    /// Grows with every change of the settings, the state or the plan: while it stays the same, so
+    /// does every answer that is a function of the planner.
+    pub fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// The operator's settings.
@@ -129,6 +137,7 @@ impl Planner {
     pub fn configure(&mut self, settings: Settings) {
         if settings != self.settings {
             self.settings = settings;
+            self.revision += 1;
             self.node_dirty = true;
             self.replan_all();
         }
@@ -188,6 +197,7 @@ impl Planner {
             Event::Set(object) => self.state.set(object),
             Event::Delete(key) => self.state.delete(&key),
             Event::Problems { origin, problems } => {
+                self.revision += 1;
                 self.changed_problems.insert(origin.clone());
                 match problems.is_empty() {
                     true => self.problems.remove(&origin),
@@ -198,9 +208,11 @@ impl Planner {
             Event::LocalAddresses(addresses) => self.state.set_local_addresses(addresses),
             Event::Synced => {
                 self.synced = true;
+                self.revision += 1;
                 None
             }
         };
+        self.revision += u64::from(touched.is_some());
         match touched {
             None => {}
             Some(Touched::Services(names)) => self.dirty.extend(names),
@@ -250,6 +262,7 @@ impl Planner {
         if self.unplanned.is_empty() {
             self.leaving.clear();
         }
+        self.revision += u64::from(!changes.is_empty());
         changes
     }
 

@@ -87,8 +87,37 @@ fn patch(ports: &mut Ports, changes: &Changes) {
     }
 }
 
+/// The answers that readers keep until the revision changes.
+fn answers(planner: &Planner) -> String {
+    let services = inventory::services(planner, "");
+    let nodes = topology::nodes(planner);
+    let issues: Vec<_> = planner.issues().collect();
+    format!("{services:?} {nodes:?} {issues:?} {:?}", planner.plan())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn an_answer_changes_with_the_revision_alone(
+        settings in arbitrary_settings(),
+        events in arbitrary_events(),
+    ) {
+        let mut planner = Planner::new(settings);
+        let mut known = (planner.revision(), answers(&planner));
+        for event in events {
+            planner.absorb(event);
+            let absorbed = (planner.revision(), answers(&planner));
+            prop_assert!(absorbed.0 > known.0 || absorbed.1 == known.1);
+            planner.replan();
+            known = (planner.revision(), answers(&planner));
+            prop_assert!(known.0 > absorbed.0 || known.1 == absorbed.1);
+        }
+        planner.replan();
+        let last = planner.revision();
+        planner.replan();
+        prop_assert_eq!(planner.revision(), last, "nothing was left to plan");
+    }
 
     #[test]
     fn a_plan_depends_on_the_objects_alone(

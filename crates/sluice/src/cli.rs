@@ -194,6 +194,13 @@ pub(crate) struct ProxyArgs {
     /// Where `sluice status` finds this agent
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,
+    /// Serve a web page of this agent: 127.0.0.1:10261 is for browsers of this machine. Any other address
+    /// than a loopback one needs --web-token-file [default: none]
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) web_bind_address: Option<String>,
+    /// File with the secret that the web page asks for, at least 16 characters
+    #[arg(long, value_name = "PATH", requires = "web_bind_address")]
+    pub(crate) web_token_file: Option<PathBuf>,
     /// Whether the kernel refuses the agent system calls and files that it never needs
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) sandbox: Sandbox,

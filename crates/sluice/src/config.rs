@@ -3,6 +3,7 @@
 
 mod ebpf;
 mod reading;
+mod web;
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,6 +19,7 @@ use sluice_plane::{EbpfOptions, Options};
 use crate::cli::{NodeArgs, ProxyArgs};
 use crate::flags;
 use reading::{Problems, Read};
+pub(crate) use web::WebConfig;
 
 /// Between two comparisons with the kernel in modes in which the kernel reports foreign changes.
 const RESYNC: Duration = Duration::from_hours(1);
@@ -91,6 +93,8 @@ pub(crate) struct ProxyConfig {
     pub(crate) periods: Periods,
     /// Made absolute: the folder of a bare file name has a name then, by which the sandbox allows it.
     pub(crate) socket: PathBuf,
+    /// The web page; `None` for none.
+    pub(crate) web: Option<WebConfig>,
 }
 
 impl NodeConfig {
@@ -325,9 +329,15 @@ impl ProxyArgs {
             };
             problems.usage(format!("{pause}: is longer than {look}"));
         }
-        let config = node.map(|node| ProxyConfig {
-            node,
+        let web = self.web(&mut problems);
+        let config = node.map(|mut node| ProxyConfig {
+            node: {
+                let port = web.as_ref().map(|it| it.address.port());
+                node.settings.own_ports.extend(port);
+                node
+            },
             periods,
+            web,
             socket: path::absolute(&self.socket).unwrap_or_else(|_| self.socket.clone()),
         });
         let config = problems.into_result(config)?;

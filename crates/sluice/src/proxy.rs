@@ -30,7 +30,7 @@ use tracing::{info, warn};
 pub(crate) use source::followed_nodes;
 
 use crate::cli::{NodeArgs, ProxyArgs};
-use crate::config::{self, ProxyConfig, Source};
+use crate::config::{self, ProxyConfig, Source, WebConfig};
 use crate::config_watch;
 use crate::error;
 use crate::logging;
@@ -130,6 +130,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     } = start;
     let (file, effective) = (&config.node.file, &config.node.effective);
     preflight::check_capability()?;
+    let web_server = config.web.as_ref().map(WebConfig::server).transpose()?;
     let lock = Lock::take(&config.socket)?;
     let _namespace = NamespaceLock::take()?;
     let options = config.node.options(args.node.count_connections);
@@ -199,6 +200,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         socket: config.socket.clone(),
         health_address: effective.health_address,
         metrics_server: pages::metrics_server(P::NAME, effective, file, args.node.flags.given()),
+        web_server,
         bind_hard_fail: effective.bind_address_hard_fail,
         node_name: node_name.clone(),
         descriptors: descriptors::raise(),

@@ -105,6 +105,22 @@ fn all_wrong_flags_are_named_at_once() {
 }
 
 #[test]
+fn a_web_page_for_everybody_needs_a_token() {
+    let page = [
+        "proxy",
+        "--manifests",
+        "/x",
+        "--web-bind-address",
+        "0.0.0.0",
+    ];
+    let (_, err) = run(&page, 2);
+    let expected = "sluice: --web-bind-address: 0.0.0.0:10261 is no loopback address: give \
+                    --web-token-file, so that only those who know the token see the page\n";
+    assert_eq!(err, expected);
+    run(&["proxy", "--manifests", "/x", "--web-token-file", "/t"], 2);
+}
+
+#[test]
 fn a_missing_folder_is_one_line() {
     let (_, err) = run(&["render", "--manifests", "/does/not/exist"], 1);
     assert_eq!(err.lines().count(), 1, "{err}");

@@ -122,7 +122,7 @@ impl<P: DataPlane> Agent<P> {
                 "synced"
             );
         }
-        self.last_sync = Some(SyncStatus {
+        self.history.push(SyncStatus {
             full: report.full,
             added: report.added,
             replaced: report.replaced,
@@ -150,7 +150,8 @@ impl<P: DataPlane> Agent<P> {
             error!(error = text, "sync failed: will retry");
         }
         self.last_error = Some(text.clone());
-        self.last_sync = Some(SyncStatus {
+        self.history.push(SyncStatus {
+            full,
             error: Some(text),
             ..status
         });

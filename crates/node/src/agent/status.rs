@@ -16,7 +16,7 @@ use crate::status::{
 
 impl<P: DataPlane> Agent<P> {
     pub(super) fn status(&self) -> Status {
-        let succeeded = self.last_sync.as_ref().is_some_and(|it| it.error.is_none());
+        let succeeded = self.history.last().is_some_and(|it| it.error.is_none());
         let ours = &self.outputs.metrics.ours;
         let planner = self.proxy.planner();
         let backend = self.proxy.reconciler().backend();
@@ -39,7 +39,7 @@ impl<P: DataPlane> Agent<P> {
             rules: backend.rule_counts().iter().map(rules).collect(),
             tables: fills.iter().map(table).collect(),
             localhost_node_ports: families.iter().any(|it| it.node_ports_on_loopback),
-            last_sync: self.last_sync.clone(),
+            last_sync: self.history.last().cloned(),
             syncs: self.syncs,
             failures: self.failures,
             repairs: self.repairs,

@@ -49,6 +49,11 @@ impl Ledger {
         &self.totals
     }
 
+    /// Number of readings that were absorbed.
+    pub(crate) fn readings(&self) -> u64 {
+        self.readings
+    }
+
     /// Sets the values from which counting begins.
     pub(crate) fn set_baseline(&mut self, reading: &Reading) {
         for count in &reading.counts {

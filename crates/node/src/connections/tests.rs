@@ -356,16 +356,16 @@ fn it_reads_when_asked_but_not_all_the_time() {
     ]);
     let now = Instant::now();
     // The mark is read until it is complete, then the counters.
-    connections.read_if_due(now);
+    connections.read_if_due(FOR_METRICS, now);
     let total = || connections.report()[0].connections;
     assert_eq!(total(), 2);
     // Nothing is left in the script for these.
-    connections.read_if_due(now);
-    connections.read_if_due(now + PERIOD - Duration::from_secs(1));
-    let later = now + PERIOD * PAUSE_FACTOR;
-    connections.read_if_due(later);
+    connections.read_if_due(FOR_METRICS, now);
+    connections.read_if_due(FOR_METRICS, now + FOR_METRICS - Duration::from_secs(1));
+    let later = now + FOR_METRICS * PAUSE_FACTOR;
+    connections.read_if_due(FOR_METRICS, later);
     assert_eq!(total(), 2, "a reading that failed changes nothing");
-    connections.read_if_due(later + PERIOD * PAUSE_FACTOR);
+    connections.read_if_due(FOR_METRICS, later + FOR_METRICS * PAUSE_FACTOR);
     assert_eq!(total(), 2);
 }
 
@@ -377,7 +377,7 @@ fn metrics_and_report_show_the_totals() {
         "10.96.0.11:80 0 10.0.1.7:80 8 1 5 2",
     ];
     let connections = scripted(vec![Ok(reading(&[])), Ok(reading(&counts))]);
-    connections.read_if_due(Instant::now());
+    connections.read_if_due(FOR_METRICS, Instant::now());
 
     let text = |most_endpoints| {
         let registry = Registry::new();

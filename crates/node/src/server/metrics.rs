@@ -15,6 +15,7 @@ use tracing::error;
 
 use super::debug::{self, SetVerbosity};
 use super::zpages;
+use crate::connections::FOR_METRICS;
 use crate::metrics::Metrics;
 
 /// The contents of the metrics server beside the metrics.
@@ -103,7 +104,7 @@ async fn one_check(State(pages): Shared, Path(check): Path<String>) -> Response 
 
 async fn metrics_page(State(pages): Shared) -> Response {
     if let Some(connections) = pages.metrics.connections() {
-        connections.refresh().await;
+        connections.refresh(FOR_METRICS).await;
     }
     exposition(pages.metrics.text())
 }

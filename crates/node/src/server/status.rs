@@ -27,13 +27,14 @@ use tokio::time::timeout;
 
 use super::metrics::plain;
 use crate::agent::Input;
+use crate::connections::FOR_PEOPLE;
 use crate::metrics::Metrics;
 use crate::questions::Question;
 
 /// How long a client waits: the agent answers between two syncs.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-type Inputs = State<Sender<Input>>;
+pub(super) type Inputs = State<Sender<Input>>;
 
 pub(super) fn routes(inputs: Sender<Input>, metrics: Arc<Metrics>) -> Router {
     Router::new()
@@ -59,11 +60,11 @@ async fn connections(State(metrics): State<Arc<Metrics>>) -> Response {
         let why = format!("{}\n", metrics.plane().uncounted);
         return plain(StatusCode::NOT_FOUND, why);
     };
-    connections.refresh().await;
+    connections.refresh(FOR_PEOPLE).await;
     Json(connections.report()).into_response()
 }
 
-async fn explain(State(inputs): Inputs, uri: Uri) -> Response {
+pub(super) async fn explain(State(inputs): Inputs, uri: Uri) -> Response {
     let query = query(&uri);
     question(&inputs, move |planner| {
         let of = |name| query.get(name).map(String::as_str);
@@ -107,7 +108,7 @@ async fn question<T: Serialize, E: fmt::Display>(
 }
 
 /// Asks the agent.
-async fn ask<T>(
+pub(super) async fn ask<T>(
     inputs: &Sender<Input>,
     input: Input,
     answer: oneshot::Receiver<T>,
@@ -123,7 +124,8 @@ async fn ask<T>(
     }
 }
 
-fn query(uri: &Uri) -> HashMap<String, String> {
+/// The pairs of a query.
+pub(super) fn query(uri: &Uri) -> HashMap<String, String> {
     let text = uri.query().unwrap_or_default().as_bytes();
     form_urlencoded::parse(text).into_owned().collect()
 }

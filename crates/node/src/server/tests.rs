@@ -1,4 +1,5 @@
 mod flood;
+mod web;
 
 use std::env;
 use std::io::{Read, Write};
@@ -24,7 +25,7 @@ use crate::connections::Connections;
 use crate::health::{HEALTH_TIMEOUT, HealthReport, NodeObject, NodeState};
 use crate::health_check::health_checks;
 use crate::metrics::for_test;
-use crate::status::Status;
+use crate::status::{Status, SyncStatus};
 
 const WITHIN: Duration = Duration::from_secs(10);
 
@@ -35,6 +36,13 @@ fn ask<S: Read + Write>(connect: impl Fn() -> io::Result<S>, path: &str) -> Stri
 
 /// Sends `METHOD path` with a body.
 fn send<S: Read + Write>(connect: impl Fn() -> io::Result<S>, line: &str, body: &str) -> String {
+    let length = body.len();
+    let head = format!("{line} HTTP/1.0\r\nHost: node\r\nContent-Length: {length}\r\n\r\n");
+    send_text(connect, &format!("{head}{body}"))
+}
+
+/// Sends a whole request.
+fn send_text<S: Read + Write>(connect: impl Fn() -> io::Result<S>, request: &str) -> String {
     let deadline = Instant::now() + WITHIN;
     let mut stream = loop {
         match connect() {
@@ -43,10 +51,8 @@ fn send<S: Read + Write>(connect: impl Fn() -> io::Result<S>, line: &str, body: 
             Err(_) => thread::yield_now(),
         }
     };
-    let length = body.len();
-    let head = format!("{line} HTTP/1.0\r\nHost: node\r\nContent-Length: {length}\r\n\r\n");
     // A server that refuses the head may close before it has read the rest.
-    let _ = stream.write_all(format!("{head}{body}").as_bytes());
+    let _ = stream.write_all(request.as_bytes());
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("a whole answer");
     answer
@@ -71,12 +77,14 @@ fn web() -> Planner {
 struct Plan {
     health_address: Option<SocketAddr>,
     metrics: Option<MetricsServer>,
+    web: Option<WebServer>,
     bind_hard_fail: bool,
 }
 
 const NOTHING: Plan = Plan {
     health_address: None,
     metrics: None,
+    web: None,
     bind_hard_fail: false,
 };
 
@@ -88,6 +96,7 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
     let health = Arc::new(Health::new(HEALTH_TIMEOUT, node, now, Timestamp::now()));
     let (inputs, received) = mpsc::channel();
     thread::spawn(move || {
+        let planner = web();
         for input in received {
             match input {
                 Input::Status(reply) => {
@@ -97,10 +106,13 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
                     });
                 }
                 Input::Plans(reply) => {
-                    let planner = web();
                     let plans = planner.plan().ports.values().cloned();
                     let _ = reply.send(plans.collect());
                 }
+                Input::Syncs(reply) => {
+                    let _ = reply.send(vec![SyncStatus::default()]);
+                }
+                Input::Question(question) => question.answer(&planner),
                 _ => {}
             }
         }
@@ -111,6 +123,7 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
         socket,
         health_address: plan.health_address,
         metrics_server: plan.metrics,
+        web_server: plan.web,
         bind_hard_fail: plan.bind_hard_fail,
         node_name: "node-a".into(),
         descriptors: 1024,

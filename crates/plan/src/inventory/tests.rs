@@ -73,6 +73,7 @@ fn every_endpoint_of_a_service() {
         "10.244.0.3:8080 false not ready",
     ];
     assert_eq!(lines, expected);
+    assert_eq!(detail.ports[0].roles, ["ClusterIP"]);
     assert_eq!(
         service(&planner, &NamespacedName::new("default", "api")),
         None

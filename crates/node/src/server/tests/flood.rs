@@ -109,6 +109,7 @@ fn attack(node_ip: IpAddr, from: impl Fn(usize, &Client) -> IpAddr + Sync) {
         start(Plan {
             health_address: Some(SocketAddr::new(any, PORTS[0])),
             metrics: Some(metrics_server(SocketAddr::new(any, PORTS[1]))),
+            web: None,
             bind_hard_fail: true,
         })
     });

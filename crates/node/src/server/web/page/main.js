@@ -1,0 +1,235 @@
+// What is shown, and when the agent is asked.
+
+/** Between two questions. An answer that takes long is asked for less often: the agent has other work. */
+const PERIOD = 1000;
+const SHARE_OF_THE_AGENT = 10;
+/** Sums of new connections a second that the line remembers. */
+const HISTORY = 60;
+
+const state = {
+  status: null, startedAt: 0, services: [], rates: new Rates(), history: [], uncounted: null,
+  /** The first answers are shown: from now on differences are changes. */
+  hasStarted: false,
+  issues: null,
+  view: 'services',
+};
+
+const VIEWS = {
+  services: { title: 'Services', poll: async () => {} },
+  service: { title: 'Service', poll: pollService },
+  nodes: { title: 'Nodes', poll: pollNodes },
+  syncs: { title: 'Syncs', poll: pollSyncs },
+  issues: { title: 'Issues', poll: async () => {} },
+  explain: { title: 'Explain', poll: async () => {} },
+  token: { title: 'Token', poll: async () => {} },
+};
+
+/** Shows the view of the address: `#service/default/web`, `#explain?from=…&to=…`. */
+function route() {
+  const [path, query] = decodeURIComponent(location.hash.slice(1)).split(/\?(.*)/s);
+  const [view, ...rest] = path.split('/');
+  const known = view in VIEWS && view !== 'token' ? view : 'services';
+  if (known === 'service') {
+    openService(rest.join('/'));
+  }
+  const isMove = state.view !== known;
+  show(known);
+  if (known === 'explain') {
+    openExplain(new URLSearchParams(location.hash.split(/\?(.*)/s)[1] ?? query ?? ''));
+  }
+  if (isMove || known === 'service') {
+    byId(`${known}-title`).focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+  }
+  tick();
+}
+
+function show(view) {
+  state.view = view;
+  for (const name of Object.keys(VIEWS)) {
+    byId(`view-${name}`).hidden = name !== view;
+  }
+  const current = view === 'service' ? 'services' : view;
+  for (const link of document.querySelectorAll('nav a')) {
+    if (link.hash === `#${current}`) {
+      link.setAttribute('aria-current', 'page');
+    } else {
+      link.removeAttribute('aria-current');
+    }
+  }
+  showTitle();
+}
+
+function showTitle() {
+  const title = state.view === 'service' ? opened.name : VIEWS[state.view].title;
+  document.title = `${title} · ${state.status?.node ?? 'Sluice'}`;
+}
+
+let timer = null;
+let isAsking = false;
+let isAskedAgain = false;
+
+/** Asks for everything on the screen, and again after a while. A tab that nobody sees asks nothing. */
+async function tick() {
+  if (isAsking) {
+    isAskedAgain = true;
+    return;
+  }
+  clearTimeout(timer);
+  if (document.hidden || state.view === 'token') {
+    return;
+  }
+  isAsking = true;
+  const began = performance.now();
+  try {
+    await refresh();
+    byId('banner').hidden = true;
+  } catch (error) {
+    fail(error);
+  }
+  isAsking = false;
+  const took = performance.now() - began;
+  if (isAskedAgain) {
+    isAskedAgain = false;
+    tick();
+  } else {
+    timer = setTimeout(tick, Math.max(PERIOD, took * SHARE_OF_THE_AGENT) - Math.min(took, PERIOD));
+  }
+}
+
+async function refresh() {
+  const nothing = { isNew: false };
+  const [status, services, connections] = await Promise.all([
+    ask('/api/status'), ask('/api/services'), state.uncounted ? nothing : ask('/api/connections')]);
+  const pid = state.status?.pid;
+  if (pid && pid !== status.data.pid) {
+    // Another agent counts anew.
+    Object.assign(state, { rates: new Rates(), history: [], uncounted: null });
+    opened.rates = null;
+  }
+  if (connections.isNew) {
+    takeConnections(connections.data);
+  }
+  const isFirst = !state.status;
+  state.status = status.data;
+  if (status.isNew) {
+    state.startedAt = performance.now() / 1000 - status.data.uptime_seconds;
+  }
+  if (services.isNew) {
+    tellChanges(state.services, services.data);
+    state.services = services.data;
+  }
+  showHead();
+  showIssues();
+  if (state.view === 'services') {
+    showTiles();
+    if (services.isNew || connections.isNew || isFirst || !list.rows.size) {
+      showServices();
+    }
+  }
+  state.hasStarted = true;
+  await VIEWS[state.view].poll();
+}
+
+function takeConnections({ services, uncounted }) {
+  state.uncounted = uncounted ?? null;
+  const note = byId('uncounted');
+  note.hidden = !uncounted;
+  setText(note, uncounted ? `New connections are not shown: ${uncounted}` : '');
+  if (!uncounted) {
+    state.rates.take(new Map(Object.entries(services)), performance.now());
+    const sum = state.rates.sum();
+    if (sum !== null) {
+      state.history = [...state.history, sum].slice(-HISTORY);
+    }
+  }
+}
+
+function showHead() {
+  const { status } = state;
+  setText(byId('node'), status.node);
+  const [word, tone] = !status.source_synced ? ['waiting for the first list', 'warn']
+    : status.last_sync?.error ? ['sync failed', 'bad'] : status.synced ? ['in sync', 'good'] : ['writing', 'warn'];
+  const badge = byId('state');
+  badge.dataset.tone = tone;
+  setText(badge, word);
+  setText(byId('about'), `${status.mode} · version ${status.version} · up ${age(performance.now() / 1000 - state.startedAt)}`);
+  showTitle();
+}
+
+/** Tells screen readers what is different. */
+function tellChanges(before, now) {
+  if (!state.hasStarted) {
+    return;
+  }
+  const old = new Map(before.map((it) => [it.name, it]));
+  const names = new Set(now.map((it) => it.name));
+  const sentence = (all, what) => (all.length === 0 ? null : all.length <= 2 ? `${all.map((it) => it.name).join(' and ')} ${what}` : `${count(all.length)} Services ${what}`);
+  const news = [
+    sentence(now.filter((it) => !old.has(it.name)), 'added'),
+    sentence(before.filter((it) => !names.has(it.name)), 'removed'),
+    sentence(now.filter((it) => it.isDead && old.get(it.name)?.isDead === false), 'without an endpoint that answers'),
+    sentence(now.filter((it) => !it.isDead && old.get(it.name)?.isDead), 'served again'),
+  ];
+  const text = news.filter(Boolean).join('; ');
+  if (text) {
+    announce(text);
+  }
+}
+
+/** Shows why there is no answer. What was last known stays on the screen. */
+function fail(error) {
+  if (error.status === 401) {
+    askForToken();
+    return;
+  }
+  const banner = byId('banner');
+  banner.hidden = false;
+  setText(banner, state.status && error.status === 0 ? `No answer: ${error.message}. What you see is from before.` : error.message);
+  if (error.status === 0) {
+    byId('state').dataset.tone = 'bad';
+    setText(byId('state'), 'no answer');
+  }
+}
+
+function askForToken() {
+  if (state.view === 'token') {
+    return;
+  }
+  byId('token-wrong').hidden = !sessionStorage.getItem(TOKEN);
+  sessionStorage.removeItem(TOKEN);
+  show('token');
+  byId('token').focus();
+}
+
+function start() {
+  startServices();
+  startExplain();
+  byId('token-form').addEventListener('submit', (event) => {
+    event.preventDefault();
+    sessionStorage.setItem(TOKEN, byId('token').value.trim());
+    byId('token').value = '';
+    route();
+  });
+  byId('skip').addEventListener('click', (event) => {
+    event.preventDefault();
+    byId('main').focus();
+  });
+  document.addEventListener('keydown', (event) => {
+    const isTyping = event.target.closest?.('input, textarea, select');
+    if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey && state.view !== 'token') {
+      event.preventDefault();
+      if (state.view !== 'services') {
+        history.pushState(null, '', '#services');
+        route();
+      }
+      byId('filter').focus();
+    }
+  });
+  document.addEventListener('visibilitychange', () => document.hidden || tick());
+  window.addEventListener('hashchange', route);
+  window.addEventListener('resize', () => state.view === 'service' && tick());
+  route();
+}
+
+start();

@@ -1,0 +1,177 @@
+//! Names, headings, order of the keyboard, contrast and narrow screens, in every view.
+
+use serde_json::Value;
+
+use crate::browser::{Browser, TAB};
+use crate::world::{URL, World};
+use crate::{open, require_browser};
+
+/// Each view, and what it shows when it is complete.
+pub(crate) const VIEWS: [(&str, &str); 6] = [
+    (
+        "services",
+        "document.querySelectorAll('#service-list tbody tr').length === 7",
+    ),
+    (
+        "service/default/web",
+        "document.querySelectorAll('.picture .box').length === 7",
+    ),
+    ("nodes", "document.querySelectorAll('.card').length === 3"),
+    (
+        "syncs",
+        "document.querySelectorAll('.chart rect').length > 0",
+    ),
+    (
+        "issues",
+        "document.querySelectorAll('#issue-list li').length > 0",
+    ),
+    (
+        "explain?from=outside&to=shop/frontend:http",
+        "document.querySelectorAll('.steps li').length > 3",
+    ),
+];
+
+/// What the keyboard comes to.
+const CONTROLS: &str = "a[href], button, input, summary, [tabindex='0']";
+
+/// Levels of the headings that are seen.
+const HEADINGS: &str = "[...document.querySelectorAll('h1, h2, h3, h4')] \
+     .filter(it => it.checkVisibility()).map(it => Number(it.tagName[1]))";
+
+/// Texts whose contrast with the ground behind them is below 4.5 (WCAG 2.2, 1.4.3), with the contrast.
+const FAINT: &str = r"(() => {
+  const channels = (color) => color.match(/[\d.]+/g).map(Number);
+  const light = (color) => {
+    const [r, g, b] = channels(color).map((it) => it / 255)
+      .map((it) => (it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    for (let it = element; it; it = it.parentElement) {
+      const color = getComputedStyle(it).backgroundColor;
+      const alpha = channels(color)[3] ?? 1;
+      if (alpha === 1) { return color; }
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const faint = [];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    const text = texts.currentNode.textContent.trim();
+    if (!text || !element.checkVisibility() || element.closest('script, title')) { continue; }
+    const style = getComputedStyle(element);
+    const [a, b] = [light(element instanceof SVGElement ? style.fill : style.color), light(ground(element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) { faint.push(`${text}: ${contrast.toFixed(1)}`); }
+  }
+  return faint;
+})()";
+
+fn show(browser: &Browser<'_>, view: &str, is_complete: &str) {
+    browser.open(&format!("{URL}#{view}"));
+    browser.until(is_complete);
+}
+
+#[test]
+fn names_headings_and_landmarks() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    assert_eq!(browser.value("document.documentElement.lang"), "en");
+    for (landmark, count) in [
+        ("header", 1),
+        ("nav[aria-label]", 1),
+        ("main", 1),
+        ("[role=search]", 1),
+    ] {
+        assert_eq!(browser.all(landmark).len(), count, "{landmark}");
+    }
+    for (view, is_complete) in VIEWS {
+        show(&browser, view, is_complete);
+        let levels = browser.value(HEADINGS);
+        let levels: Vec<u64> = levels
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it.as_u64().unwrap())
+            .collect();
+        assert_eq!(levels[..2], [1, 2], "{view}");
+        let has_gap = levels.windows(2).any(|it| it[1] > it[0] + 1);
+        assert!(!has_gap, "{view}: {levels:?}");
+        browser.value("document.querySelectorAll('details').forEach(it => it.open = true)");
+        let seen = format!(
+            "[...document.querySelectorAll({})].filter(it => it.checkVisibility())",
+            Value::from(CONTROLS)
+        );
+        for control in browser.elements(&seen) {
+            let name = browser.name_of(&control);
+            assert!(
+                !name.trim().is_empty(),
+                "{view}: {}",
+                browser.markup(&control)
+            );
+        }
+        let tables = "[...document.querySelectorAll('table')].filter(it => it.checkVisibility())";
+        for table in browser.elements(tables) {
+            assert_ne!(
+                browser.name_of(&table),
+                "",
+                "{view}: {}",
+                browser.markup(&table)
+            );
+        }
+    }
+}
+
+#[test]
+fn the_keyboard_comes_to_everything_in_order() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    browser.value(&format!(
+        "window.controls = () => [...document.querySelectorAll({})].filter(it => it.checkVisibility() && it.tabIndex >= 0)",
+        Value::from(CONTROLS)
+    ));
+    for (view, is_complete) in VIEWS {
+        show(&browser, view, is_complete);
+        // Where Tab begins.
+        browser.value("document.getElementById('skip').focus()");
+        let count = browser.value("controls().length").as_u64().unwrap();
+        assert!(count > 5, "{view}: {count}");
+        for at in 1..count {
+            browser.press(TAB);
+            let focused = "controls().indexOf(document.activeElement)";
+            let markup = browser.value("document.activeElement.outerHTML");
+            assert_eq!(browser.value(focused), at, "{view}: {markup}");
+            let ring = "getComputedStyle(document.activeElement).outlineStyle";
+            assert_eq!(browser.value(ring), "solid", "{view}: {markup}");
+        }
+    }
+}
+
+#[test]
+fn contrast_in_light_and_dark_and_no_sideways_scrolling() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    for (scheme, expected) in [("light", "rgb(244, 246, 249)"), ("dark", "rgb(14, 19, 26)")] {
+        browser.prefer(scheme);
+        assert_eq!(browser.value(ground), expected);
+        for width in [360, 1200] {
+            browser.resize(width, 800);
+            for (view, is_complete) in VIEWS {
+                show(&browser, view, is_complete);
+                browser.value("document.querySelectorAll('details').forEach(it => it.open = true)");
+                assert_eq!(
+                    browser.value(FAINT),
+                    Value::Array(vec![]),
+                    "{view} {scheme}"
+                );
+                let wide = browser.value("document.documentElement.scrollWidth");
+                assert_eq!(wide, width, "{view}");
+            }
+        }
+    }
+}

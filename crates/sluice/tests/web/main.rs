@@ -1,0 +1,216 @@
+//! The web page in a headless Chromium, beside a running agent. Needs root, and Debian's chromium and
+//! chromium-driver.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod accessibility;
+mod browser;
+#[path = "../common/mod.rs"]
+mod common;
+mod pictures;
+mod world;
+
+use std::fs;
+
+use serde_json::Value;
+use sluice_lab::eventually;
+
+use browser::{Browser, ENTER, TAB};
+use common::WITHIN;
+use world::{TOKEN, URL, World};
+
+/// Ends a test where there is no browser.
+macro_rules! require_browser {
+    () => {
+        sluice_lab::require_netns!();
+        if !$crate::browser::is_installed() {
+            return;
+        }
+    };
+}
+pub(crate) use require_browser;
+
+/// The page of an agent with the world's Services.
+fn open(world: &World) -> Browser<'_> {
+    let browser = Browser::start(world.netns());
+    browser.open(URL);
+    browser.until_text("#service-list", "default/web");
+    browser
+}
+
+/// Nothing was asked elsewhere, and the console has no line.
+#[track_caller]
+fn assert_quiet(browser: &Browser<'_>) {
+    let requests = browser.requests();
+    assert!(requests.len() > 3, "{requests:?}");
+    let is_elsewhere = |it: &&String| !it.starts_with(URL) && !it.starts_with("data:");
+    let elsewhere: Vec<_> = requests.iter().filter(is_elsewhere).collect();
+    assert_eq!(elsewhere, [""; 0]);
+    assert_eq!(browser.log("browser"), [""; 0]);
+}
+
+#[test]
+fn a_service_is_found_by_keyboard_and_drawn() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    let rows = "[...document.querySelectorAll('#service-list tbody th a')]";
+    let names = format!("{rows}.map(it => it.textContent).join(' ')");
+    let all = "staging/mirror shop/checkout default/web kube-system/kube-dns shop/cart shop/db \
+               shop/frontend";
+    assert_eq!(browser.value(&names), all, "the worst first");
+
+    browser.press("/");
+    browser.press("web");
+    browser.until(&format!("{names} === 'default/web'"));
+    assert_eq!(browser.text("#shown"), "1 of 7 Services");
+    let news = "document.getElementById('news').textContent";
+    assert_eq!(browser.value(news), "1 of 7 Services");
+    let is_found = (0..12).any(|_| {
+        browser.press(TAB);
+        browser.value("document.activeElement.textContent") == "default/web"
+    });
+    assert!(is_found, "Tab comes to the Service");
+    browser.press(ENTER);
+    browser.until_text("#service-box", "of 4 ready");
+    assert_eq!(browser.text("h2:focus"), "default/web");
+
+    let words = "document.querySelector('.picture').getAttribute('aria-label')";
+    let start = "Clients of ClusterIP 10.96.0.10:80/tcp, LoadBalancer 203.0.113.10:80/tcp, \
+                 NodePort IPv4 NodePort 30080/tcp are sent to 4 endpoints of 4: ";
+    browser.until(&format!("{words}.startsWith({})", Value::from(start)));
+    for (boxes, count) in [("used", 4), ("inside", 1), ("outside", 2)] {
+        let css = format!(".picture .box.{boxes}");
+        assert_eq!(browser.all(&css).len(), count, "{css}");
+    }
+    let counted = eventually(WITHIN, || {
+        world.connect(20);
+        let is_counted = format!("{words}.endsWith('those of the connections counted.')");
+        (browser.value(&is_counted) == true).then_some(())
+    });
+    assert!(counted.is_some(), "{}", browser.value(words));
+    assert_quiet(&browser);
+}
+
+#[test]
+fn changed_manifests_appear_without_a_reload() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    let others = fs::read_to_string(world.files.manifests().join("others.yaml")).unwrap();
+    let others = others.replace("name: checkout", "name: payment");
+    world.files.write("others.yaml", &others);
+    browser.until_text("#service-list", "shop/payment");
+    let news = "document.getElementById('news').textContent";
+    browser.until(&format!(
+        "{news} === 'shop/payment added; shop/checkout removed'"
+    ));
+    browser.open(&format!("{URL}#service/default/web"));
+    browser.until_text("#service-box", "4 of 4 ready");
+    world.set_ready(false);
+    browser.until_text("#service-box", "3 of 4 ready");
+    browser.until("document.querySelectorAll('.picture .box.unused').length === 1");
+    assert_quiet(&browser);
+}
+
+#[test]
+fn every_view_has_its_answer() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    browser.open(&format!("{URL}#nodes"));
+    browser.until_text("#node-list", "Zone west");
+    browser.value("document.querySelector('[data-key=node-b] summary').click()");
+    browser.until_text("[data-key=node-b]", "web-5d9c7-m4qz");
+    browser.open(&format!("{URL}#syncs"));
+    browser.until("document.querySelectorAll('#sync-box .chart rect').length > 0");
+    browser.value("document.querySelector('#sync-box summary').click()");
+    browser.until_text("#sync-box table", "comparison");
+    browser.open(&format!("{URL}#issues"));
+    browser.until_text("#issue-list", "198.51.100.7");
+
+    browser.open(&format!("{URL}#explain"));
+    browser.until("document.activeElement.id === 'explain-title'");
+    browser.press(TAB);
+    browser.press("outside");
+    browser.press(TAB);
+    browser.press("shop/frontend:http");
+    browser.press(ENTER);
+    browser.until_text("#explanation", "externalTrafficPolicy Local");
+    assert_eq!(browser.text("#explanation .badge"), "goes to an endpoint");
+    assert_quiet(&browser);
+    browser.open(&format!("{URL}#explain?from=node&to=shop/backend"));
+    browser.until_text("#explanation", "there is no Service shop/backend");
+}
+
+#[test]
+fn a_tab_that_nobody_sees_asks_nothing() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    let hide = |it: bool| {
+        let hidden = format!(
+            "Object.defineProperty(document, 'hidden', {{ value: {it}, configurable: true }})"
+        );
+        browser.value(&hidden);
+        browser.value("document.dispatchEvent(new Event('visibilitychange'))");
+    };
+    hide(true);
+    browser.value("window.hiddenAt = performance.now()");
+    browser.until("performance.now() - window.hiddenAt > 1500");
+    browser.requests();
+    browser.until("performance.now() - window.hiddenAt > 4500");
+    assert_eq!(browser.requests(), [""; 0]);
+    hide(false);
+    let asks = eventually(WITHIN, || browser.requests().pop());
+    assert!(asks.is_some(), "it asks again");
+}
+
+#[test]
+fn what_was_known_stays_when_the_agent_ends() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    world.stop();
+    browser.until_text("#banner", "No answer");
+    assert_eq!(browser.text("#state"), "no answer");
+    assert_eq!(browser.all("#service-list tbody tr").len(), 7);
+}
+
+#[test]
+fn text_of_others_is_text() {
+    require_browser!();
+    let world = World::start(&[]);
+    let browser = open(&world);
+    let markup = "<img src=x onerror=\"document.title='gone'\">";
+    world.files.write("<b>.yaml", &format!("{markup}: [\n"));
+    browser.open(&format!("{URL}#issues"));
+    browser.until_text("#issue-list", "<b>.yaml");
+    let words = format!("from={markup}&to=<script>");
+    let words = words.replace(' ', "%20").replace('"', "%22");
+    browser.open(&format!("{URL}#explain?{words}"));
+    browser.until_text("#explanation", "<img src=x");
+    assert_eq!(browser.all("main img, main b, main script").len(), 0);
+}
+
+#[test]
+fn the_page_asks_for_the_token() {
+    require_browser!();
+    let world = World::start(&["--web-token-file"]);
+    let browser = Browser::start(world.netns());
+    browser.open(URL);
+    browser.until("document.activeElement.id === 'token'");
+    assert_eq!(browser.text("#service-list tbody"), "");
+    browser.press("not the token");
+    browser.press(ENTER);
+    browser.until_text("#token-form", "The agent refused this token.");
+    browser.press(TOKEN);
+    browser.press(ENTER);
+    browser.until_text("#service-list", "default/web");
+    browser.value("location.reload()");
+    browser.until_text("#service-list", "default/web");
+    assert_eq!(
+        browser.value("localStorage.length + document.cookie.length"),
+        0
+    );
+}
