@@ -15,6 +15,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("reconcile", &[]),
     ("plan", &["model"]),
     ("controller", &["model"]),
+    ("cluster", &["api", "controller", "lab", "model", "source"]),
     ("config", &["model", "plan", "yaml"]),
     ("source", &["model", "reconcile", "yaml"]),
     ("kernel/netlink", &[]),
@@ -93,6 +94,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "sluice",
         &[
             "config",
+            "api",
+            "cluster",
             "controller",
             "diagnose",
             "ebpf",

@@ -218,10 +218,8 @@ fn start(
         ));
         for plural in ["deployments", "statefulsets", "daemonsets"] {
             let list = client.get(&format!("/apis/apps/v1/{plural}"))?;
-            let items = list["items"].as_array().into_iter().flatten();
-            items
-                .map(objects::rolled_out)
-                .collect::<anyhow::Result<()>>()?;
+            let mut items = list["items"].as_array().into_iter().flatten();
+            items.try_for_each(objects::rolled_out)?;
         }
         if nodes.0 < nodes.1 || pods.0 < pods.1 || nodes.1 == 0 {
             bail!(

@@ -39,7 +39,7 @@ pub(crate) fn man(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let mut command = &definition;
     for name in &args.command {
         command = command.find_subcommand(name).ok_or_else(|| {
-            let names: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+            let names: Vec<&str> = shown(command).map(Command::get_name).collect();
             let program = command.get_bin_name().unwrap_or("sluice");
             Invalid {
                 problems: vec![match &*names.join(", ") {
@@ -59,8 +59,12 @@ fn write(command: &Command, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(format!("{}.{SECTION}", title(command)));
     let text = page(command)?;
     fs::write(&path, text).with_context(|| format!("write manual page {}", path.display()))?;
-    let mut subcommands = command.get_subcommands();
-    subcommands.try_for_each(|it| write(it, folder))
+    shown(command).try_for_each(|it| write(it, folder))
+}
+
+/// The subcommands for people: the others are processes that Sluice starts by itself.
+fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+    command.get_subcommands().filter(|it| !it.is_hide_set())
 }
 
 /// The page of a command, which must be built.

@@ -23,7 +23,7 @@ pub(crate) enum LabCommand {
     /// Start a cluster of network namespaces: nodes with their agents, pods, the Kubernetes API
     #[command(after_help = "Examples:
   sluice lab up
-  sluice lab up examples/lab
+  sluice lab up docs/lab
   sluice lab up --nodes 5 --proxy-mode iptables --network vxlan
   sluice lab up --name second
 
@@ -53,7 +53,7 @@ ipvs and ebpf need root.")]
     /// Create or change objects from manifests
     #[command(after_help = "Examples:
   sluice lab apply -f web.yaml
-  sluice lab apply -f examples/lab")]
+  sluice lab apply -f docs/lab")]
     Apply(ApplyArgs),
     /// Delete objects by name, or those of manifests
     #[command(after_help = "Examples:

@@ -313,7 +313,7 @@ fn of_service(
     let ports = spec["ports"].as_array().cloned().unwrap_or_default();
     let wanted = |it: &&Value| match port {
         None => true,
-        Some(text) => it["name"] == text || it["port"].to_string() == text,
+        Some(text) => it["name"] == text || number(Some(it), "port") == text.parse().ok(),
     };
     let port = ports
         .iter()

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, Command};
 use sluice_scenarios::golden;
 
-use super::{sections, title};
+use super::{sections, shown, title};
 use crate::cli;
 
 /// The folder of the generated pages.
@@ -41,7 +41,7 @@ fn golden_page_of_commands() {
 
 /// The commands that do something: `sluice lab demo`, and not `sluice lab`.
 fn leaves(command: &Command) -> Vec<&Command> {
-    let below: Vec<&Command> = command.get_subcommands().flat_map(leaves).collect();
+    let below: Vec<&Command> = shown(command).flat_map(leaves).collect();
     match below.is_empty() {
         true => vec![command],
         false => below,

@@ -3,7 +3,7 @@
 use clap::Command;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use super::{SECTION, title};
+use super::{SECTION, shown, title};
 use crate::cli::SOCKET;
 
 /// Term and meaning.
@@ -155,7 +155,7 @@ pub(super) fn of(command: &Command) -> Roff {
     );
     roff.control("SH", ["SEE ALSO"]);
     let parent = title(command).rsplit_once('-').map(|it| it.0);
-    let below = command.get_subcommands().map(title);
+    let below = shown(command).map(title);
     let pages = parent.into_iter().chain(below);
     let mut pages: Vec<String> = pages.map(|it| format!("{it}({SECTION})")).collect();
     pages.sort();

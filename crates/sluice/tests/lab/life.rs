@@ -20,7 +20,7 @@ fn a_lab_serves_and_leaves_the_machine_as_it_was() {
     let before = machine();
     let said = lab.good(&[
         "up",
-        &format!("{}/../../examples/lab", env!("CARGO_MANIFEST_DIR")),
+        &format!("{}/../../docs/lab", env!("CARGO_MANIFEST_DIR")),
     ]);
     assert!(said.contains("is up"), "{said}");
     lab.spread("client", "svc/web", 3);
@@ -55,7 +55,7 @@ fn nodes_differ_in_their_data_plane_and_meet_over_vxlan() {
          apiVersion: v1\nkind: Node\nmetadata: {name: two, annotations: {sluice.dev/proxy-mode: iptables}}\n";
     let file = lab.files.path().join("nodes.yaml");
     std::fs::write(&file, nodes).unwrap();
-    let web = format!("{}/../../examples/lab", env!("CARGO_MANIFEST_DIR"));
+    let web = format!("{}/../../docs/lab", env!("CARGO_MANIFEST_DIR"));
     lab.good(&["up", "--network", "vxlan", file.to_str().unwrap(), &web]);
     let nft = lab.good(&["exec", "one", "--", "nft", "list", "tables"]);
     assert!(nft.contains("sluice"), "{nft}");
@@ -93,7 +93,7 @@ fn a_user_without_privileges_has_a_lab_too() {
     std::fs::copy(SLUICE, &program).unwrap();
     let web = home.join("web.yaml");
     std::fs::copy(
-        format!("{}/../../examples/lab/web.yaml", env!("CARGO_MANIFEST_DIR")),
+        format!("{}/../../docs/lab/web.yaml", env!("CARGO_MANIFEST_DIR")),
         &web,
     )
     .unwrap();

@@ -46,10 +46,10 @@ impl Lab {
         })
     }
 
-    /// A lab that runs, with the manifests of `examples/lab`.
+    /// A lab that runs, with the manifests of `docs/lab`.
     fn up(flags: &[&str]) -> Option<Self> {
         let lab = Self::new()?;
-        let examples = format!("{}/../../examples/lab", env!("CARGO_MANIFEST_DIR"));
+        let examples = format!("{}/../../docs/lab", env!("CARGO_MANIFEST_DIR"));
         let mut words = vec!["up", &examples];
         words.extend(flags);
         lab.good(&words);
