@@ -153,7 +153,6 @@ Ctrl-C ends it at any time; namespaces, rules and processes are then removed.")]
 
 /// The lab's own processes, which other commands start.
 #[derive(Debug, Subcommand)]
-#[command(hide = true)]
 pub(crate) enum LabProcess {
     /// Make the namespaces, and start process 1 in them
     #[command(hide = true)]
@@ -399,7 +398,8 @@ pub(crate) struct ProbeArgs {
     /// A node, a pod, or `client`
     #[arg(value_name = "FROM")]
     pub(crate) from: String,
-    /// svc/NAME[:PORT], pod/NAME[:PORT], NODE:PORT or IP:PORT; with /udp at the end for datagrams
+    /// svc/NAME or svc/NAME:PORT, pod/NAME or pod/NAME:PORT, NODE:PORT or IP:PORT; with /udp at the end for
+    /// datagrams
     #[arg(value_name = "TO")]
     pub(crate) to: String,
     /// How many requests
