@@ -40,6 +40,11 @@ const MANIFESTS: Entry = (
     "Manifests, in the folder of --manifests.",
 );
 
+const LABS: Entry = (
+    "/var/lib/sluice/labs/LAB/, ~/.local/state/sluice/labs/LAB/",
+    "All that a lab of root, or of another user, keeps: kubeconfig, objects, logs. SLUICE_LABS names another folder.",
+);
+
 /// What the definition of a command does not say.
 #[derive(Default)]
 struct Extra {
@@ -97,11 +102,29 @@ fn extra(page: &str) -> Extra {
             ],
             files: &[LOCK, SYSCTLS],
         },
-        "sluice-lab" | "sluice-lab-demo" => Extra {
+        "sluice-lab-exec" | "sluice-lab-pcap" => Extra {
+            exit: &[(
+                "0 to 255",
+                "That of the command, or 128 and the signal that ended it.",
+            )],
+            files: &[LABS],
+        },
+        "sluice-lab-probe" => Extra {
+            exit: &[
+                ("0", "Every request was answered."),
+                ("1", "Some request was not answered, or none could be sent."),
+            ],
+            files: &[LABS],
+        },
+        "sluice-lab-demo" => Extra {
             files: &[(
                 "/run/netns/",
                 "Names of the network namespaces, while the lab runs.",
             )],
+            ..Extra::default()
+        },
+        page if page.starts_with("sluice-lab") => Extra {
+            files: &[LABS],
             ..Extra::default()
         },
         "sluice-completions" => Extra {
