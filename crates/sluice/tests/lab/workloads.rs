@@ -21,7 +21,17 @@ fn a_rolling_update_loses_no_request() {
     let before = names();
     let probing = lab
         .command(&[
-            "probe", "client", "svc/web", "-n", "3000", "--pause", "2ms", "-o", "json",
+            "probe",
+            "client",
+            "svc/web",
+            "-n",
+            "3000",
+            "--pause",
+            "2ms",
+            "--timeout",
+            "5s",
+            "-o",
+            "json",
         ])
         .stdout(std::process::Stdio::piped())
         .spawn()
