@@ -18,6 +18,7 @@ use sluice_controller::workloads::{
 use sluice_controller::{Allocator, set_defaults};
 
 use crate::control::key_of;
+use crate::machines::CLIENT;
 
 /// Defaults, addresses and rules, as kube-apiserver has them.
 pub(crate) struct Admission {
@@ -87,7 +88,10 @@ impl sluice_api::Admission for Admission {
             "Service" => self.service(old, new),
             "EndpointSlice" => validate(new),
             "ServiceCIDR" => self.take_cidrs(new),
-            "Pod" => complete::<Pod>("v1", "Pod", old, new, default_pod, workloads::validate_pod),
+            "Pod" => {
+                unknown_probes(new)?;
+                complete::<Pod>("v1", "Pod", old, new, default_pod, workloads::validate_pod)
+            }
             "Node" => node(new),
             "Deployment" => complete::<Deployment>(
                 "apps/v1",
@@ -185,10 +189,38 @@ fn complete<T: DeserializeOwned + Serialize>(
     Ok(())
 }
 
+/// Refuses probes that the lab's kubelets cannot ask.
+fn unknown_probes(pod: &Value) -> Result<(), Status> {
+    let mut causes = Vec::new();
+    let containers = pod["spec"]["containers"].as_array();
+    for (position, container) in containers.into_iter().flatten().enumerate() {
+        for kind in ["startupProbe", "livenessProbe", "readinessProbe"] {
+            let field = format!("spec.containers[{position}].{kind}");
+            let why = "the lab asks over HTTP, TCP and by a command".to_owned();
+            let probe = &container[kind];
+            if probe["grpc"].is_object() || probe["httpGet"]["scheme"] == "HTTPS" {
+                causes.push((field, why));
+            }
+        }
+    }
+    match causes.is_empty() {
+        true => Ok(()),
+        false => Err(invalid(pod, causes.into_iter())),
+    }
+}
+
 /// The labels that kubelet gives its Node.
 fn node(new: &mut Value) -> Result<(), Status> {
     let mut node: Node = typed(new)?;
     let name = node.metadata.name.clone().unwrap_or_default();
+    if [CLIENT, "lan"].contains(&name.as_str()) || name.contains('.') || name.len() > 50 {
+        let why =
+            format!("no dot, at most 50 characters, and not {CLIENT} or lan, which are machines");
+        return Err(invalid(
+            new,
+            [("metadata.name".to_owned(), why)].into_iter(),
+        ));
+    }
     let labels = node.metadata.labels.get_or_insert_default();
     for (label, value) in [
         ("kubernetes.io/hostname", name.as_str()),

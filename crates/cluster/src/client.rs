@@ -1,6 +1,7 @@
 //! Requests to a lab's API, as kubectl makes them.
 
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use futures::{AsyncBufReadExt as _, StreamExt as _};
@@ -14,6 +15,9 @@ use crate::place::Place;
 
 /// Who writes, for server-side apply.
 const MANAGER: &str = "sluice-lab";
+
+/// Between two questions while something is waited for.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// How the server is asked for a table.
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
@@ -169,15 +173,13 @@ impl Client {
         within: Duration,
         mut done: impl FnMut(&Self) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let mut last = anyhow!("nothing was asked");
-        let found = sluice_lab::eventually(within, || match done(self) {
-            Ok(it) => Some(it),
-            Err(error) => {
-                last = error;
-                None
+        let deadline = Instant::now() + within;
+        loop {
+            match done(self) {
+                Err(_) if Instant::now() < deadline => thread::sleep(PAUSE),
+                other => return other,
             }
-        });
-        found.ok_or(last)
+        }
     }
 
     fn ask(

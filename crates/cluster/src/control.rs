@@ -8,7 +8,9 @@
 mod objects;
 mod writes;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -27,8 +29,9 @@ use crate::pods::Pods;
 use objects::Objects;
 use writes::Writes;
 
-/// After a refused write everything is observed again.
-const RETRY: Duration = Duration::from_secs(1);
+/// After a refused write everything is observed again, ever later while that goes on.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Nothing is due for so long.
 const IDLE: Duration = Duration::from_secs(3600);
@@ -47,6 +50,7 @@ impl Control {
     pub(crate) fn run(mut self) {
         let runtime = runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a clock needs nothing of the machine");
+        let mut pause = Duration::ZERO;
         loop {
             let mut changed = self.store.subscribe();
             let mut revision = self.store.revision();
@@ -54,7 +58,11 @@ impl Control {
             for it in self.all() {
                 self.absorb(None, Some(&it), &mut objects, &mut slices);
             }
-            self.pods.end_forgotten();
+            // What went while nobody listened.
+            self.nodes.keep(|name| objects.nodes.contains_key(name));
+            let uids = objects.pods.values();
+            let uids: BTreeSet<_> = uids.filter_map(|it| it.metadata.uid.as_deref()).collect();
+            self.pods.keep(|uid| uids.contains(uid));
             loop {
                 changed.mark_unchanged();
                 let Ok(changes) = self.store.changes_since(revision) else {
@@ -76,15 +84,16 @@ impl Control {
                     + writes.workloads(plan.writes)
                     + writes.addresses(&objects, &self.allocator);
                 self.events.forget_old();
-                let until = plan.wake.map_or(IDLE, |it| until(it, now));
-                let until = if refused > 0 { RETRY } else { until };
-                if changed.has_changed().unwrap_or(true) {
-                    continue;
-                }
-                let waited = runtime.block_on(async { timeout(until, changed.changed()).await });
-                if waited.is_err() && refused > 0 {
+                if refused > 0 {
+                    // Back off, observe again.
+                    pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+                    thread::sleep(pause);
                     break;
                 }
+                pause = Duration::ZERO;
+                let until = plan.wake.map_or(IDLE, |it| until(it, now));
+                // Time is over or something changed: both are looked at.
+                let _ = runtime.block_on(async { timeout(until, changed.changed()).await });
             }
         }
     }

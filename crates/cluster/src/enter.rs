@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus};
 use anyhow::{Context, bail};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::sethostname;
 
 use crate::launch::Program;
@@ -80,9 +81,14 @@ impl Inside {
 /// The lab does not run, or is somebody else's.
 pub fn run(place: &Place, command: &mut Command) -> anyhow::Result<ExitStatus> {
     join(place)?;
-    command
-        .status()
-        .with_context(|| command.get_program().display().to_string())
+    let name = command.get_program().display().to_string();
+    let mut child = command.spawn().with_context(|| name.clone())?;
+    // Ctrl-C at the terminal is for the command.
+    let mut terminal = SigSet::empty();
+    terminal.add(Signal::SIGINT);
+    terminal.add(Signal::SIGQUIT);
+    terminal.thread_block().context("block signals")?;
+    child.wait().context(name)
 }
 
 /// Moves this process into the namespaces of a lab; its children are processes of it.

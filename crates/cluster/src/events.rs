@@ -95,7 +95,7 @@ impl Events {
             let text = it["lastTimestamp"].as_str().unwrap_or_default();
             text.parse::<Timestamp>().unwrap_or_default()
         };
-        all.sort_by_key(time);
+        all.sort_by_cached_key(time);
         let limit = Timestamp::now() - HOURS.hours();
         let surplus = all.len().saturating_sub(MOST);
         for (position, it) in all.iter().enumerate() {

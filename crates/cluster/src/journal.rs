@@ -22,6 +22,8 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     bytes: u64,
+    /// It is made shorter when it is longer than this.
+    limit: u64,
     /// What exists.
     objects: BTreeMap<Key, Arc<Value>>,
 }
@@ -53,10 +55,12 @@ impl Journal {
             text => text.with_context(at)?,
         };
         let (mut objects, mut revision) = (BTreeMap::new(), 0);
+        let mut whole = 0;
         for line in text.split_inclusive(|it| *it == b'\n') {
             if !line.ends_with(b"\n") {
                 break;
             }
+            whole += line.len() as u64;
             let line: Line = serde_json::from_slice(line).with_context(at)?;
             revision = line.revision;
             match line.object {
@@ -68,11 +72,14 @@ impl Journal {
             objects: objects.values().map(|it| (**it).clone()).collect(),
             revision,
         };
-        let (file, bytes) = rewrite(path, &objects, revision).with_context(at)?;
+        let (file, bytes) = rewrite(path, &objects, revision)
+            .or_else(|_| append(path, whole))
+            .with_context(at)?;
         let journal = Self {
             path: path.to_owned(),
             file,
             bytes,
+            limit: LARGEST,
             objects,
         };
         Ok((journal, read))
@@ -101,11 +108,25 @@ impl sluice_api::Journal for Journal {
             Some(object) => self.objects.insert(line.key, object),
             None => self.objects.remove(&line.key),
         };
-        if self.bytes > LARGEST {
-            (self.file, self.bytes) = rewrite(&self.path, &self.objects, change.revision)?;
+        if self.bytes > self.limit {
+            match rewrite(&self.path, &self.objects, change.revision) {
+                Ok(new) => (self.file, self.bytes) = new,
+                // The change is on the disk: it counts.
+                Err(error) => {
+                    tracing::warn!(%error, "the journal cannot be made shorter");
+                    self.limit = self.bytes * 2;
+                }
+            }
         }
         Ok(())
     }
+}
+
+/// The file as it is, without what comes after `whole` bytes: the disk may be full.
+fn append(path: &Path, whole: u64) -> io::Result<(File, u64)> {
+    let file = OpenOptions::new().append(true).create(true).open(path)?;
+    file.set_len(whole)?;
+    Ok((file, whole))
 }
 
 fn key(object: &Value) -> Key {

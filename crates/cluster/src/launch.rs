@@ -81,8 +81,10 @@ impl Program<'_> {
         setsid().context("make a session")?;
         // Before the namespaces: this port is the machine's.
         let address = (Ipv4Addr::LOCALHOST, settings.port);
+        // A lab that was killed may find its port taken: it gets another one, and another kubeconfig.
         let listener = TcpListener::bind(address)
-            .with_context(|| format!("listen on 127.0.0.1 port {}", settings.port))?;
+            .or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+            .context("listen on 127.0.0.1")?;
         settings.port = listener.local_addr()?.port();
         self.place.write_settings(&settings)?;
         isolate(settings.unprivileged)?;

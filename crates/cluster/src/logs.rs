@@ -1,7 +1,9 @@
 //! Logs of containers, for the API.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,7 +43,7 @@ impl sluice_api::Logs for Logs {
             let why = format!("container {name:?} has written nothing there: {error}");
             Status::bad_request(why)
         };
-        let mut file = File::open(path).map_err(waits)?;
+        let mut file = File::open(&path).map_err(waits)?;
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(waits)?;
         let lines = options.tail_lines.and_then(|it| usize::try_from(it).ok());
@@ -49,19 +51,19 @@ impl sluice_api::Logs for Logs {
         if !options.follow {
             return Ok(first.boxed());
         }
-        Ok(first.chain(stream::unfold(file, more)).boxed())
+        Ok(first.chain(stream::unfold((file, path), more)).boxed())
     }
 }
 
-/// The next that is written; none when the pod is gone with its log.
-async fn more(mut file: File) -> Option<(Bytes, File)> {
+/// The next that is written; none when the container has another log, or the pod is gone.
+async fn more((mut file, path): (File, PathBuf)) -> Option<(Bytes, (File, PathBuf))> {
     loop {
         let mut text = Vec::new();
         (&mut file).take(PIECE).read_to_end(&mut text).ok()?;
         if !text.is_empty() {
-            return Some((text.into(), file));
+            return Some((text.into(), (file, path)));
         }
-        if std::os::unix::fs::MetadataExt::nlink(&file.metadata().ok()?) == 0 {
+        if fs::metadata(&path).ok()?.ino() != file.metadata().ok()?.ino() {
             return None;
         }
         tokio::time::sleep(LOOK).await;

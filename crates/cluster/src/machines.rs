@@ -33,9 +33,18 @@ impl Machines {
         let names = Netns::names();
         let exists = |label: &str| names.contains(&netns_name(label));
         let (cluster, records) = if exists("lan") {
-            let records = Record::all(place);
+            let mut nodes = crate::nodes::held(place);
+            nodes.retain(|it| exists(&it.name));
+            let is_whole = |it: &Record| {
+                let has_node = nodes.iter().any(|node| node.name == it.pod.node);
+                has_node && (it.pod.host.is_none() || exists(&it.pod.name))
+            };
+            let (records, stale): (Vec<_>, Vec<_>) =
+                Record::all(place).into_iter().partition(is_whole);
+            // Whoever removed these did not come to the end.
+            stale.iter().for_each(|it| it.forget(place));
             let held = Held {
-                nodes: crate::nodes::held(place),
+                nodes,
                 pods: records.iter().map(|it| it.pod.clone()).collect(),
                 clients: exists(CLIENT)
                     .then(|| CLIENT.to_owned())
@@ -46,6 +55,7 @@ impl Machines {
             (cluster, records)
         } else {
             // What was written down went with another process 1.
+            Record::all(place).iter().for_each(|it| it.forget(place));
             let cluster = Cluster::lasting(PREFIX, Attach::Routed, network)?;
             (cluster, Vec::new())
         };
@@ -60,7 +70,7 @@ impl Machines {
         Ok((machines, records))
     }
 
-    /// The namespaces. Nobody holds them while waiting for a process.
+    /// The namespaces. Whoever makes a machine holds them for some milliseconds.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Cluster> {
         self.cluster
             .lock()
@@ -108,12 +118,12 @@ pub fn netns_name(machine: &str) -> String {
     format!("{PREFIX}-{machine}")
 }
 
-/// The name of a pod's machine: short enough for every kernel name, and of this pod alone.
+/// The name of a pod's machine: short enough for every kernel name, and of this pod alone by the end of its uid.
 #[must_use]
 pub fn machine_of_pod(name: &str, uid: &str) -> String {
     let name: String = name.chars().filter(|it| *it != '.').take(40).collect();
     let uid: String = uid.chars().filter(char::is_ascii_alphanumeric).collect();
-    format!("{name}-{}", &uid[..uid.len().min(16)])
+    format!("{name}-{}", &uid[uid.len().saturating_sub(12)..])
 }
 
 /// The addresses of a pod or node, IPv4 first.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -51,8 +51,8 @@ pub(crate) enum Health {
 
 /// Whom the nodes tell.
 pub(crate) trait Report: Send + Sync {
-    /// A node's health and addresses.
-    fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health);
+    /// A node's health and addresses. Whether that is written.
+    fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health) -> bool;
     /// Something happened to a node.
     fn event(&self, node: &str, reason: &str, message: &str, warning: bool);
 }
@@ -74,6 +74,8 @@ pub(crate) struct Nodes {
     report: Arc<dyn Report>,
     settings: AgentSettings,
     workers: BTreeMap<String, Known>,
+    /// Threads of nodes that are gone: another node of that name waits for the end.
+    ending: BTreeMap<String, JoinHandle<()>>,
 }
 
 /// A node that has a thread.
@@ -81,6 +83,7 @@ struct Known {
     /// Its number, of which its addresses are made.
     position: u8,
     news: Sender<Option<Arc<Node>>>,
+    thread: JoinHandle<()>,
 }
 
 impl Nodes {
@@ -94,6 +97,7 @@ impl Nodes {
             report,
             settings,
             workers: BTreeMap::new(),
+            ending: BTreeMap::new(),
         }
     }
 
@@ -119,26 +123,47 @@ impl Nodes {
             pause: PAUSE,
             reported: None,
             off_since: None,
+            is_plugged: None,
         };
-        thread::spawn(move || worker.run(&news));
+        let before = self.ending.remove(&name);
+        let thread = thread::spawn(move || {
+            // A panic there ends the process.
+            drop(before.map(JoinHandle::join));
+            worker.run(&news);
+        });
         let known = Known {
             position,
             news: sender,
+            thread,
         };
         self.workers.insert(name, known);
     }
 
+    /// After all nodes were set: ends those that do not exist.
+    pub(crate) fn keep(&mut self, exists: impl Fn(&str) -> bool) {
+        let gone = self.workers.keys().filter(|it| !exists(it));
+        for name in gone.cloned().collect::<Vec<_>>() {
+            self.delete(&name);
+        }
+    }
+
     /// The number of an earlier server, or else the first that nobody has.
     fn position(&self, name: &str) -> u8 {
-        let held = Record::read(&self.machines.place().node(name)).map(|it| it.position);
-        let taken = |it: &u8| self.workers.values().any(|known| known.position == *it);
-        held.unwrap_or_else(|| (0..u8::MAX).find(|it| !taken(it)).unwrap_or(u8::MAX))
+        let held = held(self.machines.place());
+        let taken = |it: &u8| {
+            let mut known = self.workers.values().map(|it| it.position);
+            known.any(|known| known == *it) || held.iter().any(|held| held.position == *it)
+        };
+        let own = held.iter().find(|it| it.name == name);
+        own.map(|it| it.position)
+            .unwrap_or_else(|| (0..u8::MAX).find(|it| !taken(it)).unwrap_or(u8::MAX))
     }
 
     /// A node is gone, with all that was on it.
     pub(crate) fn delete(&mut self, name: &str) {
         if let Some(worker) = self.workers.remove(name) {
             let _ = worker.news.send(None);
+            self.ending.insert(name.to_owned(), worker.thread);
         }
     }
 }
@@ -192,6 +217,8 @@ struct Worker {
     pause: Duration,
     reported: Option<Health>,
     off_since: Option<Instant>,
+    /// Whether its cable is in; unknown at first.
+    is_plugged: Option<bool>,
 }
 
 struct Agent {
@@ -222,7 +249,8 @@ impl Worker {
     }
 
     fn act(&mut self) -> anyhow::Result<()> {
-        if self.machines.lock().netns_of(&self.name).is_none() {
+        let exists = |it: &sluice_lab::Node| it.name() == self.name;
+        if !self.machines.lock().nodes().iter().any(exists) {
             if self.starts_at > Instant::now() {
                 return Ok(());
             }
@@ -230,21 +258,26 @@ impl Worker {
             self.write_record()?;
             self.tell(Health::Starting);
         }
-        if is_off(&self.node) {
-            return self.without_power();
+        let power = !is_off(&self.node);
+        if self.is_plugged != Some(power) {
+            self.machines.lock().set_cable(&self.name, power)?;
+            self.is_plugged = Some(power);
+        }
+        if !power {
+            self.without_power();
+            return Ok(());
         }
         if self.off_since.take().is_some() {
-            self.machines.lock().set_cable(&self.name, true)?;
             self.starts_at = Instant::now();
         }
         self.keep_agent()
     }
 
-    fn without_power(&mut self) -> anyhow::Result<()> {
+    fn without_power(&mut self) {
         let since = match self.off_since {
             Some(since) => since,
             None => {
-                self.machines.lock().set_cable(&self.name, false)?;
+                self.agent = self.agent.take().or_else(|| self.adopt());
                 self.end_agent(Signal::SIGKILL);
                 *self.off_since.insert(Instant::now())
             }
@@ -252,7 +285,6 @@ impl Worker {
         if since.elapsed() >= GRACE {
             self.tell(Health::Silent);
         }
-        Ok(())
     }
 
     fn keep_agent(&mut self) -> anyhow::Result<()> {
@@ -276,7 +308,7 @@ impl Worker {
                 let why = "its flags changed, starting the agent again";
                 self.report.event(&self.name, "AgentChanged", why, false);
                 self.end_agent(Signal::SIGTERM);
-            } else if !agent.is_synced && (self.settings.is_synced)(&socket) {
+            } else if agent.is_synced || (self.settings.is_synced)(&socket) {
                 agent.is_synced = true;
                 self.pause = PAUSE;
                 self.tell(Health::Ready);
@@ -364,15 +396,14 @@ impl Worker {
             return;
         };
         agent.process.signal(signal);
-        match &mut agent.child {
-            // It was told to end.
-            Some(child) => drop(child.wait()),
-            None => {
-                sluice_lab::eventually(Duration::from_secs(10), || {
-                    (!agent.process.is_running()).then_some(())
-                });
-            }
+        let ended = sluice_lab::eventually(Duration::from_secs(10), || {
+            (!agent.process.is_running()).then_some(())
+        });
+        if ended.is_none() {
+            agent.process.signal(Signal::SIGKILL);
         }
+        // A child leaves its number behind.
+        drop(agent.child.as_mut().map(Child::wait));
         self.reported = None;
     }
 
@@ -399,8 +430,8 @@ impl Worker {
             })
         };
         if let Some((addresses, cidrs)) = found {
-            self.report.health(&self.name, addresses, cidrs, health);
-            self.reported = Some(health);
+            let written = self.report.health(&self.name, addresses, cidrs, health);
+            self.reported = written.then_some(health);
         }
     }
 

@@ -1,7 +1,8 @@
 //! The folder of a lab: all that outlives its processes.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -157,7 +158,14 @@ impl Place {
     /// The folder cannot be made, or somebody else is at it.
     pub fn lock(&self) -> anyhow::Result<File> {
         let at = || self.dir.display().to_string();
-        fs::create_dir_all(&self.dir).with_context(at)?;
+        fs::create_dir_all(self.dir.parent().unwrap_or(&self.dir)).with_context(at)?;
+        // A client's key is in it.
+        match DirBuilder::new().mode(0o700).create(&self.dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(error).with_context(at);
+            }
+            _ => fs::set_permissions(&self.dir, Permissions::from_mode(0o700)).with_context(at)?,
+        }
         let path = self.dir.join("lock");
         let file = File::create(&path).with_context(|| path.display().to_string())?;
         match file.try_lock() {

@@ -21,12 +21,12 @@ use worker::{News, Worker};
 
 /// Whom the kubelets tell.
 pub(crate) trait Report: Send + Sync {
-    /// The pod's status is this now.
-    fn status(&self, pod: &Pod, status: &PodStatus);
+    /// The pod's status is this now. Whether it was written.
+    fn status(&self, pod: &Pod, status: &PodStatus) -> bool;
     /// Something happened to the pod.
     fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool);
-    /// Its processes and its machine are gone: the object may go.
-    fn finished(&self, pod: &Pod);
+    /// Its processes and its machine are gone: the object may go. Whether it went.
+    fn finished(&self, pod: &Pod) -> bool;
 }
 
 /// One worker for each pod that has a node.
@@ -67,7 +67,7 @@ impl Pods {
         }
         let (sender, news) = channel();
         let (machines, report) = (self.machines.clone(), self.report.clone());
-        let mut worker = Worker::new(pod.clone(), power, machines, report, sender.clone());
+        let mut worker = Worker::new(pod, power, machines, report, sender.clone());
         if let Some(record) = self.records.remove(&uid) {
             worker.adopt(&record);
         }
@@ -82,17 +82,17 @@ impl Pods {
         }
     }
 
-    /// After all pods were set once: what an earlier server knew and nobody wants any more.
-    pub(crate) fn end_forgotten(&mut self) {
-        for (uid, record) in std::mem::take(&mut self.records) {
-            for process in &record.containers {
-                process.identity.signal(nix::sys::signal::Signal::SIGKILL);
-            }
+    /// After all pods were set: ends those that do not exist, and what an earlier server knew and nobody wants.
+    pub(crate) fn keep(&mut self, exists: impl Fn(&str) -> bool) {
+        let gone = self.workers.keys().filter(|it| !exists(it));
+        for uid in gone.cloned().collect::<Vec<_>>() {
+            self.delete(&uid);
+        }
+        for record in std::mem::take(&mut self.records).values() {
             if let Err(error) = self.machines.lock().remove_pod(&record.pod.name) {
                 tracing::warn!(%error, pod = %record.pod.name, "cannot be removed");
             }
-            // Its logs.
-            let _ = std::fs::remove_dir_all(self.machines.place().pod(&uid));
+            record.forget(self.machines.place());
         }
     }
 }

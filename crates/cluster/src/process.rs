@@ -15,14 +15,12 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// The process `pid`, which runs.
+    /// The process `pid`: a child that nobody waited for, even if it has ended.
     #[must_use]
     pub(crate) fn of(pid: u32) -> Option<Self> {
         let pid = i32::try_from(pid).ok()?;
-        Some(Self {
-            pid,
-            started: started(pid)?,
-        })
+        let (started, _) = read(pid)?;
+        Some(Self { pid, started })
     }
 
     /// Its number.
@@ -34,7 +32,7 @@ impl Identity {
     /// Whether it has not ended.
     #[must_use]
     pub(crate) fn is_running(&self) -> bool {
-        started(self.pid) == Some(self.started)
+        read(self.pid) == Some((self.started, true))
     }
 
     /// Sends a signal, unless it has ended.
@@ -46,8 +44,8 @@ impl Identity {
     }
 }
 
-/// None for a process that is gone, or dead and not yet waited for.
-fn started(pid: i32) -> Option<u64> {
+/// When it started, and whether it is alive: one that has ended waits for its parent.
+fn read(pid: i32) -> Option<(u64, bool)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may contain anything, also spaces and brackets.
     let (_, rest) = stat.rsplit_once(')')?;
@@ -55,7 +53,7 @@ fn started(pid: i32) -> Option<u64> {
     let state = fields.next()?;
     let alive = !matches!(state, "Z" | "X");
     let started = fields.nth(18)?.parse().ok()?;
-    alive.then_some(started)
+    Some((started, alive))
 }
 
 #[cfg(test)]

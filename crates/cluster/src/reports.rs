@@ -24,21 +24,20 @@ pub(crate) struct Reports {
 }
 
 impl pods::Report for Reports {
-    fn status(&self, pod: &Pod, status: &PodStatus) {
+    fn status(&self, pod: &Pod, status: &PodStatus) -> bool {
         let (namespace, name) = names(&pod.metadata);
         let Some(stored) = self.store.get("Pod", namespace, name) else {
-            return;
+            return true;
         };
         if stored["metadata"]["uid"].as_str() != pod.metadata.uid.as_deref() {
-            return;
+            return true;
         }
         let mut object = Value::clone(&stored);
         match serde_json::to_value(status) {
             Ok(status) => object["status"] = status,
             Err(error) => warn!(%error, name, "a status cannot be written"),
         }
-        // Whoever wrote in between is told of, and the worker asks again.
-        told(self.store.update_status(object));
+        told(self.store.update_status(object))
     }
 
     fn event(&self, pod: &Pod, reason: &str, message: &str, warning: bool) {
@@ -52,21 +51,21 @@ impl pods::Report for Reports {
         self.events.tell(&about, reason, message, warning);
     }
 
-    fn finished(&self, pod: &Pod) {
+    fn finished(&self, pod: &Pod) -> bool {
         let (namespace, name) = names(&pod.metadata);
         let options = DeleteOptions {
             grace: Some(0),
             uid: pod.metadata.uid.clone(),
             ..DeleteOptions::default()
         };
-        told(self.store.delete("Pod", namespace, name, options));
+        told(self.store.delete("Pod", namespace, name, options))
     }
 }
 
 impl nodes::Report for Reports {
-    fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health) {
+    fn health(&self, node: &str, addresses: Addresses, cidrs: [String; 2], health: Health) -> bool {
         let Some(stored) = self.store.get("Node", "", node) else {
-            return;
+            return true;
         };
         let mut object = Value::clone(&stored);
         object["spec"]["podCIDR"] = cidrs[0].clone().into();
@@ -111,7 +110,7 @@ impl nodes::Report for Reports {
             "containerRuntimeVersion": "sluice-lab://1", "kernelVersion": kernel(),
             "machineID": "", "systemUUID": "", "bootID": "",
         });
-        told(self.store.update_status(object));
+        told(self.store.update_status(object))
     }
 
     fn event(&self, node: &str, reason: &str, message: &str, warning: bool) {
@@ -132,14 +131,15 @@ fn names(metadata: &ObjectMeta) -> (&str, &str) {
     )
 }
 
-/// An object that is gone needs no status.
-fn told<T>(written: Result<T, Status>) {
-    if let Err(status) = written
-        && status.code != StatusCode::NOT_FOUND
-        && status.code != StatusCode::CONFLICT
-    {
+/// Whether nothing is left to write: an object that is gone needs no status. A conflict is tried again.
+fn told<T>(written: Result<T, Status>) -> bool {
+    let Err(status) = written else {
+        return true;
+    };
+    if ![StatusCode::NOT_FOUND, StatusCode::CONFLICT].contains(&status.code) {
         warn!(%status, "a status cannot be written");
     }
+    status.code == StatusCode::NOT_FOUND
 }
 
 fn kernel() -> String {

@@ -47,6 +47,12 @@ pub fn serve(
     host: TcpListener,
     is_synced: fn(&Path) -> bool,
 ) -> anyhow::Result<()> {
+    // A lab without one of its threads is no lab: process 1 starts another server.
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort();
+    }));
     let place = lab.place;
     let settings = place.settings()?;
     let (store, allocator) = open_store(place)?;

@@ -119,6 +119,12 @@ impl Cluster {
             .map(Node::name)
             .chain(self.clients.iter().map(Client::name));
         check_name(name, nodes.chain(self.pods.iter().map(Pod::name)))?;
+        let made = self.try_add_pod(name, node);
+        self.unmake(name, made)?;
+        Ok(&self.pods[self.pods.len() - 1])
+    }
+
+    fn try_add_pod(&mut self, name: &str, node: &str) -> Result<(), LabError> {
         let (position, host) = self.allocate(name, node)?;
         let netns = self.make_netns(name)?;
         let node = &self.nodes[position];
@@ -129,9 +135,15 @@ impl Cluster {
         batch.apply(node.netns())?;
         wiring::pod(&pod, node, self.attach, self.network).apply(pod.netns())?;
         ready::wait(pod.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
+        let interface = pod.host_interface();
         self.pods.push(pod);
-        self.await_host_ends(position)?;
-        Ok(&self.pods[self.pods.len() - 1])
+        match interface {
+            // Others may have been taken down on purpose.
+            Some(own) if self.lasts => {
+                ready::wait(self.nodes[position].netns(), &[own], Ready::LinkLocal)
+            }
+            _ => self.await_host_ends(position),
+        }
     }
 
     /// Removes the pod's veth pair at once, as when its node kills the pod.
@@ -174,6 +186,21 @@ impl Cluster {
     /// The cluster as text: nodes and clients on the LAN, pods below their nodes.
     pub fn drawing(&self) -> String {
         drawing::draw(self)
+    }
+
+    /// A machine that could not be made leaves no name that the next attempt would meet.
+    pub(crate) fn unmake<T>(
+        &mut self,
+        name: &str,
+        made: Result<T, LabError>,
+    ) -> Result<T, LabError> {
+        if made.is_err() && self.lasts {
+            self.pods.retain(|it| it.name != name);
+            if let Ok(netns) = Netns::open(&format!("{}-{name}", self.prefix)) {
+                netns.delete()?;
+            }
+        }
+        made
     }
 
     pub(crate) fn make_netns(&self, label: &str) -> Result<Netns, LabError> {

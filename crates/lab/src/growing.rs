@@ -139,6 +139,12 @@ impl Cluster {
             let why = "there are addresses for 90 nodes".to_owned();
             return Err(LabError::Topology(why));
         }
+        let made = self.try_add_node(name, position);
+        self.unmake(name, made)?;
+        Ok(&self.nodes[self.nodes.len() - 1])
+    }
+
+    fn try_add_node(&mut self, name: &str, position: u8) -> Result<(), LabError> {
         let netns = self.make_netns(name)?;
         let node = Node::new(name.to_owned(), position, netns);
         let role = match self.attach {
@@ -160,7 +166,7 @@ impl Cluster {
         }
         ready::wait(node.netns(), &["eth0".to_owned()], Ready::LinkLocal)?;
         self.nodes.push(node);
-        Ok(&self.nodes[self.nodes.len() - 1])
+        Ok(())
     }
 
     /// Removes a node with all its pods.
@@ -221,14 +227,14 @@ impl Cluster {
     /// Takes the cable of a node out of the LAN, or puts it in again.
     ///
     /// # Errors
-    /// [`LabError::Ip`].
-    ///
-    /// # Panics
-    /// When there is no such node.
+    /// [`LabError::Topology`] for an unknown node; [`LabError::Ip`].
     pub fn set_cable(&self, node: &str, plugged: bool) -> Result<(), LabError> {
+        let found = self.nodes.iter().find(|it| it.name == node);
+        let unknown = || LabError::Topology(format!("no node {node}"));
+        let port = found.ok_or_else(unknown)?.host();
         let state = if plugged { "up" } else { "down" };
         let mut batch = Batch::default();
-        batch.push(format!("link set port{} {state}", self.node(node).host()));
+        batch.push(format!("link set port{port} {state}"));
         batch.apply(&self.lan)
     }
 

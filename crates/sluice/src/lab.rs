@@ -130,19 +130,15 @@ fn open(name: &str) -> anyhow::Result<Client> {
 fn up(args: &UpArgs) -> anyhow::Result<()> {
     let place = Place::of(&args.lab.name)?;
     let name = place.name();
-    let mode = Mode::ALL
-        .into_iter()
-        .find(|it| it.name() == args.proxy_mode);
+    let wanted = args.proxy_mode.as_deref().unwrap_or("nftables");
+    let mode = Mode::ALL.into_iter().find(|it| it.name() == wanted);
     planes::of(mode.context("--proxy-mode: no such mode")?).context("--proxy-mode")?;
     let root = getuid().is_root();
     if !root && matches!(mode, Some(Mode::Ipvs | Mode::Ebpf)) {
-        bail!(
-            "--proxy-mode {}: needs root; without it there are nftables and iptables",
-            args.proxy_mode
-        );
+        bail!("--proxy-mode {wanted}: needs root; without it there are nftables and iptables");
     }
     // Nothing is made before every manifest is read.
-    let mut objects = manifests::read(&args.manifests)?;
+    let objects = manifests::read(&args.manifests)?;
     let _lock = place.lock()?;
     if place.init().is_some() {
         bail!(
@@ -151,16 +147,23 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
         );
     }
     let existed = place.exists();
-    if !existed {
+    if existed {
+        let made = place.settings()?;
+        for (flag, given, has) in [
+            ("--proxy-mode", &args.proxy_mode, &made.mode),
+            ("--network", &args.network, &made.network),
+        ] {
+            if given.as_ref().is_some_and(|it| it != has) {
+                bail!("lab {name} was made with {flag} {has}: `sluice lab down` ends it");
+            }
+        }
+    } else {
         place.write_settings(&Settings {
-            mode: args.proxy_mode.clone(),
-            network: args.network.clone(),
+            mode: wanted.to_owned(),
+            network: args.network.clone().unwrap_or_else(|| "host-gw".to_owned()),
             unprivileged: !root,
             port: 0,
         })?;
-        if !objects.iter().any(|it| it["kind"] == "Node") {
-            objects.extend((0..args.nodes).map(node));
-        }
     }
     let progress = Progress::new();
     progress.say(match existed {
@@ -174,7 +177,11 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
     }
     made?;
     progress.clear();
-    println!("lab {name} is up. Next:");
+    let settings = place.settings()?;
+    println!(
+        "lab {name} is up ({}, {}). Next:",
+        settings.mode, settings.network
+    );
     let flag = match name {
         "lab" => String::new(),
         _ => format!(" --name {name}"),
@@ -204,6 +211,11 @@ fn start(
         anyhow::Ok(client)
     };
     let client = wait(START, place, started)?;
+    let has_node = objects.iter().any(|it| it["kind"] == "Node");
+    if !has_node && count_ready(&client, "nodes")?.1 == 0 {
+        let nodes: Vec<Value> = (0..args.nodes).map(node).collect();
+        manifests::write(&client, &nodes, "default", |_| ())?;
+    }
     manifests::write(&client, objects, "default", |_| ())?;
     if args.no_wait {
         return Ok(());

@@ -64,16 +64,24 @@ pub(super) struct Container {
 pub(super) struct Started(pub(super) std::process::Child);
 
 impl Container {
-    pub(super) fn new(spec: Spec, folder: &Path, now: Instant) -> Self {
+    /// `told`: what an earlier server said of it. One that ended for good stays so.
+    pub(super) fn new(
+        spec: Spec,
+        told: Option<&ContainerStatus>,
+        folder: &Path,
+        now: Instant,
+    ) -> Self {
+        let ended = told.and_then(|it| it.state.as_ref()?.terminated.clone());
+        let begin = State::Waiting {
+            reason: "ContainerCreating",
+            message: String::new(),
+            until: now,
+        };
         Self {
             spec,
-            state: State::Waiting {
-                reason: "ContainerCreating",
-                message: String::new(),
-                until: now,
-            },
-            restarts: 0,
-            last: None,
+            state: ended.map_or(begin, State::Terminated),
+            restarts: told.map_or(0, |it| it.restart_count),
+            last: told.and_then(|it| it.last_state.as_ref()?.terminated.clone()),
             probers: Vec::new(),
             run: 0,
             pause: FIRST_PAUSE,
@@ -143,9 +151,11 @@ impl Container {
         again: impl Fn(i32) -> bool,
         now: Instant,
     ) {
-        let State::Running { since, .. } = &self.state else {
+        let State::Running { since, process } = &self.state else {
             return;
         };
+        // What it left behind would keep its ports; there may be nothing.
+        let _ = killpg(process.pid(), Signal::SIGKILL);
         let signal = status.and_then(|it| it.signal());
         // As a shell counts; nobody saw how an adopted process ended.
         let code = status.and_then(|it| it.code());

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Container, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use sluice_lab::Netns;
 
 use crate::probe::http_status;
@@ -147,6 +150,10 @@ impl Prober {
         }
         let changed = self.passed != success;
         self.passed = success;
+        if success && self.kind == Kind::Startup {
+            // It has started; the others go on.
+            self.due = None;
+        }
         if changed {
             Verdict::Changed
         } else {
@@ -177,6 +184,7 @@ impl Question {
                 command.stdin(Stdio::null()).stdout(Stdio::null());
                 let mut child = command
                     .stderr(Stdio::null())
+                    .process_group(0)
                     .spawn()
                     .map_err(|it| it.to_string())?;
                 let ended = sluice_lab::eventually(timeout, || child.try_wait().ok().flatten());
@@ -194,7 +202,8 @@ impl Question {
 }
 
 fn kill(child: &mut std::process::Child) -> io::Result<()> {
-    child.kill()?;
+    // With what it started.
+    killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL)?;
     child.wait().map(drop)
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use sluice_lab::HeldPod;
 
@@ -58,6 +59,15 @@ impl Record {
             },
             containers: text.containers,
         })
+    }
+
+    /// Ends its processes and removes its folder: the pod has no machine any more.
+    pub(crate) fn forget(&self, place: &Place) {
+        for it in &self.containers {
+            it.identity.signal(Signal::SIGKILL);
+        }
+        // It may be gone.
+        let _ = fs::remove_dir_all(place.pod(&self.uid));
     }
 
     /// Replaces the file.

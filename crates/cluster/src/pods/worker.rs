@@ -76,7 +76,7 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn new(
-        pod: Arc<Pod>,
+        pod: &Arc<Pod>,
         power: bool,
         machines: Arc<Machines>,
         report: Arc<dyn Report>,
@@ -86,11 +86,17 @@ impl Worker {
         let folder = machines.place().pod(&uid);
         let specs = pod.spec.iter().flat_map(|it| &it.containers);
         let now = Instant::now();
-        let containers = specs.map(|it| Container::new(it.clone(), &folder, now));
+        let told = pod.status.as_ref();
+        let told = told.and_then(|it| it.container_statuses.as_deref());
+        let told = told.unwrap_or_default();
+        let containers = specs.map(|it| {
+            let told = told.iter().find(|told| told.name == it.name);
+            Container::new(it.clone(), told, &folder, now)
+        });
         Self {
             containers: containers.collect(),
             uid,
-            pod,
+            pod: pod.clone(),
             power,
             machines,
             report,
@@ -126,7 +132,9 @@ impl Worker {
                 if self.is_over() {
                     return self.finish();
                 }
-                self.tell();
+                if !self.tell() {
+                    until = until.min(now + RETRY);
+                }
             }
             match news.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(it) => self.absorb(it),
@@ -407,12 +415,15 @@ impl Worker {
         }
         // Logs go with the pod, as they do with kubelet.
         let _ = fs::remove_dir_all(self.machines.place().pod(&self.uid));
-        self.report.finished(&self.pod);
+        while !self.report.finished(&self.pod) {
+            thread::sleep(RETRY);
+        }
     }
 
-    fn tell(&mut self) {
+    /// Whether what is known is written.
+    fn tell(&mut self) -> bool {
         let Some(node) = self.node_addresses() else {
-            return;
+            return true;
         };
         let status = status(
             &self.pod,
@@ -422,9 +433,14 @@ impl Worker {
             self.start,
         );
         if self.reported.as_ref() != Some(&status) {
-            self.report.status(&self.pod, &status);
+            if !self.report.status(&self.pod, &status) {
+                return false;
+            }
+            // Until the object comes back: times of transitions stay.
+            Arc::make_mut(&mut self.pod).status = Some(status.clone());
             self.reported = Some(status);
         }
+        true
     }
 
     fn node_addresses(&self) -> Option<[IpAddr; 2]> {

@@ -200,14 +200,13 @@ pub(crate) struct UpArgs {
     pub(crate) manifests: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) lab: Named,
-    /// Data plane of the nodes
-    #[arg(long, value_name = "MODE", default_value = "nftables")]
+    /// Data plane of the nodes [default: nftables]
+    #[arg(long, value_name = "MODE")]
     #[arg(value_parser = PossibleValuesParser::new(Mode::ALL.map(Mode::name)))]
-    pub(crate) proxy_mode: String,
-    /// How packets between pods of different nodes travel
-    #[arg(long, value_name = "NETWORK", default_value = "host-gw")]
-    #[arg(value_parser = ["host-gw", "vxlan"])]
-    pub(crate) network: String,
+    pub(crate) proxy_mode: Option<String>,
+    /// How packets between pods of different nodes travel [default: host-gw]
+    #[arg(long, value_name = "NETWORK", value_parser = ["host-gw", "vxlan"])]
+    pub(crate) network: Option<String>,
     /// Nodes, when the manifests have none: node-a, node-b, ..
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=90))]

@@ -154,7 +154,11 @@ pub(super) fn drain(client: &Client, node: &str) -> anyhow::Result<()> {
             "metadata": {"name": name, "namespace": namespace},
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
-        client.create(&path, &eviction)?;
+        match client.create(&path, &eviction) {
+            // It went by itself.
+            Err(error) if error.to_string().contains("not found") => continue,
+            other => drop(other?),
+        }
         println!("pod/{name} evicted");
     }
     client.until(DRAIN, |_| match pods()?.len() {

@@ -223,7 +223,11 @@ pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()>
     print!("{}", yaml(&object));
     let namespace = resource.namespaced.then_some(args.at.namespace.as_str());
     let events = client.get(&path(kind("events")?, namespace, None))?;
-    let of_it = |it: &&Value| it["involvedObject"]["uid"] == uid;
+    let of_it = |it: &&Value| {
+        let about = &it["involvedObject"];
+        // kubelet names its Node by name.
+        about["uid"] == uid || (resource.kind == "Node" && about["uid"] == name)
+    };
     let mut rows = vec![["TYPE", "REASON", "COUNT", "LAST SEEN", "MESSAGE"].map(str::to_owned)];
     for it in events["items"]
         .as_array()

@@ -14,7 +14,8 @@ fn pid_of(lab: &Lab, what: &str) -> Option<Pid> {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let line = text(&line).replace('\0', " ");
-        (line.contains(what) && line.contains(&lab.name)).then_some(pid)
+        let of_lab = line.split([' ', '/']).any(|it| it == lab.name);
+        (line.contains(what) && of_lab).then_some(pid)
     });
     found.map(Pid::from_raw)
 }
@@ -92,6 +93,14 @@ fn any_part_may_be_killed() {
     lab.good(&["up"]);
     assert_eq!(lab.items(&["pods"]).len(), 4);
     lab.spread("client", "svc/web", 4);
+    // What the first life wrote down is no trouble for a server of the second.
+    let server = kill_hard(&lab, "lab serve");
+    lab.until("another server", || {
+        pid_of(&lab, "lab serve").filter(|it| *it != server)
+    });
+    lab.spread("client", "svc/web", 4);
+    let refused = lab.bad(&["up", "--network", "vxlan"]);
+    assert!(refused.contains("runs already"), "{refused}");
 }
 
 #[test]
@@ -162,6 +171,7 @@ fn a_full_disk_refuses_and_loses_nothing() {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c", script]);
         command
+            .env("HOME", &home)
             .env("SLUICE", crate::SLUICE)
             .env("SLUICE_LAB", &lab.name);
         command.output().unwrap()
@@ -170,9 +180,9 @@ fn a_full_disk_refuses_and_loses_nothing() {
         "mkdir -p /var/lib/sluice/labs && mount -t tmpfs -o size=3m t /var/lib/sluice/labs && \
          $SLUICE lab up --nodes 1 >&2 && \
          dd if=/dev/zero of=/var/lib/sluice/labs/full bs=4k 2>/dev/null; \
-         for i in $(seq 200); do printf 'apiVersion: v1\\nkind: Service\\nmetadata: {name: s%s}\\nspec: {ports: [{port: 80}]}\\n---\\n' $i; done > /tmp/$SLUICE_LAB.yaml; \
-         $SLUICE lab apply -f /tmp/$SLUICE_LAB.yaml > /dev/null; echo refused $?; \
-         rm /tmp/$SLUICE_LAB.yaml /var/lib/sluice/labs/full; \
+         for i in $(seq 200); do printf 'apiVersion: v1\\nkind: Service\\nmetadata: {name: s%s}\\nspec: {ports: [{port: 80}]}\\n---\\n' $i; done > $HOME/some.yaml; \
+         $SLUICE lab apply -f $HOME/some.yaml > /dev/null; echo refused $?; \
+         rm $HOME/some.yaml /var/lib/sluice/labs/full; \
          $SLUICE lab get nodes && $SLUICE lab down && ls /var/lib/sluice/labs",
     );
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));

@@ -1,5 +1,6 @@
 //! A lab's beginning and end.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use crate::{Lab, SLUICE, text};
@@ -24,6 +25,9 @@ fn a_lab_serves_and_leaves_the_machine_as_it_was() {
     ]);
     assert!(said.contains("is up"), "{said}");
     lab.spread("client", "svc/web", 3);
+    // A client's key is in it.
+    let mode = std::fs::metadata(lab.dir()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
     // From a pod through the ClusterIP, from a node through itself, and back to a pod itself.
     let pods = lab.items(&["pods"]);
     let first = pods[0]["metadata"]["name"].as_str().unwrap();

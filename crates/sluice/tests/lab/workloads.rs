@@ -180,3 +180,48 @@ fn a_node_without_power_loses_its_pods() {
     });
     lab.spread("node-b", "svc/web", 3);
 }
+
+#[test]
+fn nodes_go_and_come_back_under_their_name() {
+    let Some(lab) = Lab::up(&["--nodes", "2"]) else {
+        return;
+    };
+    lab.good(&["delete", "node", "node-b"]);
+    lab.until("all pods on node-a", || {
+        let pods = lab.items(&["pods"]);
+        let on_a =
+            |it: &Value| it["spec"]["nodeName"] == "node-a" && it["status"]["phase"] == "Running";
+        (pods.len() == 3 && pods.iter().all(on_a)).then_some(())
+    });
+    lab.spread("client", "svc/web", 3);
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: node-b}\n";
+    assert!(lab.apply(node).status.success());
+    lab.until("it is ready", || {
+        let node = lab.json(&["node", "node-b"]);
+        (node["status"]["conditions"][0]["status"] == "True").then_some(())
+    });
+    lab.spread("node-b", "svc/web", 3);
+    let client = "apiVersion: v1\nkind: Node\nmetadata: {name: client}\n";
+    let refused = lab.apply(client);
+    assert!(
+        text(&refused.stderr).contains("metadata.name"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_name_in_use_holds_up_nobody_else() {
+    let Some(lab) = Lab::up(&["--nodes", "1"]) else {
+        return;
+    };
+    let own = "apiVersion: v1\nkind: Pod\nmetadata: {name: db-0}\nspec: {containers: [{name: c, image: any}]}\n---\n\
+        apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec: {serviceName: db, \
+        selector: {matchLabels: {app: db}}, template: {metadata: {labels: {app: db}}, \
+        spec: {containers: [{name: c, image: any}]}}}\n";
+    assert!(lab.apply(own).status.success());
+    lab.good(&["scale", "deployment/web", "--replicas", "5"]);
+    lab.good(&["rollout", "status", "deployment/web"]);
+    lab.spread("client", "svc/web", 5);
+    lab.good(&["delete", "pod", "db-0", "--grace-period", "0"]);
+    lab.good(&["rollout", "status", "statefulset/db"]);
+}

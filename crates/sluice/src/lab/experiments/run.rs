@@ -77,15 +77,12 @@ impl Lab<'_> {
     }
 
     fn apply(&self, manifests: &str) -> anyhow::Result<()> {
-        let folder = std::env::temp_dir().join(format!("sluice-{}", self.name));
-        std::fs::create_dir_all(&folder)?;
-        let file = folder.join("page.yaml");
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("page.yaml");
         std::fs::write(&file, manifests)?;
         let path = file.display().to_string();
         let words = ["lab", "apply", "-f", &path].map(str::to_owned);
-        let applied = self.run(&words);
-        std::fs::remove_dir_all(&folder)?;
-        let (text, good) = applied?;
+        let (text, good) = self.run(&words)?;
         print!("{text}");
         if !good {
             bail!("the manifests are refused");
