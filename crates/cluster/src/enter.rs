@@ -1,5 +1,6 @@
 //! Into a lab, and into a machine of it.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -68,9 +69,21 @@ impl Inside {
         let Some((name, arguments)) = program.split_first() else {
             bail!("name a program after --");
         };
-        let error = Command::new(name).args(arguments).exec();
+        let error = Command::new(name)
+            .args(arguments)
+            .env("PATH", path_with_sluice()?)
+            .exec();
         Err(error).with_context(|| name.clone())
     }
+}
+
+/// The PATH with this very program first: `sluice` in a node is the one that runs there.
+fn path_with_sluice() -> anyhow::Result<OsString> {
+    let own = std::env::current_exe().context("find the path of this program")?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = own.parent().map(Path::to_owned).into_iter();
+    let folders = folders.chain(std::env::split_paths(&path));
+    std::env::join_paths(folders).context("PATH")
 }
 
 /// Runs a command of the lab's own processes from outside, with this process' terminal. This process stays in the
