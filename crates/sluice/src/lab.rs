@@ -7,6 +7,7 @@
 //! ```
 
 mod demo;
+mod describe;
 mod experiments;
 mod machines;
 mod manifests;
@@ -59,7 +60,7 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {
         }
         LabCommand::Delete(args) => objects::delete(&open(&args.at.lab.name)?, args)?,
         LabCommand::Get(args) => show::get(&open(&args.at.lab.name)?, args)?,
-        LabCommand::Describe(args) => show::describe(&open(&args.at.lab.name)?, args)?,
+        LabCommand::Describe(args) => describe::describe(&open(&args.at.lab.name)?, args)?,
         LabCommand::Logs(args) => show::logs(&open(&args.at.lab.name)?, args)?,
         LabCommand::Scale(args) => {
             objects::scale(

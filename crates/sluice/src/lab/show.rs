@@ -3,13 +3,13 @@
 use std::io::Write as _;
 
 use anyhow::bail;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sluice_api::Resource;
 use sluice_cluster::client::{Client, kind, path};
 use sluice_config::yaml;
 
 use super::objects::named;
-use crate::cli::{GetArgs, LogsArgs, ObjectArgs, View};
+use crate::cli::{GetArgs, LogsArgs, View};
 
 /// Prints rows of the same number of columns, aligned.
 pub(super) fn columns<const N: usize>(rows: &[[String; N]]) {
@@ -17,7 +17,7 @@ pub(super) fn columns<const N: usize>(rows: &[[String; N]]) {
     print!("{}", aligned(&rows));
 }
 
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|it| it.get(column));
@@ -47,7 +47,7 @@ pub(super) fn get(client: &Client, args: &GetArgs) -> anyhow::Result<()> {
         match args.output {
             None | Some(View::Wide) => {
                 let table = client.table(path)?;
-                let rows = rows(&table, args);
+                let rows = rows(&table, Columns::of(args));
                 if rows.len() < 2 {
                     eprintln!("no {} found", resource.plural);
                     continue;
@@ -99,7 +99,7 @@ fn requests(args: &GetArgs) -> anyhow::Result<Vec<(&'static Resource, String)>> 
 }
 
 /// A value of a query: what is no letter, digit or one of `-._~` is escaped (RFC 3986).
-fn encode(text: &str) -> String {
+pub(super) fn encode(text: &str) -> String {
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
     let escaped = text.bytes().map(|it| match plain(it) {
         true => char::from(it).to_string(),
@@ -108,17 +108,34 @@ fn encode(text: &str) -> String {
     escaped.collect()
 }
 
+/// Which columns of a table are shown.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Columns {
+    /// Those of `-o wide` too.
+    pub(super) wide: bool,
+    /// The namespace before all others.
+    pub(super) namespaces: bool,
+}
+
+impl Columns {
+    fn of(args: &GetArgs) -> Columns {
+        Columns {
+            wide: args.output == Some(View::Wide),
+            namespaces: args.all_namespaces,
+        }
+    }
+}
+
 /// The rows of a table that the server made, with the header.
-fn rows(table: &Value, args: &GetArgs) -> Vec<Vec<String>> {
-    let wide = args.output == Some(View::Wide);
+pub(super) fn rows(table: &Value, columns: Columns) -> Vec<Vec<String>> {
     let definitions = table["columnDefinitions"].as_array();
     let definitions: Vec<&Value> = definitions.into_iter().flatten().collect();
     let shown = |position: usize| {
         let priority = definitions[position]["priority"].as_u64();
-        wide || priority.unwrap_or_default() == 0
+        columns.wide || priority.unwrap_or_default() == 0
     };
     let mut header = Vec::new();
-    if args.all_namespaces {
+    if columns.namespaces {
         header.push("NAMESPACE".to_owned());
     }
     let names = definitions.iter().enumerate().filter(|(at, _)| shown(*at));
@@ -126,7 +143,7 @@ fn rows(table: &Value, args: &GetArgs) -> Vec<Vec<String>> {
     let mut rows = vec![header];
     for row in table["rows"].as_array().into_iter().flatten() {
         let mut cells = Vec::new();
-        if args.all_namespaces {
+        if columns.namespaces {
             let namespace = row["object"]["metadata"]["namespace"].as_str();
             cells.push(namespace.unwrap_or_default().to_owned());
         }
@@ -137,7 +154,7 @@ fn rows(table: &Value, args: &GetArgs) -> Vec<Vec<String>> {
     rows
 }
 
-fn cell(value: &Value) -> String {
+pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "<none>".to_owned(),
@@ -175,7 +192,7 @@ fn watch(client: &Client, args: &GetArgs, path: &str) -> anyhow::Result<()> {
             print_object(&event["object"], args.output.unwrap_or(View::Json))?;
             return Ok(true);
         }
-        let rows = rows(&event["object"], args);
+        let rows = rows(&event["object"], Columns::of(args));
         // A later line cannot move the earlier ones: columns only get wider.
         let first = widths.is_empty();
         for row in rows.iter().skip(usize::from(!first)) {
@@ -206,47 +223,6 @@ fn print_object(value: &Value, view: View) -> anyhow::Result<()> {
                 println!("{}/{name}", kind(of).map_or(of, |it| it.plural));
             }
         }
-    }
-    Ok(())
-}
-
-pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()> {
-    let all = named(&args.object)?;
-    let [(resource, name)] = all[..] else {
-        bail!("name one object: KIND NAME or KIND/NAME");
-    };
-    let mut object = client.get(&path(resource, Some(&args.at.namespace), Some(name)))?;
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
-    }
-    let uid = object["metadata"]["uid"].clone();
-    print!("{}", yaml(&object));
-    let namespace = resource.namespaced.then_some(args.at.namespace.as_str());
-    let events = client.get(&path(kind("events")?, namespace, None))?;
-    let of_it = |it: &&Value| {
-        let about = &it["involvedObject"];
-        // kubelet names its Node by name.
-        about["uid"] == uid || (resource.kind == "Node" && about["uid"] == name)
-    };
-    let mut rows = vec![["TYPE", "REASON", "COUNT", "LAST SEEN", "MESSAGE"].map(str::to_owned)];
-    for it in events["items"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(of_it)
-    {
-        rows.push([
-            cell(&it["type"]),
-            cell(&it["reason"]),
-            cell(&it.get("count").cloned().unwrap_or(json!(1))),
-            cell(&it["lastTimestamp"]),
-            cell(&it["message"]),
-        ]);
-    }
-    println!("---");
-    match rows.len() {
-        1 => println!("no events"),
-        _ => columns(&rows),
     }
     Ok(())
 }

@@ -91,6 +91,15 @@ fn every_kind_of_workload_runs() {
         (pods.len() == 2 && moved).then_some(())
     });
     lab.good(&["uncordon", "node-a"]);
+    let described = lab.good(&["describe", "service", "agent"]);
+    for it in ["clusterIP: ", "ADDRESSTYPE", "agent-", "no events"] {
+        assert!(described.contains(it), "{it}: {described}");
+    }
+    assert!(!described.contains("db-0"), "{described}");
+    let database = lab.good(&["describe", "statefulset", "db"]);
+    assert!(database.contains("db-1   1/1"), "{database}");
+    let node = text(&lab.run(&["describe", "node", "node-b"]).stdout);
+    assert!(node.contains("default     agent-"), "{node}");
     let table = lab.good(&["get", "nodes"]);
     assert!(!table.contains("SchedulingDisabled"), "{table}");
     lab.good(&["delete", "statefulset", "db", "--grace-period", "0"]);

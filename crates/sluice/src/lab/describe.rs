@@ -1,0 +1,122 @@
+//! `sluice lab describe`: an object, what belongs to it, and what happened to it.
+
+use anyhow::bail;
+use serde_json::{Value, json};
+use sluice_api::Resource;
+use sluice_cluster::client::{Client, kind, path};
+use sluice_config::yaml;
+
+use super::objects::named;
+use super::show::{Columns, aligned, cell, columns, encode, rows};
+use crate::cli::ObjectArgs;
+
+pub(super) fn describe(client: &Client, args: &ObjectArgs) -> anyhow::Result<()> {
+    let all = named(&args.object)?;
+    let [(resource, name)] = all[..] else {
+        bail!("name one object: KIND NAME or KIND/NAME");
+    };
+    let namespace = resource.namespaced.then_some(args.at.namespace.as_str());
+    let mut object = client.get(&path(resource, namespace, Some(name)))?;
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    print!("{}", yaml(&object));
+    for (plural, query) in belonging(resource, name, &object) {
+        let related = path(kind(plural)?, namespace, None);
+        let table = client.table(&format!("{related}?{query}"))?;
+        let shown = Columns {
+            wide: true,
+            namespaces: namespace.is_none(),
+        };
+        let rows = rows(&table, shown);
+        println!("---");
+        match rows.len() {
+            1 => println!("no {plural}"),
+            _ => print!("{}", aligned(&rows)),
+        }
+    }
+    println!("---");
+    let events = client.get(&path(kind("events")?, namespace, None))?;
+    let rows = happened(&events, resource, name, &object["metadata"]["uid"]);
+    match rows.len() {
+        1 => println!("no events"),
+        _ => columns(&rows),
+    }
+    Ok(())
+}
+
+/// Collections, and the query for those of their objects that belong to this one.
+fn belonging(resource: &Resource, name: &str, object: &Value) -> Vec<(&'static str, String)> {
+    let labelled = |selector: &str| format!("labelSelector={}", encode(selector));
+    let spec = &object["spec"];
+    match resource.kind {
+        "Service" => {
+            let slices = labelled(&format!("kubernetes.io/service-name={name}"));
+            let pods = equal(&spec["selector"]).map(|it| ("pods", labelled(&it.join(","))));
+            let slices = ("endpointslices", slices);
+            std::iter::once(slices).chain(pods).collect()
+        }
+        "Deployment" => ["replicasets", "pods"]
+            .map(|it| (it, labelled(&selector(&spec["selector"]))))
+            .to_vec(),
+        "ReplicaSet" | "StatefulSet" | "DaemonSet" => {
+            vec![("pods", labelled(&selector(&spec["selector"])))]
+        }
+        "Node" => {
+            let on_it = encode(&format!("spec.nodeName={name}"));
+            vec![("pods", format!("fieldSelector={on_it}"))]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// `key=value` of each label, if there are any.
+fn equal(labels: &Value) -> Option<Vec<String>> {
+    let labels = labels.as_object().filter(|it| !it.is_empty())?;
+    let one = |(key, value): (&String, &Value)| format!("{key}={}", cell(value));
+    Some(labels.iter().map(one).collect())
+}
+
+/// A `LabelSelector` in the words of a query.
+fn selector(selector: &Value) -> String {
+    let mut terms = equal(&selector["matchLabels"]).unwrap_or_default();
+    let expressions = selector["matchExpressions"].as_array();
+    for it in expressions.into_iter().flatten() {
+        let key = cell(&it["key"]);
+        let values: Vec<String> = it["values"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(cell)
+            .collect();
+        let values = values.join(",");
+        terms.push(match it["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("DoesNotExist") => format!("!{key}"),
+            _ => key,
+        });
+    }
+    terms.join(",")
+}
+
+/// Events about an object, below their header.
+fn happened(events: &Value, resource: &Resource, name: &str, uid: &Value) -> Vec<[String; 5]> {
+    let of_it = |it: &&Value| {
+        let about = &it["involvedObject"];
+        // kubelet names its Node by name.
+        about["uid"] == *uid || (resource.kind == "Node" && about["uid"] == name)
+    };
+    let mut rows = vec![["TYPE", "REASON", "COUNT", "LAST SEEN", "MESSAGE"].map(str::to_owned)];
+    let all = events["items"].as_array().into_iter().flatten();
+    rows.extend(all.filter(of_it).map(|it| {
+        [
+            cell(&it["type"]),
+            cell(&it["reason"]),
+            cell(&it.get("count").cloned().unwrap_or(json!(1))),
+            cell(&it["lastTimestamp"]),
+            cell(&it["message"]),
+        ]
+    }));
+    rows
+}
