@@ -83,7 +83,6 @@ impl Control {
                 let refused = writes.slices(slices.changes())
                     + writes.workloads(plan.writes)
                     + writes.addresses(&objects, &self.allocator);
-                self.events.forget_old();
                 if refused > 0 {
                     // Back off, observe again.
                     pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);

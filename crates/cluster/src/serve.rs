@@ -16,7 +16,7 @@ use sluice_controller::{Allocator, Pools};
 use sluice_lab::Cluster;
 use tracing::info;
 
-use crate::admission::Admission;
+use crate::admission::{Admission, CheckMode};
 use crate::control::{Control, key_of};
 use crate::events::Events;
 use crate::journal::Journal;
@@ -24,7 +24,7 @@ use crate::launch::Program;
 use crate::logs::Logs;
 use crate::machines::Machines;
 use crate::nodes::{AgentSettings, Nodes};
-use crate::place::{Place, write};
+use crate::place::{Place, Settings as LabSettings, write};
 use crate::pods::Pods;
 use crate::reports::Reports;
 
@@ -37,7 +37,8 @@ const HISTORY: usize = 20_000;
 /// Addresses for Services of the type LoadBalancer: of the LAN, above nodes and clients.
 const LOAD_BALANCERS: [&str; 2] = ["192.168.100.208/28", "fd00:100::d0/124"];
 
-/// Works until the process is killed; `sluice lab serve`. `host` is where the machine asks.
+/// Works until the process is killed; `sluice lab serve`. `host` is where the machine asks. `is_synced`: whether the agent
+/// behind a socket has written all rules. `check_mode`: why nodes of a lab cannot have a data plane.
 ///
 /// # Errors
 ///
@@ -46,6 +47,7 @@ pub fn serve(
     lab: Program<'_>,
     host: TcpListener,
     is_synced: fn(&Path) -> bool,
+    check_mode: fn(&str, &LabSettings) -> Result<(), String>,
 ) -> anyhow::Result<()> {
     // A lab without one of its threads is no lab: process 1 starts another server.
     let print = std::panic::take_hook();
@@ -55,7 +57,9 @@ pub fn serve(
     }));
     let place = lab.place;
     let settings = place.settings()?;
-    let (store, allocator) = open_store(place)?;
+    let of_lab = settings.clone();
+    let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
+    let (store, allocator) = open_store(place, check_mode)?;
     let (machines, records) = Machines::open(place, lab.path.to_owned())?;
     let machines = Arc::new(machines);
     let address = SocketAddr::new(Cluster::lan_address().into(), PORT);
@@ -108,7 +112,10 @@ fn random() -> anyhow::Result<String> {
     Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
 }
 
-fn open_store(place: &Place) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
+fn open_store(
+    place: &Place,
+    check_mode: CheckMode,
+) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
     let (journal, read) = Journal::open(&place.journal())?;
     let load_balancers = LOAD_BALANCERS.iter().map(|it| it.parse::<IpNet>());
     let mut allocator = Allocator::new(Pools {
@@ -123,7 +130,7 @@ fn open_store(place: &Place) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>
     // Two Services never have the same: every write was admitted.
     drop(allocator.recover(&services));
     let allocator = Arc::new(Mutex::new(allocator));
-    let admission = Admission::new(allocator.clone(), &read.objects);
+    let admission = Admission::new(allocator.clone(), &read.objects, check_mode);
     let store = Store::new(Settings {
         history: HISTORY,
         admission: Box::new(admission),
