@@ -13,9 +13,9 @@ use sluice_api::{Cause, KINDS, Status};
 use sluice_controller::workloads::{self, FieldError};
 use sluice_controller::{Allocator, set_defaults};
 
-use crate::control::key_of;
 use crate::machines::CLIENT;
 use crate::nodes::MODE;
+use crate::object::{key_of, typed, untyped};
 
 #[cfg(test)]
 mod tests;
@@ -98,7 +98,11 @@ impl Admission {
             );
             causes.push(("metadata.name".to_owned(), why));
         }
-        let mode = |it: &Value| it["metadata"]["annotations"][MODE].as_str().map(str::to_owned);
+        let mode = |it: &Value| {
+            it["metadata"]["annotations"][MODE]
+                .as_str()
+                .map(str::to_owned)
+        };
         // A Node that is there already keeps what it has, so that its status can be written.
         if let Some(mode) = mode(new).filter(|it| old.and_then(mode).as_ref() != Some(it))
             && let Err(why) = (self.check_mode)(&mode)
@@ -235,15 +239,6 @@ fn unknown_probes(pod: &Value) -> Result<(), Status> {
         }
     }
     checked(pod, causes)
-}
-
-pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, Status> {
-    serde_json::from_value(value.clone()).map_err(|it| Status::bad_request(it.to_string()))
-}
-
-/// An object of k8s-openapi carries its kind when it is written.
-pub(crate) fn untyped(object: &impl Serialize) -> Result<Value, Status> {
-    serde_json::to_value(object).map_err(|it| Status::bad_request(it.to_string()))
 }
 
 /// Refuses an object for these causes, if there are any: field and reason.

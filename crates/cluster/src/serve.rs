@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use anyhow::Context;
 use ipnet::IpNet;
@@ -17,13 +18,14 @@ use sluice_lab::Cluster;
 use tracing::info;
 
 use crate::admission::{Admission, CheckMode};
-use crate::control::{Control, key_of};
+use crate::control::Control;
 use crate::events::Events;
 use crate::journal::Journal;
 use crate::launch::Program;
-use crate::logs::Logs;
+use crate::logs::{self, Logs};
 use crate::machines::Machines;
 use crate::nodes::{AgentSettings, Nodes};
+use crate::object::key_of;
 use crate::place::{Place, Settings as LabSettings, write};
 use crate::pods::Pods;
 use crate::reports::Reports;
@@ -81,6 +83,8 @@ pub fn serve(
         // Nobody is told of it: clients have certificates.
         token: random()?,
     });
+    let of_logs = place.clone();
+    thread::spawn(move || logs::keep_short(&of_logs));
     let _server = Server::start(api, vec![host, lan], &identity)?;
     info!(%url, mode = settings.mode, "the lab's API is served");
 

@@ -11,10 +11,9 @@ use sluice_controller::workloads::Write;
 use sluice_controller::{Allocator, Change, Object};
 use tracing::warn;
 
-use super::key_of;
 use super::objects::Objects;
-use crate::admission::untyped;
 use crate::events::{About, Events};
+use crate::object::{key_of, untyped};
 
 pub(super) struct Writes<'a> {
     pub(super) store: &'a Store,

@@ -139,9 +139,9 @@ pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
             let machine = Machine::Pod { object };
             let script =
                 "for pid in $(ip netns pids \"$0\"); do [ $pid = $$ ] || kill -9 $pid; done";
-            let netns = machine.inside(&Place::of(&args.at.lab.name)?).netns;
-            let words = ["sh", "-c", script, &netns].map(str::to_owned);
             let place = Place::of(&args.at.lab.name)?;
+            let netns = machine.inside(&place).netns;
+            let words = ["sh", "-c", script, &netns].map(str::to_owned);
             // Outside the pod's namespace: it does not kill itself.
             let mut command = command(&place, &Machine::Client, &words)?;
             Ok(code(enter::run(&place, &mut command)?))
