@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use anyhow::Context;
-use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -35,9 +34,6 @@ const PORT: u16 = 6443;
 
 /// Changes that a watch may be behind.
 const HISTORY: usize = 20_000;
-
-/// Addresses for Services of the type LoadBalancer: of the LAN, above nodes and clients.
-const LOAD_BALANCERS: [&str; 2] = ["192.168.100.208/28", "fd00:100::d0/124"];
 
 /// Works until the process is killed; `sluice lab serve`. `host` is where the machine asks. `is_synced`: whether the agent
 /// behind a socket has written all rules. `check_mode`: why nodes of a lab cannot have a data plane.
@@ -121,11 +117,13 @@ fn open_store(
     check_mode: CheckMode,
 ) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
     let (journal, read) = Journal::open(&place.journal())?;
-    let load_balancers = LOAD_BALANCERS.iter().map(|it| it.parse::<IpNet>());
     let mut allocator = Allocator::new(Pools {
         service_cidrs: Vec::new(),
         node_ports: 30000..=32767,
-        load_balancers: load_balancers.collect::<Result<_, _>>()?,
+        load_balancers: vec![
+            sluice_lab::LOAD_BALANCER_CIDR_V4.into(),
+            sluice_lab::LOAD_BALANCER_CIDR_V6.into(),
+        ],
     });
     let services = read.objects.iter().filter(|it| it["kind"] == "Service");
     let services: Vec<Service> = services

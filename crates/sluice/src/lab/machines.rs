@@ -310,6 +310,9 @@ fn of_service(
     port: Option<&str>,
 ) -> anyhow::Result<SocketAddr> {
     let spec = &service["spec"];
+    if let Some(name) = spec["externalName"].as_str() {
+        bail!("a Service of type ExternalName has no address: it is a DNS name for {name}");
+    }
     let ports = spec["ports"].as_array().cloned().unwrap_or_default();
     let wanted = |it: &&Value| match port {
         None => true,

@@ -59,7 +59,8 @@ fn every_kind_of_workload_runs() {
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: db}}\nspec: {{serviceName: db, replicas: 2, {}}}\n---\n\
          apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: agent}}\nspec: {{{}}}\n---\n\
          apiVersion: v1\nkind: Pod\nmetadata: {{name: own, annotations: {{sluice.dev/command: 'echo from the shell; exec sleep 1000'}}}}\nspec: {{containers: [{{name: c, image: any}}]}}\n---\n\
-         apiVersion: v1\nkind: Service\nmetadata: {{name: agent}}\nspec: {{selector: {{app: agent}}, ports: [{{port: 80, targetPort: 8080}}]}}\n",
+         apiVersion: v1\nkind: Service\nmetadata: {{name: agent}}\nspec: {{type: LoadBalancer, selector: {{app: agent}}, ports: [{{port: 80, targetPort: 8080}}]}}\n---\n\
+         apiVersion: v1\nkind: Service\nmetadata: {{name: other}}\nspec: {{type: ExternalName, externalName: example.com}}\n",
         of("db"),
         of("agent")
     ));
@@ -83,6 +84,12 @@ fn every_kind_of_workload_runs() {
     logs_end(&lab);
     grace_is_shortened(&lab);
     lab.spread("db-0", "svc/agent", 2);
+    // Through the address of the load balancer.
+    lab.spread("client", "svc/agent", 2);
+    let said = lab.bad(&["probe", "client", "svc/other"]);
+    assert!(said.contains("example.com"), "{said}");
+    let said = lab.bad(&["rollout", "status", "svc/agent"]);
+    assert!(said.contains("services have no rollout"), "{said}");
     // Draining moves what can move.
     lab.good(&["drain", "node-a"]);
     lab.until("db on node-b", || {
