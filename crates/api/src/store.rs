@@ -2,6 +2,7 @@
 
 mod delete;
 mod dependents;
+mod expiry;
 mod hooks;
 mod names;
 mod namespaces;
@@ -215,10 +216,14 @@ impl Store {
 
     fn write<T>(&self, write: impl FnOnce(&mut Writer) -> Result<T, Status>) -> Result<T, Status> {
         let mut writer = self.lock();
+        let before = self.revision();
         let result = write(&mut writer);
         writer.work();
+        let changed = self.revision() != before;
         drop(writer);
-        self.history.wake();
+        if changed {
+            self.history.wake();
+        }
         result
     }
 

@@ -4,35 +4,44 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::core::v1::{Node, Service};
 use k8s_openapi::api::networking::v1::ServiceCIDR;
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
-use sluice_controller::workloads::{
-    self, FieldError, default_daemon_set, default_deployment, default_pod, default_replica_set,
-    default_stateful_set,
-};
+use sluice_controller::workloads::{self, FieldError};
 use sluice_controller::{Allocator, set_defaults};
 
-use crate::control::key_of;
 use crate::machines::CLIENT;
+use crate::nodes::MODE;
+use crate::object::{key_of, typed, untyped};
+
+#[cfg(test)]
+mod tests;
+
+/// Why a data plane cannot run here.
+pub(crate) type CheckMode = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
 /// Defaults, addresses and rules, as kube-apiserver has them.
 pub(crate) struct Admission {
     allocator: Arc<Mutex<Allocator>>,
     /// By the name of their ServiceCIDR.
     cidrs: BTreeMap<String, Vec<IpNet>>,
+    check_mode: CheckMode,
 }
 
 impl Admission {
     /// `objects`: those of an earlier run, whose ServiceCIDRs count.
-    pub(crate) fn new(allocator: Arc<Mutex<Allocator>>, objects: &[Value]) -> Self {
+    pub(crate) fn new(
+        allocator: Arc<Mutex<Allocator>>,
+        objects: &[Value],
+        check_mode: CheckMode,
+    ) -> Self {
         let mut admission = Self {
             allocator,
             cidrs: BTreeMap::new(),
+            check_mode,
         };
         for it in objects.iter().filter(|it| it["kind"] == "ServiceCIDR") {
             // It was admitted once.
@@ -49,11 +58,9 @@ impl Admission {
             let mut allocator = self.allocator.lock().expect("nobody panics with it");
             allocator.complete(&mut service, before.as_ref())
         };
-        if let Err(refusals) = completed {
-            let causes = refusals.iter().map(|it| (it.field.clone(), it.why.clone()));
-            return Err(invalid(new, causes));
-        }
-        *new = untyped("v1", "Service", &service)?;
+        let refusals = completed.err().unwrap_or_default();
+        checked(new, refusals.into_iter().map(|it| (it.field, it.why)))?;
+        *new = untyped(&service)?;
         let valid = validate(new);
         if valid.is_err() {
             sluice_api::Admission::abandoned(self, old, new);
@@ -67,11 +74,53 @@ impl Admission {
         let parsed = texts.iter().map(|it| it.parse::<IpNet>());
         let Ok(parsed) = parsed.collect::<Result<Vec<_>, _>>() else {
             let why = "must be prefixes such as 10.96.0.0/16".to_owned();
-            return Err(invalid(new, [("spec.cidrs".to_owned(), why)].into_iter()));
+            return checked(new, [("spec.cidrs".to_owned(), why)]);
         };
         let name = cidr.metadata.name.unwrap_or_default();
         self.cidrs.insert(name, parsed);
         self.tell_cidrs();
+        Ok(())
+    }
+
+    fn forget_cidrs(&mut self, object: &Value) {
+        self.cidrs.remove(&*key_of(object).name);
+        self.tell_cidrs();
+    }
+
+    /// Refuses names and data planes that no node here can have, and adds the labels that kubelet gives its Node.
+    fn node(&self, old: Option<&Value>, new: &mut Value) -> Result<(), Status> {
+        let mut node: Node = typed(new)?;
+        let name = node.metadata.name.clone().unwrap_or_default();
+        let mut causes = Vec::new();
+        if [CLIENT, "lan"].contains(&name.as_str()) || name.contains('.') || name.len() > 50 {
+            let why = format!(
+                "no dot, at most 50 characters, and not {CLIENT} or lan, which are machines"
+            );
+            causes.push(("metadata.name".to_owned(), why));
+        }
+        let mode = |it: &Value| {
+            it["metadata"]["annotations"][MODE]
+                .as_str()
+                .map(str::to_owned)
+        };
+        // A Node that is there already keeps what it has, so that its status can be written.
+        if let Some(mode) = mode(new).filter(|it| old.and_then(mode).as_ref() != Some(it))
+            && let Err(why) = (self.check_mode)(&mode)
+        {
+            causes.push((format!("metadata.annotations[{MODE}]"), why));
+        }
+        checked(new, causes)?;
+        let labels = node.metadata.labels.get_or_insert_default();
+        for (label, value) in [
+            ("kubernetes.io/hostname", name.as_str()),
+            ("kubernetes.io/os", "linux"),
+            ("kubernetes.io/arch", std::env::consts::ARCH),
+        ] {
+            labels
+                .entry(label.to_owned())
+                .or_insert_with(|| value.to_owned());
+        }
+        *new = untyped(&node)?;
         Ok(())
     }
 
@@ -90,39 +139,31 @@ impl sluice_api::Admission for Admission {
             "ServiceCIDR" => self.take_cidrs(new),
             "Pod" => {
                 unknown_probes(new)?;
-                complete::<Pod>("v1", "Pod", old, new, default_pod, workloads::validate_pod)
+                complete(old, new, workloads::default_pod, workloads::validate_pod)
             }
-            "Node" => node(new),
-            "Deployment" => complete::<Deployment>(
-                "apps/v1",
-                "Deployment",
+            "Node" => self.node(old, new),
+            "Deployment" => complete(
                 old,
                 new,
-                default_deployment,
+                workloads::default_deployment,
                 workloads::validate_deployment,
             ),
-            "ReplicaSet" => complete::<ReplicaSet>(
-                "apps/v1",
-                "ReplicaSet",
+            "ReplicaSet" => complete(
                 old,
                 new,
-                default_replica_set,
+                workloads::default_replica_set,
                 workloads::validate_replica_set,
             ),
-            "StatefulSet" => complete::<StatefulSet>(
-                "apps/v1",
-                "StatefulSet",
+            "StatefulSet" => complete(
                 old,
                 new,
-                default_stateful_set,
+                workloads::default_stateful_set,
                 workloads::validate_stateful_set,
             ),
-            "DaemonSet" => complete::<DaemonSet>(
-                "apps/v1",
-                "DaemonSet",
+            "DaemonSet" => complete(
                 old,
                 new,
-                default_daemon_set,
+                workloads::default_daemon_set,
                 workloads::validate_daemon_set,
             ),
             _ => Ok(()),
@@ -130,12 +171,20 @@ impl sluice_api::Admission for Admission {
     }
 
     fn abandoned(&mut self, old: Option<&Value>, new: &Value) {
-        if new["kind"] == "Service" {
-            let mut allocator = self.allocator.lock().expect("nobody panics with it");
-            allocator.release(&key_of(new));
-            let old = old.and_then(|it| typed::<Service>(it).ok());
-            // It had these before: nobody else has them.
-            drop(allocator.recover(old.as_ref()));
+        match new["kind"].as_str().unwrap_or_default() {
+            "Service" => {
+                let mut allocator = self.allocator.lock().expect("nobody panics with it");
+                allocator.release(&key_of(new));
+                let old = old.and_then(|it| typed::<Service>(it).ok());
+                // It had these before: nobody else has them.
+                drop(allocator.recover(old.as_ref()));
+            }
+            "ServiceCIDR" => match old {
+                // It was admitted once.
+                Some(old) => drop(self.take_cidrs(old)),
+                None => self.forget_cidrs(new),
+            },
+            _ => {}
         }
     }
 
@@ -145,10 +194,7 @@ impl sluice_api::Admission for Admission {
                 let mut allocator = self.allocator.lock().expect("nobody panics with it");
                 allocator.release(&key_of(old));
             }
-            "ServiceCIDR" => {
-                self.cidrs.remove(&*key_of(old).name);
-                self.tell_cidrs();
-            }
+            "ServiceCIDR" => self.forget_cidrs(old),
             _ => {}
         }
     }
@@ -158,20 +204,12 @@ impl sluice_api::Admission for Admission {
 fn validate(object: &Value) -> Result<(), Status> {
     let read = sluice_source::parse("object.json", object.to_string().as_bytes());
     // One without field is about another object: a slice may be there before its Service.
-    let mut causes = read.problems.into_iter().filter(|it| !it.field.is_empty());
-    match causes.next() {
-        None => Ok(()),
-        Some(first) => {
-            let causes = std::iter::once(first).chain(causes);
-            Err(invalid(object, causes.map(|it| (it.field, it.message))))
-        }
-    }
+    let problems = read.problems.into_iter().filter(|it| !it.field.is_empty());
+    checked(object, problems.map(|it| (it.field, it.message)))
 }
 
 /// Fills in defaults, then checks.
 fn complete<T: DeserializeOwned + Serialize>(
-    api_version: &str,
-    kind: &str,
     old: Option<&Value>,
     new: &mut Value,
     default: impl Fn(&mut T),
@@ -180,12 +218,9 @@ fn complete<T: DeserializeOwned + Serialize>(
     let old = old.map(typed::<T>).transpose()?;
     let mut object: T = typed(new)?;
     default(&mut object);
-    let errors = validate(&object, old.as_ref());
-    if !errors.is_empty() {
-        let causes = errors.iter().map(|it| (it.field.clone(), it.message()));
-        return Err(invalid(new, causes));
-    }
-    *new = untyped(api_version, kind, &object)?;
+    let errors = validate(&object, old.as_ref()).into_iter();
+    checked(new, errors.map(|it| (it.field.clone(), it.message())))?;
+    *new = untyped(&object)?;
     Ok(())
 }
 
@@ -203,58 +238,25 @@ fn unknown_probes(pod: &Value) -> Result<(), Status> {
             }
         }
     }
-    match causes.is_empty() {
-        true => Ok(()),
-        false => Err(invalid(pod, causes.into_iter())),
-    }
+    checked(pod, causes)
 }
 
-/// The labels that kubelet gives its Node.
-fn node(new: &mut Value) -> Result<(), Status> {
-    let mut node: Node = typed(new)?;
-    let name = node.metadata.name.clone().unwrap_or_default();
-    if [CLIENT, "lan"].contains(&name.as_str()) || name.contains('.') || name.len() > 50 {
-        let why =
-            format!("no dot, at most 50 characters, and not {CLIENT} or lan, which are machines");
-        return Err(invalid(
-            new,
-            [("metadata.name".to_owned(), why)].into_iter(),
-        ));
-    }
-    let labels = node.metadata.labels.get_or_insert_default();
-    for (label, value) in [
-        ("kubernetes.io/hostname", name.as_str()),
-        ("kubernetes.io/os", "linux"),
-        ("kubernetes.io/arch", std::env::consts::ARCH),
-    ] {
-        labels
-            .entry(label.to_owned())
-            .or_insert_with(|| value.to_owned());
-    }
-    *new = untyped("v1", "Node", &node)?;
-    Ok(())
-}
-
-pub(crate) fn typed<T: DeserializeOwned>(value: &Value) -> Result<T, Status> {
-    serde_json::from_value(value.clone()).map_err(|it| Status::bad_request(it.to_string()))
-}
-
-fn untyped(api_version: &str, kind: &str, object: &impl Serialize) -> Result<Value, Status> {
-    let value = serde_json::to_value(object);
-    let mut value = value.map_err(|it| Status::bad_request(it.to_string()))?;
-    value["apiVersion"] = api_version.into();
-    value["kind"] = kind.into();
-    Ok(value)
-}
-
-fn invalid(object: &Value, causes: impl Iterator<Item = (String, String)>) -> Status {
-    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+/// Refuses an object for these causes, if there are any: field and reason.
+fn checked(
+    object: &Value,
+    causes: impl IntoIterator<Item = (String, String)>,
+) -> Result<(), Status> {
+    let causes = causes.into_iter();
     let causes: Vec<Cause> = causes
         .map(|(field, message)| Cause::invalid(field, message))
         .collect();
-    match KINDS.iter().find(|it| it.kind == kind) {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+    Err(match KINDS.iter().find(|it| it.kind == kind) {
         Some(resource) => Status::invalid(resource, &name, &causes),
         None => Status::bad_request(format!("there is no kind {kind}")),
-    }
+    })
 }

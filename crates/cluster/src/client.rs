@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use futures::{AsyncBufReadExt as _, StreamExt as _};
 use http::Method;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -44,11 +44,7 @@ impl Client {
     ///
     /// There is no such lab, or it does not run.
     pub fn open(place: &Place) -> anyhow::Result<Self> {
-        place.settings()?;
-        let name = place.name();
-        if place.init().is_none() {
-            bail!("lab {name} does not run: `sluice lab up --name {name}` starts it again");
-        }
+        place.running()?;
         let path = place.kubeconfig();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

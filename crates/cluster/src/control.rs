@@ -18,13 +18,13 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 use sluice_api::Store;
 use sluice_controller::{Allocator, Controller, workloads};
-use sluice_model::NamespacedName;
 use tokio::runtime;
 use tokio::time::timeout;
 use tracing::warn;
 
 use crate::events::Events;
 use crate::nodes::Nodes;
+use crate::object::key_of;
 use crate::pods::Pods;
 use objects::Objects;
 use writes::Writes;
@@ -83,7 +83,6 @@ impl Control {
                 let refused = writes.slices(slices.changes())
                     + writes.workloads(plan.writes)
                     + writes.addresses(&objects, &self.allocator);
-                self.events.forget_old();
                 if refused > 0 {
                     // Back off, observe again.
                     pause = (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
@@ -150,13 +149,6 @@ impl Control {
 
 fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
-}
-
-/// Namespace and name of an object.
-pub(crate) fn key_of(object: &Value) -> NamespacedName {
-    let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-    let metadata = &object["metadata"];
-    NamespacedName::new(text(&metadata["namespace"]), text(&metadata["name"]))
 }
 
 fn until(wake: Timestamp, now: Timestamp) -> Duration {

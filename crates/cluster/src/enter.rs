@@ -111,13 +111,7 @@ pub fn run(place: &Place, command: &mut Command) -> anyhow::Result<ExitStatus> {
 /// The lab does not run, or is somebody else's.
 pub fn join(place: &Place) -> anyhow::Result<()> {
     let unprivileged = place.settings()?.unprivileged;
-    let Some(init) = place.init() else {
-        bail!(
-            "lab {} does not run: `sluice lab up --name {}` starts it again",
-            place.name(),
-            place.name()
-        );
-    };
+    let init = place.running()?;
     let mut kinds = vec![
         ("pid", CloneFlags::CLONE_NEWPID),
         ("net", CloneFlags::CLONE_NEWNET),

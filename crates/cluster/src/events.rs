@@ -1,17 +1,12 @@
 //! Events for people, counted when they repeat.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use jiff::{Timestamp, ToSpan as _};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::{Value, json};
-use sluice_api::{DeleteOptions, Store};
-
-/// More of them are not kept.
-const MOST: usize = 1000;
-
-/// kube-apiserver's `--event-ttl`.
-const HOURS: i64 = 1;
+use sluice_api::Store;
 
 /// Writes Events about objects.
 #[derive(Clone)]
@@ -52,16 +47,10 @@ impl Events {
             "" => "default",
             own => own,
         };
-        let same = |it: &&Arc<Value>| {
-            it["involvedObject"]["uid"] == about.uid.as_str()
-                && it["involvedObject"]["name"] == about.name.as_str()
-                && it["reason"] == reason
-                && it["message"] == message
-        };
-        let all = self.store.list("Event");
-        let written = match all.iter().find(same) {
+        let event = event_name(about, reason, message);
+        let written = match self.store.get("Event", namespace, &event) {
             Some(old) => {
-                let mut event = Value::clone(old);
+                let mut event = Value::clone(&old);
                 event["count"] = (old["count"].as_u64().unwrap_or(1) + 1).into();
                 event["lastTimestamp"] = now.into();
                 self.store.update(event)
@@ -69,7 +58,7 @@ impl Events {
             None => self.store.create(json!({
                 "apiVersion": "v1",
                 "kind": "Event",
-                "metadata": {"namespace": namespace, "generateName": format!("{}.", about.name)},
+                "metadata": {"namespace": namespace, "name": event},
                 "involvedObject": {
                     "kind": about.kind, "namespace": about.namespace,
                     "name": about.name, "uid": about.uid,
@@ -87,30 +76,16 @@ impl Events {
             tracing::debug!(%error, reason, message, "an Event cannot be written");
         }
     }
+}
 
-    /// Deletes what is old or too much.
-    pub(crate) fn forget_old(&self) {
-        let mut all = self.store.list("Event");
-        let time = |it: &Arc<Value>| {
-            let text = it["lastTimestamp"].as_str().unwrap_or_default();
-            text.parse::<Timestamp>().unwrap_or_default()
-        };
-        all.sort_by_cached_key(time);
-        let limit = Timestamp::now() - HOURS.hours();
-        let surplus = all.len().saturating_sub(MOST);
-        for (position, it) in all.iter().enumerate() {
-            if position >= surplus && time(it) > limit {
-                return;
-            }
-            let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
-            let metadata = &it["metadata"];
-            let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
-            // It may be gone already.
-            let _ = self
-                .store
-                .delete("Event", &namespace, &name, DeleteOptions::default());
-        }
-    }
+/// The name of the Event that says this: the same for each repetition. After an update of Sluice it may be another one,
+/// because the hash is that of the standard library.
+fn event_name(about: &About, reason: &str, message: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    (&about.uid, &about.name, reason, message).hash(&mut hasher);
+    // An object's name has at most 253 characters.
+    let name: String = about.name.chars().take(230).collect();
+    format!("{name}.{:016x}", hasher.finish())
 }
 
 /// The time as objects have it.

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::SigSet;
 use nix::sys::wait::{WaitStatus, wait};
 use nix::unistd::{getgid, getuid, setsid};
 
@@ -79,6 +80,8 @@ impl Program<'_> {
         let mut settings = self.place.settings()?;
         // A new session: Ctrl-C at the terminal of `up` is not for the lab.
         setsid().context("make a session")?;
+        // `up` blocks them until then.
+        SigSet::all().thread_unblock().context("unblock signals")?;
         // Before the namespaces: this port is the machine's.
         let address = (Ipv4Addr::LOCALHOST, settings.port);
         // A lab that was killed may find its port taken: it gets another one, and another kubeconfig.

@@ -195,6 +195,9 @@ fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
 struct Record {
     position: u8,
     agent: Option<Identity>,
+    /// The flags of the agent.
+    #[serde(default)]
+    flags: Vec<String>,
 }
 
 impl Record {
@@ -327,7 +330,7 @@ impl Worker {
         Some(Agent {
             process,
             child: None,
-            flags: self.flags(),
+            flags: record.flags,
             is_synced: false,
         })
     }
@@ -439,6 +442,10 @@ impl Worker {
         let record = Record {
             position: self.position,
             agent: self.agent.as_ref().map(|it| it.process.clone()),
+            flags: self
+                .agent
+                .as_ref()
+                .map_or_else(Vec::new, |it| it.flags.clone()),
         };
         let folder = self.folder();
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;

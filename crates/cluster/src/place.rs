@@ -11,6 +11,7 @@ use nix::unistd::{Pid, getuid};
 use serde::{Deserialize, Serialize};
 use sluice_lab::PodNetwork;
 
+use crate::log_file;
 use crate::process::Identity;
 
 /// The variable that tells a lab's processes where it is: in a user namespace everybody is root.
@@ -134,6 +135,13 @@ impl Place {
         self.dir.join("log")
     }
 
+    /// The end of that.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let last = log_file::last_lines(&self.log(), 3).unwrap_or_default();
+        last.trim_end().replace('\n', "; ")
+    }
+
     /// The changes of all objects.
     pub(crate) fn journal(&self) -> PathBuf {
         self.dir.join("journal")
@@ -213,6 +221,19 @@ impl Place {
         let text = fs::read(self.init_file()).ok()?;
         let init: Identity = serde_json::from_slice(&text).ok()?;
         init.is_running().then(|| init.pid())
+    }
+
+    /// The first process of a lab that must run.
+    ///
+    /// # Errors
+    ///
+    /// There is no such lab, or it does not run.
+    pub fn running(&self) -> anyhow::Result<Pid> {
+        self.settings()?;
+        let name = self.name();
+        self.init().with_context(|| {
+            format!("lab {name} does not run: `sluice lab up --name {name}` starts it again")
+        })
     }
 
     /// Ends every process of the lab and removes its folder. A lab that does not exist is gone already.

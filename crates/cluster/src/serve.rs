@@ -5,9 +5,9 @@ use std::io::Read as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use anyhow::Context;
-use ipnet::IpNet;
 use k8s_openapi::api::core::v1::Service;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -16,15 +16,16 @@ use sluice_controller::{Allocator, Pools};
 use sluice_lab::Cluster;
 use tracing::info;
 
-use crate::admission::Admission;
-use crate::control::{Control, key_of};
+use crate::admission::{Admission, CheckMode};
+use crate::control::Control;
 use crate::events::Events;
 use crate::journal::Journal;
 use crate::launch::Program;
-use crate::logs::Logs;
+use crate::logs::{self, Logs};
 use crate::machines::Machines;
 use crate::nodes::{AgentSettings, Nodes};
-use crate::place::{Place, write};
+use crate::object::key_of;
+use crate::place::{Place, Settings as LabSettings, write};
 use crate::pods::Pods;
 use crate::reports::Reports;
 
@@ -34,10 +35,8 @@ const PORT: u16 = 6443;
 /// Changes that a watch may be behind.
 const HISTORY: usize = 20_000;
 
-/// Addresses for Services of the type LoadBalancer: of the LAN, above nodes and clients.
-const LOAD_BALANCERS: [&str; 2] = ["192.168.100.208/28", "fd00:100::d0/124"];
-
-/// Works until the process is killed; `sluice lab serve`. `host` is where the machine asks.
+/// Works until the process is killed; `sluice lab serve`. `host` is where the machine asks. `is_synced`: whether the agent
+/// behind a socket has written all rules. `check_mode`: why nodes of a lab cannot have a data plane.
 ///
 /// # Errors
 ///
@@ -46,6 +45,7 @@ pub fn serve(
     lab: Program<'_>,
     host: TcpListener,
     is_synced: fn(&Path) -> bool,
+    check_mode: fn(&str, &LabSettings) -> Result<(), String>,
 ) -> anyhow::Result<()> {
     // A lab without one of its threads is no lab: process 1 starts another server.
     let print = std::panic::take_hook();
@@ -55,7 +55,9 @@ pub fn serve(
     }));
     let place = lab.place;
     let settings = place.settings()?;
-    let (store, allocator) = open_store(place)?;
+    let of_lab = settings.clone();
+    let check_mode: CheckMode = Box::new(move |mode| check_mode(mode, &of_lab));
+    let (store, allocator) = open_store(place, check_mode)?;
     let (machines, records) = Machines::open(place, lab.path.to_owned())?;
     let machines = Arc::new(machines);
     let address = SocketAddr::new(Cluster::lan_address().into(), PORT);
@@ -77,6 +79,8 @@ pub fn serve(
         // Nobody is told of it: clients have certificates.
         token: random()?,
     });
+    let of_logs = place.clone();
+    thread::spawn(move || logs::keep_short(&of_logs));
     let _server = Server::start(api, vec![host, lan], &identity)?;
     info!(%url, mode = settings.mode, "the lab's API is served");
 
@@ -108,13 +112,18 @@ fn random() -> anyhow::Result<String> {
     Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
 }
 
-fn open_store(place: &Place) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
+fn open_store(
+    place: &Place,
+    check_mode: CheckMode,
+) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>>)> {
     let (journal, read) = Journal::open(&place.journal())?;
-    let load_balancers = LOAD_BALANCERS.iter().map(|it| it.parse::<IpNet>());
     let mut allocator = Allocator::new(Pools {
         service_cidrs: Vec::new(),
         node_ports: 30000..=32767,
-        load_balancers: load_balancers.collect::<Result<_, _>>()?,
+        load_balancers: vec![
+            sluice_lab::LOAD_BALANCER_CIDR_V4.into(),
+            sluice_lab::LOAD_BALANCER_CIDR_V6.into(),
+        ],
     });
     let services = read.objects.iter().filter(|it| it["kind"] == "Service");
     let services: Vec<Service> = services
@@ -123,7 +132,7 @@ fn open_store(place: &Place) -> anyhow::Result<(Arc<Store>, Arc<Mutex<Allocator>
     // Two Services never have the same: every write was admitted.
     drop(allocator.recover(&services));
     let allocator = Arc::new(Mutex::new(allocator));
-    let admission = Admission::new(allocator.clone(), &read.objects);
+    let admission = Admission::new(allocator.clone(), &read.objects, check_mode);
     let store = Store::new(Settings {
         history: HISTORY,
         admission: Box::new(admission),

@@ -17,6 +17,12 @@ pub const SERVICE_CIDR_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(10, 96, 0
 /// ClusterIPs. No machine has an address of this range: rules on the nodes translate them.
 pub const SERVICE_CIDR_V6: Ipv6Net =
     Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0x10, 0x96, 0, 0, 0, 0, 0), 112);
+/// Addresses of load balancers: of the LAN, above nodes and usual clients. No machine has one of them.
+pub const LOAD_BALANCER_CIDR_V4: Ipv4Net =
+    Ipv4Net::new_assert(Ipv4Addr::new(192, 168, 100, 208), 28);
+/// Addresses of load balancers: of the LAN, above nodes and usual clients. No machine has one of them.
+pub const LOAD_BALANCER_CIDR_V6: Ipv6Net =
+    Ipv6Net::new_assert(Ipv6Addr::new(0xfd00, 0x100, 0, 0, 0, 0, 0, 0xd0), 124);
 
 /// Host part of the nodes' default gateway, an address that no machine has.
 pub(crate) const BLACK_HOLE: u8 = 1;

@@ -113,12 +113,7 @@ impl Cluster {
     /// # Errors
     /// [`LabError::Topology`] for a name in use, an unknown or a full node; else the system's error.
     pub fn add_pod(&mut self, name: &str, node: &str) -> Result<&Pod, LabError> {
-        let nodes = self
-            .nodes
-            .iter()
-            .map(Node::name)
-            .chain(self.clients.iter().map(Client::name));
-        check_name(name, nodes.chain(self.pods.iter().map(Pod::name)))?;
+        check_name(name, self.names())?;
         let made = self.try_add_pod(name, node);
         self.unmake(name, made)?;
         Ok(&self.pods[self.pods.len() - 1])

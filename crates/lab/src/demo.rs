@@ -1,7 +1,6 @@
 //! `sluice lab demo`: nodes, Services, real connections, and a pod that dies.
 
 mod folder;
-mod interrupt;
 mod rules;
 mod screen;
 mod svg;

@@ -56,7 +56,12 @@ impl Cluster {
         let length = LAN_CIDR_V4.prefix_len();
         batch.push(format!("addr add {}/{length} dev br0", Self::lan_address()));
         batch.apply(&lan)?;
-        Ok(Self {
+        Ok(Self::on(lan, prefix, attach, network))
+    }
+
+    /// A lasting cluster without machines.
+    fn on(lan: Netns, prefix: &str, attach: Attach, network: PodNetwork) -> Self {
+        Self {
             prefix: prefix.to_owned(),
             attach,
             network,
@@ -65,7 +70,7 @@ impl Cluster {
             clients: Vec::new(),
             lasts: true,
             lan,
-        })
+        }
     }
 
     /// The cluster that an earlier process made with [`lasting`](Self::lasting). What is not held is deleted:
@@ -80,16 +85,7 @@ impl Cluster {
         held: Held,
     ) -> Result<Self, LabError> {
         let open = |label: &str| Netns::open(&format!("{prefix}-{label}"));
-        let mut cluster = Self {
-            prefix: prefix.to_owned(),
-            attach,
-            network,
-            nodes: Vec::new(),
-            pods: Vec::new(),
-            clients: Vec::new(),
-            lasts: true,
-            lan: open("lan")?,
-        };
+        let mut cluster = Self::on(open("lan")?, prefix, attach, network);
         for it in held.nodes {
             let netns = open(&it.name)?;
             cluster.nodes.push(Node::new(it.name, it.position, netns));
@@ -248,7 +244,7 @@ impl Cluster {
         all.find(|(it, _)| *it == name).map(|(_, netns)| netns)
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let nodes = self.nodes.iter().map(Node::name);
         let pods = self.pods.iter().map(Pod::name);
         nodes

@@ -44,6 +44,7 @@ mod drawing;
 mod error;
 mod growing;
 mod hammer;
+mod interrupt;
 mod machine;
 mod netns;
 mod outcome;
@@ -62,7 +63,8 @@ mod wait;
 mod wiring;
 
 pub use address::{
-    CLUSTER_CIDR_V4, CLUSTER_CIDR_V6, LAN_CIDR_V4, LAN_CIDR_V6, SERVICE_CIDR_V4, SERVICE_CIDR_V6,
+    CLUSTER_CIDR_V4, CLUSTER_CIDR_V6, LAN_CIDR_V4, LAN_CIDR_V6, LOAD_BALANCER_CIDR_V4,
+    LOAD_BALANCER_CIDR_V6, SERVICE_CIDR_V4, SERVICE_CIDR_V6,
 };
 pub use agent::Agent;
 pub use batch::Batch;
@@ -72,6 +74,7 @@ pub use cluster::{Attach, Cluster, PodNetwork};
 pub use error::LabError;
 pub use growing::{Held, HeldNode, HeldPod};
 pub use hammer::{Hammer, HammerReport};
+pub use interrupt::{Interrupt, Interrupted};
 pub use machine::{Client, Node, Pod};
 pub use netns::{Netns, NetnsGuard};
 pub use nix::errno::Errno;

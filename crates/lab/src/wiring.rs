@@ -11,8 +11,8 @@ use ipnet::IpNet;
 use crate::{
     Attach, Client, Netns, Node, Pod, PodNetwork,
     address::{
-        BLACK_HOLE, SERVICE_CIDR_V4, SERVICE_CIDR_V6, lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6,
-        pod_v4, pod_v6,
+        BLACK_HOLE, LOAD_BALANCER_CIDR_V4, LOAD_BALANCER_CIDR_V6, SERVICE_CIDR_V4, SERVICE_CIDR_V6,
+        lan_v4, lan_v6, pod_cidr_v4, pod_cidr_v6, pod_v4, pod_v6,
     },
     batch::Batch,
 };
@@ -209,8 +209,12 @@ pub(crate) fn client(client: &Client, nodes: &[Node]) -> Batch {
 pub(crate) fn client_routes(batch: &mut Batch, node: &Node, first: bool) {
     to_pods_of(node, batch);
     if first {
-        batch.push(route_via(SERVICE_CIDR_V4.into(), node));
-        batch.push(route_via(SERVICE_CIDR_V6.into(), node));
+        for cidr in [SERVICE_CIDR_V4, LOAD_BALANCER_CIDR_V4] {
+            batch.push(route_via(cidr.into(), node));
+        }
+        for cidr in [SERVICE_CIDR_V6, LOAD_BALANCER_CIDR_V6] {
+            batch.push(route_via(cidr.into(), node));
+        }
     }
 }
 

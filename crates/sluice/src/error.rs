@@ -16,6 +16,24 @@ pub(crate) struct Invalid {
     pub(crate) exit_code: u8,
 }
 
+impl Invalid {
+    /// Fails with exit code 1 if there is any problem.
+    ///
+    /// # Errors
+    ///
+    /// All of them.
+    pub(crate) fn check(problems: Vec<String>) -> Result<(), Self> {
+        let exit_code = 1;
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(Self {
+                problems,
+                exit_code,
+            }),
+        }
+    }
+}
+
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.problems.join("\n"))

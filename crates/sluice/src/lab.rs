@@ -14,6 +14,7 @@ mod manifests;
 mod objects;
 mod show;
 
+use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::TcpListener;
 use std::os::fd::AsFd as _;
@@ -29,10 +30,11 @@ use sluice_cluster::launch::Program;
 use sluice_cluster::place::{Place, Settings};
 use sluice_cluster::{identity, probe, serve};
 use sluice_config::{LogFormat, Mode};
+use sluice_lab::{Interrupt, Interrupted};
 use sluice_node::client;
 
-use crate::cli::{LabCommand, LabProcess, UpArgs};
-use crate::error::say;
+use crate::cli::{self, Command, LabCommand, LabProcess, UpArgs};
+use crate::error::{Invalid, say};
 use crate::{logging, planes};
 
 /// A start that takes longer has a reason that somebody must look at.
@@ -43,9 +45,10 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {
         LabCommand::Demo(args) => demo::run(args)?,
         LabCommand::Up(args) => up(args)?,
         LabCommand::Down(args) if args.all => {
-            for place in Place::all()? {
-                down(&place)?;
-            }
+            let all = Place::all()?;
+            let ended = all.iter().map(down);
+            let failed = ended.filter_map(Result::err);
+            Invalid::check(failed.map(|it| format!("{it:#}")).collect())?;
         }
         LabCommand::Down(args) => down(&Place::of(&args.lab.name)?)?,
         LabCommand::List => list()?,
@@ -98,7 +101,8 @@ fn run_process(process: &LabProcess) -> anyhow::Result<()> {
         LabProcess::Serve(lab) => with(&lab.name, &|it| {
             logging::start(0, LogFormat::Text);
             let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
-            serve::serve(it, TcpListener::from(listener), client::is_synced)
+            let listener = TcpListener::from(listener);
+            serve::serve(it, listener, client::is_synced, check_mode)
         }),
         LabProcess::Inside(args) => {
             let inside = Inside {
@@ -131,12 +135,14 @@ fn open(name: &str) -> anyhow::Result<Client> {
 fn up(args: &UpArgs) -> anyhow::Result<()> {
     let place = Place::of(&args.lab.name)?;
     let name = place.name();
-    let wanted = args.proxy_mode.as_deref().unwrap_or("nftables");
-    let mode = Mode::ALL.into_iter().find(|it| it.name() == wanted);
-    planes::of(mode.context("--proxy-mode: no such mode")?).context("--proxy-mode")?;
-    let root = getuid().is_root();
-    if !root && matches!(mode, Some(Mode::Ipvs | Mode::Ebpf)) {
-        bail!("--proxy-mode {wanted}: needs root; without it there are nftables and iptables");
+    let given = Settings {
+        mode: (args.proxy_mode.clone()).unwrap_or_else(|| "nftables".to_owned()),
+        network: (args.network.clone()).unwrap_or_else(|| "host-gw".to_owned()),
+        unprivileged: !getuid().is_root(),
+        port: 0,
+    };
+    if let Err(why) = check_mode(&given.mode, &given) {
+        bail!("--proxy-mode {}: {why}", given.mode);
     }
     // Nothing is made before every manifest is read.
     let objects = manifests::read(&args.manifests)?;
@@ -159,25 +165,31 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
             }
         }
     } else {
-        place.write_settings(&Settings {
-            mode: wanted.to_owned(),
-            network: args.network.clone().unwrap_or_else(|| "host-gw".to_owned()),
-            unprivileged: !root,
-            port: 0,
-        })?;
+        place.write_settings(&given)?;
     }
     let progress = Progress::new();
     progress.say(match existed {
         true => "starting the lab again that was killed",
         false => "namespaces, API, controllers",
     });
-    let made = start(&place, args, &objects, &progress);
-    if made.is_err() && !existed {
-        // What began now is not worth keeping; its log is in the message.
-        place.remove()?;
-    }
-    made?;
+    let interrupt = Interrupt::new()?;
+    let made = start(&place, args, &objects, &progress, &interrupt);
     progress.clear();
+    let client = match made {
+        Ok(client) => client,
+        // What began now is not worth keeping; its log is in the message.
+        Err(error) if !existed => {
+            place.remove()?;
+            return Err(error);
+        }
+        Err(error) if error.is::<Interrupted>() => {
+            place.end();
+            return Err(error.context(format!("lab {name} keeps its objects")));
+        }
+        Err(error) => return Err(error),
+    };
+    let nodes = client.get("/api/v1/nodes")?;
+    let node = nodes["items"][0]["metadata"]["name"].as_str();
     let settings = place.settings()?;
     println!(
         "lab {name} is up ({}, {}). Next:",
@@ -188,7 +200,10 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
         _ => format!(" --name {name}"),
     };
     println!("  sluice lab get pods -A -o wide{flag}");
-    println!("  sluice lab exec node-a{flag} -- sluice status");
+    println!(
+        "  sluice lab exec {}{flag} -- sluice status",
+        node.unwrap_or("NODE")
+    );
     println!("  export KUBECONFIG=$(sluice lab kubeconfig{flag})");
     println!("  sluice lab down{flag}");
     Ok(())
@@ -199,7 +214,8 @@ fn start(
     args: &UpArgs,
     objects: &[Value],
     progress: &Progress,
-) -> anyhow::Result<()> {
+    interrupt: &Interrupt,
+) -> anyhow::Result<Client> {
     let program = std::env::current_exe().context("find the path of this program")?;
     let program = Program {
         path: &program,
@@ -211,15 +227,16 @@ fn start(
         client.get("/api/v1/nodes")?;
         anyhow::Ok(client)
     };
-    let client = wait(START, place, started)?;
+    let client = wait(START, place, interrupt, started)?;
     let has_node = objects.iter().any(|it| it["kind"] == "Node");
     if !has_node && count_ready(&client, "nodes")?.1 == 0 {
         let nodes: Vec<Value> = (0..args.nodes).map(node).collect();
         manifests::write(&client, &nodes, "default", |_| ())?;
     }
     manifests::write(&client, objects, "default", |_| ())?;
+    interrupt.wait(Duration::ZERO)?;
     if args.no_wait {
-        return Ok(());
+        return Ok(client);
     }
     let ready = || {
         let counts = ["nodes", "pods"].map(|it| count_ready(&client, it));
@@ -245,17 +262,39 @@ fn start(
         }
         Ok(())
     };
-    match wait(START, place, ready) {
+    match wait(START, place, interrupt, ready) {
         // A pod may need something that comes later; the lab stays.
-        Err(error) if place.init().is_some() => {
+        Err(error) if place.init().is_some() && !error.is::<Interrupted>() => {
             progress.clear();
             say(&format!(
                 "{error:#} after {START:?}: see `sluice lab get events`"
             ));
-            Ok(())
         }
-        other => other,
+        other => other?,
     }
+    Ok(client)
+}
+
+/// Why nodes of a lab cannot have a data plane.
+fn check_mode(mode: &str, lab: &Settings) -> Result<(), String> {
+    let modes = Mode::ALL.map(Mode::name);
+    if !modes.contains(&mode) {
+        return Err(format!("no such mode; there are {}", modes.join(", ")));
+    }
+    if lab.unprivileged && ["ipvs", "ebpf"].contains(&mode) {
+        return Err("needs root; without it there are nftables and iptables".to_owned());
+    }
+    let flag = format!("--proxy-mode={mode}");
+    let command = cli::parse(["sluice", "proxy", &flag].map(OsString::from).into_iter());
+    let Command::Proxy(agent) = command else {
+        return Ok(());
+    };
+    // As the agent itself does at its start.
+    let prepared = agent.node.validate("node").and_then(|config| {
+        let prepare = planes::named(mode)?.prepare;
+        Ok(prepare(&config.options(false)).map(drop)?)
+    });
+    prepared.map_err(|it| format!("{it:#}"))
 }
 
 /// How many are ready, and how many there are.
@@ -274,6 +313,7 @@ fn count_ready(client: &Client, plural: &str) -> anyhow::Result<(usize, usize)> 
 fn wait<T>(
     within: Duration,
     place: &Place,
+    interrupt: &Interrupt,
     mut done: impl FnMut() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let deadline = Instant::now() + within;
@@ -281,13 +321,11 @@ fn wait<T>(
         match done() {
             Ok(it) => return Ok(it),
             Err(error) if place.init().is_none() => {
-                let log = std::fs::read_to_string(place.log()).unwrap_or_default();
-                let last: Vec<&str> = log.lines().rev().take(3).collect();
-                let last: Vec<&str> = last.into_iter().rev().collect();
-                return Err(error).with_context(|| format!("the lab ended: {}", last.join("; ")));
+                let last = place.last_words();
+                return Err(error).with_context(|| format!("the lab ended: {last}"));
             }
             Err(error) if Instant::now() >= deadline => return Err(error),
-            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => interrupt.wait(Duration::from_millis(20))?,
         }
     }
 }

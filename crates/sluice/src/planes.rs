@@ -13,7 +13,7 @@ use sluice_node::takeover::AllLeftovers;
 use sluice_plan::Plan;
 use sluice_plan::explain::Explanation;
 use sluice_plane::{
-    BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Watched, Witness,
+    BackendError, DataPlane, Leftovers, Live, Options, RenderedObject, Sysctl, Watched, Witness,
 };
 
 use crate::proxy::{self, Start};
@@ -24,6 +24,8 @@ pub(crate) struct Plane {
     name: &'static str,
     /// The rules that it may have left on the machine.
     leftovers: &'static dyn Leftovers,
+    /// Checks the machine, and says which sysctls an agent would set.
+    pub(crate) prepare: fn(&Options<'_>) -> Result<Vec<Sysctl>, BackendError>,
     /// Prepares the machine for an agent without privileges: `--init-only`.
     pub(crate) initialize: fn(&Options<'_>, &Memory) -> anyhow::Result<()>,
     /// Runs the agent.
@@ -42,6 +44,7 @@ const fn plane<P: DataPlane>() -> Plane {
     Plane {
         name: P::NAME,
         leftovers: P::LEFTOVERS,
+        prepare: P::prepare,
         initialize: proxy::initialize::<P>,
         run: proxy::serve::<P>,
         text: P::text,

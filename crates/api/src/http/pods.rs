@@ -34,6 +34,8 @@ pub struct LogOptions {
     pub tail_lines: Option<u64>,
     /// Lines of so many seconds; `None` for all.
     pub since_seconds: Option<u64>,
+    /// Lines after this time; `None` for all.
+    pub since_time: Option<String>,
 }
 
 impl Call<'_> {
@@ -54,6 +56,7 @@ impl Call<'_> {
             timestamps: flag("timestamps"),
             tail_lines: number("tailLines")?,
             since_seconds: number("sinceSeconds")?,
+            since_time: self.parameter("sinceTime"),
         };
         let logs = self.api.logs.as_ref().ok_or_else(Status::no_resource)?;
         let pieces = logs.read(&pod, &options)?;

@@ -1,26 +1,28 @@
 //! The objects of an earlier run.
 
+use std::time::Instant;
+
 use serde_json::Value;
 
 use super::Change;
 use super::dependents::Dependents;
+use super::expiry::Expiry;
 use super::writer::{Chore, Writer};
-use crate::history::Misplaced;
+use crate::history::{Event, EventType, Misplaced};
 
 impl Writer {
     pub(super) fn restore(&mut self, objects: Vec<Value>, revision: u64) -> Result<(), Misplaced> {
         let restored = self.history.refill(objects, revision)?;
         self.dependents = Dependents::default();
+        self.expiry = Expiry::default();
+        let now = Instant::now();
         self.chores.clear();
         self.unwritten.clear();
         for object in restored {
-            let change = Change {
-                revision,
-                old: None,
-                new: Some(object.value()),
-            };
+            let event = Event::new(object.revision, EventType::Added, object.clone(), None);
             self.dependents
-                .follow(object.resource, &object.key, &change);
+                .follow(object.resource, &object.key, &Change::of(&event));
+            self.expiry.follow(object.resource, &event, now);
             // What the earlier run did not come to.
             let (resource, key) = (object.resource, object.key.clone());
             let value = object.value();

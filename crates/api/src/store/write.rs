@@ -13,9 +13,6 @@ use crate::resource::{Resource, Subresource};
 use crate::status::Status;
 use crate::validation;
 
-/// Events kept of each API group. kube-apiserver keeps them for an hour.
-const MOST_EVENTS: usize = 2_000;
-
 /// Metadata that only the server writes.
 const OWN: [&str; 5] = [
     "uid",
@@ -65,9 +62,6 @@ impl Writer {
         if effect == Effect::Stored {
             // Its owner may have gone meanwhile.
             self.chores.push_back(Chore::Collect(resource, key));
-            if resource.kind == "Event" {
-                self.chores.push_back(Chore::Expire(resource));
-            }
         }
         Ok(stored)
     }
@@ -127,24 +121,16 @@ impl Writer {
                 == 0
             && !has_finalizers(&new);
         if is_over && effect == Effect::Stored && self.may_go(resource, &key) {
-            self.remove(resource, old)?;
+            if let Err(error) = self.remove(resource, old) {
+                self.admission.abandoned(Some(&stored), &new);
+                return Err(error);
+            }
             return Ok(Arc::new(new));
         }
         if differs(&stored, &new) {
             new["metadata"]["generation"] = (old.generation + 1).into();
         }
         self.finish(resource, key, new, Some(old.clone()), effect)
-    }
-
-    /// Deletes the oldest event of too many.
-    pub(super) fn expire(&mut self, resource: &'static Resource) -> Result<(), Status> {
-        let oldest = {
-            let state = self.history.lock();
-            let events = &state.collection(resource).objects;
-            let oldest = events.values().min_by_key(|it| it.revision).cloned();
-            oldest.filter(|_| events.len() > MOST_EVENTS)
-        };
-        oldest.map_or(Ok(()), |it| self.remove(resource, &it))
     }
 
     /// A namespace goes when it is empty, whatever its finalizers.

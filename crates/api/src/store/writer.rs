@@ -2,10 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::Value;
 
 use super::dependents::Dependents;
+use super::expiry::Expiry;
 use super::{Admission, Change, Journal};
 use crate::history::{Event, EventType, History};
 use crate::object::{Key, Object};
@@ -18,6 +20,7 @@ pub(super) struct Writer {
     pub(super) admission: Box<dyn Admission>,
     journal: Option<Box<dyn Journal>>,
     pub(super) dependents: Dependents,
+    pub(super) expiry: Expiry,
     /// What follows from changes. A chore that the journal refuses is tried again after the next
     /// write.
     pub(super) chores: VecDeque<Chore>,
@@ -32,8 +35,6 @@ pub(super) enum Chore {
     Collect(&'static Resource, Key),
     /// The namespace of this object is being deleted.
     Delete(&'static Resource, Key),
-    /// There may be too many of these.
-    Expire(&'static Resource),
     /// This object waits for others to go.
     Settle(&'static Resource, Key),
 }
@@ -49,24 +50,32 @@ impl Writer {
             admission,
             journal,
             dependents: Dependents::default(),
+            expiry: Expiry::default(),
             chores: VecDeque::new(),
             unwritten: Vec::new(),
         }
     }
 
-    /// Does what follows from the changes so far.
+    /// Does what follows from the changes so far, and deletes Events that are old or too many.
     pub(super) fn work(&mut self) {
         while let Some(chore) = self.chores.front().cloned() {
             let done = match &chore {
                 Chore::Collect(resource, key) => self.collect(resource, key),
                 Chore::Delete(resource, key) => self.delete_in_namespace(resource, key),
-                Chore::Expire(resource) => self.expire(resource),
                 Chore::Settle(resource, key) => self.settle(resource, key),
             };
             if done.is_err() {
                 return;
             }
             self.chores.pop_front();
+        }
+        while let Some((resource, key)) = self.expiry.due(Instant::now()) {
+            let Some(event) = self.get(resource, &key) else {
+                return;
+            };
+            if self.remove(resource, &event).is_err() {
+                return;
+            }
         }
     }
 
@@ -132,6 +141,7 @@ impl Writer {
             journal.write(&change).map_err(failed)?;
         }
         self.dependents.follow(resource, event.key(), &change);
+        self.expiry.follow(resource, &event, Instant::now());
         self.history.record(resource, event);
         Ok(())
     }

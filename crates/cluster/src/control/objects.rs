@@ -15,8 +15,7 @@ use sluice_api::Status;
 use sluice_controller::{Change, Object, workloads};
 use sluice_model::NamespacedName;
 
-use super::key_of;
-use crate::admission::typed;
+use crate::object::{key_of, typed};
 
 /// All kinds that are read here.
 pub(super) const KINDS: [&str; 12] = [

@@ -6,15 +6,14 @@ use std::sync::Mutex;
 use http::StatusCode;
 use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::serde::Serialize;
-use serde_json::Value;
 use sluice_api::{DeleteOptions, Status, Store};
-use sluice_controller::workloads::{Workload, Write};
+use sluice_controller::workloads::Write;
 use sluice_controller::{Allocator, Change, Object};
 use tracing::warn;
 
-use super::key_of;
 use super::objects::Objects;
 use crate::events::{About, Events};
+use crate::object::{key_of, untyped};
 
 pub(super) struct Writes<'a> {
     pub(super) store: &'a Store,
@@ -46,9 +45,9 @@ impl Writes<'_> {
 
     fn workload(&self, write: Write) -> Result<(), Status> {
         match write {
-            Write::Create(it) => self.store.create(json(it)?).map(drop),
+            Write::Create(it) => self.store.create(untyped(&it)?).map(drop),
             Write::Update(it) => {
-                let object = json(it)?;
+                let object = untyped(&it)?;
                 if object["kind"] == "Pod" {
                     // The scheduler's binding: nodeName is spec, its condition is status.
                     let stored = self.store.update(object.clone())?;
@@ -58,7 +57,7 @@ impl Writes<'_> {
                 }
                 self.store.update(object).map(drop)
             }
-            Write::UpdateStatus(it) => self.store.update_status(json(it)?).map(drop),
+            Write::UpdateStatus(it) => self.store.update_status(untyped(&it)?).map(drop),
             Write::Delete {
                 kind,
                 key,
@@ -107,7 +106,7 @@ impl Writes<'_> {
         }
         let statuses = statuses
             .into_iter()
-            .map(|it| self.store.update_status(value(&it)?).map(drop));
+            .map(|it| self.store.update_status(untyped(&it)?).map(drop));
         let mut refused = count(statuses);
         let missing = wanted
             .iter()
@@ -126,7 +125,7 @@ impl Writes<'_> {
 
     /// Creates or replaces.
     fn put(&self, object: &(impl Serialize + k8s_openapi::Resource)) -> Result<(), Status> {
-        let object = value(object)?;
+        let object = untyped(object)?;
         let key = key_of(&object);
         let kind = object["kind"].as_str().unwrap_or_default();
         let written = match self.store.get(kind, &key.namespace, &key.name) {
@@ -142,23 +141,6 @@ fn is_ours(address: &k8s_openapi::api::networking::v1::IPAddress) -> bool {
     let labels = address.metadata.labels.as_ref();
     let manager = labels.and_then(|it| it.get("ipaddress.kubernetes.io/managed-by"));
     manager.is_some_and(|it| it.starts_with("ipallocator"))
-}
-
-fn json(workload: Workload) -> Result<Value, Status> {
-    match workload {
-        Workload::Pod(it) => value(&it),
-        Workload::ReplicaSet(it) => value(&it),
-        Workload::Deployment(it) => value(&it),
-        Workload::StatefulSet(it) => value(&it),
-        Workload::DaemonSet(it) => value(&it),
-        Workload::ControllerRevision(it) => value(&it),
-        Workload::Node(it) => value(&it),
-    }
-}
-
-/// An object of k8s-openapi carries its kind when it is written.
-fn value(object: &impl Serialize) -> Result<Value, Status> {
-    serde_json::to_value(object).map_err(|it| Status::bad_request(it.to_string()))
 }
 
 /// What is gone already needs no deletion.

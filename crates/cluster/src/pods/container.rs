@@ -120,7 +120,8 @@ impl Container {
             let previous = self.folder.join(format!("{}.previous.log", self.spec.name));
             fs::rename(&log, previous).context("keep the log of the previous run")?;
         }
-        let out = File::create(&log).with_context(|| log.display().to_string())?;
+        let out = File::options().create(true).append(true).open(&log);
+        let out = out.with_context(|| log.display().to_string())?;
         let err = out.try_clone()?;
         command.stdin(Stdio::null()).stdout(out).stderr(err);
         // A group of its own: a shell's children get the signals, too.

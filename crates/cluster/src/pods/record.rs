@@ -1,7 +1,6 @@
 //! What an earlier server of the lab did for a pod.
 
 use std::fs;
-use std::path::Path;
 
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
@@ -43,12 +42,13 @@ impl Record {
         let pods = place.pod("");
         let entries = fs::read_dir(&pods).into_iter().flatten().flatten();
         entries
-            .filter_map(|it| Self::read(it.file_name().to_str()?, &it.path()))
+            .filter_map(|it| Self::of(place, it.file_name().to_str()?))
             .collect()
     }
 
-    fn read(uid: &str, folder: &Path) -> Option<Self> {
-        let text = fs::read(folder.join("record.json")).ok()?;
+    /// The pod with this uid, if it has a machine.
+    pub(crate) fn of(place: &Place, uid: &str) -> Option<Self> {
+        let text = fs::read(place.pod(uid).join("record.json")).ok()?;
         let text: Text = serde_json::from_slice(&text).ok()?;
         Some(Self {
             uid: uid.to_owned(),

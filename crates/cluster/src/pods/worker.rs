@@ -71,6 +71,8 @@ pub(super) struct Worker {
     pub(super) removed: bool,
     /// When SIGKILL follows SIGTERM.
     pub(super) deadline: Option<Instant>,
+    /// Seconds between the two, as the object said last.
+    pub(super) grace: Option<u64>,
     pub(super) reported: Option<PodStatus>,
 }
 
@@ -106,6 +108,7 @@ impl Worker {
             start: Timestamp::now(),
             removed: false,
             deadline: None,
+            grace: None,
             reported: None,
         }
     }
@@ -184,11 +187,8 @@ impl Worker {
 
     /// Does all that is due at `now`; when the next thing is.
     fn act(&mut self, now: Instant) -> Instant {
-        if self.pod.metadata.deletion_timestamp.is_some() && self.deadline.is_none() {
-            let grace = self.pod.metadata.deletion_grace_period_seconds;
-            let grace = grace.and_then(|it| u64::try_from(it).ok()).unwrap_or(30);
-            self.deadline = Some(now + Duration::from_secs(grace));
-            self.signal(Signal::SIGTERM);
+        if self.pod.metadata.deletion_timestamp.is_some() {
+            self.set_deadline(now);
         }
         if let Some(deadline) = self.deadline {
             if deadline <= now {
@@ -222,6 +222,21 @@ impl Worker {
             next = next.min(self.ask(position, now));
         }
         next
+    }
+
+    /// Begins to end the pod. A later request with less grace shortens the time that is left, as with kubelet.
+    fn set_deadline(&mut self, now: Instant) {
+        let grace = self.pod.metadata.deletion_grace_period_seconds;
+        let grace = grace.and_then(|it| u64::try_from(it).ok()).unwrap_or(30);
+        if self.grace == Some(grace) {
+            return;
+        }
+        let end = now + Duration::from_secs(grace);
+        if self.deadline.is_none() {
+            self.signal(Signal::SIGTERM);
+        }
+        self.deadline = Some(self.deadline.map_or(end, |it| it.min(end)));
+        self.grace = Some(grace);
     }
 
     fn make_machine(&mut self) -> anyhow::Result<()> {

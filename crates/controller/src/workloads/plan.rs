@@ -7,6 +7,7 @@ use k8s_openapi::api::apps::v1::{
 use k8s_openapi::api::core::v1::{Node, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::{Metadata, Resource};
+use serde::Serialize;
 use sluice_model::NamespacedName;
 
 use crate::meta;
@@ -60,8 +61,9 @@ pub enum Write {
     },
 }
 
-/// An object that a controller writes.
-#[derive(Clone, Debug, PartialEq)]
+/// An object that a controller writes; serialized as the object itself.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Workload {
     /// A Pod.
     Pod(Pod),

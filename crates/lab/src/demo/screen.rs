@@ -3,8 +3,8 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use super::interrupt::Interrupt;
 use super::svg::Frame;
+use crate::Interrupt;
 
 /// Characters in a line.
 pub(super) const WIDTH: usize = 80;

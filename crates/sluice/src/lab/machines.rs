@@ -139,9 +139,9 @@ pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
             let machine = Machine::Pod { object };
             let script =
                 "for pid in $(ip netns pids \"$0\"); do [ $pid = $$ ] || kill -9 $pid; done";
-            let netns = machine.inside(&Place::of(&args.at.lab.name)?).netns;
-            let words = ["sh", "-c", script, &netns].map(str::to_owned);
             let place = Place::of(&args.at.lab.name)?;
+            let netns = machine.inside(&place).netns;
+            let words = ["sh", "-c", script, &netns].map(str::to_owned);
             // Outside the pod's namespace: it does not kill itself.
             let mut command = command(&place, &Machine::Client, &words)?;
             Ok(code(enter::run(&place, &mut command)?))
@@ -310,6 +310,9 @@ fn of_service(
     port: Option<&str>,
 ) -> anyhow::Result<SocketAddr> {
     let spec = &service["spec"];
+    if let Some(name) = spec["externalName"].as_str() {
+        bail!("a Service of type ExternalName has no address: it is a DNS name for {name}");
+    }
     let ports = spec["ports"].as_array().cloned().unwrap_or_default();
     let wanted = |it: &&Value| match port {
         None => true,

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::bail;
 use serde_json::Value;
 use sluice_cluster::client::{Client, Patch, kind, path};
 
@@ -32,13 +31,7 @@ pub(super) fn read(paths: &[PathBuf]) -> anyhow::Result<Vec<Value>> {
             all.push(it.value);
         }
     }
-    if !problems.is_empty() {
-        let invalid = Invalid {
-            problems,
-            exit_code: 1,
-        };
-        bail!(invalid);
-    }
+    Invalid::check(problems)?;
     // What others need comes first.
     let rank = |it: &Value| match it["kind"].as_str() {
         Some("Namespace") => 0,
@@ -75,11 +68,5 @@ pub(super) fn write(
             Err(error) => problems.push(format!("{}/{name}: {error:#}", resource.full_name())),
         }
     }
-    if problems.is_empty() {
-        return Ok(());
-    }
-    bail!(Invalid {
-        problems,
-        exit_code: 1
-    })
+    Ok(Invalid::check(problems)?)
 }

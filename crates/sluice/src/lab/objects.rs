@@ -81,6 +81,9 @@ pub(super) fn scale(client: &Client, args: &ObjectArgs, replicas: u32) -> anyhow
 
 pub(super) fn rollout(client: &Client, args: &RolloutArgs) -> anyhow::Result<()> {
     let (resource, name, path) = one(&args.object)?;
+    if !["Deployment", "StatefulSet", "DaemonSet"].contains(&resource.kind) {
+        bail!("{} have no rollout", resource.plural);
+    }
     match args.action {
         RolloutAction::Restart => {
             let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.9fZ");

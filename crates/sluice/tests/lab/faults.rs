@@ -1,7 +1,7 @@
 //! Mistakes of users, and parts that are killed.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -46,6 +46,16 @@ fn any_part_may_be_killed() {
         pods
     };
     let before = pods();
+    // As if today's flags were others than those that the agents run with.
+    let record = lab.dir().join("nodes/node-b/record.json");
+    let written = fs::read_to_string(&record).unwrap();
+    let mut other: serde_json::Value = serde_json::from_str(&written).unwrap();
+    assert!(other["flags"][0].is_string(), "{written}");
+    other["flags"] = serde_json::json!([]);
+    fs::write(&record, other.to_string()).unwrap();
+    let agents = ["node-a", "node-b"].map(|it| format!("--hostname-override {it}"));
+    let agents = || agents.each_ref().map(|it| pid_of(&lab, it));
+    let old_agents = agents();
     // The server: pods, agents and connections go on meanwhile.
     let server = kill_hard(&lab, "lab serve");
     lab.until("another server", || {
@@ -55,6 +65,10 @@ fn any_part_may_be_killed() {
         lab.run(&["get", "nodes"]).status.success().then_some(())
     });
     assert_eq!(pods(), before);
+    lab.until("another agent of node-b", || {
+        agents()[1].filter(|it| Some(*it) != old_agents[1])
+    });
+    assert_eq!(agents()[0], old_agents[0]);
     lab.spread("client", "svc/web", 3);
     let restarts = |at: usize| {
         lab.items(&["pods"])[at]["status"]["containerStatuses"][0]["restartCount"].as_u64()
@@ -104,6 +118,47 @@ fn any_part_may_be_killed() {
 }
 
 #[test]
+fn an_interrupted_start_leaves_nothing() {
+    let Some(lab) = Lab::new() else { return };
+    let file = lab.files.path().join("never.yaml");
+    let never = "apiVersion: v1\nkind: Pod\nmetadata: {name: never}\n\
+         spec: {containers: [{name: c, image: any, readinessProbe: {exec: {command: ['false']}}}]}\n";
+    fs::write(&file, never).unwrap();
+    let start = |path: &str| {
+        let mut up = lab.command(&["up", path]);
+        up.stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let interrupt = |up: Child| {
+        let pid = Pid::from_raw(up.id().cast_signed());
+        // More than once, as people do.
+        kill(pid, Signal::SIGINT).unwrap();
+        kill(pid, Signal::SIGINT).unwrap();
+        let output = up.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        text(&output.stderr)
+    };
+    let up = start(file.to_str().unwrap());
+    lab.until("its first process", || pid_of(&lab, "lab init"));
+    let said = interrupt(up);
+    assert!(said.contains("interrupted"), "{said}");
+    assert!(!lab.dir().exists());
+    assert_eq!(pid_of(&lab, "lab "), None);
+    // One that was killed keeps its objects.
+    lab.good(&["up", "--no-wait", file.to_str().unwrap()]);
+    kill_hard(&lab, "lab init");
+    lab.until("the end", || {
+        lab.good(&["list"]).contains("killed").then_some(())
+    });
+    let up = start(file.to_str().unwrap());
+    lab.until("its first process", || pid_of(&lab, "lab init"));
+    let said = interrupt(up);
+    assert!(said.contains("keeps its objects"), "{said}");
+    assert_eq!(pid_of(&lab, "lab "), None);
+    lab.good(&["up", "--no-wait"]);
+    assert_eq!(lab.items(&["pods"]).len(), 1);
+}
+
+#[test]
 fn bad_manifests_make_nothing() {
     let Some(lab) = Lab::new() else { return };
     let file = lab.files.path().join("bad.yaml");
@@ -141,6 +196,12 @@ fn what_the_api_refuses_is_named_and_the_rest_is_written() {
     let said = text(&output.stderr);
     assert!(
         said.contains("services/bad: ") && said.contains("port"),
+        "{said}"
+    );
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: odd, annotations: {sluice.dev/proxy-mode: odd}}\n";
+    let said = text(&lab.apply(node).stderr);
+    assert!(
+        said.contains("sluice.dev/proxy-mode") && said.contains("no such mode"),
         "{said}"
     );
     assert_eq!(lab.json(&["svc", "good"])["metadata"]["name"], "good");

@@ -88,6 +88,14 @@ fn works(program: &str) {
     assert!(good(&["describe", "svc", "web"]).contains("NodePort:"));
     let pod = good(&["get", "pods", "-o", "jsonpath={.items[0].metadata.name}"]);
     assert!(good(&["logs", &pod]).contains("listens on 8080/tcp"));
+    let said = text(&run(&["logs", &pod, "--since=1m"]).stderr);
+    assert!(said.contains("have no times"), "{said}");
+    lab.good(&["kill", &pod]);
+    lab.until("the log of the run before", || {
+        let output = run(&["logs", &pod, "--previous", "--tail=1"]);
+        let good = text(&output.stdout).lines().count() == 1;
+        (output.status.success() && good).then_some(())
+    });
     good(&["label", "pod", &pod, "tier=front"]);
     assert_eq!(
         good(&["get", "pods", "-l", "tier=front", "-o", "name"]),

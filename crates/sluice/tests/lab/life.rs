@@ -60,7 +60,8 @@ fn nodes_differ_in_their_data_plane_and_meet_over_vxlan() {
     let file = lab.files.path().join("nodes.yaml");
     std::fs::write(&file, nodes).unwrap();
     let web = format!("{}/../../docs/lab", env!("CARGO_MANIFEST_DIR"));
-    lab.good(&["up", "--network", "vxlan", file.to_str().unwrap(), &web]);
+    let said = lab.good(&["up", "--network", "vxlan", file.to_str().unwrap(), &web]);
+    assert!(said.contains("sluice lab exec one --name"), "{said}");
     let nft = lab.good(&["exec", "one", "--", "nft", "list", "tables"]);
     assert!(nft.contains("sluice"), "{nft}");
     let rules = lab.good(&["exec", "two", "--", "iptables-save", "-t", "nat"]);
@@ -86,6 +87,29 @@ fn two_labs_do_not_meet() {
     assert_eq!(second.items(&["pods"]).len(), 0);
     second.good(&["down"]);
     first.probe("client", "svc/web");
+}
+
+#[test]
+fn down_goes_on_after_a_lab_that_cannot_be_ended() {
+    let labs = tempfile::tempdir().unwrap();
+    for name in ["first", "second", "third"] {
+        std::fs::create_dir(labs.path().join(name)).unwrap();
+    }
+    let lock = std::fs::File::create(labs.path().join("second/lock")).unwrap();
+    lock.lock().unwrap();
+    let mut down = Command::new(SLUICE);
+    down.args(["lab", "down", "--all"])
+        .env("SLUICE_LABS", labs.path());
+    let output = down.output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(
+        said,
+        "sluice: lab second: another command starts or ends it\n"
+    );
+    let left = std::fs::read_dir(labs.path()).unwrap().flatten();
+    let left: Vec<_> = left.map(|it| it.file_name()).collect();
+    assert_eq!(left, ["second"]);
 }
 
 #[test]
@@ -141,6 +165,10 @@ fn a_user_without_privileges_has_a_lab_too() {
             web.to_str().unwrap(),
         ]);
         assert!(up.status.success(), "{mode}: {up:?}");
+        let node = "apiVersion: v1\nkind: Node\nmetadata: {name: x, annotations: {sluice.dev/proxy-mode: ipvs}}\n";
+        std::fs::write(home.join("node.yaml"), node).unwrap();
+        let refused = run(&["apply", "-f", "node.yaml"]);
+        assert!(text(&refused.stderr).contains("needs root"), "{refused:?}");
         lab.until("it serves", || {
             let probe = run(&["probe", "client", "svc/web", "-n", "60"]);
             probe.status.success().then_some(())

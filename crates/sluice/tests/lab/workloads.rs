@@ -59,7 +59,8 @@ fn every_kind_of_workload_runs() {
         "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {{name: db}}\nspec: {{serviceName: db, replicas: 2, {}}}\n---\n\
          apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: agent}}\nspec: {{{}}}\n---\n\
          apiVersion: v1\nkind: Pod\nmetadata: {{name: own, annotations: {{sluice.dev/command: 'echo from the shell; exec sleep 1000'}}}}\nspec: {{containers: [{{name: c, image: any}}]}}\n---\n\
-         apiVersion: v1\nkind: Service\nmetadata: {{name: agent}}\nspec: {{selector: {{app: agent}}, ports: [{{port: 80, targetPort: 8080}}]}}\n",
+         apiVersion: v1\nkind: Service\nmetadata: {{name: agent}}\nspec: {{type: LoadBalancer, selector: {{app: agent}}, ports: [{{port: 80, targetPort: 8080}}]}}\n---\n\
+         apiVersion: v1\nkind: Service\nmetadata: {{name: other}}\nspec: {{type: ExternalName, externalName: example.com}}\n",
         of("db"),
         of("agent")
     ));
@@ -80,7 +81,15 @@ fn every_kind_of_workload_runs() {
             .then_some(())
     });
     assert_eq!(lab.good(&["exec", "own", "--", "hostname"]), "own\n");
+    logs_end(&lab);
+    grace_is_shortened(&lab);
     lab.spread("db-0", "svc/agent", 2);
+    // Through the address of the load balancer.
+    lab.spread("client", "svc/agent", 2);
+    let said = lab.bad(&["probe", "client", "svc/other"]);
+    assert!(said.contains("example.com"), "{said}");
+    let said = lab.bad(&["rollout", "status", "svc/agent"]);
+    assert!(said.contains("services have no rollout"), "{said}");
     // Draining moves what can move.
     lab.good(&["drain", "node-a"]);
     lab.until("db on node-b", || {
@@ -107,6 +116,60 @@ fn every_kind_of_workload_runs() {
         lab.items(&["pods", "-l", "app=db"])
             .is_empty()
             .then_some(())
+    });
+}
+
+fn command_pod(name: &str, command: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, annotations: {{sluice.dev/command: '{command}'}}}}\n\
+         spec: {{{spec} containers: [{{name: c, image: any}}]}}\n---\n"
+    )
+}
+
+fn logs_end(lab: &Lab) {
+    // 22 MB of lines, and one that ends.
+    let loud = command_pod("loud", "seq 3000000; exec sleep 1000", "");
+    let brief = command_pod(
+        "brief",
+        "echo one; sleep 1; echo two",
+        "restartPolicy: Never,",
+    );
+    let output = lab.apply(&(loud + &brief));
+    assert!(output.status.success(), "{output:?}");
+    let has = |pod: &str, words: &str| {
+        lab.until(words, || {
+            let output = lab.run(&["logs", pod, "--tail", "1"]);
+            text(&output.stdout).contains(words).then_some(())
+        });
+    };
+    has("brief", "one");
+    assert_eq!(lab.good(&["logs", "brief", "--follow"]), "one\ntwo\n");
+    has("loud", "3000000\n");
+    lab.until("a short log", || {
+        let kept = lab.good(&["logs", "loud"]);
+        let numbers: Vec<u32> = kept.lines().map(|it| it.parse().unwrap()).collect();
+        assert!(numbers.is_sorted() && numbers.last() == Some(&3_000_000));
+        (kept.len() < 11_000_000).then_some(())
+    });
+    let said = lab.bad(&["logs", "loud", "--previous"]);
+    assert!(said.contains("previous terminated container"), "{said}");
+    lab.good(&["delete", "pod", "loud", "brief", "--grace-period", "0"]);
+}
+
+fn grace_is_shortened(lab: &Lab) {
+    let command = "trap \"\" TERM; echo deaf; while :; do sleep 1; done";
+    let pod = command_pod("deaf", command, "terminationGracePeriodSeconds: 600,");
+    assert!(lab.apply(&pod).status.success());
+    lab.until("it does not listen", || {
+        let output = lab.run(&["logs", "deaf"]);
+        text(&output.stdout).contains("deaf").then_some(())
+    });
+    lab.good(&["delete", "pod", "deaf"]);
+    let pod = lab.json(&["pod", "deaf"]);
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 600);
+    lab.good(&["delete", "pod", "deaf", "--grace-period", "1"]);
+    lab.until("its end", || {
+        (!lab.run(&["get", "pod", "deaf"]).status.success()).then_some(())
     });
 }
 
@@ -160,9 +223,12 @@ fn probes_decide() {
 
 #[test]
 fn a_node_without_power_loses_its_pods() {
-    let Some(lab) = Lab::up(&["--nodes", "3"]) else {
-        return;
-    };
+    let Some(lab) = Lab::new() else { return };
+    // All nodes are ready before the first pod, so that each gets one.
+    lab.good(&["up", "--nodes", "3"]);
+    let examples = format!("{}/../../docs/lab", env!("CARGO_MANIFEST_DIR"));
+    lab.good(&["apply", "-f", &examples]);
+    lab.good(&["rollout", "status", "deployment/web"]);
     lab.good(&["kill", "node-b"]);
     lab.until("it is not ready", || {
         let node = lab.json(&["node", "node-b"]);

@@ -1,23 +1,34 @@
-//! Ctrl-C ends the demonstration as an error does, so that its namespaces are removed.
+//! Ctrl-C ends a command as an error does, so that what it made is removed.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-/// SIGINT and SIGTERM wait here; threads that start later inherit this.
+/// SIGINT and SIGTERM wait here; threads and programs that start later inherit this.
 #[derive(Debug)]
-pub(super) struct Interrupt {
+pub struct Interrupt {
     signals: SigSet,
     received: SignalFd,
 }
 
+/// A signal came.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("interrupted: namespaces, rules and processes are removed")]
+pub struct Interrupted;
+
 impl Interrupt {
-    pub(super) fn new() -> anyhow::Result<Self> {
+    /// Holds the signals back from now on: nothing ends this process in the middle of a removal, however often a user
+    /// presses Ctrl-C.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn new() -> anyhow::Result<Self> {
         let signals: SigSet = [Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
         signals.thread_block().context("block SIGINT and SIGTERM")?;
         let received =
@@ -27,7 +38,7 @@ impl Interrupt {
     }
 
     /// Runs `task` with the signals as usual: a program that it starts inherits that.
-    pub(super) fn unblocked<T>(&self, task: impl FnOnce() -> T) -> anyhow::Result<T> {
+    pub(crate) fn unblocked<T>(&self, task: impl FnOnce() -> T) -> anyhow::Result<T> {
         let set = |set: nix::Result<()>| set.context("set the mask of signals");
         set(self.signals.thread_unblock())?;
         let result = task();
@@ -39,18 +50,18 @@ impl Interrupt {
     ///
     /// # Errors
     ///
-    /// A signal came.
-    pub(super) fn wait(&self, time: Duration) -> anyhow::Result<()> {
+    /// [`Interrupted`]; else the system's.
+    pub fn wait(&self, time: Duration) -> anyhow::Result<()> {
         let timeout = PollTimeout::try_from(time).context("a pause is too long")?;
         let mut fds = [PollFd::new(self.received.as_fd(), PollFlags::POLLIN)];
         match poll(&mut fds, timeout).context("wait")? {
             0 => Ok(()),
-            _ => bail!("interrupted: namespaces, rules and processes are removed"),
+            _ => Err(Interrupted.into()),
         }
     }
 
     /// Waits for a signal or, on a terminal, for Enter.
-    pub(super) fn wait_for_end(&self) -> anyhow::Result<()> {
+    pub(crate) fn wait_for_end(&self) -> anyhow::Result<()> {
         let stdin = io::stdin();
         let mut fds = vec![PollFd::new(self.received.as_fd(), PollFlags::POLLIN)];
         if stdin.is_terminal() {

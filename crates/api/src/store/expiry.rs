@@ -1,0 +1,91 @@
+//! Events go by themselves: the oldest of too many, and each an hour after its last write.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::history::Event;
+use crate::object::Key;
+use crate::resource::Resource;
+
+/// Events kept, of both API groups together.
+const MOST: usize = 1_000;
+
+/// kube-apiserver's `--event-ttl`.
+const TTL: Duration = Duration::from_secs(3600);
+
+/// The Events of a store, by the version of their last write: the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Expiry(BTreeMap<u64, Written>);
+
+#[derive(Debug)]
+struct Written {
+    resource: &'static Resource,
+    key: Key,
+    at: Instant,
+}
+
+impl Expiry {
+    /// Takes note of a change at `now`.
+    pub(super) fn follow(&mut self, resource: &'static Resource, change: &Event, now: Instant) {
+        if resource.kind != "Event" {
+            return;
+        }
+        if let Some(previous) = &change.previous {
+            self.0.remove(&previous.revision);
+        }
+        if let Some(object) = change.current() {
+            let written = Written {
+                resource,
+                key: object.key.clone(),
+                at: now,
+            };
+            self.0.insert(object.revision, written);
+        }
+    }
+
+    /// An Event that is to be deleted at `now`.
+    pub(super) fn due(&self, now: Instant) -> Option<(&'static Resource, Key)> {
+        let (_, oldest) = self.0.first_key_value()?;
+        let is_due = self.0.len() > MOST || now.duration_since(oldest.at) >= TTL;
+        is_due.then(|| (oldest.resource, oldest.key.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::history::EventType;
+    use crate::object::Object;
+    use crate::resource::KINDS;
+
+    #[test]
+    fn an_hour_begins_with_each_write() {
+        let resource = KINDS.iter().find(|it| it.kind == "Event").unwrap();
+        let object = |name: &str, revision| {
+            let key = Key {
+                namespace: "default".to_owned(),
+                name: name.to_owned(),
+            };
+            Arc::new(Object::freeze(resource, key, revision, Default::default()))
+        };
+        let (mut expiry, start) = (Expiry::default(), Instant::now());
+        let minutes = |it: u64| start + Duration::from_secs(60 * it);
+        let due = |expiry: &Expiry, at| expiry.due(minutes(at)).map(|(_, key)| key.name);
+        let (a, b) = (object("a", 2), object("b", 3));
+        let added = |it: &Arc<Object>| Event::new(it.revision, EventType::Added, it.clone(), None);
+        expiry.follow(resource, &added(&a), minutes(0));
+        expiry.follow(resource, &added(&b), minutes(10));
+        assert_eq!(due(&expiry, 59), None);
+        assert_eq!(due(&expiry, 60).as_deref(), Some("a"));
+        let again = Event::new(4, EventType::Modified, object("a", 4), Some(a));
+        expiry.follow(resource, &again, minutes(30));
+        assert_eq!(due(&expiry, 69), None);
+        assert_eq!(due(&expiry, 70).as_deref(), Some("b"));
+        let gone = Event::new(5, EventType::Deleted, object("b", 5), Some(b));
+        expiry.follow(resource, &gone, minutes(70));
+        assert_eq!(due(&expiry, 89), None);
+        assert_eq!(due(&expiry, 90).as_deref(), Some("a"));
+    }
+}

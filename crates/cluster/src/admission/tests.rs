@@ -1,0 +1,99 @@
+use serde_json::json;
+use sluice_api::{Admission as _, DeleteOptions, Effect, Settings, Store};
+use sluice_controller::Pools;
+
+use super::*;
+
+const RANGE: &str = "10.96.0.0/16";
+
+/// On a machine that can run the data plane nftables alone.
+fn admission() -> Admission {
+    let allocator = Allocator::new(Pools {
+        service_cidrs: Vec::new(),
+        node_ports: 30000..=32767,
+        load_balancers: Vec::new(),
+    });
+    let check_mode: CheckMode = Box::new(|mode| match mode {
+        "nftables" => Ok(()),
+        other => Err(format!("no {other} here")),
+    });
+    Admission::new(Arc::new(Mutex::new(allocator)), &[], check_mode)
+}
+
+fn store() -> Arc<Store> {
+    let store = Store::new(Settings {
+        admission: Box::new(admission()),
+        ..Settings::default()
+    });
+    store.create(cidr("first", RANGE)).unwrap();
+    store
+}
+
+fn cidr(name: &str, range: &str) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+        "metadata": {"name": name}, "spec": {"cidrs": [range]},
+    })
+}
+
+fn service(ip: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"clusterIP": ip, "ports": [{"port": 80}]},
+    })
+}
+
+fn node(mode: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": "one", "annotations": {MODE: mode}},
+    })
+}
+
+#[test]
+fn a_service_cidr_that_is_not_written_gives_no_address() {
+    let store = store();
+    let dry = |it| store.create_with(it, Effect::DryRun);
+    dry(cidr("second", "10.97.0.0/16")).unwrap();
+    let refused = dry(service("10.97.0.9")).unwrap_err();
+    assert!(refused.to_string().contains(RANGE), "{refused}");
+    store
+        .update_with(cidr("first", "10.98.0.0/16"), Effect::DryRun)
+        .unwrap();
+    dry(service("10.98.0.9")).unwrap_err();
+    dry(service("10.96.0.9")).unwrap();
+    store.create(cidr("second", "10.97.0.0/16")).unwrap();
+    dry(service("10.97.0.9")).unwrap();
+    let options = DeleteOptions::default();
+    store.delete("ServiceCIDR", "", "second", options).unwrap();
+    dry(service("10.97.0.9")).unwrap_err();
+}
+
+#[test]
+fn a_refused_service_keeps_what_it_had() {
+    let store = store();
+    store.create(service("10.96.0.9")).unwrap();
+    let mut wrong = service("10.96.0.10");
+    wrong["spec"]["ports"] = json!([]);
+    store.update(wrong).unwrap_err();
+    let mut other = service("10.96.0.9");
+    other["metadata"]["name"] = "other".into();
+    let refused = store.create(other).unwrap_err();
+    assert!(refused.to_string().contains("default/web"), "{refused}");
+}
+
+#[test]
+fn a_node_asks_for_a_data_plane_that_can_run() {
+    let store = store();
+    let refused = store.create(node("nonsense")).unwrap_err().to_string();
+    assert!(
+        refused.contains("metadata.annotations[sluice.dev/proxy-mode]")
+            && refused.contains("no nonsense here"),
+        "{refused}"
+    );
+    store.create(node("nftables")).unwrap();
+    store.update(node("ipvs")).unwrap_err();
+    // Of an earlier run, when the machine had more: its status is written all the same.
+    let old = node("ipvs");
+    admission().admit(Some(&old), &mut old.clone()).unwrap();
+}
