@@ -18,7 +18,7 @@ use sluice_controller::workloads::{
 use sluice_controller::{Allocator, set_defaults};
 
 use crate::control::key_of;
-use crate::machines::CLIENT;
+use crate::machines::{CLIENT, LAN};
 
 /// Defaults, addresses and rules, as kube-apiserver has them.
 pub(crate) struct Admission {
@@ -213,7 +213,7 @@ fn unknown_probes(pod: &Value) -> Result<(), Status> {
 fn node(new: &mut Value) -> Result<(), Status> {
     let mut node: Node = typed(new)?;
     let name = node.metadata.name.clone().unwrap_or_default();
-    if [CLIENT, "lan"].contains(&name.as_str()) || name.contains('.') || name.len() > 50 {
+    if [CLIENT, LAN].contains(&name.as_str()) || name.contains('.') || name.len() > 50 {
         let why =
             format!("no dot, at most 50 characters, and not {CLIENT} or lan, which are machines");
         return Err(invalid(
