@@ -62,7 +62,7 @@ impl Font {
     }
 
     /// The letters that fit into a width.
-    fn letters(self, width: u32) -> usize {
+    pub(crate) fn letters(self, width: u32) -> usize {
         let one = match self {
             Self::Bold => BOLD,
             Self::Mono => MONO,

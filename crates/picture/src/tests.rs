@@ -253,6 +253,8 @@ fn a_headless_service_is_a_dns_name() {
         ("web.default.svc.cluster.local", "DNS")
     );
     assert_eq!((way.rules.is_none(), way.target()), (true, None));
+    // Nobody but the client knows.
+    assert_eq!(way.endpoints[0].share, None);
     assert_eq!(
         outcome(&way)[1],
         ("web-b", false, None, "not ready: not in DNS")
@@ -273,8 +275,8 @@ fn measured_shares_are_those_of_all_requests() {
         seen_from: counts(&[("192.168.100.10", 75)]),
         failed: counts(&[("timed out", 25)]),
     });
-    let shares: Vec<f64> = way.endpoints.iter().map(|it| it.share).collect();
-    assert_eq!(shares, [0.6, 0.15, 0.0]);
+    let shares: Vec<Option<f64>> = way.endpoints.iter().map(|it| it.share).collect();
+    assert_eq!(shares, [Some(0.6), Some(0.15), Some(0.0)]);
     let words = way.drawing().description;
     assert!(
         words.ends_with("Without an answer: timed out (25)."),

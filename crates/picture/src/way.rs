@@ -67,8 +67,9 @@ pub struct Target {
     pub included: bool,
     /// Why not, or why though it is not ready; else empty.
     pub reason: String,
-    /// Its part of the connections, 0 to 1: measured, or else planned.
-    pub share: f64,
+    /// Its part of the connections, 0 to 1: measured, or else planned. `None` where it gets nothing, and where
+    /// the client chooses.
+    pub share: Option<f64>,
     /// Whom it sees as the client: the client's address, or the node whose address comes in its place.
     /// `None` where it gets nothing.
     pub sees: Option<String>,
@@ -147,7 +148,9 @@ impl Way {
         let all: u64 = measured.requests().max(1);
         for target in &mut self.endpoints {
             let of_pod = target.pod.as_ref().and_then(|it| measured.answered.get(it));
-            target.share = of_pod.copied().unwrap_or_default() as f64 / all as f64;
+            let count = of_pod.copied().unwrap_or_default();
+            // An answer of an endpoint that should get nothing is shown as well.
+            target.share = (target.included || count > 0).then(|| count as f64 / all as f64);
         }
         self.measured = Some(measured);
         self
@@ -158,7 +161,10 @@ impl Way {
         let Some(measured) = &self.measured else {
             let gets = self.endpoints.iter().any(|it| it.included);
             return match (gets, &self.rules) {
-                (true, Some(_)) => vec!["Planned: each endpoint gets an equal part.".to_owned()],
+                (true, Some(_)) => vec![
+                    "Planned: each endpoint gets an equal part of the connections of many clients."
+                        .to_owned(),
+                ],
                 (true, None) => vec![
                     "The client chooses, and dials the endpoint's own port. Nothing is rewritten."
                         .to_owned(),
@@ -224,11 +230,7 @@ fn targets(answer: &Explanation, detail: &ServiceDetail) -> Vec<Target> {
             .and_then(|it| it.zone.clone()),
         included: it.included,
         reason: it.reason.clone(),
-        share: if it.included {
-            1.0 / included as f64
-        } else {
-            0.0
-        },
+        share: it.included.then(|| 1.0 / included as f64),
         sees: it.included.then(|| match it.masqueraded {
             true => answer.node.clone(),
             false => answer.source.to_string(),
@@ -268,13 +270,7 @@ fn headless(
         let endpoints = endpoints.filter(|it| it.address.is_ipv4() == address.is_ipv4());
         endpoints.filter_map(move |it| Some((SocketAddr::new(it.address, port?.port.get()), it)))
     });
-    let targets: Vec<_> = of_family.collect();
-    let ready = targets
-        .iter()
-        .filter(|(_, it)| it.conditions.ready)
-        .count()
-        .max(1);
-    let targets = targets.into_iter().map(|(of_target, it)| Target {
+    let targets = of_family.map(|(of_target, it)| Target {
         address: of_target,
         pod: it.target.as_deref().map(str::to_owned),
         node: it.node.as_deref().map(str::to_owned),
@@ -285,11 +281,7 @@ fn headless(
             (false, true) => "terminating".to_owned(),
             (false, false) => "not ready: not in DNS".to_owned(),
         },
-        share: if it.conditions.ready {
-            1.0 / ready as f64
-        } else {
-            0.0
-        },
+        share: None,
         sees: it.conditions.ready.then(|| address.to_string()),
     });
     Ok(Way {

@@ -193,10 +193,20 @@ fn pod(canvas: &mut Canvas, pod: &PodBox, at: Place) {
         .first()
         .map_or("no address yet", String::as_str);
     canvas.text(Font::Mono, (x, at.y + 35), 116, address);
-    canvas.text(
-        Font::Small,
-        (x + 120, at.y + 35),
-        width - 120,
-        &pod.services.join(", "),
-    );
+    let services = services(pod, Font::Small.letters(width - 120));
+    canvas.text(Font::Small, (x + 120, at.y + 35), width - 120, &services);
+}
+
+/// The Services of a pod by name, or how many there are.
+fn services(pod: &PodBox, letters: usize) -> String {
+    let own = format!("{}/", pod.namespace);
+    let names = pod.services.iter();
+    let names: Vec<&str> = names
+        .map(|it| it.strip_prefix(&own).unwrap_or(it))
+        .collect();
+    let all = names.join(", ");
+    match all.chars().count() <= letters {
+        true => all,
+        false => format!("{} Services", names.len()),
+    }
 }

@@ -95,7 +95,10 @@ impl Way {
             let name = it.pod.clone().unwrap_or_else(|| it.address.to_string());
             let node = it.node.as_deref().unwrap_or("no node");
             words += &match it.included {
-                true => format!(" {name} on {node} gets {}.", it.percent()),
+                true => match it.percent() {
+                    Some(share) => format!(" {name} on {node} gets {share}."),
+                    None => format!(" {name} on {node} is one of them."),
+                },
                 false => format!(" {name} on {node} gets nothing: {}.", it.reason),
             };
         }
@@ -124,7 +127,7 @@ impl Way {
             let top = y;
             y += HEAD;
             for target in of_node {
-                let height = 44 + LINE * u32::try_from(about(target).len()).unwrap_or_default();
+                let height = 48 + LINE * u32::try_from(about(target).len()).unwrap_or_default();
                 places.push(Place {
                     x: ENDPOINTS.0 + PAD,
                     y,
@@ -178,7 +181,7 @@ impl Way {
             .zip(places)
             .filter(|(it, _)| it.included)
         {
-            canvas.arrow("", from(rules), to(*at), target.share);
+            canvas.arrow("", from(rules), to(*at), target.share.unwrap_or_default());
         }
     }
 
@@ -220,8 +223,8 @@ impl Way {
 
 impl Target {
     /// Its share as a person reads it: `33 %`.
-    pub(crate) fn percent(&self) -> String {
-        format!("{:.0} %", self.share * 100.0)
+    pub(crate) fn percent(&self) -> Option<String> {
+        self.share.map(|it| format!("{:.0} %", it * 100.0))
     }
 }
 
@@ -249,8 +252,8 @@ fn draw_target(canvas: &mut Canvas, target: &Target, at: Place) {
     let name = target.pod.as_deref().unwrap_or("no pod");
     canvas.text(Font::Bold, (x, at.y + 20), width - 56, name);
     canvas.text(Font::Mono, (x, at.y + 38), width, &address);
-    if target.included {
-        canvas.word_to("share", (at.right() - 10, at.y + 21), &target.percent());
+    if let Some(share) = target.percent() {
+        canvas.word_to("share", (at.right() - 10, at.y + 21), &share);
     }
     let mut y = at.y + 55;
     for line in about(target) {

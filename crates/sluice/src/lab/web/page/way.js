@@ -50,7 +50,7 @@ function choose(select, values, chosen) {
 function showWay({ way, drawing }) {
   const rows = way.endpoints.map((it) => [
     el('span', { class: 'mono' }, it.address), it.pod ?? '–', it.node ?? '–', it.zone ?? '–',
-    it.included ? `${(it.share * 100).toFixed(0)} %` : '–', it.sees ?? '–', it.reason || '–',
+    it.share === null ? '–' : `${(it.share * 100).toFixed(0)} %`, it.sees ?? '–', it.reason || '–',
   ]);
   replace(byId('way-box'), el('div', { class: 'stack' },
     el('div', { class: 'panel' }, facts([
