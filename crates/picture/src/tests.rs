@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};

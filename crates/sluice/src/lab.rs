@@ -112,7 +112,7 @@ fn run_process(process: &LabProcess) -> anyhow::Result<()> {
             };
             Err(inside.become_program(&args.command))
         }
-        LabProcess::Pages(args) => web::serve(&Place::of(&args.lab.name)?),
+        LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?),
         LabProcess::Identity(args) => identity::serve(&args.server, &args.ports),
         LabProcess::Ask(args) => {
             let answers = probe::ask(&probe::Request {

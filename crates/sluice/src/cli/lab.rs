@@ -195,7 +195,7 @@ pub(crate) enum LabProcess {
     Ask(AskArgs),
     /// Serve the web page from inside the lab
     #[command(hide = true)]
-    Pages(PagesArgs),
+    Pages(Named),
 }
 
 /// Which lab.
@@ -490,13 +490,6 @@ pub(crate) struct WebArgs {
     /// File with the secret that the page asks for, at least 16 characters
     #[arg(long, value_name = "PATH")]
     pub(crate) web_token_file: Option<PathBuf>,
-}
-
-/// `sluice lab pages`.
-#[derive(Debug, Args)]
-pub(crate) struct PagesArgs {
-    #[command(flatten)]
-    pub(crate) lab: Named,
 }
 
 /// `sluice lab experiment`.

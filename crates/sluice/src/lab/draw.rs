@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) fn run(args: &DrawArgs) -> anyhow::Result<()> {
     let place = Place::of(&args.lab.name)?;
     let client = Client::open(&place)?;
-    let view = View::read(&client, &place)?;
+    let view = View::read(&client, place.settings()?.mode)?;
     let Some(service) = &args.service else {
         let topology = view.topology()?;
         match args.output {
@@ -79,7 +79,12 @@ fn question(args: &DrawArgs, service: &str) -> anyhow::Result<Question> {
         None => (name, None),
     };
     let service = NamespacedName::new(&*args.namespace, name);
-    Ok(asked(service, port, &args.from, args.via.clone()))
+    // As `probe` takes machines.
+    let bare = ["node/", "pod/"]
+        .iter()
+        .find_map(|it| args.from.strip_prefix(it));
+    let from = bare.unwrap_or(&args.from);
+    Ok(asked(service, port, from, args.via.clone()))
 }
 
 /// A question about a Service of the lab, from a machine of it.
@@ -111,11 +116,9 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn read(client: &Client, place: &Place) -> anyhow::Result<Self> {
-        Ok(Self {
-            objects: Objects::read(|kind| client.get(kind.path()))?,
-            mode: place.settings()?.mode,
-        })
+    pub(super) fn read(client: &Client, mode: String) -> anyhow::Result<Self> {
+        let objects = Objects::read(|kind| client.get(kind.path()))?;
+        Ok(Self { objects, mode })
     }
 
     pub(super) fn topology(&self) -> anyhow::Result<Topology> {

@@ -8,7 +8,7 @@
 //!                                  /nodes/NAME/api/…    passed on to the agent, in the node's namespace
 //! ```
 //!
-//! The kernel ends `pages` with the lab. It has no way to the machine but the socket that `web` made.
+//! The kernel ends `pages` with the lab. Its only network of the machine is the socket that `web` made.
 
 mod nodes;
 
@@ -87,10 +87,16 @@ pub(super) fn run(args: &WebArgs) -> anyhow::Result<ExitCode> {
 
 /// What every request needs.
 struct Lab {
-    place: Place,
-    client: Client,
-    /// The data plane and name, which never change.
+    name: String,
+    /// The data plane of nodes that name none.
     mode: String,
+    client: Client,
+}
+
+impl Lab {
+    fn view(&self) -> anyhow::Result<View> {
+        View::read(&self.client, self.mode.clone())
+    }
 }
 
 type Shared = State<Arc<Lab>>;
@@ -108,12 +114,13 @@ pub(super) fn serve(place: &Place) -> anyhow::Result<()> {
         token: token.transpose()?,
     };
     let lab = Lab {
-        place: place.clone(),
-        client: Client::on_lan(place)?,
+        name: place.name().to_owned(),
         mode: place.settings()?.mode,
+        client: Client::on_lan(place)?,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }.enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         Ok(axum::serve(listener, routes(config, lab)).await?)
@@ -149,11 +156,9 @@ struct Width {
 /// The whole lab, and its picture in a width.
 async fn whole(State(lab): Shared, headers: HeaderMap, Query(asked): Query<Width>) -> Response {
     let answer = blocking(lab, move |lab| {
-        let topology = View::read(&lab.client, &lab.place)?.topology()?;
+        let topology = lab.view()?.topology()?;
         let drawing = topology.drawing(asked.width.min(4000));
-        Ok(
-            json!({"name": lab.place.name(), "mode": lab.mode, "topology": topology, "drawing": drawing}),
-        )
+        Ok(json!({"name": lab.name, "mode": lab.mode, "topology": topology, "drawing": drawing}))
     });
     unless_known(&headers, answer.await)
 }
@@ -182,7 +187,7 @@ async fn way(State(lab): Shared, headers: HeaderMap, Query(question): Query<Aske
             &question.from,
             given(question.via),
         );
-        let way = View::read(&lab.client, &lab.place)?.way(&question)?;
+        let way = lab.view()?.way(&question)?;
         let drawing = way.drawing();
         Ok(json!({"way": way, "drawing": drawing}))
     });
