@@ -53,7 +53,10 @@ fn assert_quiet_at(browser: &Browser<'_>, url: &str) {
     let is_elsewhere = |it: &&String| !it.starts_with(url) && !it.starts_with("data:");
     let elsewhere: Vec<_> = requests.iter().filter(is_elsewhere).collect();
     assert_eq!(elsewhere, [""; 0]);
-    assert_eq!(browser.log("browser"), [""; 0]);
+    // On a slow machine the browser complains about its own first page.
+    let mut lines = browser.log("browser");
+    lines.retain(|it| !it.starts_with("chrome://"));
+    assert_eq!(lines, [""; 0]);
 }
 
 #[test]
