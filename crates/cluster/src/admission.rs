@@ -13,7 +13,7 @@ use sluice_api::{Cause, KINDS, Status};
 use sluice_controller::workloads::{self, FieldError};
 use sluice_controller::{Allocator, set_defaults};
 
-use crate::machines::CLIENT;
+use crate::machines::{CLIENT, LAN};
 use crate::nodes::MODE;
 use crate::object::{key_of, typed, untyped};
 
@@ -92,7 +92,7 @@ impl Admission {
         let mut node: Node = typed(new)?;
         let name = node.metadata.name.clone().unwrap_or_default();
         let mut causes = Vec::new();
-        if [CLIENT, "lan"].contains(&name.as_str()) || name.contains('.') || name.len() > 50 {
+        if [CLIENT, LAN].contains(&name.as_str()) || name.contains('.') || name.len() > 50 {
             let why = format!(
                 "no dot, at most 50 characters, and not {CLIENT} or lan, which are machines"
             );

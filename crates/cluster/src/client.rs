@@ -1,5 +1,6 @@
 //! Requests to a lab's API, as kubectl makes them.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -45,17 +46,29 @@ impl Client {
     /// There is no such lab, or it does not run.
     pub fn open(place: &Place) -> anyhow::Result<Self> {
         place.running()?;
-        let path = place.kubeconfig();
+        Self::of(&place.kubeconfig())
+    }
+
+    /// Connects from a process on the lab's LAN, which does not see the machine's address of the API.
+    ///
+    /// # Errors
+    ///
+    /// The lab has never been served.
+    pub fn on_lan(place: &Place) -> anyhow::Result<Self> {
+        Self::of(&place.agents_kubeconfig())
+    }
+
+    fn of(kubeconfig: &Path) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let client = runtime.block_on(async {
-            let text = Kubeconfig::read_from(&path)?;
+            let text = Kubeconfig::read_from(kubeconfig)?;
             let config =
                 kube::Config::from_custom_kubeconfig(text, &KubeConfigOptions::default()).await?;
             anyhow::Ok(kube::Client::try_from(config)?)
         });
-        let client = client.with_context(|| path.display().to_string())?;
+        let client = client.with_context(|| kubeconfig.display().to_string())?;
         Ok(Self { runtime, client })
     }
 

@@ -18,6 +18,9 @@ const PREFIX: &str = "lab";
 /// A machine outside the cluster, on the LAN of the nodes.
 pub const CLIENT: &str = "client";
 
+/// The LAN of nodes and client itself: the API is there.
+pub const LAN: &str = "lan";
+
 /// The cluster of namespaces, and how programs run in it.
 #[derive(Debug)]
 pub(crate) struct Machines {
@@ -32,7 +35,7 @@ impl Machines {
         let network = place.settings()?.pod_network();
         let names = Netns::names();
         let exists = |label: &str| names.contains(&netns_name(label));
-        let (cluster, records) = if exists("lan") {
+        let (cluster, records) = if exists(LAN) {
             let mut nodes = crate::nodes::held(place);
             nodes.retain(|it| exists(&it.name));
             let is_whole = |it: &Record| {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
@@ -27,6 +28,9 @@ pub const FLAGS: &str = "sluice.dev/proxy-flags";
 
 /// The annotation of a Node without power: its cable is out and its agent is killed.
 pub const POWER: &str = "sluice.dev/power";
+
+/// Where an agent of the lab serves its web page: on the loopback of its node, which has no way to the machine.
+pub const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10261);
 
 /// How often an agent is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -184,6 +188,46 @@ pub(crate) fn held(place: &Place) -> Vec<HeldNode> {
 /// Whether a node has no power: its kubelet is silent, too.
 pub(crate) fn is_off(node: &Node) -> bool {
     annotation(node, POWER) == Some("off")
+}
+
+/// The data plane of a node; `default` where its Node names none.
+#[must_use]
+pub fn mode<'a>(node: &'a Node, default: &'a str) -> &'a str {
+    annotation(node, MODE).unwrap_or(default)
+}
+
+/// The flags of a node's agent, as `sluice proxy` takes them.
+#[must_use]
+pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<String> {
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let cidrs = format!(
+        "{},{}",
+        sluice_lab::CLUSTER_CIDR_V4,
+        sluice_lab::CLUSTER_CIDR_V6
+    );
+    let own = [
+        "--kubeconfig",
+        &kubeconfig.to_string_lossy(),
+        "--hostname-override",
+        name,
+        "--proxy-mode",
+        mode(node, default_mode),
+        "--cluster-cidr",
+        &cidrs,
+        "--web-bind-address",
+        &WEB.to_string(),
+        // Somebody watches: kube-proxy's second between two syncs would look like a fault.
+        "--min-sync-period",
+        "0s",
+        // These belong to the whole machine.
+        "--conntrack-max-per-core",
+        "0",
+        "--oom-score-adj",
+        "0",
+    ];
+    let more = annotation(node, FLAGS).unwrap_or_default();
+    let all = own.into_iter().chain(more.split_whitespace());
+    all.map(str::to_owned).collect()
 }
 
 fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
@@ -360,38 +404,7 @@ impl Worker {
     }
 
     fn flags(&self) -> Vec<String> {
-        let mode = self.annotation(MODE).unwrap_or(&self.settings.mode);
-        let kubeconfig = self.settings.kubeconfig.to_string_lossy();
-        let cidrs = format!(
-            "{},{}",
-            sluice_lab::CLUSTER_CIDR_V4,
-            sluice_lab::CLUSTER_CIDR_V6
-        );
-        let own = [
-            "--kubeconfig",
-            &kubeconfig,
-            "--hostname-override",
-            &self.name,
-            "--proxy-mode",
-            mode,
-            "--cluster-cidr",
-            &cidrs,
-            // Somebody watches: kube-proxy's second between two syncs would look like a fault.
-            "--min-sync-period",
-            "0s",
-            // These belong to the whole machine.
-            "--conntrack-max-per-core",
-            "0",
-            "--oom-score-adj",
-            "0",
-        ];
-        let more = self.annotation(FLAGS).unwrap_or_default();
-        let all = own.into_iter().chain(more.split_whitespace());
-        all.map(str::to_owned).collect()
-    }
-
-    fn annotation(&self, name: &str) -> Option<&str> {
-        annotation(&self.node, name)
+        agent_flags(&self.node, &self.settings.mode, &self.settings.kubeconfig)
     }
 
     fn end_agent(&mut self, signal: Signal) {

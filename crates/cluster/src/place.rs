@@ -129,6 +129,11 @@ impl Place {
         self.dir.join("kubeconfig")
     }
 
+    /// For processes in the lab: the API's address on the LAN.
+    pub(crate) fn agents_kubeconfig(&self) -> PathBuf {
+        self.dir.join("agents.kubeconfig")
+    }
+
     /// What the lab's own processes say.
     #[must_use]
     pub fn log(&self) -> PathBuf {

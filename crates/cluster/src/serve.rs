@@ -66,7 +66,7 @@ pub fn serve(
     let lan = lan.with_context(|| format!("listen on {address} of the LAN"))?;
     let identity = Identity::new(pems(place)?, ClientCertificates::Accepted)?;
     let url = format!("https://{}", host.local_addr()?);
-    let agents = place.dir().join("agents.kubeconfig");
+    let agents = place.agents_kubeconfig();
     let text = |url: &str| kubeconfig(place.name(), url, Some(&identity.pems), None);
     write(&place.kubeconfig(), text(&url).as_bytes())?;
     write(&agents, text(&format!("https://{address}")).as_bytes())?;

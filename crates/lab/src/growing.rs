@@ -1,8 +1,8 @@
 //! A cluster whose machines come and go, and outlive the process that made them.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use crate::address::{FIRST_CLIENT, FIRST_NODE, LAN_CIDR_V4, lan_v4};
+use crate::address::{FIRST_CLIENT, FIRST_NODE, LAN_CIDR_V4, lan_v4, lan_v6};
 use crate::batch::Batch;
 use crate::builder::check_name;
 use crate::ready::{self, Ready};
@@ -119,6 +119,12 @@ impl Cluster {
     #[must_use]
     pub fn lan_address() -> Ipv4Addr {
         lan_v4(LAN_HOST)
+    }
+
+    /// The addresses of the client that was added first, IPv4 first.
+    #[must_use]
+    pub fn first_client() -> [IpAddr; 2] {
+        [lan_v4(FIRST_CLIENT).into(), lan_v6(FIRST_CLIENT).into()]
     }
 
     /// Adds a node with a number, from 0; when it returns, every machine can reach it.

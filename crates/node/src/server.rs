@@ -38,7 +38,7 @@ use tracing::{info, warn};
 use budget::Budget;
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
-pub use web::{Token, WebServer};
+pub use web::{Page, Token, WebServer, guarded};
 
 use crate::addresses::Own;
 use crate::agent::Input;

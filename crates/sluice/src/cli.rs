@@ -17,8 +17,9 @@ use sluice_config::GoDuration;
 use crate::flags::{self, Flags, Heading};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use lab::{
-    DeleteArgs, DemoArgs, ExperimentArgs, GetArgs, LabArgs, LabCommand, LabProcess, LogsArgs,
-    MachineArgs, ObjectArgs, ProbeArgs, RolloutAction, RolloutArgs, UpArgs, View,
+    DeleteArgs, DemoArgs, DrawArgs, DrawFormat, ExperimentArgs, GetArgs, LabArgs, LabCommand,
+    LabProcess, LogsArgs, MachineArgs, ObjectArgs, ProbeArgs, RolloutAction, RolloutArgs, UpArgs,
+    View, WebArgs,
 };
 
 /// The agent's status socket.
@@ -475,6 +476,17 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
         false => Cli::from_arg_matches(&matches).map(|it| it.command),
     };
     command.unwrap_or_else(|error| error.format(&mut definition).exit())
+}
+
+/// The flags of an agent, as its own process reads them.
+///
+/// # Errors
+///
+/// What that process would say.
+pub(crate) fn agent(flags: &[String]) -> Result<ProxyArgs, clap::Error> {
+    let args = flags.iter().map(|it| with_dashes(it.into()));
+    let args = [OsString::from("kube-proxy")].into_iter().chain(args);
+    ProxyArgs::from_arg_matches(&kube_proxy().try_get_matches_from(args)?)
 }
 
 /// Under the name `kube-proxy` the program has no commands: it runs the agent.

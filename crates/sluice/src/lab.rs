@@ -4,15 +4,18 @@
 //! up, down, list                    ─▶ the lab's folder and its first process
 //! apply, get, scale, drain, ..      ─▶ objects: requests to the lab's API
 //! exec, probe, pcap                 ─▶ machines: processes in its namespaces
+//! draw, web                         ─▶ pictures of its objects
 //! ```
 
 mod demo;
 mod describe;
+mod draw;
 mod experiments;
 mod machines;
 mod manifests;
 mod objects;
 mod show;
+mod web;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
@@ -80,6 +83,8 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {
         LabCommand::Exec(args) => return machines::exec(&args.machine, &args.command),
         LabCommand::Pcap(args) => return machines::pcap(&args.machine, &args.arguments),
         LabCommand::Probe(args) => return machines::probe(args),
+        LabCommand::Draw(args) => draw::run(args)?,
+        LabCommand::Web(args) => return web::run(args),
         LabCommand::Experiment(args) => return experiments::run(args),
         LabCommand::Process(process) => run_process(process)?,
     }
@@ -112,6 +117,7 @@ fn run_process(process: &LabProcess) -> anyhow::Result<()> {
             };
             Err(inside.become_program(&args.command))
         }
+        LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?),
         LabProcess::Identity(args) => identity::serve(&args.server, &args.ports),
         LabProcess::Ask(args) => {
             let answers = probe::ask(&probe::Request {

@@ -38,6 +38,7 @@ use sluice_plan::{Planner, explain, inventory, topology};
 use tokio::sync::oneshot;
 
 pub use access::Token;
+pub use page::Page;
 
 use super::metrics::plain;
 use super::status::{self, ask, query};
@@ -47,7 +48,6 @@ use crate::metrics::Metrics;
 use crate::questions::Question;
 use crate::status::Status;
 use access::Access;
-use page::Page;
 
 /// The server of the web page.
 #[derive(Debug)]
@@ -74,9 +74,8 @@ pub(super) fn routes(server: WebServer, inputs: Sender<Input>, metrics: Arc<Metr
         metrics,
         started: format!("{:x}", Timestamp::now().as_nanosecond()),
     };
-    let access = Arc::new(Access::new(server));
-    let page = Page::new();
-    let api = Router::new()
+    let page = Page::of_agent();
+    let data = Router::new()
         .route("/api/status", get(status))
         .route("/api/syncs", get(syncs))
         .route("/api/services", get(services))
@@ -85,26 +84,35 @@ pub(super) fn routes(server: WebServer, inputs: Sender<Input>, metrics: Arc<Metr
         .route("/api/nodes", get(nodes))
         .route("/api/node", get(node))
         .with_state(Arc::new(web))
-        .route("/api/explain", get(status::explain).with_state(inputs))
-        .layer(middleware::from_fn_with_state(
-            access.clone(),
-            access::with_token,
-        ));
-    Router::new()
-        .route("/", get(async move || page.answer()))
-        .merge(api)
-        .fallback(async || plain(StatusCode::NOT_FOUND, "404 page not found\n"))
-        .layer(middleware::from_fn_with_state(access, access::with_host))
-        .layer(middleware::map_response_with_state(
-            page::policy(),
-            protected,
-        ))
+        .route("/api/explain", get(status::explain).with_state(inputs));
+    let pages = Router::new().route("/", get(async move || page.answer()));
+    guarded(server, pages, data)
 }
 
-/// Headers of every answer: no browser keeps it, guesses another type, or gives it to another site.
-async fn protected(State(policy): State<HeaderValue>, mut response: Response) -> Response {
+/// `pages` for everybody who reaches the server, and `data` for those who know its token. Browsers get both for
+/// this server's own pages only.
+pub fn guarded(server: WebServer, pages: Router, data: Router) -> Router {
+    let access = Arc::new(Access::new(server));
+    let data = data.layer(middleware::from_fn_with_state(
+        access.clone(),
+        access::with_token,
+    ));
+    pages
+        .merge(data)
+        .fallback(async || plain(StatusCode::NOT_FOUND, "404 page not found\n"))
+        .layer(middleware::from_fn_with_state(access, access::with_host))
+        .layer(middleware::map_response(protected))
+}
+
+/// Headers of every answer: no browser keeps it, guesses another type, or gives it to another site. What is no
+/// page runs and shows nothing.
+async fn protected(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    headers
+        .entry(header::CONTENT_SECURITY_POLICY)
+        .or_insert(HeaderValue::from_static(
+            "default-src 'none'; frame-ancestors 'none'",
+        ));
     for (name, value) in [
         (header::CACHE_CONTROL, "no-store"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueEnum};
 use sluice_cluster::identity::Port;
+use sluice_cluster::machines::CLIENT;
 use sluice_config::Mode;
 
 use super::{interval, time};
@@ -124,6 +125,26 @@ ipvs and ebpf need root.")]
 A Service is asked at its ClusterIP; from `client`, which knows no other way, through its load balancer, external IP or
 NodePort when it has one.")]
     Probe(ProbeArgs),
+    /// Draw the lab, or the way of a connection to one Service: who gets a share, who does not, and why
+    #[command(after_help = "Examples:
+  sluice lab draw
+  sluice lab draw -o svg > lab.svg
+  sluice lab draw svc/web
+  sluice lab draw svc/web:http --from web-1
+  sluice lab draw svc/web --from client --via node-b --probe 300
+  sluice lab draw svc/web -o svg > web.svg
+
+Without --probe, shares are those that the rules give: equal parts. A Service is dialled as `sluice lab probe` dials it;
+--via dials its NodePort on one node. SVG files have colours for light and dark pages.")]
+    Draw(DrawArgs),
+    /// Serve a web page of the lab: the lab as a picture, the way to each Service, the page of each agent
+    #[command(after_help = "Examples:
+  sluice lab web
+  sluice lab web --web-bind-address 127.0.0.1:8080
+  sluice lab web --web-bind-address 192.0.2.10:8080 --web-token-file token
+
+It serves until Ctrl-C, or until the lab ends.")]
+    Web(WebArgs),
     /// Show the packets of a node, a pod or `client` (needs tcpdump)
     #[command(after_help = "Examples:
   sluice lab pcap node-a
@@ -172,6 +193,9 @@ pub(crate) enum LabProcess {
     /// Send requests from here
     #[command(hide = true)]
     Ask(AskArgs),
+    /// Serve the web page from inside the lab
+    #[command(hide = true)]
+    Pages(Named),
 }
 
 /// Which lab.
@@ -416,6 +440,56 @@ pub(crate) struct ProbeArgs {
     /// For machines: everything that was measured
     #[arg(short, long, value_name = "FORMAT", value_parser = ["json"])]
     pub(crate) output: Option<String>,
+}
+
+/// `sluice lab draw`.
+#[derive(Debug, Args)]
+pub(crate) struct DrawArgs {
+    #[command(flatten)]
+    pub(crate) lab: Named,
+    /// The namespace of the objects
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub(crate) namespace: String,
+    /// svc/NAME or svc/NAME:PORT [default: the whole lab]
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: Option<String>,
+    /// Who connects: a node, a pod, or `client`
+    #[arg(long, value_name = "FROM", default_value = CLIENT, requires = "service")]
+    pub(crate) from: String,
+    /// The node whose NodePort is dialled
+    #[arg(long, value_name = "NODE", requires = "service")]
+    pub(crate) via: Option<String>,
+    /// Send so many requests: the shares are those of the answers
+    #[arg(long, value_name = "COUNT", requires = "service")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) probe: Option<u32>,
+    /// How to draw
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) output: DrawFormat,
+}
+
+/// How `draw` draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DrawFormat {
+    /// For a terminal
+    Text,
+    /// An SVG file
+    Svg,
+    /// What the picture shows, for machines
+    Json,
+}
+
+/// `sluice lab web`.
+#[derive(Debug, Args)]
+pub(crate) struct WebArgs {
+    #[command(flatten)]
+    pub(crate) lab: Named,
+    /// Where to serve; port 0 is any free one. Any other address than a loopback one needs --web-token-file
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
+    pub(crate) web_bind_address: SocketAddr,
+    /// File with the secret that the page asks for, at least 16 characters
+    #[arg(long, value_name = "PATH")]
+    pub(crate) web_token_file: Option<PathBuf>,
 }
 
 /// `sluice lab experiment`.

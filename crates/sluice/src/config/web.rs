@@ -25,6 +25,24 @@ pub(crate) struct WebConfig {
 }
 
 impl WebConfig {
+    /// A page at an address, for those who know the token of the file.
+    ///
+    /// # Errors
+    ///
+    /// Everybody on the network would see the page.
+    pub(crate) fn new(address: SocketAddr, token_file: Option<PathBuf>) -> Result<Self, String> {
+        if !address.ip().is_loopback() && token_file.is_none() {
+            return Err(format!(
+                "--web-bind-address: {address} is no loopback address: give --web-token-file, so that \
+                 only those who know the token see the page"
+            ));
+        }
+        Ok(Self {
+            address,
+            token_file,
+        })
+    }
+
     /// The server; reads the token, which the sandbox may hide later.
     ///
     /// # Errors
@@ -60,16 +78,13 @@ impl ProxyArgs {
             ));
             return None;
         };
-        if !address.ip().is_loopback() && token_file.is_none() {
-            problems.usage(format!(
-                "--web-bind-address: {address} is no loopback address: give --web-token-file, so that \
-                 only those who know the token see the page"
-            ));
+        match WebConfig::new(address, token_file) {
+            Ok(config) => Some(config),
+            Err(problem) => {
+                problems.usage(problem);
+                None
+            }
         }
-        Some(WebConfig {
-            address,
-            token_file,
-        })
     }
 }
 

@@ -12,7 +12,7 @@ use sluice_cluster::launch::Program;
 use sluice_cluster::machines::{CLIENT, machine_of_pod, netns_name};
 use sluice_cluster::nodes::POWER;
 use sluice_cluster::place::Place;
-use sluice_cluster::probe::Answers;
+use sluice_cluster::probe::{Answers, Request};
 use sluice_lab::Spread;
 
 use super::open;
@@ -20,13 +20,13 @@ use crate::cli::{MachineArgs, ProbeArgs};
 
 /// What a user calls a machine, found.
 #[derive(Debug, PartialEq, Eq)]
-enum Machine {
+pub(super) enum Machine {
     Client,
     Node(String),
     Pod { object: Box<Value> },
 }
 
-fn find(client: &Client, name: &str, namespace: &str) -> anyhow::Result<Machine> {
+pub(super) fn find(client: &Client, name: &str, namespace: &str) -> anyhow::Result<Machine> {
     if name == CLIENT {
         return Ok(Machine::Client);
     }
@@ -102,7 +102,7 @@ pub(super) fn exec(args: &MachineArgs, words: &[String]) -> anyhow::Result<ExitC
     Ok(code(enter::run(&place, &mut command)?))
 }
 
-fn code(status: ExitStatus) -> ExitCode {
+pub(super) fn code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt as _;
 
     let code = status.code().or_else(|| Some(128 + status.signal()?));
@@ -172,7 +172,15 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     };
     let target = target(&client, &from, text, &args.namespace)?;
     drop(client);
-    let answers = ask(&place, &from, args, target, udp)?;
+    let request = Request {
+        target,
+        udp,
+        count: args.count,
+        timeout: args.timeout,
+        pause: args.pause,
+        source_port: args.source_port,
+    };
+    let answers = ask(&place, &from, &request)?;
     if args.output.is_some() {
         println!("{}", serde_json::to_string_pretty(&answers)?);
     } else {
@@ -185,21 +193,16 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn ask(
-    place: &Place,
-    from: &Machine,
-    args: &ProbeArgs,
-    target: SocketAddr,
-    udp: bool,
-) -> anyhow::Result<Answers> {
+/// Sends requests from a machine. This process stays in the lab's namespaces afterwards.
+pub(super) fn ask(place: &Place, from: &Machine, request: &Request) -> anyhow::Result<Answers> {
     let program = std::env::current_exe()?.to_string_lossy().into_owned();
     let micros = |it: std::time::Duration| format!("{}us", it.as_micros());
-    let (target, count) = (target.to_string(), args.count.to_string());
-    let (timeout, pause) = (micros(args.timeout), micros(args.pause));
+    let (target, count) = (request.target.to_string(), request.count.to_string());
+    let (timeout, pause) = (micros(request.timeout), micros(request.pause));
     let mut words = vec![program.as_str(), "lab", "ask", "--target", &target];
     words.extend(["--count", &count, "--timeout", &timeout, "--pause", &pause]);
-    words.extend(udp.then_some("--udp"));
-    let source_port = args.source_port.map(|it| it.to_string());
+    words.extend(request.udp.then_some("--udp"));
+    let source_port = request.source_port.map(|it| it.to_string());
     if let Some(port) = &source_port {
         words.extend(["--source-port", port]);
     }

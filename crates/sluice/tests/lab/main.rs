@@ -6,6 +6,7 @@ mod experiments;
 mod faults;
 mod kubectl;
 mod life;
+mod pictures;
 mod workloads;
 
 use std::fs;

@@ -38,6 +38,12 @@ impl Token {
         }
     }
 
+    /// The secret itself, for a process that serves in place of this one.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+
     /// Whether a client shows it. The time says nothing about the characters that are right.
     fn is_shown(&self, headers: &HeaderMap) -> bool {
         let shown = headers.get(header::AUTHORIZATION);

@@ -1,4 +1,4 @@
-//! The page itself: markup, style and program in one answer, so that nothing else is fetched.
+//! A page: markup, style and program in one answer, so that nothing else is fetched.
 
 use axum::body::Bytes;
 use axum::http::{HeaderValue, header};
@@ -9,13 +9,19 @@ use sha2::{Digest, Sha256};
 
 const HEAD: &str = include_str!("page/head.html");
 const STYLE: &str = include_str!("page/style.css");
-const BODY: &str = include_str!("page/body.html");
 
-/// One program, whose last part starts it.
-const SCRIPT: &str = concat!(
+/// What the programs of all pages begin with: elements, requests, views.
+const COMMON: &str = concat!(
     "'use strict';\n",
     include_str!("page/dom.js"),
-    include_str!("page/agent.js"),
+    include_str!("page/ask.js"),
+    include_str!("page/views.js"),
+);
+
+const AGENT_BODY: &str = include_str!("page/body.html");
+
+/// The agent's program, whose last part starts it.
+const AGENT_SCRIPT: &str = concat!(
     include_str!("page/rates.js"),
     include_str!("page/services.js"),
     include_str!("page/picture.js"),
@@ -27,32 +33,53 @@ const SCRIPT: &str = concat!(
     include_str!("page/main.js"),
 );
 
-/// The page in one piece.
-#[derive(Clone)]
-pub(super) struct Page(Bytes);
-
-impl Page {
-    pub(super) fn new() -> Self {
-        let page = format!(
-            "{HEAD}<style>{STYLE}</style>\n</head>\n{BODY}<script>{SCRIPT}</script>\n</body>\n</html>\n"
-        );
-        Self(page.into())
-    }
-
-    pub(super) fn answer(self) -> Response {
-        ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], self.0).into_response()
-    }
+/// A page in one piece.
+#[derive(Clone, Debug)]
+pub struct Page {
+    text: Bytes,
+    /// The content security policy: this style and this program, requests to this server, nothing else.
+    policy: HeaderValue,
 }
 
-/// The content security policy: this style and this program, requests to this server, nothing else.
-pub(super) fn policy() -> HeaderValue {
-    let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
-    let (style, script) = (of(STYLE), of(SCRIPT));
-    let policy = format!(
-        "default-src 'none'; style-src {style}; script-src {script}; connect-src 'self'; \
-         img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    );
-    HeaderValue::try_from(policy).expect("base64 and names of directives are visible ASCII")
+impl Page {
+    /// The page of an agent. Its requests go to paths below its own.
+    #[must_use]
+    pub fn of_agent() -> Self {
+        Self::new("", AGENT_BODY, AGENT_SCRIPT)
+    }
+
+    /// Another page with the style, elements and requests of the agent's. `script` has what `views.js` asks for.
+    #[must_use]
+    pub fn new(style: &str, body: &str, script: &str) -> Self {
+        let (style, script) = (format!("{STYLE}{style}"), format!("{COMMON}{script}"));
+        let page = format!(
+            "{HEAD}<style>{style}</style>\n</head>\n{body}<script>{script}</script>\n</body>\n</html>\n"
+        );
+        let of = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
+        let (style, script) = (of(&style), of(&script));
+        let policy = format!(
+            "default-src 'none'; style-src {style}; script-src {script}; connect-src 'self'; \
+             img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        );
+        let policy = HeaderValue::try_from(policy);
+        Self {
+            text: page.into(),
+            policy: policy.expect("base64 and names of directives are visible ASCII"),
+        }
+    }
+
+    /// The answer to a request for the page.
+    #[must_use]
+    pub fn answer(&self) -> Response {
+        let headers = [
+            (
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("text/html; charset=utf-8"),
+            ),
+            (header::CONTENT_SECURITY_POLICY, self.policy.clone()),
+        ];
+        (headers, self.text.clone()).into_response()
+    }
 }
 
 #[cfg(test)]
@@ -61,6 +88,7 @@ mod tests {
 
     #[test]
     fn user_data_is_text_and_nothing_is_fetched_elsewhere() {
+        let script = &format!("{COMMON}{AGENT_SCRIPT}");
         for word in [
             "innerHTML",
             "outerHTML",
@@ -68,15 +96,15 @@ mod tests {
             "document.write",
             "eval(",
         ] {
-            assert!(!SCRIPT.contains(word), "{word}");
+            assert!(!script.contains(word), "{word}");
         }
-        for (part, end) in [(SCRIPT, "</script"), (STYLE, "</style"), (STYLE, "url(")] {
+        for (part, end) in [(&**script, "</script"), (STYLE, "</style"), (STYLE, "url(")] {
             assert!(!part.contains(end), "{end}");
         }
         let elsewhere = |part: &str| {
             part.replace("http://www.w3.org/2000/svg", "")
                 .contains("://")
         };
-        assert!(![HEAD, STYLE, BODY, SCRIPT].into_iter().any(elsewhere));
+        assert!(![HEAD, STYLE, AGENT_BODY, script].into_iter().any(elsewhere));
     }
 }

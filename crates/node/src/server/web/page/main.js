@@ -1,8 +1,5 @@
-// What is shown, and when the agent is asked.
+// What the agent's page shows.
 
-/** Between two questions. An answer that takes long is asked for less often: the agent has other work. */
-const PERIOD = 1000;
-const SHARE_OF_THE_AGENT = 10;
 /** Sums of new connections a second that the line remembers. */
 const HISTORY = 60;
 
@@ -44,57 +41,9 @@ function route() {
   tick();
 }
 
-function show(view) {
-  state.view = view;
-  for (const name of Object.keys(VIEWS)) {
-    byId(`view-${name}`).hidden = name !== view;
-  }
-  const current = view === 'service' ? 'services' : view;
-  for (const link of document.querySelectorAll('nav a')) {
-    if (link.hash === `#${current}`) {
-      link.setAttribute('aria-current', 'page');
-    } else {
-      link.removeAttribute('aria-current');
-    }
-  }
-  showTitle();
-}
-
 function showTitle() {
   const title = state.view === 'service' ? opened.name : VIEWS[state.view].title;
   document.title = `${title} · ${state.status?.node ?? 'Sluice'}`;
-}
-
-let timer = null;
-let isAsking = false;
-let isAskedAgain = false;
-
-/** Asks for everything on the screen, and again after a while. A tab that nobody sees asks nothing. */
-async function tick() {
-  if (isAsking) {
-    isAskedAgain = true;
-    return;
-  }
-  clearTimeout(timer);
-  if (document.hidden || state.view === 'token') {
-    return;
-  }
-  isAsking = true;
-  const began = performance.now();
-  try {
-    await refresh();
-    byId('banner').hidden = true;
-  } catch (error) {
-    fail(error);
-  }
-  isAsking = false;
-  const took = performance.now() - began;
-  if (isAskedAgain) {
-    isAskedAgain = false;
-    tick();
-  } else {
-    timer = setTimeout(tick, Math.max(PERIOD, took * SHARE_OF_THE_AGENT) - Math.min(took, PERIOD));
-  }
 }
 
 async function refresh() {
@@ -177,44 +126,12 @@ function tellChanges(before, now) {
   }
 }
 
-/** Shows why there is no answer. What was last known stays on the screen. */
-function fail(error) {
-  if (error.status === 401) {
-    askForToken();
-    return;
-  }
-  const banner = byId('banner');
-  banner.hidden = false;
-  setText(banner, state.status && error.status === 0 ? `No answer: ${error.message}. What you see is from before.` : error.message);
-  if (error.status === 0) {
-    byId('state').dataset.tone = 'bad';
-    setText(byId('state'), 'no answer');
-  }
-}
-
-function askForToken() {
-  if (state.view === 'token') {
-    return;
-  }
-  byId('token-wrong').hidden = !sessionStorage.getItem(TOKEN);
-  sessionStorage.removeItem(TOKEN);
-  show('token');
-  byId('token').focus();
-}
-
 function start() {
   startServices();
   startExplain();
-  byId('token-form').addEventListener('submit', (event) => {
-    event.preventDefault();
-    sessionStorage.setItem(TOKEN, byId('token').value.trim());
-    byId('token').value = '';
-    route();
-  });
-  byId('skip').addEventListener('click', (event) => {
-    event.preventDefault();
-    byId('main').focus();
-  });
+  startViews();
+  // The lab's page leads to those of its agents, at `/nodes/NAME/`.
+  byId('to-lab').hidden = !location.pathname.startsWith('/nodes/');
   document.addEventListener('keydown', (event) => {
     const isTyping = event.target.closest?.('input, textarea, select');
     if (event.key === '/' && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey && state.view !== 'token') {
@@ -226,8 +143,6 @@ function start() {
       byId('filter').focus();
     }
   });
-  document.addEventListener('visibilitychange', () => document.hidden || tick());
-  window.addEventListener('hashchange', route);
   window.addEventListener('resize', () => state.view === 'service' && tick());
   route();
 }

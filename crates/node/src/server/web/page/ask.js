@@ -1,8 +1,8 @@
-// The agent's answers.
+// The server's answers.
 
 const TOKEN = 'sluice-token';
 
-/** The agent gave no answer, or refused: `status` is that of HTTP, 0 without an answer. */
+/** The server gave no answer, or refused: `status` is that of HTTP, 0 without an answer. */
 class Refusal extends Error {
   constructor(status, message) {
     super(message);
@@ -10,10 +10,10 @@ class Refusal extends Error {
   }
 }
 
-/** The last answer of each path, with its tag: the agent sends what has changed. */
+/** The last answer of each path, with its tag: the server sends what has changed. */
 const answers = new Map();
 
-/** The answer of a path. `isNew` tells whether it differs from the last one. */
+/** The answer of a path below that of the page. `isNew` tells whether it differs from the last one. */
 async function ask(path) {
   const known = answers.get(path);
   const headers = {};
@@ -26,9 +26,9 @@ async function ask(path) {
   }
   let response;
   try {
-    response = await fetch(path, { headers, cache: 'no-store', credentials: 'omit', signal: AbortSignal.timeout(15000) });
+    response = await fetch(`.${path}`, { headers, cache: 'no-store', credentials: 'omit', signal: AbortSignal.timeout(15000) });
   } catch {
-    throw new Refusal(0, 'the agent does not answer');
+    throw new Refusal(0, 'the server does not answer');
   }
   if (response.status === 304 && known) {
     return { data: known.data, isNew: false };

@@ -1,0 +1,239 @@
+//! A picture as elements of SVG with their places, and as text of an SVG file.
+
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+
+/// The colours of drawings, by the variables of the web page's style sheet.
+pub const STYLE: &str = include_str!("drawing/style.css");
+
+/// The variables in a file of its own; the web page has the same.
+const COLOURS: &str = include_str!("drawing/colours.css");
+
+/// The width of one letter, in pixels: the widest of the usual fonts, so that a text stays in its box.
+const MONO: f64 = 7.25;
+const SMALL: f64 = 6.5;
+const BOLD: f64 = 7.8;
+
+/// A picture. Lengths are pixels.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drawing {
+    /// Its width.
+    pub width: u32,
+    /// Its height.
+    pub height: u32,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What it shows, for those who do not see it.
+    pub description: String,
+    /// The elements, those below first.
+    pub elements: Vec<Element>,
+}
+
+/// An element of SVG without children.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Element {
+    /// `rect`, `path` or `text`.
+    pub tag: &'static str,
+    /// Names and values.
+    pub attributes: Vec<(&'static str, String)>,
+    /// The text of a `text`.
+    pub text: String,
+}
+
+/// A font of [`STYLE`], which says how wide a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Font {
+    /// For names.
+    Bold,
+    /// For addresses.
+    Mono,
+    /// For all else.
+    Small,
+}
+
+impl Font {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Bold => "name",
+            Self::Mono => "mono",
+            Self::Small => "small",
+        }
+    }
+
+    /// The letters that fit into a width.
+    pub(crate) fn letters(self, width: u32) -> usize {
+        let one = match self {
+            Self::Bold => BOLD,
+            Self::Mono => MONO,
+            Self::Small => SMALL,
+        };
+        (f64::from(width) / one) as usize
+    }
+}
+
+/// A rectangle of a drawing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+}
+
+impl Place {
+    pub(crate) fn right(self) -> u32 {
+        self.x + self.width
+    }
+
+    pub(crate) fn middle(self) -> u32 {
+        self.y + self.height / 2
+    }
+}
+
+/// Elements that are being put together.
+#[derive(Debug, Default)]
+pub(crate) struct Canvas(pub(crate) Vec<Element>);
+
+impl Canvas {
+    /// A box with round corners.
+    pub(crate) fn rect(&mut self, class: &str, at: Place) {
+        let attributes = vec![
+            ("class", class.to_owned()),
+            ("x", at.x.to_string()),
+            ("y", at.y.to_string()),
+            ("width", at.width.to_string()),
+            ("height", at.height.to_string()),
+            ("rx", "8".to_owned()),
+        ];
+        self.push("rect", attributes, String::new());
+    }
+
+    /// A text from `x` on, of at most `width`: the middle of a longer one is left out.
+    pub(crate) fn text(&mut self, font: Font, (x, y): (u32, u32), width: u32, text: &str) {
+        self.word(
+            font.class(),
+            (x, y),
+            "start",
+            cut(text, font.letters(width)),
+        );
+    }
+
+    /// A short text that ends at `x`, in a colour: `good`, `warn`, `bad` or `share`.
+    pub(crate) fn word_to(&mut self, colour: &str, (x, y): (u32, u32), text: &str) {
+        self.word(&format!("small {colour}"), (x, y), "end", text.to_owned());
+    }
+
+    fn word(&mut self, class: &str, (x, y): (u32, u32), anchor: &str, text: String) {
+        let mut attributes = vec![
+            ("class", class.to_owned()),
+            ("x", x.to_string()),
+            ("y", y.to_string()),
+        ];
+        if anchor != "start" {
+            attributes.push(("text-anchor", anchor.to_owned()));
+        }
+        self.push("text", attributes, text);
+    }
+
+    /// An arrow to the right. `share` makes it thicker.
+    pub(crate) fn arrow(&mut self, class: &str, from: (u32, u32), to: (u32, u32), share: f64) {
+        let (head, middle) = (to.0.saturating_sub(7), (from.0 + to.0) / 2);
+        let line = format!(
+            "M{} {}C{middle} {} {middle} {} {head} {}",
+            from.0, from.1, from.1, to.1, to.1
+        );
+        let attributes = vec![
+            ("class", format!("edge {class}")),
+            ("stroke-width", format!("{:.1}", 1.5 + 4.0 * share)),
+            ("d", line),
+        ];
+        self.push("path", attributes, String::new());
+        let head = format!("M{head} {}l8 5l-8 5z", to.1.saturating_sub(5));
+        self.push(
+            "path",
+            vec![("class", format!("head {class}")), ("d", head)],
+            String::new(),
+        );
+    }
+
+    fn push(&mut self, tag: &'static str, attributes: Vec<(&'static str, String)>, text: String) {
+        self.0.push(Element {
+            tag,
+            attributes,
+            text,
+        });
+    }
+}
+
+/// A text in lines that fit into a width.
+pub(crate) fn wrapped(text: &str, font: Font, width: u32) -> Vec<String> {
+    let letters = font.letters(width);
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < letters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// A text without its middle, if it is too long: both ends of a name tell most.
+fn cut(text: &str, letters: usize) -> String {
+    let count = text.chars().count();
+    if count <= letters {
+        return text.to_owned();
+    }
+    let half = letters.saturating_sub(1) / 2;
+    let start: String = text.chars().take(half).collect();
+    let end: String = text.chars().skip(count - half).collect();
+    format!("{start}…{end}")
+}
+
+/// An SVG file.
+impl fmt::Display for Drawing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (width, height) = (self.width, self.height);
+        writeln!(
+            f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"drawing\" viewBox=\"0 0 {width} {height}\" \
+             width=\"{width}\" height=\"{height}\" role=\"img\" aria-labelledby=\"title description\">"
+        )?;
+        writeln!(f, "<title id=\"title\">{}</title>", escaped(&self.title))?;
+        let description = escaped(&self.description);
+        writeln!(f, "<desc id=\"description\">{description}</desc>")?;
+        writeln!(f, "<style>\n{COLOURS}{STYLE}</style>")?;
+        let ground = "<rect class=\"ground\" width=\"100%\" height=\"100%\" rx=\"8\"/>";
+        writeln!(f, "{ground}")?;
+        for it in &self.elements {
+            let mut attributes = String::new();
+            for (name, value) in &it.attributes {
+                write!(attributes, " {name}=\"{}\"", escaped(value))?;
+            }
+            match it.text.is_empty() {
+                true => writeln!(f, "<{}{attributes}/>", it.tag)?,
+                false => writeln!(f, "<{0}{attributes}>{1}</{0}>", it.tag, escaped(&it.text))?,
+            }
+        }
+        writeln!(f, "</svg>")
+    }
+}
+
+/// Text of others as text of XML. Control characters, which XML does not have, are left out.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for it in text.chars().filter(|it| !it.is_control()) {
+        match it {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

@@ -1,0 +1,154 @@
+//! The cluster as a picture: nodes, the pods on them, Services.
+
+mod draw;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+use sluice_plan::inventory::{self, ServiceSummary};
+use sluice_plan::{Planner, topology};
+
+use crate::objects::{Kind, Objects, has_condition, name, text};
+use crate::question::ips;
+
+/// A cluster in one picture. Scripts read it: fields are added, not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Topology {
+    /// The nodes, by name.
+    pub nodes: Vec<NodeBox>,
+    /// Pods that no node has yet.
+    pub unscheduled: Vec<PodBox>,
+    /// The Services, by namespace and name.
+    pub services: Vec<ServiceSummary>,
+}
+
+/// A node with its pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeBox {
+    /// Its name.
+    pub name: String,
+    /// The zone of its label, if any.
+    pub zone: Option<String>,
+    /// Its addresses, the primary ones first.
+    pub addresses: Vec<String>,
+    /// Its agent's data plane.
+    pub mode: String,
+    /// Its condition `Ready`.
+    pub ready: bool,
+    /// It gets no new pods (`kubectl cordon`).
+    pub unschedulable: bool,
+    /// The pods on it, by namespace and name.
+    pub pods: Vec<PodBox>,
+}
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodBox {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its addresses, the primary one first.
+    pub addresses: Vec<String>,
+    /// What may be expected of it.
+    pub state: PodState,
+    /// The Services that have it as an endpoint: `namespace/name`.
+    pub services: Vec<String>,
+}
+
+/// What may be expected of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PodState {
+    /// It is ready for connections.
+    Ready,
+    /// It is not, or not yet.
+    NotReady,
+    /// It was asked to end.
+    Terminating,
+    /// Its containers have ended for good.
+    Ended,
+}
+
+impl PodState {
+    /// In words.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::NotReady => "not ready",
+            Self::Terminating => "terminating",
+            Self::Ended => "ended",
+        }
+    }
+
+    fn of(pod: &Value) -> Self {
+        match text(&pod["status"]["phase"]) {
+            "Succeeded" | "Failed" => Self::Ended,
+            _ if pod["metadata"]["deletionTimestamp"].is_string() => Self::Terminating,
+            _ if has_condition(pod, "Ready") => Self::Ready,
+            _ => Self::NotReady,
+        }
+    }
+}
+
+impl Topology {
+    /// The cluster of these objects. `planner` may be that of any node; `mode_of` names the data plane of a Node
+    /// object.
+    #[must_use]
+    pub fn of(objects: &Objects, planner: &Planner, mode_of: impl Fn(&Value) -> String) -> Self {
+        let mut services: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for node in topology::nodes(planner) {
+            for endpoint in topology::node(planner, &node.name) {
+                let of_pod = services.entry(endpoint.address.to_string()).or_default();
+                of_pod.insert(endpoint.service);
+            }
+        }
+        let mut pods: BTreeMap<&str, Vec<PodBox>> = BTreeMap::new();
+        for pod in objects.all(Kind::Pod) {
+            let addresses = ips(&pod["status"]["podIPs"], "ip");
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            let of_pod: BTreeSet<&String> = match pod["spec"]["hostNetwork"].as_bool() {
+                // Its addresses are those of every such pod of the node.
+                Some(true) => BTreeSet::new(),
+                _ => addresses
+                    .iter()
+                    .filter_map(|it| services.get(it))
+                    .flatten()
+                    .collect(),
+            };
+            pods.entry(text(&pod["spec"]["nodeName"]))
+                .or_default()
+                .push(PodBox {
+                    namespace: text(&pod["metadata"]["namespace"]).to_owned(),
+                    name: name(pod).to_owned(),
+                    state: PodState::of(pod),
+                    services: of_pod.into_iter().cloned().collect(),
+                    addresses,
+                });
+        }
+        let nodes = objects.all(Kind::Node).into_iter().map(|it| NodeBox {
+            name: name(it).to_owned(),
+            zone: it["metadata"]["labels"]["topology.kubernetes.io/zone"]
+                .as_str()
+                .map(str::to_owned),
+            addresses: ips(&it["status"]["addresses"], "address")
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            mode: mode_of(it),
+            ready: has_condition(it, "Ready"),
+            unschedulable: it["spec"]["unschedulable"] == true,
+            pods: pods.remove(name(it)).unwrap_or_default(),
+        });
+        Self {
+            nodes: nodes.collect(),
+            unscheduled: pods.remove("").unwrap_or_default(),
+            services: inventory::services(planner, ""),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Where everything of a cluster's picture is.
+
+use sluice_plan::inventory::ServiceSummary;
+
+use super::{NodeBox, PodBox, PodState, Topology};
+use crate::drawing::{Canvas, Drawing, Font, Place};
+
+const MARGIN: u32 = 14;
+const GAP: u32 = 12;
+/// The least width of a node or a Service.
+const CARD: u32 = 236;
+/// Heights of a Service, of a node's head and of a pod.
+const SERVICE: u32 = 64;
+const HEAD: u32 = 72;
+const POD: u32 = 44;
+const POD_GAP: u32 = 6;
+
+impl Topology {
+    /// The picture of a cluster in a width of at least 264 pixels.
+    #[must_use]
+    pub fn drawing(&self, width: u32) -> Drawing {
+        let width = width.max(CARD + 2 * MARGIN);
+        let mut canvas = Canvas::default();
+        let mut y = MARGIN;
+        if !self.services.is_empty() {
+            canvas.text(Font::Small, (MARGIN, y + 12), width, "Services");
+            y += 20;
+            let cards = self.services.len();
+            y = cards_below(width, y, &vec![SERVICE; cards], |at, place| {
+                service(&mut canvas, &self.services[at], place);
+            });
+        }
+        canvas.text(Font::Small, (MARGIN, y + 12), width, "Nodes and their pods");
+        y += 20;
+        let heights = self.nodes.iter().map(|it| HEAD + pods_height(&it.pods));
+        let heights: Vec<u32> = heights.collect();
+        y = cards_below(width, y, &heights, |at, place| {
+            node(&mut canvas, &self.nodes[at], place);
+        });
+        if !self.unscheduled.is_empty() {
+            canvas.text(Font::Small, (MARGIN, y + 12), width, "Pods without a node");
+            y += 20;
+            let cards = vec![POD; self.unscheduled.len()];
+            y = cards_below(width, y, &cards, |at, place| {
+                pod(&mut canvas, &self.unscheduled[at], place);
+            });
+        }
+        Drawing {
+            width,
+            height: y + MARGIN - GAP,
+            title: "The cluster: Services, nodes and pods".to_owned(),
+            description: self.words(),
+            elements: canvas.0,
+        }
+    }
+
+    /// The picture in words.
+    fn words(&self) -> String {
+        let nodes = self.nodes.iter().map(|node| {
+            let state = if node.ready { "ready" } else { "not ready" };
+            let pods = node.pods.iter().map(|it| match it.state {
+                PodState::Ready => it.name.clone(),
+                other => format!("{} ({})", it.name, other.as_str()),
+            });
+            let pods: Vec<String> = pods.collect();
+            match pods.is_empty() {
+                true => format!("{}, {state}, has no pod.", node.name),
+                false => format!("{}, {state}, has {}.", node.name, pods.join(", ")),
+            }
+        });
+        let services = self.services.iter().map(|it| {
+            format!(
+                "Service {} has {} of {} endpoints ready.",
+                it.name, it.ready, it.endpoints
+            )
+        });
+        nodes.chain(services).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn pods_height(pods: &[PodBox]) -> u32 {
+    let count = u32::try_from(pods.len()).unwrap_or(u32::MAX);
+    match count {
+        0 => 4,
+        count => count.saturating_mul(POD + POD_GAP) + 6,
+    }
+}
+
+/// Puts cards beside each other, as many as fit, and the others below; those of a row are equally high. Returns
+/// where the next thing may begin.
+fn cards_below(width: u32, mut y: u32, heights: &[u32], mut put: impl FnMut(usize, Place)) -> u32 {
+    let inner = width - 2 * MARGIN;
+    let fitting = ((inner + GAP) / (CARD + GAP)).max(1);
+    let count = u32::try_from(heights.len()).unwrap_or(u32::MAX);
+    let columns = fitting.min(count.max(1));
+    let card = (inner - (columns - 1) * GAP) / columns;
+    for (row, heights) in heights.chunks(columns as usize).enumerate() {
+        let height = heights.iter().copied().max().unwrap_or_default();
+        let mut x = MARGIN;
+        for column in 0..heights.len() {
+            let place = Place {
+                x,
+                y,
+                width: card,
+                height,
+            };
+            put(row * columns as usize + column, place);
+            x += card + GAP;
+        }
+        y += height + GAP;
+    }
+    y
+}
+
+fn service(canvas: &mut Canvas, service: &ServiceSummary, at: Place) {
+    let class = if service.is_dead {
+        "box refused"
+    } else {
+        "box"
+    };
+    canvas.rect(class, at);
+    let (x, width) = (at.x + 12, at.width - 24);
+    canvas.text(Font::Bold, (x, at.y + 20), width - 76, &service.name);
+    let ready = format!("{} of {} ready", service.ready, service.endpoints);
+    let colour = match service.ready {
+        0 if service.endpoints > 0 => "bad",
+        ready if ready < service.endpoints => "warn",
+        _ => "good",
+    };
+    canvas.word_to(colour, (at.right() - 12, at.y + 20), &ready);
+    let first = service.frontends.first().map_or("", String::as_str);
+    canvas.text(Font::Mono, (x, at.y + 38), width, first);
+    let more = match service.frontends.len() {
+        0 | 1 => service.kind.clone(),
+        count => format!("{}, {} more to dial", service.kind, count - 1),
+    };
+    canvas.text(Font::Small, (x, at.y + 55), width, &more);
+}
+
+fn node(canvas: &mut Canvas, node: &NodeBox, at: Place) {
+    canvas.rect("node", at);
+    let (x, width) = (at.x + 12, at.width - 24);
+    canvas.text(Font::Bold, (x, at.y + 22), width - 76, &node.name);
+    let (colour, state) = match (node.ready, node.unschedulable) {
+        (false, _) => ("bad", "not ready"),
+        (true, true) => ("warn", "cordoned"),
+        (true, false) => ("good", "ready"),
+    };
+    canvas.word_to(colour, (at.right() - 12, at.y + 22), state);
+    let first = node
+        .addresses
+        .first()
+        .map_or("no address yet", String::as_str);
+    canvas.text(Font::Mono, (x, at.y + 41), width, first);
+    let about = [node.zone.as_deref(), Some(&*node.mode)];
+    let about: Vec<&str> = about.into_iter().flatten().collect();
+    canvas.text(Font::Small, (x, at.y + 58), width, &about.join(" · "));
+    let mut y = at.y + HEAD;
+    for it in &node.pods {
+        let place = Place {
+            x: at.x + 8,
+            y,
+            width: at.width - 16,
+            height: POD,
+        };
+        pod(canvas, it, place);
+        y += POD + POD_GAP;
+    }
+}
+
+fn pod(canvas: &mut Canvas, pod: &PodBox, at: Place) {
+    let (class, colour) = match pod.state {
+        PodState::Ready => ("box used", ""),
+        PodState::NotReady => ("box unused", "bad"),
+        PodState::Terminating => ("box unused", "warn"),
+        PodState::Ended => ("box unused", ""),
+    };
+    canvas.rect(class, at);
+    let (x, width) = (at.x + 10, at.width - 20);
+    let is_ready = pod.state == PodState::Ready;
+    let state = if is_ready { "" } else { pod.state.as_str() };
+    canvas.text(
+        Font::Bold,
+        (x, at.y + 18),
+        width - if is_ready { 0 } else { 76 },
+        &pod.name,
+    );
+    if !is_ready {
+        canvas.word_to(colour, (at.right() - 10, at.y + 18), state);
+    }
+    let address = pod
+        .addresses
+        .first()
+        .map_or("no address yet", String::as_str);
+    canvas.text(Font::Mono, (x, at.y + 35), 116, address);
+    let services = services(pod, Font::Small.letters(width - 120));
+    canvas.text(Font::Small, (x + 120, at.y + 35), width - 120, &services);
+}
+
+/// The Services of a pod by name, or how many there are.
+fn services(pod: &PodBox, letters: usize) -> String {
+    let own = format!("{}/", pod.namespace);
+    let names = pod.services.iter();
+    let names: Vec<&str> = names
+        .map(|it| it.strip_prefix(&own).unwrap_or(it))
+        .collect();
+    let all = names.join(", ");
+    match all.chars().count() <= letters {
+        true => all,
+        false => format!("{} Services", names.len()),
+    }
+}

@@ -1,0 +1,151 @@
+//! `sluice lab draw`: the lab's objects as a picture.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use k8s_openapi::api::core::v1::Node;
+use serde_json::Value;
+use sluice_cluster::client::Client;
+use sluice_cluster::nodes;
+use sluice_cluster::place::Place;
+use sluice_cluster::probe::Request;
+use sluice_lab::Cluster;
+use sluice_model::NamespacedName;
+use sluice_picture::{Measured, Objects, Question, Topology, Way};
+use sluice_plan::Planner;
+use sluice_plan::settings::Settings;
+
+use super::machines;
+use crate::cli::{self, DrawArgs, DrawFormat};
+
+/// The width of the lab's picture in an SVG file: that of a page.
+const WIDTH: u32 = 920;
+
+/// Timeout of one request of a probe.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(super) fn run(args: &DrawArgs) -> anyhow::Result<()> {
+    let place = Place::of(&args.lab.name)?;
+    let client = Client::open(&place)?;
+    let view = View::read(&client, place.settings()?.mode)?;
+    let Some(service) = &args.service else {
+        let topology = view.topology()?;
+        match args.output {
+            DrawFormat::Text => print!("{topology}"),
+            DrawFormat::Svg => print!("{}", topology.drawing(WIDTH)),
+            DrawFormat::Json => println!("{}", serde_json::to_string_pretty(&topology)?),
+        }
+        return Ok(());
+    };
+    let mut way = view.way(&question(args, service)?)?;
+    if let Some(count) = args.probe {
+        let from = machines::find(&client, &args.from, &args.namespace)?;
+        let target = way.target();
+        let target = target.context("--probe: a headless Service has no address: probe a pod")?;
+        // Its threads may not come along into the lab.
+        drop(client);
+        let request = Request {
+            target,
+            udp: way.is_udp(),
+            count,
+            timeout: TIMEOUT,
+            pause: Duration::ZERO,
+            source_port: None,
+        };
+        let answers = machines::ask(&place, &from, &request)?;
+        way = way.measured(Measured {
+            answered: answers.answered,
+            seen_from: answers.seen_from,
+            failed: answers.failed,
+        });
+    }
+    match args.output {
+        DrawFormat::Text => print!("{way}"),
+        DrawFormat::Svg => print!("{}", way.drawing()),
+        DrawFormat::Json => println!("{}", serde_json::to_string_pretty(&way)?),
+    }
+    Ok(())
+}
+
+fn question(args: &DrawArgs, service: &str) -> anyhow::Result<Question> {
+    let name = match service.split_once('/') {
+        Some(("svc" | "service" | "services", name)) => name,
+        Some((other, _)) => bail!("{other}: only a Service is drawn: svc/NAME"),
+        None => service,
+    };
+    let (name, port) = match name.split_once(':') {
+        Some((name, port)) => (name, Some(port.to_owned())),
+        None => (name, None),
+    };
+    let service = NamespacedName::new(&*args.namespace, name);
+    // As `probe` takes machines.
+    let bare = ["node/", "pod/"]
+        .iter()
+        .find_map(|it| args.from.strip_prefix(it));
+    let from = bare.unwrap_or(&args.from);
+    Ok(asked(service, port, from, args.via.clone()))
+}
+
+/// A question about a Service of the lab, from a machine of it.
+pub(super) fn asked(
+    service: NamespacedName,
+    port: Option<String>,
+    from: &str,
+    via: Option<String>,
+) -> Question {
+    let is_client = from == sluice_cluster::machines::CLIENT;
+    Question {
+        service,
+        port,
+        from: from.to_owned(),
+        outside: match is_client {
+            true => Cluster::first_client().to_vec(),
+            false => Vec::new(),
+        },
+        via,
+    }
+}
+
+/// The objects of a lab at one time, and what its agents are told beside them.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    objects: Objects,
+    /// The data plane of nodes that name none.
+    mode: String,
+}
+
+impl View {
+    pub(super) fn read(client: &Client, mode: String) -> anyhow::Result<Self> {
+        let objects = Objects::read(|kind| client.get(kind.path()))?;
+        Ok(Self { objects, mode })
+    }
+
+    pub(super) fn topology(&self) -> anyhow::Result<Topology> {
+        // Every agent serves the same Services.
+        let planner = self.objects.planner(Settings::for_node(""));
+        Ok(Topology::of(&self.objects, &planner, |node| {
+            let mode = as_node(node).map(|it| nodes::mode(&it, &self.mode).to_owned());
+            mode.unwrap_or_default()
+        }))
+    }
+
+    pub(super) fn way(&self, question: &Question) -> anyhow::Result<Way> {
+        let planner = self.planner(&question.node(&self.objects)?)?;
+        Ok(Way::of(&self.objects, &planner, question)?)
+    }
+
+    /// The plan that a node's agent makes.
+    fn planner(&self, name: &str) -> anyhow::Result<Planner> {
+        let node = as_node(self.objects.node(name).context("the node is gone")?)?;
+        let flags = nodes::agent_flags(&node, &self.mode, Path::new("kubeconfig"));
+        let wrong = || format!("flags of the agent of {name}");
+        let args = cli::agent(&flags).with_context(wrong)?;
+        let config = args.node.validate(name).with_context(wrong)?;
+        Ok(self.objects.planner(config.settings))
+    }
+}
+
+fn as_node(object: &Value) -> anyhow::Result<Node> {
+    serde_json::from_value(object.clone()).context("a Node")
+}
