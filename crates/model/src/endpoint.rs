@@ -68,6 +68,8 @@ pub struct Endpoint {
     pub weight: u16,
     /// `targetRef.name`, the pod: for rule comments and explanations.
     pub target: Option<Arc<str>>,
+    /// `hostname`, in lower case: the name of the endpoint below its Service's name in DNS. Proxies ignore it.
+    pub hostname: Option<Arc<str>>,
 }
 
 /// `conditions` of an endpoint, with the API's defaults applied.

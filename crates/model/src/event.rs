@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{EndpointSlice, LocalAddresses, NamespacedName, Node, Service, ServiceCidr};
+use crate::{
+    EndpointSlice, LocalAddresses, Namespace, NamespacedName, Node, Pod, Service, ServiceCidr,
+};
 
 /// One statement of a source about the cluster.
 ///
@@ -30,7 +32,7 @@ pub enum Event {
     Synced,
 }
 
-/// An object of a kind that a proxy reads.
+/// An object of a kind that the proxy or the DNS server reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     /// A Service.
@@ -41,6 +43,10 @@ pub enum Object {
     Node(Arc<Node>),
     /// A ServiceCIDR.
     ServiceCidr(Arc<ServiceCidr>),
+    /// A Namespace.
+    Namespace(Arc<Namespace>),
+    /// A Pod.
+    Pod(Arc<Pod>),
 }
 
 impl Object {
@@ -51,6 +57,8 @@ impl Object {
             Self::EndpointSlice(it) => ObjectKey::EndpointSlice(it.name.clone()),
             Self::Node(it) => ObjectKey::Node(it.name.clone()),
             Self::ServiceCidr(it) => ObjectKey::ServiceCidr(it.name.clone()),
+            Self::Namespace(it) => ObjectKey::Namespace(it.name.clone()),
+            Self::Pod(it) => ObjectKey::Pod(it.name.clone()),
         }
     }
 }
@@ -66,6 +74,10 @@ pub enum ObjectKey {
     Node(Arc<str>),
     /// A ServiceCIDR.
     ServiceCidr(Arc<str>),
+    /// A Namespace.
+    Namespace(Arc<str>),
+    /// A Pod.
+    Pod(NamespacedName),
 }
 
 impl fmt::Display for ObjectKey {
@@ -75,6 +87,8 @@ impl fmt::Display for ObjectKey {
             Self::EndpointSlice(name) => write!(f, "EndpointSlice {name}"),
             Self::Node(name) => write!(f, "Node {name}"),
             Self::ServiceCidr(name) => write!(f, "ServiceCIDR {name}"),
+            Self::Namespace(name) => write!(f, "Namespace {name}"),
+            Self::Pod(name) => write!(f, "Pod {name}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The objects that a proxy reads, without Kubernetes client types.
+//! The objects that the proxy and the DNS server read, without Kubernetes client types.
 //!
 //! A source checks and converts API objects into these; see [`Event`] for the contract between a
 //! source and the planner.
@@ -9,6 +9,7 @@ mod event;
 mod name;
 mod network;
 mod node;
+mod pod;
 mod request;
 mod service;
 
@@ -18,6 +19,7 @@ pub use event::{Event, Object, ObjectKey};
 pub use name::{NamespacedName, ServicePortName, is_label, is_subdomain};
 pub use network::{IpFamily, Protocol, UnknownProtocol};
 pub use node::{LocalAddresses, Node, ServiceCidr};
+pub use pod::{DnsPolicy, Namespace, Pod, PodDns};
 pub use request::ApiRequest;
 pub use service::{
     Algorithm, ClusterIps, Forwarding, IpMode, LoadBalancerIngress, Service, ServiceKind,

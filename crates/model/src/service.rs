@@ -20,6 +20,9 @@ pub struct Service {
     pub kind: ServiceKind,
     /// `spec.clusterIPs` (or the older `spec.clusterIP`).
     pub cluster_ips: ClusterIps,
+    /// `spec.externalName` without a final dot: the name that an ExternalName Service stands for. `None` for
+    /// every other kind. Proxies ignore it.
+    pub external_name: Option<Arc<str>>,
     /// `spec.externalIPs`.
     pub external_ips: Vec<IpAddr>,
     /// `status.loadBalancer.ingress[]`, the entries that have an address.

@@ -70,6 +70,7 @@ impl ClusterState {
                 let old = self.cidrs.insert(cidr.name.clone(), cidr.clone());
                 (old.as_ref() != Some(&cidr)).then_some(Touched::ServiceCidrs)
             }
+            Object::Namespace(_) | Object::Pod(_) => None,
         }
     }
 
@@ -101,6 +102,7 @@ impl ClusterState {
                 self.cidrs.remove(name)?;
                 Some(Touched::ServiceCidrs)
             }
+            ObjectKey::Namespace(_) | ObjectKey::Pod(_) => None,
         }
     }
 

@@ -104,6 +104,8 @@ pub(crate) struct ServiceSpec {
     /// `clusterIPs`.
     #[serde(rename = "clusterIPs", deserialize_with = "nullable")]
     pub(crate) cluster_ips: Vec<String>,
+    /// `externalName`.
+    pub(crate) external_name: Option<String>,
     /// `ipFamilies`, in the order of `clusterIPs`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) ip_families: Vec<String>,
@@ -222,6 +224,8 @@ pub(crate) struct Endpoint {
     pub(crate) node_name: Option<String>,
     /// `zone`.
     pub(crate) zone: Option<String>,
+    /// `hostname`: the name of the endpoint in DNS.
+    pub(crate) hostname: Option<String>,
     /// `hints`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) hints: EndpointHints,
@@ -317,6 +321,8 @@ pub(crate) struct EndpointAddress {
     pub(crate) ip: Option<String>,
     /// `nodeName`.
     pub(crate) node_name: Option<String>,
+    /// `hostname`: the name of the endpoint in DNS.
+    pub(crate) hostname: Option<String>,
     /// `targetRef`.
     #[serde(deserialize_with = "nullable")]
     pub(crate) target_ref: TargetRef,

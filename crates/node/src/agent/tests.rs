@@ -326,6 +326,7 @@ fn slice(service: &str, endpoints: &[&str]) -> Event {
         node_hints: Vec::new(),
         weight: 1,
         target: None,
+        hostname: None,
     };
     Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
         name: name(service),

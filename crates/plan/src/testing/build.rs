@@ -64,6 +64,7 @@ pub fn service(text: &str) -> Event {
         internal_policy: TrafficPolicy::Cluster,
         external_policy: TrafficPolicy::Cluster,
         affinity: SessionAffinity::None,
+        external_name: None,
         ipvs_scheduler: None,
         algorithm: None,
         forwarding: None,
@@ -207,6 +208,7 @@ fn endpoint(word: &str) -> (SocketAddr, Endpoint) {
         node_hints: Vec::new(),
         weight: 1,
         target: None,
+        hostname: None,
     };
     while let Some(mark) = marks.chars().next() {
         let rest = &marks[1..];

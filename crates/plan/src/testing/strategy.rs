@@ -193,6 +193,7 @@ fn service() -> impl Strategy<Value = Service> {
             source_ranges: reach.2,
             internal_policy,
             external_policy,
+            external_name: None,
             affinity,
             ipvs_scheduler,
             algorithm,
@@ -241,6 +242,7 @@ fn endpoints(of: &'static [&'static str]) -> impl Strategy<Value = Vec<Endpoint>
                 node_hints: nodes.iter().map(|()| node_hint.clone()).collect(),
                 weight: weight.unwrap_or(1),
                 target,
+                hostname: None,
             },
         );
         endpoints.collect()

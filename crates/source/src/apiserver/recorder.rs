@@ -132,6 +132,8 @@ fn event(node_name: &str, announcement: &Announcement, nanos: u128) -> Value {
         ),
         ObjectKey::Node(name) => ("v1", "Node", None, name),
         ObjectKey::ServiceCidr(name) => ("networking.k8s.io/v1", "ServiceCIDR", None, name),
+        ObjectKey::Namespace(name) => ("v1", "Namespace", None, name),
+        ObjectKey::Pod(it) => ("v1", "Pod", Some(&it.namespace), &it.name),
     };
     let mut regarding = json!({"apiVersion": api_version, "kind": kind, "name": &**name});
     match namespace {

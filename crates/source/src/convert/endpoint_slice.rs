@@ -187,6 +187,7 @@ fn endpoint(
     let nodes = hints.field("forNodes");
     let node_hints = hint_names(&api.hints.for_nodes, nodes, name::subdomain, faults);
     let target = target(&api.target_ref, at, faults);
+    let hostname = hostname(api.hostname.as_deref(), at, faults);
     Some(Endpoint {
         address: address?,
         node,
@@ -200,6 +201,7 @@ fn endpoint(
         node_hints,
         weight: 1,
         target,
+        hostname,
     })
 }
 
@@ -223,6 +225,22 @@ pub(super) fn target(
         Err(why) => {
             let target = at.field("targetRef");
             faults.note(target.field("name"), format!("{why}: ignored"));
+            None
+        }
+    }
+}
+
+/// A name that DNS does not know is left out: the endpoint works without it.
+pub(super) fn hostname(
+    text: Option<&str>,
+    at: At<'_>,
+    faults: &mut Faults<'_>,
+) -> Option<Arc<str>> {
+    let text = text.filter(|it| !it.is_empty())?;
+    match name::label(text) {
+        Ok(text) => Some(text.into()),
+        Err(why) => {
+            faults.note(at.field("hostname"), format!("{why}: ignored"));
             None
         }
     }

@@ -11,7 +11,7 @@ use sluice_model::{
 };
 
 use super::address::{not_special, parse_ip};
-use super::endpoint_slice::{MAX_ENDPOINTS, node_name, ports, target, weigh};
+use super::endpoint_slice::{MAX_ENDPOINTS, hostname, node_name, ports, target, weigh};
 use super::fault::{At, Converted, Faults};
 use super::{Interner, name};
 use crate::api;
@@ -113,6 +113,7 @@ fn endpoint(
     let address = address(api.ip.as_deref(), at, faults);
     let node = node_name(api.node_name.as_deref(), at, faults);
     let target = target(&api.target_ref, at, faults);
+    let hostname = hostname(api.hostname.as_deref(), at, faults);
     Some(Endpoint {
         address: address?,
         node,
@@ -125,6 +126,7 @@ fn endpoint(
         node_hints: Vec::new(),
         weight: 1,
         target,
+        hostname,
     })
 }
 

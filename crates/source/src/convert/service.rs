@@ -30,6 +30,7 @@ pub(crate) fn service(api: &api::Service, names: &mut Interner) -> Converted<Ser
     let kind = kind(spec.kind.as_deref(), faults);
     let cluster_ips = addresses::cluster_ips(spec, kind, faults);
     let ports = ports::ports(spec, kind, &cluster_ips, faults);
+    let external_name = external_name(spec, kind, faults);
     let external_ips = addresses::external_ips(&spec.external_ips, faults);
     let load_balancer = addresses::load_balancer(&api.status.load_balancer.ingress, faults);
     let source_ranges = addresses::source_ranges(&spec.load_balancer_source_ranges, faults);
@@ -61,6 +62,7 @@ pub(crate) fn service(api: &api::Service, names: &mut Interner) -> Converted<Ser
         created,
         kind,
         cluster_ips,
+        external_name,
         external_ips,
         load_balancer,
         source_ranges,
@@ -83,6 +85,24 @@ fn created(meta: &api::ObjectMeta, faults: &mut Faults<'_>) -> Option<i64> {
     let seconds = parsed.map(jiff::Timestamp::as_second);
     let checked = seconds.map_err(|_| format!("{} is not an RFC 3339 time", quoted(text)));
     faults.take(At::top("metadata.creationTimestamp"), checked)
+}
+
+/// The name that an ExternalName Service stands for. The API server allows a final dot
+/// (`ValidateExternalName`).
+fn external_name(
+    spec: &api::ServiceSpec,
+    kind: Option<ServiceKind>,
+    faults: &mut Faults<'_>,
+) -> Option<Arc<str>> {
+    if kind != Some(ServiceKind::ExternalName) {
+        return None;
+    }
+    let text = spec.external_name.as_deref().unwrap_or_default();
+    let checked = match text.strip_suffix('.').unwrap_or(text) {
+        "" => Err("is required".to_owned()),
+        text => name::subdomain(text),
+    };
+    faults.text(At::top("spec.externalName"), checked)
 }
 
 /// A name of a scheduler, which the kernel may not have. A bad name is left out, since the Service

@@ -146,7 +146,9 @@ impl View {
                 let addresses = it.endpoints.iter().map(|it| it.address.to_string());
                 format!("{key} {}", addresses.collect::<Vec<_>>().join(","))
             }
-            Object::Node(_) | Object::ServiceCidr(_) => key.clone(),
+            Object::Node(_) | Object::ServiceCidr(_) | Object::Namespace(_) | Object::Pod(_) => {
+                key.clone()
+            }
         };
         self.objects.iter().map(one).collect::<Vec<_>>().join("; ")
     }

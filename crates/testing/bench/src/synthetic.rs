@@ -54,6 +54,7 @@ pub(super) fn service_object(index: u32) -> Service {
         external_policy: TrafficPolicy::Cluster,
         affinity: SessionAffinity::None,
         health_check_node_port: None,
+        external_name: None,
         ipvs_scheduler: None,
         algorithm: None,
         forwarding: None,
@@ -88,6 +89,7 @@ pub(super) fn slice_object(index: u32, addresses: &[IpAddr]) -> EndpointSlice {
             node_hints: Vec::new(),
             weight: 1,
             target: Some(format!("web-{index}-{number}").into()),
+            hostname: None,
         });
     EndpointSlice {
         name: name(index),

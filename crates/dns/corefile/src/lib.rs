@@ -1,0 +1,1 @@
+//! Corefiles: CoreDNS's configuration, read and checked.

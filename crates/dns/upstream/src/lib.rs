@@ -1,0 +1,1 @@
+//! Answers of other servers: forwarding, the cache of answers, detection of loops.
