@@ -399,6 +399,54 @@ mod which_endpoints {
     }
 }
 
+/// DNS names objects that a proxy leaves alone: they change neither rules nor issues.
+#[test]
+fn what_only_dns_needs_is_left_alone() {
+    use sluice_model::{Namespace, NamespacedName, Object, Pod, PodDns};
+    let mut events = vec![
+        node(NODE),
+        service("web 10.96.0.1 http:80@30080 NodePort lb=203.0.113.1"),
+        service("db headless http:5432"),
+        service(
+            "other 10.96.0.2 http:80@30080 LoadBalancer lb=203.0.113.1 ext=203.0.113.2 proxy-name=x",
+        ),
+        service("far ExternalName http:80"),
+        Event::Set(Object::Namespace(
+            Namespace {
+                name: "default".into(),
+            }
+            .into(),
+        )),
+        Event::Set(Object::Pod(
+            Pod {
+                name: NamespacedName::new("default", "web-0"),
+                node: Some(NODE.into()),
+                addresses: vec!["10.0.1.5".parse().unwrap()],
+                host_network: false,
+                dns: PodDns::default(),
+            }
+            .into(),
+        )),
+    ];
+    let mut slices = Vec::new();
+    for name in ["web", "db", "other", "far"] {
+        slices.extend(endpoints(&format!("{name}:http"), "10.0.1.5:8080"));
+    }
+    if let Some(Event::Set(Object::EndpointSlice(slice))) = slices.get_mut(1) {
+        std::sync::Arc::make_mut(slice).headless = true;
+    }
+    events.extend(slices);
+    let planner = planner(here(), events);
+    let lines = print(planner.plan());
+    assert!(!lines.is_empty());
+    assert!(
+        lines.iter().all(|it| it.starts_with("default/web:http ")),
+        "{lines:?}"
+    );
+    let issues: Vec<String> = planner.issues().map(|it| it.to_string()).collect();
+    assert_eq!(issues, [""; 0]);
+}
+
 mod conflicts {
     use super::*;
     use sluice_model::{NamespacedName, ObjectKey};
