@@ -7,14 +7,19 @@ use sluice_model::{
     AddressType, ClusterIps, EndpointSlice, IpFamily, NamespacedName, Object, Pod, Service,
     SessionAffinity,
 };
+use sluice_source::{Kinds, Pods};
 
 /// Reads the bytes as YAML and as JSON.
 ///
 /// # Panics
 /// When the reader returns an object that a backend cannot handle.
 pub fn check(bytes: &[u8]) {
+    let kinds = Kinds {
+        namespaces: true,
+        pods: Pods::All,
+    };
     for file in ["f.yaml", "f.json"] {
-        let loaded = sluice_source::parse(file, bytes);
+        let loaded = sluice_source::parse(file, bytes, &kinds);
         loaded.objects.iter().for_each(object);
         let keys = loaded.objects.iter().map(Object::key);
         let keys: BTreeSet<_> = keys.collect();
@@ -51,6 +56,11 @@ fn pod(it: &Pod) {
     it.addresses.iter().for_each(routable);
     let families: BTreeSet<_> = it.addresses.iter().map(IpFamily::of).collect();
     assert_eq!(families.len(), it.addresses.len(), "one address per family");
+    assert!(it.dns.searches.len() <= 32);
+    for search in it.dns.searches.iter().filter(|it| &***it != ".") {
+        subdomain(&search.replace('_', "a"));
+    }
+    assert!(it.dns.ndots.is_none_or(|it| it <= 15));
 }
 
 fn service(it: &Service) {

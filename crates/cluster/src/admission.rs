@@ -202,7 +202,11 @@ impl sluice_api::Admission for Admission {
 
 /// Refuses what the agents would.
 fn validate(object: &Value) -> Result<(), Status> {
-    let read = sluice_source::parse("object.json", object.to_string().as_bytes());
+    let read = sluice_source::parse(
+        "object.json",
+        object.to_string().as_bytes(),
+        &sluice_source::Kinds::PROXY,
+    );
     // One without field is about another object: a slice may be there before its Service.
     let problems = read.problems.into_iter().filter(|it| !it.field.is_empty());
     checked(object, problems.map(|it| (it.field, it.message)))

@@ -12,14 +12,15 @@ pub struct Namespace {
     pub name: Arc<str>,
 }
 
-/// A Pod (core/v1) that may still run: its phase is neither Succeeded nor Failed.
+/// A Pod (core/v1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Namespace and name.
     pub name: NamespacedName,
     /// `spec.nodeName`; `None` before the pod is scheduled.
     pub node: Option<Arc<str>>,
-    /// `status.podIPs` (or the older `status.podIP`): one address per family at most.
+    /// `status.podIPs` (or the older `status.podIP`): one address per family at most. None once the pod's phase is
+    /// Succeeded or Failed: the addresses are free for other pods then.
     pub addresses: Vec<IpAddr>,
     /// `spec.hostNetwork`: the addresses are those of the node, shared with other pods.
     pub host_network: bool,
@@ -33,9 +34,11 @@ pub struct Pod {
 pub struct PodDns {
     /// `spec.dnsPolicy`.
     pub policy: DnsPolicy,
-    /// `spec.dnsConfig.searches`, which come after those of the policy.
+    /// `spec.dnsConfig.searches`, which come after those of the policy: in lower case, without a final dot. The root is
+    /// `.`.
     pub searches: Vec<Arc<str>>,
-    /// `ndots` of `spec.dnsConfig.options`; `None` when it is absent or no number.
+    /// `ndots` of `spec.dnsConfig.options`, 0..=15: a larger one counts as 15 (resolv.conf(5)). `None` when it is
+    /// absent or no number.
     pub ndots: Option<u8>,
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 use sluice_model::Event;
 use sluice_plan::Planner;
 use sluice_plan::settings::Settings;
+use sluice_source::Kinds;
 
 /// A kind of objects that pictures need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +70,8 @@ impl Objects {
     pub fn planner(&self, settings: Settings) -> Planner {
         let mut planner = Planner::new(settings);
         for list in self.lists.values() {
-            let read = sluice_source::parse("list.json", list.to_string().as_bytes());
+            let read =
+                sluice_source::parse("list.json", list.to_string().as_bytes(), &Kinds::PROXY);
             let objects = read.objects.into_iter().map(Event::Set);
             objects.for_each(|it| planner.absorb(it));
         }

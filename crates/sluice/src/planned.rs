@@ -74,7 +74,7 @@ pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
 
 /// Reads a folder once. Returns its problems.
 fn read_folder(folder: &Path, planner: &mut Planner) -> anyhow::Result<Vec<String>> {
-    let loaded = sluice_source::load(folder)?;
+    let loaded = sluice_source::load(folder, &proxy::wanted(planner.settings()).kinds())?;
     let objects = loaded.objects.into_iter().map(Event::Set);
     objects
         .chain([Event::Synced])
@@ -97,8 +97,8 @@ fn read_api_server(
         node: NODE_PATIENCE,
         ..Timeouts::default()
     };
-    let nodes = proxy::followed_nodes(planner.settings());
-    let _follow = apiserver::follow(client, nodes, timeouts, sink, Arc::new(|_| {}))?;
+    let wanted = proxy::wanted(planner.settings());
+    let _follow = apiserver::follow(client, wanted, timeouts, sink, Arc::new(|_| {}))?;
     let start = Instant::now();
     while !planner.is_synced() {
         let has_failed = planner.problems().next().is_some();

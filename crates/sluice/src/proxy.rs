@@ -27,7 +27,7 @@ use sluice_node::{
 use sluice_plane::{DataPlane, Options, Sysctl};
 use tracing::{info, warn};
 
-pub(crate) use source::followed_nodes;
+pub(crate) use source::wanted;
 
 use crate::cli::{NodeArgs, ProxyArgs};
 use crate::config::{self, ProxyConfig, Source, WebConfig};

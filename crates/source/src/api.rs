@@ -1,10 +1,14 @@
-//! The API objects, cut to the fields a proxy needs. Unknown fields are ignored.
+//! The API objects, cut to the fields that we need. Unknown fields are ignored.
 //!
 //! They derive `Deserialize`, so they come from manifests as well as from JSON.
 //! `null` means absent, as in Go. Numbers are `i64`: the range is the conversion's to judge, so
 //! that it can name the field.
 
+mod pod;
+
 use serde::{Deserialize, Deserializer};
+
+pub(crate) use pod::{Namespace, Pod, PodDnsOption, PodSpec, PodStatus};
 
 /// `metadata` of every object.
 #[derive(Debug, Default, Deserialize)]

@@ -1,5 +1,5 @@
-//! The API server as a source: Services, EndpointSlices, ServiceCIDRs and one Node, each listed
-//! once and watched from then on.
+//! The API server as a source: the kinds of objects that are wanted, each listed once and watched from
+//! then on.
 //!
 //! ```text
 //! connection ─▶ kube's client ─▶ follower ─▶ object: model objects ─▶ delivered: differences ─▶ output ─▶ sink
@@ -32,6 +32,7 @@ mod pod;
 mod proxy;
 mod recorder;
 mod retry;
+mod wanted;
 
 use std::cell::RefCell;
 use std::io;
@@ -49,11 +50,12 @@ pub use access::{Access, Client, Plugins, check, connect, is_in_pod};
 pub use files::Files;
 pub use pod::pod_addresses;
 pub use recorder::record;
+pub use wanted::{Need, Nodes, Services, Slices, Wanted};
 
 use crate::convert::Interner;
 use crate::{SourceError, api};
 use connection::Connection;
-use follower::{Follower, Selection, Shared};
+use follower::{Follower, Shared, run};
 use output::Output;
 
 /// How long requests and waits may take. The default is for clusters; tests use shorter ones.
@@ -66,7 +68,8 @@ pub struct Timeouts {
     /// (`apiserver/pkg/storage/cacher`), so a quiet watch is no sign of a dead server. TCP keepalive
     /// finds a dead one.
     pub silence: Duration,
-    /// Timeout for the first lists of the Node and the ServiceCIDRs; then we go on without them.
+    /// Timeout for the first lists of the Node, the ServiceCIDRs and what is [`Need::Optional`]; then we go on without
+    /// them.
     pub node: Duration,
     /// The wait after the first failure. It doubles with each further one. Every wait is 50 % to 150 %
     /// of that, at random.
@@ -78,7 +81,8 @@ pub struct Timeouts {
     pub reconnect: Duration,
     /// How long a server may still be starting after it was unreachable.
     pub recovery: Duration,
-    /// The wait before a server without ServiceCIDRs is asked for them again.
+    /// The wait before a server without ServiceCIDRs is asked for them again. A tenth of it for kinds that the server
+    /// has and refuses to show.
     pub absent: Duration,
     /// A watch that has been open for this long works, though no event has come.
     pub steady: Duration,
@@ -110,16 +114,7 @@ pub struct Follow {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The Nodes that are followed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Nodes {
-    /// The one of this name.
-    One(Arc<str>),
-    /// All of the cluster.
-    All,
-}
-
-/// Follows Services, EndpointSlices, ServiceCIDRs and Nodes.
+/// Follows the objects that are wanted.
 ///
 /// `sink` is called on the source's own thread. The first list of each kind is one batch; with or
 /// after the last of them comes [`Event::Synced`]. From then on a batch is what one read of a
@@ -133,7 +128,7 @@ pub enum Nodes {
 /// [`SourceError::Follow`] when the machine has no thread left.
 pub fn follow(
     client: &Client,
-    nodes: Nodes,
+    wanted: Wanted,
     timeouts: Timeouts,
     sink: impl FnMut(Vec<Event>) + Send + 'static,
     observer: Observer,
@@ -142,7 +137,7 @@ pub fn follow(
     let runtime = runtime().map_err(SourceError::Follow)?;
     let client = client.clone();
     let run = move || {
-        let follow = follow_all(client, &nodes, timeouts, Box::new(sink), observer);
+        let follow = follow_all(client, &wanted, timeouts, Box::new(sink), observer);
         runtime.block_on(async {
             tokio::select! {
                 () = follow => {}
@@ -172,7 +167,7 @@ impl Drop for Follow {
 
 async fn follow_all(
     client: Client,
-    nodes: &Nodes,
+    wanted: &Wanted,
     timeouts: Timeouts,
     sink: Box<dyn FnMut(Vec<Event>) + Send>,
     observer: Observer,
@@ -181,45 +176,22 @@ async fn follow_all(
     let shared = Shared {
         client: connection.client(),
         connection,
-        output: RefCell::new(Output::new(sink)),
+        output: RefCell::new(Output::new(sink, wanted.awaited())),
         names: RefCell::new(Interner::default()),
         timeouts,
         probe: Mutex::new(()),
-    };
-    let node = Selection {
-        fields: match nodes {
-            Nodes::One(name) => Some(format!("metadata.name={name}")),
-            Nodes::All => None,
-        },
-        ..Selection::default()
-    };
-    let cidrs = Selection {
-        is_optional: true,
-        ..Selection::default()
-    };
-    let services = Selection {
-        labels: Some("!service.kubernetes.io/service-proxy-name".to_owned()),
-        // Before 1.31 no server knew this field of Services. Without it headless Services come
-        // along, and the plan leaves them out.
-        fields: Some("spec.clusterIP!=None".to_owned()),
-        are_fields_optional: true,
-        // `default/kubernetes`
-        is_never_empty: true,
-        ..Selection::default()
-    };
-    let slices = Selection {
-        labels: Some("!service.kubernetes.io/headless".to_owned()),
-        ..Selection::default()
     };
     let grace = async {
         tokio::time::sleep(timeouts.node).await;
         shared.output.borrow_mut().go_on_without();
     };
     tokio::join!(
-        Follower::<api::Node>::new(&shared, node).run(),
-        Follower::<api::ServiceCidr>::new(&shared, cidrs).run(),
-        Follower::<api::Service>::new(&shared, services).run(),
-        Follower::<api::EndpointSlice>::new(&shared, slices).run(),
+        run::<api::Node>(&shared, wanted.nodes()),
+        run::<api::ServiceCidr>(&shared, wanted.cidrs()),
+        run::<api::Namespace>(&shared, wanted.namespaces()),
+        run::<api::Pod>(&shared, wanted.pods()),
+        run::<api::EndpointSlice>(&shared, wanted.slices()),
+        Follower::<api::Service>::new(&shared, wanted.services()).run(),
         grace,
     );
 }

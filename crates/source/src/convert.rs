@@ -11,6 +11,7 @@ mod fault;
 mod intern;
 mod name;
 mod node;
+mod pod;
 mod service;
 
 pub(crate) use endpoint_slice::endpoint_slice;
@@ -18,6 +19,7 @@ pub(crate) use endpoints::endpoints;
 pub(crate) use fault::{Converted, Fault, Step};
 pub(crate) use intern::Interner;
 pub(crate) use node::{node, service_cidr};
+pub(crate) use pod::{namespace, pod};
 pub(crate) use service::service;
 
 pub(crate) use name::displayable;

@@ -13,6 +13,7 @@ use std::thread;
 
 use crate::catalog::Change;
 use crate::convert::Interner;
+use crate::kinds::Kinds;
 use crate::manifest::{self, MAX_BYTES};
 
 /// Folders on the path of a manifest, below the folder itself.
@@ -167,9 +168,9 @@ impl Folder {
         self.known.contains_key(name)
     }
 
-    /// Reads the files that have changed, in the order of `files`. Remembers nothing: see
-    /// [`Folder::accept`].
-    pub(crate) fn fetch(&mut self, files: &[Arc<str>]) -> Vec<Fetched> {
+    /// Reads the objects of these kinds from the files that have changed, in the order of `files`. Remembers
+    /// nothing: see [`Folder::accept`].
+    pub(crate) fn fetch(&mut self, files: &[Arc<str>], kinds: &Kinds) -> Vec<Fetched> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let threads = (files.len() / SHARE).clamp(1, cores.min(MAX_THREADS));
         self.names
@@ -177,7 +178,9 @@ impl Folder {
         let mut names = std::mem::take(&mut self.names);
         let this = &*self;
         let share = |(files, names): (&[Arc<str>], &mut Interner)| -> Vec<Fetched> {
-            let fetched = files.iter().filter_map(|it| this.fetch_one(it, names));
+            let fetched = files
+                .iter()
+                .filter_map(|it| this.fetch_one(it, kinds, names));
             fetched.collect()
         };
         let mut shares = files
@@ -208,7 +211,7 @@ impl Folder {
         fetched
     }
 
-    fn fetch_one(&self, name: &Arc<str>, names: &mut Interner) -> Option<Fetched> {
+    fn fetch_one(&self, name: &Arc<str>, kinds: &Kinds, names: &mut Interner) -> Option<Fetched> {
         let (path, known) = (self.path.join(&**name), self.known.get(name));
         let fetched = |state, change| {
             let name = name.clone();
@@ -243,7 +246,7 @@ impl Folder {
         }
         match read(&path) {
             Ok((stamp, bytes)) => {
-                let manifest = manifest::read(name, &bytes, names);
+                let manifest = manifest::read(name, &bytes, kinds, names);
                 fetched(Some(State::Read(stamp)), Change::Read(manifest))
             }
             Err(error) => unreadable(format!("cannot be read: {error}")),

@@ -1,4 +1,4 @@
-//! The kinds of objects that a proxy learns, from an API server or from manifests.
+//! The kinds of objects that the proxy and the DNS server learn, from an API server or from manifests.
 
 use std::sync::Arc;
 
@@ -105,5 +105,43 @@ impl Kind for api::ServiceCidr {
 
     fn key(name: NamespacedName) -> ObjectKey {
         ObjectKey::ServiceCidr(name.name)
+    }
+}
+
+impl Kind for api::Namespace {
+    const NAME: &'static str = "Namespace";
+    const VERSIONS: &'static [&'static str] = &["v1"];
+    const PATH: &'static str = "/api/v1/namespaces";
+    const OBJECTS: &'static str = "Namespaces";
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn convert(&self, names: &mut Interner) -> Converted<Object> {
+        convert::namespace(self, names).map(|it| Object::Namespace(Arc::new(it)))
+    }
+
+    fn key(name: NamespacedName) -> ObjectKey {
+        ObjectKey::Namespace(name.name)
+    }
+}
+
+impl Kind for api::Pod {
+    const NAME: &'static str = "Pod";
+    const VERSIONS: &'static [&'static str] = &["v1"];
+    const PATH: &'static str = "/api/v1/pods";
+    const OBJECTS: &'static str = "Pods";
+
+    fn metadata(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn convert(&self, names: &mut Interner) -> Converted<Object> {
+        convert::pod(self, names).map(|it| Object::Pod(Arc::new(it)))
+    }
+
+    fn key(name: NamespacedName) -> ObjectKey {
+        ObjectKey::Pod(name)
     }
 }

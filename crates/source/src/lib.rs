@@ -31,6 +31,7 @@ mod convert;
 mod error;
 mod folder;
 mod kind;
+mod kinds;
 mod load;
 mod manifest;
 mod objects;
@@ -38,6 +39,7 @@ mod report;
 mod watch;
 
 pub use error::SourceError;
+pub use kinds::{Kinds, Pods};
 pub use load::{Loaded, load, parse};
 pub use manifest::Problem;
 pub use objects::{Written, objects};

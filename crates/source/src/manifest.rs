@@ -11,6 +11,7 @@ mod written;
 use sluice_model::{Object, ObjectKey};
 
 use crate::convert::Interner;
+use crate::kinds::Kinds;
 use object::Reader;
 use sluice_yaml::{self as yaml, Node, SyntaxError};
 
@@ -61,9 +62,9 @@ fn is_json(file: &str) -> bool {
     file.ends_with(".json")
 }
 
-/// Reads a file. Total: whatever is wrong with it becomes a problem.
-pub(crate) fn read(file: &str, bytes: &[u8], names: &mut Interner) -> Manifest {
-    let mut reader = Reader::new(file, names);
+/// Reads the objects of these kinds from a file. Total: whatever is wrong with it becomes a problem.
+pub(crate) fn read(file: &str, bytes: &[u8], kinds: &Kinds, names: &mut Interner) -> Manifest {
+    let mut reader = Reader::new(file, kinds, names);
     if is_json(file) {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         chunk(&mut reader, bytes, 0, |text, _| yaml::parse_json(text));

@@ -25,6 +25,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use sluice_model::Event;
 
 use crate::error::SourceError;
+use crate::kinds::Kinds;
 use changes::ChangeWatch;
 use file::FileWatch;
 use folder::FolderWatch;
@@ -49,7 +50,7 @@ pub struct Watch {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Watches a folder of manifests with its subfolders.
+/// Watches the objects of these kinds in a folder of manifests with its subfolders.
 ///
 /// `sink` is called on the watch's own thread. Its first batch holds every object and every
 /// problem and ends with [`Event::Synced`]. A later batch is what follows from the files that were
@@ -78,6 +79,7 @@ pub struct Watch {
 /// the kernel has no watch left.
 pub fn watch(
     dir: impl AsRef<Path>,
+    kinds: Kinds,
     sink: impl FnMut(Vec<Event>) + Send + 'static,
 ) -> Result<Watch, SourceError> {
     let path = dir.as_ref().to_owned();
@@ -91,7 +93,7 @@ pub fn watch(
         error,
     })?;
     let places = PathWatch::of_folder(&dir).map_err(fail)?;
-    let run = FolderWatch::new(dir, places, Box::new(sink));
+    let run = FolderWatch::new(dir, places, kinds, Box::new(sink));
     Watch::spawn("manifests", |stop| run.run(&stop)).map_err(fail)
 }
 

@@ -22,10 +22,10 @@ fn corpus() -> PathBuf {
 fn load_beside_a_healthy_one(name: &str, bytes: &[u8]) -> Loaded {
     let temp = tempfile::tempdir().unwrap();
     fs::write(temp.path().join("0.yaml"), support::service("healthy", 80)).unwrap();
-    let healthy = load(temp.path()).unwrap();
+    let healthy = load(temp.path(), &support::all_kinds()).unwrap();
     assert_eq!(healthy.problems, []);
     fs::write(temp.path().join(name), bytes).unwrap();
-    let mut loaded = load(temp.path()).unwrap();
+    let mut loaded = load(temp.path(), &support::all_kinds()).unwrap();
     let is_healthy = |it: &Object| *it == healthy.objects[0];
     assert!(
         loaded.objects.iter().any(is_healthy),
@@ -96,7 +96,7 @@ fn file_larger_than_the_limit_is_not_read() {
     let temp = tempfile::tempdir().unwrap();
     let file = fs::File::create(temp.path().join("big.yaml")).unwrap();
     file.set_len((64 << 20) + 1).unwrap();
-    let problems = load(temp.path()).unwrap().problems;
+    let problems = load(temp.path(), &support::all_kinds()).unwrap().problems;
     assert_eq!(problems[0].to_string(), "big.yaml: is larger than 64 MiB");
 }
 

@@ -7,7 +7,7 @@ use sluice_model::Object;
 #[test]
 fn examples_load_without_problems() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let loaded = sluice_source::load(dir).unwrap();
+    let loaded = sluice_source::load(dir, &sluice_source::Kinds::PROXY).unwrap();
     assert_eq!(loaded.problems, []);
     let services = (loaded.objects.iter()).filter(|it| matches!(it, Object::Service(_)));
     assert_eq!(services.count(), 9);

@@ -21,9 +21,9 @@ fn example(name: &str) -> Vec<u8> {
 fn check(name: &str, bytes: &[u8]) {
     let temp = tempfile::tempdir().unwrap();
     fs::write(temp.path().join("a.yaml"), support::service("healthy", 80)).unwrap();
-    let before = sluice_source::load(temp.path()).unwrap();
+    let before = sluice_source::load(temp.path(), &support::all_kinds()).unwrap();
     fs::write(temp.path().join(name), bytes).unwrap();
-    let after = sluice_source::load(temp.path()).unwrap();
+    let after = sluice_source::load(temp.path(), &support::all_kinds()).unwrap();
     assert!(after.objects.contains(&before.objects[0]));
     let keys: std::collections::BTreeSet<_> = after.objects.iter().map(Object::key).collect();
     assert_eq!(keys.len(), after.objects.len(), "one object per key");

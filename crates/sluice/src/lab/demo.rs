@@ -11,6 +11,7 @@ use sluice_lab::demo::{self, Address, Endpoint, Folder, Frontend, Options, Pace}
 use sluice_model::{Event, IpFamily, Object, Protocol};
 use sluice_node::client;
 use sluice_plan::{Frontend as PlanFrontend, Plan, Planner, Role};
+use sluice_source::Kinds;
 
 use crate::cli::{DemoArgs, NodeArgs};
 use crate::error::say;
@@ -37,7 +38,7 @@ pub(super) fn run(args: &DemoArgs) -> anyhow::Result<()> {
 
 /// What a folder of manifests asks for.
 fn folder(path: &Path) -> anyhow::Result<Folder> {
-    let loaded = sluice_source::load(path)?;
+    let loaded = sluice_source::load(path, &Kinds::PROXY)?;
     let nodes = loaded.objects.iter().filter_map(|it| match it {
         Object::EndpointSlice(slice) => slice.endpoints.iter().find_map(|it| it.node.as_deref()),
         _ => None,

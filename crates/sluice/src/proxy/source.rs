@@ -11,7 +11,7 @@ use sluice_node::EventSender;
 use sluice_node::metrics::Metrics;
 use sluice_node::privileges::is_secure_execution;
 use sluice_plan::settings::{DirectReturn, Settings};
-use sluice_source::apiserver::{self, Access, Files, Nodes, Observer, Plugins, Timeouts};
+use sluice_source::apiserver::{self, Access, Files, Nodes, Observer, Plugins, Timeouts, Wanted};
 
 use crate::config::Source;
 use crate::error::Invalid;
@@ -79,24 +79,27 @@ pub(super) fn start(
     let sink = move |events: Vec<Event>| sender.send(events);
     let access = match access(source) {
         Ok(access) => access,
-        Err(folder) => return Ok(Running::Folder(sluice_source::watch(folder, sink)?)),
+        Err(folder) => {
+            let kinds = wanted(settings).kinds();
+            return Ok(Running::Folder(sluice_source::watch(folder, kinds, sink)?));
+        }
     };
     let client = apiserver::connect(&access)?;
     let metrics = metrics.clone();
     let observer: Observer = Arc::new(move |request: &ApiRequest<'_>| metrics.api_request(request));
     let name = settings.node_name.clone();
     apiserver::record(&client, name, announcements, observer.clone())?;
-    let nodes = followed_nodes(settings);
-    let follow = apiserver::follow(&client, nodes, Timeouts::default(), sink, observer)?;
+    let wanted = wanted(settings);
+    let follow = apiserver::follow(&client, wanted, Timeouts::default(), sink, observer)?;
     Ok(Running::ApiServer(follow))
 }
 
-/// The Nodes that a plan needs: with direct server return those of all endpoints.
-pub(crate) fn followed_nodes(settings: &Settings) -> Nodes {
-    match settings.direct_return {
+/// What a plan needs: with direct server return the Nodes of all endpoints.
+pub(crate) fn wanted(settings: &Settings) -> Wanted {
+    Wanted::proxy(match settings.direct_return {
         DirectReturn::Off => Nodes::One(settings.node_name.clone()),
         DirectReturn::Annotated | DirectReturn::All => Nodes::All,
-    }
+    })
 }
 
 /// The files that a source reads while it runs.

@@ -13,7 +13,8 @@
 use std::cell::{RefCell, RefMut};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::stream::{ReadyChunks, Stream, StreamExt as _};
 use http_body_util::BodyExt as _;
@@ -23,7 +24,7 @@ use kube::core::Request;
 use kube::core::watch::BookmarkMeta;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use sluice_model::Event;
+use sluice_model::{Event, ObjectKey};
 use tokio::sync::Mutex;
 use tokio::time::{sleep, timeout};
 
@@ -31,7 +32,7 @@ use super::Timeouts;
 use super::connection::Connection;
 use super::delivered::{Delivered, Listing};
 use super::failure::Failure;
-use super::object;
+use super::object::{self, Outcome};
 use super::output::Output;
 use super::retry::{End, Retry, chance};
 use crate::convert::Interner;
@@ -74,13 +75,52 @@ pub(super) struct Selection {
     /// The field selector only saves work: a server that does not know the field (400) is asked
     /// without it.
     pub(super) are_fields_optional: bool,
-    /// The server may not have this kind, or not let us ask for it: then there are no objects.
-    pub(super) is_optional: bool,
+    /// The one namespace whose objects the server sends; `None`: all.
+    pub(super) namespace: Option<Arc<str>>,
+    /// The namespaces whose objects count among those that the server sends; empty: all.
+    pub(super) only: Vec<Arc<str>>,
+    /// What it means that the server does not know this kind, or refuses to show it.
+    pub(super) absence: Absence,
     /// Every cluster has an object of the selection.
     pub(super) is_never_empty: bool,
 }
 
+/// What it means that the server does not know a kind (404), or refuses to show it (403).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Absence {
+    /// The objects are there, and cannot be read now.
+    #[default]
+    Outage,
+    /// There are no objects, and nothing is amiss.
+    Normal,
+    /// We go on without the objects, and say what is lost.
+    Loss(&'static str),
+}
+
 impl Selection {
+    /// Where the objects are listed.
+    fn path<K: Kind>(&self) -> String {
+        match (&self.namespace, K::PATH.rsplit_once('/')) {
+            (Some(namespace), Some((group, plural))) => {
+                format!("{group}/namespaces/{namespace}/{plural}")
+            }
+            _ => K::PATH.to_owned(),
+        }
+    }
+
+    /// Whether an object counts that the server has sent.
+    fn has(&self, outcome: &Outcome) -> bool {
+        let namespace = match outcome.key() {
+            _ if self.only.is_empty() => return true,
+            ObjectKey::Service(name) | ObjectKey::EndpointSlice(name) | ObjectKey::Pod(name) => {
+                name.namespace
+            }
+            ObjectKey::Namespace(name) => name,
+            ObjectKey::Node(_) | ObjectKey::ServiceCidr(_) => return true,
+        };
+        self.only.contains(&namespace)
+    }
+
     /// Whether there is one condition less now.
     fn drop_fields(&mut self) -> bool {
         self.are_fields_optional && self.fields.take().is_some()
@@ -126,12 +166,19 @@ struct PageMeta {
     token: Option<String>,
 }
 
+/// Follows the objects of a selection, if there is one, until it is dropped.
+pub(super) async fn run<K: Kind>(shared: &Shared, selection: Option<Selection>) {
+    if let Some(selection) = selection {
+        Follower::<K>::new(shared, selection).run().await;
+    }
+}
+
 impl<'a, K: Kind> Follower<'a, K> {
     pub(super) fn new(shared: &'a Shared, selection: Selection) -> Self {
         Self {
             shared,
+            request: Request::new(selection.path::<K>()),
             selection,
-            request: Request::new(K::PATH),
             has_streams: true,
             page: Some(PAGE),
             version: None,
@@ -157,8 +204,8 @@ impl<'a, K: Kind> Follower<'a, K> {
                 continue;
             }
             if self.is_absent(&end) {
-                self.deliver_list(Listing::default());
-                sleep(self.shared.timeouts.absent.mul_f64(0.5 + chance())).await;
+                let wait = self.go_without(&end);
+                sleep(wait.mul_f64(0.5 + chance())).await;
                 continue;
             }
             if let Some(reason) = end.reason() {
@@ -263,11 +310,17 @@ impl<'a, K: Kind> Follower<'a, K> {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 let received =
                     object::read::<K>(object.get(), &mut self.shared.names.borrow_mut())?;
+                let is_selected = self.selection.has(&received.outcome);
                 match listing {
-                    Some(listing) => listing.add(received.outcome, &self.delivered),
+                    Some(listing) if is_selected => {
+                        listing.add(received.outcome, &self.delivered);
+                    }
+                    Some(_) => {}
                     None => {
                         self.advance(received.version);
-                        self.delivered.set(received.outcome, changes);
+                        if is_selected {
+                            self.delivered.set(received.outcome, changes);
+                        }
                     }
                 }
             }
@@ -329,7 +382,9 @@ impl<'a, K: Kind> Follower<'a, K> {
             for object in page.items.into_iter().flatten() {
                 let received =
                     object::read::<K>(object.get(), &mut self.shared.names.borrow_mut())?;
-                listing.add(received.outcome, &self.delivered);
+                if self.selection.has(&received.outcome) {
+                    listing.add(received.outcome, &self.delivered);
+                }
             }
             parameters.continue_token = page.metadata.token.filter(|it| !it.is_empty());
             if parameters.continue_token.is_none() {
@@ -363,6 +418,22 @@ impl<'a, K: Kind> Follower<'a, K> {
         Ok(())
     }
 
+    /// There are no objects of the kind: what is missing if any, and how long to wait before the next try.
+    fn go_without(&mut self, end: &End) -> Duration {
+        let absent = self.shared.timeouts.absent;
+        match (self.selection.absence, end.reason()) {
+            (Absence::Loss(lost), Some(reason)) => {
+                self.output().send_list(K::OBJECTS, Vec::new());
+                self.output().report_absent(K::OBJECTS, &reason, lost);
+                absent / 10
+            }
+            _ => {
+                self.deliver_list(Listing::default());
+                absent
+            }
+        }
+    }
+
     fn deliver_list(&mut self, listing: Listing) {
         let mut events = Vec::new();
         self.delivered.replace(listing, &mut events);
@@ -376,7 +447,7 @@ impl<'a, K: Kind> Follower<'a, K> {
     /// to ask. If there were objects before, the server only does not know them yet.
     fn is_absent(&self, end: &End) -> bool {
         let is_unknown = matches!(end.code(), Some(403 | 404));
-        is_unknown && self.selection.is_optional && self.delivered.is_empty()
+        is_unknown && self.selection.absence != Absence::Outage && self.delivered.is_empty()
     }
 
     /// Changes the next request by how the last one ended.

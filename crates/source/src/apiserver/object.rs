@@ -27,6 +27,16 @@ pub(super) enum Outcome {
     Unusable(ObjectKey, Vec<String>),
 }
 
+impl Outcome {
+    /// Which object it is.
+    pub(super) fn key(&self) -> ObjectKey {
+        match self {
+            Self::Usable(object, _) => object.key(),
+            Self::Unusable(key, _) => key.clone(),
+        }
+    }
+}
+
 /// The fields that identify an object.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

@@ -13,17 +13,31 @@ type Sink = Box<dyn FnMut(Vec<Event>) + Send>;
 /// The origin of problems with the connection.
 const ORIGIN: &str = "API server";
 
-/// Kinds without which nothing may be programmed: half of them would delete the rules of the rest.
-const REQUIRED: [&str; 2] = [api::Service::OBJECTS, api::EndpointSlice::OBJECTS];
+/// Kinds whose first lists have not come yet.
+#[derive(Debug, Default)]
+pub(super) struct Awaited {
+    /// Kinds without which nothing may be programmed or answered: half of them would delete the rules or names of the
+    /// rest.
+    pub(super) required: BTreeSet<&'static str>,
+    /// Kinds that are waited for, but not without end.
+    pub(super) wanted: BTreeSet<&'static str>,
+}
 
-/// Kinds that are waited for, but not without end.
-const WANTED: [&str; 2] = [api::Node::OBJECTS, api::ServiceCidr::OBJECTS];
+impl Awaited {
+    fn remove(&mut self, kind: &str) {
+        self.required.remove(kind);
+        self.wanted.remove(kind);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.required.is_empty() && self.wanted.is_empty()
+    }
+}
 
 /// Sends all events to the sink. Kinds go by [`crate::kind::Kind::OBJECTS`].
 pub(super) struct Output {
     sink: Sink,
-    /// Kinds whose first list has not come yet.
-    awaited: BTreeSet<&'static str>,
+    awaited: Awaited,
     /// [`Event::Synced`] has been sent.
     is_synced: bool,
     /// The kinds that are not up to date.
@@ -33,13 +47,15 @@ pub(super) struct Output {
 struct Stale {
     since: jiff::Timestamp,
     reason: String,
+    /// What is lost without the kind; `None` while its last state stays in force.
+    lost: Option<&'static str>,
 }
 
 impl Output {
-    pub(super) fn new(sink: Sink) -> Self {
+    pub(super) fn new(sink: Sink, awaited: Awaited) -> Self {
         Self {
             sink,
-            awaited: REQUIRED.into_iter().chain(WANTED).collect(),
+            awaited,
             is_synced: false,
             stale: BTreeMap::new(),
         }
@@ -62,15 +78,13 @@ impl Output {
         self.send(events);
     }
 
-    /// The Node and the ServiceCIDRs are not waited for any more.
+    /// The kinds that are not required are not waited for any more.
     pub(super) fn go_on_without(&mut self) {
-        for kind in WANTED {
-            if self.awaited.remove(kind) {
-                tracing::warn!(
-                    kind,
-                    "the API server has not listed this kind yet: starting without it"
-                );
-            }
+        for kind in std::mem::take(&mut self.awaited.wanted) {
+            tracing::warn!(
+                kind,
+                "the API server has not listed this kind yet: starting without it"
+            );
         }
         self.send(Vec::new());
     }
@@ -88,21 +102,43 @@ impl Output {
 
     /// The kind is not up to date from now on, or still is not, and why.
     pub(super) fn report_stale(&mut self, kind: &'static str, reason: &str) {
-        match self.stale.get_mut(kind) {
-            Some(stale) if stale.reason == reason => return,
-            Some(stale) => reason.clone_into(&mut stale.reason),
-            None => {
-                tracing::warn!(
-                    kind,
-                    reason,
-                    "no changes from the API server: the rules stay as they are"
-                );
-                let since = jiff::Timestamp::now();
-                let reason = reason.to_owned();
-                self.stale.insert(kind, Stale { since, reason });
-            }
+        if self.renew(kind, reason, None) {
+            tracing::warn!(
+                kind,
+                reason,
+                "no changes from the API server: what is known stays in force"
+            );
         }
+    }
+
+    /// The kind cannot be read, and why; we go on without it.
+    pub(super) fn report_absent(&mut self, kind: &'static str, reason: &str, lost: &'static str) {
+        if self.renew(kind, reason, Some(lost)) {
+            tracing::warn!(
+                kind,
+                reason,
+                lost,
+                "this kind cannot be read from the API server: going on without it"
+            );
+        }
+    }
+
+    /// Whether the kind was up to date before.
+    fn renew(&mut self, kind: &'static str, reason: &str, lost: Option<&'static str>) -> bool {
+        let before = self.stale.get(kind);
+        if before.is_some_and(|it| it.reason == reason && it.lost == lost) {
+            return false;
+        }
+        let since = before.map_or_else(jiff::Timestamp::now, |it| it.since);
+        let reason = reason.to_owned();
+        let stale = Stale {
+            since,
+            reason,
+            lost,
+        };
+        let was_fresh = self.stale.insert(kind, stale).is_none();
         self.report();
+        was_fresh
     }
 
     /// The kind is up to date.
@@ -114,9 +150,15 @@ impl Output {
     }
 
     fn report(&mut self) {
-        let line = |(kind, Stale { since, reason }): (&&str, &Stale)| {
-            let since = since.strftime("%Y-%m-%dT%H:%M:%SZ");
-            format!("{ORIGIN}: {kind}: stale since {since}: {reason}")
+        let line = |(kind, stale): (&&str, &Stale)| {
+            let since = stale.since.strftime("%Y-%m-%dT%H:%M:%SZ");
+            let reason = &stale.reason;
+            match stale.lost {
+                None => format!("{ORIGIN}: {kind}: stale since {since}: {reason}"),
+                Some(lost) => {
+                    format!("{ORIGIN}: {kind}: not readable since {since}: {reason}: {lost}")
+                }
+            }
         };
         let problems = self.stale.iter().map(line).collect();
         let origin = Arc::from(ORIGIN);

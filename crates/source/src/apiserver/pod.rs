@@ -5,36 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::Request;
-use serde::Deserialize;
 use sluice_model::NamespacedName;
 
 use super::access::Client;
 use super::connection::Connection;
 use super::failure::Failure;
-use crate::SourceError;
+use crate::convert::{self, Interner};
+use crate::{SourceError, api};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The fields of a Pod that hold its addresses.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Pod {
-    status: PodStatus,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PodStatus {
-    #[serde(rename = "podIPs")]
-    pod_ips: Vec<PodIp>,
-}
-
-#[derive(Debug, Deserialize)]
-struct PodIp {
-    ip: IpAddr,
-}
-
-/// The addresses of a pod (`status.podIPs`), none before it has one.
+/// The addresses of a pod, none before it has one and after it has ended.
 ///
 /// # Errors
 /// [`SourceError::Access`]: the server does not know the pod, or does not show it.
@@ -46,11 +27,12 @@ pub fn pod_addresses(client: &Client, name: &NamespacedName) -> Result<Vec<IpAdd
     let ask = async {
         let request = Request::get(&path).body(Vec::new());
         let request = request.map_err(kube::Error::HttpError)?;
-        connection.client().request::<Pod>(request).await
+        connection.client().request::<api::Pod>(request).await
     };
     let pod = runtime.block_on(ask).map_err(|error| SourceError::Access {
         what: format!("find pod {name}"),
         error: Failure::from(error).to_string(),
     })?;
-    Ok(pod.status.pod_ips.into_iter().map(|it| it.ip).collect())
+    let pod = convert::pod(&pod, &mut Interner::default()).object;
+    Ok(pod.map(|it| it.addresses).unwrap_or_default())
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::convert::Interner;
+use crate::kinds::Kinds;
 use crate::manifest;
 
 /// A folder whose files hold Services: `a:80` is good, `a:0` is not, `!` cannot be read; slices of
@@ -42,7 +43,7 @@ impl Folder {
                 ),
             };
         }
-        let manifest = manifest::read(name, text.as_bytes(), &mut self.names);
+        let manifest = manifest::read(name, text.as_bytes(), &Kinds::PROXY, &mut self.names);
         (name.into(), Change::Read(manifest))
     }
 }

@@ -102,6 +102,28 @@ status.conditions[]: lastTransitionTime message observedGeneration reason status
     )
 });
 
+pub(super) static NAMESPACE: LazyLock<Table> = LazyLock::new(|| {
+    Table::of(
+        "
+: apiVersion kind metadata spec status
+spec: finalizers
+status: conditions phase",
+    )
+});
+
+/// Containers and volumes are not for DNS, so only the fields beside them are checked.
+pub(super) static POD: LazyLock<Table> = LazyLock::new(|| {
+    Table::of(
+        "
+: apiVersion kind metadata spec status
+spec: activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks ephemeralContainers evictionResponders hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets initContainers nodeName nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates schedulingGroup securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes workloadRef
+spec.dnsConfig: nameservers options searches
+spec.dnsConfig.options[]: name value
+status: allocatedResources conditions containerStatuses ephemeralContainerStatuses extendedResourceClaimStatus hostIP hostIPs initContainerStatuses message nodeAllocatableResourceClaimStatuses nominatedNodeName observedGeneration phase podIP podIPs qosClass reason resize resourceClaimStatuses resources startTime volumeHealth
+status.podIPs[]: ip",
+    )
+});
+
 impl Table {
     /// Reads lines of the form `path: field field`; those of [`METADATA`] belong to every table.
     fn of(own: &'static str) -> Self {

@@ -7,6 +7,7 @@ use super::object::{self, Reader};
 use super::written::Written;
 use crate::api;
 use crate::kind::Kind;
+use crate::kinds::Kinds;
 
 /// A kind that is read.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(super) struct Known {
     pub(super) read: fn(&mut Reader<'_>, &Node<'_>, bool),
 }
 
-static KINDS: [Known; 5] = [
+static KINDS: [Known; 7] = [
     Known::of::<api::Service>(),
     Known::of::<api::EndpointSlice>(),
     Known {
@@ -27,6 +28,8 @@ static KINDS: [Known; 5] = [
     },
     Known::of::<api::Node>(),
     Known::of::<api::ServiceCidr>(),
+    Known::of::<api::Namespace>(),
+    Known::of::<api::Pod>(),
 ];
 
 impl Known {
@@ -46,14 +49,14 @@ pub(super) enum Document {
     Object(&'static Known),
     /// `items`; of a typed list the kind they have if they do not say.
     List(Option<&'static Known>),
-    /// Nothing a proxy needs.
+    /// Nothing that is wanted.
     Other,
 }
 
 impl Document {
     /// From `kind`.
-    pub(super) fn of(kind: &str) -> Self {
-        let known = |name: &str| KINDS.iter().find(|it| it.name == name);
+    pub(super) fn of(kind: &str, wanted: &Kinds) -> Self {
+        let known = |name: &str| of(wanted).find(|it| it.name == name);
         match kind.strip_suffix("List") {
             Some("") => Self::List(None),
             Some(items) => known(items).map_or(Self::Other, |it| Self::List(Some(it))),
@@ -63,10 +66,10 @@ impl Document {
 
     /// The kind that was probably meant by one that is none of ours. `version` decides: other API
     /// groups have kinds of nearly the same name.
-    pub(super) fn meant(kind: &str, version: Option<&str>) -> Option<&'static str> {
+    pub(super) fn meant(kind: &str, version: Option<&str>, wanted: &Kinds) -> Option<&'static str> {
         let group = version.and_then(|it| it.split_once('/')).map(|it| it.0);
         let is_ours = group.is_none_or(|it| it.ends_with(".k8s.io"));
-        let names = KINDS.iter().map(|it| it.name).chain(["List"]);
+        let names = of(wanted).map(|it| it.name).chain(["List"]);
         nearest(kind, names).filter(|_| is_ours)
     }
 
@@ -78,4 +81,8 @@ impl Document {
             Self::Other => &[],
         }
     }
+}
+
+fn of(wanted: &Kinds) -> impl Iterator<Item = &'static Known> {
+    KINDS.iter().filter(|it| wanted.has(it.name))
 }

@@ -11,6 +11,7 @@ use super::{Entry, MAX_LISTS, Manifest, Origin, Problem, line};
 use crate::api;
 use crate::convert::{self, Converted, Fault, Interner, displayable};
 use crate::kind::Kind;
+use crate::kinds::Kinds;
 use sluice_yaml::{self as yaml, Meaning, Node, Value, quoted};
 
 /// Advice on one object that is shown.
@@ -19,6 +20,7 @@ const MAX_ADVICE: usize = 20;
 /// Reads the documents of one file.
 pub(super) struct Reader<'a> {
     file: &'a str,
+    kinds: &'a Kinds,
     names: &'a mut Interner,
     /// Keys that are there twice still have to be found.
     check_keys: bool,
@@ -26,9 +28,10 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a str, names: &'a mut Interner) -> Self {
+    pub(super) fn new(file: &'a str, kinds: &'a Kinds, names: &'a mut Interner) -> Self {
         Self {
             file,
+            kinds,
             names,
             check_keys: false,
             manifest: Manifest::default(),
@@ -65,7 +68,7 @@ impl<'a> Reader<'a> {
             return self.broken(line(node), message.to_owned());
         }
         let document = match (node.text("kind"), default) {
-            (Some(kind), _) => Document::of(kind),
+            (Some(kind), _) => Document::of(kind, self.kinds),
             (None, Some(known)) if node.get("kind").is_none() => Document::Object(known),
             _ => return self.broken(line(node), "kind: is required".to_owned()),
         };
@@ -80,7 +83,7 @@ impl<'a> Reader<'a> {
             Document::List(kind) => self.list(node, kind, lists),
             Document::Other => {
                 let kind = node.text("kind").unwrap_or_default();
-                if let Some(meant) = Document::meant(kind, version) {
+                if let Some(meant) = Document::meant(kind, version, self.kinds) {
                     let at = node
                         .get("kind")
                         .map_or(line(node), |(key, _)| key.place.line);
@@ -88,7 +91,7 @@ impl<'a> Reader<'a> {
                     return self.broken(at, message);
                 }
                 let kind = quoted(kind);
-                tracing::debug!(file = self.file, %kind, "skipped an object that a proxy does not need");
+                tracing::debug!(file = self.file, %kind, "skipped an object that is not needed");
             }
         }
     }
@@ -202,6 +205,9 @@ pub(super) fn read<K: Kind + Written>(
     let object = reader.read(node, &label, versions, K::convert);
     let (line, manifest) = (line(node), &mut reader.manifest);
     if let Some(object) = object {
+        if !reader.kinds.has_object(&object) {
+            return;
+        }
         let (key, origin) = (object.key(), Origin::Itself);
         manifest.entries.push(Entry {
             key,

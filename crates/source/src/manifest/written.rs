@@ -125,6 +125,18 @@ impl Written for api::ServiceCidr {
     }
 }
 
+impl Written for api::Namespace {
+    fn fields() -> &'static Table {
+        &fields::NAMESPACE
+    }
+}
+
+impl Written for api::Pod {
+    fn fields() -> &'static Table {
+        &fields::POD
+    }
+}
+
 fn is_headless(spec: &api::ServiceSpec) -> bool {
     let first = spec.cluster_ips.first().or(spec.cluster_ip.as_ref());
     first.is_some_and(|it| it == "None")

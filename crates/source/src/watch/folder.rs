@@ -18,6 +18,7 @@ use super::settle::{Batch, MAX_WAIT, Notice, Settle};
 use super::{MISSING_RETRY, wait};
 use crate::catalog::Catalog;
 use crate::folder::{Folder, is_manifest, is_subfolder};
+use crate::kinds::Kinds;
 use crate::report::Reported;
 use sluice_yaml::escaped;
 
@@ -37,6 +38,7 @@ pub(super) struct FolderWatch {
     places: Option<PathWatch>,
     settle: Settle,
     folder: Folder,
+    kinds: Kinds,
     catalog: Catalog,
     /// Events that take objects away, and those that came with them.
     held: Held,
@@ -56,10 +58,11 @@ pub(super) struct FolderWatch {
 }
 
 impl FolderWatch {
-    pub(super) fn new(path: PathBuf, places: PathWatch, sink: Sink) -> Self {
+    pub(super) fn new(path: PathBuf, places: PathWatch, kinds: Kinds, sink: Sink) -> Self {
         Self {
             folder: Folder::new(path.clone()),
             path,
+            kinds,
             places: Some(places),
             settle: Settle::new(Duration::ZERO),
             catalog: Catalog::default(),
@@ -244,7 +247,7 @@ impl FolderWatch {
         names.retain(|it| is_first || !self.settle.is_pending(it));
         names.retain(|it| !batch.unfinished.contains(&**it));
         names.extend(batch.unfinished.iter().map(|it| Arc::from(&**it)));
-        let mut fetched = self.folder.fetch(&names);
+        let mut fetched = self.folder.fetch(&names, &self.kinds);
         // A file that began to change before it was read is pending by now, and is read again once
         // it has settled. If the folder vanished meanwhile, its files are not gone, it is.
         if !self.note() {

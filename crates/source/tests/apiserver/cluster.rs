@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
 use sluice_model::ApiRequest;
-use sluice_source::apiserver::{Access, Client, Follow, Nodes, Timeouts, connect, follow};
+use sluice_source::apiserver::{Access, Client, Follow, Nodes, Timeouts, Wanted, connect, follow};
 
 use crate::support::{
     DEADLINE, NODE, View, cidr_object, node_object, service_object, slice_object,
@@ -148,6 +148,10 @@ impl Followed {
     }
 
     pub(crate) fn with(client: &Client, timeouts: Timeouts) -> Self {
+        Self::wanting(client, Wanted::proxy(Nodes::One(NODE.into())), timeouts)
+    }
+
+    pub(crate) fn wanting(client: &Client, wanted: Wanted, timeouts: Timeouts) -> Self {
         let (sender, batches) = channel();
         let seen = Seen::default();
         let sink = move |it| {
@@ -155,13 +159,18 @@ impl Followed {
         };
         let observer = seen.clone();
         let observer = Arc::new(move |it: &ApiRequest<'_>| observer.push(it));
-        let follow = follow(client, Nodes::One(NODE.into()), timeouts, sink, observer).unwrap();
+        let follow = follow(client, wanted, timeouts, sink, observer).unwrap();
         Self {
             view: View::new(batches),
             seen,
             follow: Some(follow),
             _files: None,
         }
+    }
+
+    /// Keeps files that the client may read again.
+    pub(crate) fn keep(&mut self, files: Files) {
+        self._files = Some(files);
     }
 
     pub(crate) fn of(api: &MiniApi) -> Self {

@@ -8,6 +8,7 @@ mod cluster;
 mod events;
 mod first;
 mod garbage;
+mod names;
 mod outage;
 mod pod;
 mod reconnect;

@@ -7,12 +7,21 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use sluice_model::{Event, Object};
+use sluice_source::{Kinds, Pods};
 
 /// Long enough for a loaded machine, short enough for a person.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The node of the tests.
 pub(crate) const NODE: &str = "n1";
+
+/// Every kind of object that can be read.
+pub(crate) fn all_kinds() -> Kinds {
+    Kinds {
+        namespaces: true,
+        pods: Pods::All,
+    }
+}
 
 /// A Service of one port on one line each for name and port.
 pub(crate) fn service(name: &str, port: u32) -> String {
@@ -60,6 +69,31 @@ pub(crate) fn cidr_object(name: &str, cidr: &str) -> Value {
         "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
         "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
         "spec": {"cidrs": [cidr]},
+    })
+}
+
+/// A Namespace.
+pub(crate) fn namespace_object(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "status": {"phase": "Active"},
+    })
+}
+
+/// A Pod on a node, with an address or none while that is empty.
+pub(crate) fn pod_object(name: &str, node: &str, address: &str) -> Value {
+    let addresses = match address {
+        "" => json!([]),
+        _ => json!([{"ip": address}]),
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": metadata(name),
+        "spec": {
+            "nodeName": node, "dnsPolicy": "ClusterFirst",
+            "containers": [{"name": "web", "image": "web"}],
+        },
+        "status": {"phase": "Running", "podIP": address, "podIPs": addresses},
     })
 }
 

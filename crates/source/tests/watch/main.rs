@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use nix::unistd::{Uid, setfsuid};
 use sluice_model::Event;
+use sluice_source::{Kinds, Pods};
 use support::service;
 use watched::{Watched, set_names};
 
@@ -33,14 +34,14 @@ fn start(files: &[(&str, &str)]) -> (tempfile::TempDir, Watched) {
 #[test]
 fn missing_folder_is_an_error() {
     let temp = tempfile::tempdir().unwrap();
-    let error = sluice_source::watch(temp.path().join("none"), drop).unwrap_err();
+    let error = sluice_source::watch(temp.path().join("none"), Kinds::PROXY, drop).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("read manifests in "), "{text}");
     assert!(
         text.ends_with("none: No such file or directory (os error 2)"),
         "{text}"
     );
-    let load = sluice_source::load(temp.path().join("none")).unwrap_err();
+    let load = sluice_source::load(temp.path().join("none"), &Kinds::PROXY).unwrap_err();
     assert!(load.to_string().contains("none: No such file"), "{load}");
 }
 
@@ -421,7 +422,7 @@ fn queue_overflow_is_a_rescan() {
     let held = gate.lock().unwrap();
     let (sender, batches) = channel();
     let inner = gate.clone();
-    let _watch = sluice_source::watch(temp.path(), move |it| {
+    let _watch = sluice_source::watch(temp.path(), Kinds::PROXY, move |it| {
         sender.send(it).unwrap();
         drop(inner.lock());
     });
@@ -446,4 +447,59 @@ fn drop_ends_the_thread() {
     watched.first();
     watched.stop();
     assert!(watched.is_disconnected());
+}
+
+/// A proxy never holds what only DNS needs, and a DNS server in an agent only the pods of its node.
+#[test]
+fn kinds_that_are_not_wanted_are_skipped() {
+    let temp = tempfile::tempdir().unwrap();
+    let pods: String = ["n1", "n2"]
+        .map(|node| {
+            format!(
+                "---\n{}\n",
+                support::pod_object(&format!("on-{node}"), node, "10.1.0.1")
+            )
+        })
+        .concat();
+    let text = format!(
+        "{}---\n{}\n{pods}---\napiVersion: v1\nkind: Pod\nmetadata: {{name: BAD}}\n",
+        service("web", 80),
+        support::namespace_object("shop")
+    );
+    std::fs::write(temp.path().join("a.yaml"), text).unwrap();
+    let of_node = Kinds {
+        namespaces: true,
+        pods: Pods::OfNode("n1".into()),
+    };
+    for (kinds, objects, problems) in [
+        (Kinds::PROXY, &["Service default/web"][..], 0),
+        (
+            of_node,
+            &["Service default/web", "Namespace shop", "Pod default/on-n1"],
+            1,
+        ),
+        (
+            support::all_kinds(),
+            &[
+                "Service default/web",
+                "Namespace shop",
+                "Pod default/on-n1",
+                "Pod default/on-n2",
+            ],
+            1,
+        ),
+    ] {
+        let loaded = sluice_source::load(temp.path(), &kinds).unwrap();
+        let keys = loaded.objects.iter().map(|it| it.key().to_string());
+        assert_eq!(keys.collect::<Vec<_>>(), objects);
+        assert_eq!(loaded.problems.len(), problems, "{:?}", loaded.problems);
+        let (sender, batches) = channel();
+        let sink = move |it: Vec<Event>| {
+            let _ = sender.send(it);
+        };
+        let _watch = sluice_source::watch(temp.path(), kinds, sink).unwrap();
+        let mut view = support::View::new(batches);
+        view.until("synced", |it| it.synced == 1);
+        assert_eq!(view.objects.len(), objects.len());
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use sluice_model::{Event, Object};
-use sluice_source::Watch;
+use sluice_source::{Kinds, Watch};
 
 /// Long enough for a loaded machine, short enough for a person.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ impl Watched {
         let sink = move |it| {
             let _ = sender.send(it);
         };
-        let watch = Some(sluice_source::watch(dir, sink).unwrap());
+        let watch = Some(sluice_source::watch(dir, Kinds::PROXY, sink).unwrap());
         Self { watch, batches }
     }
 

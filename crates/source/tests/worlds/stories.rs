@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{cidr_object, node_object, service_object, slice_object};
+use crate::support::{
+    cidr_object, namespace_object, node_object, pod_object, service_object, slice_object,
+};
 use crate::world::World;
 
 /// One thing that happens.
@@ -154,6 +156,58 @@ pub(crate) const STORIES: &[(&str, &[Step])] = &[
                 BASE,
             ),
             put(|| service_object("web", 80), WEB),
+        ],
+    ),
+    (
+        "a Namespace comes and goes",
+        &[
+            put(
+                || namespace_object("shop"),
+                "Namespace shop; Node n1; Service default/kubernetes:443",
+            ),
+            put(
+                || {
+                    with(
+                        namespace_object("shop"),
+                        "/status/phase",
+                        json!("Terminating"),
+                    )
+                },
+                "Namespace shop; Node n1; Service default/kubernetes:443",
+            ),
+            delete(|| namespace_object("shop"), BASE, &["Namespace shop"]),
+        ],
+    ),
+    (
+        "only the Pods of the node count",
+        &[
+            put(
+                || pod_object("shop/web-0", "n1", "10.1.0.1"),
+                "Node n1; Pod shop/web-0; Service default/kubernetes:443",
+            ),
+            put(
+                || pod_object("shop/web-1", "n2", "10.1.0.2"),
+                "Node n1; Pod shop/web-0; Service default/kubernetes:443",
+            ),
+            bad(
+                || {
+                    with(
+                        pod_object("shop/web-0", "n1", "10.1.0.1"),
+                        "/spec/dnsPolicy",
+                        json!("first"),
+                    )
+                },
+                "Node n1; Pod shop/web-0; Service default/kubernetes:443",
+            ),
+            put(
+                || pod_object("shop/web-0", "n1", "10.1.0.3"),
+                "Node n1; Pod shop/web-0; Service default/kubernetes:443",
+            ),
+            delete(
+                || pod_object("shop/web-0", "n1", "10.1.0.3"),
+                BASE,
+                &["Pod shop/web-0"],
+            ),
         ],
     ),
     (

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use serde_json::Value;
 use sluice_miniapi::{MiniApi, Options};
 use sluice_source::Watch;
-use sluice_source::apiserver::{Access, Follow, Nodes, Timeouts, connect, follow};
+use sluice_source::apiserver::{Access, Follow, Nodes, Timeouts, Wanted, connect, follow};
 
 use crate::support::{NODE, View, node_object, service_object};
 
@@ -20,6 +20,11 @@ pub(crate) trait World {
     fn put(&mut self, object: &Value);
     /// Deletes an object.
     fn delete(&mut self, object: &Value);
+}
+
+/// The agent's objects, with those for DNS.
+fn wanted() -> Wanted {
+    Wanted::proxy(Nodes::One(NODE.into())).with_dns(NODE.into())
 }
 
 fn first_objects() -> [Value; 2] {
@@ -62,7 +67,7 @@ impl World for Folder {
         let sink = move |it| {
             let _ = sender.send(it);
         };
-        let watch = sluice_source::watch(folder.path(), sink).unwrap();
+        let watch = sluice_source::watch(folder.path(), wanted().kinds(), sink).unwrap();
         let world = Self {
             folder,
             _watch: watch,
@@ -104,7 +109,7 @@ impl World for Server {
         };
         let follow = follow(
             &client,
-            Nodes::One(NODE.into()),
+            wanted(),
             Timeouts::default(),
             sink,
             Arc::new(|_| ()),

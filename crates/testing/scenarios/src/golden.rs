@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use sluice_model::Event;
 use sluice_plan::Planner;
 use sluice_plan::settings::{LocalDetector, NodePortAddresses, Settings};
+use sluice_source::Kinds;
 
 /// The folder of the examples.
 pub fn folder() -> PathBuf {
@@ -38,7 +39,7 @@ pub fn with_localhost_node_ports() -> Settings {
 /// # Panics
 /// When the reader refuses any of them.
 pub fn events(manifests: &Path) -> Vec<Event> {
-    let loaded = sluice_source::load(manifests).expect("the folder can be listed");
+    let loaded = sluice_source::load(manifests, &Kinds::PROXY).expect("the folder can be listed");
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
     loaded.objects.into_iter().map(Event::Set).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use sluice_model::{Event, LocalAddresses, Object, ObjectKey};
-use sluice_source::Problem;
+use sluice_source::{Kinds, Problem};
 
 /// A source that gets whole states of the cluster and returns the differences as events.
 pub(super) struct Objects {
@@ -61,7 +61,8 @@ pub(super) fn parse(manifests: &str) -> Vec<Object> {
     let dir = tempfile::tempdir().expect("there is room for a temporary directory");
     std::fs::write(dir.path().join("scenario.yaml"), manifests)
         .expect("a file fits into a directory that was just made");
-    let loaded = sluice_source::load(dir.path()).expect("the directory was just made");
+    let loaded =
+        sluice_source::load(dir.path(), &Kinds::PROXY).expect("the directory was just made");
     let is_early = |it: &&Problem| it.message.starts_with("no file has a Service");
     let problems = loaded.problems.iter().filter(|it| !is_early(it));
     let problems: Vec<String> = problems.map(|it| format!("{it:?}")).collect();

@@ -15,7 +15,11 @@ fn output() -> (Output, mpsc::Receiver<Vec<Event>>) {
     let (sender, batches) = mpsc::channel();
     let sender = Mutex::new(sender);
     let sink = move |it| sender.lock().unwrap().send(it).unwrap();
-    (Output::new(Box::new(sink)), batches)
+    let awaited = Awaited {
+        required: [SERVICES, SLICES].into(),
+        wanted: [NODE, CIDRS].into(),
+    };
+    (Output::new(Box::new(sink), awaited), batches)
 }
 
 fn node(addresses: &[&str]) -> Event {

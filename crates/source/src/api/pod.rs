@@ -1,0 +1,88 @@
+//! Namespaces and Pods: what DNS needs of them.
+
+use serde::Deserialize;
+
+use super::{ObjectMeta, nullable};
+
+/// A Namespace. It exists until it is gone, also while it is being deleted.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Namespace {
+    /// `metadata`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+}
+
+/// A Pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    /// `metadata`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) metadata: ObjectMeta,
+    /// `spec`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) spec: PodSpec,
+    /// `status`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) status: PodStatus,
+}
+
+/// `spec` of a Pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    /// `nodeName`; `None` before the pod is scheduled.
+    pub(crate) node_name: Option<String>,
+    /// `hostNetwork`.
+    pub(crate) host_network: Option<bool>,
+    /// `dnsPolicy`, default ClusterFirst.
+    pub(crate) dns_policy: Option<String>,
+    /// `dnsConfig`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) dns_config: PodDnsConfig,
+}
+
+/// `spec.dnsConfig`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodDnsConfig {
+    /// `searches`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) searches: Vec<String>,
+    /// `options`.
+    #[serde(deserialize_with = "nullable")]
+    pub(crate) options: Vec<PodDnsOption>,
+}
+
+/// One of `spec.dnsConfig.options`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodDnsOption {
+    /// `name`.
+    pub(crate) name: Option<String>,
+    /// `value`.
+    pub(crate) value: Option<String>,
+}
+
+/// `status` of a Pod.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodStatus {
+    /// `phase`.
+    pub(crate) phase: Option<String>,
+    /// `podIP`: the first of `podIPs`.
+    #[serde(rename = "podIP")]
+    pub(crate) pod_ip: Option<String>,
+    /// `podIPs`.
+    #[serde(rename = "podIPs", deserialize_with = "nullable")]
+    pub(crate) pod_ips: Vec<PodIp>,
+}
+
+/// One of `status.podIPs`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodIp {
+    /// `ip`.
+    pub(crate) ip: Option<String>,
+}

@@ -1,0 +1,150 @@
+//! Namespaces and Pods.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sluice_model::{DnsPolicy, IpFamily, Namespace, Pod, PodDns};
+use sluice_yaml::quoted;
+
+use super::address::{one_of, parse_ip, routable};
+use super::endpoint_slice::node_name;
+use super::fault::{At, Converted, Faults};
+use super::{Interner, name};
+use crate::api;
+
+/// The longest list of search domains, and its longest text (`MaxDNSSearchPaths`,
+/// `MaxDNSSearchListChars` in Kubernetes' `pkg/apis/core/validation`).
+const MAX_SEARCHES: usize = 32;
+const MAX_SEARCH_TEXT: usize = 2_048;
+
+/// The C library takes a larger `ndots` for this (`RES_MAXNDOTS`, resolv.conf(5)).
+const MAX_NDOTS: u8 = 15;
+
+/// Converts a Namespace.
+pub(crate) fn namespace(api: &api::Namespace, names: &mut Interner) -> Converted<Namespace> {
+    let mut faults = Faults::new(names);
+    let name = name::label(api.metadata.name.as_deref().unwrap_or_default());
+    let name = faults.text(At::top("metadata.name"), name);
+    faults.finish(name.map(|name| Namespace { name }))
+}
+
+/// Converts a Pod. A bad address is left out; resolver settings that the API server would refuse refuse
+/// the pod, because its search path would not be the one that its resolver uses.
+pub(crate) fn pod(api: &api::Pod, names: &mut Interner) -> Converted<Pod> {
+    let mut collected = Faults::new(names);
+    let faults = &mut collected;
+    let name = name::namespaced(&api.metadata, name::subdomain, faults);
+    let node = node_name(api.spec.node_name.as_deref(), At::top("spec"), faults);
+    let addresses = addresses(&api.status, faults);
+    let dns = dns(&api.spec, faults);
+    let object = name.zip(dns).map(|(name, dns)| Pod {
+        name,
+        node,
+        addresses,
+        host_network: api.spec.host_network.unwrap_or_default(),
+        dns,
+    });
+    collected.finish(object)
+}
+
+/// The addresses; none once all containers have ended for good, when another pod may have them.
+fn addresses(status: &api::PodStatus, faults: &mut Faults<'_>) -> Vec<IpAddr> {
+    if let Some("Succeeded" | "Failed") = status.phase.as_deref() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let at = At::top("status.podIPs");
+    for (i, entry) in status.pod_ips.iter().enumerate() {
+        let at = at.index(i);
+        let text = entry.ip.as_deref().unwrap_or_default();
+        add(&mut found, text, at.field("ip"), faults);
+    }
+    let single = status.pod_ip.as_deref().filter(|it| !it.is_empty());
+    if let Some(text) = single.filter(|_| status.pod_ips.is_empty()) {
+        add(&mut found, text, At::top("status.podIP"), faults);
+    }
+    found
+}
+
+/// Adds an address, unless it is bad or there is one of its family.
+fn add(found: &mut Vec<IpAddr>, text: &str, at: At<'_>, faults: &mut Faults<'_>) {
+    let checked = parse_ip(text).and_then(routable).and_then(|ip| {
+        let family = IpFamily::of(&ip);
+        match found.iter().any(|it| IpFamily::of(it) == family) {
+            true => Err(format!("{ip} is a second {family} address")),
+            false => Ok(ip),
+        }
+    });
+    match checked {
+        Ok(ip) => found.push(ip),
+        Err(why) => faults.note(at, format!("{why}: ignored")),
+    }
+}
+
+fn dns(spec: &api::PodSpec, faults: &mut Faults<'_>) -> Option<PodDns> {
+    let policy = match spec.dns_policy.as_deref().unwrap_or_default() {
+        "" | "ClusterFirst" => Ok(DnsPolicy::ClusterFirst),
+        "ClusterFirstWithHostNet" => Ok(DnsPolicy::ClusterFirstWithHostNet),
+        "Default" => Ok(DnsPolicy::Default),
+        "None" => Ok(DnsPolicy::None),
+        other => Err(one_of(
+            other,
+            "ClusterFirst, ClusterFirstWithHostNet, Default, None",
+        )),
+    };
+    let policy = faults.take(At::top("spec.dnsPolicy"), policy);
+    let searches = searches(&spec.dns_config.searches, faults);
+    Some(PodDns {
+        policy: policy?,
+        searches: searches?,
+        ndots: ndots(&spec.dns_config.options),
+    })
+}
+
+/// The search domains in their order, without a final dot.
+fn searches(list: &[String], faults: &mut Faults<'_>) -> Option<Vec<Arc<str>>> {
+    let at = At::top("spec.dnsConfig.searches");
+    let characters: usize = list.iter().map(String::len).sum();
+    // With a space between two.
+    let length = characters + list.len().saturating_sub(1);
+    if list.len() > MAX_SEARCHES || length > MAX_SEARCH_TEXT {
+        let count = list.len();
+        let why = format!(
+            "{count} domains of {length} characters, the limits are {MAX_SEARCHES} and {MAX_SEARCH_TEXT}"
+        );
+        faults.refuse(at, why);
+        return None;
+    }
+    let each = list.iter().enumerate();
+    each.map(|(i, text)| faults.text(at.index(i), search(text)))
+        .collect()
+}
+
+/// Checks a search domain: a DNS subdomain in which `_` is allowed, with or without a final dot, or the root
+/// (KEP-4427).
+fn search(text: &str) -> Result<&str, String> {
+    if text == "." {
+        return Ok(text);
+    }
+    let domain = text.strip_suffix('.').unwrap_or(text);
+    let is_domain = sluice_model::is_subdomain(&domain.replace('_', "a"));
+    is_domain.then_some(domain).ok_or_else(|| {
+        format!(
+            "{} is not a search domain (at most 253 of a-z, 0-9, '-', '_' and '.')",
+            quoted(text)
+        )
+    })
+}
+
+/// The last `ndots` counts, as for kubelet (`mergeDNSOptions` in `pkg/kubelet/network/dns`).
+fn ndots(options: &[api::PodDnsOption]) -> Option<u8> {
+    let mut options = options.iter().rev();
+    let last = options.find(|it| it.name.as_deref() == Some("ndots"))?;
+    let text = last.value.as_deref()?;
+    let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    // A number that does not fit is above the limit too.
+    is_number.then(|| text.parse().unwrap_or(MAX_NDOTS).min(MAX_NDOTS))
+}
+
+#[cfg(test)]
+mod tests;
