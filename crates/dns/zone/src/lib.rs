@@ -3,9 +3,11 @@
 mod answer;
 mod objects;
 mod origin;
+mod search;
 mod settings;
 
 pub use answer::{Answer, Outcome, Question};
 pub use objects::{NamespaceRule, Objects};
 pub use origin::{Label, Origin};
+pub use search::SearchPath;
 pub use settings::{MAX_TTL, NoForwardZone, PodRecords, Settings, Zones};
