@@ -1,0 +1,23 @@
+//! `sluice dns`: the cluster's DNS server.
+//!
+//! ```text
+//! Corefile ─▶ corefile: valid configuration ─┬─▶ source: objects of the cluster ─▶ Objects
+//!                                            └─▶ sluice_dns::Server ◀──────────────────┘
+//! ```
+
+mod corefile;
+mod query;
+mod serve;
+mod source;
+
+use std::process::ExitCode;
+
+use crate::cli::{DnsArgs, DnsCommand};
+
+/// Serves, or answers one question.
+pub(crate) fn run(args: &DnsArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        None => serve::run(&args.serve),
+        Some(DnsCommand::Query(args)) => query::run(args),
+    }
+}
