@@ -19,10 +19,12 @@
 //! - Memory is bounded: the cache in entries and bytes, queries under way in number.
 //! - OPT is for one hop: no EDNS0 option passes between client and upstream.
 
+mod cache;
 mod check;
 mod forward;
 mod question;
 
+pub use cache::{Cache, Counts, ExpiredAnswer, Half, Lookup, Then, is_answer};
 pub use check::Unusable;
 pub use forward::{Failure, Forwarder, Observer, Origin, Proto, SetupError, TlsError, Transport};
 pub use question::Question;
