@@ -22,9 +22,11 @@
 mod cache;
 mod check;
 mod forward;
+mod looping;
 mod question;
 
 pub use cache::{Cache, Counts, ExpiredAnswer, Half, Lookup, Then, is_answer};
 pub use check::Unusable;
 pub use forward::{Failure, Forwarder, Observer, Origin, Proto, SetupError, TlsError, Transport};
+pub use looping::{LoopFound, LoopProbe};
 pub use question::Question;
