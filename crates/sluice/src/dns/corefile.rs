@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path, port: u16) -> anyhow::Result<Corefile> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path)
         .with_context(|| format!("--conf: give a Corefile that this user may read: {name}"))?;
-    Corefile::parse(&text, &name, port, &Machine).map_err(|problems| {
+    sluice_corefile::read(&name, &text, port, &Machine).map_err(|problems| {
         anyhow::Error::new(Invalid {
             problems: problems.iter().map(ToString::to_string).collect(),
             exit_code: 1,
