@@ -5,6 +5,7 @@
 use hickory_proto::op::{
     Edns, Header, Message, MessageType, Metadata, OpCode, Query as Question, ResponseCode,
 };
+use hickory_proto::rr::rdata::opt::EdnsCode;
 use hickory_proto::serialize::binary::{BinDecodable, BinDecoder};
 use sluice_upstream::Question as Asked;
 
@@ -40,6 +41,8 @@ pub(crate) struct ClientEdns {
     pub(crate) payload: u16,
     /// Whether the record has options, which may differ in every query (cookies, padding).
     pub(crate) has_options: bool,
+    /// Whether the client asks for the server's identity (RFC 5001).
+    pub(crate) asks_nsid: bool,
 }
 
 /// What to do with a datagram or a TCP message.
@@ -103,6 +106,7 @@ impl ClientEdns {
         Self {
             payload: edns.max_payload().max(SMALLEST_PAYLOAD),
             has_options: !edns.options().options.is_empty(),
+            asks_nsid: edns.option(EdnsCode::NSID).is_some(),
         }
     }
 }

@@ -22,8 +22,10 @@ const USES: u32 = 1024;
 pub(crate) struct Version {
     /// Grows with the objects: `Objects::revision`.
     pub(crate) objects: u64,
-    /// Grows with each change of the configuration and of what the plugins read.
-    pub(crate) configuration: u64,
+    /// The engine: each Corefile has its own.
+    pub(crate) engine: u64,
+    /// Grows with each change of a file that plugins read.
+    pub(crate) files: u64,
 }
 
 /// An encoded response, and how often the next one of the same query shall differ.
@@ -48,6 +50,8 @@ impl Reusable {
 
 struct Entry {
     responses: Vec<Box<[u8]>>,
+    /// The turn of the first response; the others follow.
+    start: usize,
     /// Responses that are wanted.
     variants: usize,
     uses: u32,
@@ -94,24 +98,32 @@ impl WireCache {
     /// The response to a query, given without its id.
     pub(crate) fn get(&mut self, query: &[u8]) -> Cached<'_> {
         let Some(entry) = self.entries.get_mut(query) else {
-            return Cached::Turn(0);
+            return Cached::Turn(start());
         };
         let computed = entry.responses.len();
         if computed < entry.variants {
-            return Cached::Turn(computed);
+            return Cached::Turn(entry.start.wrapping_add(computed));
         }
         entry.uses += 1;
         if entry.uses == USES && entry.variants > 1 {
             entry.uses = 0;
+            entry.start = start();
             self.bytes -= entry.responses.drain(..).map(|it| it.len()).sum::<usize>();
-            return Cached::Turn(0);
+            return Cached::Turn(entry.start);
         }
         let turn = entry.uses as usize % computed;
         Cached::Response(&entry.responses[turn], &entry.sample)
     }
 
-    /// Keeps a response, unless it comes from another version.
-    pub(crate) fn insert(&mut self, query: &[u8], response: &[u8], reusable: &Reusable, sample: Sample) {
+    /// Keeps a response that was computed for this turn, unless it comes from another version.
+    pub(crate) fn insert(
+        &mut self,
+        query: &[u8],
+        turn: usize,
+        response: &[u8],
+        reusable: &Reusable,
+        sample: &Sample,
+    ) {
         if reusable.version != self.version {
             return;
         }
@@ -125,8 +137,9 @@ impl WireCache {
                 self.entries.entry(query.into()).or_insert(Entry {
                     responses: Vec::new(),
                     variants: reusable.variants,
+                    start: turn,
                     uses: 0,
-                    sample,
+                    sample: sample.clone(),
                 })
             }
         };
@@ -140,6 +153,11 @@ impl WireCache {
         self.entries.clear();
         self.bytes = 0;
     }
+}
+
+/// A random first turn.
+fn start() -> usize {
+    rand::random::<u32>() as usize
 }
 
 #[cfg(test)]

@@ -8,7 +8,9 @@ use hickory_proto::ProtoError;
 use super::SMALLEST_PAYLOAD;
 
 /// Bytes of an OPT record without options: root name, type, class, TTL, length.
-const OPT: u16 = 11;
+const OPT: usize = 11;
+/// Bytes of an option beside its data: code and length.
+const OPTION: usize = 4;
 
 /// Most bytes of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub(crate) fn encode(response: &Message, limit: Limit) -> Result<Vec<u8>, ProtoE
     if parts.are_whole(counts) && usize::from(counts.additionals) == parts.additionals.len() + opt {
         return Ok(bytes);
     }
-    let room = limit.0 - edns.map_or(0, |_| OPT);
+    let room = limit.0.saturating_sub(edns.map_or(0, length));
     let (_, fits) = parts.write(response, None, room)?;
     if parts.are_whole(fits) {
         parts.additionals = &parts.additionals[..usize::from(fits.additionals)];
@@ -53,6 +55,13 @@ pub(crate) fn encode(response: &Message, limit: Limit) -> Result<Vec<u8>, ProtoE
         parts.additionals = &[];
     }
     Ok(parts.write(response, edns, limit.0)?.0)
+}
+
+/// Bytes of an OPT record.
+fn length(edns: &Edns) -> u16 {
+    let options = edns.options().options.iter();
+    let options: usize = options.map(|(_, it)| OPTION + usize::from(it.len())).sum();
+    u16::try_from(OPT + options).unwrap_or(u16::MAX)
 }
 
 /// What of a response is written.
