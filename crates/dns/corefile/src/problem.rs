@@ -27,6 +27,15 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    pub(crate) fn at(place: &Place, message: impl Into<String>) -> Self {
+        Self {
+            place: place.clone(),
+            message: message.into(),
+        }
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)

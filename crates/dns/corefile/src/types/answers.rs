@@ -1,7 +1,5 @@
 //! Small plugins that alter answers or refuse queries.
 
-use std::path::PathBuf;
-
 use hickory_proto::rr::{Name, RecordType};
 use ipnet::IpNet;
 
@@ -52,8 +50,8 @@ pub struct Autopath {
 pub enum SearchPath {
     /// `@kubernetes`: the path of the client's pod.
     Kubernetes,
-    /// The line `search` of a file like resolv.conf; the same path for every client.
-    File(PathBuf),
+    /// The line `search` of a file like resolv.conf: the same path for every client.
+    Names(Vec<Name>),
 }
 
 /// `chaos [VERSION] [AUTHORS...]`.

@@ -85,15 +85,15 @@ pub enum NameMatch {
     Regex(Pattern),
 }
 
-/// What a rewritten query's response goes through.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AnswerRewrite {
-    /// The name of the question section becomes what the client asked, and nothing else.
-    Question,
-    /// `answer auto`: each rewritten name becomes the original one, in owners and in targets.
-    Auto,
-    /// `answer name` and `answer value`: these, in order.
-    Rules(Vec<AnswerRule>),
+/// What is done to the names in the response of a rewritten query. The question section always becomes
+/// what the client asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AnswerRewrite {
+    /// The rewritten name, and names below it, become the original one, in owners and in data; for `suffix`
+    /// every name with the new suffix gets the old one. `exact` always does it, others with `answer auto`.
+    pub auto: bool,
+    /// Done after `auto`, in order.
+    pub rules: Vec<AnswerRule>,
 }
 
 /// One `answer name FROM TO` or `answer value FROM TO`.
