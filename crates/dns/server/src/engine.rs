@@ -31,9 +31,9 @@ use crate::request::{Client, Reply, Request};
 use crate::udp::{Reusable, Version};
 use crate::wire::{self, Query, Received};
 
+use block::Way;
 pub(crate) use block::{Block, BlockError};
 pub(crate) use common::Common;
-use block::Way;
 
 /// A zone that is served at the address, and by which block.
 pub(crate) struct Site {
@@ -127,7 +127,7 @@ impl Engine {
         match wire::read(bytes) {
             Received::Ignored => Asking::Ignored,
             Received::Refused(refused) => self
-                .refusal(&refused.response, client, bytes.len())
+                .refusal(&refused, client, bytes.len())
                 .map_or(Asking::Ignored, Asking::Refused),
             Received::Query(query) => Asking::Asked(self.begin(query, client, received, turn)),
         }

@@ -73,7 +73,11 @@ pub(crate) struct State {
 impl State {
     /// Whether every plugin can answer.
     pub(crate) fn is_ready(&self) -> bool {
-        let objects = self.common.objects.read().unwrap_or_else(PoisonError::into_inner);
+        let objects = self
+            .common
+            .objects
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         let has_objects = !self.needs_objects.load(Ordering::Acquire) || objects.is_synced();
         has_objects && !self.stops.load(Ordering::Acquire)
     }
@@ -83,9 +87,11 @@ impl State {
         let stops = self.stops.load(Ordering::Acquire);
         let plain = "text/plain; charset=utf-8";
         match page {
-            Page::Health | Page::Ready if stops => {
-                (StatusCode::SERVICE_UNAVAILABLE, "Shutting down".into(), plain)
-            }
+            Page::Health | Page::Ready if stops => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Shutting down".into(),
+                plain,
+            ),
             Page::Ready if !self.is_ready() => {
                 (StatusCode::SERVICE_UNAVAILABLE, "kubernetes".into(), plain)
             }
@@ -126,7 +132,11 @@ async fn converse(stream: TcpStream, page: Page, state: Arc<State>) {
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(LARGEST_HEAD);
     // An error concerns the client only.
-    let _ = timeout(LIFETIME, http.serve_connection(TokioIo::new(stream), answer)).await;
+    let _ = timeout(
+        LIFETIME,
+        http.serve_connection(TokioIo::new(stream), answer),
+    )
+    .await;
 }
 
 fn answer(request: &Request<Incoming>, page: Page, state: &State) -> http::Response<Full<Bytes>> {
@@ -134,7 +144,11 @@ fn answer(request: &Request<Incoming>, page: Page, state: &State) -> http::Respo
     let (status, body, kind) = match request.uri().path() == page.path() {
         true if is_read => state.page(page),
         true => (StatusCode::METHOD_NOT_ALLOWED, String::new(), "text/plain"),
-        false => (StatusCode::NOT_FOUND, "404 page not found\n".into(), "text/plain"),
+        false => (
+            StatusCode::NOT_FOUND,
+            "404 page not found\n".into(),
+            "text/plain",
+        ),
     };
     let mut response = http::Response::new(Full::from(body));
     *response.status_mut() = status;

@@ -116,7 +116,10 @@ pub(crate) fn addresses(bind: &Bind, port: u16) -> Result<Vec<SocketAddr>, Liste
     all.retain(|it| !except.contains(it));
     all.sort_unstable();
     all.dedup();
-    Ok(all.into_iter().map(|it| SocketAddr::new(it, port)).collect())
+    Ok(all
+        .into_iter()
+        .map(|it| SocketAddr::new(it, port))
+        .collect())
 }
 
 fn expand(targets: &[BindTarget]) -> Result<Vec<IpAddr>, ListenError> {

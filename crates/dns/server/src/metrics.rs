@@ -17,14 +17,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{
-    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry,
+    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
+pub(crate) use labels::code_label;
 pub(crate) use labels::{Family, Plugin, Transport};
 pub(crate) use ours::{Ours, Shed};
 pub(crate) use tally::{Sample, Shard, Tally};
-pub(crate) use labels::code_label;
 pub(crate) use upstreams::{CacheOf, Caches, Observed};
 
 /// CoreDNS's buckets for durations in seconds: 0.25 ms to 8.2 s (`plugin.TimeBuckets`).
@@ -37,7 +37,7 @@ pub(crate) const TIME_BUCKETS: [f64; 16] = [
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    tallies: Arc<Tallies>,
+    tallies: Tallies,
     shards: usize,
     pub(crate) panics: IntCounter,
     pub(crate) enabled: IntGaugeVec,
@@ -46,7 +46,7 @@ pub(crate) struct Metrics {
     pub(crate) reload_failures: IntCounter,
     pub(crate) template_matches: IntCounterVec,
     pub(crate) template_failures: IntCounterVec,
-    pub(crate) hosts_entries: IntGaugeVec,
+    pub(crate) hosts_entries: IntGauge,
     pub(crate) ours: Ours,
     pub(crate) observed: Arc<Observed>,
     pub(crate) caches: Caches,
@@ -56,7 +56,7 @@ impl Metrics {
     /// All metrics at zero, for as many threads as there are [`Shard`]s.
     pub(crate) fn new(shards: usize, version: &str) -> Self {
         let registry = Registry::new();
-        let tallies = Arc::new(Tallies::new());
+        let tallies = Tallies::new();
         register(&registry, Box::new(tallies.clone()));
         let caches = Caches::new();
         register(&registry, Box::new(caches.clone()));
@@ -80,7 +80,10 @@ impl Metrics {
         // CoreDNS's `plugin.SlimTimeBuckets`.
         let health = health.buckets(vec![0.00025, 0.0025, 0.025, 0.25, 2.5]);
         Self {
-            panics: counter("coredns_panics_total", "Queries whose answer failed by a fault of ours."),
+            panics: counter(
+                "coredns_panics_total",
+                "Queries whose answer failed by a fault of ours.",
+            ),
             enabled: gauges(
                 "coredns_plugin_enabled",
                 "Plugins of each server and zone. Value: 1.",
@@ -103,12 +106,16 @@ impl Metrics {
             template_failures: counters(
                 "coredns_template_rr_failures_total",
                 "Records of templates that could not be read.",
-                &["server", "zone", "view", "class", "type", "section", "template"],
+                &[
+                    "server", "zone", "view", "class", "type", "section", "template",
+                ],
             ),
-            hosts_entries: gauges(
-                "coredns_hosts_entries",
-                "Names with an address in hosts files and Corefiles.",
-                &[],
+            hosts_entries: registered(
+                &registry,
+                IntGauge::new(
+                    "coredns_hosts_entries",
+                    "Names with an address in hosts files and Corefiles.",
+                ),
             ),
             ours: Ours::new(&registry),
             observed: Arc::new(Observed::new(&registry)),
@@ -123,7 +130,9 @@ impl Metrics {
     pub(crate) fn tally(&self, server: &str, zone: &str) -> Arc<Tally> {
         let mut all = self.tallies.lock();
         let tally = all.entry((server.to_owned(), zone.to_owned()));
-        tally.or_insert_with(|| Arc::new(Tally::new(self.shards))).clone()
+        tally
+            .or_insert_with(|| Arc::new(Tally::new(self.shards)))
+            .clone()
     }
 
     /// The registry, for a program that serves these metrics with its own.
@@ -151,23 +160,25 @@ pub(crate) fn registered<M: Collector + Clone + 'static>(
 }
 
 fn register(registry: &Registry, collector: Box<dyn Collector>) {
-    registry.register(collector).expect("each metric has its own name");
+    registry
+        .register(collector)
+        .expect("each metric has its own name");
 }
 
 /// Server and zone.
 type Key = (String, String);
 
 /// The tallies, as one collector.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Tallies {
-    all: Mutex<BTreeMap<Key, Arc<Tally>>>,
+    all: Arc<Mutex<BTreeMap<Key, Arc<Tally>>>>,
     descriptions: Vec<Desc>,
 }
 
 impl Tallies {
     fn new() -> Self {
         Self {
-            all: Mutex::default(),
+            all: Arc::default(),
             descriptions: tally::descriptions(),
         }
     }
@@ -184,7 +195,10 @@ impl Collector for Tallies {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let all = self.lock();
-        let all: Vec<_> = all.iter().map(|((server, zone), it)| (&**server, &**zone, &**it)).collect();
+        let all: Vec<_> = all
+            .iter()
+            .map(|((server, zone), it)| (&**server, &**zone, &**it))
+            .collect();
         tally::collect(&all)
     }
 }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use hickory_proto::op::{Message, OpCode, ResponseCode};
-use hickory_proto::rr::{Record, RecordType};
 use hickory_proto::rr::rdata::opt::EdnsOption;
+use hickory_proto::rr::{Record, RecordType};
 use sluice_upstream::Question as Asked;
 
 use crate::metrics::{Plugin, Transport};

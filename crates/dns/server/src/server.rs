@@ -192,7 +192,9 @@ impl Running {
         self.listeners.retain(|it, _| plan.engines.contains_key(it));
         self.listeners.append(&mut started);
         self.pages.replace(pages, &plan.pages);
-        self.state.needs_objects.store(plan.needs_objects, Ordering::Release);
+        self.state
+            .needs_objects
+            .store(plan.needs_objects, Ordering::Release);
         self.lameduck = plan.lameduck;
         self.background.drain(..).for_each(|it| it.abort());
         self.background = self.tasks(&plan);

@@ -14,7 +14,10 @@ impl Slot {
 
     /// The present engine.
     pub(crate) fn engine(&self) -> Arc<Engine> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Replaces the engine. Queries that wait keep the old one.

@@ -126,7 +126,8 @@ impl Connection {
         let Some(Response { bytes, sample, .. }) = response else {
             return Ok(());
         };
-        let length = u16::try_from(bytes.len()).expect("responses over TCP are limited to 65535 bytes");
+        let length =
+            u16::try_from(bytes.len()).expect("responses over TCP are limited to 65535 bytes");
         let framed = [&length.to_be_bytes()[..], &bytes].concat();
         sample.count(self.shard, received.elapsed());
         timeout(STALLED, self.writer.write_all(&framed)).await?

@@ -22,10 +22,10 @@ use crate::engine::{Asking, Engine, Response, Waiting};
 use crate::metrics::{Shard, Transport};
 use crate::request::Client;
 use crate::slot::Slot;
-pub(crate) use cache::{Reusable, Version};
 use cache::{Cached, WireCache};
-pub(crate) use socket::{Sharing, Socket};
-use socket::{Batch, To, to_std};
+pub(crate) use cache::{Reusable, Version};
+use socket::{Batch, To};
+pub(crate) use socket::{Sharing, Socket, to_std};
 
 /// Bytes of a query's id.
 const ID: usize = 2;
@@ -140,7 +140,13 @@ impl Loop {
         response.sample.count(self.shard, received.elapsed());
         answer.extend_from_slice(&response.bytes);
         if let Some(reusable) = &response.reusable {
-            cache.insert(&query[ID..], turn, &response.bytes, reusable, &response.sample);
+            cache.insert(
+                &query[ID..],
+                turn,
+                &response.bytes,
+                reusable,
+                &response.sample,
+            );
         }
     }
 

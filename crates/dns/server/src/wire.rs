@@ -51,18 +51,9 @@ pub(crate) enum Received {
     /// The plugins answer it.
     Query(Box<Query>),
     /// It is answered at once: with FORMERR, NOTIMP or BADVERS.
-    Refused(Box<Refused>),
+    Refused(Box<Message>),
     /// It gets no answer: a response, or no header.
     Ignored,
-}
-
-/// A query that no plugin sees.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    /// Code of the response, also for metrics.
-    pub(crate) code: ResponseCode,
-    /// The response.
-    pub(crate) response: Message,
 }
 
 /// Reads a query.
@@ -123,7 +114,7 @@ fn refuse(header: &Header, question: Option<Question>, code: ResponseCode) -> Re
     response.metadata = Metadata::response_from_request(&header.metadata);
     response.metadata.response_code = code;
     response.add_queries(question);
-    Received::Refused(Box::new(Refused { code, response }))
+    Received::Refused(Box::new(response))
 }
 
 /// The answer to an unknown version of EDNS names the version that we know (RFC 6891, section 6.1.3).
@@ -131,7 +122,7 @@ fn bad_version(header: &Header, message: &Message) -> Received {
     let question = message.queries.first().cloned();
     let mut received = refuse(header, question, ResponseCode::BADVERS);
     if let Received::Refused(it) = &mut received {
-        it.response.set_edns(Edns::new());
+        it.set_edns(Edns::new());
     }
     received
 }

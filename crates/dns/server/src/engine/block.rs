@@ -1,7 +1,6 @@
 //! One server block: its plugins, in order.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use hickory_proto::op::ResponseCode;
@@ -33,11 +32,6 @@ pub(crate) enum BlockError {
     Zones(#[from] NoForwardZone),
     #[error("{0}")]
     Upstream(#[from] SetupError),
-    #[error("autopath: read {path}: {source}")]
-    SearchPath {
-        path: PathBuf,
-        source: std::io::Error,
-    },
 }
 
 /// The plugins of one server block.
@@ -71,25 +65,22 @@ impl Block {
         common: &Common,
     ) -> Result<Arc<Self>, BlockError> {
         let plugins = block.plugins.clone();
-        let zone = block.keys.first().map_or_else(Name::root, |it| it.zone.clone());
+        let zone = block
+            .keys
+            .first()
+            .map_or_else(Name::root, |it| it.zone.clone());
         let kubernetes = plugins.kubernetes.as_ref();
-        let kubernetes = kubernetes.map(|it| Kubernetes::new(it, listens)).transpose()?;
-        let autopath = plugins.autopath.as_ref().map(|it| {
-            let clients = common.options.search_paths.clone();
-            Autopath::new(it, clients).map_err(|source| BlockError::SearchPath {
-                path: match &it.search {
-                    sluice_corefile::SearchPath::File(path) => path.clone(),
-                    sluice_corefile::SearchPath::Kubernetes => PathBuf::new(),
-                },
-                source,
-            })
-        });
+        let kubernetes = kubernetes
+            .map(|it| Kubernetes::new(it, listens))
+            .transpose()?;
+        let autopath = plugins.autopath.as_ref();
+        let clients = &common.options.search_paths;
         let errors = plugins.errors.as_ref();
         Ok(Arc::new(Self {
             label: (server.to_owned(), zone.to_ascii()),
             hosts: plugins.hosts.as_ref().map(|it| Arc::new(Hosts::new(it))),
             kubernetes,
-            autopath: autopath.transpose()?,
+            autopath: autopath.map(|it| Autopath::new(it, clients.clone())),
             errors: errors.map(|it| Errors::new(it, common.runtime.clone())),
             upstream: Arc::new(Upstream::new(&plugins, &zone, common)?),
             plugins,
@@ -171,7 +162,10 @@ impl Block {
             Ok(None) => self.completed(engine, asked, way).await,
             Ok(Some(rewritten)) => {
                 let mut reply = self.completed(engine, &rewritten.asked, way).await;
-                rewritten.undo.iter().for_each(|it| it.apply(&mut reply.message));
+                rewritten
+                    .undo
+                    .iter()
+                    .for_each(|it| it.apply(&mut reply.message));
                 reply
             }
             Err(error) => Reply::failure(error, Plugin::None),
@@ -240,7 +234,11 @@ impl Block {
                 return joined(reply, target, without);
             }
         }
-        if let Some(reply) = self.upstream.answer(&engine.common, asked, way.client).await {
+        if let Some(reply) = self
+            .upstream
+            .answer(&engine.common, asked, way.client)
+            .await
+        {
             return reply;
         }
         if self.plugins.whoami {
@@ -273,9 +271,10 @@ impl Block {
         };
         match template::answer(&self.plugins.template, asked, client) {
             Templated::Passed => None,
-            Templated::Unmatched => {
-                Some(Reply::failure("no pattern of the template matches", Plugin::Template))
-            }
+            Templated::Unmatched => Some(Reply::failure(
+                "no pattern of the template matches",
+                Plugin::Template,
+            )),
             Templated::Answered { template, reply } => {
                 let (class, kind) = labels(template);
                 let labels = [server, zone, "", &*class, &*kind];

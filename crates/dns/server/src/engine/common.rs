@@ -38,11 +38,13 @@ impl Common {
     ) -> Arc<Self> {
         let metrics = Metrics::new(shards, &options.version);
         let limits = options.limits;
-        let (ours, host) = (&metrics.ours, nix::unistd::gethostname());
+        let (ours, host) = (&metrics.ours, nix::sys::utsname::uname());
         Arc::new(Self {
             objects,
             runtime,
-            host: host.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default(),
+            host: host
+                .map(|it| it.nodename().to_string_lossy().into_owned())
+                .unwrap_or_default(),
             files: AtomicU64::new(0),
             engines: AtomicU64::new(0),
             queries: Bound::new(

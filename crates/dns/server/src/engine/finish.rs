@@ -44,8 +44,11 @@ impl Engine {
         message.queries = vec![query.asked.query.clone()];
         message.edns = query.edns.map(|_| {
             let mut edns = Edns::new();
-            edns.set_max_payload(payload).set_dnssec_ok(query.asked.dnssec_ok);
-            options.into_iter().for_each(|it| edns.options_mut().insert(it));
+            edns.set_max_payload(payload)
+                .set_dnssec_ok(query.asked.dnssec_ok);
+            options
+                .into_iter()
+                .for_each(|it| edns.options_mut().insert(it));
             let nsid = site.and_then(|it| it.block.nsid(&self.common.host));
             if let Some(nsid) = nsid.filter(|_| query.edns.is_some_and(|it| it.asks_nsid)) {
                 edns.options_mut().insert(nsid);
@@ -67,13 +70,15 @@ impl Engine {
         };
         let is_logged = site.is_some_and(|it| it.tell(request, &message, bytes.len(), error));
         let has_options = query.edns.is_some_and(|it| it.has_options);
-        let reusable = revision.filter(|_| !is_logged && !has_options).map(|objects| Reusable {
-            version: Version { objects, ..version },
-            variants: site.map_or(1, |it| match it.block.is_balanced() {
-                true => Reusable::variants(loadbalance::addresses(&message)),
-                false => 1,
-            }),
-        });
+        let reusable = revision
+            .filter(|_| !is_logged && !has_options)
+            .map(|objects| Reusable {
+                version: Version { objects, ..version },
+                variants: site.map_or(1, |it| match it.block.is_balanced() {
+                    true => Reusable::variants(loadbalance::addresses(&message)),
+                    false => 1,
+                }),
+            });
         Response {
             bytes,
             sample,
@@ -82,7 +87,12 @@ impl Engine {
     }
 
     /// The response to a query that no block sees. `None`: it cannot be written.
-    pub(super) fn refusal(&self, message: &Message, client: Client, size: usize) -> Option<Response> {
+    pub(super) fn refusal(
+        &self,
+        message: &Message,
+        client: Client,
+        size: usize,
+    ) -> Option<Response> {
         let bytes = encode(message, limit(client, None, PAYLOAD)).ok()?;
         let question = message.queries.first();
         Some(Response {

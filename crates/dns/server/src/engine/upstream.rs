@@ -7,7 +7,7 @@ use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::Name;
 use sluice_corefile::Plugins;
 use sluice_upstream::{
-    Cache, Failure, Forwarder, LoopProbe, Lookup, Question as Asked, SetupError, Then,
+    Cache, Failure, Forwarder, Lookup, LoopProbe, Question as Asked, SetupError, Then,
     Transport as Over, is_answer,
 };
 
@@ -31,7 +31,11 @@ impl Upstream {
         };
         let cache = plugins.cache.as_ref();
         Ok(Self {
-            forwarders: plugins.forward.iter().map(forwarder).collect::<Result<_, _>>()?,
+            forwarders: plugins
+                .forward
+                .iter()
+                .map(forwarder)
+                .collect::<Result<_, _>>()?,
             cache: cache.map(|it| Arc::new(Cache::new(it.clone()))),
             probe: plugins.loop_detection.then(|| LoopProbe::new(zone)),
         })
@@ -55,7 +59,9 @@ impl Upstream {
         asked: &Asked,
         client: Client,
     ) -> Option<Reply> {
-        self.forwarders.iter().find(|it| it.covers(&asked.query.name))?;
+        self.forwarders
+            .iter()
+            .find(|it| it.covers(&asked.query.name))?;
         if let Some(reply) = self.looped(common, asked) {
             return Some(reply);
         }
@@ -63,7 +69,10 @@ impl Upstream {
             Transport::Udp => Over::Udp,
             Transport::Tcp => Over::Tcp,
         };
-        let found = self.cache.as_ref().map(|it| it.lookup(asked, Instant::now()));
+        let found = self
+            .cache
+            .as_ref()
+            .map(|it| it.lookup(asked, Instant::now()));
         let expired = match found {
             Some(Lookup::Hit { response, then }) => {
                 if then == Then::Refresh {
@@ -88,7 +97,10 @@ impl Upstream {
     }
 
     fn looped(&self, common: &Common, asked: &Asked) -> Option<Reply> {
-        let probe = self.probe.as_ref().filter(|it| it.recognises(&asked.query))?;
+        let probe = self
+            .probe
+            .as_ref()
+            .filter(|it| it.recognises(&asked.query))?;
         let forwarder = self.forwarders.first()?;
         common.fail(probe.found(forwarder).to_string());
         Some(Reply::empty(ResponseCode::ServFail, Plugin::Loop))
@@ -98,8 +110,15 @@ impl Upstream {
     /// on, and keeps the answer.
     async fn exchange(&self, asked: &Asked, over: Over) -> Result<Message, Refusal> {
         let mut last = None;
-        for forwarder in self.forwarders.iter().filter(|it| it.covers(&asked.query.name)) {
-            let response = forwarder.exchange(asked, over).await.map_err(Refusal::Failed)?;
+        for forwarder in self
+            .forwarders
+            .iter()
+            .filter(|it| it.covers(&asked.query.name))
+        {
+            let response = forwarder
+                .exchange(asked, over)
+                .await
+                .map_err(Refusal::Failed)?;
             let is_last = !forwarder.passes_on(&response);
             last = Some(response);
             if is_last {

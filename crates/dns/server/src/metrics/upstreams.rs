@@ -74,7 +74,9 @@ impl Observed {
 impl Observer for Observed {
     fn answered(&self, to: &str, code: ResponseCode, took: Duration) {
         let labels = [PROXY, to, code_label(code)];
-        self.durations.with_label_values(&labels).observe(took.as_secs_f64());
+        self.durations
+            .with_label_values(&labels)
+            .observe(took.as_secs_f64());
     }
 
     fn connected(&self, to: &str, proto: Proto, origin: Origin) {
@@ -82,7 +84,9 @@ impl Observer for Observed {
             Origin::Reused => &self.reused,
             Origin::Opened => &self.opened,
         };
-        counters.with_label_values(&[PROXY, to, proto.label()]).inc();
+        counters
+            .with_label_values(&[PROXY, to, proto.label()])
+            .inc();
     }
 
     fn health_check_failed(&self, to: &str) {
@@ -135,11 +139,31 @@ const PER_HALF: [(&str, &str, fn(&Counts, Half) -> u64); 2] = [
 
 /// A metric of a whole cache.
 const PER_CACHE: [(&str, &str, fn(&Counts) -> u64); 5] = [
-    ("coredns_cache_requests_total", "Questions to the cache.", |it| it.requests),
-    ("coredns_cache_misses_total", "Questions that it had no answer to.", |it| it.misses),
-    ("coredns_cache_drops_total", "Answers to another question.", |it| it.drops),
-    ("coredns_cache_prefetch_total", "Answers asked for before their end.", |it| it.prefetches),
-    ("coredns_cache_served_stale_total", "Expired answers that were served.", |it| it.served_stale),
+    (
+        "coredns_cache_requests_total",
+        "Questions to the cache.",
+        |it| it.requests,
+    ),
+    (
+        "coredns_cache_misses_total",
+        "Questions that it had no answer to.",
+        |it| it.misses,
+    ),
+    (
+        "coredns_cache_drops_total",
+        "Answers to another question.",
+        |it| it.drops,
+    ),
+    (
+        "coredns_cache_prefetch_total",
+        "Answers asked for before their end.",
+        |it| it.prefetches,
+    ),
+    (
+        "coredns_cache_served_stale_total",
+        "Expired answers that were served.",
+        |it| it.served_stale,
+    ),
 ];
 
 const ENTRIES: (&str, &str) = ("coredns_cache_entries", "Answers in the cache.");
@@ -150,7 +174,9 @@ impl Caches {
     pub(super) fn new() -> Self {
         let halves = PER_HALF.iter().map(|it| (it.0, it.1)).chain([ENTRIES]);
         let halves = halves.map(|it| describe(it, &LABELS));
-        let whole = PER_CACHE.iter().map(|it| describe((it.0, it.1), &CACHE_LABELS));
+        let whole = PER_CACHE
+            .iter()
+            .map(|it| describe((it.0, it.1), &CACHE_LABELS));
         Self {
             all: Arc::default(),
             descriptions: halves.chain(whole).collect(),
@@ -176,7 +202,11 @@ impl Collector for Caches {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self
+            .all
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         let mut families = Vec::new();
         for (name, help, read) in PER_HALF {
             let counters = IntCounterVec::new(Opts::new(name, help), &LABELS);
@@ -195,7 +225,9 @@ impl Collector for Caches {
             let counters = counters.expect("names and labels are valid");
             for it in &all {
                 let labels = [&*it.server, &*it.zones, ""];
-                counters.with_label_values(&labels).inc_by(read(&it.cache.counts()));
+                counters
+                    .with_label_values(&labels)
+                    .inc_by(read(&it.cache.counts()));
             }
             families.extend(counters.collect());
         }

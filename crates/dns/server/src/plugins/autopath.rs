@@ -9,7 +9,6 @@
 //! NXDOMAIN is what the client gets when no step finds a name, and when any step is uncertain.
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use hickory_proto::op::{Message, ResponseCode};
@@ -35,22 +34,15 @@ enum Source {
 }
 
 impl Autopath {
-    /// Reads the file, if the Corefile names one.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub(crate) fn new(
-        config: &Config,
-        clients: Option<Arc<dyn SearchPaths>>,
-    ) -> std::io::Result<Self> {
-        let source = match &config.search {
-            SearchPath::Kubernetes => Source::Clients(clients),
-            SearchPath::File(path) => Source::Same(read(path)?),
-        };
-        Ok(Self {
+    /// `clients` knows the paths of pods, if anybody does.
+    pub(crate) fn new(config: &Config, clients: Option<Arc<dyn SearchPaths>>) -> Self {
+        Self {
             zones: config.zones.clone(),
-            source,
-        })
+            source: match &config.search {
+                SearchPath::Kubernetes => Source::Clients(clients),
+                SearchPath::Names(path) => Source::Same(path.as_slice().into()),
+            },
+        }
     }
 
     /// The names to try, in order, after the asked one. Empty: nothing is completed.
@@ -78,11 +70,11 @@ fn completions(asked: &Name, path: &[Name]) -> Vec<Name> {
     if !first.zone_of(asked) || first.is_root() || labels == suffix {
         return Vec::new();
     }
-    let base = asked.iter().take(labels - suffix);
+    let base: Vec<&[u8]> = asked.iter().take(labels - suffix).collect();
     let root = Name::root();
     let suffixes = others.iter().take(MOST_DOMAINS).filter(|it| !it.is_root());
     let name = |suffix: &Name| {
-        let mut name = Name::from_labels(base.clone().chain(suffix.iter())).ok()?;
+        let mut name = Name::from_labels(base.iter().copied().chain(suffix.iter())).ok()?;
         name.set_fqdn(true);
         Some(name)
     };
@@ -116,19 +108,6 @@ pub(crate) fn alias(message: &mut Message, asked: &Name, found: Name) {
     let ttl = ttls.map(|it| it.ttl).min().unwrap_or(0);
     let alias = Record::from_rdata(asked.clone(), ttl, RData::CNAME(CNAME(found)));
     message.answers.insert(0, alias);
-}
-
-/// The last `search` line of a file like resolv.conf.
-fn read(path: &Path) -> std::io::Result<Arc<[Name]>> {
-    let text = std::fs::read_to_string(path)?;
-    let mut lines = text.lines().rev().map(str::split_whitespace);
-    let domains = lines.find_map(|mut it| (it.next() == Some("search")).then_some(it));
-    let name = |text: &str| {
-        let mut name = Name::from_ascii(text).ok()?;
-        name.set_fqdn(true);
-        Some(name)
-    };
-    Ok(domains.into_iter().flatten().filter_map(name).collect())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `errors`: one line for each failed query, or one for many alike.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hickory_proto::op::Query;
 use hickory_proto::op::ResponseCode;
@@ -44,7 +44,10 @@ impl Errors {
             let Query {
                 name, query_type, ..
             } = query;
-            format!("plugin/errors: {} {name} {query_type}: {error}", u16::from(code))
+            format!(
+                "plugin/errors: {} {name} {query_type}: {error}",
+                u16::from(code)
+            )
         };
         let Some(rule) = self.rules.iter().find(matches) else {
             tracing::error!("{}", line());
@@ -74,7 +77,8 @@ impl Rule {
             ..
         } = &self.config;
         let pattern = pattern.as_str();
-        let line = format!("plugin/errors: {count} errors like '{pattern}' occurred in last {period:?}");
+        let line =
+            format!("plugin/errors: {count} errors like '{pattern}' occurred in last {period:?}");
         write(*level, &line);
     }
 }

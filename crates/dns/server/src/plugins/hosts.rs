@@ -138,17 +138,16 @@ impl Hosts {
         }
     }
 
-    fn reverse(
-        &self,
-        name: &Name,
-        tables: &[&Table],
-        record: impl Fn(RData) -> Record,
-    ) -> Found {
+    fn reverse(&self, name: &Name, tables: &[&Table], record: impl Fn(RData) -> Record) -> Found {
         let address = name.parse_arpa_name().ok();
         let address = address.filter(|it| it.prefix_len() == it.max_prefix_len());
         let names = address.filter(|_| self.config.reverse).map(|it| it.addr());
-        let names = names.into_iter().flat_map(|ip| tables.iter().flat_map(move |it| it.names(ip)));
-        let records: Vec<_> = names.map(|it| record(RData::PTR(PTR(it.clone())))).collect();
+        let names = names
+            .into_iter()
+            .flat_map(|ip| tables.iter().flat_map(move |it| it.names(ip)));
+        let records: Vec<_> = names
+            .map(|it| record(RData::PTR(PTR(it.clone()))))
+            .collect();
         if records.is_empty() {
             // Other names of the reverse zone are other plugins', as in CoreDNS.
             return Found::Passed;
@@ -188,7 +187,9 @@ fn read(path: &Path) -> Result<String, ReadError> {
     };
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(io)?;
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    file.take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(io)?;
     if bytes.len() as u64 > MOST_BYTES {
         let path = path.to_owned();
         return Err(ReadError::TooLarge { path });

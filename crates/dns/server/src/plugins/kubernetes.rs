@@ -7,9 +7,7 @@ use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{Name, Record};
 use sluice_corefile::{Fallthrough, Kubernetes as Config, Pods};
 use sluice_upstream::Question as Asked;
-use sluice_zone::{
-    NoForwardZone, Objects, Outcome, PodRecords, Question, Settings, Zones, answer,
-};
+use sluice_zone::{NoForwardZone, Objects, Outcome, PodRecords, Question, Settings, Zones, answer};
 
 use crate::metrics::Plugin;
 use crate::request::Reply;
@@ -50,7 +48,11 @@ impl Kubernetes {
             endpoint_pod_names: config.endpoint_pod_names,
             ignore_empty_service: config.ignore_empty_service,
             no_endpoints: !config.endpoints,
-            namespaces: config.namespaces.iter().map(|it| it.as_str().into()).collect(),
+            namespaces: config
+                .namespaces
+                .iter()
+                .map(|it| it.as_str().into())
+                .collect(),
             listens,
             ..Settings::new(Zones::new(config.zones.iter().cloned())?)
         };
@@ -71,7 +73,7 @@ impl Kubernetes {
             record_type: asked.query.query_type,
         };
         let revision = objects.revision();
-        match answer(&objects, &self.settings, &question).outcome {
+        match answer(&objects, &self.settings, question).outcome {
             Outcome::NotOurs => Known::Passed,
             Outcome::NotReady { soa } => {
                 let mut reply = negative(ResponseCode::ServFail, *soa);
@@ -82,7 +84,8 @@ impl Kubernetes {
                 answers,
                 additionals,
             } => {
-                let mut reply = lasting(Reply::authoritative(answers, Plugin::Kubernetes), revision);
+                let mut reply =
+                    lasting(Reply::authoritative(answers, Plugin::Kubernetes), revision);
                 reply.message.additionals = additionals;
                 Known::Answered(reply)
             }

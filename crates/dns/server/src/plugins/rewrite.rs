@@ -4,7 +4,7 @@ mod names;
 mod response;
 
 use hickory_proto::rr::Name;
-use sluice_corefile::{AnswerRewrite, NameRewrite, Rewrite, RewriteRule, Then};
+use sluice_corefile::{NameMatch, NameRewrite, Rewrite, RewriteRule, Then};
 use sluice_upstream::Question as Asked;
 
 use names::{matches, renamed};
@@ -68,13 +68,21 @@ fn apply_name(rule: &NameRewrite, rewritten: &mut Rewritten) -> Result<bool, Str
     };
     let new = absolute(&new)?;
     let original = std::mem::replace(&mut query.name, new.clone());
-    match &rule.answer {
-        AnswerRewrite::Question => {}
-        AnswerRewrite::Auto => rewritten.undo.push(Undo::Name {
-            from: new,
-            to: original,
-        }),
-        AnswerRewrite::Rules(rules) => rewritten.undo.push(Undo::Rules(rules.clone())),
+    // In the order in which `undo` is reversed: the rules of the answer come after `auto`.
+    if !rule.answer.rules.is_empty() {
+        rewritten.undo.push(Undo::Rules(rule.answer.rules.clone()));
+    }
+    if rule.answer.auto {
+        rewritten.undo.push(match &rule.name {
+            NameMatch::Suffix(old) => Undo::Suffix {
+                from: rule.to.clone(),
+                to: old.clone(),
+            },
+            _ => Undo::Below {
+                from: new,
+                to: original,
+            },
+        });
     }
     Ok(true)
 }

@@ -24,10 +24,7 @@ pub(crate) enum Templated {
     /// SERVFAIL: a template is for the zone, and its patterns are not for the name.
     Unmatched,
     /// The answer of one template.
-    Answered {
-        template: usize,
-        reply: Box<Reply>,
-    },
+    Answered { template: usize, reply: Box<Reply> },
     /// A record of one template cannot be read.
     Broken {
         template: usize,
@@ -84,7 +81,9 @@ fn zone<'a>(template: &'a Template, asked: &Asked, name: &Name) -> Option<&'a Na
     let kind = query.query_type == RecordType::ANY
         || [RecordType::ANY, query.query_type].contains(&template.record_type);
     let around = template.zones.iter().filter(|it| it.zone_of(name));
-    around.max_by_key(|it| it.iter().len()).filter(|_| class && kind)
+    around
+        .max_by_key(|it| it.iter().len())
+        .filter(|_| class && kind)
 }
 
 /// What texts may contain.
@@ -106,13 +105,16 @@ impl<'a> Values<'a> {
             }
             Ok(records)
         };
-        let mut reply = Reply::authoritative(section("answer", &template.answer)?, Plugin::Template);
+        let mut reply =
+            Reply::authoritative(section("answer", &template.answer)?, Plugin::Template);
         reply.message.authorities = section("authority", &template.authority)?;
         reply.message.additionals = section("additional", &template.additional)?;
         reply.message.metadata.response_code = template.rcode;
         reply.message.metadata.authoritative = template.rcode != ResponseCode::ServFail;
         let error = template.ederror.iter();
-        reply.options = error.map(|(code, text)| extended_error(*code, text)).collect();
+        reply.options = error
+            .map(|(code, text)| extended_error(*code, text))
+            .collect();
         Ok(reply)
     }
 

@@ -44,7 +44,9 @@ impl Listener {
         let runtime = &engine.common.runtime;
         let mut listener = Self {
             address: sockets.first().map_or(address, |it| it.local()),
-            tcp: runtime.spawn(tcp::serve(tcp, slot.clone(), tasks)).abort_handle(),
+            tcp: runtime
+                .spawn(tcp::serve(tcp, slot.clone(), tasks))
+                .abort_handle(),
             stop: Arc::default(),
             threads: Vec::new(),
             sockets,
@@ -60,7 +62,9 @@ impl Listener {
             };
             let thread = thread::Builder::new().name(format!("dns-udp-{number}"));
             let thread = thread.spawn(move || answers.run());
-            listener.threads.push(thread.map_err(machine("thread of UDP"))?);
+            listener
+                .threads
+                .push(thread.map_err(machine("thread of UDP"))?);
         }
         Ok(listener)
     }

@@ -62,7 +62,8 @@ impl Pages {
     /// Plugin and address of each page.
     pub(super) fn addresses(&self) -> Vec<(&'static str, SocketAddr)> {
         let all = self.0.iter();
-        all.map(|((_, page), it)| (page.plugin(), it.address)).collect()
+        all.map(|((_, page), it)| (page.plugin(), it.address))
+            .collect()
     }
 
     /// Where to connect to for a page.

@@ -55,7 +55,8 @@ impl Plan {
                 sites.entry(address).or_default().push((zone, made.clone()));
             }
         }
-        let engine = |(address, sites)| (address, Engine::new(&label(address), sites, common.clone()));
+        let engine =
+            |(address, sites)| (address, Engine::new(&label(address), sites, common.clone()));
         plan.engines = sites.into_iter().map(engine).collect();
         Ok(plan)
     }
@@ -69,9 +70,16 @@ impl Plan {
     ) {
         let plugins = &block.plugins;
         self.blocks.push(made.clone());
-        self.pages.extend(plugins.health.as_ref().map(|it| (it.address, Page::Health)));
-        self.pages.extend(plugins.ready.as_ref().map(|it| (it.address, Page::Ready)));
-        self.pages.extend(plugins.prometheus.as_ref().map(|it| (it.address, Page::Metrics)));
+        self.pages
+            .extend(plugins.health.as_ref().map(|it| (it.address, Page::Health)));
+        self.pages
+            .extend(plugins.ready.as_ref().map(|it| (it.address, Page::Ready)));
+        self.pages.extend(
+            plugins
+                .prometheus
+                .as_ref()
+                .map(|it| (it.address, Page::Metrics)),
+        );
         self.needs_objects |= plugins.kubernetes.is_some();
         let lameduck = plugins.health.as_ref().map(|it| it.lameduck);
         self.lameduck = self.lameduck.max(lameduck.unwrap_or_default());
@@ -86,7 +94,8 @@ impl Plan {
         }
         for (address, zone) in keys {
             let names = enabled(plugins).into_iter();
-            self.enabled.extend(names.map(|it| (label(*address), zone.to_ascii(), it)));
+            self.enabled
+                .extend(names.map(|it| (label(*address), zone.to_ascii(), it)));
         }
     }
 
@@ -95,7 +104,10 @@ impl Plan {
         metrics.caches.replace(self.caches.clone());
         metrics.enabled.reset();
         for (server, zone, name) in &self.enabled {
-            metrics.enabled.with_label_values(&[server, zone, "", *name]).set(1);
+            metrics
+                .enabled
+                .with_label_values(&[server, zone, "", *name])
+                .set(1);
         }
         count_hosts(&self.blocks, metrics);
     }
@@ -103,8 +115,14 @@ impl Plan {
 
 /// `coredns_hosts_entries` of all blocks.
 pub(super) fn count_hosts(blocks: &[Arc<Block>], metrics: &Metrics) {
-    let entries: usize = blocks.iter().filter_map(|it| it.hosts()).map(|it| it.entries()).sum();
-    metrics.hosts_entries.set(i64::try_from(entries).unwrap_or(i64::MAX));
+    let entries: usize = blocks
+        .iter()
+        .filter_map(|it| it.hosts())
+        .map(|it| it.entries())
+        .sum();
+    metrics
+        .hosts_entries
+        .set(i64::try_from(entries).unwrap_or(i64::MAX));
 }
 
 /// Label `server` of metrics: `dns://:53` for all addresses, `dns://10.96.0.10:53` for one.

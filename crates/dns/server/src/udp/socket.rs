@@ -8,9 +8,9 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, Shutdown,
-    SockFlag, SockType, SockaddrStorage, bind, getsockname, recvmmsg, sendmmsg, sendmsg,
-    setsockopt, shutdown, socket, sockopt,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, Shutdown, SockFlag,
+    SockType, SockaddrStorage, bind, getsockname, recvmmsg, sendmmsg, sendmsg, setsockopt,
+    shutdown, socket, sockopt,
 };
 
 use crate::wire::LARGEST_QUERY;
@@ -110,7 +110,13 @@ impl Socket {
         let (v4, v6) = packet_info(from);
         let control = control(from, &v4, &v6);
         let flags = MsgFlags::MSG_DONTWAIT;
-        let _ = sendmsg(self.fd.as_raw_fd(), &[IoSlice::new(bytes)], &control[..], flags, Some(to));
+        let _ = sendmsg(
+            self.fd.as_raw_fd(),
+            &[IoSlice::new(bytes)],
+            &control[..],
+            flags,
+            Some(to),
+        );
     }
 
     fn is_wildcard(&self) -> bool {
@@ -218,16 +224,15 @@ impl Batch {
         for (slot, message) in self.slots.iter_mut().zip(messages) {
             slot.length = message.bytes;
             slot.client = message.address;
-            slot.to = message.cmsgs().ok().and_then(|it| to(it)).unwrap_or(To::Bound);
+            slot.to = message
+                .cmsgs()
+                .ok()
+                .and_then(|it| to(it))
+                .unwrap_or(To::Bound);
             slot.answer.clear();
             self.received += 1;
         }
         Ok(self.received)
-    }
-
-    /// The bytes of a received datagram.
-    pub(crate) fn query(&self, index: usize) -> &[u8] {
-        &self.queries[index][..self.slots[index].length]
     }
 
     /// Sender and our address of a received datagram.
@@ -304,7 +309,11 @@ fn to(mut messages: nix::sys::socket::CmsgIterator<'_>) -> Option<To> {
         }
         ControlMessageOwned::Ipv6PacketInfo(it) => {
             let ip = Ipv6Addr::from(it.ipi6_addr.s6_addr);
-            let interface = if ip.is_unicast_link_local() { it.ipi6_ifindex } else { 0 };
+            let interface = if ip.is_unicast_link_local() {
+                it.ipi6_ifindex
+            } else {
+                0
+            };
             Some(To::V6(ip, interface))
         }
         _ => None,

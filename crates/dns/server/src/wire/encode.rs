@@ -1,9 +1,9 @@
 //! Responses as bytes, never larger than the client takes.
 
+use hickory_proto::ProtoError;
 use hickory_proto::op::{Edns, HeaderCounts, Message, Metadata, emit_message_parts};
 use hickory_proto::rr::Record;
 use hickory_proto::serialize::binary::BinEncoder;
-use hickory_proto::ProtoError;
 
 use super::SMALLEST_PAYLOAD;
 

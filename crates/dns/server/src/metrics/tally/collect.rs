@@ -10,7 +10,12 @@ use super::{Counts, Distribution, SIZE_BUCKETS, TIME_BUCKETS, Tally};
 use crate::metrics::labels::{CODES, Family, Plugin, TYPE_COUNT, Transport, type_label};
 
 /// One metric: name, help, the labels beside those of all, type.
-type Form = (&'static str, &'static str, &'static [&'static str], MetricType);
+type Form = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    MetricType,
+);
 
 const REQUESTS: Form = (
     "coredns_dns_requests_total",
@@ -52,7 +57,14 @@ const NANOSECONDS: f64 = 1e9;
 
 /// Descriptions of what [`collect`] returns.
 pub(in crate::metrics) fn descriptions() -> Vec<Desc> {
-    let forms = [REQUESTS, DNSSEC_OK, DURATIONS, QUERY_SIZES, RESPONSE_SIZES, RESPONSES];
+    let forms = [
+        REQUESTS,
+        DNSSEC_OK,
+        DURATIONS,
+        QUERY_SIZES,
+        RESPONSE_SIZES,
+        RESPONSES,
+    ];
     let describe = |(name, help, own, _): Form| {
         let labels = ["server", "zone", "view"].iter().chain(own);
         let labels = labels.map(|it| (*it).to_owned()).collect();
@@ -67,7 +79,7 @@ pub(in crate::metrics) fn collect(all: &[(&str, &str, &Tally)]) -> Vec<MetricFam
     let views = || all.iter().map(|it| View::of(*it));
     let each = |form: Form, of: &dyn Fn(&View<'_>) -> Vec<Metric>| {
         let (name, help, _, kind) = form;
-        let mut family = MetricFamily::new();
+        let mut family = MetricFamily::default();
         family.set_name(name.to_owned());
         family.set_help(help.to_owned());
         family.set_field_type(kind);
@@ -75,7 +87,7 @@ pub(in crate::metrics) fn collect(all: &[(&str, &str, &Tally)]) -> Vec<MetricFam
         family
     };
     vec![
-        each(REQUESTS, &View::requests),
+        each(REQUESTS, &|it| it.requests()),
         each(DNSSEC_OK, &|it| {
             it.counter(&[], &|it| &it.dnssec_ok).into_iter().collect()
         }),
@@ -83,9 +95,13 @@ pub(in crate::metrics) fn collect(all: &[(&str, &str, &Tally)]) -> Vec<MetricFam
             let durations = it.histogram(&[], &|it| &it.durations, &TIME_BUCKETS, NANOSECONDS);
             durations.into_iter().collect()
         }),
-        each(QUERY_SIZES, &|it| it.sizes(&|it, proto| &it.query_sizes[proto])),
-        each(RESPONSE_SIZES, &|it| it.sizes(&|it, proto| &it.response_sizes[proto])),
-        each(RESPONSES, &View::responses),
+        each(QUERY_SIZES, &|it| {
+            it.sizes(&|it, proto| &it.query_sizes[proto])
+        }),
+        each(RESPONSE_SIZES, &|it| {
+            it.sizes(&|it, proto| &it.response_sizes[proto])
+        }),
+        each(RESPONSES, &|it| it.responses()),
     ]
 }
 
@@ -146,7 +162,7 @@ impl<'a> View<'a> {
         let mut all: Vec<_> = self.labels.iter().chain(own).copied().collect();
         all.sort_unstable();
         let pair = |(name, value): (&str, &str)| {
-            let mut pair = LabelPair::new();
+            let mut pair = LabelPair::default();
             pair.set_name(name.to_owned());
             pair.set_value(value.to_owned());
             pair
@@ -155,18 +171,25 @@ impl<'a> View<'a> {
     }
 
     fn sum(&self, read: &dyn Fn(&Counts) -> &AtomicU64) -> u64 {
-        let values = self.shards.iter().map(|it| read(it).load(Ordering::Relaxed));
+        let values = self
+            .shards
+            .iter()
+            .map(|it| read(it).load(Ordering::Relaxed));
         values.sum()
     }
 
     /// `None` at zero: most combinations of labels never occur.
-    fn counter(&self, own: &[(&str, &str)], read: &dyn Fn(&Counts) -> &AtomicU64) -> Option<Metric> {
+    fn counter(
+        &self,
+        own: &[(&str, &str)],
+        read: &dyn Fn(&Counts) -> &AtomicU64,
+    ) -> Option<Metric> {
         let count = self.sum(read);
         if count == 0 {
             return None;
         }
         let mut metric = self.with(own);
-        let mut counter = Counter::new();
+        let mut counter = Counter::default();
         counter.set_value(count as f64);
         metric.set_counter(counter);
         Some(metric)
@@ -184,7 +207,7 @@ impl<'a> View<'a> {
         let mut buckets = Vec::with_capacity(N);
         for (index, bound) in bounds.iter().enumerate() {
             count += self.sum(&|it| &read(it).buckets[index]);
-            let mut bucket = Bucket::new();
+            let mut bucket = Bucket::default();
             bucket.set_cumulative_count(count);
             bucket.set_upper_bound(*bound);
             buckets.push(bucket);
@@ -193,7 +216,7 @@ impl<'a> View<'a> {
         if count == 0 {
             return None;
         }
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         histogram.set_bucket(buckets);
         histogram.set_sample_count(count);
         histogram.set_sample_sum(self.sum(&|it| &read(it).sum) as f64 / unit);

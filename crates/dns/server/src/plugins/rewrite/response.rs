@@ -12,31 +12,30 @@ use super::{absolute, text};
 /// One change of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Undo {
-    /// A name becomes the one that the client asked, as owner and as target.
-    Name { from: Name, to: Name },
+    /// A name becomes the one that the client asked, and so do names below it, as owners and in data.
+    Below { from: Name, to: Name },
+    /// The end of names, as owners and in data.
+    Suffix { from: String, to: String },
     /// Owners and targets by patterns.
     Rules(Vec<AnswerRule>),
     /// TTLs in seconds come into this range.
     Ttl(RangeInclusive<u32>),
     /// Another code.
-    Code { from: ResponseCode, to: ResponseCode },
+    Code {
+        from: ResponseCode,
+        to: ResponseCode,
+    },
 }
 
 impl Undo {
     /// Changes a response.
     pub(crate) fn apply(&self, message: &mut Message) {
         match self {
-            Self::Name { from, to } => {
-                let change = |name: &mut Name| {
-                    if name == from {
-                        name.clone_from(to);
-                    }
-                };
-                for record in records(message) {
-                    change(&mut record.name);
-                    target(record).into_iter().for_each(change);
-                }
-            }
+            Self::Below { from, to } => rename(message, |name| below(name, from, to)),
+            Self::Suffix { from, to } => rename(message, |name| {
+                let text = text(name);
+                absolute(&format!("{}{to}", text.strip_suffix(from.as_str())?)).ok()
+            }),
             Self::Rules(rules) => {
                 for record in records(message) {
                     rules.iter().for_each(|it| apply_rule(it, record));
@@ -56,6 +55,35 @@ impl Undo {
     }
 }
 
+/// Renames owners, and names in data. A result that is no name leaves the record as it is.
+fn rename(message: &mut Message, new: impl Fn(&Name) -> Option<Name>) {
+    let change = |name: &mut Name| {
+        if let Some(new) = new(name) {
+            *name = new;
+        }
+    };
+    for record in records(message) {
+        change(&mut record.name);
+        if let Some(name) = target(record) {
+            change(name);
+        }
+    }
+}
+
+/// `a.from` becomes `a.to`.
+fn below(name: &Name, from: &Name, to: &Name) -> Option<Name> {
+    if !from.zone_of(name) {
+        return None;
+    }
+    let labels: Vec<&[u8]> = name
+        .iter()
+        .take(name.iter().len() - from.iter().len())
+        .collect();
+    let mut new = Name::from_labels(labels.into_iter().chain(to.iter())).ok()?;
+    new.set_fqdn(true);
+    Some(new)
+}
+
 fn apply_rule(rule: &AnswerRule, record: &mut Record) {
     let (from, to, name) = match rule {
         AnswerRule::Name { from, to } => (from, to, Some(&mut record.name)),
@@ -72,7 +100,9 @@ fn apply_rule(rule: &AnswerRule, record: &mut Record) {
 
 fn records(message: &mut Message) -> impl Iterator<Item = &mut Record> {
     let answers = message.answers.iter_mut();
-    answers.chain(&mut message.authorities).chain(&mut message.additionals)
+    answers
+        .chain(&mut message.authorities)
+        .chain(&mut message.additionals)
 }
 
 /// The name in a record's data.
