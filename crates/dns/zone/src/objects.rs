@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use sluice_model::{
-    EndpointSlice, Event, Namespace, NamespacedName, Object, ObjectKey, Pod, Service,
+    ClusterIps, EndpointSlice, Event, Namespace, NamespacedName, Object, ObjectKey, Pod, Service,
 };
 
 use addresses::Addresses;
@@ -173,16 +173,15 @@ impl Objects {
             .or_default();
         let old = contents.replace_service(&name.name, new);
         let changed = !alike::services(old.as_deref(), new.map(Arc::as_ref));
-        for address in old.iter().flat_map(|it| alike::cluster_ips(it)) {
-            self.cluster_ips.remove(
-                *address,
-                old.as_ref().expect("its addresses were listed"),
-                0,
-            );
+        if let Some(service) = &old {
+            for address in cluster_ips(service) {
+                self.cluster_ips.remove(*address, service, 0);
+            }
         }
-        for address in new.iter().flat_map(|it| alike::cluster_ips(it)) {
-            self.cluster_ips
-                .insert(*address, new.expect("its addresses were listed"), 0);
+        if let Some(service) = new {
+            for address in cluster_ips(service) {
+                self.cluster_ips.insert(*address, service, 0);
+            }
         }
         self.forget_if_empty(&name.namespace);
         changed
@@ -195,8 +194,8 @@ impl Objects {
             .entry(Arc::clone(&name.namespace))
             .or_default();
         let old = contents.replace_slice(&name.name, new.as_ref());
-        let object = |it: &'_ Option<Arc<Slice>>| it.as_ref().map(|it| Arc::clone(&it.object));
-        let changed = !alike::slices(object(&old).as_deref(), object(&new).as_deref());
+        let objects = [&old, &new].map(|it| it.as_ref().map(|it| &*it.object));
+        let changed = !alike::slices(objects[0], objects[1]);
         if let Some(slice) = &old {
             for (index, endpoint) in slice.reachable() {
                 self.endpoints.remove(endpoint.address, slice, index);
@@ -240,5 +239,13 @@ impl Objects {
         {
             self.namespaces.remove(namespace);
         }
+    }
+}
+
+/// The virtual addresses of a Service. A headless one has none, and so has one that still waits for its own.
+pub(crate) fn cluster_ips(service: &Service) -> &[IpAddr] {
+    match &service.cluster_ips {
+        ClusterIps::Assigned(addresses) => addresses,
+        ClusterIps::Headless | ClusterIps::Unassigned => &[],
     }
 }

@@ -112,10 +112,12 @@ fn absolute(name: Name) -> Name {
 }
 
 /// Whether a zone is `in-addr.arpa`, `ip6.arpa` or below one of them.
-fn is_reverse(name: &Name) -> bool {
+pub(crate) fn is_reverse(name: &Name) -> bool {
     let mut labels = name.iter().rev();
-    let top = labels.next();
-    top == Some(b"arpa") && matches!(labels.next(), Some(b"in-addr" | b"ip6"))
+    let (top, family) = (labels.next(), labels.next());
+    let is =
+        |label: Option<&[u8]>, text: &[u8]| label.is_some_and(|it| it.eq_ignore_ascii_case(text));
+    is(top, b"arpa") && (is(family, b"in-addr") || is(family, b"ip6"))
 }
 
 #[cfg(test)]

@@ -1,16 +1,6 @@
 //! Whether two versions of an object give the same answers.
 
-use std::net::IpAddr;
-
-use sluice_model::{ClusterIps, Endpoint, EndpointSlice, Pod, Service};
-
-/// The addresses of a Service that have a name.
-pub(super) fn cluster_ips(service: &Service) -> &[IpAddr] {
-    match &service.cluster_ips {
-        ClusterIps::Assigned(addresses) => addresses,
-        ClusterIps::Headless | ClusterIps::Unassigned => &[],
-    }
-}
+use sluice_model::{Endpoint, EndpointSlice, Pod, Service};
 
 pub(super) fn services(a: Option<&Service>, b: Option<&Service>) -> bool {
     both(a, b, |a, b| {

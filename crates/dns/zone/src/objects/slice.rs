@@ -1,6 +1,7 @@
 //! The ready endpoints of a slice and their names.
 
 use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -104,6 +105,20 @@ impl<'a> EndpointName<'a> {
             Self::Given(name) => name.as_bytes(),
             Self::Address(dashed) => &dashed.text[..dashed.length],
         }
+    }
+}
+
+impl PartialEq for EndpointName<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for EndpointName<'_> {}
+
+impl Hash for EndpointName<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
     }
 }
 
