@@ -18,7 +18,7 @@ use crate::order::{NO_EFFECT, NOT_HERE, ORDER};
 use crate::reader::{Reader, Scope};
 use crate::syntax::{Directive, RawBlock};
 use crate::values::{quoted, suggestion};
-use crate::{Plugins, SearchPath};
+use crate::{Autopath, Plugins, SearchPath};
 
 /// What a plugin that stands several times in a block means.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,14 +81,16 @@ pub(crate) fn read(reader: &mut Reader<'_>, block: &RawBlock, zones: Vec<Name>) 
         }
         plugin(reader, directive, &scope, &mut plugins);
     }
-    if let (Some(autopath), None) = (&plugins.autopath, &plugins.kubernetes)
-        && autopath.search == SearchPath::Kubernetes
+    let autopath = block
+        .directives
+        .iter()
+        .rfind(|it| it.name.text == "autopath");
+    if let (Some(directive), Some(Autopath { search, .. }), None) =
+        (autopath, &plugins.autopath, &plugins.kubernetes)
+        && *search == SearchPath::Kubernetes
     {
-        let place = &block.keys[0].place;
-        reader.note(
-            place,
-            "autopath: has no effect without the plugin kubernetes in the same server block",
-        );
+        let why = "autopath: has no effect without the plugin kubernetes in the same server block";
+        reader.note(&directive.name.place, why);
     }
     plugins
 }

@@ -88,7 +88,7 @@ fn seconds(word: &str, least: u32) -> Result<Duration, String> {
 /// `success|denial CAPACITY [TTL] [MINTTL]`. What follows is of no importance, as in CoreDNS.
 fn limits_of(option: &Directive, limits: &mut CacheLimits) -> Result<(), String> {
     let words = option.some()?;
-    limits.capacity = number(&words[0].text, 0..=usize::MAX)?.max(MIN_CAPACITY);
+    limits.capacity = number(&words[0].text, 0..=i32::MAX as usize)?.max(MIN_CAPACITY);
     if let Some(word) = words.get(1) {
         limits.max_ttl = seconds(&word.text, 1)?;
     }

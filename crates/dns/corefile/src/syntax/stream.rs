@@ -108,7 +108,7 @@ impl<'a> Stream<'a> {
             }
             None => {
                 self.file_imports += 1;
-                self.files(&wanted, import).map_err(fault)?
+                self.files(&wanted, import)?
             }
         };
         self.imported += body.len();
@@ -125,32 +125,37 @@ impl<'a> Stream<'a> {
     }
 
     /// The tokens of all files that a path or pattern names. A path is relative to the file that imports.
-    fn files(&mut self, wanted: &str, import: &Place) -> Result<Vec<Token>, String> {
+    fn files(&mut self, wanted: &str, import: &Place) -> Result<Vec<Token>, Problem> {
+        let fault = |message: String| Problem::at(import, format!("import: {message}"));
         if glob::too_many_wildcards(wanted) {
             let wanted = quoted(wanted);
-            return Err(format!("{wanted}: a pattern has at most one * and one ?"));
+            return Err(fault(format!(
+                "{wanted}: a pattern has at most one * and one ?"
+            )));
         }
         let folder = Path::new(&*import.file).parent().unwrap_or(Path::new(""));
         let path = folder.join(wanted);
-        let paths = if glob::is_pattern(wanted) {
-            let found = glob::matches(&path, self.sources)
-                .map_err(|why| format!("{}: {why}", quoted(wanted)))?;
-            if found.is_empty() {
-                self.unmatched.push((import.clone(), wanted.to_owned()));
-            }
-            found
-        } else {
-            vec![path]
+        let pattern = glob::is_pattern(wanted);
+        let paths = match pattern {
+            true => glob::matches(&path, self.sources)
+                .map_err(|why| fault(format!("{}: {why}", quoted(wanted))))?,
+            false => vec![path],
         };
+        if paths.is_empty() {
+            self.unmatched.push((import.clone(), wanted.to_owned()));
+        }
         let mut body = Vec::new();
         for path in paths {
             let name = path.to_string_lossy();
-            let text = self.sources.read(&path);
-            let text = text.map_err(|why| match glob::is_pattern(wanted) {
-                true => format!("{}: {why}", quoted(&name)),
-                false => format!("no snippet and no file {}: {why}", quoted(&name)),
+            let text = self.sources.read(&path).map_err(|why| {
+                let no_snippet = if pattern {
+                    ""
+                } else {
+                    "no snippet and no file "
+                };
+                fault(format!("{no_snippet}{}: {why}", quoted(&name)))
             })?;
-            body.extend(token::tokens(&Arc::from(&*name), &text).map_err(|it| it.to_string())?);
+            body.extend(token::tokens(&Arc::from(&*name), &text)?);
             self.files.insert(path);
         }
         Ok(body)

@@ -107,6 +107,7 @@ pub(super) fn refuses_edns(answer: &Message) -> bool {
 mod tests {
     use hickory_proto::op::Query;
     use hickory_proto::rr::{DNSClass, Name, RecordType};
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -175,5 +176,26 @@ mod tests {
     fn ids_differ() {
         let ids: std::collections::HashSet<u16> = (0..100).map(|_| outgoing().message.id).collect();
         assert!(ids.len() > 90, "{ids:?}");
+    }
+
+    proptest! {
+        /// Whatever a server sends, an answer is to our question.
+        #[test]
+        fn no_bytes_are_another_answer(
+            noise in prop::collection::vec(any::<u8>(), 0..80),
+            cut in 0..40_usize,
+        ) {
+            let (outgoing, mut bytes) = answer(|it| it.metadata.truncation = true);
+            let at = cut.min(bytes.len());
+            bytes.truncate(at.max(2));
+            bytes.extend(noise);
+            if let Some(answer) = outgoing.answer(&bytes) {
+                prop_assert_eq!(answer.id, outgoing.message.id);
+                prop_assert!(
+                    answer.queries == outgoing.message.queries
+                        || is_refusal_without_question(&answer)
+                );
+            }
+        }
     }
 }

@@ -92,6 +92,12 @@ impl Pool {
         }
     }
 
+    /// Closes all idle connections: one of them turned out to be dead, and most often the server
+    /// or the path to it is no longer the one that they were made with.
+    pub(super) fn clear(&self) {
+        self.lock().clear();
+    }
+
     fn is_usable(&self, idle: &Idle) -> bool {
         idle.since.elapsed() < self.limits.expire
             && self

@@ -129,8 +129,11 @@ impl Upstream {
                     self.pool.put(idle);
                     return Ok(answer);
                 }
-                Err(Trouble::Io { .. }) => {}
-                Err(other) => return Err(other),
+                Err(Trouble::Io { .. }) => self.pool.clear(),
+                Err(other) => {
+                    self.pool.clear();
+                    return Err(other);
+                }
             }
         }
         self.observer.connected(&self.label, proto, Origin::Opened);

@@ -78,7 +78,7 @@ async fn lies_are_ignored_until_the_answer_comes() {
         wrong_class.set_query_class(DNSClass::CH);
         let mut no_question = address(query, 66);
         no_question.queries.clear();
-        let mut lies = vec![
+        let mut lies = [
             wrong_id,
             asking(query, Query::query(name("b.example."), RecordType::A)),
             asking(query, Query::query(asked.name.clone(), RecordType::AAAA)),

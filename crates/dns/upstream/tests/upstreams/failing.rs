@@ -8,9 +8,8 @@ use sluice_corefile::{Forward, HealthCheck, Policy};
 use sluice_upstream::{Failure, Transport};
 
 use crate::server::{Ports, Server, honest, saying, silent};
-use crate::{Recorder, addresses, config, forwarder, name, question, skip, upstream};
+use crate::{READ_TIMEOUT, Recorder, addresses, config, forwarder, name, question, skip, upstream};
 
-const READ_TIMEOUT: Duration = Duration::from_secs(2);
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A server whose port is closed.

@@ -10,7 +10,7 @@ use tokio::runtime;
 use tokio::task::JoinSet;
 
 use crate::server::{Ports, Seen, Server, address, honest, send, silent};
-use crate::{Recorder, addresses, config, forwarder, question};
+use crate::{READ_TIMEOUT, Recorder, addresses, config, forwarder, question, skip};
 
 /// Asks all `questions` at once and gives the responses.
 async fn ask_at_once(
@@ -94,6 +94,7 @@ async fn more_than_max_concurrent_are_refused_at_once() {
     assert_eq!(failure.response_code(), ResponseCode::Refused);
     assert_eq!(recorder.count("rejected"), 1);
     let _server = server.restart(Ports::UdpOnly, honest(1)).await;
+    skip(READ_TIMEOUT).await;
     // The next attempts of those that wait are answered, and there is room again.
     for response in waiting.join_all().await {
         assert_eq!(addresses(&response.unwrap()), [1]);
@@ -115,8 +116,12 @@ async fn a_client_that_leaves_takes_no_answer_from_others() {
     assert!(first.await.unwrap_err().is_cancelled());
     let asked = question("a.");
     let second = forwarder.exchange(&asked, Transport::Udp);
-    let server = server.restart(Ports::UdpOnly, honest(1));
-    let (response, _server) = tokio::join!(second, server);
+    let back = async {
+        let server = server.restart(Ports::UdpOnly, honest(1)).await;
+        skip(READ_TIMEOUT).await;
+        server
+    };
+    let (response, _server) = tokio::join!(second, back);
     assert_eq!(addresses(&response.unwrap()), [1]);
 }
 

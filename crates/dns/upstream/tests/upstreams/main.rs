@@ -24,6 +24,9 @@ use tokio::sync::watch;
 
 use server::{DEADLINE, Server};
 
+/// How long a forwarder waits for an answer.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// What `forward . TO...` means, with the policy `sequential`.
 fn config(to: &[&Server]) -> Forward {
     Forward {

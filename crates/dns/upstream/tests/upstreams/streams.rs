@@ -83,15 +83,30 @@ async fn a_connection_is_closed_at_max_age() {
     assert_eq!(recorder.count("tcp Reused"), 1);
 }
 
+/// Asks two questions at once, which takes two connections.
+async fn ask_two(forwarder: &Forwarder, texts: [&str; 2]) {
+    let questions = texts.map(question);
+    let (first, second) = tokio::join!(
+        forwarder.exchange(&questions[0], Transport::Udp),
+        forwarder.exchange(&questions[1], Transport::Udp),
+    );
+    first.unwrap();
+    second.unwrap();
+}
+
 #[tokio::test]
-async fn a_connection_that_the_server_closed_is_replaced() {
+async fn connections_that_the_server_closed_are_replaced() {
     let server = Server::start(Ports::Both, honest(1)).await;
     let (forwarder, recorder) = Recorder::forwarder(&tcp(&server));
-    assert_eq!(ask(&forwarder, "a.").await, [1]);
+    ask_two(&forwarder, ["a.", "b."]).await;
     let _server = server.restart(Ports::Both, honest(2)).await;
-    assert_eq!(ask(&forwarder, "b.").await, [2]);
+    assert_eq!(ask(&forwarder, "c.").await, [2]);
     assert_eq!(recorder.count("tcp Reused"), 1);
-    assert_eq!(recorder.count("tcp Opened"), 2);
+    assert_eq!(recorder.count("tcp Opened"), 3);
+    // The other old connection is not tried.
+    ask_two(&forwarder, ["d.", "e."]).await;
+    assert_eq!(recorder.count("tcp Reused"), 2);
+    assert_eq!(recorder.count("tcp Opened"), 4);
 }
 
 #[tokio::test]
@@ -101,18 +116,9 @@ async fn max_idle_conns_bounds_what_is_kept() {
         max_idle_conns: NonZeroUsize::new(1),
         ..tcp(&server)
     });
-    let (first, second) = (question("a."), question("b."));
-    let at_once = async || {
-        let (first, second) = tokio::join!(
-            forwarder.exchange(&first, Transport::Udp),
-            forwarder.exchange(&second, Transport::Udp),
-        );
-        first.unwrap();
-        second.unwrap();
-    };
-    at_once().await;
+    ask_two(&forwarder, ["a.", "b."]).await;
     assert_eq!(recorder.count("tcp Opened"), 2);
-    at_once().await;
+    ask_two(&forwarder, ["a.", "b."]).await;
     assert_eq!(recorder.count("tcp Opened"), 3);
     assert_eq!(recorder.count("tcp Reused"), 1);
 }
