@@ -287,7 +287,7 @@ fn write_config(args: &NodeArgs, file: &Path) -> anyhow::Result<ExitCode> {
 
 /// Ends the process when any thread panics: an agent without one of its threads would look healthy.
 /// The rules stay.
-fn end_on_panic() {
+pub(crate) fn end_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         report(info);

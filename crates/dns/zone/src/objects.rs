@@ -99,6 +99,12 @@ impl Objects {
         self.synced
     }
 
+    /// A pod.
+    #[must_use]
+    pub fn pod(&self, name: &NamespacedName) -> Option<&Pod> {
+        self.namespaces.get(&name.namespace)?.pod(&name.name)
+    }
+
     /// The pods that have an address: several when they share the one of their node.
     pub fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &Pod> {
         self.pods.owners(address).map(|(pod, _)| pod)

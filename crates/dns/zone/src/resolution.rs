@@ -88,7 +88,7 @@ impl Resolution {
 impl Step {
     fn of(objects: &Objects, settings: &Settings, name: &Name, record_type: RecordType) -> Self {
         let question = Question { name, record_type };
-        let found = answer(objects, settings, &question);
+        let found = answer(objects, settings, question);
         let (result, records) = match &found.outcome {
             Outcome::Records { answers, .. } => (StepResult::Found, lines(answers)),
             Outcome::Alias { answers, .. } => (StepResult::Found, lines(answers)),

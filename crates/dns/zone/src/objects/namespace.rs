@@ -31,6 +31,10 @@ impl Contents {
         !self.declared && self.services.is_empty() && self.slices.is_empty() && self.pods.is_empty()
     }
 
+    pub(super) fn pod(&self, name: &str) -> Option<&Pod> {
+        self.pods.get(name).map(Arc::as_ref)
+    }
+
     pub(super) fn replace_service(
         &mut self,
         name: &Arc<str>,
