@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::lookup::HostAddresses;
-use crate::settings::{DirectReturn, LocalDetector, NodePortAddresses, Settings};
+use crate::settings::{DirectReturn, LocalDetector, NodeDns, NodePortAddresses, Settings};
 use crate::state::ClusterState;
 use sluice_model::{IpFamily, Node};
 
@@ -45,6 +45,10 @@ pub struct FamilyPlan {
     /// The ranges of ClusterIPs, none overlapping. A packet to an address in them that no Service
     /// owns is dropped.
     pub service_cidrs: Vec<IpNet>,
+    /// The addresses on this machine's loopback interface that its DNS server answers. No address of the
+    /// node: a connection of the node to one of them has this address as its source, too, and is
+    /// masqueraded, since no endpoint can reply to it.
+    pub dns_addresses: Vec<IpAddr>,
 }
 
 /// Packets that come from a pod of this node.
@@ -216,6 +220,12 @@ fn family_plan(
             && node_ports.covers(Ipv4Addr::LOCALHOST.into()),
         node_ports,
         service_cidrs: of_family(state.service_cidrs().flat_map(|it| &it.cidrs), family),
+        dns_addresses: settings
+            .dns
+            .iter()
+            .flat_map(NodeDns::served)
+            .filter(|it| IpFamily::of(it) == family)
+            .collect(),
     }
 }
 
