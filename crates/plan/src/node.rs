@@ -63,6 +63,25 @@ pub enum LocalTraffic {
 }
 
 impl LocalTraffic {
+    /// How the operator's detector recognises pods of this node in one family; `None` when it cannot.
+    pub fn detected_by(
+        detector: &LocalDetector,
+        node: Option<&Node>,
+        family: IpFamily,
+    ) -> Option<Self> {
+        let first = |nets: &[IpNet]| {
+            let mut of_family = nets.iter().filter(|net| IpFamily::of_net(net) == family);
+            of_family.next().map(|net| Self::From(net.trunc()))
+        };
+        match detector {
+            LocalDetector::None => None,
+            LocalDetector::ClusterCidrs(nets) => first(nets),
+            LocalDetector::NodeCidr => node.and_then(|it| first(&it.pod_cidrs)),
+            LocalDetector::Bridge(name) => Some(Self::Interface(name.clone())),
+            LocalDetector::InterfacePrefix(prefix) => Some(Self::InterfacePrefix(prefix.clone())),
+        }
+    }
+
     /// Whether a packet comes from a pod of this node. `interface`: where it arrived; `None` for
     /// a packet that the node itself sends.
     pub fn matches(&self, source: IpAddr, interface: Option<&str>) -> bool {
@@ -205,7 +224,7 @@ fn family_plan(
     let mut primary = settings.node_ip.iter().chain(addresses).copied();
     let node_ip = primary.find(|ip| IpFamily::of(ip) == family);
     let node_ports = node_ports(settings, family, node_ip);
-    let local_traffic = local_traffic(&settings.local_detector, node, family);
+    let local_traffic = LocalTraffic::detected_by(&settings.local_detector, node, family);
     FamilyPlan {
         node_ip,
         cluster_ip_masquerade: match &local_traffic {
@@ -265,24 +284,4 @@ pub(crate) fn of_family<'a>(
     let nets = nets.into_iter();
     let nets = nets.filter(|net| IpFamily::of_net(net) == family);
     IpNet::aggregate(&nets.map(IpNet::trunc).collect())
-}
-
-fn local_traffic(
-    detector: &LocalDetector,
-    node: Option<&Node>,
-    family: IpFamily,
-) -> Option<LocalTraffic> {
-    let first = |nets: &[IpNet]| {
-        let mut of_family = nets.iter().filter(|net| IpFamily::of_net(net) == family);
-        of_family.next().map(|net| LocalTraffic::From(net.trunc()))
-    };
-    match detector {
-        LocalDetector::None => None,
-        LocalDetector::ClusterCidrs(nets) => first(nets),
-        LocalDetector::NodeCidr => node.and_then(|it| first(&it.pod_cidrs)),
-        LocalDetector::Bridge(name) => Some(LocalTraffic::Interface(name.clone())),
-        LocalDetector::InterfacePrefix(prefix) => {
-            Some(LocalTraffic::InterfacePrefix(prefix.clone()))
-        }
-    }
 }
