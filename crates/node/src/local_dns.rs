@@ -35,12 +35,18 @@ use std::net::{IpAddr, SocketAddr};
 
 use sluice_netlink::nftables::Connection;
 use sluice_plan::settings::{LocalDetector, NodeDns};
+use tracing::debug;
 
 pub use addresses::clean_up;
 pub(crate) use addresses::is_ours;
 
 use crate::error::{NodeError, failed};
 use table::{Table, Takes};
+
+/// The least descriptor of the socket that owns the table, where the limit of this process permits it. Above
+/// those of the server's sockets and connections, so that a killed process closes it before them: the
+/// queries go to the cluster's DNS before nobody listens here.
+const OWNER_DESCRIPTOR: i32 = 8000;
 
 /// The port that clients ask.
 pub const DNS_PORT: u16 = 53;
@@ -108,12 +114,13 @@ impl LocalDns {
 
     fn write(&mut self, takes: Takes) -> Result<(), NodeError> {
         let operation = "take DNS queries of this node: write table sluice-dns";
-        // The socket is newer than those of the server: a process that dies closes the newest file first,
-        // so the table is gone before nobody listens (task_work_run, kernel/task_work.c).
         let (mut connection, is_first) = match self.owner.take() {
             Some(connection) => (connection, false),
             None => (Connection::open().map_err(failed(operation))?, true),
         };
+        if is_first && let Err(error) = connection.renumber(OWNER_DESCRIPTOR) {
+            debug!(%error, "a few queries may be refused when this process is killed");
+        }
         let batch = match is_first {
             true => self.table.create(takes),
             false => self.table.replace(takes),

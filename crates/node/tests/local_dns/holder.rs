@@ -128,9 +128,13 @@ fn answer(address: SocketAddr) {
     let tcp = TcpListener::bind(address).unwrap();
     thread::spawn(move || {
         loop {
-            let (mut stream, client) = tcp.accept().unwrap();
-            // A client may have gone away.
-            let _ = stream.write_all(line(client).as_bytes());
+            match tcp.accept() {
+                Ok((mut stream, client)) => {
+                    // A client may have gone away.
+                    let _ = stream.write_all(line(client).as_bytes());
+                }
+                Err(error) => eprintln!("holder: accept on {address}: {error}"),
+            }
         }
     });
 }

@@ -82,7 +82,9 @@ fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
             Kind::Tcp => over_tcp(server),
             _ => over_udp(&socket),
         };
-        let (answer, troubled) = match attempt() {
+        let first = attempt();
+        let before = format!("{first:?}");
+        let (answer, troubled) = match first {
             Ok(answer) => (Ok(answer), None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 (attempt(), Some(&counts.late_once))
@@ -93,8 +95,10 @@ fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
             Ok(answer) if answer.starts_with("local") => add(&counts.local),
             Ok(_) => add(&counts.cluster),
             Err(error) => {
-                eprintln!("{kind:?} lost: {error}");
-                add(&counts.lost)
+                if add(&counts.lost) < 3 {
+                    eprintln!("{kind:?} {server} lost: {before}, then {error}");
+                }
+                0
             }
         };
         if let Some(troubled) = troubled.filter(|_| answer.is_ok()) {
