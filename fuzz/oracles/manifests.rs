@@ -1,9 +1,10 @@
 //! Assertions about the objects of any manifest, for the fuzzer and the tests.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use sluice_model::{
-    AddressType, ClusterIps, EndpointSlice, IpFamily, NamespacedName, Object, Service,
+    AddressType, ClusterIps, EndpointSlice, IpFamily, NamespacedName, Object, Pod, Service,
     SessionAffinity,
 };
 
@@ -16,7 +17,7 @@ pub fn check(bytes: &[u8]) {
         let loaded = sluice_source::parse(file, bytes);
         loaded.objects.iter().for_each(object);
         let keys = loaded.objects.iter().map(Object::key);
-        let keys: std::collections::BTreeSet<_> = keys.collect();
+        let keys: BTreeSet<_> = keys.collect();
         assert_eq!(keys.len(), loaded.objects.len(), "one object per key");
         for problem in &loaded.problems {
             assert!(!problem.to_string().contains(char::is_control));
@@ -39,7 +40,17 @@ fn object(object: &Object) {
             assert!((1..=2).contains(&it.cidrs.len()));
             assert!(it.cidrs.iter().all(|it| *it == it.trunc()));
         }
+        Object::Namespace(it) => label(&it.name),
+        Object::Pod(it) => pod(it),
     }
+}
+
+fn pod(it: &Pod) {
+    namespaced(&it.name);
+    it.node.iter().for_each(|it| subdomain(it));
+    it.addresses.iter().for_each(routable);
+    let families: BTreeSet<_> = it.addresses.iter().map(IpFamily::of).collect();
+    assert_eq!(families.len(), it.addresses.len(), "one address per family");
 }
 
 fn service(it: &Service) {
@@ -48,9 +59,10 @@ fn service(it: &Service) {
     if let ClusterIps::Assigned(ips) = &it.cluster_ips {
         assert!((1..=2).contains(&ips.len()));
         ips.iter().for_each(routable);
-        let families: std::collections::BTreeSet<_> = ips.iter().map(IpFamily::of).collect();
+        let families: BTreeSet<_> = ips.iter().map(IpFamily::of).collect();
         assert_eq!(families.len(), ips.len(), "one address per family");
     }
+    it.external_name.iter().for_each(|it| subdomain(it));
     it.external_ips.iter().for_each(routable);
     it.load_balancer.iter().for_each(|it| routable(&it.ip));
     assert!(it.source_ranges.iter().all(|it| it.prefix_len() > 0));
@@ -58,7 +70,7 @@ fn service(it: &Service) {
     if let SessionAffinity::ClientIp { timeout_seconds } = it.affinity {
         assert!((1..=86_400).contains(&timeout_seconds));
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for port in &it.ports {
         assert!(!port.name.is_empty() || it.ports.len() == 1);
         port_name(&port.name);
@@ -81,6 +93,7 @@ fn slice(it: &EndpointSlice) {
         assert_eq!(Some(IpFamily::of(&endpoint.address)), family);
         endpoint.node.iter().for_each(|it| subdomain(it));
         endpoint.target.iter().for_each(|it| subdomain(it));
+        endpoint.hostname.iter().for_each(|it| label(it));
         endpoint.zone_hints.iter().for_each(|it| word(it));
         endpoint.node_hints.iter().for_each(|it| subdomain(it));
     }

@@ -44,6 +44,7 @@ mod flock;
 mod forwarding;
 mod health;
 mod health_check;
+pub mod local_dns;
 pub mod metrics;
 pub mod node;
 pub mod oom;

@@ -59,7 +59,7 @@ fn cluster_ips() {
         "Assigned([fd00::1, 10.0.0.1])",
     );
     check(
-        r#""type": "ExternalName", "clusterIP": "x""#,
+        r#""type": "ExternalName", "externalName": "a.example", "clusterIP": "x""#,
         |it| it.cluster_ips,
         "Unassigned",
     );
@@ -69,6 +69,37 @@ fn cluster_ips() {
         true,
         &["spec.clusterIPs[1]: 10.0.0.2 is a second IPv4 address"],
     );
+}
+
+#[test]
+fn external_names() {
+    let spec = |name: &str| format!(r#""type": "ExternalName", "externalName": {name}"#);
+    for (name, expected) in [
+        (r#""a.example""#, r#"Some("a.example")"#),
+        (r#""a.example.""#, r#"Some("a.example")"#),
+        (r#""192.0.2.1""#, r#"Some("192.0.2.1")"#),
+    ] {
+        check(&spec(name), |it| it.external_name, expected);
+    }
+    check(r#""externalName": "A b""#, |it| it.external_name, "None");
+    for name in ["null", r#""""#, r#"".""#] {
+        check_faults(&spec(name), true, &["spec.externalName: is required"]);
+    }
+    let long = "a".repeat(254);
+    for name in [
+        "A.example",
+        "a..example",
+        "*.example",
+        "a b",
+        "a\\u0000b",
+        &long,
+    ] {
+        let converted = a_service(&spec(&format!(r#""{name}""#)));
+        let fault = converted.faults[0].to_string();
+        assert!(fault.starts_with("spec.externalName: "), "{fault}");
+        assert!(fault.contains("is not a DNS subdomain"), "{fault}");
+        assert_eq!((converted.object, converted.faults.len()), (None, 1));
+    }
 }
 
 #[test]
@@ -246,6 +277,28 @@ fn limits_of_a_slice() {
     };
     assert!(slice(1_000, 1) && slice(1, 100));
     assert!(!slice(1_001, 1) && !slice(1, 101));
+}
+
+#[test]
+fn hostnames_of_endpoints() {
+    let long = "a".repeat(64);
+    let json = format!(
+        r#"{{"metadata": {{"name": "x"}}, "addressType": "IPv4", "endpoints": [
+            {{"addresses": ["10.0.0.1"], "hostname": "web-0"}},
+            {{"addresses": ["10.0.0.2"], "hostname": ""}},
+            {{"addresses": ["10.0.0.3"]}},
+            {{"addresses": ["10.0.0.4"], "hostname": "Web"}},
+            {{"addresses": ["10.0.0.5"], "hostname": "a.b"}},
+            {{"addresses": ["10.0.0.6"], "hostname": "{long}"}}]}}"#
+    );
+    let api: api::EndpointSlice = serde_json::from_str(&json).unwrap();
+    let converted = endpoint_slice(&api, &mut Interner::default());
+    let endpoints = converted.object.unwrap().endpoints;
+    let names: Vec<_> = endpoints.iter().map(|it| it.hostname.as_deref()).collect();
+    assert_eq!(names, [Some("web-0"), None, None, None, None, None]);
+    let faults: Vec<_> = converted.faults.iter().map(Fault::field).collect();
+    let expected = [3, 4, 5].map(|it| format!("endpoints[{it}].hostname"));
+    assert_eq!(faults, expected);
 }
 
 #[test]
