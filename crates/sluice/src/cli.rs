@@ -3,6 +3,7 @@
 mod dns;
 mod ebpf;
 mod lab;
+mod node_dns;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -23,6 +24,7 @@ pub(crate) use lab::{
     LabProcess, LogsArgs, MachineArgs, ObjectArgs, ProbeArgs, RolloutAction, RolloutArgs, UpArgs,
     View, WebArgs,
 };
+pub(crate) use node_dns::NodeDnsArgs;
 
 /// The agent's status socket.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
@@ -188,6 +190,8 @@ pub(crate) struct NodeArgs {
     pub(crate) master: Option<String>,
     #[command(flatten)]
     pub(crate) ebpf: EbpfArgs,
+    #[command(flatten)]
+    pub(crate) dns: NodeDnsArgs,
     #[command(flatten)]
     pub(crate) flags: Flags,
 }
@@ -453,7 +457,7 @@ pub(crate) struct ManArgs {
 pub(crate) fn definition() -> clap::Command {
     // `render` and `explain` take every flag of the agent, so that a command line can be copied.
     // Their help shows only the flags that have an effect.
-    let shown = [Heading::Sluice, Heading::DataPlane].map(Heading::title);
+    let shown = [Heading::Sluice, Heading::DataPlane, Heading::Dns].map(Heading::title);
     let hide = |arg: clap::Arg| {
         let heading = arg.get_help_heading().map(str::to_owned);
         let hidden = heading.is_some_and(|it| !shown.contains(&&*it));
