@@ -14,6 +14,10 @@ use std::process::ExitCode;
 
 use crate::cli::{DnsArgs, DnsCommand};
 
+pub(crate) use corefile::{parse as parse_corefile, read as read_corefile};
+pub(crate) use query::Asked;
+pub(crate) use source::{PathsOfPods, absorb, own_search_path};
+
 /// Serves, or answers one question.
 pub(crate) fn run(args: &DnsArgs) -> anyhow::Result<ExitCode> {
     match &args.command {

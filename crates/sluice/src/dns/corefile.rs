@@ -33,11 +33,20 @@ impl Sources for Machine {
 /// # Errors
 ///
 /// The file cannot be read. [`Invalid`] with every problem of it.
-pub(super) fn read(path: &Path, port: u16) -> anyhow::Result<Corefile> {
+pub(crate) fn read(path: &Path, port: u16) -> anyhow::Result<Corefile> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path)
         .with_context(|| format!("--conf: give a Corefile that this user may read: {name}"))?;
-    sluice_corefile::read(&name, &text, port, &Machine).map_err(|problems| {
+    parse(&name, &text, port)
+}
+
+/// Checks the text of a Corefile, whose problems have this name.
+///
+/// # Errors
+///
+/// [`Invalid`] with every problem.
+pub(crate) fn parse(name: &str, text: &str, port: u16) -> anyhow::Result<Corefile> {
+    sluice_corefile::read(name, text, port, &Machine).map_err(|problems| {
         anyhow::Error::new(Invalid {
             problems: problems.iter().map(ToString::to_string).collect(),
             exit_code: 1,
