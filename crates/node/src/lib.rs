@@ -58,7 +58,7 @@ pub mod status;
 pub mod sysctl;
 pub mod takeover;
 
-pub use agent::{Agent, Input, Outputs, SetSysctls, TakeOver, chain};
+pub use agent::{Agent, Input, Names, Outputs, SetSysctls, TakeOver, chain};
 pub use connections::{Connections, EndpointConnections, ServiceConnections};
 pub use error::NodeError;
 pub use events::{EventQueue, EventSender};
