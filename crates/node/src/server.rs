@@ -38,7 +38,7 @@ use tracing::{info, warn};
 use budget::Budget;
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
-pub use status::Names;
+pub use status::NameAnswers;
 pub use web::{Page, Token, WebServer, guarded};
 
 use crate::addresses::Own;
@@ -82,7 +82,7 @@ pub struct Server {
     /// The agent.
     pub inputs: Sender<Input>,
     /// Answers questions about DNS names; `None` for an agent without DNS server.
-    pub names: Option<Names>,
+    pub names: Option<NameAnswers>,
 }
 
 /// Running servers. Dropping it removes the status socket.

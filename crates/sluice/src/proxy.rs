@@ -201,7 +201,6 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         take_over: Box::new(move |families| {
             takeover::take_over(leftovers.clone(), Arc::clone(&keep), families);
         }),
-        names: None,
     };
     // kube-proxy's Event on the Node; only an API server takes it.
     let _ = announce.send(starting(&node_name));

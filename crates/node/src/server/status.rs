@@ -39,12 +39,12 @@ pub(super) type Inputs = State<Sender<Input>>;
 
 /// Answers a question about a DNS name: name, type of the record and the pod that asks. JSON, or one line that says
 /// what is wrong with the question.
-pub type Names = Arc<dyn Fn(&str, &str, Option<&str>) -> Result<String, String> + Send + Sync>;
+pub type NameAnswers = Arc<dyn Fn(&str, &str, Option<&str>) -> Result<String, String> + Send + Sync>;
 
 pub(super) fn routes(
     inputs: Sender<Input>,
     metrics: Arc<Metrics>,
-    names: Option<Names>,
+    names: Option<NameAnswers>,
 ) -> Router {
     Router::new()
         .route("/status", get(status))
@@ -105,7 +105,7 @@ async fn service(State(inputs): Inputs, uri: Uri) -> Response {
     .await
 }
 
-async fn name(State(names): State<Option<Names>>, uri: Uri) -> Response {
+async fn name(State(names): State<Option<NameAnswers>>, uri: Uri) -> Response {
     let Some(names) = names else {
         let why = "this agent has no DNS server: start it with --dns\n";
         return plain(StatusCode::NOT_FOUND, why);

@@ -19,7 +19,7 @@ use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath};
 use sluice_dns::{Limits, Options, Running, Server};
 use sluice_model::Event;
 use sluice_node::local_dns::{DNS_PORT, LocalDns};
-use sluice_node::{Names, chain};
+use sluice_node::{NameAnswers, Names, chain};
 use sluice_zone::{NamespaceRule, Objects};
 use tracing::{error, info};
 
@@ -98,7 +98,7 @@ impl NodeDns {
     }
 
     /// Gets the objects whose rules are in.
-    pub(super) fn names(&self) -> Box<dyn FnMut(Vec<Event>) + Send> {
+    pub(super) fn names(&self) -> Names {
         let (objects, local) = (self.objects.clone(), self.local.clone());
         let mut is_taken = false;
         Box::new(move |events| {
@@ -121,7 +121,7 @@ impl NodeDns {
     }
 
     /// Answers `sluice dns query`.
-    pub(super) fn questions(&self) -> Names {
+    pub(super) fn questions(&self) -> NameAnswers {
         let (objects, zone) = (self.objects.clone(), self.answers.zone.clone());
         Arc::new(move |name, record_type, from| {
             let asked = Asked::of(name, record_type, from).map_err(|it| it.to_string())?;
