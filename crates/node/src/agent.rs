@@ -4,6 +4,7 @@ mod changelog;
 mod count;
 mod findings;
 mod history;
+mod names;
 mod outcome;
 mod report;
 mod status;
@@ -29,9 +30,12 @@ use tracing::{debug, info, trace};
 use self::changelog::Changelog;
 use self::findings::Findings;
 use self::history::History;
+use self::names::NamesWaiting;
 use self::waiting::Waiting;
 use self::without_endpoints::WithoutEndpoints;
 use crate::events::{Change, EventQueue};
+
+pub use self::names::Names;
 use crate::health::{Health, NodeState};
 use crate::health_check::HealthChecks;
 use crate::metrics::{Metrics, seconds_since_epoch};
@@ -95,6 +99,12 @@ pub struct Outputs {
     /// Called with all families that are served, after the first successful sync and whenever
     /// another family is served.
     pub take_over: TakeOver,
+    /// Gets the events that a DNS server may answer from, in parts: an object with its rules only after a
+    /// sync that wrote them succeeded, and [`Event::Synced`] after the first one. A deleted object comes
+    /// before its rules go, and so does every object without rules, such as a Pod or a headless Service.
+    /// Of each object the last event counts; those of problems and of the machine's addresses are left out.
+    /// `None` without a DNS server.
+    pub names: Option<Names>,
 }
 
 /// The proxy, and the loop around it.
@@ -109,6 +119,7 @@ pub struct Agent<P: DataPlane> {
     changelog: Changelog,
     without_endpoints: WithoutEndpoints,
     waiting: Waiting,
+    names: NamesWaiting,
     /// When to call the data plane's upkeep.
     upkeep: Option<Instant>,
     last_error: Option<String>,
@@ -121,11 +132,12 @@ pub struct Agent<P: DataPlane> {
 
 impl<P: DataPlane> Agent<P> {
     /// An agent without a cluster state. It writes nothing before its source is complete.
-    pub fn new(settings: Settings, plane: P, periods: Periods, outputs: Outputs) -> Self {
+    pub fn new(settings: Settings, plane: P, periods: Periods, mut outputs: Outputs) -> Self {
         outputs.metrics.sync_requested();
         Self {
             proxy: Proxy::new(settings, plane),
             pace: Pace::new(periods),
+            names: NamesWaiting::new(outputs.names.take()),
             outputs,
             taken_over: Vec::new(),
             drift: None,
@@ -213,6 +225,7 @@ impl<P: DataPlane> Agent<P> {
     }
 
     fn absorb(&mut self, changes: Vec<Change>) {
+        self.names.add(changes.iter().map(|it| &it.event));
         let metrics = &self.outputs.metrics;
         for change in changes {
             let state = self.proxy.planner().state();

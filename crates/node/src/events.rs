@@ -66,16 +66,19 @@ pub(crate) struct Change {
 
 /// What an event is about: a later one about the same replaces it.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Subject {
+pub(crate) enum Subject {
+    /// An object.
     Object(ObjectKey),
     /// The problems of this origin.
     Problems(Arc<str>),
+    /// The machine's addresses.
     LocalAddresses,
+    /// The source is complete.
     Synced,
 }
 
 impl Subject {
-    fn of(event: &Event) -> Self {
+    pub(crate) fn of(event: &Event) -> Self {
         match event {
             Event::Set(object) => Self::Object(object.key()),
             Event::Delete(key) => Self::Object(key.clone()),

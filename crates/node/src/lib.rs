@@ -44,6 +44,7 @@ mod flock;
 mod forwarding;
 mod health;
 mod health_check;
+pub mod local_dns;
 pub mod metrics;
 pub mod node;
 pub mod oom;
@@ -57,7 +58,7 @@ pub mod status;
 pub mod sysctl;
 pub mod takeover;
 
-pub use agent::{Agent, Input, Outputs, SetSysctls, TakeOver, chain};
+pub use agent::{Agent, Input, Names, Outputs, SetSysctls, TakeOver, chain};
 pub use connections::{Connections, EndpointConnections, ServiceConnections};
 pub use error::NodeError;
 pub use events::{EventQueue, EventSender};
@@ -66,4 +67,4 @@ pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Prob
 pub use health_check::{HealthCheckServers, HealthChecks, health_checks};
 pub use pace::Periods;
 pub use questions::Question;
-pub use server::{MetricsServer, Page, Served, Server, SetVerbosity, Token, WebServer, guarded};
+pub use server::{MetricsServer, NameAnswers, Page, Served, Server, SetVerbosity, Token, WebServer, guarded};

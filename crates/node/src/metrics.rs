@@ -68,6 +68,8 @@ pub struct Metrics {
     tables: Option<Tables>,
     plane: Description,
     connections: OnceLock<(Arc<Connections>, Mutex<ConnectionMetrics>)>,
+    /// Of the DNS server inside the agent.
+    dns: OnceLock<Registry>,
 }
 
 impl Metrics {
@@ -92,6 +94,7 @@ impl Metrics {
             registry,
             registered,
             connections: OnceLock::new(),
+            dns: OnceLock::new(),
         }
     }
 
@@ -121,6 +124,12 @@ impl Metrics {
         if let Some(tables) = &self.tables {
             tables.read_from(fills);
         }
+    }
+
+    /// Shows the metrics of the DNS server inside the agent. Only the first call has an effect.
+    pub fn show_dns(&self, registry: Registry) {
+        // The first one stays.
+        let _ = self.dns.set(registry);
     }
 
     pub(crate) fn plane(&self) -> Description {
@@ -154,7 +163,8 @@ impl Metrics {
             metrics.fill(connections);
             metrics
         });
-        let families = self.registry.gather();
+        let mut families = self.registry.gather();
+        families.extend(self.dns.get().map(Registry::gather).unwrap_or_default());
         if let Some(metrics) = shown {
             metrics.clear();
         }

@@ -7,6 +7,8 @@ use nix::net::if_::if_nametoindex;
 use sluice_netlink::{RequestError, rtnetlink};
 use sluice_plane::kube_proxy::DEVICE;
 
+use crate::local_dns;
+
 /// Addresses in documentation prefixes (RFC 5737, RFC 3849), which only the default route leads to.
 const FAR_AWAY: [(&str, &str); 2] = [("0.0.0.0:0", "192.0.2.1:9"), ("[::]:0", "[2001:db8::1]:9")];
 
@@ -23,7 +25,7 @@ pub fn default_route_addresses() -> Vec<IpAddr> {
 }
 
 /// Every usable address of the node, loopback included, without the Service addresses that
-/// kube-proxy's IPVS mode assigns to its device.
+/// kube-proxy's IPVS mode assigns to its device, and without those of the node's DNS server.
 ///
 /// # Errors
 /// The kernel could not list them.
@@ -31,6 +33,7 @@ pub fn addresses() -> Result<BTreeSet<IpAddr>, RequestError> {
     let ipvs = if_nametoindex(DEVICE).ok();
     let all = rtnetlink::addresses()?.into_iter();
     let own = all.filter(|it| it.is_usable && Some(it.interface) != ipvs);
+    let own = own.filter(|it| !local_dns::is_ours(it));
     Ok(own.map(|it| it.ip).collect())
 }
 

@@ -7,7 +7,7 @@
 //! | eBPF programs and maps | `CAP_BPF`, `CAP_PERFMON` beside it | always, in the ebpf mode, and where it left programs |
 //! | sockets in pods | `CAP_SYS_ADMIN`, `CAP_SYS_PTRACE` beside it | always, in the ebpf mode that ends sockets with their endpoint |
 //! | sysctls, a lower `oom_score_adj` | root, `CAP_SYS_RESOURCE` | only before |
-//! | servers on ports below 1024 | `CAP_NET_BIND_SERVICE` | never: no default and no health check node port is below 1024 |
+//! | servers on ports below 1024 | `CAP_NET_BIND_SERVICE` | always, with the DNS server; no other server's default and no health check node port is below 1024 |
 //!
 //! The agent reads files and makes the socket as its user. Root reads its own 0600 files without a
 //! capability; [`to_read`] keeps one when files of other users have to be read. The iptables programs
@@ -41,6 +41,9 @@ pub const BPF: &[Capability] = &[Capability::CAP_BPF, Capability::CAP_PERFMON];
 
 /// The capabilities for the network namespaces of other processes, beside those for netlink.
 pub const NAMESPACES: &[Capability] = &[Capability::CAP_SYS_ADMIN, Capability::CAP_SYS_PTRACE];
+
+/// What a DNS server needs beside it.
+pub const PORTS: &[Capability] = &[Capability::CAP_NET_BIND_SERVICE];
 
 /// The capabilities for the iptables programs: the legacy ones open a raw socket.
 pub const IPTABLES: &[Capability] = &[Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];

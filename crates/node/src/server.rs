@@ -38,6 +38,7 @@ use tracing::{info, warn};
 use budget::Budget;
 pub use debug::SetVerbosity;
 pub use metrics::MetricsServer;
+pub use status::NameAnswers;
 pub use web::{Page, Token, WebServer, guarded};
 
 use crate::addresses::Own;
@@ -80,6 +81,8 @@ pub struct Server {
     pub announce: Sender<Announcement>,
     /// The agent.
     pub inputs: Sender<Input>,
+    /// Answers questions about DNS names; `None` for an agent without DNS server.
+    pub names: Option<NameAnswers>,
 }
 
 /// Running servers. Dropping it removes the status socket.
@@ -172,7 +175,7 @@ impl Server {
                 runtime.spawn(it.serve(budget.clone()));
             });
             runtime.spawn(self.health_checks.run(links));
-            let status = status::routes(self.inputs, self.metrics);
+            let status = status::routes(self.inputs, self.metrics, self.names);
             runtime.block_on(listen::serve(listener, status, budget));
         };
         let spawned = thread::Builder::new().name("server".into()).spawn(serve);

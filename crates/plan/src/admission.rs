@@ -34,6 +34,8 @@ pub(crate) struct Admission {
     service_cidrs: Vec<IpNet>,
     node_port_range: Option<RangeInclusive<u16>>,
     own_ports: BTreeSet<u16>,
+    /// The addresses of the node's DNS server, without ClusterIPs.
+    dns: BTreeSet<IpAddr>,
 }
 
 impl Admission {
@@ -47,6 +49,7 @@ impl Admission {
         let known: BTreeSet<IpAddr> = settings.node_ip.iter().chain(known).copied().collect();
         // No Service can have a link-local address, and each interface has its own.
         let machine = local.all.iter().copied().filter(is_beyond_link);
+        let dns = settings.dns.iter();
         let mut pods = node.map(|it| it.pod_cidrs.clone()).unwrap_or_default();
         if let LocalDetector::ClusterCidrs(cidrs) = &settings.local_detector {
             pods.extend(cidrs);
@@ -65,6 +68,7 @@ impl Admission {
             ),
             node_port_range: settings.node_port_range.clone(),
             own_ports: settings.own_ports.clone(),
+            dns: dns.flat_map(|it| it.addresses.iter().copied()).collect(),
         }
     }
 
@@ -72,6 +76,11 @@ impl Admission {
     pub(crate) fn admits(&self, role: Role, addr: IpAddr) -> bool {
         let shadowed = self.shadowed(role, addr);
         self.allows(role, addr) && !shadowed.is_some_and(|it| self.refuses(it))
+    }
+
+    /// Whether an address belongs to the node's DNS server. No Service can name it.
+    pub(crate) fn is_node_dns(&self, addr: IpAddr) -> bool {
+        self.dns.contains(&addr)
     }
 
     /// Whether a frontend is served whose address is: a node's address may not take the ports of
@@ -86,7 +95,7 @@ impl Admission {
                 port,
                 protocol,
             } => {
-                let is_own = wanted.role != Role::ClusterIp
+                let is_own = !wanted.role.is_internal()
                     && (self.node.contains(&addr) || self.machine.contains(&addr));
                 !(is_own && self.is_own_port(port, protocol))
             }
@@ -134,7 +143,8 @@ impl Admission {
     }
 
     fn refuses(&self, shadowed: Shadowed) -> bool {
-        self.refuse_shadowing || matches!(shadowed, Shadowed::ServiceCidr(_))
+        let always = matches!(shadowed, Shadowed::ServiceCidr(_) | Shadowed::NodeDns);
+        self.refuse_shadowing || always
     }
 
     fn allows(&self, role: Role, addr: IpAddr) -> bool {
@@ -146,6 +156,12 @@ impl Admission {
     /// Some load balancers bind their address to the machine that they chose, so such an address is
     /// no issue. The address of the Node object is.
     fn shadowed(&self, role: Role, addr: IpAddr) -> Option<Shadowed> {
+        if role == Role::NodeDns {
+            return None;
+        }
+        if self.is_node_dns(addr) {
+            return Some(Shadowed::NodeDns);
+        }
         let mut cidrs = self.service_cidrs.iter();
         if role != Role::ClusterIp
             && let Some(net) = cidrs.find(|it| it.contains(&addr))

@@ -211,8 +211,12 @@ fn hit(
     let node = &planner.plan().node;
     let family = node.family(IpFamily::of(&packet.destination));
     let client = Client::of(packet, host, family);
-    let (verdict, masquerade, masquerade_reason) =
+    let (verdict, mut masquerade, mut masquerade_reason) =
         treat(frontend.route, client, family.cluster_ip_masquerade);
+    if !masquerade && family.dns_addresses.contains(&packet.source) {
+        masquerade = true;
+        masquerade_reason = "is masqueraded: the source is an address of the node's DNS server";
+    }
     // Where the client gets no endpoint, those that were considered.
     let scope = match verdict {
         Verdict::Balance(scope) => scope,
@@ -253,7 +257,7 @@ fn policy(
     let service = planner.state().service(&port.key.name.service);
     let service = service.and_then(|it| it.service.as_deref());
     let (name, policy) = match frontend.role {
-        Role::ClusterIp => (
+        Role::NodeDns | Role::ClusterIp => (
             "internalTrafficPolicy",
             service.map(|it| it.internal_policy),
         ),

@@ -73,6 +73,9 @@ impl fmt::Display for Frontend {
 /// The field of a Service that a frontend comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
+    /// An address of the node's DNS server ([`NodeDns`](crate::settings::NodeDns)), which the settings
+    /// give to the cluster's DNS Service.
+    NodeDns,
     /// `spec.clusterIPs`.
     ClusterIp,
     /// `status.loadBalancer.ingress`.
@@ -83,9 +86,19 @@ pub enum Role {
     NodePort,
 }
 
+impl Role {
+    /// Whether the address is one of the cluster itself, with `spec.internalTrafficPolicy`. What comes
+    /// from outside has an external policy.
+    #[must_use]
+    pub fn is_internal(self) -> bool {
+        matches!(self, Self::NodeDns | Self::ClusterIp)
+    }
+}
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::NodeDns => "NodeDNS",
             Self::ClusterIp => "ClusterIP",
             Self::LoadBalancer => "LoadBalancer",
             Self::ExternalIp => "ExternalIP",
@@ -110,7 +123,8 @@ pub enum Verdict {
 /// The verdict of a frontend for each kind of client, and which clients are masqueraded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// ClusterIP: one verdict for all; masqueraded as [`NodePlan`](crate::NodePlan) says for ClusterIPs.
+    /// ClusterIP, or the node's DNS address: one verdict for all; masqueraded as
+    /// [`NodePlan`](crate::NodePlan) says for ClusterIPs.
     Internal(Verdict),
     /// External with policy Cluster, or nothing to send to: one verdict for all, always
     /// masqueraded, since the reply must come back through this node.

@@ -137,6 +137,8 @@ pub enum Shadowed {
     Pods(IpNet),
     /// Maybe another Service: its ClusterIP, now or later, lies in this range.
     ServiceCidr(IpNet),
+    /// The node's DNS server answers there.
+    NodeDns,
 }
 
 /// Why a port of the node cannot be a NodePort or a health check node port.
@@ -292,9 +294,10 @@ impl fmt::Display for Issue {
                     Shadowed::Node => write!(f, "is an address of this node")?,
                     Shadowed::Pods(net) => write!(f, "lies in the pods' range {net}")?,
                     Shadowed::ServiceCidr(net) => write!(f, "lies in the ServiceCIDR {net}")?,
+                    Shadowed::NodeDns => write!(f, "is the address of this node's DNS server")?,
                 }
                 f.write_str(match (refused, shadowed) {
-                    (true, Shadowed::ServiceCidr(_)) => ": it is not served",
+                    (true, Shadowed::ServiceCidr(_) | Shadowed::NodeDns) => ": it is not served",
                     (true, _) => ": it is not served (--refuse-shadowing-vips)",
                     (false, _) => ": its ports lead to the Service now",
                 })
@@ -346,6 +349,7 @@ fn named(name: &str, protocol: Protocol) -> String {
 /// The field that gives a Service a frontend of this role.
 fn field(role: Role) -> &'static str {
     match role {
+        Role::NodeDns => "--dns-address",
         Role::ClusterIp => "spec.clusterIPs",
         Role::LoadBalancer => "status.loadBalancer.ingress",
         Role::ExternalIp => "spec.externalIPs",

@@ -54,7 +54,7 @@ impl Price {
     pub(crate) fn of(&self, role: Role) -> usize {
         match role {
             Role::LoadBalancer => self.load_balancer,
-            Role::ClusterIp | Role::ExternalIp | Role::NodePort => self.frontend,
+            Role::NodeDns | Role::ClusterIp | Role::ExternalIp | Role::NodePort => self.frontend,
         }
     }
 }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ClusterIpMasquerade, FamilyPlan, Frontend, Plan, PlannedFrontend, Pool, PortPlan, Role, Route,
-    Scope, Verdict,
+    ClusterIpMasquerade, FamilyPlan, Frontend, Plan, PlannedFrontend, Pool, PortPlan, Route, Scope,
+    Verdict,
 };
 use sluice_model::{IpFamily, Protocol};
 
@@ -70,6 +70,7 @@ impl Client {
         match &family.local_traffic {
             Some(it) if it.matches(packet.source, interface) => Self::LocalPod,
             _ if host.contains(&packet.source) => Self::Node,
+            _ if family.dns_addresses.contains(&packet.source) => Self::Node,
             _ => Self::Other,
         }
     }
@@ -183,9 +184,9 @@ impl Plan {
                 Verdict::Balance(scope) => port.pool(scope),
                 Verdict::Drop | Verdict::Reject => None,
             },
-            masquerade,
+            masquerade: masquerade || family.dns_addresses.contains(&packet.source),
             direct: client == Client::Other
-                && planned.role != Role::ClusterIp
+                && !planned.role.is_internal()
                 && !self
                     .node
                     .not_direct

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use crate::lookup::HostAddresses;
-use crate::settings::{DirectReturn, LocalDetector, NodePortAddresses, Settings};
+use crate::settings::{DirectReturn, LocalDetector, NodeDns, NodePortAddresses, Settings};
 use crate::state::ClusterState;
 use sluice_model::{IpFamily, Node};
 
@@ -45,6 +45,10 @@ pub struct FamilyPlan {
     /// The ranges of ClusterIPs, none overlapping. A packet to an address in them that no Service
     /// owns is dropped.
     pub service_cidrs: Vec<IpNet>,
+    /// The addresses on this machine's loopback interface that its DNS server answers. No address of the
+    /// node: a connection of the node to one of them has this address as its source, too, and is
+    /// masqueraded, since no endpoint can reply to it.
+    pub dns_addresses: Vec<IpAddr>,
 }
 
 /// Packets that come from a pod of this node.
@@ -59,6 +63,25 @@ pub enum LocalTraffic {
 }
 
 impl LocalTraffic {
+    /// How the operator's detector recognises pods of this node in one family; `None` when it cannot.
+    pub fn detected_by(
+        detector: &LocalDetector,
+        node: Option<&Node>,
+        family: IpFamily,
+    ) -> Option<Self> {
+        let first = |nets: &[IpNet]| {
+            let mut of_family = nets.iter().filter(|net| IpFamily::of_net(net) == family);
+            of_family.next().map(|net| Self::From(net.trunc()))
+        };
+        match detector {
+            LocalDetector::None => None,
+            LocalDetector::ClusterCidrs(nets) => first(nets),
+            LocalDetector::NodeCidr => node.and_then(|it| first(&it.pod_cidrs)),
+            LocalDetector::Bridge(name) => Some(Self::Interface(name.clone())),
+            LocalDetector::InterfacePrefix(prefix) => Some(Self::InterfacePrefix(prefix.clone())),
+        }
+    }
+
     /// Whether a packet comes from a pod of this node. `interface`: where it arrived; `None` for
     /// a packet that the node itself sends.
     pub fn matches(&self, source: IpAddr, interface: Option<&str>) -> bool {
@@ -201,7 +224,7 @@ fn family_plan(
     let mut primary = settings.node_ip.iter().chain(addresses).copied();
     let node_ip = primary.find(|ip| IpFamily::of(ip) == family);
     let node_ports = node_ports(settings, family, node_ip);
-    let local_traffic = local_traffic(&settings.local_detector, node, family);
+    let local_traffic = LocalTraffic::detected_by(&settings.local_detector, node, family);
     FamilyPlan {
         node_ip,
         cluster_ip_masquerade: match &local_traffic {
@@ -216,6 +239,12 @@ fn family_plan(
             && node_ports.covers(Ipv4Addr::LOCALHOST.into()),
         node_ports,
         service_cidrs: of_family(state.service_cidrs().flat_map(|it| &it.cidrs), family),
+        dns_addresses: settings
+            .dns
+            .iter()
+            .flat_map(NodeDns::served)
+            .filter(|it| IpFamily::of(it) == family)
+            .collect(),
     }
 }
 
@@ -255,24 +284,4 @@ pub(crate) fn of_family<'a>(
     let nets = nets.into_iter();
     let nets = nets.filter(|net| IpFamily::of_net(net) == family);
     IpNet::aggregate(&nets.map(IpNet::trunc).collect())
-}
-
-fn local_traffic(
-    detector: &LocalDetector,
-    node: Option<&Node>,
-    family: IpFamily,
-) -> Option<LocalTraffic> {
-    let first = |nets: &[IpNet]| {
-        let mut of_family = nets.iter().filter(|net| IpFamily::of_net(net) == family);
-        of_family.next().map(|net| LocalTraffic::From(net.trunc()))
-    };
-    match detector {
-        LocalDetector::None => None,
-        LocalDetector::ClusterCidrs(nets) => first(nets),
-        LocalDetector::NodeCidr => node.and_then(|it| first(&it.pod_cidrs)),
-        LocalDetector::Bridge(name) => Some(LocalTraffic::Interface(name.clone())),
-        LocalDetector::InterfacePrefix(prefix) => {
-            Some(LocalTraffic::InterfacePrefix(prefix.clone()))
-        }
-    }
 }

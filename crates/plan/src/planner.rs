@@ -300,10 +300,26 @@ impl Planner {
     /// the ClusterIP first.
     fn asked(&self, service: &Service, family: IpFamily) -> Vec<(IpAddr, Role)> {
         let mut seen = HashSet::new();
-        let all = addresses(service, family);
+        let named = addresses(service, family);
+        let all = named.filter(|(addr, _)| !self.admission.is_node_dns(*addr));
+        let all = all.chain(self.node_dns(service, family));
         let once = all.filter(|(addr, _)| seen.insert(*addr));
         once.filter(|(addr, role)| self.admission.admits(*role, *addr))
             .collect()
+    }
+
+    /// The addresses of the node's DNS server in one family, if this is the Service that stands in for
+    /// it.
+    fn node_dns(
+        &self,
+        service: &Service,
+        family: IpFamily,
+    ) -> impl Iterator<Item = (IpAddr, Role)> {
+        let dns = self.settings.dns.as_ref();
+        let dns = dns.filter(|it| it.service == service.name);
+        let addresses = dns.into_iter().flat_map(|it| &it.addresses);
+        let addresses = addresses.filter(move |it| IpFamily::of(it) == family);
+        addresses.map(|it| (*it, Role::NodeDns))
     }
 
     /// The ports of a Service in one family, each with the frontends that it asks for and that the

@@ -263,7 +263,7 @@ impl<'a> Inputs<'a> {
         let candidates = candidates(self.slices(key.family), &key.name, &self.settings.node_name);
         let internal = self.service.internal_policy;
         let external = external_policy(self.service);
-        let is_external = wanted.iter().any(|it| it.role != Role::ClusterIp);
+        let is_external = wanted.iter().any(|it| !it.role.is_internal());
         // The node and its pods reach even a Local external frontend through the cluster list.
         let uses = Uses {
             cluster: internal == TrafficPolicy::Cluster || is_external,
@@ -311,7 +311,7 @@ pub(crate) fn plan_port(
     };
     let external = verdict(external_policy(service));
     let route = |role| match (role, external_policy(service)) {
-        (Role::ClusterIp, _) => Route::Internal(verdict(service.internal_policy)),
+        (Role::NodeDns | Role::ClusterIp, _) => Route::Internal(verdict(service.internal_policy)),
         (_, TrafficPolicy::Local) if external != Verdict::Reject => {
             Route::ExternalLocal { far: external }
         }
@@ -324,7 +324,7 @@ pub(crate) fn plan_port(
         route: route(it.role),
         allowed_sources: match it.role {
             Role::LoadBalancer => allowed.clone(),
-            Role::ClusterIp | Role::ExternalIp | Role::NodePort => None,
+            Role::NodeDns | Role::ClusterIp | Role::ExternalIp | Role::NodePort => None,
         },
     });
     let serves =

@@ -4,6 +4,7 @@ mod admission;
 mod claims;
 mod health_check;
 mod limit;
+mod node_dns;
 mod port_names;
 
 use super::*;

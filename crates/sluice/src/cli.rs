@@ -1,7 +1,9 @@
 //! The command line: one definition for parser, help, completions and man page.
 
+mod dns;
 mod ebpf;
 mod lab;
+mod node_dns;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -15,12 +17,14 @@ use ipnet::IpNet;
 use sluice_config::GoDuration;
 
 use crate::flags::{self, Flags, Heading};
+pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use lab::{
     DeleteArgs, DemoArgs, DrawArgs, DrawFormat, ExperimentArgs, GetArgs, LabArgs, LabCommand,
     LabProcess, LogsArgs, MachineArgs, ObjectArgs, ProbeArgs, RolloutAction, RolloutArgs, UpArgs,
     View, WebArgs,
 };
+pub(crate) use node_dns::NodeDnsArgs;
 
 /// The agent's status socket.
 pub(crate) const SOCKET: &str = "/run/sluice/sluice.sock";
@@ -37,7 +41,7 @@ const WIDTH: usize = 100;
   sluice doctor default/web
   sluice explain node default/web:http
 
-Started under the name `kube-proxy`, it behaves as `sluice proxy`.")]
+Started under the name `kube-proxy`, it behaves as `sluice proxy`; under the name `coredns` as `sluice dns`.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -123,6 +127,16 @@ in conntrack, except through IPVS.")]
 It reads Services, Pods with their addresses, Nodes, Endpoints and ServiceCIDRs, and writes one file for each
 Service into the other folder, which is its memory too: addresses and ports stay the same over restarts.")]
     Controller(ControllerArgs),
+    /// Serve the cluster's DNS from a Corefile, in CoreDNS's place
+    #[command(after_help = "Examples:
+  sluice dns --conf /etc/coredns/Corefile
+  sluice dns --conf Corefile --dns.port 1053 --manifests examples
+  sluice dns --conf Corefile --check
+  sluice dns query web.default.svc.cluster.local --manifests examples
+
+A Corefile with the plugin `reload` is read again when it changes; SIGUSR1 reads any again. One that cannot be read
+leaves the last good one in force.")]
+    Dns(Box<DnsArgs>),
     /// Run a cluster of network namespaces on this machine: nodes, pods, Services, the Kubernetes API
     #[command(after_help = "Examples:
   sluice lab up
@@ -176,6 +190,8 @@ pub(crate) struct NodeArgs {
     pub(crate) master: Option<String>,
     #[command(flatten)]
     pub(crate) ebpf: EbpfArgs,
+    #[command(flatten)]
+    pub(crate) dns: NodeDnsArgs,
     #[command(flatten)]
     pub(crate) flags: Flags,
 }
@@ -441,7 +457,7 @@ pub(crate) struct ManArgs {
 pub(crate) fn definition() -> clap::Command {
     // `render` and `explain` take every flag of the agent, so that a command line can be copied.
     // Their help shows only the flags that have an effect.
-    let shown = [Heading::Sluice, Heading::DataPlane].map(Heading::title);
+    let shown = [Heading::Sluice, Heading::DataPlane, Heading::Dns].map(Heading::title);
     let hide = |arg: clap::Arg| {
         let heading = arg.get_help_heading().map(str::to_owned);
         let hidden = heading.is_some_and(|it| !shown.contains(&&*it));
@@ -457,8 +473,14 @@ pub(crate) fn definition() -> clap::Command {
 
 /// Parses the command line. Ends the process on wrong usage, and after `--help` and `--version`.
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
-    let args: Vec<OsString> = args.map(with_dashes).collect();
+    let mut args: Vec<OsString> = args.map(with_dashes).collect();
+    if args.first().is_some_and(dns::is_coredns) {
+        args.splice(0..1, ["sluice".into(), "dns".into()]);
+    }
     let is_kube_proxy = args.first().is_some_and(is_kube_proxy);
+    if args.get(1).is_some_and(|it| it == "dns") {
+        args = args.into_iter().map(dns::with_two_dashes).collect();
+    }
     let runs_agent = is_kube_proxy || args.get(1).is_some_and(|it| it == "proxy");
     if runs_agent && args.iter().any(asks_for_version) {
         // The reader may have closed the pipe.

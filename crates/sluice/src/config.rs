@@ -2,6 +2,7 @@
 //! flag or by file, line and field.
 
 mod ebpf;
+mod node_dns;
 mod reading;
 mod web;
 
@@ -18,6 +19,7 @@ use sluice_plane::{EbpfOptions, Options};
 
 use crate::cli::{NodeArgs, ProxyArgs};
 use crate::flags;
+pub(crate) use node_dns::Answers;
 use reading::{Problems, Read};
 pub(crate) use web::WebConfig;
 
@@ -80,6 +82,8 @@ pub(crate) struct NodeConfig {
     pub(crate) effective: Effective,
     /// The flags of the ebpf mode.
     pub(crate) ebpf: EbpfOptions,
+    /// What the DNS server inside the agent answers; `None` without one.
+    pub(crate) dns: Option<Answers>,
     /// Between two comparisons with the kernel, without `--resync-period`.
     pub(crate) resync: Duration,
     /// Flags and fields without effect, one line each.
@@ -160,7 +164,9 @@ impl NodeArgs {
         let Some(effective) = effective else {
             return Ok(None);
         };
+        let dns = self.dns.answers(problems);
         let settings = Settings {
+            dns: self.dns.check(effective.mode, problems),
             external_ips,
             refuse_shadowing: self.refuse_shadowing_vips == Some(true),
             node_port_range,
@@ -201,6 +207,7 @@ impl NodeArgs {
             warnings: [read.warnings, self.idle(effective.mode)].concat(),
             effective,
             ebpf,
+            dns,
         }))
     }
 

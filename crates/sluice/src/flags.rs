@@ -58,6 +58,8 @@ pub(crate) enum Heading {
     Ipvs,
     /// The ebpf mode.
     Ebpf,
+    /// The DNS server inside the agent.
+    Dns,
     /// The log.
     Logging,
     /// Without effect.
@@ -75,6 +77,7 @@ impl Heading {
             Self::Conntrack => "Conntrack",
             Self::Ipvs => "IPVS mode",
             Self::Ebpf => "eBPF mode",
+            Self::Dns => "Node-local DNS",
             Self::Logging => "Logging",
             Self::Ignored => "Accepted and ignored",
         }

@@ -16,6 +16,7 @@ mod cli;
 mod config;
 mod config_watch;
 mod controller;
+mod dns;
 mod doctor;
 mod error;
 mod explain;
@@ -52,6 +53,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Top(args) => top::run(&args),
         Command::Cleanup(args) => cleanup::run(&args),
         Command::Controller(args) => controller::run(&args),
+        Command::Dns(args) => dns::run(&args),
         Command::Lab(args) => lab::run(&args.command),
         Command::Completions(args) => pages::completions(args.shell),
         Command::Man(args) => pages::man(&args),

@@ -1,5 +1,6 @@
 //! `sluice proxy`: runs the node agent.
 
+mod dns;
 mod machine;
 mod pages;
 mod reload;
@@ -144,11 +145,15 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         programs: P::RUNS_PROGRAMS || leftovers.iter().any(|it| it.need_programs()),
         bpf: P::LOADS_BPF || leftovers.iter().any(|it| it.need_bpf()),
         namespaces: P::enters_namespaces(&options),
+        dns: config.node.dns.is_some(),
     };
     let config_file = args.node.config.as_deref();
-    machine::give_up_privileges(needs, &[source::files(&config.node.source), config_file]);
+    let corefile = config.node.dns.as_ref().and_then(|it| it.corefile.as_deref());
+    let files = [source::files(&config.node.source), config_file, corefile];
+    machine::give_up_privileges(needs, &files);
     machine::enter_sandbox(args, config, needs);
     log_mode(config);
+    let dns = dns::NodeDns::start(config)?;
 
     let node_name = config.node.settings.node_name.clone();
     let health = Arc::new(health(config));
@@ -165,6 +170,9 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     }
     if let Some(denials) = plane.denial_counters()? {
         metrics.show_denials(denials);
+    }
+    if let Some(dns) = &dns {
+        metrics.show_dns(dns.registry());
     }
     let (health_checks, health_check_servers) = health_checks();
     let (announce, announcements) = mpsc::channel();
@@ -189,6 +197,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
             let memory = memory.clone();
             move |sysctls| set_guarded::<P>(sysctls, &memory)
         }),
+        names: dns.as_ref().map(dns::NodeDns::names),
         take_over: Box::new(move |families| {
             takeover::take_over(leftovers.clone(), Arc::clone(&keep), families);
         }),
@@ -210,6 +219,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         health_checks: health_check_servers,
         announce,
         inputs: sender.clone(),
+        names: dns.as_ref().map(dns::NodeDns::questions),
     };
     let _served = server.start(lock)?;
     let events = EventSender::new(sender.clone());
@@ -229,6 +239,9 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     );
     let settings = config.node.settings.clone();
     Agent::new(settings, plane, config.periods, outputs).run(&inputs);
+    if let Some(dns) = dns {
+        dns.stop();
+    }
     match restart.get() {
         Some(why) => bail!("{why}: start again"),
         None => Ok(ExitCode::SUCCESS),
@@ -287,7 +300,7 @@ fn write_config(args: &NodeArgs, file: &Path) -> anyhow::Result<ExitCode> {
 
 /// Ends the process when any thread panics: an agent without one of its threads would look healthy.
 /// The rules stay.
-fn end_on_panic() {
+pub(crate) fn end_on_panic() {
     let report = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         report(info);

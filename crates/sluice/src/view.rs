@@ -95,7 +95,7 @@ fn explain_plan(
 }
 
 /// Where no agent runs, other flags help.
-fn with_hint(error: ClientError) -> anyhow::Error {
+pub(crate) fn with_hint(error: ClientError) -> anyhow::Error {
     match error {
         ClientError::Absent(_) => {
             anyhow!("{error} (without an agent, give --kubeconfig or --manifests)")

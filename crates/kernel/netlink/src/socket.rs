@@ -111,6 +111,15 @@ impl Socket {
         })
     }
 
+    /// Gives the socket the first free descriptor from this number on.
+    ///
+    /// # Errors
+    /// [`SocketError::Io`]: the number is beyond the limit of this process, or no descriptor is free.
+    pub(crate) fn renumber(&mut self, least: i32) -> Result<(), SocketError> {
+        self.fd = sys::duplicate_from(self.fd.as_fd(), least).map_err(io_error("renumber"))?;
+        Ok(())
+    }
+
     /// The port id of this socket. Notices about its changes carry it in `nlmsg_pid`.
     pub(crate) fn port_id(&self) -> u32 {
         self.port

@@ -1,8 +1,20 @@
 //! System interfaces that `nix` does not offer.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
+
+/// The same file under the first free descriptor from this number on.
+pub(crate) fn duplicate_from(file: BorrowedFd<'_>, least: libc::c_int) -> nix::Result<OwnedFd> {
+    let descriptor = fcntl(file, FcntlArg::F_DUPFD_CLOEXEC(least))?;
+    #[expect(
+        unsafe_code,
+        reason = "nix returns a number; the kernel has just made the descriptor, and nobody else knows it"
+    )]
+    let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    Ok(owned)
+}
 
 /// Switches an option of `SOL_NETLINK` on (`linux/netlink.h`).
 pub(crate) fn enable(socket: BorrowedFd<'_>, option: libc::c_int) -> nix::Result<()> {

@@ -108,6 +108,7 @@ impl<P: DataPlane> Agent<P> {
             &self.outputs.metrics,
         );
         self.serve_health_checks(&unwritten);
+        self.names.written(&unwritten);
         if !unwritten.is_empty() {
             self.pace.go_on();
         }

@@ -27,6 +27,7 @@ use crate::health_check;
 use crate::metrics;
 
 mod metered;
+mod names;
 mod parts;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -212,6 +213,7 @@ struct World {
     announcements: Receiver<Announcement>,
     stale: Receiver<Vec<StaleFlows>>,
     taken_over: Receiver<Vec<IpFamily>>,
+    named: Receiver<Vec<Event>>,
     now: Instant,
 }
 
@@ -230,6 +232,7 @@ impl World {
         let (announce, announcements) = mpsc::channel();
         let (sender, stale) = mpsc::channel();
         let (take_over, taken_over) = mpsc::channel();
+        let (names, named) = mpsc::channel();
         let outputs = Outputs {
             health: health.clone(),
             metrics: metrics.clone(),
@@ -239,6 +242,7 @@ impl World {
             foreign_changes: Some(Box::new(|_| {})),
             set_sysctls: Box::new(|_| {}),
             take_over: Box::new(move |families| take_over.send(families.to_vec()).unwrap()),
+            names: Some(Box::new(move |events| names.send(events).unwrap())),
         };
         let settings = Settings::for_node("node-a");
         Self {
@@ -249,6 +253,7 @@ impl World {
             announcements,
             stale,
             taken_over,
+            named,
             now,
         }
     }

@@ -6,6 +6,7 @@
 //! /explain      ?from=&to=&interface=: what happens to a packet
 //! /services     ?pattern=: a line for each Service
 //! /service      ?name=namespace/name: one Service with every endpoint
+//! /name         ?name=&type=&from=namespace/pod: what a DNS name is, when the agent has a DNS server
 //! ```
 
 use std::collections::HashMap;
@@ -36,7 +37,15 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) type Inputs = State<Sender<Input>>;
 
-pub(super) fn routes(inputs: Sender<Input>, metrics: Arc<Metrics>) -> Router {
+/// Answers a question about a DNS name: name, type of the record and the pod that asks. JSON, or one line that says
+/// what is wrong with the question.
+pub type NameAnswers = Arc<dyn Fn(&str, &str, Option<&str>) -> Result<String, String> + Send + Sync>;
+
+pub(super) fn routes(
+    inputs: Sender<Input>,
+    metrics: Arc<Metrics>,
+    names: Option<NameAnswers>,
+) -> Router {
     Router::new()
         .route("/status", get(status))
         .route("/explain", get(explain))
@@ -45,6 +54,8 @@ pub(super) fn routes(inputs: Sender<Input>, metrics: Arc<Metrics>) -> Router {
         .with_state(inputs)
         .route("/connections", get(connections))
         .with_state(metrics)
+        .route("/name", get(name))
+        .with_state(names)
 }
 
 async fn status(State(inputs): Inputs) -> Response {
@@ -94,6 +105,24 @@ async fn service(State(inputs): Inputs, uri: Uri) -> Response {
     .await
 }
 
+async fn name(State(names): State<Option<NameAnswers>>, uri: Uri) -> Response {
+    let Some(names) = names else {
+        let why = "this agent has no DNS server: start it with --dns\n";
+        return plain(StatusCode::NOT_FOUND, why);
+    };
+    let query = query(&uri);
+    let of = |name| query.get(name).map(String::as_str);
+    let (name, kind) = (of("name").unwrap_or_default(), of("type").unwrap_or("A"));
+    answer(names(name, kind, of("from")))
+}
+
+fn answer(answer: Result<String, String>) -> Response {
+    match answer {
+        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(why) => plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
+    }
+}
+
 /// The answer to a question about the plan.
 async fn question<T: Serialize, E: fmt::Display>(
     inputs: &Sender<Input>,
@@ -101,8 +130,7 @@ async fn question<T: Serialize, E: fmt::Display>(
 ) -> Response {
     let (question, answer) = Question::new(ask_planner);
     match ask(inputs, Input::Question(question), answer).await {
-        Ok(Ok(json)) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
-        Ok(Err(why)) => plain(StatusCode::BAD_REQUEST, format!("{why}\n")),
+        Ok(found) => self::answer(found),
         Err(unavailable) => unavailable,
     }
 }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use crate::lookup::Packet;
-use crate::settings::{LocalDetector, NodePortAddresses, Settings};
+use crate::settings::{DNS_ADDRESSES, LocalDetector, NodeDns, NodePortAddresses, Settings};
 use crate::testing::{NODE, ip};
 use sluice_model::{
     AddressType, Algorithm, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
@@ -25,7 +25,7 @@ const NODES: &[&str] = &[NODE, "node-b"];
 const ZONES: &[&str] = &["east", "west"];
 const CLUSTER_IPS_V4: &[&str] = &["10.96.0.1", "10.96.0.2"];
 const CLUSTER_IPS_V6: &[&str] = &["fd00:96::1", "fd00:96::2"];
-/// Some are also a node's address, a ClusterIP, and in a ServiceCIDR.
+/// Some are also a node's address, that of its DNS server, a ClusterIP, and in a ServiceCIDR.
 const EXTERNAL_IPS: &[&str] = &[
     "192.0.2.1",
     "192.0.2.2",
@@ -33,6 +33,7 @@ const EXTERNAL_IPS: &[&str] = &[
     "10.96.0.2",
     "2001:db8::1",
     "fd00:96::1",
+    "169.254.20.10",
 ];
 const LOAD_BALANCERS: &[&str] = &["203.0.113.1", "203.0.113.2", "192.0.2.1", "2001:db8:1::1"];
 /// The last one of each family runs on the host network.
@@ -321,6 +322,16 @@ pub fn arbitrary_events() -> impl Strategy<Value = Vec<Event>> {
     vec(event(), 0..24)
 }
 
+/// A DNS server of the node in front of one of the Services, also at an address that one of them may have as
+/// its ClusterIP, and no other as any address.
+fn dns() -> impl Strategy<Value = NodeDns> {
+    (service_name(), option::of(Just(ip("10.96.0.1")))).prop_map(|(service, cluster_ip)| NodeDns {
+        service,
+        addresses: DNS_ADDRESSES.to_vec(),
+        cluster_ips: cluster_ip.into_iter().collect(),
+    })
+}
+
 /// The settings of [`NODE`] with each detector and each choice of NodePort addresses.
 pub fn arbitrary_settings() -> impl Strategy<Value = Settings> {
     let cidrs = || vec![net("10.244.0.0/24"), net("fd00:244::/64")];
@@ -342,16 +353,19 @@ pub fn arbitrary_settings() -> impl Strategy<Value = Settings> {
     let masquerade_all = proptest::bool::weighted(0.2);
     let range = rarely(Just(30_080..=30_080));
     let own_ports = rarely(Just(std::collections::BTreeSet::from([80, 30_081])));
-    let ports = (range, own_ports);
-    (detector, node_ports, masquerade_all, ports).prop_map(
-        |(local_detector, node_ports, masquerade_all, (node_port_range, own_ports))| Settings {
-            local_detector,
-            node_ports,
-            masquerade_all,
-            node_port_range,
-            own_ports: own_ports.unwrap_or_default(),
-            fallback_node_ips: vec![ip("192.168.0.1"), ip("fd00:168::1")],
-            ..Settings::for_node(NODE)
+    let rare = (range, own_ports, option::weighted(0.3, dns()));
+    (detector, node_ports, masquerade_all, rare).prop_map(
+        |(local_detector, node_ports, masquerade_all, (node_port_range, own_ports, dns))| {
+            Settings {
+                dns,
+                local_detector,
+                node_ports,
+                masquerade_all,
+                node_port_range,
+                own_ports: own_ports.unwrap_or_default(),
+                fallback_node_ips: vec![ip("192.168.0.1"), ip("fd00:168::1")],
+                ..Settings::for_node(NODE)
+            }
         },
     )
 }
@@ -359,6 +373,28 @@ pub fn arbitrary_settings() -> impl Strategy<Value = Settings> {
 /// A packet between addresses of the universe, mostly to one that a Service may have, with source
 /// and destination of one family.
 pub fn arbitrary_packet() -> impl Strategy<Value = Packet> {
+    prop_oneof![9 => packet_between(), 1 => packet_to_dns()]
+}
+
+/// A packet to the node's DNS server: of a client, or of the node itself, whose source is the address.
+fn packet_to_dns() -> impl Strategy<Value = Packet> {
+    let port = select(SERVICE_PORTS);
+    let client = option::of((address(ENDPOINTS_V4), word(&["cni0", "veth1", "eth0"])));
+    (select(&DNS_ADDRESSES[..]), client, protocol(), port).prop_map(
+        |(destination, client, protocol, port)| {
+            let client = client.filter(|_| destination.is_ipv4());
+            Packet {
+                source: client.as_ref().map_or(destination, |it| it.0),
+                destination,
+                protocol,
+                port,
+                interface: client.map(|it| it.1),
+            }
+        },
+    )
+}
+
+fn packet_between() -> impl Strategy<Value = Packet> {
     let source = prop_oneof![
         3 => address(ENDPOINTS_V4),
         3 => address(ENDPOINTS_V6),

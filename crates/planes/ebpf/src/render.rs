@@ -11,7 +11,7 @@ use sluice_model::{Algorithm, IpFamily, Protocol};
 use sluice_plan::lookup::{Client, treat};
 use sluice_plan::{
     ClusterIpMasquerade, Direct, FamilyPlan, LocalTraffic, NodePlan, PlannedFrontend, Pool,
-    PortPlan, Role, Route, Scope, Verdict,
+    PortPlan, Route, Scope, Verdict,
 };
 
 use sluice_plane::EbpfOptions;
@@ -296,7 +296,7 @@ fn frontend(port: &PortPlan, planned: &PlannedFrontend, placement: &Placement) -
             treatment(Client::Other),
             0,
         ],
-        flags: match port.has_direct_return() && planned.role != Role::ClusterIp {
+        flags: match port.has_direct_return() && !planned.role.is_internal() {
             true => frontend_flags::DSR,
             false => 0,
         },

@@ -182,11 +182,9 @@ impl Standing<'_> {
         objects.extend(self.unallocated());
         objects.push(self.whole(Filter, name::CANARY, Vec::new()));
         objects.extend([name::SERVICES, name::NODE_PORTS].map(|it| self.common(Nat, it)));
-        objects.push(self.whole(
-            Nat,
-            name::POSTROUTING_RULES,
-            rules::masquerade(mark).to_vec(),
-        ));
+        let mut masquerade = self.mark_of_dns();
+        masquerade.extend(rules::masquerade(mark));
+        objects.push(self.whole(Nat, name::POSTROUTING_RULES, masquerade));
         objects.push(self.whole(Nat, name::MARK_MASQ, vec![rules::mark_masquerade(mark)]));
         objects.extend(self.node_ports());
         for empty in [name::CANARY, name::OWNED] {
@@ -247,6 +245,20 @@ impl Standing<'_> {
             Rule::when(matches, Target::Jump(chain(name::NODE_PORTS)))
         });
         self.tail(Table::Nat, name::SERVICES, rules.collect())
+    }
+
+    /// Marks the node's own connections to the addresses of its DNS server where they go to the cluster's:
+    /// no endpoint can reply to their source.
+    fn mark_of_dns(&self) -> Vec<Rule> {
+        let rules = self.plan.dns_addresses.iter().map(|it| {
+            let matches = [
+                Match::comment("sluice: the node's own DNS queries"),
+                Match::Source(Sense::Is, (*it).into()),
+                Match::State(Sense::Is, States::DNAT),
+            ];
+            Rule::when(matches, Target::Jump(chain(name::MARK_MASQ)))
+        });
+        rules.collect()
     }
 
     fn unallocated(&self) -> Option<(Key, Object)> {

@@ -39,9 +39,10 @@ pub fn port(scene: &Scene, port: &PortPlan, accounting: Accounting) -> Vec<(Key,
     // kube-proxy's order of roles. The sort keeps that of the addresses.
     frontends.sort_by_key(|it| match it.role {
         Role::ClusterIp => 0,
-        Role::ExternalIp => 1,
-        Role::LoadBalancer => 2,
-        Role::NodePort => 3,
+        Role::NodeDns => 1,
+        Role::ExternalIp => 2,
+        Role::LoadBalancer => 3,
+        Role::NodePort => 4,
     });
     for frontend in &frontends {
         render.frontend(frontend);
@@ -86,6 +87,7 @@ impl Render<'_> {
             } => {
                 let comment = match planned.role {
                     Role::ClusterIp => "cluster IP",
+                    Role::NodeDns => "node DNS",
                     Role::ExternalIp => "external IP",
                     Role::LoadBalancer | Role::NodePort => "loadbalancer IP",
                 };

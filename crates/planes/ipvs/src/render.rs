@@ -147,7 +147,9 @@ impl Port<'_> {
         let is_local = matches!(planned.route, Route::ExternalLocal { .. });
         let port = planned.frontend.port();
         match (planned.role, self.protocol()) {
-            (Role::ClusterIp, _) => self.address_member(planned, SetName::ClusterIp),
+            (Role::NodeDns | Role::ClusterIp, _) => {
+                self.address_member(planned, SetName::ClusterIp);
+            }
             (Role::LoadBalancer, _) => {
                 self.address_member(planned, SetName::LoadBalancer);
                 if is_local {

@@ -230,7 +230,11 @@ fn inner_chains(node: &NodePlan, family: IpFamily) -> Vec<StandingChain> {
             "the reply must come back through this node",
             vec![Rule::always(Action::Mark(mark))],
         ),
-        chain(MASQUERADE, "marked or reaching itself", masquerade(mark)),
+        chain(
+            MASQUERADE,
+            "marked or reaching itself",
+            masquerade(plan, mark),
+        ),
     ]
 }
 
@@ -283,16 +287,21 @@ fn pod_of_node(sense: Sense, local: &LocalTraffic) -> Match {
     }
 }
 
-fn masquerade(mark: u32) -> Vec<Rule> {
+fn masquerade(plan: &FamilyPlan, mark: u32) -> Vec<Rule> {
     let itself = Match::In(
         Sense::Is,
         Fields::Hairpin,
         SetRef::Standing(SetName::Hairpin),
     );
-    vec![
+    let mut rules = vec![
         Rule::when(Match::Marked(mark), Action::Unmark(mark)).then(Action::Masquerade),
         Rule::when(Match::DestinationTranslated, Action::Masquerade).and(itself),
-    ]
+    ];
+    rules.extend(plan.dns_addresses.iter().map(|it| {
+        let rule = Rule::when(Match::DestinationTranslated, Action::Masquerade);
+        rule.and(Match::Source(Sense::Is, (*it).into()))
+    }));
+    rules
 }
 
 /// The elements that the node itself contributes.

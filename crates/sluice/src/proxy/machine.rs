@@ -50,6 +50,8 @@ pub(super) struct Needs {
     pub(super) bpf: bool,
     /// The network namespaces of pods.
     pub(super) namespaces: bool,
+    /// A port below 1024 for the DNS server.
+    pub(super) dns: bool,
 }
 
 /// Reduces the capabilities. Call it before the first thread: capabilities belong to threads.
@@ -66,7 +68,12 @@ pub(super) fn give_up_privileges(needs: Needs, to_read: &[Option<&Path>]) {
     } else {
         &[]
     };
-    let needed = [needed, bpf, namespaces].concat();
+    let ports = if needs.dns {
+        privileges::PORTS
+    } else {
+        &[]
+    };
+    let needed = [needed, bpf, namespaces, ports].concat();
     let kept = privileges::to_read(&needed, &to_read);
     if let Err(error) = kept.and_then(|it| privileges::reduce(&it, lent)) {
         let error = chain(&error);
@@ -80,7 +87,9 @@ pub(super) fn enter_sandbox(args: &ProxyArgs, config: &ProxyConfig, needs: Needs
         return;
     }
     let source = source::needs(&config.node.source);
-    let read = source.paths.into_iter().chain(args.node.config.clone());
+    let corefile = args.node.dns.dns_corefile.clone();
+    let files = [args.node.config.clone(), corefile];
+    let read = source.paths.into_iter().chain(files.into_iter().flatten());
     let read: Vec<PathBuf> = read.collect();
     let files = match config.socket.parent() {
         _ if needs.namespaces => Files::All {

@@ -115,6 +115,18 @@ impl Connection {
         })
     }
 
+    /// Gives the socket the first free descriptor from this number on. A process that is killed closes its
+    /// files one after the other, the highest descriptor first: what this connection
+    /// [owns](Batch::add_owned_table) goes before the files of lower descriptors (`close_files`, fs/file.c,
+    /// and `task_work_run`, kernel/task_work.c).
+    ///
+    /// # Errors
+    /// [`SocketError::Io`]: the number is beyond the limit of this process, or no descriptor is free. The
+    /// socket keeps its descriptor.
+    pub fn renumber(&mut self, least: i32) -> Result<(), SocketError> {
+        self.socket.renumber(least)
+    }
+
     /// Calls this function after every later transaction, applied or refused.
     pub fn on_exchange(&mut self, observer: impl Fn(Exchange) + Send + Sync + 'static) {
         self.observer = Observer(Some(Box::new(observer)));

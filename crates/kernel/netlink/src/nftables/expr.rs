@@ -70,6 +70,14 @@ pub enum Expr {
         offset: u32,
         len: u32,
     },
+    /// Overwrites `len` bytes of the transport header from `offset`, and corrects the checksum at
+    /// `checksum`.
+    PayloadSet {
+        sreg: Register,
+        offset: u32,
+        len: u32,
+        checksum: u32,
+    },
     /// Loads a property of the packet.
     Meta { key: MetaKey, dreg: Register },
     /// Sets a property of the packet; the kernel permits it for few keys, `Mark` among them.
@@ -125,6 +133,9 @@ pub enum Expr {
     /// Drops the packet and sends ICMP destination unreachable, of the table's family, with this
     /// code.
     Reject { code: u8 },
+    /// The packet belongs to no connection: it gets no entry of conntrack, and no chain of kind
+    /// [`Nat`](super::ChainKind::Nat) sees it. Works before conntrack, at priority -200.
+    Untrack,
     /// Counts packets. What it has counted is read by [`Connection::rule_packets`].
     ///
     /// [`Connection::rule_packets`]: super::Connection::rule_packets

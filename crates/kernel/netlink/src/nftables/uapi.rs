@@ -148,6 +148,10 @@ pub const NFTA_PAYLOAD_DREG: u16 = 1;
 pub const NFTA_PAYLOAD_BASE: u16 = 2;
 pub const NFTA_PAYLOAD_OFFSET: u16 = 3;
 pub const NFTA_PAYLOAD_LEN: u16 = 4;
+pub const NFTA_PAYLOAD_SREG: u16 = 5;
+pub const NFTA_PAYLOAD_CSUM_TYPE: u16 = 6;
+pub const NFTA_PAYLOAD_CSUM_OFFSET: u16 = 7;
+pub const NFTA_PAYLOAD_CSUM_FLAGS: u16 = 8;
 pub const NFTA_META_DREG: u16 = 1;
 pub const NFTA_META_KEY: u16 = 2;
 pub const NFTA_META_SREG: u16 = 3;
@@ -191,6 +195,7 @@ pub const NFTA_LIMIT_FLAGS: u16 = 5;
 
 /// Values inside expressions, beside those of the enums in `expr.rs`.
 pub const NFT_LOOKUP_F_INV: u32 = 1;
+pub const NFT_PAYLOAD_CSUM_INET: u32 = 1;
 pub const NFT_DYNSET_OP_UPDATE: u32 = 1;
 pub const NFT_NAT_DNAT: u32 = 1;
 pub const NFT_REJECT_ICMP_UNREACH: u32 = 0;

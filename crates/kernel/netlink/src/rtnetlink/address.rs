@@ -18,6 +18,7 @@ const INDEX_OFFSET: usize = 4;
 pub(super) const IFA_ADDRESS: u16 = 1;
 pub(super) const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
+pub(super) const IFA_RT_PRIORITY: u16 = 9;
 
 const IFA_F_OPTIMISTIC: u32 = 0x04;
 const IFA_F_DADFAILED: u32 = 0x08;
@@ -39,6 +40,8 @@ pub struct Address {
     pub is_usable: bool,
     /// It is the source of packets only when there is no other (RFC 4862).
     pub is_deprecated: bool,
+    /// Metric of the routes that follow from it; 0 is the kernel's usual one (Linux 4.18).
+    pub metric: u32,
 }
 
 impl Address {
@@ -56,6 +59,7 @@ impl Address {
             interface: message.u32_at(INDEX_OFFSET)?,
             is_usable: !unproven && flags & IFA_F_DADFAILED == 0,
             is_deprecated: flags & IFA_F_DEPRECATED != 0,
+            metric: attrs.u32_ne(IFA_RT_PRIORITY).unwrap_or_default(),
         })
     }
 }

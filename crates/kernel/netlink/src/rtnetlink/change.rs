@@ -14,7 +14,7 @@ use crate::message::{self, Head};
 use crate::request::RequestError;
 use crate::socket::Socket;
 
-use super::address::{IFA_ADDRESS, IFA_LOCAL, open};
+use super::address::{IFA_ADDRESS, IFA_LOCAL, IFA_RT_PRIORITY, open};
 use super::route::is_local;
 use super::{RTM_DELADDR, RTM_NEWADDR};
 
@@ -22,6 +22,8 @@ use super::{RTM_DELADDR, RTM_NEWADDR};
 const ROUTE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two requests for the route.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+const IFA_LABEL: u16 = 3;
 
 /// IPv6: use the address without asking the others on the link whether it is unique.
 const IFA_F_NODAD: u8 = 0x02;
@@ -34,6 +36,9 @@ const NEVER_PREFERRED: [u32; 4] = [0, u32::MAX, 0, 0];
 
 /// `RT_SCOPE_UNIVERSE`, the scope that `ip address add` sets outside loopback.
 const SCOPE_GLOBAL: u8 = 0;
+/// `RT_SCOPE_HOST`: no interface without an address of its own borrows this one as the source of its
+/// packets (`inet_select_addr`, devinet.c). The kernel itself decides about the scope of an IPv6 address.
+const SCOPE_HOST: u8 = 254;
 
 /// A change of the addresses of an interface. Each address has all its bits as prefix (/32, /128).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +47,17 @@ pub enum AddressChange {
     /// existing one: the kernel uses it as a source for packets to itself, and otherwise only when
     /// there is no other (RFC 6724, rules 1 and 3).
     Add(IpAddr),
+    /// Adds an address that means something on this machine alone. An existing one gets the metric; the
+    /// scope of an IPv4 address stays what it was. An IPv6 address becomes deprecated.
+    AddOwn {
+        /// The address.
+        ip: IpAddr,
+        /// Shown by `ip address`, of an IPv4 address only; at most 15 bytes, the name of the interface and
+        /// a colon first.
+        label: &'static str,
+        /// [`Address::metric`](super::Address::metric), by which the address can be recognised.
+        metric: u32,
+    },
     /// Deletes an address; a missing one is no error.
     Delete(IpAddr),
 }
@@ -49,13 +65,13 @@ pub enum AddressChange {
 impl AddressChange {
     fn ip(self) -> IpAddr {
         match self {
-            Self::Add(ip) | Self::Delete(ip) => ip,
+            Self::Add(ip) | Self::AddOwn { ip, .. } | Self::Delete(ip) => ip,
         }
     }
 
     fn name(&self) -> (&'static str, String) {
         let operation = match self {
-            Self::Add(_) => "add address",
+            Self::Add(_) | Self::AddOwn { .. } => "add address",
             Self::Delete(_) => "delete address",
         };
         (operation, self.ip().to_string())
@@ -65,17 +81,23 @@ impl AddressChange {
         let family = Family::of(self.ip());
         let (kind, flags) = match (self, family) {
             (Self::Add(_), Family::Ipv4) => (RTM_NEWADDR, message::CREATE | message::EXCLUSIVE),
-            (Self::Add(_), Family::Ipv6) => (RTM_NEWADDR, message::CREATE | message::REPLACE),
+            (Self::Add(_), Family::Ipv6) | (Self::AddOwn { .. }, _) => {
+                (RTM_NEWADDR, message::CREATE | message::REPLACE)
+            }
             (Self::Delete(_), _) => (RTM_DELADDR, 0),
         };
         let address_flags = match family {
             Family::Ipv4 => 0,
             Family::Ipv6 => IFA_F_NODAD,
         };
+        let scope = match self {
+            Self::AddOwn { .. } => SCOPE_HOST,
+            Self::Add(_) | Self::Delete(_) => SCOPE_GLOBAL,
+        };
         Head {
             kind,
             flags,
-            first: [family.number(), family.bits(), address_flags, SCOPE_GLOBAL],
+            first: [family.number(), family.bits(), address_flags, scope],
         }
     }
 
@@ -84,7 +106,13 @@ impl AddressChange {
         let bytes = octets(self.ip());
         writer.bytes(IFA_LOCAL, &bytes);
         writer.bytes(IFA_ADDRESS, &bytes);
-        if self.ip().is_ipv6() && matches!(self, Self::Add(_)) {
+        if let Self::AddOwn { ip, label, metric } = self {
+            writer.u32_ne(IFA_RT_PRIORITY, *metric);
+            if ip.is_ipv4() {
+                writer.string(IFA_LABEL, label);
+            }
+        }
+        if self.ip().is_ipv6() && !matches!(self, Self::Delete(_)) {
             let times = NEVER_PREFERRED.map(u32::to_ne_bytes).concat();
             writer.bytes(IFA_CACHEINFO, &times);
         }
@@ -92,7 +120,7 @@ impl AddressChange {
 
     fn is_done(&self, errno: Errno) -> bool {
         match self {
-            Self::Add(_) => errno == Errno::EEXIST,
+            Self::Add(_) | Self::AddOwn { .. } => errno == Errno::EEXIST,
             Self::Delete(_) => errno == Errno::EADDRNOTAVAIL,
         }
     }
@@ -182,7 +210,11 @@ impl Addresses {
             if refused.next_if_eq(&index).is_some() {
                 continue;
             }
-            let AddressChange::Add(IpAddr::V6(ip)) = *change else {
+            let (AddressChange::Add(IpAddr::V6(ip))
+            | AddressChange::AddOwn {
+                ip: IpAddr::V6(ip), ..
+            }) = *change
+            else {
                 continue;
             };
             let late = loop {

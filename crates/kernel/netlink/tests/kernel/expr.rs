@@ -298,6 +298,29 @@ fn rejections_read_back() {
     }
 }
 
+#[test]
+fn changes_of_ports_and_untracked_packets_read_back() {
+    let port = Expr::ImmediateData {
+        dreg: word(0),
+        data: vec![0x13, 0x88],
+    };
+    for (offset, checksum) in [(0, 6), (2, 16)] {
+        let set = Expr::PayloadSet {
+            sreg: word(0),
+            offset,
+            len: 2,
+            checksum,
+        };
+        let rules = vec![vec![port.clone(), set, Expr::Untrack]];
+        check(
+            Family::Ipv6,
+            ChainKind::Filter,
+            HookPoint::Prerouting,
+            rules,
+        );
+    }
+}
+
 /// Expressions of the same names that say more.
 #[test]
 fn expressions_that_cannot_be_expressed_are_other() {

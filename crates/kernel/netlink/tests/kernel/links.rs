@@ -204,3 +204,52 @@ fn each_refused_address_is_named() {
         assert!(addresses.apply(index, &[]).unwrap().refused.is_empty());
     });
 }
+
+/// Scope host: an interface without an address of its own does not take it as the source of its packets.
+#[test]
+fn an_address_of_this_machine_alone_is_recognised_and_lent_to_no_interface() {
+    netns::run(|| {
+        program("ip", &["link", "set", "lo", "up"], "");
+        let lo = link("lo").unwrap().unwrap().index;
+        let ips: [IpAddr; 2] =
+            ["169.254.20.10", "fd00:169:254:20::10"].map(|it| it.parse().unwrap());
+        let own = ips.map(|ip| AddressChange::AddOwn {
+            ip,
+            label: "lo:own",
+            metric: 4711,
+        });
+        let mut addresses = Addresses::open().unwrap();
+        for _ in 0..2 {
+            let applied = addresses.apply(lo, &own).unwrap();
+            assert!(applied.refused.is_empty() && applied.late.is_none());
+        }
+        let found = addresses_of(lo);
+        let ours: BTreeSet<IpAddr> = found
+            .iter()
+            .filter(|it| it.metric == 4711)
+            .map(|it| it.ip)
+            .collect();
+        assert_eq!(ours, BTreeSet::from(ips));
+        let of = |ip: IpAddr| found.iter().find(|it| it.ip == ip).copied().unwrap();
+        assert!(of(ips[1]).is_deprecated);
+        assert_eq!(of(IpAddr::V4(Ipv4Addr::LOCALHOST)).metric, 0);
+
+        program(
+            "ip",
+            &["link", "add", "x", "type", "veth", "peer", "name", "y"],
+            "",
+        );
+        for end in ["x", "y"] {
+            program("ip", &["link", "set", end, "up"], "");
+        }
+        program("ip", &["route", "add", "10.244.0.5", "dev", "x"], "");
+        let route = program("ip", &["route", "get", "10.244.0.5"], "");
+        assert!(!route.contains("169.254.20.10"), "{route}");
+
+        let applied = addresses
+            .apply(lo, &ips.map(AddressChange::Delete))
+            .unwrap();
+        assert!(applied.refused.is_empty());
+        assert!(addresses_of(lo).iter().all(|it| it.metric == 0));
+    });
+}

@@ -103,9 +103,8 @@ impl Chains for Machine<'_> {
             steps: BTreeSet::new(),
         };
         for expr in &exprs {
-            if let Expr::Other { name } = expr
-                && !NEUTRAL.contains(&name.as_str())
-            {
+            if is_not_followed(expr) {
+                let name = expr.name();
                 let what = format!("rule {} of chain {} {chain}", rule + 1, place(self.scope));
                 let text = format!("is not followed: it has `{name}`");
                 self.evidence.push(Evidence::new(what, text));
@@ -119,6 +118,15 @@ impl Chains for Machine<'_> {
         // The packet passed the whole rule, which has no verdict.
         state.steps.insert(Step::Next);
         Ok(state.steps)
+    }
+}
+
+/// Whether an expression makes of the packet what this machine cannot know.
+fn is_not_followed(expr: &Expr) -> bool {
+    match expr {
+        Expr::PayloadSet { .. } | Expr::Untrack => true,
+        Expr::Other { name } => !NEUTRAL.contains(&name.as_str()),
+        _ => false,
     }
 }
 
@@ -246,7 +254,12 @@ impl Machine<'_> {
             Expr::Masquerade => state.end(|_| Step::End(End::Accept)),
             // For some packets the rule ends here.
             Expr::OnePerSecond => drop(state.steps.insert(Step::Next)),
-            Expr::Counter | Expr::MetaSet { .. } | Expr::Update { .. } | Expr::Other { .. } => {}
+            Expr::Counter
+            | Expr::MetaSet { .. }
+            | Expr::Update { .. }
+            | Expr::PayloadSet { .. }
+            | Expr::Untrack
+            | Expr::Other { .. } => {}
         }
         Ok(())
     }

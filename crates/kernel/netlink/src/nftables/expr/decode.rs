@@ -37,6 +37,7 @@ impl Expr {
             "masq" => operands.masquerade(),
             "limit" => operands.one_per_second(),
             "reject" => operands.reject(),
+            "notrack" => Some(Self::Untrack),
             uapi::COUNTER => Some(Self::Counter),
             "dynset" => operands.update(),
             _ => None,
@@ -80,12 +81,28 @@ impl Operands<'_> {
     }
 
     fn payload(&self) -> Option<Expr> {
+        if self.has(uapi::NFTA_PAYLOAD_SREG) {
+            return self.payload_set();
+        }
         let bases = [PayloadBase::Network, PayloadBase::Transport];
         Some(Expr::Payload {
             dreg: self.register(uapi::NFTA_PAYLOAD_DREG)?,
             base: self.variant(uapi::NFTA_PAYLOAD_BASE, &bases, |it| it as u32)?,
             offset: self.number(uapi::NFTA_PAYLOAD_OFFSET)?,
             len: self.number(uapi::NFTA_PAYLOAD_LEN)?,
+        })
+    }
+
+    fn payload_set(&self) -> Option<Expr> {
+        let is_known = self.is(uapi::NFTA_PAYLOAD_BASE, PayloadBase::Transport as u32)
+            && self.is(uapi::NFTA_PAYLOAD_CSUM_TYPE, uapi::NFT_PAYLOAD_CSUM_INET)
+            && self.number_or_zero(uapi::NFTA_PAYLOAD_CSUM_FLAGS) == 0;
+        is_known.then_some(())?;
+        Some(Expr::PayloadSet {
+            sreg: self.register(uapi::NFTA_PAYLOAD_SREG)?,
+            offset: self.number(uapi::NFTA_PAYLOAD_OFFSET)?,
+            len: self.number(uapi::NFTA_PAYLOAD_LEN)?,
+            checksum: self.number(uapi::NFTA_PAYLOAD_CSUM_OFFSET)?,
         })
     }
 

@@ -5,14 +5,14 @@ use crate::attr::AttrWriter;
 use super::super::register::Register;
 use super::super::uapi;
 use super::super::value::{put_value, put_verdict};
-use super::Expr;
+use super::{Expr, PayloadBase};
 
 impl Expr {
     /// The kernel's name of the expression.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Payload { .. } => "payload",
+            Self::Payload { .. } | Self::PayloadSet { .. } => "payload",
             Self::Meta { .. } | Self::MetaSet { .. } => "meta",
             Self::Ct { .. } => "ct",
             Self::FibType { .. } => "fib",
@@ -26,6 +26,7 @@ impl Expr {
             Self::Masquerade => "masq",
             Self::OnePerSecond => "limit",
             Self::Reject { .. } => "reject",
+            Self::Untrack => "notrack",
             Self::Counter => uapi::COUNTER,
             Self::Update { .. } => "dynset",
             Self::Other { name } => name,
@@ -52,6 +53,19 @@ impl Expr {
                 writer.u32_be(uapi::NFTA_PAYLOAD_BASE, *base as u32);
                 writer.u32_be(uapi::NFTA_PAYLOAD_OFFSET, *offset);
                 writer.u32_be(uapi::NFTA_PAYLOAD_LEN, *len);
+            }
+            Self::PayloadSet {
+                sreg,
+                offset,
+                len,
+                checksum,
+            } => {
+                register(writer, uapi::NFTA_PAYLOAD_SREG, *sreg);
+                writer.u32_be(uapi::NFTA_PAYLOAD_BASE, PayloadBase::Transport as u32);
+                writer.u32_be(uapi::NFTA_PAYLOAD_OFFSET, *offset);
+                writer.u32_be(uapi::NFTA_PAYLOAD_LEN, *len);
+                writer.u32_be(uapi::NFTA_PAYLOAD_CSUM_TYPE, uapi::NFT_PAYLOAD_CSUM_INET);
+                writer.u32_be(uapi::NFTA_PAYLOAD_CSUM_OFFSET, *checksum);
             }
             Self::Meta { key, dreg } => {
                 writer.u32_be(uapi::NFTA_META_KEY, *key as u32);
@@ -116,6 +130,7 @@ impl Expr {
             | Self::Masquerade
             | Self::OnePerSecond
             | Self::Reject { .. }
+            | Self::Untrack
             | Self::Counter
             | Self::Other { .. } => self.put_action_operands(writer),
         }

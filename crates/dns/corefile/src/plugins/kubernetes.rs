@@ -1,0 +1,226 @@
+//! `kubernetes`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::reader::{Fault, Reader, Scope, zones};
+use crate::syntax::{Directive, Token};
+use crate::values::{is_reverse, number, one_of, quoted, selector};
+use crate::{ApiTls, Fallthrough, Kubeconfig, Kubernetes, Pods};
+
+const OPTIONS: [&str; 17] = [
+    "endpoint",
+    "tls",
+    "kubeconfig",
+    "apiserver_qps",
+    "apiserver_burst",
+    "apiserver_max_inflight",
+    "namespaces",
+    "labels",
+    "namespace_labels",
+    "pods",
+    "endpoint_pod_names",
+    "ttl",
+    "noendpoints",
+    "fallthrough",
+    "ignore",
+    "multicluster",
+    "startup_timeout",
+];
+const PODS: [(&str, Pods); 3] = [
+    ("disabled", Pods::Disabled),
+    ("insecure", Pods::Insecure),
+    ("verified", Pods::Verified),
+];
+
+/// `kubernetes [ZONES...]`
+pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -> Kubernetes {
+    let mut kubernetes = Kubernetes {
+        zones: reader.zones(plugin, &plugin.args, scope),
+        endpoint: None,
+        tls: None,
+        kubeconfig: None,
+        apiserver_qps: None,
+        apiserver_burst: None,
+        apiserver_max_inflight: None,
+        namespaces: BTreeSet::new(),
+        namespace_labels: None,
+        labels: None,
+        pods: Pods::default(),
+        endpoint_pod_names: false,
+        ttl: 5,
+        endpoints: true,
+        fallthrough: Fallthrough::default(),
+        ignore_empty_service: false,
+        multicluster: Vec::new(),
+        startup_timeout: Duration::from_secs(5),
+    };
+    let place = &plugin.name.place;
+    if !kubernetes.zones.is_empty() && kubernetes.zones.iter().all(is_reverse) {
+        reader.problem(
+            place,
+            "kubernetes: a zone that is no reverse zone is missing",
+        );
+    }
+    reader.options(plugin, &OPTIONS, |reader, option| {
+        match option.name.text.as_str() {
+            "endpoint"
+            | "tls"
+            | "kubeconfig"
+            | "apiserver_qps"
+            | "apiserver_burst"
+            | "apiserver_max_inflight"
+            | "startup_timeout" => client(reader, option, scope, &mut kubernetes),
+            _ => names(reader, option, &mut kubernetes),
+        }
+    });
+    if !kubernetes.namespaces.is_empty() && kubernetes.namespace_labels.is_some() {
+        reader.problem(
+            place,
+            "kubernetes: namespaces and namespace_labels exclude each other",
+        );
+    }
+    for zone in &kubernetes.multicluster {
+        if !kubernetes.zones.contains(zone) {
+            reader.problem(
+                place,
+                format!("kubernetes: multicluster: {zone} is not one of the plugin's zones"),
+            );
+        }
+    }
+    kubernetes
+}
+
+/// Options about the API server and how it is spoken to.
+fn client(
+    reader: &mut Reader<'_>,
+    option: &Directive,
+    scope: &Scope,
+    kubernetes: &mut Kubernetes,
+) -> Result<(), Fault> {
+    match option.name.text.as_str() {
+        "endpoint" => {
+            let words = option.some()?;
+            kubernetes.endpoint = Some(words[0].text.clone());
+            if words.len() > 1 {
+                let why = "kubernetes: endpoint: only the first URL is used";
+                reader.note(&option.name.place, why);
+            }
+        }
+        "tls" => match option.texts(3)?.as_slice() {
+            [certificate, key, authority] => {
+                kubernetes.tls = Some(ApiTls {
+                    certificate: scope.path(certificate),
+                    key: scope.path(key),
+                    authority: scope.path(authority),
+                });
+            }
+            _ => {
+                return Err(Fault::Wrong(
+                    "a certificate, a key and an authority are needed".to_owned(),
+                ));
+            }
+        },
+        "kubeconfig" => {
+            option.some()?;
+            let words = option.texts(2)?;
+            kubernetes.kubeconfig = Some(Kubeconfig {
+                path: scope.path(words[0]),
+                context: words.get(1).map(|it| (*it).to_owned()),
+            });
+        }
+        "apiserver_qps" => {
+            kubernetes.apiserver_qps = Some(number(option.one()?, 0.0..=1e6)?);
+            no_limit(reader, option);
+        }
+        "apiserver_burst" => {
+            kubernetes.apiserver_burst = Some(number(option.one()?, 0..=i32::MAX as u32)?);
+            no_limit(reader, option);
+        }
+        "apiserver_max_inflight" => {
+            kubernetes.apiserver_max_inflight = Some(number(option.one()?, 0..=i32::MAX as u32)?);
+            no_limit(reader, option);
+        }
+        "startup_timeout" => kubernetes.startup_timeout = option.duration()?,
+        _ => return Err(Fault::Unknown),
+    }
+    Ok(())
+}
+
+fn no_limit(reader: &mut Reader<'_>, option: &Directive) {
+    let name = &option.name.text;
+    let why =
+        format!("kubernetes: {name}: has no effect: there is one watch for each kind of object");
+    reader.note(&option.name.place, why);
+}
+
+/// Options about which names there are, and what they answer.
+fn names(
+    reader: &mut Reader<'_>,
+    option: &Directive,
+    kubernetes: &mut Kubernetes,
+) -> Result<(), Fault> {
+    let place = &option.name.place;
+    match option.name.text.as_str() {
+        "namespaces" => {
+            let words = option.some()?.iter().map(|it| it.text.clone());
+            kubernetes.namespaces.extend(words);
+        }
+        "labels" => kubernetes.labels = Some(selector(&joined(option.some()?))?),
+        "namespace_labels" => {
+            kubernetes.namespace_labels = Some(selector(&joined(option.some()?))?)
+        }
+        "pods" => kubernetes.pods = one_of(option.one()?, &PODS)?,
+        "endpoint_pod_names" => {
+            option.none()?;
+            kubernetes.endpoint_pod_names = true;
+        }
+        "ttl" => {
+            let words = option.some()?;
+            kubernetes.ttl = number(&words[0].text, 0..=3600)?;
+            ignored(reader, option);
+        }
+        "noendpoints" => {
+            option.none()?;
+            kubernetes.endpoints = false;
+        }
+        "fallthrough" => kubernetes.fallthrough = option.fallthrough()?,
+        "ignore" => {
+            let word = &option.some()?[0].text;
+            if word != "empty_service" {
+                return Err(Fault::Wrong(format!(
+                    "{} is not empty_service",
+                    quoted(word)
+                )));
+            }
+            kubernetes.ignore_empty_service = true;
+            ignored(reader, option);
+        }
+        "multicluster" => {
+            kubernetes.multicluster = zones(option.some()?)?;
+            let why = "kubernetes: multicluster: has no effect: ServiceImports have no names here";
+            reader.note(place, why);
+        }
+        name @ ("resyncperiod" | "upstream") => {
+            return Err(Fault::Wrong(format!(
+                "CoreDNS removed {name}, leave it out"
+            )));
+        }
+        _ => return Err(Fault::Unknown),
+    }
+    Ok(())
+}
+
+fn joined(words: &[Token]) -> String {
+    let words: Vec<&str> = words.iter().map(|it| it.text.as_str()).collect();
+    words.join(" ")
+}
+
+/// Arguments after the first, which CoreDNS reads over.
+fn ignored(reader: &mut Reader<'_>, option: &Directive) {
+    if let Some(more) = option.args.get(1) {
+        let (name, more) = (&option.name.text, quoted(&more.text));
+        let why = format!("kubernetes: {name}: the argument {more} has no effect");
+        reader.note(&option.name.place, why);
+    }
+}

@@ -1,0 +1,89 @@
+//! What all engines of a server share, and what outlives a change of the Corefile.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use sluice_zone::Objects;
+use tokio::runtime::Handle;
+
+use crate::limits::{Bound, Permit};
+use crate::metrics::{Metrics, Shed};
+use crate::options::Options;
+
+/// Shared by all threads of a server.
+pub(crate) struct Common {
+    pub(crate) objects: Arc<RwLock<Objects>>,
+    pub(crate) options: Options,
+    pub(crate) metrics: Metrics,
+    pub(crate) runtime: Handle,
+    /// The machine's name, for `chaos` and `nsid`.
+    pub(crate) host: String,
+    /// Grows with each change of a file that a plugin reads.
+    pub(crate) files: AtomicU64,
+    /// Number of engines made.
+    engines: AtomicU64,
+    queries: Arc<Bound>,
+    connections: Arc<Bound>,
+    has_failed: AtomicBool,
+}
+
+impl Common {
+    /// What is shared, for as many threads as count.
+    pub(crate) fn new(
+        objects: Arc<RwLock<Objects>>,
+        options: Options,
+        shards: usize,
+        runtime: Handle,
+    ) -> Arc<Self> {
+        let metrics = Metrics::new(shards, &options.version);
+        let limits = options.limits;
+        let (ours, host) = (&metrics.ours, nix::sys::utsname::uname());
+        Arc::new(Self {
+            objects,
+            runtime,
+            host: host
+                .map(|it| it.nodename().to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            files: AtomicU64::new(0),
+            engines: AtomicU64::new(0),
+            queries: Bound::new(
+                limits.queries,
+                limits.queries_per_client,
+                ours.in_flight.clone(),
+                [Shed::Queries, Shed::ClientQueries],
+            ),
+            connections: Bound::new(
+                limits.connections,
+                limits.connections_per_client,
+                ours.connections.clone(),
+                [Shed::Connections, Shed::ClientConnections],
+            ),
+            has_failed: AtomicBool::new(false),
+            options,
+            metrics,
+        })
+    }
+
+    /// A number that no other engine has.
+    pub(super) fn number(&self) -> u64 {
+        self.engines.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// A permit for a query that goes to an upstream.
+    pub(crate) fn admit_query(&self, client: IpAddr) -> Option<Permit> {
+        self.queries.admit(client, &self.metrics.ours)
+    }
+
+    /// A permit for a connection.
+    pub(crate) fn admit_connection(&self, client: IpAddr) -> Option<Permit> {
+        self.connections.admit(client, &self.metrics.ours)
+    }
+
+    /// Says, once, that the server must not go on.
+    pub(crate) fn fail(&self, text: String) {
+        if !self.has_failed.swap(true, Ordering::Relaxed) {
+            (self.options.fatal)(text);
+        }
+    }
+}

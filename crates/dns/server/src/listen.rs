@@ -1,0 +1,190 @@
+//! Sockets: which addresses, and what to say when they cannot be had.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+
+use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use sluice_corefile::{Bind, BindTarget};
+use tokio::net::{TcpListener, TcpSocket};
+
+use crate::udp::{Sharing, Socket, to_std};
+
+/// Connections that the kernel queues until we accept them.
+const BACKLOG: u32 = 1024;
+
+/// Why nothing is listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address or port cannot be had.
+    #[error("listen on {address}/{protocol}: {}", reason(.source, *.address))]
+    Bind {
+        /// The address and port.
+        address: SocketAddr,
+        /// `udp`, `tcp`, or the plugin that serves HTTP.
+        protocol: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// `bind` names an interface that is not there or has no address.
+    #[error("bind {interface}: no such interface, or it has no address")]
+    Interface {
+        /// Its name.
+        interface: String,
+    },
+    /// The addresses of the machine cannot be read.
+    #[error("read addresses of interfaces: {0}")]
+    Addresses(io::Error),
+}
+
+/// The kernel's reason, and what to do.
+fn reason(error: &io::Error, address: SocketAddr) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "address in use: another program has the port (see: ss -lnp 'sport = :{}')",
+            address.port()
+        ),
+        io::ErrorKind::PermissionDenied => format!(
+            "no privilege: ports below 1024 need the capability NET_BIND_SERVICE, or \
+             net.ipv4.ip_unprivileged_port_start at most {}",
+            address.port()
+        ),
+        io::ErrorKind::AddrNotAvailable => "no interface has the address".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+/// The sockets of one address.
+pub(crate) struct Sockets {
+    pub(crate) udp: Vec<Socket>,
+    pub(crate) tcp: TcpListener,
+}
+
+/// Binds an address for so many threads. `sharing` says whether a socket of ours has the port already, on
+/// another address. With port 0 UDP and TCP get the same free port.
+pub(crate) fn bind(
+    address: SocketAddr,
+    threads: usize,
+    sharing: Sharing,
+) -> Result<Sockets, ListenError> {
+    let error = |protocol| {
+        move |source| ListenError::Bind {
+            address,
+            protocol,
+            source,
+        }
+    };
+    let first = Socket::bind(address, sharing).map_err(error("udp"))?;
+    let address = first.local();
+    let mut udp = vec![first];
+    for _ in 1..threads {
+        udp.push(Socket::bind(address, Sharing::Joined).map_err(error("udp"))?);
+    }
+    let tcp = tcp(address, sharing).map_err(error("tcp"))?;
+    Ok(Sockets { udp, tcp })
+}
+
+/// Listens on TCP, in the context of a runtime.
+pub(crate) fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        // Takes IPv4 as well, unless net.ipv6.bindv6only is set.
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    socket.set_reuseaddr(true)?;
+    if sharing == Sharing::Joined {
+        socket.set_reuseport(true)?;
+    }
+    socket.bind(address)?;
+    // Another socket of ours may join later, on another address with this port.
+    socket.set_reuseport(true)?;
+    socket.listen(BACKLOG)
+}
+
+/// The addresses that `bind` means, each once.
+pub(crate) fn addresses(bind: &Bind, port: u16) -> Result<Vec<SocketAddr>, ListenError> {
+    if bind.targets.is_empty() && bind.except.is_empty() {
+        return Ok(vec![SocketAddr::new(any(), port)]);
+    }
+    let except = expand(&bind.except)?;
+    let mut all = match bind.targets.is_empty() {
+        true => machine()?.into_iter().map(|it| it.1).collect(),
+        false => expand(&bind.targets)?,
+    };
+    all.retain(|it| !except.contains(it));
+    all.sort_unstable();
+    all.dedup();
+    Ok(all
+        .into_iter()
+        .map(|it| SocketAddr::new(it, port))
+        .collect())
+}
+
+fn expand(targets: &[BindTarget]) -> Result<Vec<IpAddr>, ListenError> {
+    let mut all = Vec::new();
+    for target in targets {
+        match target {
+            BindTarget::Address(ip) => all.push(*ip),
+            BindTarget::Interface(name) => {
+                let own = machine()?.into_iter().filter(|it| it.0 == *name);
+                let before = all.len();
+                // A link-local address needs the interface's number, which clients do not have.
+                all.extend(own.map(|it| it.1).filter(|it| !is_link_local(*it)));
+                if all.len() == before {
+                    let interface = name.clone();
+                    return Err(ListenError::Interface { interface });
+                }
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// The addresses that clients may know this server by: those of `bind`, else the machine's, without
+/// loopback.
+pub(crate) fn known_by(listens: &[SocketAddr]) -> Result<Vec<IpAddr>, ListenError> {
+    let mut all: Vec<IpAddr> = Vec::new();
+    for address in listens {
+        match address.ip().is_unspecified() {
+            true => all.extend(machine()?.into_iter().map(|it| it.1)),
+            false => all.push(address.ip()),
+        }
+    }
+    all.retain(|it| !it.is_loopback());
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// Names of interfaces and their addresses.
+fn machine() -> Result<Vec<(String, IpAddr)>, ListenError> {
+    let all = getifaddrs().map_err(|error| ListenError::Addresses(error.into()))?;
+    let address = |it: nix::ifaddrs::InterfaceAddress| {
+        let address = to_std(it.address.as_ref()?)?;
+        Some((it.interface_name, address.ip()))
+    };
+    Ok(all.filter_map(address).collect())
+}
+
+/// All addresses: `::`, which takes IPv4 too; `0.0.0.0` on a machine without IPv6.
+fn any() -> IpAddr {
+    let probe: Result<OwnedFd, Errno> = socket(
+        AddressFamily::Inet6,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    );
+    match probe {
+        Ok(_) => Ipv6Addr::UNSPECIFIED.into(),
+        Err(_) => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

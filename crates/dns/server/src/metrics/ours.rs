@@ -1,0 +1,77 @@
+//! What CoreDNS does not count.
+
+use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+use super::registered;
+
+/// Our own metrics.
+#[derive(Debug)]
+pub(crate) struct Ours {
+    shed: IntCounterVec,
+    pub(crate) wire_cache_hits: IntCounter,
+    pub(crate) connections: IntGauge,
+    pub(crate) in_flight: IntGauge,
+}
+
+/// The limit that made the server refuse a query or a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shed {
+    /// Queries that wait for an upstream.
+    Queries,
+    /// Those of one client.
+    ClientQueries,
+    /// TCP connections.
+    Connections,
+    /// Those of one client.
+    ClientConnections,
+}
+
+impl Shed {
+    const ALL: [Self; 4] = [
+        Self::Queries,
+        Self::ClientQueries,
+        Self::Connections,
+        Self::ClientConnections,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Queries => "queries",
+            Self::ClientQueries => "client_queries",
+            Self::Connections => "connections",
+            Self::ClientConnections => "client_connections",
+        }
+    }
+}
+
+impl Ours {
+    pub(super) fn new(registry: &Registry) -> Self {
+        let shed = Opts::new(
+            "sluice_dns_shed_total",
+            "Queries answered with SERVFAIL, and TCP connections closed, because a limit was reached.",
+        );
+        let shed = registered(registry, IntCounterVec::new(shed, &["limit"]));
+        for limit in Shed::ALL {
+            shed.with_label_values(&[limit.as_str()]);
+        }
+        let hits = IntCounter::new(
+            "sluice_dns_wire_cache_hits_total",
+            "Queries for names of the cluster answered with a response that was encoded before.",
+        );
+        let gauge = |name: &str, help: &str| registered(registry, IntGauge::new(name, help));
+        Self {
+            shed,
+            wire_cache_hits: registered(registry, hits),
+            connections: gauge("sluice_dns_connections", "Open TCP connections."),
+            in_flight: gauge(
+                "sluice_dns_in_flight_queries",
+                "Queries that wait for an upstream.",
+            ),
+        }
+    }
+
+    /// Counts something that was refused.
+    pub(crate) fn shed(&self, limit: Shed) {
+        self.shed.with_label_values(&[limit.as_str()]).inc();
+    }
+}

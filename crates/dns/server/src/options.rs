@@ -1,0 +1,80 @@
+//! What the program around a server tells it.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hickory_proto::rr::Name;
+
+/// How a server runs, beside its Corefile.
+#[derive(Clone)]
+pub struct Options {
+    /// Threads for UDP on each address, at least 1. More than processors are of no use.
+    pub threads: usize,
+    /// Version of the program, for `coredns_build_info` and the plugin `chaos`.
+    pub version: String,
+    /// For `autopath @kubernetes`; `None`: names are not completed.
+    pub search_paths: Option<Arc<dyn SearchPaths>>,
+    /// What the server may take.
+    pub limits: Limits,
+    /// Called, once at most, when the server must not go on: queries that it forwards come back to it
+    /// (plugin `loop`). The text is one line.
+    pub fatal: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl Default for Options {
+    /// One thread, no search paths; a fatal fault is logged.
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            search_paths: None,
+            limits: Limits::default(),
+            fatal: Arc::new(|text| tracing::error!("{text}")),
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("threads", &self.threads)
+            .field("version", &self.version)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Knows the search paths of clients.
+pub trait SearchPaths: Send + Sync {
+    /// The `search` line of the resolv.conf of the pod with this address: absolute names, in order.
+    /// `None` when the client is unknown or its path uncertain: its names are not completed then.
+    fn search_path(&self, client: IpAddr) -> Option<Arc<[Name]>>;
+}
+
+/// Bounds of what clients can make the server hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Queries that wait for an upstream. Each takes some 4 KiB.
+    pub queries: usize,
+    /// Those of one client: an IPv4 address or an IPv6 /64.
+    pub queries_per_client: usize,
+    /// TCP connections. An idle one takes some 8 KiB.
+    pub connections: usize,
+    /// Those of one client.
+    pub connections_per_client: usize,
+    /// Bytes of encoded answers, for all threads together.
+    pub wire_cache: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            queries: 4096,
+            queries_per_client: 1024,
+            connections: 1024,
+            connections_per_client: 64,
+            wire_cache: 16 << 20,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `hosts`: addresses of names, from a file and from the Corefile.
+
+mod table;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use hickory_proto::rr::rdata::{A, AAAA, PTR};
+use hickory_proto::rr::{Name, RData, Record, RecordType};
+use sluice_corefile::Hosts as Config;
+use sluice_upstream::Question as Asked;
+
+use crate::metrics::Plugin;
+use crate::request::Reply;
+use table::Table;
+
+/// Most bytes of a file that are read: some 100,000 lines.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// One `hosts` of a server block.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    config: Config,
+    inline: Table,
+    file: RwLock<File>,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    table: Arc<Table>,
+    stamp: Option<Stamp>,
+}
+
+/// What tells two versions of a file apart.
+type Stamp = (Option<SystemTime>, u64);
+
+/// What it says of a question.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// Nothing: the next plugin is asked.
+    Passed,
+    /// The name has no entry, and no other plugin may be asked.
+    Unknown,
+    /// The answer.
+    Answered(Reply),
+}
+
+impl Hosts {
+    /// Reads the file for the first time. It need not exist.
+    pub(crate) fn new(config: &Config) -> Self {
+        let hosts = Self {
+            inline: Table::of(&config.inline, &config.zones),
+            file: RwLock::default(),
+            config: config.clone(),
+        };
+        hosts.refresh();
+        hosts
+    }
+
+    /// Time between two calls of [`Self::refresh`]; `None`: it is not called again.
+    pub(crate) fn interval(&self) -> Option<Duration> {
+        self.config.reload
+    }
+
+    /// Reads the file again if it changed. Returns whether it did. A file that cannot be read keeps the
+    /// last entries.
+    pub(crate) fn refresh(&self) -> bool {
+        let path = &self.config.file;
+        let Some(stamp) = stamp(path) else {
+            return false;
+        };
+        let is_known = |it: &File| it.stamp == Some(stamp);
+        if is_known(&self.file.read().unwrap_or_else(PoisonError::into_inner)) {
+            return false;
+        }
+        match read(path) {
+            Ok(text) => {
+                let table = Arc::new(Table::parse(&text, &self.config.zones));
+                let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
+                *file = File {
+                    table,
+                    stamp: Some(stamp),
+                };
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the last entries stay");
+                false
+            }
+        }
+    }
+
+    /// Names that have an address.
+    pub(crate) fn entries(&self) -> usize {
+        self.inline.len() + self.table().len()
+    }
+
+    /// Answers from the entries.
+    pub(crate) fn answer(&self, asked: &Asked) -> Found {
+        let query = &asked.query;
+        let is_ours = self.config.zones.iter().any(|it| it.zone_of(&query.name));
+        if !is_ours && query.query_type != RecordType::PTR {
+            return Found::Passed;
+        }
+        let name = query.name.to_lowercase();
+        let file = self.table();
+        let tables = [&*file, &self.inline];
+        let record = |data| Record::from_rdata(query.name.clone(), self.config.ttl, data);
+        if query.query_type == RecordType::PTR {
+            return self.reverse(&name, &tables, record);
+        }
+        let addresses = || tables.iter().flat_map(|it| it.addresses(&name));
+        let records: Vec<Record> = match query.query_type {
+            RecordType::A => {
+                let v4 = addresses().filter_map(|it| match it {
+                    IpAddr::V4(ip) => Some(RData::A(A(*ip))),
+                    IpAddr::V6(_) => None,
+                });
+                v4.map(record).collect()
+            }
+            RecordType::AAAA => {
+                let v6 = addresses().filter_map(|it| match it {
+                    IpAddr::V6(ip) => Some(RData::AAAA(AAAA(*ip))),
+                    IpAddr::V4(_) => None,
+                });
+                v6.map(record).collect()
+            }
+            _ => Vec::new(),
+        };
+        match () {
+            () if !records.is_empty() || addresses().next().is_some() => {
+                Found::Answered(Reply::authoritative(records, Plugin::Hosts))
+            }
+            () if self.config.fallthrough.includes(&name) => Found::Passed,
+            () => Found::Unknown,
+        }
+    }
+
+    fn reverse(&self, name: &Name, tables: &[&Table], record: impl Fn(RData) -> Record) -> Found {
+        let address = name.parse_arpa_name().ok();
+        let address = address.filter(|it| it.prefix_len() == it.max_prefix_len());
+        let names = address.filter(|_| self.config.reverse).map(|it| it.addr());
+        let names = names
+            .into_iter()
+            .flat_map(|ip| tables.iter().flat_map(move |it| it.names(ip)));
+        let records: Vec<_> = names
+            .map(|it| record(RData::PTR(PTR(it.clone()))))
+            .collect();
+        if records.is_empty() {
+            // Other names of the reverse zone are other plugins', as in CoreDNS.
+            return Found::Passed;
+        }
+        Found::Answered(Reply::authoritative(records, Plugin::Hosts))
+    }
+
+    fn table(&self) -> Arc<Table> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        file.table.clone()
+    }
+}
+
+/// `None` when there is no such file.
+fn stamp(path: &Path) -> Option<Stamp> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok(), metadata.len()))
+}
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error("read hosts file {path}: {source}")]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("read hosts file {path}: more than {MOST_BYTES} bytes")]
+    TooLarge { path: PathBuf },
+}
+
+fn read(path: &Path) -> Result<String, ReadError> {
+    use std::io::Read as _;
+    let io = |source| ReadError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(io)?;
+    file.take(MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(io)?;
+    if bytes.len() as u64 > MOST_BYTES {
+        let path = path.to_owned();
+        return Err(ReadError::TooLarge { path });
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! What is known of the cluster.
+
+mod addresses;
+mod alike;
+mod namespace;
+mod slice;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sluice_model::{
+    ClusterIps, EndpointSlice, Event, Namespace, NamespacedName, Object, ObjectKey, Pod, Service,
+};
+
+use addresses::Addresses;
+use namespace::Contents;
+
+pub(crate) use namespace::Entry;
+pub(crate) use slice::{EndpointName, Slice};
+
+/// What says whether a namespace exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceRule {
+    /// Its Namespace object: an API server has one for each.
+    Declared,
+    /// Its Namespace object when there is any Namespace object; without a single one, an object inside it.
+    /// For manifests, whose authors often leave Namespaces out.
+    DeclaredOrImplied,
+}
+
+/// The objects of a cluster, with the indexes that answers need.
+///
+/// An event costs what its object has: the ports of a Service, the endpoints of a slice. Nothing is copied
+/// from the objects.
+#[derive(Debug)]
+pub struct Objects {
+    rule: NamespaceRule,
+    namespaces: HashMap<Arc<str>, Contents>,
+    /// How many Namespace objects there are.
+    declared: usize,
+    cluster_ips: Addresses<Service>,
+    /// The ready endpoints; the position is that in the slice.
+    endpoints: Addresses<Slice>,
+    pods: Addresses<Pod>,
+    synced: bool,
+    revision: u64,
+    serial: u32,
+}
+
+impl Objects {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(rule: NamespaceRule) -> Self {
+        Self {
+            rule,
+            namespaces: HashMap::new(),
+            declared: 0,
+            cluster_ips: Addresses::default(),
+            endpoints: Addresses::default(),
+            pods: Addresses::default(),
+            synced: false,
+            revision: 0,
+            serial: 0,
+        }
+    }
+
+    /// Takes in what a source says. `now`, in seconds since the Unix epoch, becomes the serial of the zones
+    /// if an answer may change.
+    pub fn absorb(&mut self, event: &Event, now: u32) {
+        let changed = match event {
+            Event::Set(object) => self.set(object),
+            Event::Delete(key) => self.delete(key),
+            Event::Synced => !std::mem::replace(&mut self.synced, true),
+            Event::Problems { .. } | Event::LocalAddresses(_) => false,
+        };
+        if changed {
+            self.revision += 1;
+            self.serial = now;
+        }
+    }
+
+    /// Grows with every change that may alter an answer: as long as it stays, the same question has the same
+    /// answer.
+    #[must_use]
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// The serial of the zones: when an answer last changed, in seconds since the Unix epoch; 0 before.
+    #[must_use]
+    pub fn serial(&self) -> u32 {
+        self.serial
+    }
+
+    /// Whether the first complete list of every kind has come.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.synced
+    }
+
+    /// A pod.
+    #[must_use]
+    pub fn pod(&self, name: &NamespacedName) -> Option<&Pod> {
+        self.namespaces.get(&name.namespace)?.pod(&name.name)
+    }
+
+    /// The pods that have an address: several when they share the one of their node.
+    pub fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &Pod> {
+        self.pods.owners(address).map(|(pod, _)| pod)
+    }
+
+    pub(crate) fn namespace_exists(&self, namespace: &str) -> bool {
+        let Some(contents) = self.namespaces.get(namespace) else {
+            return false;
+        };
+        let implied = self.rule == NamespaceRule::DeclaredOrImplied && self.declared == 0;
+        contents.declared || implied
+    }
+
+    pub(crate) fn entry(&self, namespace: &str, service: &str) -> Option<&Entry> {
+        self.namespaces.get(namespace)?.services.get(service)
+    }
+
+    /// The Services that have a ClusterIP, by name.
+    pub(crate) fn services_at(&self, address: IpAddr) -> impl Iterator<Item = &Service> {
+        self.cluster_ips.owners(address).map(|(service, _)| service)
+    }
+
+    /// The ready endpoints that have an address, by name and position of their slices.
+    pub(crate) fn endpoints_at(&self, address: IpAddr) -> impl Iterator<Item = (&Slice, usize)> {
+        self.endpoints.owners(address)
+    }
+
+    fn set(&mut self, object: &Object) -> bool {
+        match object {
+            Object::Service(it) => self.replace_service(&it.name, Some(it)),
+            Object::EndpointSlice(it) => self.replace_slice(&it.name, Some(it)),
+            Object::Pod(it) => self.replace_pod(&it.name, Some(it)),
+            Object::Namespace(it) => self.declare(it),
+            Object::Node(_) | Object::ServiceCidr(_) => false,
+        }
+    }
+
+    fn delete(&mut self, key: &ObjectKey) -> bool {
+        match key {
+            ObjectKey::Service(name) => self.replace_service(name, None),
+            ObjectKey::EndpointSlice(name) => self.replace_slice(name, None),
+            ObjectKey::Pod(name) => self.replace_pod(name, None),
+            ObjectKey::Namespace(name) => self.withdraw(name),
+            ObjectKey::Node(_) | ObjectKey::ServiceCidr(_) => false,
+        }
+    }
+
+    fn declare(&mut self, namespace: &Namespace) -> bool {
+        let contents = self
+            .namespaces
+            .entry(Arc::clone(&namespace.name))
+            .or_default();
+        let new = !std::mem::replace(&mut contents.declared, true);
+        self.declared += usize::from(new);
+        new
+    }
+
+    fn withdraw(&mut self, name: &str) -> bool {
+        let Some(contents) = self.namespaces.get_mut(name) else {
+            return false;
+        };
+        let was = std::mem::replace(&mut contents.declared, false);
+        self.declared -= usize::from(was);
+        self.forget_if_empty(name);
+        was
+    }
+
+    fn replace_service(&mut self, name: &NamespacedName, new: Option<&Arc<Service>>) -> bool {
+        let contents = self
+            .namespaces
+            .entry(Arc::clone(&name.namespace))
+            .or_default();
+        let old = contents.replace_service(&name.name, new);
+        let changed = !alike::services(old.as_deref(), new.map(Arc::as_ref));
+        if let Some(service) = &old {
+            for address in cluster_ips(service) {
+                self.cluster_ips.remove(*address, service, 0);
+            }
+        }
+        if let Some(service) = new {
+            for address in cluster_ips(service) {
+                self.cluster_ips.insert(*address, service, 0);
+            }
+        }
+        self.forget_if_empty(&name.namespace);
+        changed
+    }
+
+    fn replace_slice(&mut self, name: &NamespacedName, new: Option<&Arc<EndpointSlice>>) -> bool {
+        let new = new.map(|it| Arc::new(Slice::new(it)));
+        let contents = self
+            .namespaces
+            .entry(Arc::clone(&name.namespace))
+            .or_default();
+        let old = contents.replace_slice(&name.name, new.as_ref());
+        let objects = [&old, &new].map(|it| it.as_ref().map(|it| &*it.object));
+        let changed = !alike::slices(objects[0], objects[1]);
+        if let Some(slice) = &old {
+            for (index, endpoint) in slice.reachable() {
+                self.endpoints.remove(endpoint.address, slice, index);
+            }
+        }
+        if let Some(slice) = &new {
+            for (index, endpoint) in slice.reachable() {
+                self.endpoints.insert(endpoint.address, slice, index);
+            }
+        }
+        self.forget_if_empty(&name.namespace);
+        changed
+    }
+
+    fn replace_pod(&mut self, name: &NamespacedName, new: Option<&Arc<Pod>>) -> bool {
+        let contents = self
+            .namespaces
+            .entry(Arc::clone(&name.namespace))
+            .or_default();
+        let old = contents.replace_pod(&name.name, new);
+        let changed = !alike::pods(old.as_deref(), new.map(Arc::as_ref));
+        if let Some(pod) = &old {
+            for address in &pod.addresses {
+                self.pods.remove(*address, pod, 0);
+            }
+        }
+        if let Some(pod) = new {
+            for address in &pod.addresses {
+                self.pods.insert(*address, pod, 0);
+            }
+        }
+        self.forget_if_empty(&name.namespace);
+        changed
+    }
+
+    fn forget_if_empty(&mut self, namespace: &str) {
+        if self
+            .namespaces
+            .get(namespace)
+            .is_some_and(Contents::is_empty)
+        {
+            self.namespaces.remove(namespace);
+        }
+    }
+}
+
+/// The virtual addresses of a Service. A headless one has none, and so has one that still waits for its own.
+pub(crate) fn cluster_ips(service: &Service) -> &[IpAddr] {
+    match &service.cluster_ips {
+        ClusterIps::Assigned(addresses) => addresses,
+        ClusterIps::Headless | ClusterIps::Unassigned => &[],
+    }
+}

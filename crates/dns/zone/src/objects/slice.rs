@@ -1,0 +1,182 @@
+//! The ready endpoints of a slice and their names.
+
+use std::fmt::Write;
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use sluice_model::{Endpoint, EndpointSlice, NamespacedName, is_label};
+
+use super::addresses::Named;
+
+/// A slice, with an index of the names of its ready endpoints.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    pub(crate) object: Arc<EndpointSlice>,
+    /// Hash of a name, position of the endpoint. Both names of an endpoint are here when the settings choose
+    /// between them.
+    names: Box<[(u32, u32)]>,
+}
+
+impl Slice {
+    pub(super) fn new(object: &Arc<EndpointSlice>) -> Self {
+        let mut names = Vec::with_capacity(object.endpoints.len());
+        for (index, endpoint) in positions(object) {
+            for pod_names in [false, true] {
+                let name = EndpointName::of(endpoint, pod_names);
+                names.push((hash(name.as_bytes()), index));
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        Self {
+            object: Arc::clone(object),
+            names: names.into_boxed_slice(),
+        }
+    }
+
+    /// The ready endpoints.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = &Endpoint> {
+        positions(&self.object).map(|(_, endpoint)| endpoint)
+    }
+
+    /// The ready endpoints with this name, in any letter case.
+    pub(crate) fn named(&self, name: &[u8], pod_names: bool) -> impl Iterator<Item = &Endpoint> {
+        let hash = hash(name);
+        let first = self.names.partition_point(|(it, _)| *it < hash);
+        let same = self.names[first..]
+            .iter()
+            .take_while(move |(it, _)| *it == hash);
+        same.map(|(_, index)| &self.object.endpoints[*index as usize])
+            .filter(move |it| {
+                let own = EndpointName::of(it, pod_names);
+                own.as_bytes().eq_ignore_ascii_case(name)
+            })
+    }
+
+    /// The ready endpoints with their positions, when the slice belongs to a Service.
+    pub(super) fn reachable(&self) -> impl Iterator<Item = (u32, &Endpoint)> {
+        positions(&self.object).filter(|_| self.object.service.is_some())
+    }
+}
+
+impl Named for Slice {
+    fn name(&self) -> &NamespacedName {
+        &self.object.name
+    }
+}
+
+fn positions(slice: &EndpointSlice) -> impl Iterator<Item = (u32, &Endpoint)> {
+    (0..)
+        .zip(&slice.endpoints)
+        .filter(|(_, it)| it.conditions.ready)
+}
+
+/// FNV-1a of the name in lower case.
+fn hash(name: &[u8]) -> u32 {
+    let step = |hash: u32, byte: &u8| {
+        (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193)
+    };
+    name.iter().fold(0x811c_9dc5, step)
+}
+
+/// What an endpoint is called below its Service: its hostname, else its pod's name where the settings say so
+/// and it is a label, else its address with dashes.
+#[derive(Clone, Copy)]
+pub(crate) enum EndpointName<'a> {
+    Given(&'a str),
+    Address(Dashed),
+}
+
+impl<'a> EndpointName<'a> {
+    pub(crate) fn of(endpoint: &'a Endpoint, pod_names: bool) -> Self {
+        let pod = endpoint
+            .target
+            .as_deref()
+            .filter(|it| pod_names && is_label(it));
+        match endpoint.hostname.as_deref().or(pod) {
+            Some(name) => Self::Given(name),
+            None => Self::Address(Dashed::new(endpoint.address)),
+        }
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Given(name) => name.as_bytes(),
+            Self::Address(dashed) => &dashed.text[..dashed.length],
+        }
+    }
+}
+
+impl PartialEq for EndpointName<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for EndpointName<'_> {}
+
+impl Hash for EndpointName<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+/// An address with dashes for dots and colons.
+#[derive(Clone, Copy)]
+pub(crate) struct Dashed {
+    /// The longest: eight groups of four digits.
+    text: [u8; 40],
+    length: usize,
+}
+
+impl Dashed {
+    fn new(address: IpAddr) -> Self {
+        let mut dashed = Self {
+            text: [0; 40],
+            length: 0,
+        };
+        write!(dashed, "{}", address.to_canonical()).expect("an address fits");
+        if dashed.text[dashed.length - 1] == b'-' {
+            // A host name must not end with a dash: `fd00::` is `fd00--0`.
+            dashed
+                .write_char('0')
+                .expect("an address that ends with :: is short");
+        }
+        dashed
+    }
+}
+
+impl Write for Dashed {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for byte in text.bytes() {
+            *self.text.get_mut(self.length).ok_or(std::fmt::Error)? = match byte {
+                b'.' | b':' => b'-',
+                other => other,
+            };
+            self.length += 1;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_with_dashes() {
+        let name = |address: &str| {
+            let dashed = Dashed::new(address.parse().unwrap());
+            String::from_utf8(dashed.text[..dashed.length].to_vec()).unwrap()
+        };
+        assert_eq!(name("10.244.2.1"), "10-244-2-1");
+        assert_eq!(name("fd00:10::abcd"), "fd00-10--abcd");
+        assert_eq!(name("fd00::"), "fd00--0");
+        assert_eq!(name("::"), "--0");
+        assert_eq!(name("::1"), "--1");
+        assert_eq!(name("::ffff:10.0.0.1"), "10-0-0-1");
+        let longest = "1111-2222-3333-4444-5555-6666-7777-8888";
+        assert_eq!(name(&longest.replace('-', ":")), longest);
+    }
+}

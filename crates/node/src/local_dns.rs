@@ -1,0 +1,134 @@
+//! The kernel's part of the node's own DNS server: its addresses, and who answers there.
+//!
+//! ```text
+//! query of a pod or of the node to 169.254.20.10:53
+//!    │
+//!    ├─ the table `sluice-dns` exists ─▶ untracked, not translated ─▶ loopback ─▶ socket of this process
+//!    │    (prerouting, output, -300)
+//!    └─ else ─▶ conntrack ─▶ a frontend of the plan ─▶ DNAT ─▶ endpoint of the cluster's DNS Service
+//! ```
+//!
+//! The addresses are on `lo` and stay when this process ends, however it ends: they are frontends of the
+//! cluster's DNS Service in every data plane ([`sluice_plan::settings::NodeDns`]). The table belongs to
+//! a netlink socket of this process. The kernel deletes it with the socket, also after `kill -9`
+//! (`nft_rcv_nl_event`, `nf_tables_api.c`, Linux 5.12), and the next packet takes the other way.
+//!
+//! ```no_run
+//! # fn start(settings: &sluice_plan::settings::Settings) -> Result<(), Box<dyn std::error::Error>> {
+//! # let dns = settings.dns.as_ref().ok_or("none")?;
+//! use sluice_node::local_dns::{DNS_PORT, LocalDns};
+//! let mut local = LocalDns::open(dns, &settings.local_detector, DNS_PORT)?; // needs CAP_NET_ADMIN
+//! for address in local.sockets() { /* bind UDP and TCP: port 53 needs CAP_NET_BIND_SERVICE */ }
+//! // The names are known and the rules are in:
+//! local.take()?;
+//! // Not ready any more, or about to stop:
+//! local.give_back()?; // queries go to the cluster's DNS; answer those that the sockets still have
+//! drop(local); // after the sockets are closed
+//! # Ok(())
+//! # }
+//! ```
+
+mod addresses;
+mod table;
+
+use std::net::{IpAddr, SocketAddr};
+
+use sluice_netlink::nftables::Connection;
+use sluice_plan::settings::{LocalDetector, NodeDns};
+use tracing::debug;
+
+pub use addresses::clean_up;
+pub(crate) use addresses::is_ours;
+
+use crate::error::{NodeError, failed};
+use table::{Table, Takes};
+
+/// The least descriptor of the socket that owns the table, where the limit of this process permits it. Above
+/// those of the server's sockets and connections, so that a killed process closes it before them: the
+/// queries go to the cluster's DNS before nobody listens here.
+const OWNER_DESCRIPTOR: i32 = 8000;
+
+/// The port that clients ask.
+pub const DNS_PORT: u16 = 53;
+
+/// The addresses of the node's DNS server, and the queries to them. Dropping the value gives the queries
+/// to the cluster's DNS.
+#[derive(Debug)]
+pub struct LocalDns {
+    table: Table,
+    /// The socket that owns the table; `None` while there is no table.
+    owner: Option<Connection>,
+}
+
+impl LocalDns {
+    /// Puts the addresses on `lo`, and takes away those that an earlier configuration put there. Queries go
+    /// to the cluster's DNS until [`take`](Self::take). `pods`: how the node recognises its pods.
+    /// `port`: of the server's sockets. [`DNS_PORT`], but in the IPVS mode another one: there a virtual
+    /// server on port 53 of the address would get the packets before any socket. The table then changes
+    /// the port of queries, and that of replies back.
+    ///
+    /// # Errors
+    /// [`NodeError`]: the kernel refused an address. It is no error when the machine has no IPv6 and an
+    /// address is of IPv6: see [`sockets`](Self::sockets).
+    pub fn open(dns: &NodeDns, pods: &LocalDetector, port: u16) -> Result<Self, NodeError> {
+        let wanted: Vec<IpAddr> = dns.served().collect();
+        let present = addresses::provide(&wanted)?;
+        let table = Table::new(dns, pods, port, &present);
+        Ok(Self { table, owner: None })
+    }
+
+    /// Where the server listens, over UDP and TCP: each address that the machine has now. Bind exactly
+    /// these addresses: a socket on all addresses replies from another one. `SO_REUSEPORT` is fine.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketAddr> {
+        let port = self.table.port;
+        let addresses = self.table.addresses.iter();
+        addresses.map(move |it| SocketAddr::new(*it, port))
+    }
+
+    /// The queries come to the sockets from now on, all at once: those of pods of this node and of the node
+    /// itself. What other machines send to a ClusterIP goes on to the cluster's DNS, where pods are
+    /// recognised by addresses or interfaces known at start; nobody else sends to the other addresses,
+    /// which mean something on this machine alone. Call it when the server answers. Once taken it is no
+    /// change.
+    ///
+    /// A TCP connection that a client has to the cluster's DNS through these addresses is reset.
+    ///
+    /// # Errors
+    /// [`NodeError`]: the kernel refused the table; the queries go where they went before.
+    pub fn take(&mut self) -> Result<(), NodeError> {
+        self.write(Takes::Queries)
+    }
+
+    /// The queries go to the cluster's DNS from now on. Queries that the sockets have already are to be
+    /// answered: replies still leave untracked. A tracked reply would make an entry of conntrack, by
+    /// which the next query from the same port comes back to these sockets.
+    ///
+    /// # Errors
+    /// [`NodeError`]: the kernel refused it. Dropping the value works in any case.
+    pub fn give_back(&mut self) -> Result<(), NodeError> {
+        match self.owner {
+            Some(_) => self.write(Takes::RepliesOnly),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&mut self, takes: Takes) -> Result<(), NodeError> {
+        let operation = "take DNS queries of this node: write table sluice-dns";
+        let (mut connection, is_first) = match self.owner.take() {
+            Some(connection) => (connection, false),
+            None => (Connection::open().map_err(failed(operation))?, true),
+        };
+        if is_first && let Err(error) = connection.renumber(OWNER_DESCRIPTOR) {
+            debug!(%error, "a few queries may be refused when this process is killed");
+        }
+        let batch = match is_first {
+            true => self.table.create(takes),
+            false => self.table.replace(takes),
+        };
+        let result = connection.commit(&batch);
+        if result.is_ok() || !is_first {
+            self.owner = Some(connection);
+        }
+        result.map_err(failed(operation))
+    }
+}

@@ -1,0 +1,112 @@
+//! Clients that ask without pause lose no query when the process is killed, starts again, or gives the
+//! queries back.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use sluice_lab::{eventually, require_netns};
+use sluice_node::local_dns::DNS_PORT;
+
+use crate::holder::Holder;
+use crate::resolver::{Counts, Kind, Resolver};
+use crate::world::{Plane, World, addresses, cluster_ips};
+
+const SOON: Duration = Duration::from_secs(30);
+const ROUNDS: u32 = 10;
+
+/// Waits until every client got this many more answers of a kind.
+#[track_caller]
+fn more(clients: &[Resolver], of: fn(&Counts) -> &AtomicU64, count: u64) {
+    let now = |it: &Resolver| of(&it.counts).load(Ordering::Relaxed);
+    let wanted: Vec<u64> = clients.iter().map(|it| now(it) + count).collect();
+    let reached = || {
+        let mut all = clients.iter().zip(&wanted);
+        all.all(|(it, wanted)| now(it) >= *wanted).then_some(())
+    };
+    let what: Vec<_> = clients.iter().map(|it| &it.counts).collect();
+    eventually(SOON, reached).unwrap_or_else(|| panic!("no more answers: {what:?}"));
+}
+
+fn clients(world: &World) -> Vec<Resolver> {
+    let mut clients = Vec::new();
+    for address in [addresses()[0], addresses()[1], cluster_ips()[0]] {
+        let server = SocketAddr::new(address, DNS_PORT);
+        for kind in [Kind::Fresh, Kind::OneSocket, Kind::Tcp] {
+            clients.push(Resolver::start(
+                world.cluster.pod("shell").netns(),
+                server,
+                kind,
+            ));
+        }
+    }
+    let server = SocketAddr::new(addresses()[0], DNS_PORT);
+    clients.push(Resolver::start(world.node(), server, Kind::Fresh));
+    clients
+}
+
+/// `lost`: nothing. `retried`: of all questions of a round, the queries that were in the socket of a killed
+/// process, or came while it died.
+#[track_caller]
+fn account(clients: Vec<Resolver>, changes: u64) {
+    let all: Vec<_> = clients.into_iter().map(Resolver::stop).collect();
+    let sum = |of: fn(&Counts) -> &AtomicU64| -> u64 {
+        all.iter().map(|it| of(it).load(Ordering::Relaxed)).sum()
+    };
+    let (refused, late) = (sum(|it| &it.refused_once), sum(|it| &it.late_once));
+    let asked = sum(|it| &it.asked);
+    eprintln!("{asked} questions, {changes} changes: {refused} refused once, {late} late once");
+    assert_eq!(sum(|it| &it.lost), 0, "{all:#?}");
+    // Each client has one question at a time: a change costs it one retry at most.
+    let most = changes * u64::try_from(all.len()).unwrap();
+    assert!(refused + late <= most, "{all:#?}");
+}
+
+#[test]
+fn killed_and_started_again() {
+    require_netns!();
+    for plane in [Plane::Nftables, Plane::ALL[1]] {
+        let world = World::new(plane, World::recognising_pods(), true);
+        let mut holder = Holder::taking(&world, DNS_PORT);
+        let clients = clients(&world);
+        for _ in 0..ROUNDS {
+            more(&clients, |it| &it.local, 20);
+            holder.kill();
+            more(&clients, |it| &it.cluster, 20);
+            holder = Holder::taking(&world, DNS_PORT);
+        }
+        more(&clients, |it| &it.local, 20);
+        account(clients, 2 * u64::from(ROUNDS));
+    }
+}
+
+#[test]
+fn given_back_and_taken_again() {
+    require_netns!();
+    let world = World::new(Plane::Nftables, World::recognising_pods(), true);
+    let mut holder = Holder::taking(&world, DNS_PORT);
+    let clients = clients(&world);
+    for _ in 0..ROUNDS {
+        more(&clients, |it| &it.local, 20);
+        holder.say("give back");
+        more(&clients, |it| &it.cluster, 20);
+        holder.say("take");
+    }
+    account(clients, 2 * u64::from(ROUNDS));
+}
+
+/// The same for sockets on another port.
+#[test]
+fn killed_with_another_port() {
+    require_netns!();
+    let world = World::new(Plane::Nftables, World::recognising_pods(), true);
+    let mut holder = Holder::taking(&world, 5300);
+    let clients = clients(&world);
+    for _ in 0..ROUNDS {
+        more(&clients, |it| &it.local, 20);
+        holder.kill();
+        more(&clients, |it| &it.cluster, 20);
+        holder = Holder::taking(&world, 5300);
+    }
+    account(clients, 2 * u64::from(ROUNDS));
+}

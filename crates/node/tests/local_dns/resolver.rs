@@ -1,0 +1,145 @@
+//! A client that asks without pause as a resolver does: after a refusal or a timeout once more, from the same
+//! socket (`RES_DFLRETRY`, resolv.conf(5): `attempts`).
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sluice_lab::Netns;
+
+/// glibc waits 5 s by default; `options timeout:1` is what people set.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A socket for each question, as libc does.
+    Fresh,
+    /// One socket for all questions, as a forwarder may have.
+    OneSocket,
+    /// A connection for each question.
+    Tcp,
+}
+
+/// What came of the questions.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) asked: AtomicU64,
+    /// Answered by the node's own server.
+    pub(crate) local: AtomicU64,
+    /// Answered by the cluster's.
+    pub(crate) cluster: AtomicU64,
+    /// Refused at first, and answered at the second attempt.
+    pub(crate) refused_once: AtomicU64,
+    /// Not answered at first, and at the second attempt.
+    pub(crate) late_once: AtomicU64,
+    /// Not answered at the second attempt either.
+    pub(crate) lost: AtomicU64,
+}
+
+pub(crate) struct Resolver {
+    pub(crate) counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Resolver {
+    pub(crate) fn start(netns: &Netns, server: SocketAddr, kind: Kind) -> Self {
+        let (counts, stop) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
+        let (theirs, ends) = (counts.clone(), stop.clone());
+        // A thread stays in the namespace in which it was started.
+        let thread = netns.run(|| thread::spawn(move || ask(server, kind, &theirs, &ends)));
+        Self {
+            counts,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    pub(crate) fn stop(mut self) -> Arc<Counts> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        self.counts.clone()
+    }
+}
+
+impl Drop for Resolver {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
+    let add = |it: &AtomicU64| it.fetch_add(1, Ordering::Relaxed);
+    let mut socket = connected(server);
+    while !stop.load(Ordering::Relaxed) {
+        if kind == Kind::Fresh {
+            socket = connected(server);
+        }
+        let attempt = || match kind {
+            Kind::Tcp => over_tcp(server),
+            _ => over_udp(&socket),
+        };
+        let first = attempt();
+        let before = format!("{first:?}");
+        let (answer, troubled) = match first {
+            Ok(answer) => (Ok(answer), None),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                (attempt(), Some(&counts.late_once))
+            }
+            Err(_) => (attempt(), Some(&counts.refused_once)),
+        };
+        match &answer {
+            Ok(answer) if answer.starts_with("local") => add(&counts.local),
+            Ok(_) => add(&counts.cluster),
+            Err(error) => {
+                if add(&counts.lost) < 3 {
+                    eprintln!("{kind:?} {server} lost: {before}, then {error}");
+                }
+                0
+            }
+        };
+        if let Some(troubled) = troubled.filter(|_| answer.is_ok()) {
+            add(troubled);
+        }
+        add(&counts.asked);
+    }
+}
+
+fn connected(server: SocketAddr) -> UdpSocket {
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => "0.0.0.0:0".parse().unwrap(),
+        SocketAddr::V6(_) => "[::]:0".parse().unwrap(),
+    };
+    let socket = UdpSocket::bind(any).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+    socket.connect(server).unwrap();
+    socket
+}
+
+fn over_udp(socket: &UdpSocket) -> io::Result<String> {
+    socket.send(b"who?\n")?;
+    let mut answer = [0; 512];
+    let length = socket.recv(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+}
+
+fn over_tcp(server: SocketAddr) -> io::Result<String> {
+    let mut stream =
+        TcpStream::connect_timeout(&server, TIMEOUT).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => io::ErrorKind::WouldBlock.into(),
+            _ => error,
+        })?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let mut answer = String::new();
+    let mut byte = [0];
+    while !answer.ends_with('\n') {
+        match stream.read(&mut byte)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => answer.push(byte[0].into()),
+        }
+    }
+    Ok(answer)
+}

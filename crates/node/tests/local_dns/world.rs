@@ -1,0 +1,206 @@
+//! A node with a pod and a data plane, the cluster's DNS on another node, and a client outside.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use ipnet::IpNet;
+use sluice_iptables::{Conntrack, Iptables};
+use sluice_lab::{Cluster, Netns, Outcome, Probe, Protocol, Server};
+use sluice_model::Event;
+use sluice_nftables::Nftables;
+use sluice_plan::settings::{DNS_ADDRESSES, LocalDetector, NodeDns, Settings};
+use sluice_plan::testing::{NODE, endpoints, node, service, slices};
+use sluice_plane::{Proxy, ServiceBackend};
+use sluice_xtables::programs::{Lock, Programs, Variant};
+
+pub(crate) const CLUSTER_IPS: [&str; 2] = ["10.96.0.10", "fd00:10:96::a"];
+const PODS: [&str; 2] = ["10.244.0.0/16", "fd00:10:244::/48"];
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plane {
+    Nftables,
+    Iptables(Variant),
+}
+
+impl Plane {
+    pub(crate) const ALL: [Self; 3] = [
+        Self::Nftables,
+        Self::Iptables(Variant::Nft),
+        Self::Iptables(Variant::Legacy),
+    ];
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Client {
+    Pod,
+    Node,
+    /// Outside the cluster; its packets to ClusterIPs come to the node.
+    Outside,
+}
+
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    _servers: [Server; 2],
+    detector: LocalDetector,
+    /// The ClusterIPs are served here, too.
+    with_cluster_ips: bool,
+}
+
+impl World {
+    /// `detector`: of pods.
+    pub(crate) fn new(plane: Plane, detector: LocalDetector, with_cluster_ips: bool) -> Self {
+        let builder = Cluster::builder()
+            .node(NODE)
+            .node("node-b")
+            .client("outside");
+        let builder = builder.pod("shell", NODE).pod("dns", "node-b");
+        let cluster = builder.build().unwrap();
+        let dns = cluster.pod("dns");
+        let start = |it| Server::start(dns.netns(), "cluster", 53, it).unwrap();
+        let world = Self {
+            _servers: [Protocol::Udp, Protocol::Tcp].map(start),
+            cluster,
+            detector,
+            with_cluster_ips,
+        };
+        let events = world.events();
+        let settings = world.settings();
+        world.node().run(|| match plane {
+            Plane::Nftables => program(settings, Nftables::connect().unwrap(), events),
+            Plane::Iptables(variant) => {
+                let lock = Lock {
+                    file: Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock"),
+                    seconds: 60,
+                };
+                let programs = Programs::find(variant).unwrap().with_lock(lock);
+                let plane = Iptables::with(programs, Conntrack::Strict).unwrap();
+                program(settings, plane, events);
+            }
+        });
+        world
+    }
+
+    pub(crate) fn recognising_pods() -> LocalDetector {
+        LocalDetector::ClusterCidrs(PODS.map(|it| it.parse::<IpNet>().unwrap()).to_vec())
+    }
+
+    pub(crate) fn node(&self) -> &Netns {
+        self.cluster.node(NODE).netns()
+    }
+
+    pub(crate) fn dns(&self) -> NodeDns {
+        let cluster_ips = CLUSTER_IPS.map(|it| it.parse().unwrap());
+        NodeDns {
+            cluster_ips: match self.with_cluster_ips {
+                true => cluster_ips.to_vec(),
+                false => Vec::new(),
+            },
+            ..NodeDns::usual()
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            local_detector: self.detector.clone(),
+            dns: Some(self.dns()),
+            ..Settings::for_node(NODE)
+        }
+    }
+
+    /// What a holder on this node is told.
+    pub(crate) fn holds(&self, port: u16) -> String {
+        let dns = self.dns();
+        let pods = match &self.detector {
+            LocalDetector::ClusterCidrs(pods) => list(pods),
+            _ => String::new(),
+        };
+        format!(
+            "{port} {} {} {pods}",
+            list(&dns.addresses),
+            list(&dns.cluster_ips)
+        )
+    }
+
+    fn events(&self) -> Vec<Event> {
+        let (node_a, pod) = (self.cluster.node(NODE), self.cluster.pod("dns"));
+        let members = format!("{}:53 [{}]:53", pod.ipv4(), pod.ipv6());
+        let mut events = endpoints("kube-system/kube-dns:dns/udp", &members);
+        events.extend(slices("tcp", "kube-system/kube-dns:dns-tcp/tcp", &members));
+        let [v4, v6] = CLUSTER_IPS;
+        events.push(service(&format!(
+            "kube-system/kube-dns {v4} {v6} dns:53/udp dns-tcp:53"
+        )));
+        let (v4, v6) = (node_a.ipv4(), node_a.ipv6());
+        events.push(node(&format!("{NODE} {v4} {v6}")));
+        events
+    }
+
+    fn netns_of(&self, client: Client) -> &Netns {
+        match client {
+            Client::Pod => self.cluster.pod("shell").netns(),
+            Client::Node => self.node(),
+            Client::Outside => self.cluster.client("outside").netns(),
+        }
+    }
+
+    /// Asks once over each protocol.
+    pub(crate) fn ask(&self, client: Client, address: IpAddr) -> [Outcome; 2] {
+        let target = SocketAddr::new(address, 53);
+        [Probe::udp(target), Probe::tcp(target)].map(|it| it.from(self.netns_of(client)))
+    }
+
+    /// Who answers, over each protocol.
+    #[track_caller]
+    pub(crate) fn check(&self, client: Client, address: IpAddr, expected: &str) {
+        for outcome in self.ask(client, address) {
+            assert_eq!(
+                outcome.name(),
+                Some(expected),
+                "{client:?} asks {address}: {outcome}\n{}",
+                self.run("nft", &["list", "ruleset"])
+            );
+        }
+    }
+
+    /// What a program on the node prints.
+    #[track_caller]
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let output = self.node().command(program, arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program} {arguments:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The node's connections to the port of DNS.
+    pub(crate) fn connections(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for family in ["ipv4", "ipv6"] {
+            let listed = self.run("conntrack", &["-L", "-f", family]);
+            let about_dns = listed.lines().filter(|it| it.contains("port=53 "));
+            all.extend(about_dns.map(str::to_owned));
+        }
+        all
+    }
+}
+
+/// The addresses of the node's server.
+pub(crate) fn addresses() -> [IpAddr; 2] {
+    DNS_ADDRESSES
+}
+
+pub(crate) fn cluster_ips() -> [IpAddr; 2] {
+    CLUSTER_IPS.map(|it| it.parse().unwrap())
+}
+
+fn list<T: ToString>(all: &[T]) -> String {
+    all.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+fn program<B: ServiceBackend>(settings: Settings, plane: B, events: Vec<Event>) {
+    let mut proxy = Proxy::new(settings, plane);
+    events.into_iter().for_each(|it| proxy.absorb(it));
+    proxy.replan();
+    proxy.sync().unwrap();
+    assert_eq!(proxy.waiting().count(), 0);
+}

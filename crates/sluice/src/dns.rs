@@ -1,0 +1,27 @@
+//! `sluice dns`: the cluster's DNS server.
+//!
+//! ```text
+//! Corefile ─▶ corefile: valid configuration ─┬─▶ source: objects of the cluster ─▶ Objects
+//!                                            └─▶ sluice_dns::Server ◀──────────────────┘
+//! ```
+
+mod corefile;
+mod query;
+mod serve;
+mod source;
+
+use std::process::ExitCode;
+
+use crate::cli::{DnsArgs, DnsCommand};
+
+pub(crate) use corefile::{parse as parse_corefile, read as read_corefile};
+pub(crate) use query::Asked;
+pub(crate) use source::{PathsOfPods, absorb, own_search_path};
+
+/// Serves, or answers one question.
+pub(crate) fn run(args: &DnsArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        None => serve::run(&args.serve),
+        Some(DnsCommand::Query(args)) => query::run(args),
+    }
+}

@@ -1,0 +1,211 @@
+//! Runs the DNS server until a signal ends it.
+
+use std::fs;
+use std::process::{self, ExitCode};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, RwLock};
+use std::thread;
+
+use anyhow::Context;
+use nix::sys::signal::{SigSet, Signal};
+use sluice_config::LogFormat;
+use sluice_corefile::{Corefile, ORDER};
+use sluice_dns::{Options, Running, Server};
+use sluice_node::chain;
+use sluice_source::{Reading, Watch, watch_file};
+use sluice_zone::Objects;
+use tracing::{error, info, warn};
+
+use super::{corefile, source};
+use crate::cli::ServeArgs;
+use crate::error::say;
+use crate::logging;
+use crate::proxy::end_on_panic;
+use crate::render::print;
+
+/// What the main thread is told.
+enum Input {
+    /// Read the Corefile again.
+    Reload,
+    /// SIGTERM or SIGINT.
+    Stop(Signal),
+    /// The server must not go on: why.
+    Fatal(String),
+}
+
+pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    if args.plugins {
+        print(ORDER.iter().map(|it| format!("{it}\n")).collect::<String>())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let corefile = corefile::read(&args.conf, args.dns_port)?;
+    let demand = source::Demand::of(&corefile, args)?;
+    if args.check {
+        corefile.notes.iter().for_each(|it| say(&it.to_string()));
+        print(format!("{}: valid\n", args.conf.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match args.quiet {
+        true => logging::start_quiet(),
+        false => logging::start(0, LogFormat::Text),
+    }
+    end_on_panic();
+    corefile.notes.iter().for_each(|it| warn!("{it}"));
+    let (sender, inputs) = mpsc::channel();
+    // Before the first thread: all of them have the mask of the one that starts them.
+    forward_signals(sender.clone()).context("watch signals")?;
+    let objects = Arc::new(RwLock::new(Objects::new(demand.namespace_rule())));
+    let fatal = sender.clone();
+    let options = Options {
+        threads: thread::available_parallelism().map_or(1, usize::from),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        search_paths: demand.search_paths(&objects),
+        fatal: Arc::new(move |why| {
+            // The receiver is gone only when the process ends anyway.
+            let _ = fatal.send(Input::Fatal(why));
+        }),
+        ..Options::default()
+    };
+    let running = Server::start(&corefile, objects.clone(), options)?;
+    if let Some(path) = &args.pidfile {
+        let text = format!("{}\n", process::id());
+        fs::write(path, text).with_context(|| format!("--pidfile: {}", path.display()))?;
+    }
+    let _source = demand.start(objects)?;
+    let _watch = watch(&corefile, args, &sender)?;
+    info!(
+        version = env!("CARGO_PKG_VERSION"),
+        corefile = %args.conf.display(),
+        addresses = ?running.addresses(),
+        source = %demand,
+        "started"
+    );
+    Serving {
+        args,
+        running,
+        corefile,
+        demand,
+    }
+    .run(&inputs)
+}
+
+/// The server, and what it serves.
+struct Serving<'a> {
+    args: &'a ServeArgs,
+    running: Running,
+    corefile: Corefile,
+    demand: source::Demand,
+}
+
+impl Serving<'_> {
+    fn run(mut self, inputs: &Receiver<Input>) -> anyhow::Result<ExitCode> {
+        // The thread of the signals has a sender for as long as the process lives.
+        for input in inputs {
+            match input {
+                Input::Reload => self.reload(),
+                Input::Stop(signal) => {
+                    info!(signal = signal.as_str(), "asked to stop");
+                    self.running.stop();
+                    return Ok(ExitCode::SUCCESS);
+                }
+                Input::Fatal(why) => anyhow::bail!(why),
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// A Corefile that cannot be served changes nothing.
+    fn reload(&mut self) {
+        let path = self.args.conf.display();
+        let new = match corefile::read(&self.args.conf, self.args.dns_port) {
+            Ok(new) => new,
+            Err(error) => {
+                let why = chain(error.as_ref());
+                error!(corefile = %path, why, "not read: the last good one stays in force");
+                return;
+            }
+        };
+        if new == self.corefile {
+            return;
+        }
+        match source::Demand::of(&new, self.args) {
+            Ok(demand) if demand == self.demand => {}
+            Ok(_) => {
+                error!(
+                    corefile = %path,
+                    "other objects of the cluster, or another API server, need a new process: the last good one \
+                     stays in force"
+                );
+                return;
+            }
+            Err(error) => {
+                let why = chain(error.as_ref());
+                error!(corefile = %path, why, "not served: the last good one stays in force");
+                return;
+            }
+        }
+        match self.running.reload(&new) {
+            Ok(()) => {
+                new.notes.iter().for_each(|it| warn!("{it}"));
+                info!(corefile = %path, addresses = ?self.running.addresses(), "serving the changed Corefile");
+                self.corefile = new;
+            }
+            Err(error) => {
+                let why = chain(&error);
+                error!(corefile = %path, why, "not served: the last good one stays in force");
+            }
+        }
+    }
+}
+
+/// Watches the Corefile where the plugin `reload` asks for it. Its interval has no use: a change is seen when it is
+/// made.
+fn watch(
+    corefile: &Corefile,
+    args: &ServeArgs,
+    inputs: &Sender<Input>,
+) -> anyhow::Result<Option<Watch>> {
+    if corefile.blocks.iter().all(|it| it.plugins.reload.is_none()) {
+        return Ok(None);
+    }
+    let inputs = inputs.clone();
+    let changed = move || {
+        // As with signals.
+        let _ = inputs.send(Input::Reload);
+        Reading::Done
+    };
+    let watch = watch_file(&args.conf, changed);
+    Ok(Some(watch.context("watch the Corefile")?))
+}
+
+/// Sends signals as inputs, from a thread of their own. The other threads of the process do not get them.
+fn forward_signals(inputs: Sender<Input>) -> anyhow::Result<()> {
+    let mut signals = SigSet::empty();
+    for it in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1] {
+        signals.add(it);
+    }
+    signals.thread_block()?;
+    let run = move || {
+        let mut is_stopping = false;
+        loop {
+            let input = match signals.wait() {
+                Ok(Signal::SIGUSR1) => Input::Reload,
+                // The second one does not wait for lameduck.
+                Ok(_) if is_stopping => process::exit(1),
+                Ok(signal) => {
+                    is_stopping = true;
+                    Input::Stop(signal)
+                }
+                Err(error) => {
+                    warn!(%error, "cannot wait for signals");
+                    return;
+                }
+            };
+            if inputs.send(input).is_err() {
+                return;
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(run)?;
+    Ok(())
+}

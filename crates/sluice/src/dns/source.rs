@@ -1,0 +1,268 @@
+//! Where the objects come from: what the `kubernetes` plugins of a Corefile ask for.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use anyhow::{Context, bail};
+use hickory_proto::rr::Name;
+use jiff::Timestamp;
+use sluice_corefile::{Corefile, Kubernetes, Place, Pods as PodNames, SearchPath as Autopath};
+use sluice_dns::SearchPaths;
+use sluice_model::Event;
+use sluice_source::apiserver::{self, Access, Timeouts, Wanted};
+use sluice_source::Pods;
+use sluice_zone::{NamespaceRule, Objects, SearchPath};
+use tracing::{info, warn};
+
+use crate::cli::{NodeArgs, ServeArgs};
+use crate::error::Invalid;
+use crate::planned;
+
+/// Which objects, and where they are. A changed Corefile with another demand needs a new process.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Demand {
+    from: From,
+    wanted: Wanted,
+    /// The first zone of a `kubernetes` plugin below which Services have names.
+    zone: Option<Name>,
+    completes_names: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum From {
+    /// No block has the plugin.
+    Nowhere,
+    Folder(PathBuf),
+    ApiServer(Box<Access>),
+}
+
+/// A running source: it ends when this is dropped.
+#[expect(dead_code, reason = "dropping them ends the source")]
+pub(super) enum Running {
+    Nowhere,
+    Folder(sluice_source::Watch),
+    ApiServer(apiserver::Follow),
+}
+
+impl Demand {
+    /// What a Corefile asks for; flags come before it.
+    ///
+    /// # Errors
+    ///
+    /// Blocks that ask for different API servers, or for differently labelled objects.
+    pub(super) fn of(corefile: &Corefile, args: &ServeArgs) -> anyhow::Result<Self> {
+        let plugins = corefile.blocks.iter();
+        let plugins = plugins.filter_map(|it| Some((&it.place, it.plugins.kubernetes.as_ref()?)));
+        let plugins: Vec<(&Place, &Kubernetes)> = plugins.collect();
+        check_alike(&plugins)?;
+        let first = plugins.first().map(|it| it.1);
+        let autopaths = corefile.blocks.iter().filter_map(|it| it.plugins.autopath.as_ref());
+        let completes_names = autopaths.map(|it| &it.search).any(|it| *it == Autopath::Kubernetes);
+        let verified = plugins.iter().any(|it| it.1.pods == PodNames::Verified);
+        let from = match (first, &args.manifests) {
+            (None, _) => From::Nowhere,
+            (Some(_), Some(folder)) => From::Folder(folder.clone()),
+            (Some(plugin), None) => From::ApiServer(Box::new(access(plugin, args)?)),
+        };
+        let zones = first.into_iter().flat_map(|it| &it.zones);
+        let arpa = Name::from_ascii("arpa.").expect("arpa. is a name");
+        let wanted = Wanted {
+            pods: match verified || completes_names {
+                true => Pods::All,
+                false => Pods::None,
+            },
+            labels: first.and_then(|it| Some(it.labels.as_ref()?.as_str().to_owned())),
+            namespace_labels: first.and_then(|it| Some(it.namespace_labels.as_ref()?.as_str().to_owned())),
+            only: namespaces(&plugins),
+            ..Wanted::dns()
+        };
+        if matches!(from, From::Folder(_)) && (wanted.labels.is_some() || wanted.namespace_labels.is_some()) {
+            bail!("labels and namespace_labels of the kubernetes plugin are the API server's: they cannot go with --manifests");
+        }
+        Ok(Self {
+            from,
+            wanted,
+            zone: zones.into_iter().find(|it| !arpa.zone_of(it)).cloned(),
+            completes_names,
+        })
+    }
+
+    /// Which namespaces exist: manifests often have no Namespaces.
+    pub(super) fn namespace_rule(&self) -> NamespaceRule {
+        match self.from {
+            From::Folder(_) => NamespaceRule::DeclaredOrImplied,
+            From::Nowhere | From::ApiServer(_) => NamespaceRule::Declared,
+        }
+    }
+
+    /// The search paths of pods, for `autopath @kubernetes`.
+    pub(super) fn search_paths(&self, objects: &Arc<RwLock<Objects>>) -> Option<Arc<dyn SearchPaths>> {
+        let zone = self.zone.clone().filter(|_| self.completes_names)?;
+        Some(Arc::new(PathsOfPods {
+            objects: objects.clone(),
+            zone,
+            of_node: own_search_path(),
+        }))
+    }
+
+    /// Follows the objects.
+    pub(super) fn start(&self, objects: Arc<RwLock<Objects>>) -> anyhow::Result<Running> {
+        let sink = move |events: Vec<Event>| absorb(&objects, &events);
+        match &self.from {
+            From::Nowhere => Ok(Running::Nowhere),
+            From::Folder(folder) => {
+                let watch = sluice_source::watch(folder, self.wanted.kinds(), sink);
+                Ok(Running::Folder(watch.context("--manifests")?))
+            }
+            From::ApiServer(access) => {
+                let client = apiserver::connect(access)?;
+                let wanted = self.wanted.clone();
+                let follow = apiserver::follow(&client, wanted, Timeouts::default(), sink, Arc::new(|_| {}));
+                Ok(Running::ApiServer(follow?))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Demand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.from {
+            From::Nowhere => f.write_str("none"),
+            From::Folder(folder) => write!(f, "{}", folder.display()),
+            From::ApiServer(access) => match (&access.kubeconfig, &access.master) {
+                (_, Some(url)) => write!(f, "API server {url}"),
+                (Some(path), None) => write!(f, "API server of {}", path.display()),
+                (None, None) => f.write_str("API server of this pod"),
+            },
+        }
+    }
+}
+
+/// All blocks share one source, so what decides over it must be the same in all.
+fn check_alike(plugins: &[(&Place, &Kubernetes)]) -> anyhow::Result<()> {
+    let source = |it: &Kubernetes| {
+        (
+            it.endpoint.clone(),
+            it.tls.clone(),
+            it.kubeconfig.clone(),
+            it.labels.clone(),
+            it.namespace_labels.clone(),
+        )
+    };
+    let Some(((place, first), others)) = plugins.split_first() else {
+        return Ok(());
+    };
+    let different = others.iter().filter(|it| source(it.1) != source(first));
+    let problem = |it: &(&Place, &Kubernetes)| {
+        format!(
+            "{}: kubernetes: endpoint, tls, kubeconfig, labels and namespace_labels must be those of {place}: there is one \
+             source of objects",
+            it.0
+        )
+    };
+    Ok(Invalid::check(different.map(problem).collect())?)
+}
+
+/// The namespaces of all blocks together; empty for all of the cluster.
+fn namespaces(plugins: &[(&Place, &Kubernetes)]) -> Vec<Arc<str>> {
+    if plugins.iter().any(|it| it.1.namespaces.is_empty()) {
+        return Vec::new();
+    }
+    let names = plugins.iter().flat_map(|it| &it.1.namespaces);
+    let names: BTreeSet<&str> = names.map(String::as_str).collect();
+    names.into_iter().map(Arc::from).collect()
+}
+
+/// The way to the API server: the flag, the Corefile, or the pod's service account.
+fn access(plugin: &Kubernetes, args: &ServeArgs) -> anyhow::Result<Access> {
+    if plugin.tls.is_some() {
+        bail!("kubernetes: tls: name the certificates in a kubeconfig, and that with the option kubeconfig");
+    }
+    let of_corefile = plugin.kubeconfig.as_ref();
+    if args.kubeconfig.is_none() && of_corefile.is_some_and(|it| it.context.is_some()) {
+        bail!("kubernetes: kubeconfig: a context cannot be chosen here: make it the current one of the file");
+    }
+    let access = Access {
+        kubeconfig: args.kubeconfig.clone().or_else(|| Some(of_corefile?.path.clone())),
+        master: plugin.endpoint.clone().filter(|_| args.kubeconfig.is_none()),
+        qps: plugin.apiserver_qps.unwrap_or_default(),
+        burst: plugin.apiserver_burst.and_then(|it| i32::try_from(it).ok()).unwrap_or_default(),
+        ..Access::default()
+    };
+    if access.kubeconfig.is_none() && access.master.is_none() && !apiserver::is_in_pod() {
+        bail!(Invalid {
+            problems: vec![
+                "no source of Services: give --kubeconfig PATH or --manifests DIR (in a pod none is needed: this \
+                 process runs in none)"
+                    .to_owned()
+            ],
+            exit_code: 2,
+        });
+    }
+    apiserver::check(&access)?;
+    Ok(access)
+}
+
+/// Takes in what a source says.
+pub(crate) fn absorb(objects: &RwLock<Objects>, events: &[Event]) {
+    let now = u32::try_from(Timestamp::now().as_second()).unwrap_or(u32::MAX);
+    for it in events {
+        match it {
+            Event::Problems { origin, problems } => {
+                problems.iter().for_each(|it| warn!(%origin, "{it}"));
+            }
+            Event::Synced => info!("every object is known"),
+            Event::Set(_) | Event::Delete(_) | Event::LocalAddresses(_) => {}
+        }
+    }
+    // Nothing panics with the lock held.
+    let mut objects = objects.write().unwrap_or_else(PoisonError::into_inner);
+    events.iter().for_each(|it| objects.absorb(it, now));
+}
+
+/// The objects of a folder or an API server, for one question.
+pub(super) fn read_once(args: &NodeArgs) -> anyhow::Result<Objects> {
+    let mut objects = Objects::new(match args.manifests {
+        Some(_) => NamespaceRule::DeclaredOrImplied,
+        None => NamespaceRule::Declared,
+    });
+    let wanted = Wanted {
+        pods: Pods::All,
+        ..Wanted::dns()
+    };
+    planned::read_objects(args, wanted, |event| objects.absorb(&event, 0))?;
+    Ok(objects)
+}
+
+/// The search paths of pods by their address.
+pub(crate) struct PathsOfPods {
+    pub(crate) objects: Arc<RwLock<Objects>>,
+    pub(crate) zone: Name,
+    /// What kubelet adds to the cluster's: the search path of the node.
+    pub(crate) of_node: Vec<Name>,
+}
+
+impl SearchPaths for PathsOfPods {
+    /// `None` for an address that several pods have, or none.
+    fn search_path(&self, client: IpAddr) -> Option<Arc<[Name]>> {
+        let objects = self.objects.read().unwrap_or_else(PoisonError::into_inner);
+        let mut pods = objects.pods_at(client);
+        let (pod, None) = (pods.next()?, pods.next()) else {
+            return None;
+        };
+        let path = SearchPath::of_pod(pod, &self.zone, &self.of_node)?;
+        Some(path.domains.into())
+    }
+}
+
+/// The search path of this machine's resolver, or of this pod's. Empty when the file cannot be read.
+pub(crate) fn own_search_path() -> Vec<Name> {
+    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let mut lines = text.lines().rev().map(str::split_whitespace);
+    let domains = lines.find_map(|mut it| (it.next() == Some("search")).then_some(it));
+    let names = domains.into_iter().flatten().map(Name::from_ascii);
+    names.filter_map(Result::ok).collect()
+}
