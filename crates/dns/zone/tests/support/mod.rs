@@ -38,7 +38,9 @@ pub(crate) fn namespace(name: &str) -> Event {
 }
 
 pub(crate) fn pod(namespace: &str, name: &str, addresses: &[&str]) -> Event {
-    let addresses = addresses.iter().map(|it| it.parse().unwrap());
+    let addresses = addresses
+        .iter()
+        .map(|it| it.parse().expect("it is well-formed"));
     Event::Set(Object::Pod(Arc::new(Pod {
         name: NamespacedName::new(namespace, name),
         node: None,
@@ -64,8 +66,8 @@ fn ports(text: &str) -> Vec<(Arc<str>, Protocol, NonZeroU16)> {
         let (protocol, port) = rest.split_once(':').expect("name/protocol:port");
         (
             name.into(),
-            protocol.parse().unwrap(),
-            port.parse().unwrap(),
+            protocol.parse().expect("it is well-formed"),
+            port.parse().expect("it is well-formed"),
         )
     };
     text.split_whitespace().map(port).collect()
@@ -76,7 +78,11 @@ pub(crate) fn service(name: &str, addresses: &str, own: &str) -> Event {
     let cluster_ips = match addresses {
         "None" => ClusterIps::Headless,
         "" => ClusterIps::Unassigned,
-        some => ClusterIps::Assigned(some.split(' ').map(|it| it.parse().unwrap()).collect()),
+        some => ClusterIps::Assigned(
+            some.split(' ')
+                .map(|it| it.parse().expect("it is well-formed"))
+                .collect(),
+        ),
     };
     let port = |(name, protocol, port)| ServicePort {
         name,
@@ -125,7 +131,11 @@ pub(crate) fn slice(name: &str, service: &str, own: &str, endpoints: &[&str]) ->
     };
     let endpoint = |text: &&str| {
         let mut words = text.trim_start_matches('!').split(' ');
-        let address = words.next().expect("an address").parse().unwrap();
+        let address = words
+            .next()
+            .expect("an address")
+            .parse()
+            .expect("it is well-formed");
         let words: Vec<_> = words.collect();
         let pod = words.iter().find_map(|it| it.strip_prefix('@'));
         let hostname = words.iter().find(|it| !it.starts_with('@'));
@@ -165,8 +175,10 @@ pub(crate) fn objects(rule: NamespaceRule, events: &[Event]) -> Objects {
 }
 
 pub(crate) fn settings(zones: &[&str]) -> Settings {
-    let zones = zones.iter().map(|it| Name::from_ascii(it).unwrap());
-    let mut settings = Settings::new(Zones::new(zones).unwrap());
+    let zones = zones
+        .iter()
+        .map(|it| Name::from_ascii(it).expect("it is well-formed"));
+    let mut settings = Settings::new(Zones::new(zones).expect("it is well-formed"));
     settings.ttl = 30;
     settings
 }
@@ -190,7 +202,7 @@ pub(crate) fn ask(
     ask_about(
         objects,
         settings,
-        &Name::from_ascii(name).unwrap(),
+        &Name::from_ascii(name).expect("it is well-formed"),
         record_type,
     )
 }
