@@ -94,12 +94,16 @@ pub(super) fn start(
     Ok(Running::ApiServer(follow))
 }
 
-/// What a plan needs: with direct server return the Nodes of all endpoints.
+/// What a plan needs: with direct server return the Nodes of all endpoints; with a DNS server what has names.
 pub(crate) fn wanted(settings: &Settings) -> Wanted {
-    Wanted::proxy(match settings.direct_return {
+    let wanted = Wanted::proxy(match settings.direct_return {
         DirectReturn::Off => Nodes::One(settings.node_name.clone()),
         DirectReturn::Annotated | DirectReturn::All => Nodes::All,
-    })
+    });
+    match settings.dns {
+        Some(_) => wanted.with_dns(settings.node_name.clone()),
+        None => wanted,
+    }
 }
 
 /// The files that a source reads while it runs.
