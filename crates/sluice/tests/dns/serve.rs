@@ -1,0 +1,219 @@
+//! `sluice dns`: a Corefile, a folder or an API server, and clients.
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use simple_dns::{RCODE, TYPE};
+use sluice_lab::eventually;
+
+use crate::client::{Answer, ask, ask_over_tcp};
+use crate::common::{Files, SLUICE, WITHIN};
+
+const WEB: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n\
+                   spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}\n";
+
+const ZONE: &str = "kubernetes cluster.local in-addr.arpa ip6.arpa {\npods insecure\nttl 30\n}\n";
+
+/// A running server, killed when dropped.
+struct Dns {
+    files: Files,
+    child: Option<Child>,
+    address: SocketAddr,
+}
+
+impl Dns {
+    /// A server of this folder whose block has these plugins.
+    fn start(manifests: &str, plugins: &str) -> Self {
+        let files = Files::new();
+        files.write("objects.yaml", manifests);
+        let address = free_address();
+        let mut dns = Self {
+            files,
+            child: None,
+            address,
+        };
+        dns.write_corefile(plugins);
+        dns.child = Some(dns.command().spawn().unwrap());
+        dns
+    }
+
+    fn corefile(&self) -> PathBuf {
+        self.files.0.path().join("Corefile")
+    }
+
+    fn write_corefile(&self, plugins: &str) {
+        let text = format!(".:{} {{\nbind 127.0.0.1\n{plugins}\n}}\n", self.address.port());
+        let draft = self.files.0.path().join("draft");
+        fs::write(&draft, text).unwrap();
+        fs::rename(draft, self.corefile()).unwrap();
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(SLUICE);
+        command.arg("dns").arg("--conf").arg(self.corefile());
+        command.arg("--manifests").arg(self.files.manifests());
+        command.stderr(Stdio::piped());
+        command
+    }
+
+    #[track_caller]
+    fn until(&self, name: &str, kind: TYPE, wanted: &[&str]) {
+        let mut last = None;
+        let found = eventually(WITHIN, || {
+            last = ask(self.address, name, kind);
+            (last.as_ref()?.records == wanted).then_some(())
+        });
+        assert!(found.is_some(), "{name} {kind:?}: {last:?}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.child.as_ref().unwrap().id();
+        kill(Pid::from_raw(id.try_into().unwrap()), signal).unwrap();
+    }
+
+    /// Ends it. What it said.
+    fn end(mut self) -> String {
+        let child = self.child.take().unwrap();
+        let id = Pid::from_raw(child.id().try_into().unwrap());
+        // It may have ended by itself.
+        let _ = kill(id, Signal::SIGTERM);
+        let output = child.wait_with_output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    }
+}
+
+impl Drop for Dns {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// A port of loopback that nobody has at the moment.
+fn free_address() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap()
+}
+
+fn answer(code: RCODE, records: &[&str]) -> Option<Answer> {
+    let records = records.iter().map(|it| (*it).to_owned()).collect();
+    Some(Answer { code, records })
+}
+
+#[test]
+fn a_folder_is_answered_over_udp_and_tcp_and_followed() {
+    let dns = Dns::start(WEB, ZONE);
+    dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
+    let over_tcp = ask_over_tcp(dns.address, "web.default.svc.cluster.local", TYPE::A);
+    assert_eq!(over_tcp, answer(RCODE::NoError, &["10.96.0.1"]));
+    let missing = ask(dns.address, "no.default.svc.cluster.local", TYPE::A);
+    assert_eq!(missing, answer(RCODE::NameError, &[]));
+    dns.files.write("objects.yaml", &WEB.replace("10.96.0.1", "10.96.0.2"));
+    dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.2"]);
+    let said = dns.end();
+    assert!(!said.contains("ERROR"), "{said}");
+}
+
+#[test]
+fn ten_thousand_names_are_churned() {
+    let services = |second: u8| {
+        let service = |i: u32| {
+            let [_, _, high, low] = i.to_be_bytes();
+            format!(
+                "---\napiVersion: v1\nkind: Service\nmetadata: {{name: s{i}}}\n\
+                 spec: {{clusterIP: 10.{second}.{high}.{low}, ports: [{{port: 80}}]}}\n"
+            )
+        };
+        (1..=10_000).map(service).collect::<String>()
+    };
+    let dns = Dns::start(&services(100), ZONE);
+    dns.until("s10000.default.svc.cluster.local", TYPE::A, &["10.100.39.16"]);
+    dns.files.write("objects.yaml", &services(101));
+    dns.until("s10000.default.svc.cluster.local", TYPE::A, &["10.101.39.16"]);
+    for (name, address) in [("s1", "10.101.0.1"), ("s5000", "10.101.19.136")] {
+        let found = ask(dns.address, &format!("{name}.default.svc.cluster.local"), TYPE::A);
+        assert_eq!(found, answer(RCODE::NoError, &[address]));
+    }
+    dns.files.write("objects.yaml", WEB);
+    dns.until("s5000.default.svc.cluster.local", TYPE::A, &[]);
+    dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
+}
+
+#[test]
+fn a_changed_corefile_is_served_and_a_wrong_one_is_not() {
+    let dns = Dns::start(WEB, &format!("{ZONE}reload\n"));
+    dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
+    let hosts = "hosts {\n192.0.2.1 printer.example\n}\n";
+    dns.write_corefile(&format!("{ZONE}reload\n{hosts}"));
+    dns.until("printer.example", TYPE::A, &["192.0.2.1"]);
+    dns.write_corefile(&format!("{ZONE}reload\nhorsts\n"));
+    dns.files.write("objects.yaml", &WEB.replace("10.96.0.1", "10.96.0.3"));
+    dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.3"]);
+    dns.until("printer.example", TYPE::A, &["192.0.2.1"]);
+    // Read once more, so that the log has the line before the end.
+    dns.signal(Signal::SIGUSR1);
+    dns.until("printer.example", TYPE::A, &["192.0.2.1"]);
+    let said = dns.end();
+    assert!(said.contains("the last good one stays in force"), "{said}");
+    assert!(said.contains("horsts"), "{said}");
+    assert!(said.contains("did you mean"), "{said}");
+}
+
+#[test]
+fn a_taken_port_is_one_line() {
+    let dns = Dns::start(WEB, ZONE);
+    dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
+    let second = dns.command().output().unwrap();
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8(second.stderr).unwrap();
+    let lines: Vec<&str> = said.lines().filter(|it| it.starts_with("sluice:")).collect();
+    let [line] = lines[..] else {
+        panic!("{said}");
+    };
+    assert!(line.contains(&dns.address.to_string()), "{line}");
+}
+
+#[test]
+fn all_that_is_wrong_with_a_corefile_is_said() {
+    let files = Files::new();
+    let corefile = files.0.path().join("Corefile");
+    fs::write(&corefile, ".:1053 {\nforwrd . 10.0.0.1\ncache {\nsucces 1\n}\n}\n").unwrap();
+    // As CoreDNS is called.
+    let output = Command::new(SLUICE)
+        .arg0("/usr/bin/coredns")
+        .arg("-conf")
+        .arg(&corefile)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    for wanted in ["Corefile:2: ", "did you mean \"forward\"?", "Corefile:4: ", "success"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+}
+
+#[test]
+fn a_query_that_comes_back_ends_the_server() {
+    let address = free_address();
+    let files = Files::new();
+    let corefile = files.0.path().join("Corefile");
+    let text = format!(
+        ".:{} {{\nbind 127.0.0.1\nloop\nforward . {address}\n}}\n",
+        address.port()
+    );
+    fs::write(&corefile, text).unwrap();
+    let mut command = Command::new(SLUICE);
+    command.args(["dns", "--conf"]).arg(&corefile);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.lines().any(|it| it.starts_with("sluice:") && it.contains("loop")), "{said}");
+}
