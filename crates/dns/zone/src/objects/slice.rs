@@ -35,6 +35,11 @@ impl Slice {
         }
     }
 
+    pub(crate) fn has_ready(&self) -> bool {
+        // Every ready endpoint has a name, and no other has.
+        !self.names.is_empty()
+    }
+
     /// The ready endpoints.
     pub(crate) fn ready(&self) -> impl Iterator<Item = &Endpoint> {
         positions(&self.object).map(|(_, endpoint)| endpoint)
