@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sluice_model::{Endpoint, EndpointSlice, NamespacedName, is_label};
 
-use super::addresses::Named;
+use super::addresses::Addressed;
 
 /// A slice, with an index of the names of its ready endpoints.
 #[derive(Debug)]
@@ -58,16 +58,17 @@ impl Slice {
                 own.as_bytes().eq_ignore_ascii_case(name)
             })
     }
-
-    /// The ready endpoints with their positions, when the slice belongs to a Service.
-    pub(super) fn reachable(&self) -> impl Iterator<Item = (u32, &Endpoint)> {
-        positions(&self.object).filter(|_| self.object.service.is_some())
-    }
 }
 
-impl Named for Slice {
+impl Addressed for Slice {
     fn name(&self) -> &NamespacedName {
         &self.object.name
+    }
+
+    /// Those of the ready endpoints, when the slice belongs to a Service.
+    fn addresses(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+        let own = positions(&self.object).filter(|_| self.object.service.is_some());
+        own.map(|(position, endpoint)| (position, endpoint.address))
     }
 }
 
