@@ -11,6 +11,7 @@
 mod alias;
 mod find;
 mod name_server;
+mod named;
 mod place;
 mod records;
 mod reverse;
@@ -24,7 +25,7 @@ use hickory_proto::rr::{RData, RecordType};
 use crate::origin::{Holder, Missing};
 use crate::{Answer, Objects, Origin, Outcome, Question, Settings};
 
-use find::Found;
+use named::Found;
 use scope::Scope;
 
 /// What `dns-version.<zone>` says: the version of the specification that the records follow.
@@ -40,13 +41,13 @@ pub fn answer<'a>(
     settings: &'a Settings,
     question: Question<'a>,
 ) -> Answer<'a> {
-    let Some(zone) = settings.zones.around(question.name) else {
+    let Some(zone) = settings.zones.closest(question.name) else {
         return Answer {
             outcome: Outcome::NotOurs,
             origin: Origin::NotOurs,
         };
     };
-    let scope = Scope::new(objects, settings, question.name, zone.iter().len());
+    let scope = Scope::new(objects, settings, question.name, zone);
     match question.record_type {
         RecordType::SOA => soa(&scope, question),
         RecordType::NS if scope.is_apex(question.name) => name_server::answer(&scope, question),

@@ -7,8 +7,8 @@ use sluice_model::{IpFamily, Service};
 use crate::origin::Holder;
 use crate::{Answer, Origin, Outcome, Question};
 
-use super::find::{Found, Named};
 use super::name_server;
+use super::named::{Found, Named};
 use super::records;
 use super::scope::Scope;
 
@@ -36,7 +36,7 @@ pub(super) fn answer<'a>(
         }
         let data = RData::CNAME(CNAME(target.clone()));
         answers.push(scope.record(owner, data));
-        if !scope.zone.zone_of(&target) {
+        if !scope.zone.name.zone_of(&target) {
             let soa = Box::new(scope.soa());
             return Answer {
                 outcome: Outcome::Alias {
