@@ -94,12 +94,17 @@ pub(super) fn start(
     Ok(Running::ApiServer(follow))
 }
 
-/// What a plan needs: with direct server return the Nodes of all endpoints.
+/// What a plan needs: with direct server return the Nodes of all endpoints. What the node's DNS server needs, if
+/// there is one.
 pub(crate) fn wanted(settings: &Settings) -> Wanted {
-    Wanted::proxy(match settings.direct_return {
+    let wanted = Wanted::proxy(match settings.direct_return {
         DirectReturn::Off => Nodes::One(settings.node_name.clone()),
         DirectReturn::Annotated | DirectReturn::All => Nodes::All,
-    })
+    });
+    match settings.dns {
+        None => wanted,
+        Some(_) => wanted.with_dns(settings.node_name.clone()),
+    }
 }
 
 /// The files that a source reads while it runs.
