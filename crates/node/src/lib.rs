@@ -67,4 +67,6 @@ pub use health::{FamilyHealth, Health, HealthReport, NodeObject, NodeState, Prob
 pub use health_check::{HealthCheckServers, HealthChecks, health_checks};
 pub use pace::Periods;
 pub use questions::Question;
-pub use server::{MetricsServer, NameAnswers, Page, Served, Server, SetVerbosity, Token, WebServer, guarded};
+pub use server::{
+    MetricsServer, NameAnswers, Page, Served, Server, SetVerbosity, Token, WebServer, guarded,
+};

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use sluice_node::sysctl::{Changed, Memory, State};
-use sluice_node::{Lock, NamespaceLock, preflight, takeover};
+use sluice_node::{Lock, NamespaceLock, local_dns, preflight, takeover};
 use sluice_plane::Purpose;
 
 use crate::cli::CleanupArgs;
@@ -37,6 +37,16 @@ pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
     }
     removal.notes.iter().for_each(|it| error::say(it));
     let mut errors: Vec<anyhow::Error> = removal.errors.into_iter().map(Into::into).collect();
+    match local_dns::clean_up() {
+        Ok(addresses) => {
+            for address in addresses {
+                print(format!(
+                    "removed address {address} of the DNS server on lo\n"
+                ))?;
+            }
+        }
+        Err(error) => errors.push(error.into()),
+    }
     let memory = Memory::beside(&args.socket);
     let sysctls = match args.restore_sysctls {
         true => restore(&memory),

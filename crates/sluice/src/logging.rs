@@ -37,7 +37,16 @@ fn filter(verbosity: u32) -> Targets {
 
 /// Starts the log. `verbosity` is kube-proxy's `-v`.
 pub(crate) fn start(verbosity: u32, format: LogFormat) {
-    let (filter, handle) = reload::Layer::new(filter(verbosity));
+    start_with(filter(verbosity), format);
+}
+
+/// Starts a log of warnings and errors.
+pub(crate) fn start_quiet() {
+    start_with(Targets::new().with_default(Level::WARN), LogFormat::Text);
+}
+
+fn start_with(filter: Targets, format: LogFormat) {
+    let (filter, handle) = reload::Layer::new(filter);
     // Called once per process.
     let _ = FILTER.set(handle);
     let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());

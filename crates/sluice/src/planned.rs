@@ -1,5 +1,6 @@
 //! The plan of a node for a command: from a folder of manifests, or from an API server.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,7 +10,7 @@ use anyhow::bail;
 use sluice_model::Event;
 use sluice_node::addresses;
 use sluice_plan::Planner;
-use sluice_source::apiserver::{self, Client, Timeouts};
+use sluice_source::apiserver::{self, Client, Timeouts, Wanted};
 
 use crate::cli::NodeArgs;
 use crate::config::{self, NodeConfig, Source};
@@ -37,24 +38,8 @@ pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
     let config = args.validate(&config::host_name())?;
     config.warnings.iter().for_each(|it| say(it));
     let mut planner = Planner::new(config.settings.clone());
-    let (of_source, client) = match proxy::access(&config.source) {
-        Err(folder) => (read_folder(folder, &mut planner)?, None),
-        Ok(access) if access.kubeconfig.is_none() && access.master.is_none() => {
-            return Err(anyhow::Error::new(Invalid {
-                problems: vec![
-                    "give --manifests, a folder of Services and EndpointSlices, or --kubeconfig, \
-                     the file with the way to an API server"
-                        .to_owned(),
-                ],
-                exit_code: 2,
-            }));
-        }
-        Ok(access) => {
-            let client = apiserver::connect(&access)?;
-            let problems = read_api_server(&client, &config.source, &mut planner)?;
-            (problems, Some(client))
-        }
-    };
+    let wanted = proxy::wanted(&config.settings);
+    let read = read(&config.source, wanted, &mut |it| planner.absorb(it))?;
     let node_name = &config.settings.node_name;
     let node = planner.state().node(node_name).cloned();
     if let Some(found) = addresses::if_node(node.as_deref()) {
@@ -62,34 +47,87 @@ pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
     }
     planner.replan();
     let of_plan = planner.issues().map(|it| it.to_string());
-    let problems: Vec<String> = of_source.into_iter().chain(of_plan).collect();
+    let problems: Vec<String> = read.problems.into_iter().chain(of_plan).collect();
     problems.iter().for_each(|it| say(it));
     Ok(Planned {
         planner,
         config,
         problems: problems.len(),
-        client,
+        client: read.client,
     })
 }
 
-/// Reads a folder once. Returns its problems.
-fn read_folder(folder: &Path, planner: &mut Planner) -> anyhow::Result<Vec<String>> {
-    let loaded = sluice_source::load(folder, &proxy::wanted(planner.settings()).kinds())?;
-    let objects = loaded.objects.into_iter().map(Event::Set);
-    objects
-        .chain([Event::Synced])
-        .for_each(|it| planner.absorb(it));
-    Ok(loaded.problems.iter().map(ToString::to_string).collect())
+/// What reading a source once brought, beside its objects.
+#[derive(Default)]
+struct Read {
+    problems: Vec<String>,
+    /// The API server; `None` for a folder.
+    client: Option<Client>,
 }
 
-/// Lists the objects of an API server once. Returns its problems.
+/// The objects of the source of these flags, for an answer that needs no plan. Prints problems to stderr.
+///
+/// # Errors
+///
+/// The flags are wrong, or the source cannot be read.
+pub(crate) fn objects(
+    args: &NodeArgs,
+    wanted: Wanted,
+    mut sink: impl FnMut(Event),
+) -> anyhow::Result<()> {
+    let config = args.validate(&config::host_name())?;
+    let read = read(&config.source, wanted, &mut sink)?;
+    read.problems.iter().for_each(|it| say(it));
+    Ok(())
+}
+
+/// Reads a source once: its events, and that they are complete, go to `sink`.
+fn read(source: &Source, wanted: Wanted, sink: &mut dyn FnMut(Event)) -> anyhow::Result<Read> {
+    match proxy::access(source) {
+        Err(folder) => read_folder(folder, &wanted, sink),
+        Ok(access) if access.kubeconfig.is_none() && access.master.is_none() => {
+            Err(anyhow::Error::new(Invalid {
+                problems: vec![
+                    "give --manifests, a folder of Services and EndpointSlices, or --kubeconfig, \
+                     the file with the way to an API server"
+                        .to_owned(),
+                ],
+                exit_code: 2,
+            }))
+        }
+        Ok(access) => {
+            let client = apiserver::connect(&access)?;
+            let problems = read_api_server(&client, source, wanted, sink)?;
+            let client = Some(client);
+            Ok(Read { problems, client })
+        }
+    }
+}
+
+fn read_folder(
+    folder: &Path,
+    wanted: &Wanted,
+    sink: &mut dyn FnMut(Event),
+) -> anyhow::Result<Read> {
+    let loaded = sluice_source::load(folder, &wanted.kinds())?;
+    let objects = loaded.objects.into_iter().map(Event::Set);
+    objects.chain([Event::Synced]).for_each(sink);
+    let problems = loaded.problems.iter().map(ToString::to_string);
+    Ok(Read {
+        problems: problems.collect(),
+        client: None,
+    })
+}
+
+/// Lists the objects of an API server. Returns its problems.
 fn read_api_server(
     client: &Client,
     source: &Source,
-    planner: &mut Planner,
+    wanted: Wanted,
+    sink: &mut dyn FnMut(Event),
 ) -> anyhow::Result<Vec<String>> {
     let (sender, events) = mpsc::channel();
-    let sink = move |batch: Vec<Event>| {
+    let send = move |batch: Vec<Event>| {
         // The command has all that it needs.
         let _ = sender.send(batch);
     };
@@ -97,21 +135,33 @@ fn read_api_server(
         node: NODE_PATIENCE,
         ..Timeouts::default()
     };
-    let wanted = proxy::wanted(planner.settings());
-    let _follow = apiserver::follow(client, wanted, timeouts, sink, Arc::new(|_| {}))?;
+    let _follow = apiserver::follow(client, wanted, timeouts, send, Arc::new(|_| {}))?;
     let start = Instant::now();
-    while !planner.is_synced() {
-        let has_failed = planner.problems().next().is_some();
+    let mut problems = BTreeMap::new();
+    let mut is_synced = false;
+    while !is_synced {
+        let has_failed = problems.values().any(|it: &Vec<String>| !it.is_empty());
         let patience = if has_failed { FAILING } else { PATIENCE };
         match events.recv_timeout(patience.saturating_sub(start.elapsed())) {
-            Ok(batch) => batch.into_iter().for_each(|it| planner.absorb(it)),
+            Ok(batch) => {
+                for event in batch {
+                    is_synced |= event == Event::Synced;
+                    if let Event::Problems {
+                        origin,
+                        problems: of_it,
+                    } = &event
+                    {
+                        problems.insert(origin.clone(), of_it.clone());
+                    }
+                    sink(event);
+                }
+            }
             Err(RecvTimeoutError::Timeout) => {
-                let why: Vec<&str> = planner.problems().map(|(_, it)| it.as_str()).collect();
+                let why: Vec<String> = problems.into_values().flatten().collect();
                 bail!("no complete list from the {source}: {}", why.join("; "));
             }
             Err(RecvTimeoutError::Disconnected) => bail!("no list from the {source}"),
         }
     }
-    let problems = planner.problems().map(|(_, problem)| problem.clone());
-    Ok(problems.collect())
+    Ok(problems.into_values().flatten().collect())
 }

@@ -148,7 +148,11 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
         dns: config.node.dns.is_some(),
     };
     let config_file = args.node.config.as_deref();
-    let corefile = config.node.dns.as_ref().and_then(|it| it.corefile.as_deref());
+    let corefile = config
+        .node
+        .dns
+        .as_ref()
+        .and_then(|it| it.corefile.as_deref());
     let files = [source::files(&config.node.source), config_file, corefile];
     machine::give_up_privileges(needs, &files);
     machine::enter_sandbox(args, config, needs);

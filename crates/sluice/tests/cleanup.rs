@@ -12,6 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sluice_lab::{Netns, eventually, require_netns};
 use sluice_node::client;
+use sluice_node::local_dns::{DNS_PORT, LocalDns};
+use sluice_plan::settings::{LocalDetector, NodeDns};
 use tempfile::TempDir;
 
 /// Longest wait for anything; machines of others are slow.
@@ -256,4 +258,29 @@ fn what_init_only_changed_is_put_back() {
     let said = node.cleanup(&["--restore-sysctls"]);
     assert_eq!(said.matches("restored sysctl").count(), 4, "{said}");
     assert_eq!(node.sysctls(), before);
+}
+
+/// They stay when the agent ends: pods go on asking there.
+#[test]
+fn addresses_of_the_dns_server_are_removed_and_others_stay() {
+    require_netns!();
+    let node = Node::new();
+    let dns = NodeDns::usual();
+    node.netns.run(|| {
+        drop(LocalDns::open(&dns, &LocalDetector::None, DNS_PORT).unwrap());
+    });
+    let other = ["address", "add", "192.0.2.1/32", "dev", "lo"];
+    let added = node.netns.command("ip", &other).status().unwrap();
+    assert!(added.success());
+    let socket = node.socket();
+    let output = node.run(&["cleanup", "--socket", &socket]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{said}");
+    for address in dns.served() {
+        let line = format!("removed address {address} of the DNS server on lo\n");
+        assert!(said.contains(&line), "{said}");
+    }
+    let left = node.netns.run(|| sluice_node::node::addresses().unwrap());
+    let expected = ["127.0.0.1", "192.0.2.1", "::1"].map(|it| it.parse().unwrap());
+    assert_eq!(left, expected.into_iter().collect());
 }

@@ -79,7 +79,7 @@ impl Zones {
     /// # Errors
     /// When there is no forward zone.
     pub fn new(zones: impl IntoIterator<Item = Name>) -> Result<Self, NoForwardZone> {
-        let mut names: Vec<Name> = zones.into_iter().map(absolute).collect();
+        let mut names: Vec<Name> = zones.into_iter().map(|it| absolute(&it)).collect();
         let primary = names.iter().find(|it| !is_reverse(it));
         let primary = primary.cloned().ok_or(NoForwardZone)?;
         names.sort_by_key(|it| std::cmp::Reverse(it.iter().len()));
@@ -105,7 +105,7 @@ impl Zones {
     }
 }
 
-fn absolute(name: Name) -> Name {
+fn absolute(name: &Name) -> Name {
     let mut name = name.to_lowercase();
     name.set_fqdn(true);
     name

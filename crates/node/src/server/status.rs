@@ -39,7 +39,8 @@ pub(super) type Inputs = State<Sender<Input>>;
 
 /// Answers a question about a DNS name: name, type of the record and the pod that asks. JSON, or one line that says
 /// what is wrong with the question.
-pub type NameAnswers = Arc<dyn Fn(&str, &str, Option<&str>) -> Result<String, String> + Send + Sync>;
+pub type NameAnswers =
+    Arc<dyn Fn(&str, &str, Option<&str>) -> Result<String, String> + Send + Sync>;
 
 pub(super) fn routes(
     inputs: Sender<Input>,

@@ -40,7 +40,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "PATH", default_value = "Corefile")]
     pub(crate) conf: PathBuf,
     /// The port of server blocks that name none
-    #[arg(long = "dns.port", short = 'p', value_name = "PORT", default_value_t = 53)]
+    #[arg(
+        long = "dns.port",
+        short = 'p',
+        value_name = "PORT",
+        default_value_t = 53
+    )]
     pub(crate) dns_port: u16,
     /// Folder of Services, EndpointSlices, Namespaces and Pods, in place of an API server
     #[arg(long, value_name = "DIR")]

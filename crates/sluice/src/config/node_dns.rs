@@ -106,12 +106,20 @@ impl NodeDnsArgs {
 /// A server has one address of each family, as a resolver has.
 fn one_per_family(flag: &str, addresses: &[IpAddr], problems: &mut Problems) {
     for family in IpFamily::ALL {
-        let count = addresses.iter().filter(|it| IpFamily::of(it) == family).count();
+        let count = addresses
+            .iter()
+            .filter(|it| IpFamily::of(it) == family)
+            .count();
         if count > 1 {
-            problems.usage(format!("{flag}: {count} {family} addresses, give one at most"));
+            problems.usage(format!(
+                "{flag}: {count} {family} addresses, give one at most"
+            ));
         }
     }
-    for it in addresses.iter().filter(|it| it.is_unspecified() || it.is_loopback() || it.is_multicast()) {
+    for it in addresses
+        .iter()
+        .filter(|it| it.is_unspecified() || it.is_loopback() || it.is_multicast())
+    {
         problems.usage(format!("{flag}: {it} is no address that pods can ask"));
     }
 }

@@ -20,7 +20,9 @@ impl Sources for Machine {
     fn list(&self, folder: &Path) -> io::Result<Vec<String>> {
         let names = fs::read_dir(folder)?.map(|it| Ok(it?.file_name().into_string()));
         // A name that is not UTF-8 fits no pattern of a Corefile, which is UTF-8.
-        names.filter_map(|it| it.map(Result::ok).transpose()).collect()
+        names
+            .filter_map(|it| it.map(Result::ok).transpose())
+            .collect()
     }
 
     fn variable(&self, name: &str) -> Option<String> {

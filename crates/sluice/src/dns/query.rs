@@ -117,7 +117,9 @@ fn search_path(
         None => SearchPath::of_namespace(&name.namespace, zone),
     };
     let Some(path) = path else {
-        bail!("pod {name} does not ask the cluster's DNS: see dnsPolicy and hostNetwork of its spec");
+        bail!(
+            "pod {name} does not ask the cluster's DNS: see dnsPolicy and hostNetwork of its spec"
+        );
     };
     Ok(path)
 }
@@ -125,7 +127,8 @@ fn search_path(
 /// All that a server of this zone could answer.
 fn settings(zone: Name) -> Settings {
     let reverse = ["in-addr.arpa.", "ip6.arpa."].map(|it| Name::from_ascii(it).expect("a name"));
-    let zones = Zones::new([zone].into_iter().chain(reverse)).expect("the first one is no reverse zone");
+    let zones =
+        Zones::new([zone].into_iter().chain(reverse)).expect("the first one is no reverse zone");
     Settings {
         pods: PodRecords::Insecure,
         ttl: 30,

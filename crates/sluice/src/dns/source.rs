@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use sluice_corefile::{Corefile, Kubernetes, Place, Pods as PodNames, SearchPath as Autopath};
 use sluice_dns::SearchPaths;
 use sluice_model::Event;
-use sluice_source::apiserver::{self, Access, Timeouts, Wanted};
 use sluice_source::Pods;
+use sluice_source::apiserver::{self, Access, Timeouts, Wanted};
 use sluice_zone::{NamespaceRule, Objects, SearchPath};
 use tracing::{info, warn};
 
@@ -59,8 +59,13 @@ impl Demand {
         let plugins: Vec<(&Place, &Kubernetes)> = plugins.collect();
         check_alike(&plugins)?;
         let first = plugins.first().map(|it| it.1);
-        let autopaths = corefile.blocks.iter().filter_map(|it| it.plugins.autopath.as_ref());
-        let completes_names = autopaths.map(|it| &it.search).any(|it| *it == Autopath::Kubernetes);
+        let autopaths = corefile
+            .blocks
+            .iter()
+            .filter_map(|it| it.plugins.autopath.as_ref());
+        let completes_names = autopaths
+            .map(|it| &it.search)
+            .any(|it| *it == Autopath::Kubernetes);
         let verified = plugins.iter().any(|it| it.1.pods == PodNames::Verified);
         let from = match (first, &args.manifests) {
             (None, _) => From::Nowhere,
@@ -75,12 +80,17 @@ impl Demand {
                 false => Pods::None,
             },
             labels: first.and_then(|it| Some(it.labels.as_ref()?.as_str().to_owned())),
-            namespace_labels: first.and_then(|it| Some(it.namespace_labels.as_ref()?.as_str().to_owned())),
+            namespace_labels: first
+                .and_then(|it| Some(it.namespace_labels.as_ref()?.as_str().to_owned())),
             only: namespaces(&plugins),
             ..Wanted::dns()
         };
-        if matches!(from, From::Folder(_)) && (wanted.labels.is_some() || wanted.namespace_labels.is_some()) {
-            bail!("labels and namespace_labels of the kubernetes plugin are the API server's: they cannot go with --manifests");
+        if matches!(from, From::Folder(_))
+            && (wanted.labels.is_some() || wanted.namespace_labels.is_some())
+        {
+            bail!(
+                "labels and namespace_labels of the kubernetes plugin are the API server's: they cannot go with --manifests"
+            );
         }
         Ok(Self {
             from,
@@ -99,7 +109,10 @@ impl Demand {
     }
 
     /// The search paths of pods, for `autopath @kubernetes`.
-    pub(super) fn search_paths(&self, objects: &Arc<RwLock<Objects>>) -> Option<Arc<dyn SearchPaths>> {
+    pub(super) fn search_paths(
+        &self,
+        objects: &Arc<RwLock<Objects>>,
+    ) -> Option<Arc<dyn SearchPaths>> {
         let zone = self.zone.clone().filter(|_| self.completes_names)?;
         Some(Arc::new(PathsOfPods {
             objects: objects.clone(),
@@ -120,7 +133,8 @@ impl Demand {
             From::ApiServer(access) => {
                 let client = apiserver::connect(access)?;
                 let wanted = self.wanted.clone();
-                let follow = apiserver::follow(&client, wanted, Timeouts::default(), sink, Arc::new(|_| {}));
+                let follow =
+                    apiserver::follow(&client, wanted, Timeouts::default(), sink, Arc::new(|_| {}));
                 Ok(Running::ApiServer(follow?))
             }
         }
@@ -179,17 +193,30 @@ fn namespaces(plugins: &[(&Place, &Kubernetes)]) -> Vec<Arc<str>> {
 /// The way to the API server: the flag, the Corefile, or the pod's service account.
 fn access(plugin: &Kubernetes, args: &ServeArgs) -> anyhow::Result<Access> {
     if plugin.tls.is_some() {
-        bail!("kubernetes: tls: name the certificates in a kubeconfig, and that with the option kubeconfig");
+        bail!(
+            "kubernetes: tls: name the certificates in a kubeconfig, and that with the option kubeconfig"
+        );
     }
     let of_corefile = plugin.kubeconfig.as_ref();
     if args.kubeconfig.is_none() && of_corefile.is_some_and(|it| it.context.is_some()) {
-        bail!("kubernetes: kubeconfig: a context cannot be chosen here: make it the current one of the file");
+        bail!(
+            "kubernetes: kubeconfig: a context cannot be chosen here: make it the current one of the file"
+        );
     }
     let access = Access {
-        kubeconfig: args.kubeconfig.clone().or_else(|| Some(of_corefile?.path.clone())),
-        master: plugin.endpoint.clone().filter(|_| args.kubeconfig.is_none()),
+        kubeconfig: args
+            .kubeconfig
+            .clone()
+            .or_else(|| Some(of_corefile?.path.clone())),
+        master: plugin
+            .endpoint
+            .clone()
+            .filter(|_| args.kubeconfig.is_none()),
         qps: plugin.apiserver_qps.unwrap_or_default(),
-        burst: plugin.apiserver_burst.and_then(|it| i32::try_from(it).ok()).unwrap_or_default(),
+        burst: plugin
+            .apiserver_burst
+            .and_then(|it| i32::try_from(it).ok())
+            .unwrap_or_default(),
         ..Access::default()
     };
     if access.kubeconfig.is_none() && access.master.is_none() && !apiserver::is_in_pod() {
@@ -233,7 +260,7 @@ pub(super) fn read_once(args: &NodeArgs) -> anyhow::Result<Objects> {
         pods: Pods::All,
         ..Wanted::dns()
     };
-    planned::read_objects(args, wanted, |event| objects.absorb(&event, 0))?;
+    planned::objects(args, wanted, |event| objects.absorb(&event, 0))?;
     Ok(objects)
 }
 

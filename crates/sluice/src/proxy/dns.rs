@@ -17,7 +17,6 @@ use anyhow::{Context, bail};
 use sluice_config::Mode;
 use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath};
 use sluice_dns::{Limits, Options, Running, Server};
-use sluice_model::Event;
 use sluice_node::local_dns::{DNS_PORT, LocalDns};
 use sluice_node::{NameAnswers, Names, chain};
 use sluice_zone::{NamespaceRule, Objects};
@@ -174,11 +173,15 @@ fn corefile(answers: &Answers, sockets: &[SocketAddr], port: u16) -> anyhow::Res
         }
         let bind = &mut block.plugins.bind;
         if !bind.targets.is_empty() || !bind.except.is_empty() {
-            bail!("{place}: bind: --dns-address says where the DNS server inside the agent listens");
+            bail!(
+                "{place}: bind: --dns-address says where the DNS server inside the agent listens"
+            );
         }
         let verified = block.plugins.kubernetes.as_ref();
         if verified.is_some_and(|it| it.pods == Pods::Verified) {
-            bail!("{place}: pods verified: an agent knows the pods of its own node only: use pods insecure");
+            bail!(
+                "{place}: pods verified: an agent knows the pods of its own node only: use pods insecure"
+            );
         }
         bind.targets = addresses.iter().copied().map(BindTarget::Address).collect();
     }

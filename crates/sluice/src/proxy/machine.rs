@@ -68,11 +68,7 @@ pub(super) fn give_up_privileges(needs: Needs, to_read: &[Option<&Path>]) {
     } else {
         &[]
     };
-    let ports = if needs.dns {
-        privileges::PORTS
-    } else {
-        &[]
-    };
+    let ports = if needs.dns { privileges::PORTS } else { &[] };
     let needed = [needed, bpf, namespaces, ports].concat();
     let kept = privileges::to_read(&needed, &to_read);
     if let Err(error) = kept.and_then(|it| privileges::reduce(&it, lent)) {

@@ -94,16 +94,15 @@ pub(super) fn start(
     Ok(Running::ApiServer(follow))
 }
 
-/// What a plan needs: with direct server return the Nodes of all endpoints. What the node's DNS server needs, if
-/// there is one.
+/// What a plan needs: with direct server return the Nodes of all endpoints; with a DNS server what has names.
 pub(crate) fn wanted(settings: &Settings) -> Wanted {
     let wanted = Wanted::proxy(match settings.direct_return {
         DirectReturn::Off => Nodes::One(settings.node_name.clone()),
         DirectReturn::Annotated | DirectReturn::All => Nodes::All,
     });
     match settings.dns {
-        None => wanted,
         Some(_) => wanted.with_dns(settings.node_name.clone()),
+        None => wanted,
     }
 }
 
