@@ -1,7 +1,8 @@
-# Two images of one binary:
+# Three images of one binary:
 #   docker build --target sluice .            the binary and nothing else (nftables)
 #   docker build --target sluice-iptables .   with the programs that iptables rules need
-# There is no USER on purpose: Sluice takes the place of kube-proxy in DaemonSets that name no user
+#   docker build --target sluice-dns .        the cluster's DNS server, in CoreDNS's place
+# The first two name no USER on purpose: Sluice takes the place of kube-proxy in DaemonSets that name no user
 # and expect root. Ours (deploy/) set 65532, and the binary carries the one capability it needs.
 ARG RUST_IMAGE=rust:1.95-bookworm
 ARG DEBIAN_IMAGE=debian:bookworm-slim
@@ -13,7 +14,9 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY . .
-RUN scripts/static /out && deploy/image/rootfs /out/sluice /rootfs
+RUN scripts/static /out \
+    && deploy/image/rootfs proxy /out/sluice /rootfs \
+    && deploy/image/rootfs dns /out/sluice /rootfs-dns
 
 FROM ${DEBIAN_IMAGE} AS sluice-iptables
 # What iptables and IPVS rules are written with; the kernel modules are the node's.
@@ -23,6 +26,12 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /rootfs/usr/local/bin /usr/local/bin
 ENTRYPOINT ["/usr/local/bin/sluice"]
+
+# Deployments of CoreDNS name neither a program nor a user.
+FROM scratch AS sluice-dns
+COPY --from=build /rootfs-dns /
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/coredns"]
 
 # The last stage is what `docker build .` makes.
 FROM scratch AS sluice

@@ -9,6 +9,7 @@ import tempfile
 import time
 import uuid
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -19,6 +20,7 @@ PACKAGE = REPO / "target/package"
 SLUICE = PACKAGE / "sluice"
 DEB = PACKAGE / "sluice.deb"
 EXAMPLES = REPO / "examples"
+RELEASES = ["1.29", "1.33", "1.36", "1.37"]
 # The table's size belongs to the machine, not to a namespace: a test must not change it.
 KEEP_SIZE = "--conntrack-max-per-core=0"
 # Of the image's ordinary user.
@@ -28,7 +30,7 @@ WITHIN = 30.0
 
 # linux/prctl.h, linux/capability.h, linux/sched.h, linux/mount.h
 PR_SET_KEEPCAPS, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 8, 24, 38
-CAP_NET_ADMIN, CAP_NET_RAW, CAP_LAST = 12, 13, 40
+CAP_NET_BIND_SERVICE, CAP_NET_ADMIN, CAP_NET_RAW, CAP_LAST = 10, 12, 13, 40
 CAPABILITY_VERSION_3 = 0x20080522
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x1, 0x20, 0x1000, 0x4000, 0x40000
@@ -64,6 +66,13 @@ def kustomize(folder):
 def by_kind(objects, kind):
     [found] = [it for it in objects if it["kind"] == kind]
     return found
+
+
+def check_schemas(objects):
+    """Against every release that matters."""
+    for release in RELEASES:
+        for it in objects:
+            kubernetes_validate.validate(it, release, strict=True)
 
 
 @pytest.fixture(scope="session")
@@ -228,7 +237,7 @@ def image(root, tmp_path):
     """The root of the image, with a place for /proc and the examples as manifests."""
     folder = tmp_path / "image"
     folder.mkdir()
-    run(DEPLOY / "image/rootfs", SLUICE, folder)
+    run(DEPLOY / "image/rootfs", "proxy", SLUICE, folder)
     (folder / "proc").mkdir()
     manifests = folder / "manifests"
     manifests.mkdir()

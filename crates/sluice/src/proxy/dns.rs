@@ -22,7 +22,7 @@ use sluice_node::{NameAnswers, Names, chain};
 use sluice_zone::{NamespaceRule, Objects};
 use tracing::{error, info};
 
-use crate::config::{Answers, ProxyConfig, Source};
+use crate::config::{Answers, ProxyConfig};
 use crate::dns::{self, Asked, PathsOfPods};
 
 /// Where the server listens in the ipvs mode: on port 53 the kernel's virtual server gets the packets. The table
@@ -62,10 +62,9 @@ impl NodeDns {
         let local = LocalDns::open(dns, &settings.local_detector, port).context("--dns")?;
         let sockets: Vec<SocketAddr> = local.sockets().collect();
         let corefile = corefile(answers, &sockets, port)?;
-        let objects = Arc::new(RwLock::new(Objects::new(match config.node.source {
-            Source::Folder(_) => NamespaceRule::DeclaredOrImplied,
-            Source::ApiServer { .. } => NamespaceRule::Declared,
-        })));
+        // An agent may not be permitted to read Namespaces. Each namespace with an object exists in any case.
+        let rule = NamespaceRule::DeclaredOrImplied;
+        let objects = Arc::new(RwLock::new(Objects::new(rule)));
         let local = Arc::new(Mutex::new(local));
         let options = Options {
             search_paths: Some(Arc::new(PathsOfPods {

@@ -209,7 +209,7 @@ impl Wanted {
             [one] => (Some(format!("metadata.name={one}")), &[][..]),
             several => (None, several),
         };
-        let lost = "a namespace counts as absent while it has no Service";
+        let lost = "a namespace counts as absent while it has no object";
         self.namespaces.then(|| Selection {
             labels: self.namespace_labels.clone(),
             fields,

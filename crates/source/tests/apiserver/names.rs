@@ -279,7 +279,7 @@ fn an_agent_without_permission_says_what_is_lost_and_goes_on() {
     let problems = source.view.problems["API server"].join("\n");
     for part in [
         "API server: Namespaces: not readable since ",
-        ": a namespace counts as absent while it has no Service",
+        ": a namespace counts as absent while it has no object",
         "API server: Pods: not readable since ",
         ": the names of pods and their search paths are not known",
         "the server answered 403",

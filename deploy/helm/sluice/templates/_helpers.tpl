@@ -24,6 +24,45 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if eq .Values.config.mode "ebpf" -}}true{{- end -}}
 {{- end -}}
 
+{{- /* Not empty where the agent answers DNS. */ -}}
+{{- define "sluice.dns" -}}
+{{- if .Values.dns.enabled -}}
+{{- if include "sluice.ebpf" . -}}{{- fail "dns.enabled: not in the mode ebpf" -}}{{- end -}}
+{{- if and (eq .Values.config.mode "ipvs") .Values.dns.clusterIPs -}}
+{{- fail "dns.clusterIPs: not in the mode ipvs" -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.dnsArgs" -}}
+{{- if include "sluice.dns" . -}}
+- --dns
+{{- with .Values.dns }}
+{{- if .addresses }}
+- --dns-address={{ join "," .addresses }}
+{{- end }}
+{{- if .clusterIPs }}
+- --dns-cluster-ip={{ join "," .clusterIPs }}
+{{- end }}
+{{- if .service }}
+- --dns-service={{ .service }}
+{{- end }}
+{{- if .domain }}
+- --dns-domain={{ .domain }}
+{{- end }}
+{{- end }}
+{{- end -}}
+{{- end -}}
+
+{{- define "sluice.capabilities" -}}
+{{- $all := list "NET_ADMIN" -}}
+{{- if include "sluice.iptables" . -}}{{- $all = append $all "NET_RAW" -}}{{- end -}}
+{{- if include "sluice.ebpf" . -}}{{- $all = concat $all (list "BPF" "PERFMON") -}}{{- end -}}
+{{- if include "sluice.dns" . -}}{{- $all = append $all "NET_BIND_SERVICE" -}}{{- end -}}
+[{{ join ", " $all }}]
+{{- end -}}
+
 {{- define "sluice.image" -}}
 {{- $ours := ternary "sluice-iptables" "sluice" (eq (include "sluice.iptables" .) "true") -}}
 {{- $repository := .Values.image.repository | default $ours -}}
