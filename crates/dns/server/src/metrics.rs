@@ -21,8 +21,9 @@ use prometheus::{
     TextEncoder,
 };
 
+pub use labels::Transport;
 pub(crate) use labels::code_label;
-pub(crate) use labels::{Family, Plugin, Transport};
+pub(crate) use labels::{Family, Plugin};
 pub(crate) use ours::{Ours, Shed};
 pub(crate) use tally::{Sample, Shard, Tally};
 pub(crate) use upstreams::{CacheOf, Caches, Observed};
