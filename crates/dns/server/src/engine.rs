@@ -201,6 +201,3 @@ impl Engine {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -162,6 +162,3 @@ impl Loop {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;

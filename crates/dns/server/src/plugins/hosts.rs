@@ -196,6 +196,3 @@ fn read(path: &Path) -> Result<String, ReadError> {
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
-
-#[cfg(test)]
-mod tests;
