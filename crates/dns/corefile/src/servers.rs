@@ -15,7 +15,7 @@ const OTHER_SCHEMES: [&str; 5] = ["tls://", "https://", "https3://", "grpc://", 
 /// `default_port` is the port of keys without one.
 ///
 /// # Errors
-/// All problems, in the order of the file.
+/// All problems, by file and line.
 pub fn read(
     file: &str,
     text: &str,
@@ -46,7 +46,6 @@ pub fn read(
             files: reader.files,
         });
     }
-    // A stable order: files as they come, then lines.
     reader.problems.sort_by(|a, b| a.place.cmp(&b.place));
     reader.problems.dedup();
     Err(reader.problems)

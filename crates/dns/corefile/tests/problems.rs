@@ -5,7 +5,7 @@
 use std::io;
 use std::path::Path;
 
-use sluice_corefile::{Corefile, Problem, Sources, read};
+use sluice_corefile::{Corefile, HostsEntry, ORDER, Problem, Sources, read};
 
 /// Two files, one variable.
 struct Small;
@@ -127,6 +127,44 @@ fn plugins_that_are_not_here() {
     refused(
         "forward . https://9.9.9.9",
         "forward: \"https://9.9.9.9\": only dns:// and tls:// are supported",
+    );
+}
+
+#[test]
+fn every_plugin_of_the_order_is_known() {
+    for plugin in ORDER {
+        if let Err(problems) = outcome(&format!(". {{\n{plugin}\n}}")) {
+            let prefix = format!("{plugin}: ");
+            assert!(
+                problems.iter().all(|it| it.message.starts_with(&prefix)),
+                "{problems:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn lines_of_hosts_files() {
+    let names = |line: &str| {
+        let entry = HostsEntry::parse(line).unwrap();
+        entry.map(|it| it.names.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        names("10.0.0.1\ta.Example b # c"),
+        Some(vec!["a.example.".into(), "b.".into()])
+    );
+    assert_eq!(names("fe80::1%lo0 a"), Some(vec!["a.".to_owned()]));
+    assert_eq!(
+        (names("# a"), names(""), names("10.0.0.1 # a")),
+        (None, None, None)
+    );
+    assert_eq!(
+        HostsEntry::parse("a b").unwrap_err(),
+        "\"a b\" begins with no address"
+    );
+    assert_eq!(
+        HostsEntry::parse("::1 a..b").unwrap_err(),
+        "\"a..b\" is no domain name"
     );
 }
 

@@ -41,15 +41,15 @@ pub enum Outcome {
         /// Addresses of the names in the answers.
         additionals: Vec<Record>,
     },
-    /// The name stands for a name outside its zone (an ExternalName Service). NOERROR: the answers, then the
-    /// answers to the same question about `target`, even when these are none. When nobody can be asked about
-    /// `target`: NOERROR without answers, with the SOA as authority.
+    /// The name stands for a name outside its zone (an ExternalName Service): the caller asks for that one's
+    /// records of the same type. NOERROR: these answers, then those about `target`, even when there are none.
     Alias {
         /// One CNAME, or more when the alias leads to other aliases of the zone.
         answers: Vec<Record>,
         /// What the last CNAME points to.
         target: Name,
-        /// SOA of the zone.
+        /// SOA of the zone: the authority of NOERROR without answers, for a caller who prefers that to an alias
+        /// that leads to nothing.
         soa: Box<Record>,
     },
     /// NOERROR without answers, with the SOA as authority: the name has no records of the type.

@@ -40,13 +40,13 @@ pub fn answer<'a>(
     settings: &'a Settings,
     question: Question<'a>,
 ) -> Answer<'a> {
-    let Some(zone) = settings.zones.around(question.name) else {
+    let Some(zone) = settings.zones.closest(question.name) else {
         return Answer {
             outcome: Outcome::NotOurs,
             origin: Origin::NotOurs,
         };
     };
-    let scope = Scope::new(objects, settings, question.name, zone.iter().len());
+    let scope = Scope::new(objects, settings, question.name, zone);
     match question.record_type {
         RecordType::SOA => soa(&scope, question),
         RecordType::NS if scope.is_apex(question.name) => name_server::answer(&scope, question),

@@ -1,5 +1,6 @@
 //! What one server answers: zones, TTL, which kinds of names.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -63,8 +64,19 @@ pub enum PodRecords {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zones {
     /// The longest names first, so that the first match is the closest.
-    names: Vec<Name>,
+    zones: Vec<Zone>,
     primary: Name,
+}
+
+/// A zone, in lower case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Zone {
+    pub(crate) name: Name,
+    /// What its SOA names as its server and as the mailbox of who is responsible. Made once: every negative
+    /// answer has them.
+    pub(crate) soa: [Name; 2],
+    /// It is `in-addr.arpa`, `ip6.arpa` or below one of them.
+    pub(crate) is_reverse: bool,
 }
 
 /// Only reverse zones were given: PTR records would have nothing to point to.
@@ -79,11 +91,11 @@ impl Zones {
     /// # Errors
     /// When there is no forward zone.
     pub fn new(zones: impl IntoIterator<Item = Name>) -> Result<Self, NoForwardZone> {
-        let mut names: Vec<Name> = zones.into_iter().map(absolute).collect();
-        let primary = names.iter().find(|it| !is_reverse(it));
-        let primary = primary.cloned().ok_or(NoForwardZone)?;
-        names.sort_by_key(|it| std::cmp::Reverse(it.iter().len()));
-        Ok(Self { names, primary })
+        let mut zones: Vec<Zone> = zones.into_iter().map(|it| Zone::new(&it)).collect();
+        let primary = zones.iter().find(|it| !it.is_reverse);
+        let primary = primary.ok_or(NoForwardZone)?.name.clone();
+        zones.sort_by_key(|it| Reverse(it.name.iter().len()));
+        Ok(Self { zones, primary })
     }
 
     /// The first forward zone, in lower case.
@@ -93,31 +105,46 @@ impl Zones {
     }
 
     /// All zones in lower case, the longest first.
-    #[must_use]
-    pub fn names(&self) -> &[Name] {
-        &self.names
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.zones.iter().map(|it| &it.name)
     }
 
-    /// The closest zone around a name.
+    /// The closest zone around a name, in lower case.
     #[must_use]
     pub fn around(&self, name: &Name) -> Option<&Name> {
-        self.names.iter().find(|it| it.zone_of(name))
+        self.closest(name).map(|it| &it.name)
+    }
+
+    pub(crate) fn closest(&self, name: &Name) -> Option<&Zone> {
+        self.zones.iter().find(|it| it.name.zone_of(name))
     }
 }
 
-fn absolute(name: Name) -> Name {
-    let mut name = name.to_lowercase();
-    name.set_fqdn(true);
-    name
+impl Zone {
+    fn new(name: &Name) -> Self {
+        let mut name = name.to_lowercase();
+        name.set_fqdn(true);
+        let labels: Vec<_> = name.iter().rev().take(2).collect();
+        Self {
+            is_reverse: labels == [b"arpa".as_slice(), b"in-addr"]
+                || labels == [&b"arpa"[..], b"ip6"],
+            soa: soa_names(&name),
+            name,
+        }
+    }
 }
 
-/// Whether a zone is `in-addr.arpa`, `ip6.arpa` or below one of them.
-pub(crate) fn is_reverse(name: &Name) -> bool {
-    let mut labels = name.iter().rev();
-    let (top, family) = (labels.next(), labels.next());
-    let is =
-        |label: Option<&[u8]>, text: &[u8]| label.is_some_and(|it| it.eq_ignore_ascii_case(text));
-    is(top, b"arpa") && (is(family, b"in-addr") || is(family, b"ip6"))
+/// The server and the mailbox of a zone. A zone so long that they have no names stands for them.
+pub(crate) fn soa_names(zone: &Name) -> [Name; 2] {
+    let below = |labels: &[&[u8]]| {
+        let mut name = Name::new();
+        for label in labels {
+            name = name.append_label(*label)?;
+        }
+        name.append_name(zone)
+    };
+    let server = below(&[b"ns", b"dns"]);
+    [server, below(&[b"hostmaster"])].map(|it| it.unwrap_or_else(|_| zone.clone()))
 }
 
 #[cfg(test)]
@@ -131,12 +158,15 @@ mod tests {
     #[test]
     fn the_closest_zone_is_found_in_any_case() {
         let zones = zones(&["local.", "ip6.arpa.", "Cluster.Local", "other."]).unwrap();
-        let around = |name| zones.around(&Name::from_ascii(name).unwrap());
+        let around = |name| {
+            let zone = zones.around(&Name::from_ascii(name).unwrap());
+            zone.map(Name::to_ascii)
+        };
         assert_eq!(
-            around("a.CLUSTER.local.").unwrap().to_ascii(),
-            "cluster.local."
+            around("a.CLUSTER.local."),
+            Some("cluster.local.".to_owned())
         );
-        assert_eq!(around("a.local.").unwrap().to_ascii(), "local.");
+        assert_eq!(around("a.local."), Some("local.".to_owned()));
         assert_eq!(around("xlocal."), None);
         assert_eq!(zones.primary().to_ascii(), "local.");
     }

@@ -36,7 +36,7 @@ pub(super) fn answer<'a>(
         }
         let data = RData::CNAME(CNAME(target.clone()));
         answers.push(scope.record(owner, data));
-        if !scope.zone.zone_of(&target) {
+        if !scope.zone.name.zone_of(&target) {
             let soa = Box::new(scope.soa());
             return Answer {
                 outcome: Outcome::Alias {

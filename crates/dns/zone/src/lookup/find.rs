@@ -1,6 +1,7 @@
 //! What has a name.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use hickory_proto::rr::Name;
 use sluice_model::{ClusterIps, Endpoint, Pod, Service, ServiceKind};
@@ -88,6 +89,12 @@ impl<'a, 'n> Endpoints<'a, 'n> {
             .map(|it| it.address)
     }
 
+    /// No fewer than there are.
+    pub(super) fn at_most(&self) -> usize {
+        let of = |it: &Arc<Slice>| it.object.endpoints.len();
+        self.entry.slices.iter().map(of).sum()
+    }
+
     pub(super) fn ports(&self) -> Ports<'n> {
         match self.part {
             Part::Endpoint(_) => Ports::default(),
@@ -125,7 +132,7 @@ impl<'a> Scope<'a> {
         'a: 'n,
     {
         let place = Place::of(name.iter().rev().skip(self.zone_labels));
-        if self.is_reverse && place != Place::Above {
+        if self.zone.is_reverse && place != Place::Above {
             return Found::Nothing(Missing::Address);
         }
         match place {

@@ -53,8 +53,9 @@ pub(super) fn of_family(
     question: Question<'_>,
     family: IpFamily,
 ) -> Vec<Record> {
-    let addresses = servers(scope).into_iter().map(|(_, address)| address);
-    records::of_family(scope, question, addresses, family)
+    let servers = servers(scope);
+    let addresses = servers.iter().map(|(_, address)| *address);
+    records::of_family(scope, question, addresses, servers.len(), family)
 }
 
 /// The servers of the zone, with their addresses: the Services that this server is an endpoint of, else

@@ -57,28 +57,39 @@ pub(super) fn addresses(
     family: IpFamily,
 ) -> Vec<Record> {
     match named {
-        Named::ClusterIps(service, _) => of_family(
-            scope,
-            question,
-            cluster_ips(service).iter().copied(),
-            family,
-        ),
-        Named::Endpoints(it) => of_family(scope, question, it.addresses(), family),
-        Named::Pods(it) => of_family(scope, question, [it.address], family),
+        Named::ClusterIps(service, _) => {
+            let addresses = cluster_ips(service);
+            of_family(
+                scope,
+                question,
+                addresses.iter().copied(),
+                addresses.len(),
+                family,
+            )
+        }
+        Named::Endpoints(it) => of_family(scope, question, it.addresses(), it.at_most(), family),
+        Named::Pods(it) => of_family(scope, question, [it.address], 1, family),
         Named::Alias(_) => Vec::new(),
     }
 }
 
-/// A record for each address of one family, each once.
+/// A record for each address of one family, each once. There are `at_most` so many.
 pub(super) fn of_family(
     scope: &Scope<'_>,
     question: Question<'_>,
     addresses: impl IntoIterator<Item = IpAddr>,
+    at_most: usize,
     family: IpFamily,
 ) -> Vec<Record> {
-    let mut seen = Seen::new();
+    let (mut records, mut seen) = (Vec::new(), Seen::new());
     let addresses = addresses.into_iter().map(|it| it.to_canonical());
-    let own = addresses.filter(|it| IpFamily::of(it) == family && seen.is_new(*it));
-    own.map(|it| scope.address(question.name.clone(), it))
-        .collect()
+    for address in addresses.filter(|it| IpFamily::of(it) == family) {
+        if records.is_empty() {
+            records.reserve_exact(at_most);
+        }
+        if seen.is_new(address) {
+            records.push(scope.address(question.name.clone(), address));
+        }
+    }
+    records
 }

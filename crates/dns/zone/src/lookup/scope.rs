@@ -7,7 +7,7 @@ use hickory_proto::rr::rdata::{A, AAAA, SOA};
 use hickory_proto::rr::{Name, RData, Record};
 
 use crate::origin::{Holder, Missing};
-use crate::settings::{MAX_TTL, is_reverse};
+use crate::settings::{MAX_TTL, Zone, soa_names};
 use crate::{Answer, Objects, Origin, Outcome, Settings};
 
 /// Longest TTL of a SOA record, as in CoreDNS.
@@ -17,31 +17,28 @@ const SOA_TTL: u32 = 300;
 pub(super) struct Scope<'a> {
     pub(super) objects: &'a Objects,
     pub(super) settings: &'a Settings,
-    /// In the letter case of the question.
-    pub(super) zone: Name,
+    /// As it is configured: in lower case.
+    pub(super) zone: &'a Zone,
     pub(super) zone_labels: usize,
-    pub(super) is_reverse: bool,
+    /// The name that is asked for.
+    name: &'a Name,
     ttl: u32,
 }
 
 impl<'a> Scope<'a> {
-    /// `zone_labels`: how many of the name's labels are the zone.
+    /// `zone`: the one around the name.
     pub(super) fn new(
         objects: &'a Objects,
         settings: &'a Settings,
-        name: &Name,
-        zone_labels: usize,
+        name: &'a Name,
+        zone: &'a Zone,
     ) -> Self {
-        let mut zone = Name::root();
-        for label in name.iter().skip(name.iter().len() - zone_labels) {
-            zone = zone.append_label(label).expect("it is the end of a name");
-        }
         Self {
             objects,
             settings,
-            is_reverse: is_reverse(&zone),
             zone,
-            zone_labels,
+            zone_labels: zone.name.iter().len(),
+            name,
             ttl: settings.ttl.min(MAX_TTL),
         }
     }
@@ -59,6 +56,22 @@ impl<'a> Scope<'a> {
                 .all(|(a, b)| a.eq_ignore_ascii_case(b))
     }
 
+    /// The zone in the letter case of the question.
+    fn spelled(&self) -> Name {
+        if self.zone.name.zone_of_case(self.name) {
+            return self.zone.name.clone();
+        }
+        let mut zone = Name::root();
+        for label in self
+            .name
+            .iter()
+            .skip(self.name.iter().len() - self.zone_labels)
+        {
+            zone = zone.append_label(label).expect("it is the end of a name");
+        }
+        zone
+    }
+
     /// These labels below the zone.
     ///
     /// # Errors
@@ -68,7 +81,7 @@ impl<'a> Scope<'a> {
         for label in labels {
             name = name.append_label(*label)?;
         }
-        name.append_name(&self.zone)
+        name.append_name(&self.spelled())
     }
 
     pub(super) fn record(&self, owner: Name, data: RData) -> Record {
@@ -84,18 +97,16 @@ impl<'a> Scope<'a> {
     }
 
     pub(super) fn soa(&self) -> Record {
-        // A zone so long that its server has no name stands for it.
-        let name = |labels: &[&[u8]]| self.below(labels).unwrap_or_else(|_| self.zone.clone());
-        let soa = SOA::new(
-            name(&[b"ns", b"dns"]),
-            name(&[b"hostmaster"]),
-            self.objects.serial(),
-            7200,
-            1800,
-            86_400,
-            self.ttl,
-        );
-        let mut record = self.record(self.zone.clone(), RData::SOA(soa));
+        let zone = self.spelled();
+        let names = if zone.eq_case(&self.zone.name) {
+            self.zone.soa.clone()
+        } else {
+            soa_names(&zone)
+        };
+        let [server, mailbox] = names;
+        let serial = self.objects.serial();
+        let soa = SOA::new(server, mailbox, serial, 7200, 1800, 86_400, self.ttl);
+        let mut record = self.record(zone, RData::SOA(soa));
         record.ttl = record.ttl.min(SOA_TTL);
         record
     }

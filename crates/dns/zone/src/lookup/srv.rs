@@ -48,7 +48,7 @@ fn of_cluster_ips(out: &mut Records<'_>, service: &Service, ports: Ports<'_>) {
             .iter()
             .filter(|it| ports.has(&it.name, it.protocol.as_str()))
     };
-    let Some(target) = target_below(out.scope, &[], service) else {
+    let Some(target) = name_of(out.scope, service) else {
         return;
     };
     let weight = share(own().count() * addresses.len());
@@ -73,13 +73,18 @@ fn of_endpoints(out: &mut Records<'_>, endpoints: Endpoints<'_, '_>) {
             .map(|(slice, it)| places(slice) * it.count())
             .sum(),
     );
+    let Some(service) = name_of(out.scope, endpoints.service) else {
+        return;
+    };
+    out.reserve(endpoints.at_most());
     let (mut seen, mut seen_address) = (Seen::new(), Seen::new());
     for (slice, own) in endpoints.slices() {
         let has_ports = !slice.object.ports.is_empty();
         for endpoint in own.filter(|_| has_ports) {
             let name = EndpointName::of(endpoint, endpoints.pod_names);
-            let Some(target) = target_below(out.scope, &[name.as_bytes()], endpoints.service)
-            else {
+            let label = Name::new().append_label(name.as_bytes());
+            // A name that would be too long is none.
+            let Ok(target) = label.and_then(|it| it.append_name(&service)) else {
                 continue;
             };
             for port in own_ports(slice, ports) {
@@ -99,11 +104,11 @@ fn own_ports<'a>(slice: &'a Slice, ports: Ports<'a>) -> impl Iterator<Item = &'a
     own.filter(move |it| ports.has(&it.name, it.protocol.as_str()))
 }
 
-/// The name of a Service or of something below it; `None` when it would be too long.
-fn target_below(scope: &Scope<'_>, labels: &[&[u8]], service: &Service) -> Option<Name> {
+/// The name of a Service; `None` when it would be too long.
+fn name_of(scope: &Scope<'_>, service: &Service) -> Option<Name> {
     let name = &service.name;
-    let of_service: [&[u8]; 3] = [name.name.as_bytes(), name.namespace.as_bytes(), b"svc"];
-    scope.below(&[labels, &of_service].concat()).ok()
+    let labels = [name.name.as_bytes(), name.namespace.as_bytes(), b"svc"];
+    scope.below(&labels).ok()
 }
 
 /// What each of so many records gets of 100, but 1 at least.
@@ -127,6 +132,11 @@ impl<'a> Records<'a> {
             answers: Vec::new(),
             additionals: Vec::new(),
         }
+    }
+
+    fn reserve(&mut self, targets: usize) {
+        self.answers.reserve(targets);
+        self.additionals.reserve(targets);
     }
 
     fn srv(&mut self, target: &Name, weight: u16, port: u16) {

@@ -2,10 +2,15 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use hickory_proto::rr::{Name, RData, Record, RecordType};
-use sluice_model::{DnsPolicy, Event, Namespace, NamespacedName, Object, Pod, PodDns};
+use sluice_model::{
+    AddressType, ClusterIps, Conditions, DnsPolicy, Endpoint, EndpointPort, EndpointSlice, Event,
+    Namespace, NamespacedName, Object, Pod, PodDns, Protocol, Service, ServiceKind, ServicePort,
+    SessionAffinity, TrafficPolicy,
+};
 use sluice_zone::{NamespaceRule, Objects, Outcome, Question, Settings, Zones, answer};
 
 /// The serial of every test.
@@ -33,7 +38,9 @@ pub(crate) fn namespace(name: &str) -> Event {
 }
 
 pub(crate) fn pod(namespace: &str, name: &str, addresses: &[&str]) -> Event {
-    let addresses = addresses.iter().map(|it| it.parse().unwrap());
+    let addresses = addresses
+        .iter()
+        .map(|it| it.parse().expect("it is well-formed"));
     Event::Set(Object::Pod(Arc::new(Pod {
         name: NamespacedName::new(namespace, name),
         node: None,
@@ -47,6 +54,117 @@ pub(crate) fn pod(namespace: &str, name: &str, addresses: &[&str]) -> Event {
     })))
 }
 
+fn named(text: &str) -> NamespacedName {
+    let (namespace, name) = text.split_once('/').expect("namespace/name");
+    NamespacedName::new(namespace, name)
+}
+
+/// `web/tcp:80 dns/udp:53`.
+fn ports(text: &str) -> Vec<(Arc<str>, Protocol, NonZeroU16)> {
+    let port = |it: &str| {
+        let (name, rest) = it.split_once('/').expect("name/protocol:port");
+        let (protocol, port) = rest.split_once(':').expect("name/protocol:port");
+        (
+            name.into(),
+            protocol.parse().expect("it is well-formed"),
+            port.parse().expect("it is well-formed"),
+        )
+    };
+    text.split_whitespace().map(port).collect()
+}
+
+/// `addresses`: `10.96.0.1 fd00::1`, `None` for a headless Service, empty for one that waits.
+pub(crate) fn service(name: &str, addresses: &str, own: &str) -> Event {
+    let cluster_ips = match addresses {
+        "None" => ClusterIps::Headless,
+        "" => ClusterIps::Unassigned,
+        some => ClusterIps::Assigned(
+            some.split(' ')
+                .map(|it| it.parse().expect("it is well-formed"))
+                .collect(),
+        ),
+    };
+    let port = |(name, protocol, port)| ServicePort {
+        name,
+        protocol,
+        port,
+        node_port: None,
+    };
+    Event::Set(Object::Service(Arc::new(Service {
+        name: named(name),
+        created: None,
+        kind: ServiceKind::ClusterIp,
+        cluster_ips,
+        external_name: None,
+        external_ips: Vec::new(),
+        load_balancer: Vec::new(),
+        source_ranges: Vec::new(),
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        affinity: SessionAffinity::None,
+        ipvs_scheduler: None,
+        algorithm: None,
+        forwarding: None,
+        health_check_node_port: None,
+        proxy_name: None,
+        ports: ports(own).into_iter().map(port).collect(),
+    })))
+}
+
+pub(crate) fn external(name: &str, target: &str) -> Event {
+    let Event::Set(Object::Service(service)) = service(name, "", "") else {
+        unreachable!("a Service was made");
+    };
+    Event::Set(Object::Service(Arc::new(Service {
+        kind: ServiceKind::ExternalName,
+        external_name: Some(target.into()),
+        ..Arc::unwrap_or_clone(service)
+    })))
+}
+
+/// `endpoints`: `10.0.0.1`, `10.0.0.1 name` with a hostname, `10.0.0.1 @pod` with a pod; `!` for not ready.
+pub(crate) fn slice(name: &str, service: &str, own: &str, endpoints: &[&str]) -> Event {
+    let port = |(name, protocol, port)| EndpointPort {
+        name,
+        protocol,
+        port,
+    };
+    let endpoint = |text: &&str| {
+        let mut words = text.trim_start_matches('!').split(' ');
+        let address = words
+            .next()
+            .expect("an address")
+            .parse()
+            .expect("it is well-formed");
+        let words: Vec<_> = words.collect();
+        let pod = words.iter().find_map(|it| it.strip_prefix('@'));
+        let hostname = words.iter().find(|it| !it.starts_with('@'));
+        Endpoint {
+            address,
+            node: None,
+            zone: None,
+            conditions: Conditions {
+                ready: !text.starts_with('!'),
+                ..Conditions::READY
+            },
+            zone_hints: Vec::new(),
+            node_hints: Vec::new(),
+            weight: 1,
+            target: pod.map(Into::into),
+            hostname: hostname.map(|it| Arc::from(*it)),
+        }
+    };
+    Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+        name: named(name),
+        service: Some(service).filter(|it| !it.is_empty()).map(Into::into),
+        headless: false,
+        address_type: AddressType::Ipv4,
+        ports: ports(own).into_iter().map(port).collect(),
+        endpoints: endpoints.iter().map(endpoint).collect(),
+        triggered: None,
+    })))
+}
+
 /// Objects that are complete.
 pub(crate) fn objects(rule: NamespaceRule, events: &[Event]) -> Objects {
     let mut objects = Objects::new(rule);
@@ -57,8 +175,10 @@ pub(crate) fn objects(rule: NamespaceRule, events: &[Event]) -> Objects {
 }
 
 pub(crate) fn settings(zones: &[&str]) -> Settings {
-    let zones = zones.iter().map(|it| Name::from_ascii(it).unwrap());
-    let mut settings = Settings::new(Zones::new(zones).unwrap());
+    let zones = zones
+        .iter()
+        .map(|it| Name::from_ascii(it).expect("it is well-formed"));
+    let mut settings = Settings::new(Zones::new(zones).expect("it is well-formed"));
     settings.ttl = 30;
     settings
 }
@@ -79,15 +199,21 @@ pub(crate) fn ask(
     name: &str,
     record_type: RecordType,
 ) -> Reply {
-    let name = Name::from_ascii(name).unwrap();
-    let answer = answer(
+    ask_about(
         objects,
         settings,
-        Question {
-            name: &name,
-            record_type,
-        },
-    );
+        &Name::from_ascii(name).expect("it is well-formed"),
+        record_type,
+    )
+}
+
+pub(crate) fn ask_about(
+    objects: &Objects,
+    settings: &Settings,
+    name: &Name,
+    record_type: RecordType,
+) -> Reply {
+    let answer = answer(objects, settings, Question { name, record_type });
     let none = Vec::new;
     let (code, answers, authorities, additionals) = match answer.outcome {
         Outcome::NotOurs => ("not ours", none(), none(), none()),
@@ -109,9 +235,15 @@ pub(crate) fn ask(
     }
 }
 
+/// In alphabetical order, but for a chain of aliases: its order means something.
 fn lines(records: &[Record]) -> Vec<String> {
     let mut lines: Vec<_> = records.iter().map(line).collect();
-    lines.sort();
+    if !records
+        .iter()
+        .any(|it| it.record_type() == RecordType::CNAME)
+    {
+        lines.sort();
+    }
     lines
 }
 
@@ -132,4 +264,32 @@ fn line(record: &Record) -> String {
     };
     let text = text.replace(&NOW.to_string(), "SERIAL");
     format!("{name} {ttl} {} {text}", record.record_type())
+}
+
+/// An answer in short. The question is `A name`; the TTL is left out where it is that of the settings, and the
+/// owner of an answer where it is the question's. Additional records follow `+`. Without records: `NODATA` or the
+/// code, and the reason.
+pub(crate) fn says(objects: &Objects, settings: &Settings, question: &str) -> String {
+    let (record_type, name) = question.split_once(' ').expect("a type and a name");
+    let reply = ask(
+        objects,
+        settings,
+        name,
+        record_type.parse().expect("a type"),
+    );
+    let ttl = format!(" {} ", settings.ttl);
+    let short = |lines: Vec<String>, owner: &str| {
+        let lines = lines.into_iter().map(|it| it.replacen(&ttl, " ", 1));
+        let short = lines.map(|it| it.strip_prefix(owner).map(ToOwned::to_owned).unwrap_or(it));
+        short.collect::<Vec<_>>().join("; ")
+    };
+    let answers = short(reply.answers, &format!("{name} "));
+    let additionals = short(reply.additionals, "+");
+    match (reply.code, answers.as_str(), additionals.as_str()) {
+        ("NOERROR", "", _) => format!("NODATA: {}", reply.origin),
+        ("NOERROR", _, "") => answers,
+        ("NOERROR", ..) => format!("{answers} + {additionals}"),
+        ("alias", ..) => format!("{answers}; ..."),
+        (code, ..) => format!("{code}: {}", reply.origin),
+    }
 }
