@@ -43,6 +43,7 @@ pub(crate) struct Loop {
 }
 
 /// Where and when an answer belongs that comes later.
+#[derive(Clone, Copy)]
 struct Incoming {
     reply_to: SockaddrStorage,
     from: To,

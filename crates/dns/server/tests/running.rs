@@ -1,5 +1,6 @@
 //! Reload, stop, pages.
 
+#[cfg(test)]
 mod support;
 
 use std::net::{TcpListener, UdpSocket};

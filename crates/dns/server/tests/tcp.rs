@@ -1,5 +1,6 @@
 //! Connections.
 
+#[cfg(test)]
 mod support;
 
 use std::io::Write;

@@ -1,5 +1,6 @@
 //! Questions over UDP.
 
+#[cfg(test)]
 mod support;
 
 use std::collections::BTreeSet;
