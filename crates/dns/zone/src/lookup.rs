@@ -11,6 +11,7 @@
 mod alias;
 mod find;
 mod name_server;
+mod named;
 mod place;
 mod records;
 mod reverse;
@@ -24,7 +25,7 @@ use hickory_proto::rr::{RData, RecordType};
 use crate::origin::{Holder, Missing};
 use crate::{Answer, Objects, Origin, Outcome, Question, Settings};
 
-use find::Found;
+use named::Found;
 use scope::Scope;
 
 /// What `dns-version.<zone>` says: the version of the specification that the records follow.

@@ -167,68 +167,31 @@ impl Objects {
     }
 
     fn replace_service(&mut self, name: &NamespacedName, new: Option<&Arc<Service>>) -> bool {
-        let contents = self
-            .namespaces
-            .entry(Arc::clone(&name.namespace))
-            .or_default();
-        let old = contents.replace_service(&name.name, new);
-        let changed = !alike::services(old.as_deref(), new.map(Arc::as_ref));
-        if let Some(service) = &old {
-            for address in cluster_ips(service) {
-                self.cluster_ips.remove(*address, service, 0);
-            }
-        }
-        if let Some(service) = new {
-            for address in cluster_ips(service) {
-                self.cluster_ips.insert(*address, service, 0);
-            }
-        }
+        let old = self.contents(name).replace_service(&name.name, new);
+        self.cluster_ips.replace(old.as_ref(), new);
         self.forget_if_empty(&name.namespace);
-        changed
+        !alike::services(old.as_deref(), new.map(Arc::as_ref))
     }
 
     fn replace_slice(&mut self, name: &NamespacedName, new: Option<&Arc<EndpointSlice>>) -> bool {
         let new = new.map(|it| Arc::new(Slice::new(it)));
-        let contents = self
-            .namespaces
-            .entry(Arc::clone(&name.namespace))
-            .or_default();
-        let old = contents.replace_slice(&name.name, new.as_ref());
-        let objects = [&old, &new].map(|it| it.as_ref().map(|it| &*it.object));
-        let changed = !alike::slices(objects[0], objects[1]);
-        if let Some(slice) = &old {
-            for (index, endpoint) in slice.reachable() {
-                self.endpoints.remove(endpoint.address, slice, index);
-            }
-        }
-        if let Some(slice) = &new {
-            for (index, endpoint) in slice.reachable() {
-                self.endpoints.insert(endpoint.address, slice, index);
-            }
-        }
+        let old = self.contents(name).replace_slice(&name.name, new.as_ref());
+        self.endpoints.replace(old.as_ref(), new.as_ref());
         self.forget_if_empty(&name.namespace);
-        changed
+        let [old, new] = [&old, &new].map(|it| it.as_ref().map(|it| &*it.object));
+        !alike::slices(old, new)
     }
 
     fn replace_pod(&mut self, name: &NamespacedName, new: Option<&Arc<Pod>>) -> bool {
-        let contents = self
-            .namespaces
-            .entry(Arc::clone(&name.namespace))
-            .or_default();
-        let old = contents.replace_pod(&name.name, new);
-        let changed = !alike::pods(old.as_deref(), new.map(Arc::as_ref));
-        if let Some(pod) = &old {
-            for address in &pod.addresses {
-                self.pods.remove(*address, pod, 0);
-            }
-        }
-        if let Some(pod) = new {
-            for address in &pod.addresses {
-                self.pods.insert(*address, pod, 0);
-            }
-        }
+        let old = self.contents(name).replace_pod(&name.name, new);
+        self.pods.replace(old.as_ref(), new);
         self.forget_if_empty(&name.namespace);
-        changed
+        !alike::pods(old.as_deref(), new.map(Arc::as_ref))
+    }
+
+    fn contents(&mut self, name: &NamespacedName) -> &mut Contents {
+        let namespace = Arc::clone(&name.namespace);
+        self.namespaces.entry(namespace).or_default()
     }
 
     fn forget_if_empty(&mut self, namespace: &str) {

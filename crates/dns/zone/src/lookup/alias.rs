@@ -7,8 +7,8 @@ use sluice_model::{IpFamily, Service};
 use crate::origin::Holder;
 use crate::{Answer, Origin, Outcome, Question};
 
-use super::find::{Found, Named};
 use super::name_server;
+use super::named::{Found, Named};
 use super::records;
 use super::scope::Scope;
 

@@ -1,129 +1,17 @@
-//! What has a name.
+//! From a name to what has it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
 use hickory_proto::rr::Name;
-use sluice_model::{ClusterIps, Endpoint, Pod, Service, ServiceKind};
+use sluice_model::{ClusterIps, Service, ServiceKind};
 
 use crate::PodRecords;
-use crate::objects::{Entry, Slice};
-use crate::origin::{Holder, Label, Missing};
+use crate::objects::Entry;
+use crate::origin::{Label, Missing};
 
+use super::named::{Endpoints, Found, Named, Pods};
 use super::place::{Lower, Part, Place, Ports};
 use super::scope::Scope;
-
-/// What a name leads to. `'a` are objects, `'n` is the name.
-pub(super) enum Found<'a, 'n> {
-    Nothing(Missing<'n>),
-    /// Only names below it have records.
-    Above,
-    Named(Named<'a, 'n>),
-}
-
-/// What has a name.
-pub(super) enum Named<'a, 'n> {
-    /// A Service with a ClusterIP, of which one port at least is asked for.
-    ClusterIps(&'a Service, Ports<'n>),
-    /// Ready endpoints, at least one.
-    Endpoints(Endpoints<'a, 'n>),
-    Alias(&'a Service),
-    Pods(Pods<'a>),
-}
-
-/// Ready endpoints of a Service.
-#[derive(Clone, Copy)]
-pub(super) struct Endpoints<'a, 'n> {
-    pub(super) service: &'a Service,
-    entry: &'a Entry,
-    part: Part<'n>,
-    pub(super) pod_names: bool,
-}
-
-/// The pods that have an address.
-pub(super) struct Pods<'a> {
-    pub(super) address: IpAddr,
-    /// The first of them; `None` when none was looked for.
-    pod: Option<&'a Pod>,
-    pub(super) count: usize,
-}
-
-impl<'a> Named<'a, '_> {
-    pub(super) fn holder(&self) -> Holder<'a> {
-        match self {
-            Self::ClusterIps(service, _) | Self::Alias(service) => Holder::Service(service),
-            Self::Endpoints(it) => it.holder(),
-            Self::Pods(it) => it
-                .pod
-                .map_or(Holder::AddressInName(it.address), Holder::Pod),
-        }
-    }
-}
-
-impl<'a, 'n> Endpoints<'a, 'n> {
-    /// The slices that have the ports, with the endpoints asked for. Some may have none.
-    pub(super) fn slices(
-        self,
-    ) -> impl Iterator<Item = (&'a Slice, impl Iterator<Item = &'a Endpoint> + use<'a, 'n>)> {
-        let (ports, pod_names) = (self.ports(), self.pod_names);
-        let name = match self.part {
-            Part::Endpoint(name) => Some(name),
-            Part::Ports(_) => None,
-        };
-        let slices = self.entry.slices.iter().map(AsRef::as_ref);
-        slices
-            .filter(move |it| slice_has(it, ports))
-            .map(move |slice: &'a Slice| {
-                let named = name.map(|it| slice.named(it, pod_names));
-                let all = name.is_none().then(|| slice.ready());
-                (
-                    slice,
-                    named.into_iter().flatten().chain(all.into_iter().flatten()),
-                )
-            })
-    }
-
-    pub(super) fn addresses(self) -> impl Iterator<Item = IpAddr> + use<'a, 'n> {
-        self.slices()
-            .flat_map(|(_, endpoints)| endpoints)
-            .map(|it| it.address)
-    }
-
-    /// No fewer than there are.
-    pub(super) fn at_most(&self) -> usize {
-        let of = |it: &Arc<Slice>| it.object.endpoints.len();
-        self.entry.slices.iter().map(of).sum()
-    }
-
-    pub(super) fn ports(&self) -> Ports<'n> {
-        match self.part {
-            Part::Endpoint(_) => Ports::default(),
-            Part::Ports(ports) => ports,
-        }
-    }
-
-    fn holder(&self) -> Holder<'a> {
-        let first = || {
-            let mut slices = self.slices();
-            slices.find_map(|(slice, mut it)| Some((&*slice.object, it.next()?)))
-        };
-        match self.part {
-            Part::Endpoint(_) => first().map_or(Holder::Service(self.service), |(slice, it)| {
-                Holder::Endpoint(slice, it)
-            }),
-            Part::Ports(_) => Holder::Service(self.service),
-        }
-    }
-}
-
-/// A slice without ports is there for whoever asks for no certain port.
-fn slice_has(slice: &Slice, ports: Ports<'_>) -> bool {
-    let own = &slice.object.ports;
-    ports.is_all()
-        || own
-            .iter()
-            .any(|it| ports.has(&it.name, it.protocol.as_str()))
-}
 
 impl<'a> Scope<'a> {
     /// What has a name of the zone.
@@ -194,7 +82,7 @@ impl<'a> Scope<'a> {
             Part::Ports(ports) if service.cluster_ips != ClusterIps::Headless => ports,
             _ => return self.endpoints(entry, service, part),
         };
-        let ready = || entry.slices.iter().any(|it| it.ready().next().is_some());
+        let ready = || entry.slices.iter().any(|it| it.has_ready());
         // Without endpoints to look at, nobody can say that a Service is empty.
         if self.settings.ignore_empty_service && !self.settings.no_endpoints && !ready() {
             return Found::Nothing(Missing::ReadyEndpoint(service));
@@ -225,9 +113,7 @@ impl<'a> Scope<'a> {
             return Found::Named(Named::Endpoints(found));
         }
         missing(match part {
-            _ if entry.slices.iter().all(|it| it.ready().next().is_none()) => {
-                Missing::ReadyEndpoint(service)
-            }
+            _ if !entry.slices.iter().any(|it| it.has_ready()) => Missing::ReadyEndpoint(service),
             Part::Endpoint(name) => Missing::EndpointNamed {
                 service,
                 name: Label(name),

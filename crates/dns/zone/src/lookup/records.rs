@@ -9,7 +9,7 @@ use sluice_model::IpFamily;
 use crate::objects::cluster_ips;
 use crate::{Answer, Origin, Question};
 
-use super::find::{Found, Named};
+use super::named::{Found, Named};
 use super::scope::Scope;
 use super::seen::Seen;
 use super::{alias, name_server, srv};

@@ -9,7 +9,7 @@ use crate::objects::EndpointName;
 use crate::origin::{Holder, Missing};
 use crate::{Answer, Origin, Question};
 
-use super::find::Found;
+use super::named::Found;
 use super::scope::Scope;
 use super::seen::Seen;
 

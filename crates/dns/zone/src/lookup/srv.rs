@@ -9,7 +9,7 @@ use sluice_model::{EndpointPort, Service};
 use crate::Question;
 use crate::objects::{EndpointName, Slice, cluster_ips};
 
-use super::find::{Endpoints, Named};
+use super::named::{Endpoints, Named};
 use super::place::{Lower, Ports};
 use super::scope::Scope;
 use super::seen::Seen;

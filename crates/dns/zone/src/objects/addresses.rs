@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use sluice_model::{NamespacedName, Pod, Service};
 
+use super::cluster_ips;
+
 /// Objects by address, and by name where several have one address. A position tells apart the places of one
 /// object.
 ///
@@ -28,21 +30,26 @@ impl<T> Default for Addresses<T> {
     }
 }
 
-impl<T: Named> Addresses<T> {
-    pub(super) fn insert(&mut self, address: IpAddr, owner: &Arc<T>, position: u32) {
-        let owner = Some(ByName(Arc::clone(owner)));
-        match address.to_canonical() {
-            IpAddr::V4(it) => self.v4.insert((it, owner, position)),
-            IpAddr::V6(it) => self.v6.insert((it, owner, position)),
-        };
-    }
-
-    pub(super) fn remove(&mut self, address: IpAddr, owner: &Arc<T>, position: u32) {
-        let owner = Some(ByName(Arc::clone(owner)));
-        match address.to_canonical() {
-            IpAddr::V4(it) => self.v4.remove(&(it, owner, position)),
-            IpAddr::V6(it) => self.v6.remove(&(it, owner, position)),
-        };
+impl<T: Addressed> Addresses<T> {
+    /// The new version of an object takes the place of the old one.
+    pub(super) fn replace(&mut self, old: Option<&Arc<T>>, new: Option<&Arc<T>>) {
+        let by_name = |owner: &Arc<T>| Some(ByName(Arc::clone(owner)));
+        if let Some(owner) = old {
+            for (position, address) in owner.addresses() {
+                match address.to_canonical() {
+                    IpAddr::V4(it) => self.v4.remove(&(it, by_name(owner), position)),
+                    IpAddr::V6(it) => self.v6.remove(&(it, by_name(owner), position)),
+                };
+            }
+        }
+        if let Some(owner) = new {
+            for (position, address) in owner.addresses() {
+                match address.to_canonical() {
+                    IpAddr::V4(it) => self.v4.insert((it, by_name(owner), position)),
+                    IpAddr::V6(it) => self.v6.insert((it, by_name(owner), position)),
+                };
+            }
+        }
     }
 
     pub(super) fn owners(&self, address: IpAddr) -> impl Iterator<Item = (&T, usize)> {
@@ -55,7 +62,7 @@ impl<T: Named> Addresses<T> {
 }
 
 /// `None` as owner comes before every owner: the place where those of an address begin.
-fn owners<A: Ord + Copy, T: Named>(
+fn owners<A: Ord + Copy, T: Addressed>(
     set: &BTreeSet<(A, Option<ByName<T>>, u32)>,
     address: A,
 ) -> impl Iterator<Item = (&T, usize)> {
@@ -64,20 +71,31 @@ fn owners<A: Ord + Copy, T: Named>(
         .filter_map(|(_, owner, position)| Some((&*owner.as_ref()?.0, *position as usize)))
 }
 
-/// An object with a namespace.
-pub(super) trait Named {
+/// An object that has addresses.
+pub(super) trait Addressed {
     fn name(&self) -> &NamespacedName;
+
+    /// The addresses, each with its position.
+    fn addresses(&self) -> impl Iterator<Item = (u32, IpAddr)>;
 }
 
-impl Named for Service {
+impl Addressed for Service {
     fn name(&self) -> &NamespacedName {
         &self.name
     }
+
+    fn addresses(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+        (0..).zip(cluster_ips(self).iter().copied())
+    }
 }
 
-impl Named for Pod {
+impl Addressed for Pod {
     fn name(&self) -> &NamespacedName {
         &self.name
+    }
+
+    fn addresses(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+        (0..).zip(self.addresses.iter().copied())
     }
 }
 
@@ -85,22 +103,22 @@ impl Named for Pod {
 #[derive(Debug)]
 struct ByName<T>(Arc<T>);
 
-impl<T: Named> Ord for ByName<T> {
+impl<T: Addressed> Ord for ByName<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.0.name().cmp(other.0.name())
     }
 }
 
-impl<T: Named> PartialOrd for ByName<T> {
+impl<T: Addressed> PartialOrd for ByName<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T: Named> PartialEq for ByName<T> {
+impl<T: Addressed> PartialEq for ByName<T> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<T: Named> Eq for ByName<T> {}
+impl<T: Addressed> Eq for ByName<T> {}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sluice_model::{Endpoint, EndpointSlice, NamespacedName, is_label};
 
-use super::addresses::Named;
+use super::addresses::Addressed;
 
 /// A slice, with an index of the names of its ready endpoints.
 #[derive(Debug)]
@@ -35,6 +35,11 @@ impl Slice {
         }
     }
 
+    pub(crate) fn has_ready(&self) -> bool {
+        // Every ready endpoint has a name, and no other has.
+        !self.names.is_empty()
+    }
+
     /// The ready endpoints.
     pub(crate) fn ready(&self) -> impl Iterator<Item = &Endpoint> {
         positions(&self.object).map(|(_, endpoint)| endpoint)
@@ -53,16 +58,17 @@ impl Slice {
                 own.as_bytes().eq_ignore_ascii_case(name)
             })
     }
-
-    /// The ready endpoints with their positions, when the slice belongs to a Service.
-    pub(super) fn reachable(&self) -> impl Iterator<Item = (u32, &Endpoint)> {
-        positions(&self.object).filter(|_| self.object.service.is_some())
-    }
 }
 
-impl Named for Slice {
+impl Addressed for Slice {
     fn name(&self) -> &NamespacedName {
         &self.object.name
+    }
+
+    /// Those of the ready endpoints, when the slice belongs to a Service.
+    fn addresses(&self) -> impl Iterator<Item = (u32, IpAddr)> {
+        let own = positions(&self.object).filter(|_| self.object.service.is_some());
+        own.map(|(position, endpoint)| (position, endpoint.address))
     }
 }
 
