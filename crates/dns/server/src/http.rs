@@ -180,6 +180,3 @@ async fn request(address: SocketAddr) -> std::io::Result<()> {
     stream.read_to_end(&mut answer).await?;
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
 use sluice_corefile::{Bind, BindTarget};
 use tokio::net::{TcpListener, TcpSocket};
 
@@ -90,9 +90,12 @@ pub(crate) fn bind(
 pub(crate) fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4(),
-        // Takes IPv4 as well, unless net.ipv6.bindv6only is set.
         SocketAddr::V6(_) => TcpSocket::new_v6(),
     }?;
+    if address.is_ipv6() && address.ip().is_unspecified() {
+        // IPv4 as well, whatever net.ipv6.bindv6only says.
+        setsockopt(&socket, sockopt::Ipv6V6Only, &false)?;
+    }
     socket.set_reuseaddr(true)?;
     if sharing == Sharing::Joined {
         socket.set_reuseport(true)?;
@@ -170,6 +173,14 @@ fn machine() -> Result<Vec<(String, IpAddr)>, ListenError> {
         Some((it.interface_name, address.ip()))
     };
     Ok(all.filter_map(address).collect())
+}
+
+/// An address of a page; one that is not specified means all addresses of both families.
+pub(crate) fn page(address: SocketAddr) -> SocketAddr {
+    match address.ip().is_unspecified() {
+        true => SocketAddr::new(any(), address.port()),
+        false => address,
+    }
 }
 
 /// All addresses: `::`, which takes IPv4 too; `0.0.0.0` on a machine without IPv6.

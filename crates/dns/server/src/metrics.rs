@@ -17,12 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{
-    Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Gauge, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
 };
 
+pub use labels::Transport;
 pub(crate) use labels::code_label;
-pub(crate) use labels::{Family, Plugin, Transport};
+pub(crate) use labels::{Family, Plugin};
 pub(crate) use ours::{Ours, Shed};
 pub(crate) use tally::{Sample, Shard, Tally};
 pub(crate) use upstreams::{CacheOf, Caches, Observed};
@@ -47,6 +48,7 @@ pub(crate) struct Metrics {
     pub(crate) template_matches: IntCounterVec,
     pub(crate) template_failures: IntCounterVec,
     pub(crate) hosts_entries: IntGauge,
+    pub(crate) hosts_reloaded: Gauge,
     pub(crate) ours: Ours,
     pub(crate) observed: Arc<Observed>,
     pub(crate) caches: Caches,
@@ -115,6 +117,13 @@ impl Metrics {
                 IntGauge::new(
                     "coredns_hosts_entries",
                     "Names with an address in hosts files and Corefiles.",
+                ),
+            ),
+            hosts_reloaded: registered(
+                &registry,
+                Gauge::new(
+                    "coredns_hosts_reload_timestamp_seconds",
+                    "When hosts files were last read, in seconds since the Unix epoch.",
                 ),
             ),
             ours: Ours::new(&registry),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hickory_proto::rr::Name;
 
@@ -63,6 +64,8 @@ pub struct Limits {
     pub connections: usize,
     /// Those of one client.
     pub connections_per_client: usize,
+    /// After this time without a query a connection is closed.
+    pub idle: Duration,
     /// Bytes of encoded answers, for all threads together.
     pub wire_cache: usize,
 }
@@ -74,6 +77,8 @@ impl Default for Limits {
             queries_per_client: 1024,
             connections: 1024,
             connections_per_client: 64,
+            // As in CoreDNS.
+            idle: Duration::from_secs(10),
             wire_cache: 16 << 20,
         }
     }

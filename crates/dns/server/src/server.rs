@@ -3,6 +3,7 @@
 mod listener;
 mod pages;
 mod plan;
+mod responder;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -28,6 +29,7 @@ use crate::options::Options;
 use listener::Listener;
 use pages::Pages;
 use plan::Plan;
+pub use responder::Responder;
 
 /// At its end a server waits for so long for answers of upstreams.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);

@@ -21,8 +21,6 @@ use crate::request::Client;
 use crate::slot::Slot;
 use crate::wire::LARGEST_QUERY;
 
-/// After this time without a query a connection is closed, as in CoreDNS.
-const IDLE: Duration = Duration::from_secs(10);
 /// A client that does not read its answer for this time loses the connection.
 const STALLED: Duration = Duration::from_secs(5);
 /// Queries of one connection that wait for upstreams; further ones are not read.
@@ -91,6 +89,7 @@ struct Connection {
 
 impl Connection {
     async fn run(mut self, mut messages: Messages) -> io::Result<()> {
+        let idle = self.slot.engine().common.options.limits.idle;
         let mut waiting = FuturesUnordered::new();
         loop {
             let may_read = waiting.len() < PIPELINE;
@@ -99,7 +98,7 @@ impl Connection {
                 Some((received, response)) = waiting.next(), if !is_idle => {
                     self.send(received, response).await?;
                 }
-                message = within(IDLE, messages.next(), is_idle), if may_read => {
+                message = within(idle, messages.next(), is_idle), if may_read => {
                     let Some(message) = message? else {
                         break;
                     };
@@ -194,6 +193,3 @@ impl Messages {
         Ok(Some(message))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -43,6 +43,7 @@ pub(crate) struct Loop {
 }
 
 /// Where and when an answer belongs that comes later.
+#[derive(Clone, Copy)]
 struct Incoming {
     reply_to: SockaddrStorage,
     from: To,
@@ -162,6 +163,3 @@ impl Loop {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;

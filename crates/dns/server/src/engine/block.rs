@@ -215,7 +215,7 @@ impl Block {
         }
         match self.hosts.as_ref().map(|it| it.answer(asked)) {
             None | Some(Found::Passed) => {}
-            Some(Found::Answered(reply)) => return reply,
+            Some(Found::Answered(reply)) => return *reply,
             Some(Found::Unknown) => {
                 // NXDOMAIN needs an SOA record, which a hosts file does not have.
                 return Reply::empty(ResponseCode::ServFail, Plugin::Hosts);
@@ -224,14 +224,14 @@ impl Block {
         let objects = &engine.common.objects;
         match self.kubernetes.as_ref().map(|it| it.answer(objects, asked)) {
             None | Some(Known::Passed) => {}
-            Some(Known::Answered(reply)) => return reply,
+            Some(Known::Answered(reply)) => return *reply,
             Some(Known::Alias {
                 reply,
                 target,
                 without,
             }) => {
                 let target = self.target(engine, asked, target, way).await;
-                return joined(reply, target, without);
+                return joined(*reply, target, *without);
             }
         }
         if let Some(reply) = self

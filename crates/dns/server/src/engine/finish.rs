@@ -127,7 +127,7 @@ impl Engine {
 }
 
 impl Site {
-    /// Logs query and error. Returns whether queries of this name are logged.
+    /// Logs query and error. Returns whether the query is logged.
     fn tell(
         &self,
         request: &Request,
@@ -139,7 +139,7 @@ impl Site {
         if let (Some(error), Some(errors)) = (error, self.block.errors()) {
             errors.log(query, response.response_code, &error);
         }
-        let rule = log::rule(self.block.log(), &query.name);
+        let rule = log::rule(self.block.log(), &query.name, response);
         if let Some(rule) = rule {
             let entry = log::Entry {
                 request,

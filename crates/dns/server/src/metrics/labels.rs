@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RecordType;
 
-/// Label `proto`.
+/// How a query comes: label `proto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub enum Transport {
+    /// UDP.
     Udp,
+    /// TCP.
     Tcp,
 }
 

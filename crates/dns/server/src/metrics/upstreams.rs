@@ -117,8 +117,11 @@ pub(crate) struct Caches {
     descriptions: Vec<Desc>,
 }
 
+type ReadHalf = fn(&Counts, Half) -> u64;
+type Read = fn(&Counts) -> u64;
+
 /// A metric of each half of a cache.
-const PER_HALF: [(&str, &str, fn(&Counts, Half) -> u64); 2] = [
+const PER_HALF: [(&str, &str, ReadHalf); 2] = [
     (
         "coredns_cache_hits_total",
         "Answers from the cache.",
@@ -138,7 +141,7 @@ const PER_HALF: [(&str, &str, fn(&Counts, Half) -> u64); 2] = [
 ];
 
 /// A metric of a whole cache.
-const PER_CACHE: [(&str, &str, fn(&Counts) -> u64); 5] = [
+const PER_CACHE: [(&str, &str, Read); 5] = [
     (
         "coredns_cache_requests_total",
         "Questions to the cache.",

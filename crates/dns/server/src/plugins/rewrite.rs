@@ -98,6 +98,3 @@ fn absolute(text: &str) -> Result<Name, String> {
     name.set_fqdn(true);
     Ok(name)
 }
-
-#[cfg(test)]
-mod tests;

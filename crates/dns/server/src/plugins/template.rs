@@ -147,6 +147,3 @@ impl<'a> Values<'a> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

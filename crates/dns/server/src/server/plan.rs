@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hickory_proto::rr::Name;
 use sluice_corefile::{Corefile, Plugins, ServerBlock};
@@ -74,12 +74,17 @@ impl Plan {
             .extend(plugins.health.as_ref().map(|it| (it.address, Page::Health)));
         self.pages
             .extend(plugins.ready.as_ref().map(|it| (it.address, Page::Ready)));
-        self.pages.extend(
+        let pages = [
+            plugins.health.as_ref().map(|it| (it.address, Page::Health)),
+            plugins.ready.as_ref().map(|it| (it.address, Page::Ready)),
             plugins
                 .prometheus
                 .as_ref()
                 .map(|it| (it.address, Page::Metrics)),
-        );
+        ];
+        let pages = pages.into_iter().flatten();
+        self.pages
+            .extend(pages.map(|(address, page)| (listen::page(address), page)));
         self.needs_objects |= plugins.kubernetes.is_some();
         let lameduck = plugins.health.as_ref().map(|it| it.lameduck);
         self.lameduck = self.lameduck.max(lameduck.unwrap_or_default());
@@ -113,7 +118,7 @@ impl Plan {
     }
 }
 
-/// `coredns_hosts_entries` of all blocks.
+/// `coredns_hosts_entries` of all blocks, and the time of this call as that of their reading.
 pub(super) fn count_hosts(blocks: &[Arc<Block>], metrics: &Metrics) {
     let entries: usize = blocks
         .iter()
@@ -123,6 +128,10 @@ pub(super) fn count_hosts(blocks: &[Arc<Block>], metrics: &Metrics) {
     metrics
         .hosts_entries
         .set(i64::try_from(entries).unwrap_or(i64::MAX));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    metrics
+        .hosts_reloaded
+        .set(now.unwrap_or_default().as_secs_f64());
 }
 
 /// Label `server` of metrics: `dns://:53` for all addresses, `dns://10.96.0.10:53` for one.

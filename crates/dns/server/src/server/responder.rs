@@ -1,0 +1,84 @@
+//! Answers without sockets.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, RwLock};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use sluice_corefile::Corefile;
+use sluice_zone::Objects;
+use tokio::runtime::{Builder, Runtime};
+
+use super::plan::Plan;
+use super::{StartError, machine};
+use crate::engine::{Asking, Common, Engine};
+use crate::metrics::Transport;
+use crate::options::Options;
+use crate::request::Client;
+
+/// The engine of a Corefile's first address, for tools and tests: bytes in, bytes out.
+pub struct Responder {
+    engine: Arc<Engine>,
+    local: SocketAddr,
+    /// Nothing runs on it: no upstream is ever asked.
+    _runtime: Runtime,
+}
+
+impl Responder {
+    /// An engine that nobody listens for.
+    ///
+    /// # Errors
+    /// A server block cannot be served.
+    pub fn new(
+        corefile: &Corefile,
+        objects: Arc<RwLock<Objects>>,
+        options: Options,
+    ) -> Result<Self, StartError> {
+        let runtime = Builder::new_current_thread()
+            .build()
+            .map_err(machine("runtime"))?;
+        let common = Common::new(objects, options, 1, runtime.handle().clone());
+        let engines = Plan::of(corefile, &common)?.engines;
+        let (local, engine) = engines.into_iter().next().expect("a Corefile has a block");
+        Ok(Self {
+            engine,
+            local,
+            _runtime: runtime,
+        })
+    }
+
+    /// The response to a query that came from `client`, if there is one without an upstream.
+    pub fn respond(
+        &self,
+        query: &[u8],
+        client: SocketAddr,
+        transport: Transport,
+    ) -> Option<Vec<u8>> {
+        let _context = self.engine.common.runtime.enter();
+        let client = Client {
+            address: client,
+            local: self.local,
+            transport,
+        };
+        match self.engine.ask(query, client, Instant::now(), 0) {
+            Asking::Ignored => None,
+            Asking::Refused(response) => Some(response.bytes),
+            Asking::Asked(mut waiting) => {
+                let mut once = Context::from_waker(Waker::noop());
+                match waiting.as_mut().poll(&mut once) {
+                    Poll::Ready(response) => response.map(|it| it.bytes),
+                    Poll::Pending => None,
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Responder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let address = &self.local;
+        f.debug_struct("Responder")
+            .field("address", address)
+            .finish_non_exhaustive()
+    }
+}

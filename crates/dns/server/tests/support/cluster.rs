@@ -1,0 +1,92 @@
+//! Objects of a made-up cluster.
+
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use sluice_model::{
+    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Namespace,
+    NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort, SessionAffinity,
+    TrafficPolicy,
+};
+
+/// Port 80 of every Service.
+const HTTP: NonZeroU16 = NonZeroU16::new(80).unwrap();
+
+/// A Namespace.
+pub fn namespace(name: &str) -> Event {
+    let name = Arc::from(name);
+    Event::Set(Object::Namespace(Arc::new(Namespace { name })))
+}
+
+/// A Service with these ClusterIPs; headless without.
+pub fn service(namespace: &str, name: &str, ips: &[IpAddr]) -> Event {
+    let mut service = bare(namespace, name);
+    if !ips.is_empty() {
+        service.cluster_ips = ClusterIps::Assigned(ips.to_vec());
+    }
+    Event::Set(Object::Service(Arc::new(service)))
+}
+
+/// An ExternalName Service.
+pub fn external_name(namespace: &str, name: &str, target: &str) -> Event {
+    let mut service = bare(namespace, name);
+    service.kind = ServiceKind::ExternalName;
+    service.external_name = Some(target.into());
+    Event::Set(Object::Service(Arc::new(service)))
+}
+
+fn bare(namespace: &str, name: &str) -> Service {
+    Service {
+        name: NamespacedName::new(namespace, name),
+        created: None,
+        kind: ServiceKind::ClusterIp,
+        cluster_ips: ClusterIps::Headless,
+        external_name: None,
+        external_ips: Vec::new(),
+        load_balancer: Vec::new(),
+        source_ranges: Vec::new(),
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        affinity: SessionAffinity::None,
+        ipvs_scheduler: None,
+        algorithm: None,
+        forwarding: None,
+        health_check_node_port: None,
+        proxy_name: None,
+        ports: vec![ServicePort {
+            name: "http".into(),
+            protocol: Protocol::Tcp,
+            port: HTTP,
+            node_port: None,
+        }],
+    }
+}
+
+/// The one slice of a Service, with ready IPv4 endpoints.
+pub fn endpoints(namespace: &str, service: &str, addresses: &[IpAddr]) -> Event {
+    let endpoint = |address: &IpAddr| Endpoint {
+        address: *address,
+        node: None,
+        zone: None,
+        conditions: Conditions::READY,
+        zone_hints: Vec::new(),
+        node_hints: Vec::new(),
+        weight: 1,
+        target: None,
+        hostname: None,
+    };
+    Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+        name: NamespacedName::new(namespace, format!("{service}-a")),
+        service: Some(service.into()),
+        headless: false,
+        address_type: AddressType::Ipv4,
+        ports: vec![EndpointPort {
+            name: "http".into(),
+            protocol: Protocol::Tcp,
+            port: HTTP,
+        }],
+        endpoints: addresses.iter().map(endpoint).collect(),
+        triggered: None,
+    })))
+}
