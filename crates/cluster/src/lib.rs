@@ -16,6 +16,7 @@
 //!   the others.
 
 mod admission;
+pub mod alone;
 pub mod client;
 mod control;
 pub mod enter;

@@ -18,8 +18,8 @@ use crate::flags::{self, Flags, Heading};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use lab::{
     DeleteArgs, DemoArgs, DrawArgs, DrawFormat, ExperimentArgs, GetArgs, LabArgs, LabCommand,
-    LabProcess, LogsArgs, MachineArgs, ObjectArgs, ProbeArgs, RolloutAction, RolloutArgs, UpArgs,
-    View, WebArgs,
+    LabProcess, LogsArgs, MachineArgs, ObjectArgs, ProbeArgs, RaceArgs, RolloutAction, RolloutArgs,
+    UpArgs, View, WebArgs,
 };
 
 /// The agent's status socket.

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::TcpListener;
 use std::os::fd::AsFd as _;
-use std::process::ExitCode;
+use std::process::{Command as Process, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -31,7 +31,7 @@ use sluice_cluster::client::Client;
 use sluice_cluster::enter::Inside;
 use sluice_cluster::launch::Program;
 use sluice_cluster::place::{Place, Settings};
-use sluice_cluster::{identity, probe, serve};
+use sluice_cluster::{alone, identity, probe, serve};
 use sluice_config::{LogFormat, Mode};
 use sluice_lab::{Interrupt, Interrupted};
 use sluice_node::client;
@@ -118,6 +118,15 @@ fn run_process(process: &LabProcess) -> anyhow::Result<()> {
             Err(inside.become_program(&args.command))
         }
         LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?),
+        LabProcess::Alone(args) => {
+            let status = alone::run(Process::new(&path).arg("lab").args(&args.command))?;
+            match status.success() {
+                true => Ok(()),
+                // It said why.
+                false => std::process::exit(1),
+            }
+        }
+        LabProcess::Lap(args) => experiments::lap(&args.mode, args.services),
         LabProcess::Identity(args) => identity::serve(&args.server, &args.ports),
         LabProcess::Ask(args) => {
             let answers = probe::ask(&probe::Request {

@@ -1,5 +1,7 @@
 //! `sluice lab`.
 
+mod experiment;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -10,6 +12,7 @@ use sluice_cluster::machines::CLIENT;
 use sluice_config::Mode;
 
 use super::{interval, time};
+pub(crate) use experiment::{AloneArgs, ExperimentArgs, LapArgs, RaceArgs};
 
 /// A lab on this machine.
 #[derive(Debug, Args)]
@@ -156,8 +159,10 @@ It serves until Ctrl-C, or until the lab ends.")]
   sluice lab experiment
   sluice lab experiment iptables-chains
   sluice lab experiment rolling-update --keep
+  sluice lab experiment race --sizes 10,1000 --svg race.svg
 
-Each is a page of the book; its commands run in a new lab, and what they must show is checked.")]
+Each is a page of the book; its commands run in a new lab, and what they must show is checked. The race measures the data
+planes of this machine, in a few minutes.")]
     Experiment(ExperimentArgs),
     /// Show a Service balancing real connections, and a pod that dies (needs root)
     #[command(after_help = "Examples:
@@ -196,6 +201,12 @@ pub(crate) enum LabProcess {
     /// Serve the web page from inside the lab
     #[command(hide = true)]
     Pages(Named),
+    /// Run a command of the lab in namespaces that end with it
+    #[command(hide = true)]
+    Alone(AloneArgs),
+    /// Measure one data plane here
+    #[command(hide = true)]
+    Lap(LapArgs),
 }
 
 /// Which lab.
@@ -490,20 +501,6 @@ pub(crate) struct WebArgs {
     /// File with the secret that the page asks for, at least 16 characters
     #[arg(long, value_name = "PATH")]
     pub(crate) web_token_file: Option<PathBuf>,
-}
-
-/// `sluice lab experiment`.
-#[derive(Debug, Args)]
-pub(crate) struct ExperimentArgs {
-    /// Which one
-    #[arg(value_name = "NAME")]
-    pub(crate) experiment: Option<String>,
-    /// No pauses; also when this is no terminal
-    #[arg(long)]
-    pub(crate) fast: bool,
-    /// Keep the lab
-    #[arg(long)]
-    pub(crate) keep: bool,
 }
 
 /// `sluice lab inside`.
