@@ -17,6 +17,7 @@
 
 mod admission;
 pub mod alone;
+pub mod capture;
 pub mod client;
 mod control;
 pub mod enter;

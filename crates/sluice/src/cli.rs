@@ -17,9 +17,9 @@ use sluice_config::GoDuration;
 use crate::flags::{self, Flags, Heading};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use lab::{
-    DeleteArgs, DemoArgs, DrawArgs, DrawFormat, ExperimentArgs, GetArgs, LabArgs, LabCommand,
-    LabProcess, LogsArgs, MachineArgs, ObjectArgs, ProbeArgs, RaceArgs, RolloutAction, RolloutArgs,
-    UpArgs, View, WebArgs,
+    CaptureArgs, DeleteArgs, DemoArgs, DrawArgs, DrawFormat, ExperimentArgs, GetArgs, LabArgs,
+    LabCommand, LabProcess, LogsArgs, MachineArgs, ObjectArgs, PcapArgs, PcapFormat, ProbeArgs,
+    RaceArgs, RolloutAction, RolloutArgs, UpArgs, View, WantedArgs, WebArgs,
 };
 
 /// The agent's status socket.

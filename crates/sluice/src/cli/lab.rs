@@ -1,6 +1,7 @@
 //! `sluice lab`.
 
 mod experiment;
+mod pcap;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use sluice_config::Mode;
 
 use super::{interval, time};
 pub(crate) use experiment::{AloneArgs, ExperimentArgs, LapArgs, RaceArgs};
+pub(crate) use pcap::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
 
 /// A lab on this machine.
 #[derive(Debug, Args)]
@@ -148,11 +150,16 @@ Without --probe, shares are those that the rules give: equal parts. A Service is
 
 It serves until Ctrl-C, or until the lab ends.")]
     Web(WebArgs),
-    /// Show the packets of a node, a pod or `client` (needs tcpdump)
+    /// Show the packets of nodes, pods or `client`, or write them to a file for tcpdump and Wireshark
     #[command(after_help = "Examples:
   sluice lab pcap node-a
-  sluice lab pcap web-1 -- port 8080
-  sluice lab pcap node-a -- -w node-a.pcap -c 100")]
+  sluice lab pcap client node-a web-1 --port 30080,8080 --probe client node-a:30080
+  sluice lab pcap node-a -w node-a.pcapng -c 100
+  sluice lab pcap node-a | tcpdump -nr -
+  sluice lab pcap node-a | wireshark -ki -
+
+All interfaces of a machine are seen, so a packet that a node passes on is there twice: as it came, and as it left. The file
+names machine and interface of each packet. It goes on until Ctrl-C, --count, or the answer to --probe.")]
     Pcap(PcapArgs),
     /// Run a guided experiment in a lab of its own; without a name, list them
     #[command(after_help = "Examples:
@@ -204,6 +211,9 @@ pub(crate) enum LabProcess {
     /// Run a command of the lab in namespaces that end with it
     #[command(hide = true)]
     Alone(AloneArgs),
+    /// Capture packets from inside the lab
+    #[command(hide = true)]
+    Capture(CaptureArgs),
     /// Measure one data plane here
     #[command(hide = true)]
     Lap(LapArgs),
@@ -409,16 +419,6 @@ pub(crate) struct ExecArgs {
     /// The command
     #[arg(value_name = "COMMAND", last = true, required = true)]
     pub(crate) command: Vec<String>,
-}
-
-/// `sluice lab pcap`.
-#[derive(Debug, Args)]
-pub(crate) struct PcapArgs {
-    #[command(flatten)]
-    pub(crate) machine: MachineArgs,
-    /// Arguments of tcpdump
-    #[arg(value_name = "ARGUMENT", last = true)]
-    pub(crate) arguments: Vec<String>,
 }
 
 /// `sluice lab probe`.
