@@ -139,13 +139,16 @@ fn drive(program: &Path, mode: Mode, services: u32) -> anyhow::Result<Lap> {
         mode.name(),
         &services.to_string(),
     ]);
-    let output = command
-        .stdin(Stdio::null())
+    let mut child = command
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .and_then(std::process::Child::wait_with_output)
         .context("start a measurement")?;
+    // Open as long as this process lives, by which the others know.
+    let alive = child.stdin.take();
+    let output = child.wait_with_output().context("wait for a measurement")?;
+    drop(alive);
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         match said.trim() {

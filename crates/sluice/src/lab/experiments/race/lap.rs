@@ -26,6 +26,19 @@ const CHANGE: Duration = Duration::from_secs(60);
 /// A connection or an answer that takes longer does not come.
 const ANSWER: Duration = Duration::from_secs(5);
 
+/// Names of the servers.
+const SERVERS: [&str; 2] = ["one", "two"];
+
+/// Nobody asks for its health, and the last two belong to the whole machine.
+const FLAGS: [&str; 6] = [
+    "--healthz-bind-address",
+    "",
+    "--conntrack-max-per-core",
+    "0",
+    "--oom-score-adj",
+    "0",
+];
+
 /// What is measured. Times are medians.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Lap {
@@ -72,14 +85,8 @@ fn measure(program: &Path, mode: &str, services: u32) -> anyhow::Result<Lap> {
     let pods = SERVERS.map(|it| cluster.pod(it).ipv4());
     let folder = Folder::new(scratch.join("manifests"), services, pods[0])?;
     let manifests = folder.path.to_string_lossy();
-    let flags = [
-        "--manifests",
-        &manifests,
-        "--proxy-mode",
-        mode,
-        "--healthz-bind-address",
-        "",
-    ];
+    let flags = ["--manifests", &manifests, "--proxy-mode", mode];
+    let flags = [&flags[..], &FLAGS].concat();
     let node = cluster.node("node-a");
     let agent = Agent::start(program, node, &scratch, &flags, client::is_synced)?;
     let start_cpu = process::cpu(agent.pid())?;
@@ -102,9 +109,6 @@ fn measure(program: &Path, mode: &str, services: u32) -> anyhow::Result<Lap> {
         memory_mib,
     })
 }
-
-/// Names of the servers.
-const SERVERS: [&str; 2] = ["one", "two"];
 
 fn median(
     sample: impl Fn(SocketAddr) -> anyhow::Result<Duration>,
