@@ -31,10 +31,12 @@ macro_rules! experiments {
 static EXPERIMENTS: &[(&str, &str)] = experiments! {
     "conntrack-full"
     "ebpf-maps"
+    "ipvs-table"
     "iptables-chains"
     "nftables-maps"
     "nodeport-hops"
     "external-policy"
+    "dsr"
     "session-affinity"
     "headless"
     "rolling-update"
