@@ -1,17 +1,19 @@
 //! What the lab adds to objects before they are stored, and what it refuses.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use ipnet::IpNet;
 use k8s_openapi::api::core::v1::{Node, Service};
-use k8s_openapi::api::networking::v1::ServiceCIDR;
+use k8s_openapi::api::networking::v1::{IPAddress, ServiceCIDR};
 use k8s_openapi::serde::Serialize;
 use k8s_openapi::serde::de::DeserializeOwned;
 use serde_json::Value;
 use sluice_api::{Cause, KINDS, Status};
 use sluice_controller::workloads::{self, FieldError};
-use sluice_controller::{Allocator, set_defaults};
+use sluice_controller::{Allocator, Refusal, is_allocated, set_defaults};
+use sluice_model::NamespacedName;
 
 use crate::machines::{CLIENT, LAN};
 use crate::nodes::MODE;
@@ -28,11 +30,13 @@ pub(crate) struct Admission {
     allocator: Arc<Mutex<Allocator>>,
     /// By the name of their ServiceCIDR.
     cidrs: BTreeMap<String, Vec<IpNet>>,
+    /// IPAddresses that no allocator wrote, by name.
+    addresses: BTreeMap<String, IPAddress>,
     check_mode: CheckMode,
 }
 
 impl Admission {
-    /// `objects`: those of an earlier run, whose ServiceCIDRs count.
+    /// `objects`: those of an earlier run, whose ServiceCIDRs and IPAddresses count.
     pub(crate) fn new(
         allocator: Arc<Mutex<Allocator>>,
         objects: &[Value],
@@ -41,11 +45,16 @@ impl Admission {
         let mut admission = Self {
             allocator,
             cidrs: BTreeMap::new(),
+            addresses: BTreeMap::new(),
             check_mode,
         };
         for it in objects.iter().filter(|it| it["kind"] == "ServiceCIDR") {
             // It was admitted once.
             let _ = admission.take_cidrs(it);
+        }
+        for it in objects.iter().filter(|it| it["kind"] == "IPAddress") {
+            // As above.
+            let _ = admission.take_address(it);
         }
         admission
     }
@@ -80,6 +89,51 @@ impl Admission {
         self.cidrs.insert(name, parsed);
         self.tell_cidrs();
         Ok(())
+    }
+
+    /// Refuses an IPAddress that says nothing, and one that takes the address of a Service away.
+    fn take_address(&mut self, new: &Value) -> Result<(), Status> {
+        let address: IPAddress = typed(new)?;
+        let name = address.metadata.name.clone().unwrap_or_default();
+        let parent = &address.spec.parent_ref;
+        let mut causes = Vec::new();
+        if name.parse::<IpAddr>().map(|it| it.to_string()) != Ok(name.clone()) {
+            let why = "must be an address as Kubernetes writes it".to_owned();
+            causes.push(("metadata.name".to_owned(), why));
+        }
+        for (field, value) in [("name", &parent.name), ("resource", &parent.resource)] {
+            if value.is_empty() {
+                let field = format!("spec.parentRef.{field}");
+                causes.push((field, "is required".to_owned()));
+            }
+        }
+        checked(new, causes)?;
+        if is_allocated(&address) {
+            self.forget_address(&name);
+            return Ok(());
+        }
+        self.addresses.insert(name.clone(), address);
+        let taken = self.tell_addresses();
+        let taken = taken
+            .into_iter()
+            .find(|(_, it)| it.why.starts_with(&format!("{name} ")));
+        let Some((service, _)) = taken else {
+            return Ok(());
+        };
+        self.forget_address(&name);
+        let why = format!("is the address of Service {service}");
+        checked(new, [("metadata.name".to_owned(), why)])
+    }
+
+    fn forget_address(&mut self, name: &str) {
+        if self.addresses.remove(name).is_some() {
+            drop(self.tell_addresses());
+        }
+    }
+
+    fn tell_addresses(&self) -> Vec<(NamespacedName, Refusal)> {
+        let mut allocator = self.allocator.lock().expect("nobody panics with it");
+        allocator.set_reserved(self.addresses.values())
     }
 
     fn forget_cidrs(&mut self, object: &Value) {
@@ -137,6 +191,7 @@ impl sluice_api::Admission for Admission {
             "Service" => self.service(old, new),
             "EndpointSlice" => validate(new),
             "ServiceCIDR" => self.take_cidrs(new),
+            "IPAddress" => self.take_address(new),
             "Pod" => {
                 unknown_probes(new)?;
                 complete(old, new, workloads::default_pod, workloads::validate_pod)
@@ -184,6 +239,11 @@ impl sluice_api::Admission for Admission {
                 Some(old) => drop(self.take_cidrs(old)),
                 None => self.forget_cidrs(new),
             },
+            "IPAddress" => match old {
+                // As above.
+                Some(old) => drop(self.take_address(old)),
+                None => self.forget_address(&key_of(new).name),
+            },
             _ => {}
         }
     }
@@ -195,6 +255,7 @@ impl sluice_api::Admission for Admission {
                 allocator.release(&key_of(old));
             }
             "ServiceCIDR" => self.forget_cidrs(old),
+            "IPAddress" => self.forget_address(&key_of(old).name),
             _ => {}
         }
     }

@@ -140,7 +140,7 @@ fn log(place: &Place) -> anyhow::Result<File> {
 }
 
 /// Moves this process into new namespaces; its next child is process 1 of a new pid namespace.
-fn isolate(unprivileged: bool) -> anyhow::Result<()> {
+pub(crate) fn isolate(unprivileged: bool) -> anyhow::Result<()> {
     let (uid, gid) = (getuid(), getgid());
     // Process 1 makes the mounts its own: here /proc must stay the machine's.
     let mut flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
@@ -163,7 +163,7 @@ fn isolate(unprivileged: bool) -> anyhow::Result<()> {
 }
 
 /// `/proc` of the new pid namespace, and a `/run` where nobody else has network namespaces, sockets or locks.
-fn prepare_mounts() -> anyhow::Result<()> {
+pub(crate) fn prepare_mounts() -> anyhow::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS).context("make a mount namespace")?;
     let none = None::<&str>;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)

@@ -16,6 +16,8 @@
 //!   the others.
 
 mod admission;
+pub mod alone;
+pub mod capture;
 pub mod client;
 mod control;
 pub mod enter;

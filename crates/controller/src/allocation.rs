@@ -3,6 +3,7 @@
 mod bands;
 mod families;
 mod previous;
+mod reserved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,6 +19,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use sluice_model::{IpFamily, NamespacedName};
 
 use crate::meta;
+pub use reserved::is_allocated;
+use reserved::{ALLOCATOR, MANAGED_BY, Reserved};
 
 /// What Services may get.
 #[derive(Clone, Debug)]
@@ -69,6 +72,7 @@ pub struct Allocator {
     claims: BTreeMap<NamespacedName, Claims>,
     ips: BTreeMap<IpAddr, NamespacedName>,
     ports: BTreeMap<u16, NamespacedName>,
+    reserved: Reserved,
 }
 
 impl Allocator {
@@ -80,7 +84,24 @@ impl Allocator {
             claims: BTreeMap::new(),
             ips: BTreeMap::new(),
             ports: BTreeMap::new(),
+            reserved: Reserved::default(),
         }
+    }
+
+    /// The IPAddress objects that exist. What one keeps for something else, no Service gets; a Service that has it already
+    /// is a refusal, and keeps it.
+    pub fn set_reserved<'a>(
+        &mut self,
+        addresses: impl IntoIterator<Item = &'a IPAddress>,
+    ) -> Vec<(NamespacedName, Refusal)> {
+        self.reserved = Reserved::new(addresses);
+        let held = self.reserved.ips().filter_map(|ip| {
+            let owner = self.ips.get(&ip)?;
+            let why = self.reserved.against(owner, ip)?;
+            let why = format!("{why}: delete the Service or the IPAddress");
+            Some((owner.clone(), Refusal::new("spec.clusterIPs", why)))
+        });
+        held.collect()
     }
 
     /// Other ServiceCIDRs. Services keep the addresses they have.
@@ -235,7 +256,10 @@ impl Allocator {
         nets: &[&IpNet],
         field: &str,
     ) -> Result<IpAddr, Refusal> {
-        let is_free = |ip: &IpAddr| self.ips.get(ip).is_none_or(|it| it == key);
+        let is_free = |ip: &IpAddr| match self.ips.get(ip) {
+            Some(owner) => owner == key,
+            None => self.reserved.against(key, *ip).is_none(),
+        };
         let list = || {
             nets.iter()
                 .map(ToString::to_string)
@@ -262,9 +286,10 @@ impl Allocator {
                 list()
             )));
         }
-        match self.ips.get(&ip).filter(|it| *it != key) {
+        match self.ips.get(&ip) {
+            Some(owner) if owner == key => Ok(ip),
             Some(owner) => Err(wrong(format!("{ip} is Service {owner}'s"))),
-            None => Ok(ip),
+            None => (self.reserved.against(key, ip)).map_or(Ok(ip), |why| Err(wrong(why))),
         }
     }
 
@@ -440,13 +465,15 @@ fn ingress_ips(service: &Service) -> impl Iterator<Item = IpAddr> {
 }
 
 fn ip_address(ip: IpAddr, service: &NamespacedName) -> IPAddress {
-    let label = |name: &str, value: String| (format!("ipaddress.kubernetes.io/{name}"), value);
     IPAddress {
         metadata: ObjectMeta {
             name: Some(ip.to_string()),
             labels: Some(BTreeMap::from([
-                label("ip-family", IpFamily::of(&ip).to_string()),
-                label("managed-by", "ipallocator.k8s.io".to_owned()),
+                (
+                    "ipaddress.kubernetes.io/ip-family".to_owned(),
+                    IpFamily::of(&ip).to_string(),
+                ),
+                (MANAGED_BY.to_owned(), ALLOCATOR.to_owned()),
             ])),
             ..ObjectMeta::default()
         },

@@ -30,6 +30,8 @@ pub struct Manifests {
     pub slices: Vec<EndpointSlice>,
     /// ServiceCIDRs; without any, those before count, at first those of the [`Pools`].
     pub service_cidrs: Vec<ServiceCIDR>,
+    /// IPAddresses that somebody wrote: no Service gets what they keep for something else.
+    pub ip_addresses: Vec<IPAddress>,
     /// Some manifest cannot be read. An object that is missing may be in it, so it stays.
     pub unread: bool,
 }
@@ -107,6 +109,9 @@ impl Folder {
         let cidrs: Vec<_> = cidrs.filter_map(|it| it.parse().ok()).collect();
         if !cidrs.is_empty() {
             self.allocator.set_service_cidrs(cidrs);
+        }
+        if !unread {
+            refusals.extend(self.allocator.set_reserved(&manifests.ip_addresses));
         }
         let services = std::mem::take(&mut manifests.services);
         self.complete_services(services, unread, &mut refusals);

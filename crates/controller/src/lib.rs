@@ -30,7 +30,7 @@ mod selector;
 mod slices;
 pub mod workloads;
 
-pub use allocation::{Allocator, Pools, Refusal};
+pub use allocation::{Allocator, Pools, Refusal, is_allocated};
 pub use controller::{Change, Controller, Object};
 pub use defaults::set_defaults;
 pub use folder::{Completed, Folder, Manifests};

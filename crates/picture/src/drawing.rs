@@ -109,6 +109,19 @@ impl Canvas {
         self.push("rect", attributes, String::new());
     }
 
+    /// A filled bar, in the colour of a variable of the style sheet.
+    pub(crate) fn bar(&mut self, colour: &str, at: Place) {
+        let attributes = vec![
+            ("style", format!("fill: var({colour}); stroke: none")),
+            ("x", at.x.to_string()),
+            ("y", at.y.to_string()),
+            ("width", at.width.to_string()),
+            ("height", at.height.to_string()),
+            ("rx", "2".to_owned()),
+        ];
+        self.push("rect", attributes, String::new());
+    }
+
     /// A text from `x` on, of at most `width`: the middle of a longer one is left out.
     pub(crate) fn text(&mut self, font: Font, (x, y): (u32, u32), width: u32, text: &str) {
         self.word(

@@ -14,6 +14,7 @@
 //! - A drawing asks nobody for anything: no fonts, images, scripts or styles of others.
 //! - Everything that a drawing shows stands in its description or in the text form too.
 
+pub mod chart;
 mod drawing;
 mod objects;
 mod question;

@@ -20,9 +20,9 @@ use crate::flags::{self, Flags, Heading};
 pub(crate) use dns::{DnsArgs, DnsCommand, QueryArgs, ServeArgs};
 pub(crate) use ebpf::{DsrArg, EbpfArgs, EndedArg, SocketsArg};
 pub(crate) use lab::{
-    DeleteArgs, DemoArgs, DrawArgs, DrawFormat, ExperimentArgs, GetArgs, LabArgs, LabCommand,
-    LabProcess, LogsArgs, MachineArgs, ObjectArgs, ProbeArgs, RolloutAction, RolloutArgs, UpArgs,
-    View, WebArgs,
+    CaptureArgs, DeleteArgs, DemoArgs, DrawArgs, DrawFormat, ExperimentArgs, GetArgs, LabArgs,
+    LabCommand, LabProcess, LogsArgs, MachineArgs, ObjectArgs, PcapArgs, PcapFormat, ProbeArgs,
+    RaceArgs, RolloutAction, RolloutArgs, UpArgs, View, WantedArgs, WebArgs,
 };
 pub(crate) use node_dns::NodeDnsArgs;
 

@@ -14,6 +14,7 @@ mod experiments;
 mod machines;
 mod manifests;
 mod objects;
+mod pcap;
 mod show;
 mod web;
 
@@ -21,7 +22,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::TcpListener;
 use std::os::fd::AsFd as _;
-use std::process::ExitCode;
+use std::process::{Command as Process, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -31,7 +32,7 @@ use sluice_cluster::client::Client;
 use sluice_cluster::enter::Inside;
 use sluice_cluster::launch::Program;
 use sluice_cluster::place::{Place, Settings};
-use sluice_cluster::{identity, probe, serve};
+use sluice_cluster::{alone, identity, probe, serve};
 use sluice_config::{LogFormat, Mode};
 use sluice_lab::{Interrupt, Interrupted};
 use sluice_node::client;
@@ -81,17 +82,17 @@ pub(crate) fn run(command: &LabCommand) -> anyhow::Result<ExitCode> {
         LabCommand::Kill(args) => return machines::kill(args),
         LabCommand::Start(args) => machines::start(args)?,
         LabCommand::Exec(args) => return machines::exec(&args.machine, &args.command),
-        LabCommand::Pcap(args) => return machines::pcap(&args.machine, &args.arguments),
+        LabCommand::Pcap(args) => return pcap::run(args),
         LabCommand::Probe(args) => return machines::probe(args),
         LabCommand::Draw(args) => draw::run(args)?,
         LabCommand::Web(args) => return web::run(args),
         LabCommand::Experiment(args) => return experiments::run(args),
-        LabCommand::Process(process) => run_process(process)?,
+        LabCommand::Process(process) => return run_process(process),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_process(process: &LabProcess) -> anyhow::Result<()> {
+fn run_process(process: &LabProcess) -> anyhow::Result<ExitCode> {
     let path = std::env::current_exe().context("find the path of this program")?;
     let with = |name: &str, run: &dyn Fn(Program<'_>) -> anyhow::Result<()>| {
         let place = Place::of(name)?;
@@ -101,24 +102,30 @@ fn run_process(process: &LabProcess) -> anyhow::Result<()> {
         })
     };
     match process {
-        LabProcess::Supervise(lab) => with(&lab.name, &|it| it.supervise()),
-        LabProcess::Init(lab) => with(&lab.name, &|it| it.init()),
+        LabProcess::Supervise(lab) => with(&lab.name, &|it| it.supervise())?,
+        LabProcess::Init(lab) => with(&lab.name, &|it| it.init())?,
         LabProcess::Serve(lab) => with(&lab.name, &|it| {
             logging::start(0, LogFormat::Text);
             let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
             let listener = TcpListener::from(listener);
             serve::serve(it, listener, client::is_synced, check_mode)
-        }),
+        })?,
         LabProcess::Inside(args) => {
             let inside = Inside {
                 netns: args.netns.clone(),
                 hostname: args.hostname.clone(),
                 run: args.run.clone(),
             };
-            Err(inside.become_program(&args.command))
+            return Err(inside.become_program(&args.command));
         }
-        LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?),
-        LabProcess::Identity(args) => identity::serve(&args.server, &args.ports),
+        LabProcess::Pages(lab) => web::serve(&Place::of(&lab.name)?)?,
+        LabProcess::Alone(args) => {
+            let status = alone::run(Process::new(&path).arg("lab").args(&args.command))?;
+            return Ok(machines::code(status));
+        }
+        LabProcess::Capture(args) => return pcap::capture(args),
+        LabProcess::Lap(args) => experiments::lap(&args.mode, args.services)?,
+        LabProcess::Identity(args) => identity::serve(&args.server, &args.ports)?,
         LabProcess::Ask(args) => {
             let answers = probe::ask(&probe::Request {
                 target: args.target,
@@ -129,9 +136,9 @@ fn run_process(process: &LabProcess) -> anyhow::Result<()> {
                 source_port: args.source_port,
             });
             println!("{}", serde_json::to_string(&answers)?);
-            Ok(())
         }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn open(name: &str) -> anyhow::Result<Client> {
@@ -170,8 +177,10 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
                 bail!("lab {name} was made with {flag} {has}: `sluice lab down` ends it");
             }
         }
-    } else {
-        place.write_settings(&given)?;
+    } else if let Err(error) = place.write_settings(&given) {
+        // The disk is full: of a lab that never was there is no folder.
+        place.remove()?;
+        return Err(error);
     }
     let progress = Progress::new();
     progress.say(match existed {

@@ -97,3 +97,38 @@ fn a_node_asks_for_a_data_plane_that_can_run() {
     let old = node("ipvs");
     admission().admit(Some(&old), &mut old.clone()).unwrap();
 }
+
+#[test]
+fn an_ip_address_keeps_its_address_from_services() {
+    let store = store();
+    let address = |name: &str, parent: &str| {
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress",
+            "metadata": {"name": name},
+            "spec": {"parentRef": {"group": "gateway.networking.k8s.io", "resource": "gateways", "name": parent}},
+        })
+    };
+    store.create(address("10.96.0.9", "edge")).unwrap();
+    let refused = store.create(service("10.96.0.9")).unwrap_err();
+    assert!(
+        refused.to_string().contains("kept for gateways edge"),
+        "{refused}"
+    );
+    let options = DeleteOptions::default;
+    store
+        .delete("IPAddress", "", "10.96.0.9", options())
+        .unwrap();
+    store.create(service("10.96.0.9")).unwrap();
+    let refused = store.create(address("10.96.0.9", "edge")).unwrap_err();
+    assert!(
+        refused.to_string().contains("Service default/web"),
+        "{refused}"
+    );
+    for (wrong, field) in [
+        (address("10.96.000.8", "edge"), "metadata.name"),
+        (address("10.96.0.8", ""), "spec.parentRef.name"),
+    ] {
+        let refused = store.create(wrong).unwrap_err();
+        assert!(refused.to_string().contains(field), "{refused}");
+    }
+}

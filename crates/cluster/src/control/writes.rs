@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{ObjectReference, Service};
 use k8s_openapi::serde::Serialize;
 use sluice_api::{DeleteOptions, Status, Store};
 use sluice_controller::workloads::Write;
-use sluice_controller::{Allocator, Change, Object};
+use sluice_controller::{Allocator, Change, Object, is_allocated};
 use tracing::warn;
 
 use super::objects::Objects;
@@ -108,14 +108,16 @@ impl Writes<'_> {
             .into_iter()
             .map(|it| self.store.update_status(untyped(&it)?).map(drop));
         let mut refused = count(statuses);
-        let missing = wanted
-            .iter()
-            .filter(|(name, _)| !objects.addresses.contains_key(*name));
-        refused += count(missing.map(|(_, it)| self.put(it)));
+        // Missing, or ours and of another Service. What somebody else wrote stays.
+        let wrong = wanted.iter().filter(|(name, it)| {
+            let held = objects.addresses.get(*name);
+            held.is_none_or(|held| is_allocated(held) && held.spec != it.spec)
+        });
+        refused += count(wrong.map(|(_, it)| self.put(it)));
         let stale = objects
             .addresses
             .iter()
-            .filter(|(name, it)| !wanted.contains_key(*name) && is_ours(it));
+            .filter(|(name, it)| !wanted.contains_key(*name) && is_allocated(it));
         refused
             + count(stale.map(|(name, _)| {
                 let options = DeleteOptions::default();
@@ -134,13 +136,6 @@ impl Writes<'_> {
         };
         written.map(drop)
     }
-}
-
-/// Whether the allocator wrote an IPAddress (`pkg/registry/core/service/ipallocator`).
-fn is_ours(address: &k8s_openapi::api::networking::v1::IPAddress) -> bool {
-    let labels = address.metadata.labels.as_ref();
-    let manager = labels.and_then(|it| it.get("ipaddress.kubernetes.io/managed-by"));
-    manager.is_some_and(|it| it.starts_with("ipallocator"))
 }
 
 /// What is gone already needs no deletion.

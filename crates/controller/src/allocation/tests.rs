@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::IPAddress;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -373,6 +374,63 @@ fn an_earlier_run_is_taken_over_and_repaired() {
         })
         .collect();
     assert_eq!(addresses, [format!("{ip} default/web")]);
+}
+
+fn ip_address(name: &str, manager: &str, parent: Value) -> IPAddress {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "labels": {"ipaddress.kubernetes.io/managed-by": manager}},
+        "spec": {"parentRef": parent},
+    }))
+    .unwrap()
+}
+
+#[test]
+fn an_address_of_somebody_else_is_no_service_s() {
+    let mut allocator = Allocator::new(pools(&["10.96.0.0/29"]));
+    let edge = json!({"group": "gateway.networking.k8s.io", "resource": "gateways", "namespace": "infra", "name": "edge"});
+    let web = json!({"group": "", "resource": "services", "namespace": "default", "name": "web"});
+    // What an allocator wrote for a Service that is gone keeps nothing.
+    let kept = [
+        ip_address("10.96.0.2", "gateways", edge.clone()),
+        ip_address("10.96.0.3", "gateways", web),
+        ip_address("10.96.0.4", "ipallocator.k8s.io", edge.clone()),
+    ];
+    assert_eq!(allocator.set_reserved(&kept), []);
+    let asked = |ip: &str| json!({"clusterIP": ip});
+    assert_eq!(
+        create(&mut allocator, "other", asked("10.96.0.2")).unwrap_err(),
+        "spec.clusterIPs[0]: 10.96.0.2 is kept for gateways infra/edge by an IPAddress"
+    );
+    let refused = create(&mut allocator, "other", asked("10.96.0.3")).unwrap_err();
+    assert!(
+        refused.contains("kept for services default/web"),
+        "{refused}"
+    );
+    create(&mut allocator, "web", asked("10.96.0.3")).unwrap();
+    create(&mut allocator, "fourth", asked("10.96.0.4")).unwrap();
+    let mut given = BTreeSet::new();
+    for name in ["a", "b", "c"] {
+        given.extend(ips(&create(&mut allocator, name, json!({})).unwrap()));
+    }
+    assert_eq!(
+        given,
+        ["10.96.0.1", "10.96.0.5", "10.96.0.6"]
+            .map(str::to_owned)
+            .into()
+    );
+    let full = create(&mut allocator, "d", json!({})).unwrap_err();
+    assert!(full.contains("no address"), "{full}");
+    // Who has it keeps it, and somebody must choose.
+    let late = allocator.set_reserved(&[ip_address("10.96.0.4", "gateways", edge)]);
+    assert_eq!(late.len(), 1);
+    assert!(
+        late[0]
+            .1
+            .to_string()
+            .contains("delete the Service or the IPAddress")
+    );
+    let had = service("fourth", &asked("10.96.0.4"));
+    update(&mut allocator, Some(&had), "fourth", asked("10.96.0.4")).unwrap();
 }
 
 proptest! {

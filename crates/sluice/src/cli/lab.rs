@@ -1,5 +1,8 @@
 //! `sluice lab`.
 
+mod experiment;
+mod pcap;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -10,6 +13,8 @@ use sluice_cluster::machines::CLIENT;
 use sluice_config::Mode;
 
 use super::{interval, time};
+pub(crate) use experiment::{AloneArgs, ExperimentArgs, LapArgs, RaceArgs};
+pub(crate) use pcap::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
 
 /// A lab on this machine.
 #[derive(Debug, Args)]
@@ -145,19 +150,26 @@ Without --probe, shares are those that the rules give: equal parts. A Service is
 
 It serves until Ctrl-C, or until the lab ends.")]
     Web(WebArgs),
-    /// Show the packets of a node, a pod or `client` (needs tcpdump)
+    /// Show the packets of nodes, pods or `client`, or write them to a file for tcpdump and Wireshark
     #[command(after_help = "Examples:
   sluice lab pcap node-a
-  sluice lab pcap web-1 -- port 8080
-  sluice lab pcap node-a -- -w node-a.pcap -c 100")]
+  sluice lab pcap client node-a web-1 --port 30080,8080 --probe client node-a:30080
+  sluice lab pcap node-a -w node-a.pcapng -c 100
+  sluice lab pcap node-a | tcpdump -nr -
+  sluice lab pcap node-a | wireshark -ki -
+
+All interfaces of a machine are seen, so a packet that a node passes on is there twice: as it came, and as it left. The file
+names machine and interface of each packet. It goes on until Ctrl-C, --count, or the answer to --probe.")]
     Pcap(PcapArgs),
     /// Run a guided experiment in a lab of its own; without a name, list them
     #[command(after_help = "Examples:
   sluice lab experiment
   sluice lab experiment iptables-chains
   sluice lab experiment rolling-update --keep
+  sluice lab experiment race --sizes 10,1000 --svg race.svg
 
-Each is a page of the book; its commands run in a new lab, and what they must show is checked.")]
+Each is a page of the book; its commands run in a new lab, and what they must show is checked. The race measures the data
+planes of this machine, in a few minutes.")]
     Experiment(ExperimentArgs),
     /// Show a Service balancing real connections, and a pod that dies (needs root)
     #[command(after_help = "Examples:
@@ -196,6 +208,15 @@ pub(crate) enum LabProcess {
     /// Serve the web page from inside the lab
     #[command(hide = true)]
     Pages(Named),
+    /// Run a command of the lab in namespaces that end with it
+    #[command(hide = true)]
+    Alone(AloneArgs),
+    /// Capture packets from inside the lab
+    #[command(hide = true)]
+    Capture(CaptureArgs),
+    /// Measure one data plane here
+    #[command(hide = true)]
+    Lap(LapArgs),
 }
 
 /// Which lab.
@@ -400,16 +421,6 @@ pub(crate) struct ExecArgs {
     pub(crate) command: Vec<String>,
 }
 
-/// `sluice lab pcap`.
-#[derive(Debug, Args)]
-pub(crate) struct PcapArgs {
-    #[command(flatten)]
-    pub(crate) machine: MachineArgs,
-    /// Arguments of tcpdump
-    #[arg(value_name = "ARGUMENT", last = true)]
-    pub(crate) arguments: Vec<String>,
-}
-
 /// `sluice lab probe`.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
@@ -490,20 +501,6 @@ pub(crate) struct WebArgs {
     /// File with the secret that the page asks for, at least 16 characters
     #[arg(long, value_name = "PATH")]
     pub(crate) web_token_file: Option<PathBuf>,
-}
-
-/// `sluice lab experiment`.
-#[derive(Debug, Args)]
-pub(crate) struct ExperimentArgs {
-    /// Which one
-    #[arg(value_name = "NAME")]
-    pub(crate) experiment: Option<String>,
-    /// No pauses; also when this is no terminal
-    #[arg(long)]
-    pub(crate) fast: bool,
-    /// Keep the lab
-    #[arg(long)]
-    pub(crate) keep: bool,
 }
 
 /// `sluice lab inside`.

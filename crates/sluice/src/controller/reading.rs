@@ -17,6 +17,7 @@ pub(super) fn manifests(written: &[Written]) -> (Manifests, Vec<Problem>) {
             ("v1", "Endpoints") => push(&mut manifests.endpoints, it),
             ("discovery.k8s.io/v1", "EndpointSlice") => push(&mut manifests.slices, it),
             ("networking.k8s.io/v1", "ServiceCIDR") => push(&mut manifests.service_cidrs, it),
+            ("networking.k8s.io/v1", "IPAddress") => push(&mut manifests.ip_addresses, it),
             _ => None,
         };
         problems.extend(problem);

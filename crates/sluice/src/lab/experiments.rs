@@ -5,6 +5,7 @@
 //! with `…` for anything. What is shown is the real output.
 
 mod page;
+mod race;
 mod run;
 
 use std::path::PathBuf;
@@ -13,7 +14,12 @@ use std::process::ExitCode;
 use anyhow::Context;
 
 use crate::cli::ExperimentArgs;
+use crate::error::Invalid;
 use page::Page;
+pub(super) use race::lap::run as lap;
+
+/// The experiment that measures; it is no page of commands.
+const RACE: &str = "race";
 
 /// Name and page of every experiment.
 macro_rules! experiments {
@@ -25,10 +31,12 @@ macro_rules! experiments {
 static EXPERIMENTS: &[(&str, &str)] = experiments! {
     "conntrack-full"
     "ebpf-maps"
+    "ipvs-table"
     "iptables-chains"
     "nftables-maps"
     "nodeport-hops"
     "external-policy"
+    "dsr"
     "session-affinity"
     "headless"
     "rolling-update"
@@ -44,13 +52,23 @@ pub(super) fn run(args: &ExperimentArgs) -> anyhow::Result<ExitCode> {
             let page = Page::read(text)?;
             Ok([(*name).to_owned(), page.title])
         });
-        let pages = pages.collect::<anyhow::Result<Vec<_>>>()?;
+        let mut pages = pages.collect::<anyhow::Result<Vec<_>>>()?;
+        pages.push([RACE, race::title()].map(str::to_owned));
         super::show::columns(&pages);
         return Ok(ExitCode::SUCCESS);
     };
+    if name == RACE {
+        race::run(&args.race)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.race.is_given() {
+        let why = format!("--sizes, --modes and --svg: are for the experiment {RACE}");
+        Invalid::check(vec![why])?;
+    }
     let found = EXPERIMENTS.iter().find(|(it, _)| it == name);
     let (_, text) = found.with_context(|| {
-        let names: Vec<_> = EXPERIMENTS.iter().map(|(it, _)| *it).collect();
+        let names = EXPERIMENTS.iter().map(|(it, _)| *it);
+        let names: Vec<_> = names.chain([RACE]).collect();
         format!("no experiment {name}; there are {}", names.join(", "))
     })?;
     let program: PathBuf = std::env::current_exe().context("find the path of this program")?;

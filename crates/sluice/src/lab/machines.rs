@@ -53,6 +53,11 @@ pub(super) fn find(client: &Client, name: &str, namespace: &str) -> anyhow::Resu
 }
 
 impl Machine {
+    /// The name of its network namespace.
+    pub(super) fn netns(&self, place: &Place) -> String {
+        self.inside(place).netns
+    }
+
     fn inside(&self, place: &Place) -> Inside {
         match self {
             Self::Client => Inside {
@@ -83,7 +88,11 @@ impl Machine {
 }
 
 /// A command that runs in a machine once this process is in the lab.
-fn command(place: &Place, machine: &Machine, words: &[String]) -> anyhow::Result<Command> {
+pub(super) fn command(
+    place: &Place,
+    machine: &Machine,
+    words: &[String],
+) -> anyhow::Result<Command> {
     let path = std::env::current_exe().context("find the path of this program")?;
     let lab = Program { path: &path, place };
     let (program, arguments) = words.split_first().context("name a program")?;
@@ -107,19 +116,6 @@ pub(super) fn code(status: ExitStatus) -> ExitCode {
 
     let code = status.code().or_else(|| Some(128 + status.signal()?));
     ExitCode::from(code.and_then(|it| u8::try_from(it).ok()).unwrap_or(1))
-}
-
-pub(super) fn pcap(args: &MachineArgs, arguments: &[String]) -> anyhow::Result<ExitCode> {
-    let found = Command::new("tcpdump")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    if found.is_err() {
-        bail!("pcap: needs tcpdump: install it (Debian: apt install tcpdump)");
-    }
-    let own = ["tcpdump", "-i", "any", "-n", "-l", "--immediate-mode"].map(str::to_owned);
-    exec(args, &[&own, arguments].concat())
 }
 
 pub(super) fn kill(args: &MachineArgs) -> anyhow::Result<ExitCode> {
@@ -166,11 +162,7 @@ pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let place = Place::of(&args.lab.name)?;
     let client = Client::open(&place)?;
     let from = find(&client, &args.from, &args.namespace)?;
-    let (text, udp) = match args.to.strip_suffix("/udp") {
-        Some(text) => (text, true),
-        None => (args.to.strip_suffix("/tcp").unwrap_or(&args.to), false),
-    };
-    let target = target(&client, &from, text, &args.namespace)?;
+    let (target, udp) = target(&client, &from, &args.to, &args.namespace)?;
     drop(client);
     let request = Request {
         target,
@@ -252,8 +244,21 @@ fn drawn(answers: &Answers) -> String {
     text
 }
 
-/// The address behind what a user wrote.
-fn target(
+/// The address behind what a user wrote, and whether it is one for datagrams.
+pub(super) fn target(
+    client: &Client,
+    from: &Machine,
+    text: &str,
+    namespace: &str,
+) -> anyhow::Result<(SocketAddr, bool)> {
+    let (text, udp) = match text.strip_suffix("/udp") {
+        Some(text) => (text, true),
+        None => (text.strip_suffix("/tcp").unwrap_or(text), false),
+    };
+    Ok((address(client, from, text, namespace)?, udp))
+}
+
+fn address(
     client: &Client,
     from: &Machine,
     text: &str,

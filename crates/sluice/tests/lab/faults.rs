@@ -239,6 +239,9 @@ fn a_full_disk_refuses_and_loses_nothing() {
     };
     let output = unshared(
         "mkdir -p /var/lib/sluice/labs && mount -t tmpfs -o size=3m t /var/lib/sluice/labs && \
+         dd if=/dev/zero of=/var/lib/sluice/labs/full bs=4k 2>/dev/null; \
+         $SLUICE lab up --nodes 1; echo refused $? with $(ls /var/lib/sluice/labs); \
+         rm /var/lib/sluice/labs/full; \
          $SLUICE lab up --nodes 1 >&2 && \
          dd if=/dev/zero of=/var/lib/sluice/labs/full bs=4k 2>/dev/null; \
          for i in $(seq 200); do printf 'apiVersion: v1\\nkind: Service\\nmetadata: {name: s%s}\\nspec: {ports: [{port: 80}]}\\n---\\n' $i; done > $HOME/some.yaml; \
@@ -247,10 +250,32 @@ fn a_full_disk_refuses_and_loses_nothing() {
          $SLUICE lab get nodes && $SLUICE lab down && ls /var/lib/sluice/labs",
     );
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    assert!(stdout.contains("refused 1"), "{stdout}{stderr}");
-    assert!(stderr.contains("No space left"), "{stdout}{stderr}");
+    assert!(
+        stdout.starts_with("refused 1 with full\n"),
+        "{stdout}{stderr}"
+    );
+    assert!(stdout.contains("refused 1\n"), "{stdout}{stderr}");
+    assert!(
+        stderr.matches("No space left").count() > 1,
+        "{stdout}{stderr}"
+    );
     assert!(
         output.status.success() && stdout.contains("node-a"),
         "{stdout}{stderr}"
     );
+}
+
+/// As in a container whose root has no capabilities.
+#[test]
+fn without_privileges_it_says_what_it_needs_and_leaves_nothing() {
+    let labs = tempfile::tempdir().unwrap();
+    let mut up = Command::new("setpriv");
+    up.args(["--bounding-set=-all", "--inh-caps=-all", crate::SLUICE]);
+    let up = up.args(["lab", "up"]).env("SLUICE_LABS", labs.path());
+    let output = up.output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("run it as root"), "{said}");
+    assert_eq!(fs::read_dir(labs.path()).unwrap().count(), 0);
 }

@@ -6,10 +6,12 @@ use std::process::Command;
 use crate::{Lab, SLUICE, text};
 
 /// All that a lab could change on this machine.
-fn machine() -> String {
-    let shell = "ip link; ip address; ip route show table all; ip -6 route show table all; ip rule; ip netns; \
-                 nft list ruleset; sysctl -a --pattern '^net' 2>/dev/null | grep -v -e conntrack_count -e random \
-                 -e nf_conntrack_buckets; mount | wc -l; ls /sys/fs/bpf /run";
+pub(crate) fn machine() -> String {
+    // Tests of other programs, which run meanwhile, have namespaces and pins of their own.
+    let shell = "ip link; ip address; ip route show table all; ip -6 route show table all; ip rule; \
+                 ip netns | grep -v '^sl[0-9]'; nft list ruleset; \
+                 sysctl -a --pattern '^net' 2>/dev/null | grep -v -e conntrack_count -e random -e nf_conntrack_buckets; \
+                 mount | grep -vc '/run/netns/sl[0-9]'; ls /sys/fs/bpf | grep -v sluice-test; ls /run";
     let output = Command::new("sh").args(["-c", shell]).output().unwrap();
     text(&output.stdout)
 }

@@ -6,7 +6,9 @@ mod experiments;
 mod faults;
 mod kubectl;
 mod life;
+mod pcap;
 mod pictures;
+mod vm_ipvs;
 mod workloads;
 
 use std::fs;

@@ -1,53 +1,8 @@
 //! Workloads on their nodes.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{Lab, text};
-
-#[test]
-fn a_rolling_update_loses_no_request() {
-    let Some(lab) = Lab::up(&["--nodes", "2"]) else {
-        return;
-    };
-    let names = || {
-        let pods = lab.items(&["pods"]);
-        let alive = pods
-            .iter()
-            .filter(|it| it["metadata"]["deletionTimestamp"].is_null());
-        let mut names: Vec<_> = alive.map(|it| it["metadata"]["name"].to_string()).collect();
-        names.sort();
-        names
-    };
-    let before = names();
-    let probing = lab
-        .command(&[
-            "probe",
-            "client",
-            "svc/web",
-            "-n",
-            "3000",
-            "--pause",
-            "2ms",
-            "--timeout",
-            "5s",
-            "-o",
-            "json",
-        ])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    lab.good(&["rollout", "restart", "deployment/web"]);
-    lab.good(&["rollout", "status", "deployment/web"]);
-    let output = probing.wait_with_output().unwrap();
-    let answers: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(answers["failed"], json!({}), "{answers}");
-    let answered = answers["answered"].as_object().unwrap();
-    assert!(answered.len() > 3, "old and new pods answered: {answers}");
-    lab.until("only new pods", || {
-        let now = names();
-        (now.len() == 3 && now.iter().all(|it| !before.contains(it))).then_some(())
-    });
-}
 
 #[test]
 fn every_kind_of_workload_runs() {

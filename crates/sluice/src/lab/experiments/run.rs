@@ -17,7 +17,7 @@ const WITHIN: Duration = Duration::from_secs(30);
 const LINES: usize = 40;
 
 /// Commands that change nothing may run again until their output fits.
-const READS: [&str; 5] = ["get", "describe", "logs", "exec", "probe"];
+const READS: [&str; 6] = ["get", "describe", "logs", "exec", "pcap", "probe"];
 
 pub(super) fn run(
     name: &str,
@@ -34,7 +34,13 @@ pub(super) fn run(
     heading(&page.title);
     let mut up = vec!["lab".to_owned(), "up".to_owned()];
     up.extend(page.lab.iter().cloned());
-    lab.run(&up).context("start the lab")?;
+    let (said, good) = lab.run(&up).context("start the lab")?;
+    if !good {
+        bail!(
+            "start the lab: {}",
+            said.trim().trim_start_matches("sluice: ")
+        );
+    }
     for step in &page.steps {
         match step {
             Step::Text(text) => println!("{text}"),

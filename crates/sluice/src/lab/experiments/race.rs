@@ -1,0 +1,215 @@
+//! The race: what each data plane costs, with few Services and with many.
+//!
+//! ```text
+//! sluice lab experiment race ─▶ for each mode and size: sluice lab alone ─▶ sluice lab lap: one measurement
+//!                            ◀── what it found, as JSON ──────────────────┘
+//! ```
+//!
+//! Each lap has namespaces of its own, so that nothing of one is there for the next, and nothing stays.
+
+pub(super) mod lap;
+mod manifests;
+mod process;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use nix::unistd::getuid;
+use sluice_cluster::place::Settings;
+use sluice_config::Mode;
+use sluice_picture::chart::{self, Chart, Group};
+
+use super::super::check_mode;
+use crate::cli::RaceArgs;
+use lap::Lap;
+
+/// The page of the book.
+const PAGE: &str = include_str!("../../../../../docs/experiments/race.md");
+
+/// Numbers of Services when none are given.
+const SIZES: [u32; 3] = [10, 1_000, 10_000];
+
+/// A quantity: what it is called, and where it is in a lap.
+type Quantity = (&'static str, fn(&Lap) -> f64);
+
+const QUANTITIES: [Quantity; 6] = [
+    ("First packet of a flow and its answer, µs", |it| {
+        it.first_packet_us
+    }),
+    ("connect() over TCP, µs", |it| it.connect_us),
+    ("A changed endpoint to the first answer of it, ms", |it| {
+        it.update_ms
+    }),
+    ("CPU time of that change, ms", |it| it.update_cpu_ms),
+    ("CPU time of the start, s", |it| it.start_cpu_s),
+    ("Largest memory of the agent, MiB", |it| it.memory_mib),
+];
+
+/// What was measured for a mode, by size; `None` where a lap failed.
+type Results = Vec<(Mode, Vec<Option<Lap>>)>;
+
+pub(super) fn run(args: &RaceArgs) -> anyhow::Result<()> {
+    println!("{}\n", introduction());
+    let program = std::env::current_exe().context("find the path of this program")?;
+    let mut sizes = args.sizes.clone();
+    if sizes.is_empty() {
+        sizes.extend(SIZES);
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut results = Results::new();
+    let mut failed = 0;
+    for mode in modes(args)? {
+        let mut laps = Vec::new();
+        for size in &sizes {
+            progress(&format!("{}, {size} Services", mode.name()));
+            let lap = drive(&program, mode, *size);
+            progress("");
+            let lap = lap.inspect_err(|why| {
+                println!("{} with {size} Services: {why:#}", mode.name());
+                failed += 1;
+            });
+            laps.push(lap.ok());
+        }
+        results.push((mode, laps));
+    }
+    let charts = charts(&sizes, &results);
+    for chart in &charts {
+        println!("{chart}");
+    }
+    println!("Bars are logarithmic: twice as long is not twice as much. The numbers are medians.");
+    if let Some(path) = &args.svg {
+        let drawing = chart::drawing("The race of the data planes", &charts);
+        let written = std::fs::write(path, drawing.to_string());
+        written.with_context(|| path.display().to_string())?;
+        println!("The same as a picture: {}", path.display());
+    }
+    if failed > 0 {
+        bail!("{failed} measurements failed");
+    }
+    Ok(())
+}
+
+/// The first heading of the page.
+pub(super) fn title() -> &'static str {
+    introduction().lines().next().unwrap_or_default()
+}
+
+/// What the page says before its first heading and its first picture.
+fn introduction() -> &'static str {
+    let text = PAGE.trim_start_matches("# ");
+    text.split_once("\n```").map_or(text, |(it, _)| it).trim()
+}
+
+/// The modes that this machine can run. The others are named with the reason.
+fn modes(args: &RaceArgs) -> anyhow::Result<Vec<Mode>> {
+    let wanted = Mode::ALL
+        .into_iter()
+        .filter(|mode| args.modes.is_empty() || args.modes.iter().any(|it| it == mode.name()));
+    let settings = |mode: Mode| Settings {
+        mode: mode.name().to_owned(),
+        network: "host-gw".to_owned(),
+        unprivileged: !getuid().is_root(),
+        port: 0,
+    };
+    let (mut modes, mut left_out) = (Vec::new(), Vec::new());
+    for mode in wanted {
+        match check_mode(mode.name(), &settings(mode)) {
+            Ok(()) => modes.push(mode),
+            Err(why) => left_out.push(format!("not measured: {}: {why}", mode.name())),
+        }
+    }
+    left_out.iter().for_each(|it| println!("{it}"));
+    if modes.is_empty() {
+        bail!("this machine can run none of these modes");
+    }
+    Ok(modes)
+}
+
+/// One measurement, in namespaces of its own.
+fn drive(program: &Path, mode: Mode, services: u32) -> anyhow::Result<Lap> {
+    let mut command = Command::new(program);
+    command.args([
+        "lab",
+        "alone",
+        "--",
+        "lap",
+        mode.name(),
+        &services.to_string(),
+    ]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("start a measurement")?;
+    // Open as long as this process lives, by which the others know.
+    let alive = child.stdin.take();
+    let output = child.wait_with_output().context("wait for a measurement")?;
+    drop(alive);
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        match said.trim() {
+            "" => bail!("{}", output.status),
+            said => bail!("{}", said.trim_start_matches("sluice: ")),
+        }
+    }
+    serde_json::from_slice(&output.stdout).context("what a measurement found")
+}
+
+fn charts(sizes: &[u32], results: &Results) -> Vec<Chart> {
+    let group = |at: usize, size: u32, of: fn(&Lap) -> f64| Group {
+        name: format!("{size} Services"),
+        bars: results
+            .iter()
+            .map(|(mode, laps)| (mode.name().to_owned(), laps[at].as_ref().map(of)))
+            .collect(),
+    };
+    let chart = |(title, of): Quantity| Chart {
+        title: title.to_owned(),
+        groups: (0..)
+            .zip(sizes)
+            .map(|(at, size)| group(at, *size, of))
+            .collect(),
+    };
+    QUANTITIES.into_iter().map(chart).collect()
+}
+
+/// One line on a terminal that is written over; nothing elsewhere.
+fn progress(text: &str) {
+    if std::io::stderr().is_terminal() {
+        // The terminal may be gone.
+        let _ = write!(std::io::stderr().lock(), "\r\x1b[K{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_begins_with_what_is_measured() {
+        let text = introduction();
+        assert!(text.starts_with("The race"), "{text}");
+        assert!(!text.contains("```") && text.contains("median"), "{text}");
+    }
+
+    #[test]
+    fn a_lap_that_failed_leaves_a_gap() {
+        let lap = Lap {
+            first_packet_us: 80.0,
+            connect_us: 60.0,
+            update_ms: 2.0,
+            update_cpu_ms: 1.0,
+            start_cpu_s: 0.1,
+            memory_mib: 12.0,
+        };
+        let results = vec![(Mode::Iptables, vec![Some(lap), None])];
+        let charts = charts(&[10, 1000], &results);
+        assert_eq!(charts.len(), QUANTITIES.len());
+        assert_eq!(charts[0].groups[0].bars[0].1, Some(80.0));
+        assert_eq!(charts[0].groups[1].bars[0].1, None);
+    }
+}

@@ -1,0 +1,171 @@
+//! One measurement: one data plane with so many Services.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+use sluice_cluster::alone;
+use sluice_lab::{Agent, Cluster, Outcome, Probe, Protocol, Server};
+use sluice_node::client;
+
+use super::manifests::{ENDPOINT_PORT, Folder, SERVICE_PORT};
+use super::process;
+
+/// Connections, and first packets, of which the median counts.
+const SAMPLES: usize = 500;
+
+/// Changes of an endpoint, of which the median counts.
+const CHANGES: usize = 9;
+
+/// A change that takes longer does not come.
+const CHANGE: Duration = Duration::from_secs(60);
+
+/// A connection or an answer that takes longer does not come.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Names of the servers.
+const SERVERS: [&str; 2] = ["one", "two"];
+
+/// Nobody asks for its health, and the last two belong to the whole machine.
+const FLAGS: [&str; 6] = [
+    "--healthz-bind-address",
+    "",
+    "--conntrack-max-per-core",
+    "0",
+    "--oom-score-adj",
+    "0",
+];
+
+/// What is measured. Times are medians.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Lap {
+    /// From a datagram on a new socket to its answer, in microseconds.
+    pub(super) first_packet_us: f64,
+    /// `connect()` over TCP, in microseconds.
+    pub(super) connect_us: f64,
+    /// From a changed manifest to the first connection that the new endpoint answers, in milliseconds.
+    pub(super) update_ms: f64,
+    /// CPU time of the agent and its programs for one such change, in milliseconds: the mean.
+    pub(super) update_cpu_ms: f64,
+    /// CPU time of the agent and its programs until all rules are in the kernel, in seconds.
+    pub(super) start_cpu_s: f64,
+    /// Largest resident memory of the agent, in MiB.
+    pub(super) memory_mib: f64,
+}
+
+/// Measures in the namespaces of this process and prints what it found; `sluice lab lap`.
+pub(crate) fn run(mode: &str, services: u32) -> anyhow::Result<()> {
+    alone::begin()?;
+    let program = std::env::current_exe().context("find the path of this program")?;
+    let lap = measure(&program, mode, services)?;
+    println!("{}", serde_json::to_string(&lap)?);
+    Ok(())
+}
+
+/// Two pods that take turns as the endpoint, and a third one that dials.
+fn measure(program: &Path, mode: &str, services: u32) -> anyhow::Result<Lap> {
+    let mut cluster = Cluster::builder().node("node-a").pod("client", "node-a");
+    for name in SERVERS {
+        cluster = cluster.pod(name, "node-a");
+    }
+    let cluster = cluster.build()?;
+    let start = |name| {
+        let start =
+            |protocol| Server::start(cluster.pod(name).netns(), name, ENDPOINT_PORT, protocol);
+        Ok([start(Protocol::Tcp)?, start(Protocol::Udp)?])
+    };
+    let servers = SERVERS.map(start);
+    let servers: Vec<_> = servers.into_iter().collect::<anyhow::Result<_>>()?;
+    // This /run goes with the namespaces.
+    let scratch = PathBuf::from("/run/race");
+    std::fs::create_dir(&scratch).context("make /run/race")?;
+    let pods = SERVERS.map(|it| cluster.pod(it).ipv4());
+    let folder = Folder::new(scratch.join("manifests"), services, pods[0])?;
+    let manifests = folder.path.to_string_lossy();
+    let flags = ["--manifests", &manifests, "--proxy-mode", mode];
+    let flags = [&flags[..], &FLAGS].concat();
+    let node = cluster.node("node-a");
+    let agent = Agent::start(program, node, &scratch, &flags, client::is_synced)?;
+    let start_cpu = process::cpu(agent.pid())?;
+    let target = SocketAddr::new(folder.dialled(), SERVICE_PORT);
+    let netns = cluster.pod("client").netns();
+    let (connect, first_packet) = netns.run(|| -> anyhow::Result<_> {
+        Ok((median(connect, target)?, median(first_packet, target)?))
+    })?;
+    let before = process::cpu(agent.pid())?;
+    let update = netns.run(|| update(&folder, target, pods))?;
+    let update_cpu = process::cpu(agent.pid())?.saturating_sub(before);
+    let memory_mib = process::peak_mib(agent.pid())?;
+    drop((agent, servers));
+    Ok(Lap {
+        first_packet_us: first_packet.as_secs_f64() * 1e6,
+        connect_us: connect.as_secs_f64() * 1e6,
+        update_ms: update.as_secs_f64() * 1e3,
+        update_cpu_ms: update_cpu.as_secs_f64() * 1e3 / CHANGES as f64,
+        start_cpu_s: start_cpu.as_secs_f64(),
+        memory_mib,
+    })
+}
+
+fn median(
+    sample: impl Fn(SocketAddr) -> anyhow::Result<Duration>,
+    target: SocketAddr,
+) -> anyhow::Result<Duration> {
+    let samples = (0..SAMPLES).map(|_| sample(target));
+    middle(samples.collect::<anyhow::Result<_>>()?)
+}
+
+fn middle(mut samples: Vec<Duration>) -> anyhow::Result<Duration> {
+    samples.sort_unstable();
+    let middle = samples.get(samples.len() / 2).copied();
+    middle.context("nothing was measured")
+}
+
+fn connect(target: SocketAddr) -> anyhow::Result<Duration> {
+    let started = Instant::now();
+    let stream = TcpStream::connect_timeout(&target, ANSWER);
+    let took = started.elapsed();
+    stream.with_context(|| format!("connect to {target}"))?;
+    Ok(took)
+}
+
+/// A new socket is a new flow: its first packet passes all rules.
+fn first_packet(target: SocketAddr) -> anyhow::Result<Duration> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).context("make a socket")?;
+    socket.connect(target).context("choose an address")?;
+    socket.set_read_timeout(Some(ANSWER))?;
+    let started = Instant::now();
+    socket.send(b"who?\n")?;
+    let answer = socket.recv(&mut [0; 512]);
+    let took = started.elapsed();
+    answer.with_context(|| format!("an answer of {target}/udp"))?;
+    Ok(took)
+}
+
+/// The endpoints take turns; the median of how long it takes until a connection sees that.
+fn update(folder: &Folder, target: SocketAddr, pods: [Ipv4Addr; 2]) -> anyhow::Result<Duration> {
+    let mut samples = Vec::new();
+    for change in 1..=CHANGES {
+        let next = change % 2;
+        let started = Instant::now();
+        folder.replace(pods[next])?;
+        samples.push(until_answered_by(SERVERS[next], target, started)?);
+    }
+    middle(samples)
+}
+
+fn until_answered_by(name: &str, target: SocketAddr, started: Instant) -> anyhow::Result<Duration> {
+    loop {
+        let outcome = Probe::tcp(target).timeout(ANSWER).ask();
+        let took = started.elapsed();
+        match outcome {
+            Outcome::Answered { name: by, .. } if by == name => return Ok(took),
+            outcome if took > CHANGE => bail!("{CHANGE:?} after a change {target}: {outcome}"),
+            // Ever longer pauses: a long wait needs no more connections than a short one.
+            _ => thread::sleep(took / 50),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! `sluice lab pcap`: the packets of machines, hop by hop.
+//!
+//! ```text
+//! sluice lab pcap ─▶ sluice lab capture, in the lab: taps ─▶ lines, or a file of packets, on stdout
+//! ```
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::{Child, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
+use sluice_cluster::capture::pcapng::Writer;
+use sluice_cluster::capture::{Filter, Packet, Summary, Tap};
+use sluice_cluster::client::Client;
+use sluice_cluster::enter;
+use sluice_cluster::place::Place;
+use sluice_cluster::probe::Answers;
+use sluice_lab::{Interrupt, Netns};
+
+use super::machines::{Machine, code, command, find, target};
+use crate::cli::{CaptureArgs, PcapArgs, PcapFormat, WantedArgs};
+
+/// Without packets for so many milliseconds, and the request answered, the rest of a connection is there.
+const QUIET: u8 = 100;
+
+/// Begins to capture in the lab.
+pub(super) fn run(args: &PcapArgs) -> anyhow::Result<ExitCode> {
+    let place = Place::of(&args.at.lab.name)?;
+    let client = Client::open(&place)?;
+    let find = |name: &String| find(&client, name, &args.at.namespace);
+    let mut words = vec![std::env::current_exe()?.to_string_lossy().into_owned()];
+    words.extend(["lab", "capture"].map(str::to_owned));
+    for name in &args.machines {
+        let netns = find(name)?.netns(&place);
+        words.extend(["--machine".to_owned(), format!("{name}={netns}")]);
+    }
+    if let [from, to] = args.probe.as_slice() {
+        let from = find(from)?;
+        let (target, udp) = target(&client, &from, to, &args.at.namespace)?;
+        words.extend(["--from".to_owned(), from.netns(&place)]);
+        words.extend(["--target".to_owned(), target.to_string()]);
+        words.extend(udp.then(|| "--udp".to_owned()));
+    }
+    // Its threads may not come along into the lab.
+    drop(client);
+    let file = args.write.as_deref().filter(|it| *it != Path::new("-"));
+    let terminal = file.is_none() && io::stdout().is_terminal();
+    let usual = match (terminal, &args.write) {
+        (true, None) => PcapFormat::Text,
+        _ => PcapFormat::Pcap,
+    };
+    let format = args.wanted.output.unwrap_or(usual);
+    if terminal && format == PcapFormat::Pcap {
+        bail!("a file of packets is nothing for a terminal: --write FILE, or pipe it to a program");
+    }
+    words.extend(of_wanted(&args.wanted, format));
+    let mut command = command(&place, &Machine::Client, &words)?;
+    if let Some(path) = file {
+        // A path of this machine: the lab has a /run of its own.
+        let file = File::create(path).with_context(|| path.display().to_string())?;
+        command.stdout(file);
+    }
+    Ok(code(enter::run(&place, &mut command)?))
+}
+
+/// The same flags for the command in the lab.
+fn of_wanted(wanted: &WantedArgs, format: PcapFormat) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    let hosts = wanted.host.iter().map(ToString::to_string);
+    hosts.for_each(|it| flag("--host", it));
+    let ports = wanted.port.iter().map(ToString::to_string);
+    ports.for_each(|it| flag("--port", it));
+    if let Some(protocol) = &wanted.protocol {
+        flag("--protocol", protocol.clone());
+    }
+    if let Some(count) = wanted.count {
+        flag("--count", count.to_string());
+    }
+    let format = match format {
+        PcapFormat::Text => "text",
+        PcapFormat::Pcap => "pcap",
+    };
+    flag("--output", format.to_owned());
+    words
+}
+
+/// Captures until Ctrl-C, the answer or the last wanted packet; `sluice lab capture`.
+pub(super) fn capture(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
+    // `sluice lab pcap` may be killed.
+    set_pdeathsig(Signal::SIGTERM).context("follow the process outside")?;
+    let interrupt = Interrupt::new()?;
+    let taps = args
+        .machines
+        .iter()
+        .map(|(name, netns)| Tap::open(name, netns));
+    let mut taps: Vec<Tap> = taps.collect::<anyhow::Result<_>>()?;
+    let mut capture = Capture {
+        filter: Filter {
+            hosts: args.wanted.host.clone(),
+            ports: args.wanted.port.clone(),
+            protocol: args.wanted.protocol.clone(),
+        },
+        sink: Sink::new(args)?,
+        most: args.wanted.count.unwrap_or(u64::MAX),
+        count: 0,
+    };
+    let request = args.from.as_deref().zip(args.target);
+    let request = request.map(|(from, target)| ask(from, &target.to_string(), args.udp));
+    let request = request.transpose()?;
+    let failed = match capture.run(&mut taps, &interrupt, request) {
+        // Who reads has enough.
+        Err(error) if is_closed(&error) => false,
+        other => other?,
+    };
+    let many = if capture.count == 1 { "" } else { "s" };
+    eprintln!("{} packet{many}", capture.count);
+    Ok(if failed {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn is_closed(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|it| it.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Sends one request from a namespace.
+fn ask(from: &str, target: &str, udp: bool) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("find the path of this program")?;
+    let mut words = vec!["lab", "ask", "--count", "1", "--timeout", "3s"];
+    words.extend(["--pause", "0s", "--target", target]);
+    words.extend(udp.then_some("--udp"));
+    let mut command = Netns::open(from)?.command(&program.to_string_lossy(), &words);
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    child.context("send a request")
+}
+
+struct Capture {
+    filter: Filter,
+    sink: Sink,
+    most: u64,
+    count: u64,
+}
+
+impl Capture {
+    /// Whether the request, if there was one, had no answer.
+    fn run(
+        &mut self,
+        taps: &mut [Tap],
+        interrupt: &Interrupt,
+        mut request: Option<Child>,
+    ) -> anyhow::Result<bool> {
+        // Those of a request are shown at its end: only then it is known which was first.
+        let mut held = Vec::new();
+        while self.count < self.most && interrupt.wait(Duration::ZERO).is_ok() {
+            let mut fds: Vec<PollFd<'_>> = taps
+                .iter()
+                .map(|it| PollFd::new(it.as_fd(), PollFlags::POLLIN))
+                .collect();
+            let quiet = poll(&mut fds, PollTimeout::from(QUIET)).context("wait for packets")? == 0;
+            for tap in &mut *taps {
+                while let Some(packet) = tap.read().context("read a packet")? {
+                    let summary = Summary::of(&packet.bytes);
+                    if self.filter.wants(&summary) {
+                        held.push((packet, summary));
+                    }
+                }
+            }
+            let Some(child) = &mut request else {
+                self.show(&mut held)?;
+                continue;
+            };
+            if quiet && child.try_wait().context("wait for the request")?.is_some() {
+                break;
+            }
+        }
+        self.show(&mut held)?;
+        let Some(child) = request else {
+            return Ok(false);
+        };
+        let output = child.wait_with_output().context("wait for the request")?;
+        let answers: Answers =
+            serde_json::from_slice(&output.stdout).context("the request could not be sent")?;
+        self.sink.answer(&answers)?;
+        Ok(answers.failures() > 0)
+    }
+
+    fn show(&mut self, held: &mut Vec<(Packet, Summary)>) -> io::Result<()> {
+        held.sort_by_key(|(packet, _)| packet.at);
+        for (packet, summary) in held.drain(..) {
+            if self.count == self.most {
+                break;
+            }
+            self.count += 1;
+            self.sink.packet(&packet, &summary)?;
+        }
+        self.sink.flush()
+    }
+}
+
+/// Where packets go.
+enum Sink {
+    Text {
+        out: BufWriter<Stdout>,
+        /// The first packet.
+        began: Option<Duration>,
+        /// The longest name of a machine.
+        width: usize,
+    },
+    Pcap(Writer<BufWriter<Stdout>>),
+}
+
+impl Sink {
+    fn new(args: &CaptureArgs) -> io::Result<Self> {
+        let out = BufWriter::new(io::stdout());
+        let widths = args.machines.iter().map(|(name, _)| name.chars().count());
+        Ok(match args.wanted.output {
+            Some(PcapFormat::Pcap) => Self::Pcap(Writer::new(out)?),
+            _ => Self::Text {
+                out,
+                began: None,
+                width: widths.max().unwrap_or(0),
+            },
+        })
+    }
+
+    fn packet(&mut self, packet: &Packet, summary: &Summary) -> io::Result<()> {
+        match self {
+            Self::Pcap(writer) => writer.write(packet),
+            Self::Text { out, began, width } => {
+                let began = *began.get_or_insert(packet.at);
+                let ms = packet.at.saturating_sub(began).as_secs_f64() * 1e3;
+                let way = if packet.outgoing { "out" } else { "in" };
+                let (machine, interface) = (&packet.machine, &packet.interface);
+                // The longest name of an interface has 15 letters.
+                writeln!(
+                    out,
+                    "{ms:>9.3} ms  {machine:<width$}  {interface:<15}  {way:<3}  {summary}"
+                )
+            }
+        }
+    }
+
+    /// What came of the request, for a person.
+    fn answer(&mut self, answers: &Answers) -> io::Result<()> {
+        let Self::Text { out, .. } = self else {
+            return Ok(());
+        };
+        let seen = answers.seen_from.keys().next();
+        match (answers.answered.keys().next(), seen) {
+            (Some(name), Some(seen)) => writeln!(out, "{name} answered, and saw {seen}")?,
+            _ => {
+                let why = answers.failed.keys().next();
+                writeln!(out, "no answer: {}", why.map_or("", String::as_str))?;
+            }
+        }
+        out.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Text { out, .. } => out.flush(),
+            Self::Pcap(writer) => writer.flush(),
+        }
+    }
+}
