@@ -15,6 +15,8 @@ use nix::unistd::sethostname;
 use crate::launch::Program;
 use crate::place::Place;
 
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+
 /// A machine of a lab: a namespace, a name, and a folder that is its `/run/sluice`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
@@ -24,6 +26,8 @@ pub struct Inside {
     pub hostname: String,
     /// The folder that stands for `/run/sluice`, where an agent has its socket and locks.
     pub run: Option<PathBuf>,
+    /// The file that stands for `/etc/resolv.conf`; `None`: that of this machine.
+    pub resolv_conf: Option<PathBuf>,
 }
 
 impl Inside {
@@ -34,6 +38,9 @@ impl Inside {
         command.args(["--netns", &self.netns, "--hostname", &self.hostname]);
         if let Some(run) = &self.run {
             command.arg("--run").arg(run);
+        }
+        if let Some(file) = &self.resolv_conf {
+            command.arg("--resolv-conf").arg(file);
         }
         command.arg("--").arg(program);
         command
@@ -65,6 +72,12 @@ impl Inside {
             fs::create_dir_all("/run/sluice").context("/run/sluice")?;
             mount(Some(run), "/run/sluice", none, MsFlags::MS_BIND, none)
                 .with_context(|| format!("mount {} at /run/sluice", run.display()))?;
+        }
+        if let Some(file) = &self.resolv_conf {
+            // It is often a link.
+            let place = fs::canonicalize(RESOLV_CONF).context(RESOLV_CONF)?;
+            mount(Some(file), &place, none, MsFlags::MS_BIND, none)
+                .with_context(|| format!("mount {} at {RESOLV_CONF}", file.display()))?;
         }
         let Some((name, arguments)) = program.split_first() else {
             bail!("name a program after --");

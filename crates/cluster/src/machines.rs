@@ -89,19 +89,8 @@ impl Machines {
         Netns::open(&netns_name(machine))
     }
 
-    /// A command that runs in a machine: the host name is its own, and `run` stands for `/run/sluice`.
-    pub(crate) fn command(
-        &self,
-        machine: &str,
-        hostname: &str,
-        run: Option<PathBuf>,
-        program: &std::path::Path,
-    ) -> Command {
-        let inside = Inside {
-            netns: netns_name(machine),
-            hostname: hostname.to_owned(),
-            run,
-        };
+    /// A command that runs in a machine.
+    pub(crate) fn command(&self, inside: &Inside, program: &std::path::Path) -> Command {
         let lab = Program {
             path: &self.program,
             place: &self.place,

@@ -16,7 +16,8 @@ use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use sluice_lab::HeldNode;
 
-use crate::machines::{Addresses, Machines};
+use crate::enter::Inside;
+use crate::machines::{Addresses, Machines, netns_name};
 use crate::place::{Place, write};
 use crate::process::Identity;
 
@@ -32,6 +33,9 @@ pub const POWER: &str = "sluice.dev/power";
 /// Where an agent of the lab serves its web page: on the loopback of its node, which has no way to the machine.
 pub const WEB: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10261);
 
+/// Where the agents' DNS servers answer: the nameservers of pods.
+pub(crate) const NAMESERVERS: [&str; 2] = ["169.254.20.10", "fd00:169:254:20::10"];
+
 /// How often an agent is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -41,6 +45,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// A silent node is given up after this. Real control planes wait for 40 s.
 const GRACE: Duration = Duration::from_secs(3);
+
+/// The flag of an agent with a DNS server.
+const DNS: &str = "--dns";
 
 /// What a node has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,9 +232,22 @@ pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<St
         "--oom-score-adj",
         "0",
     ];
+    // The ebpf mode has none.
+    let addresses = NAMESERVERS.join(",");
+    let dns: &[&str] = match mode(node, default_mode) {
+        "ebpf" => &[],
+        _ => &[DNS, "--dns-address", &addresses],
+    };
     let more = annotation(node, FLAGS).unwrap_or_default();
-    let all = own.into_iter().chain(more.split_whitespace());
+    let all = own.iter().chain(dns).copied();
+    let all = all.chain(more.split_whitespace());
     all.map(str::to_owned).collect()
+}
+
+/// Whether the agent of a node was started with a DNS server.
+pub(crate) fn answers_dns(place: &Place, node: &str) -> bool {
+    let record = Record::read(&place.node(node));
+    record.is_some_and(|it| it.flags.iter().any(|it| it == DNS))
 }
 
 fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
@@ -386,7 +406,13 @@ impl Worker {
         let log = File::options().create(true).append(true).open(&path);
         let log = log.with_context(|| path.display().to_string())?;
         let (name, sluice) = (&self.name, self.machines.program());
-        let mut command = self.machines.command(name, name, Some(run), sluice);
+        let inside = Inside {
+            netns: netns_name(name),
+            hostname: name.clone(),
+            run: Some(run),
+            resolv_conf: None,
+        };
+        let mut command = self.machines.command(&inside, sluice);
         command.arg("proxy").args(&flags);
         let child = command
             .stdin(std::process::Stdio::null())

@@ -14,6 +14,9 @@ use sluice_lab::PodNetwork;
 use crate::log_file;
 use crate::process::Identity;
 
+/// The file in a pod's folder that is its `/etc/resolv.conf`.
+pub(crate) const RESOLV_CONF: &str = "resolv.conf";
+
 /// The variable that tells a lab's processes where it is: in a user namespace everybody is root.
 pub(crate) const LABS: &str = "SLUICE_LABS";
 
@@ -162,6 +165,13 @@ impl Place {
     #[must_use]
     pub fn pod(&self, uid: &str) -> PathBuf {
         self.dir.join("pods").join(uid)
+    }
+
+    /// The `/etc/resolv.conf` of a pod, by its uid; `None` for a pod that has this machine's.
+    #[must_use]
+    pub fn resolv_conf(&self, uid: &str) -> Option<PathBuf> {
+        let file = self.pod(uid).join(RESOLV_CONF);
+        file.exists().then_some(file)
     }
 
     /// One process at a time starts or ends a lab.

@@ -4,6 +4,7 @@ mod command;
 mod container;
 mod prober;
 mod record;
+mod resolver;
 mod status;
 mod worker;
 

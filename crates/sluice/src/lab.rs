@@ -115,6 +115,7 @@ fn run_process(process: &LabProcess) -> anyhow::Result<ExitCode> {
                 netns: args.netns.clone(),
                 hostname: args.hostname.clone(),
                 run: args.run.clone(),
+                resolv_conf: args.resolv_conf.clone(),
             };
             return Err(inside.become_program(&args.command));
         }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -19,8 +18,11 @@ use super::container::{Container, Started, State};
 use super::prober::{Kind, Verdict};
 use super::record::Record;
 use super::status::status;
-use super::{Report, command};
-use crate::machines::{Machines, machine_of_pod};
+use super::{Report, command, resolver};
+use crate::enter::Inside;
+use crate::machines::{Machines, machine_of_pod, netns_name};
+use crate::nodes::answers_dns;
+use crate::place::RESOLV_CONF;
 use crate::process::Identity;
 
 /// How often an adopted process is looked at: nobody is told of its end.
@@ -246,6 +248,11 @@ impl Worker {
         let machine = machine_of_pod(name, &self.uid);
         let folder = self.machines.place().pod(&self.uid);
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+        let is_answered = answers_dns(self.machines.place(), node);
+        if let Some(text) = resolver::text(&self.pod, is_answered) {
+            let file = folder.join(RESOLV_CONF);
+            fs::write(&file, text).with_context(|| file.display().to_string())?;
+        }
         let held = {
             let mut cluster = self.machines.lock();
             let made = match spec.host_network {
@@ -408,8 +415,13 @@ impl Worker {
             None => String::new(),
         };
         let hostname = command::hostname(&self.pod);
-        self.machines
-            .command(&machine, &hostname, None::<PathBuf>, program)
+        let inside = Inside {
+            netns: netns_name(&machine),
+            hostname,
+            run: None,
+            resolv_conf: self.machines.place().resolv_conf(&self.uid),
+        };
+        self.machines.command(&inside, program)
     }
 
     fn signal(&self, signal: Signal) {

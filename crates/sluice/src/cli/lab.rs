@@ -514,6 +514,8 @@ pub(crate) struct InsideArgs {
     pub(crate) hostname: String,
     #[arg(long)]
     pub(crate) run: Option<PathBuf>,
+    #[arg(long)]
+    pub(crate) resolv_conf: Option<PathBuf>,
     #[arg(last = true)]
     pub(crate) command: Vec<String>,
 }

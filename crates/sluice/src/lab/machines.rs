@@ -64,23 +64,27 @@ impl Machine {
                 netns: netns_name(CLIENT),
                 hostname: CLIENT.to_owned(),
                 run: None,
+                resolv_conf: None,
             },
             Self::Node(name) => Inside {
                 netns: netns_name(name),
                 hostname: name.clone(),
                 run: Some(place.node(name).join("run")),
+                resolv_conf: None,
             },
             Self::Pod { object } => {
                 let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
                 let name = text(&object["metadata"]["name"]);
+                let uid = text(&object["metadata"]["uid"]);
                 let machine = match object["spec"]["hostNetwork"].as_bool() {
                     Some(true) => text(&object["spec"]["nodeName"]),
-                    _ => machine_of_pod(&name, &text(&object["metadata"]["uid"])),
+                    _ => machine_of_pod(&name, &uid),
                 };
                 Inside {
                     netns: netns_name(&machine),
                     hostname: name,
                     run: None,
+                    resolv_conf: place.resolv_conf(&uid),
                 }
             }
         }

@@ -64,6 +64,7 @@ pub(super) fn run(args: &WebArgs) -> anyhow::Result<ExitCode> {
         netns: netns_name(LAN),
         hostname: place.name().to_owned(),
         run: None,
+        resolv_conf: None,
     };
     let mut command = lan.command(lab, &path);
     command.args(["lab", "pages", "--name", place.name()]);

@@ -57,7 +57,9 @@ fn query(name: &str, kind: TYPE) -> Vec<u8> {
     let mut packet = Packet::new_query(4711);
     packet.set_flags(PacketFlag::RECURSION_DESIRED);
     let name = Name::new(name).unwrap().into_owned();
-    packet.questions.push(Question::new(name, kind.into(), CLASS::IN.into(), false));
+    packet
+        .questions
+        .push(Question::new(name, kind.into(), CLASS::IN.into(), false));
     packet.build_bytes_vec().unwrap()
 }
 

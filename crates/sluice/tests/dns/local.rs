@@ -30,7 +30,8 @@ impl Central {
     fn start(netns: &Netns) -> Self {
         let files = Files::new();
         let corefile = files.0.path().join("Corefile");
-        let hosts = "hosts {\n192.0.2.77 central.test\n192.0.2.78 web.default.svc.cluster.local\n}\n";
+        let hosts =
+            "hosts {\n192.0.2.77 central.test\n192.0.2.78 web.default.svc.cluster.local\n}\n";
         std::fs::write(&corefile, format!(".:53 {{\n{hosts}}}\n")).unwrap();
         let mut command = netns.command(SLUICE, &["dns", "--conf"]);
         let child = command.arg(&corefile).spawn().unwrap();
@@ -86,8 +87,18 @@ impl World {
 
     fn proxy(&self, mode: &str) -> Command {
         let mut command = self.files.proxy(self.cluster.node("node-a").netns());
-        command.args(["--proxy-mode", mode, "--dns", "--dns-cluster-ip", CLUSTER_DNS]);
-        command.args(["--cluster-cidr", "10.244.0.0/16,fd00:10:244::/48", "--dns-corefile"]);
+        command.args([
+            "--proxy-mode",
+            mode,
+            "--dns",
+            "--dns-cluster-ip",
+            CLUSTER_DNS,
+        ]);
+        command.args([
+            "--cluster-cidr",
+            "10.244.0.0/16,fd00:10:244::/48",
+            "--dns-corefile",
+        ]);
         command.arg(self.files.0.path().join("Corefile"));
         command
     }
@@ -158,5 +169,8 @@ fn a_name_is_answered_as_its_object_changes() {
     query.args(["dns", "query", name, "--socket"]);
     let output = query.arg(world.files.socket()).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("A 10.96.0.21\n    the ClusterIP of Service default/web"), "{said}");
+    assert!(
+        said.contains("A 10.96.0.21\n    the ClusterIP of Service default/web"),
+        "{said}"
+    );
 }

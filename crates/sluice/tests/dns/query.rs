@@ -51,7 +51,10 @@ fn each_step_of_a_search_path_is_told() {
 #[test]
 fn an_address_is_asked_by_its_reverse_name() {
     let found = text(&shop(), &["10.96.0.7", "ptr"]);
-    assert!(found.contains("30 PTR cart.shop.svc.cluster.local."), "{found}");
+    assert!(
+        found.contains("30 PTR cart.shop.svc.cluster.local."),
+        "{found}"
+    );
 }
 
 #[test]
@@ -59,7 +62,10 @@ fn without_an_answer_it_fails_and_says_why() {
     let output = query(&shop(), &["basket.shop.svc.cluster.local"]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("there is no Service basket in namespace shop"), "{said}");
+    assert!(
+        said.contains("there is no Service basket in namespace shop"),
+        "{said}"
+    );
     let wrong = text(&shop(), &["cart.shop.svc.cluster.local", "HINTFO"]);
     assert!(wrong.contains("HINTFO is no type of a record"), "{wrong}");
 }

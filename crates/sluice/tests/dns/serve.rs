@@ -47,7 +47,10 @@ impl Dns {
     }
 
     fn write_corefile(&self, plugins: &str) {
-        let text = format!(".:{} {{\nbind 127.0.0.1\n{plugins}\n}}\n", self.address.port());
+        let text = format!(
+            ".:{} {{\nbind 127.0.0.1\n{plugins}\n}}\n",
+            self.address.port()
+        );
         let draft = self.files.0.path().join("draft");
         fs::write(&draft, text).unwrap();
         fs::rename(draft, self.corefile()).unwrap();
@@ -116,7 +119,8 @@ fn a_folder_is_answered_over_udp_and_tcp_and_followed() {
     assert_eq!(over_tcp, answer(RCODE::NoError, &["10.96.0.1"]));
     let missing = ask(dns.address, "no.default.svc.cluster.local", TYPE::A);
     assert_eq!(missing, answer(RCODE::NameError, &[]));
-    dns.files.write("objects.yaml", &WEB.replace("10.96.0.1", "10.96.0.2"));
+    dns.files
+        .write("objects.yaml", &WEB.replace("10.96.0.1", "10.96.0.2"));
     dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.2"]);
     let said = dns.end();
     assert!(!said.contains("ERROR"), "{said}");
@@ -135,11 +139,23 @@ fn ten_thousand_names_are_churned() {
         (1..=10_000).map(service).collect::<String>()
     };
     let dns = Dns::start(&services(100), ZONE);
-    dns.until("s10000.default.svc.cluster.local", TYPE::A, &["10.100.39.16"]);
+    dns.until(
+        "s10000.default.svc.cluster.local",
+        TYPE::A,
+        &["10.100.39.16"],
+    );
     dns.files.write("objects.yaml", &services(101));
-    dns.until("s10000.default.svc.cluster.local", TYPE::A, &["10.101.39.16"]);
+    dns.until(
+        "s10000.default.svc.cluster.local",
+        TYPE::A,
+        &["10.101.39.16"],
+    );
     for (name, address) in [("s1", "10.101.0.1"), ("s5000", "10.101.19.136")] {
-        let found = ask(dns.address, &format!("{name}.default.svc.cluster.local"), TYPE::A);
+        let found = ask(
+            dns.address,
+            &format!("{name}.default.svc.cluster.local"),
+            TYPE::A,
+        );
         assert_eq!(found, answer(RCODE::NoError, &[address]));
     }
     dns.files.write("objects.yaml", WEB);
@@ -155,7 +171,8 @@ fn a_changed_corefile_is_served_and_a_wrong_one_is_not() {
     dns.write_corefile(&format!("{ZONE}reload\n{hosts}"));
     dns.until("printer.example", TYPE::A, &["192.0.2.1"]);
     dns.write_corefile(&format!("{ZONE}reload\nhorsts\n"));
-    dns.files.write("objects.yaml", &WEB.replace("10.96.0.1", "10.96.0.3"));
+    dns.files
+        .write("objects.yaml", &WEB.replace("10.96.0.1", "10.96.0.3"));
     dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.3"]);
     dns.until("printer.example", TYPE::A, &["192.0.2.1"]);
     // Read once more, so that the log has the line before the end.
@@ -174,7 +191,10 @@ fn a_taken_port_is_one_line() {
     let second = dns.command().output().unwrap();
     assert_eq!(second.status.code(), Some(1));
     let said = String::from_utf8(second.stderr).unwrap();
-    let lines: Vec<&str> = said.lines().filter(|it| it.starts_with("sluice:")).collect();
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|it| it.starts_with("sluice:"))
+        .collect();
     let [line] = lines[..] else {
         panic!("{said}");
     };
@@ -185,7 +205,11 @@ fn a_taken_port_is_one_line() {
 fn all_that_is_wrong_with_a_corefile_is_said() {
     let files = Files::new();
     let corefile = files.0.path().join("Corefile");
-    fs::write(&corefile, ".:1053 {\nforwrd . 10.0.0.1\ncache {\nsucces 1\n}\n}\n").unwrap();
+    fs::write(
+        &corefile,
+        ".:1053 {\nforwrd . 10.0.0.1\ncache {\nsucces 1\n}\n}\n",
+    )
+    .unwrap();
     // As CoreDNS is called.
     let output = Command::new(SLUICE)
         .arg0("/usr/bin/coredns")
@@ -195,7 +219,12 @@ fn all_that_is_wrong_with_a_corefile_is_said() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
-    for wanted in ["Corefile:2: ", "did you mean \"forward\"?", "Corefile:4: ", "success"] {
+    for wanted in [
+        "Corefile:2: ",
+        "did you mean \"forward\"?",
+        "Corefile:4: ",
+        "success",
+    ] {
         assert!(said.contains(wanted), "{wanted}: {said}");
     }
 }
@@ -215,5 +244,9 @@ fn a_query_that_comes_back_ends_the_server() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.lines().any(|it| it.starts_with("sluice:") && it.contains("loop")), "{said}");
+    assert!(
+        said.lines()
+            .any(|it| it.starts_with("sluice:") && it.contains("loop")),
+        "{said}"
+    );
 }
