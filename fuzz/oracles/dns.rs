@@ -1,13 +1,10 @@
 //! Assertions about any bytes as a query to the DNS server, for the fuzzer and the tests.
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, OnceLock, RwLock};
 
 use simple_dns::Packet;
-use sluice_corefile::Sources;
 use sluice_dns::{Options, Responder, Transport};
 use sluice_model::Event;
 use sluice_zone::{NamespaceRule, Objects};
@@ -49,22 +46,6 @@ const POINTER: u8 = 0xc0;
 /// Largest UDP response of a server without `bufsize`.
 const LARGEST: usize = 1232;
 
-struct Nothing;
-
-impl Sources for Nothing {
-    fn read(&self, _: &Path) -> io::Result<String> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-}
-
 fn responder() -> &'static Responder {
     static RESPONDER: OnceLock<Responder> = OnceLock::new();
     RESPONDER.get_or_init(|| {
@@ -80,8 +61,7 @@ fn responder() -> &'static Responder {
         ] {
             objects.absorb(&event, 1);
         }
-        let corefile = sluice_corefile::read("Corefile", COREFILE, 53, &Nothing);
-        let corefile = corefile.expect("the Corefile is valid");
+        let corefile = cluster::corefile(COREFILE, 53);
         let objects = Arc::new(RwLock::new(objects));
         Responder::new(&corefile, objects, Options::default()).expect("it can be served")
     })

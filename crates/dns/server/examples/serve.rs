@@ -4,13 +4,10 @@
 //! whose number ends in 0 are headless. Each has ten endpoints. Queries for dnsperf:
 //! `serve names [SERVICES]` (ClusterIPs) and `serve headless [SERVICES]`.
 
-use std::io;
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::Instant;
 
-use sluice_corefile::Sources;
 use sluice_dns::{Options, Server};
 use sluice_model::Event;
 use sluice_zone::{NamespaceRule, Objects};
@@ -31,22 +28,6 @@ const COREFILE: &str = ". {
     }
     loadbalance
 }";
-
-struct Nothing;
-
-impl Sources for Nothing {
-    fn read(&self, _: &Path) -> io::Result<String> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-}
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -72,7 +53,7 @@ fn serve(port: u16, services: usize, corefile: Option<String>) {
         || COREFILE.to_owned(),
         |it| std::fs::read_to_string(it).expect("a Corefile"),
     );
-    let corefile = sluice_corefile::read("Corefile", &corefile, port, &Nothing).expect("valid");
+    let corefile = cluster::corefile(&corefile, port);
     let began = Instant::now();
     let mut objects = Objects::new(NamespaceRule::Declared);
     for number in 0..NAMESPACES {

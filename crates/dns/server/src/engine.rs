@@ -9,6 +9,7 @@
 //! The order is CoreDNS's, but for `cache`: it stands before `forward` and keeps nothing but answers of
 //! upstreams, so that a changed object is answered at once.
 
+mod alias;
 mod block;
 mod common;
 mod finish;

@@ -6,6 +6,7 @@
 //!                                                          └─waiting─▶ task of the runtime ─▶ sendmsg
 //! ```
 
+mod batch;
 mod cache;
 mod socket;
 
@@ -22,9 +23,10 @@ use crate::engine::{Asking, Engine, Response, Waiting};
 use crate::metrics::{Shard, Transport};
 use crate::request::Client;
 use crate::slot::Slot;
+use batch::Batch;
 use cache::{Cached, WireCache};
 pub(crate) use cache::{Reusable, Version};
-use socket::{Batch, To};
+use socket::To;
 pub(crate) use socket::{Sharing, Socket, to_std};
 
 /// Bytes of a query's id.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::opt::EdnsOption;
-use hickory_proto::rr::{DNSClass, Name, RData, RecordType};
+use hickory_proto::rr::{DNSClass, Name};
 use sluice_corefile::{LogRule, Plugins, ServerBlock};
 use sluice_upstream::{Question as Asked, SetupError};
 use sluice_zone::NoForwardZone;
 
+use super::alias::joined;
 use super::upstream::Upstream;
 use super::{Common, Engine, finish};
 use crate::metrics::Plugin;
@@ -18,12 +19,8 @@ use crate::plugins::autopath::{self, Autopath, Step};
 use crate::plugins::errors::Errors;
 use crate::plugins::hosts::{Found, Hosts};
 use crate::plugins::kubernetes::{Known, Kubernetes};
-use crate::plugins::template::{self, Templated};
 use crate::plugins::{loadbalance, rewrite, small};
 use crate::request::{Client, Reply, Request, renamed};
-
-/// Aliases that are followed one after the other, as in CoreDNS.
-const MOST_ALIASES: u8 = 8;
 
 /// Why a server block cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +33,9 @@ pub(crate) enum BlockError {
 
 /// The plugins of one server block.
 pub(crate) struct Block {
-    plugins: Plugins,
+    pub(super) plugins: Plugins,
     /// First zone and address, in metrics of plugins.
-    label: (String, String),
+    pub(super) label: (String, String),
     hosts: Option<Arc<Hosts>>,
     kubernetes: Option<Kubernetes>,
     autopath: Option<Autopath>,
@@ -49,11 +46,11 @@ pub(crate) struct Block {
 /// How a question came to a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
-    client: Client,
+    pub(super) client: Client,
     /// Aliases passed so far.
-    aliases: u8,
+    pub(super) aliases: u8,
     /// Whether the search path is followed already.
-    is_step: bool,
+    pub(super) is_step: bool,
 }
 
 impl Block {
@@ -246,86 +243,4 @@ impl Block {
         }
         Reply::failure("no plugin answers this name", Plugin::None)
     }
-
-    /// What is known of the target of an alias.
-    async fn target(&self, engine: &Engine, asked: &Asked, target: Name, way: Way) -> Reply {
-        if way.aliases >= MOST_ALIASES {
-            let error = format!("more than {MOST_ALIASES} aliases");
-            return Reply::failure(error, Plugin::Kubernetes);
-        }
-        let way = Way {
-            aliases: way.aliases + 1,
-            is_step: true,
-            ..way
-        };
-        engine.follow(&renamed(asked, target), way).await
-    }
-
-    async fn templated(&self, engine: &Engine, asked: &Asked, way: Way) -> Option<Reply> {
-        let client = way.client.address.ip();
-        let metrics = &engine.common.metrics;
-        let (server, zone) = (&*self.label.0, &*self.label.1);
-        let labels = |number: usize| {
-            let template = &self.plugins.template[number];
-            (template.class.to_string(), template.record_type.to_string())
-        };
-        match template::answer(&self.plugins.template, asked, client) {
-            Templated::Passed => None,
-            Templated::Unmatched => Some(Reply::failure(
-                "no pattern of the template matches",
-                Plugin::Template,
-            )),
-            Templated::Answered { template, reply } => {
-                let (class, kind) = labels(template);
-                let labels = [server, zone, "", &*class, &*kind];
-                metrics.template_matches.with_label_values(&labels).inc();
-                Some(self.followed(engine, asked, *reply, way).await)
-            }
-            Templated::Broken {
-                template,
-                section,
-                error,
-            } => {
-                let (class, kind) = labels(template);
-                let number = template.to_string();
-                let labels = [server, zone, "", &*class, &*kind, section, &*number];
-                metrics.template_failures.with_label_values(&labels).inc();
-                Some(Reply::failure(error, Plugin::Template))
-            }
-        }
-    }
-
-    /// Adds what is known of the target when a template answers with a CNAME.
-    async fn followed(&self, engine: &Engine, asked: &Asked, mut reply: Reply, way: Way) -> Reply {
-        let kind = asked.query.query_type;
-        if [RecordType::CNAME, RecordType::ANY].contains(&kind) {
-            return reply;
-        }
-        let target = match reply.message.answers.last().map(|it| &it.data) {
-            Some(RData::CNAME(it)) => it.0.clone(),
-            _ => return reply,
-        };
-        let target = self.target(engine, asked, target, way).await;
-        reply.message.answers.extend(target.message.answers);
-        reply
-    }
-}
-
-/// An alias with the records of its target.
-fn joined(mut alias: Reply, target: Reply, without: Reply) -> Reply {
-    match target.code() {
-        _ if target.plugin == Plugin::None => return without,
-        ResponseCode::NoError | ResponseCode::NXDomain => {}
-        // Not the alias alone: a client would take it for a name without addresses.
-        _ => {
-            return Reply {
-                error: target.error,
-                ..Reply::empty(ResponseCode::ServFail, target.plugin)
-            };
-        }
-    }
-    alias.message.metadata.truncation |= target.message.truncation;
-    alias.message.answers.extend(target.message.answers);
-    alias.revision = alias.revision.filter(|it| target.revision == Some(*it));
-    alias
 }

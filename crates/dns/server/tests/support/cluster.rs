@@ -1,14 +1,41 @@
-//! Objects of a made-up cluster.
+//! Objects of a made-up cluster, and Corefiles.
 
+use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
+use std::path::Path;
 use std::sync::Arc;
 
+use sluice_corefile::{Corefile, Sources};
 use sluice_model::{
     AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Namespace,
     NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort, SessionAffinity,
     TrafficPolicy,
 };
+
+/// A Corefile may refer to nothing.
+struct Nothing;
+
+impl Sources for Nothing {
+    fn read(&self, _: &Path) -> io::Result<String> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+
+    fn variable(&self, _: &str) -> Option<String> {
+        None
+    }
+}
+
+/// Reads a Corefile; keys without a port get this one.
+#[track_caller]
+pub fn corefile(text: &str, port: u16) -> Corefile {
+    let corefile = sluice_corefile::read("Corefile", text, port, &Nothing);
+    corefile.unwrap_or_else(|it| panic!("{it:?}"))
+}
 
 /// Port 80 of every Service.
 const HTTP: NonZeroU16 = NonZeroU16::new(80).unwrap();

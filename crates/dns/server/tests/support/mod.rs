@@ -3,15 +3,14 @@
 
 pub mod cluster;
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::path::Path;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use hickory_proto::op::{Edns, Message, Query};
 use hickory_proto::rr::{Name, RData, RecordType};
-use sluice_corefile::{Corefile, Sources};
+use sluice_corefile::Corefile;
 use sluice_dns::{Options, Running, Server};
 use sluice_model::Event;
 use sluice_zone::{NamespaceRule, Objects};
@@ -19,27 +18,10 @@ use sluice_zone::{NamespaceRule, Objects};
 /// Longest time that any test waits for something.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A Corefile may refer to nothing in tests.
-struct Nothing;
-
-impl Sources for Nothing {
-    fn read(&self, _: &Path) -> io::Result<String> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn list(&self, _: &Path) -> io::Result<Vec<String>> {
-        Err(io::ErrorKind::NotFound.into())
-    }
-
-    fn variable(&self, _: &str) -> Option<String> {
-        None
-    }
-}
-
 /// Reads a Corefile; keys without a port get any free port.
 #[track_caller]
 pub fn corefile(text: &str) -> Corefile {
-    sluice_corefile::read("Corefile", text, 0, &Nothing).unwrap_or_else(|it| panic!("{it:?}"))
+    cluster::corefile(text, 0)
 }
 
 /// kubeadm's plugins for the cluster's zone, on loopback.
