@@ -278,11 +278,12 @@ def addresses(netns, name, transport):
 
 @pytest.fixture
 def dns_image(root, tmp_path):
-    """The root of the DNS server's image, with a place for /proc, a Corefile and a Service."""
+    """The root of the DNS server's image, with places for /proc and /dev, a Corefile and a Service."""
     folder = tmp_path / "image"
     folder.mkdir()
     run(DEPLOY / "image/rootfs", "dns", SLUICE, folder)
-    for name in ("proc", "manifests", "etc/coredns"):
+    # /dev is the runtime's: a program without the C library's loader reads its random numbers there.
+    for name in ("proc", "dev", "manifests", "etc/coredns"):
         (folder / name).mkdir()
     # The runtime's: the upstream of `forward`.
     (folder / "etc/resolv.conf").write_text("nameserver 192.0.2.1\n")

@@ -39,12 +39,12 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let corefile = corefile::read(&args.conf, args.dns_port)?;
-    let demand = source::Demand::of(&corefile, args)?;
     if args.check {
         corefile.notes.iter().for_each(|it| say(&it.to_string()));
         print(format!("{}: valid\n", args.conf.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let demand = source::Demand::of(&corefile, args)?;
     match args.quiet {
         true => logging::start_quiet(),
         false => logging::start(0, LogFormat::Text),

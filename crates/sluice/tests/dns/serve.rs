@@ -167,7 +167,7 @@ fn ten_thousand_names_are_churned() {
 fn a_changed_corefile_is_served_and_a_wrong_one_is_not() {
     let dns = Dns::start(WEB, &format!("{ZONE}reload\n"));
     dns.until("web.default.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
-    let hosts = "hosts {\n192.0.2.1 printer.example\n}\n";
+    let hosts = "hosts {\n192.0.2.1 printer.example\nfallthrough\n}\n";
     dns.write_corefile(&format!("{ZONE}reload\n{hosts}"));
     dns.until("printer.example", TYPE::A, &["192.0.2.1"]);
     dns.write_corefile(&format!("{ZONE}reload\nhorsts\n"));
