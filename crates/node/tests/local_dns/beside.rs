@@ -46,10 +46,7 @@ fn the_addresses_stay_are_none_of_the_node_and_are_cleaned_up() {
         !left.contains("sluice") && !left.contains("fd00:"),
         "{left}"
     );
-    assert_eq!(
-        world.node().run(|| clean_up().unwrap()),
-        [IpAddr::from([0; 4]); 0]
-    );
+    assert!(world.node().run(|| clean_up().unwrap()).is_empty());
 }
 
 #[test]
