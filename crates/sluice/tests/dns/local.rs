@@ -129,7 +129,7 @@ fn web(address: &str) -> String {
 
 #[test]
 fn pods_are_answered_by_their_node_and_by_the_cluster_without_it() {
-    let _netns = require_netns!();
+    require_netns!();
     let world = World::new();
     let cluster_dns: IpAddr = CLUSTER_DNS.parse().unwrap();
     let name = "web.default.svc.cluster.local";
@@ -149,7 +149,7 @@ fn pods_are_answered_by_their_node_and_by_the_cluster_without_it() {
 
 #[test]
 fn a_name_is_answered_as_its_object_changes() {
-    let _netns = require_netns!();
+    require_netns!();
     let world = World::new();
     let _agent = Agent::run(&world.files, world.proxy("nftables"));
     let server = DNS_ADDRESSES[0];
