@@ -133,6 +133,7 @@ fn try_start(plan: Plan) -> (Result<Served, NodeError>, Running) {
         health_checks: health_checks().1,
         announce,
         inputs: inputs.clone(),
+        names: None,
     };
     let served = server.start(lock);
     let rest = Running {
