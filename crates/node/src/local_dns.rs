@@ -11,7 +11,8 @@
 //! The addresses are on `lo` and stay when this process ends, however it ends: they are frontends of the
 //! cluster's DNS Service in every data plane ([`sluice_plan::settings::NodeDns`]). The table belongs to
 //! a netlink socket of this process. The kernel deletes it with the socket, also after `kill -9`
-//! (`nft_rcv_nl_event`, `nf_tables_api.c`, Linux 5.12), and the next packet takes the other way.
+//! (`nft_rcv_nl_event`, `nf_tables_api.c`, Linux 5.12), and the next packet takes the other way. A second
+//! table, for replies, stays as the addresses do ([`clean_up`]).
 //!
 //! ```no_run
 //! # fn start(settings: &sluice_plan::settings::Settings) -> Result<(), Box<dyn std::error::Error>> {
@@ -22,8 +23,7 @@
 //! // The names are known and the rules are in:
 //! local.take()?;
 //! // Not ready any more, or about to stop:
-//! local.give_back()?; // queries go to the cluster's DNS; answer those that the sockets still have
-//! drop(local); // after the sockets are closed
+//! local.give_back(); // queries go to the cluster's DNS; answer those that the sockets still have
 //! # Ok(())
 //! # }
 //! ```
@@ -37,11 +37,10 @@ use sluice_netlink::nftables::Connection;
 use sluice_plan::settings::{LocalDetector, NodeDns};
 use tracing::debug;
 
-pub use addresses::clean_up;
 pub(crate) use addresses::is_ours;
 
 use crate::error::{NodeError, failed};
-use table::{Table, Takes};
+use table::Table;
 
 /// The least descriptor of the socket that owns the table, where the limit of this process permits it. Above
 /// those of the server's sockets and connections, so that a killed process closes it before them: the
@@ -50,6 +49,24 @@ const OWNER_DESCRIPTOR: i32 = 8000;
 
 /// The port that clients ask.
 pub const DNS_PORT: u16 = 53;
+
+/// Removes what stays on this machine when the process of a [`LocalDns`] ends, and says what it removed.
+///
+/// # Errors
+/// [`NodeError`]: something could not be listed or removed.
+pub fn clean_up() -> Result<Vec<String>, NodeError> {
+    let operation = "remove table sluice-dns-replies";
+    let mut connection = Connection::open().map_err(failed(operation))?;
+    let tables = table::delete_replies(&mut connection)?;
+    connection.commit(&tables).map_err(failed(operation))?;
+    let mut removed: Vec<String> = match tables.is_empty() {
+        true => Vec::new(),
+        false => vec!["tables sluice-dns-replies".to_owned()],
+    };
+    let addresses = addresses::clean_up()?.into_iter();
+    removed.extend(addresses.map(|it| format!("address {it} of the DNS server on lo")));
+    Ok(removed)
+}
 
 /// The addresses of the node's DNS server, and the queries to them. Dropping the value gives the queries
 /// to the cluster's DNS.
@@ -61,19 +78,24 @@ pub struct LocalDns {
 }
 
 impl LocalDns {
-    /// Puts the addresses on `lo`, and takes away those that an earlier configuration put there. Queries go
+    /// Puts the addresses on `lo`, and takes away those that an earlier configuration put there. Replies from
+    /// these addresses are untracked from now on. Queries go
     /// to the cluster's DNS until [`take`](Self::take). `pods`: how the node recognises its pods.
     /// `port`: of the server's sockets. [`DNS_PORT`], but in the IPVS mode another one: there a virtual
     /// server on port 53 of the address would get the packets before any socket. The table then changes
     /// the port of queries, and that of replies back.
     ///
     /// # Errors
-    /// [`NodeError`]: the kernel refused an address. It is no error when the machine has no IPv6 and an
+    /// [`NodeError`]: the kernel refused an address or the table for replies. It is no error when the machine has no IPv6 and an
     /// address is of IPv6: see [`sockets`](Self::sockets).
     pub fn open(dns: &NodeDns, pods: &LocalDetector, port: u16) -> Result<Self, NodeError> {
         let wanted: Vec<IpAddr> = dns.served().collect();
         let present = addresses::provide(&wanted)?;
         let table = Table::new(dns, pods, port, &present);
+        let operation = "write table sluice-dns-replies";
+        let mut connection = Connection::open().map_err(failed(operation))?;
+        let replies = table.replies(&mut connection)?;
+        connection.commit(&replies).map_err(failed(operation))?;
         Ok(Self { table, owner: None })
     }
 
@@ -96,39 +118,23 @@ impl LocalDns {
     /// # Errors
     /// [`NodeError`]: the kernel refused the table; the queries go where they went before.
     pub fn take(&mut self) -> Result<(), NodeError> {
-        self.write(Takes::Queries)
-    }
-
-    /// The queries go to the cluster's DNS from now on. Queries that the sockets have already are to be
-    /// answered: replies still leave untracked. A tracked reply would make an entry of conntrack, by
-    /// which the next query from the same port comes back to these sockets.
-    ///
-    /// # Errors
-    /// [`NodeError`]: the kernel refused it. Dropping the value works in any case.
-    pub fn give_back(&mut self) -> Result<(), NodeError> {
-        match self.owner {
-            Some(_) => self.write(Takes::RepliesOnly),
-            None => Ok(()),
+        if self.owner.is_some() {
+            return Ok(());
         }
-    }
-
-    fn write(&mut self, takes: Takes) -> Result<(), NodeError> {
         let operation = "take DNS queries of this node: write table sluice-dns";
-        let (mut connection, is_first) = match self.owner.take() {
-            Some(connection) => (connection, false),
-            None => (Connection::open().map_err(failed(operation))?, true),
-        };
-        if is_first && let Err(error) = connection.renumber(OWNER_DESCRIPTOR) {
+        let mut connection = Connection::open().map_err(failed(operation))?;
+        if let Err(error) = connection.renumber(OWNER_DESCRIPTOR) {
             debug!(%error, "a few queries may be refused when this process is killed");
         }
-        let batch = match is_first {
-            true => self.table.create(takes),
-            false => self.table.replace(takes),
-        };
-        let result = connection.commit(&batch);
-        if result.is_ok() || !is_first {
-            self.owner = Some(connection);
-        }
-        result.map_err(failed(operation))
+        let tables = connection.commit(&self.table.queries());
+        tables.map_err(failed(operation))?;
+        self.owner = Some(connection);
+        Ok(())
+    }
+
+    /// The queries go to the cluster's DNS from now on. The sockets may have some already, which are to be
+    /// answered before the sockets are closed.
+    pub fn give_back(&mut self) {
+        self.owner = None;
     }
 }

@@ -73,10 +73,7 @@ fn is_without_ipv6(error: &RequestError) -> bool {
 }
 
 /// Removes the addresses of a DNS server from `lo` that a Sluice put there, and returns them.
-///
-/// # Errors
-/// [`NodeError`]: they could not be listed or removed.
-pub fn clean_up() -> Result<Vec<IpAddr>, NodeError> {
+pub(super) fn clean_up() -> Result<Vec<IpAddr>, NodeError> {
     let operation = "remove the addresses of the DNS server from lo";
     let lo = if_nametoindex(LOOPBACK).map_err(failed(operation))?;
     let known = rtnetlink::addresses().map_err(failed(operation))?;

@@ -1,19 +1,26 @@
-//! The table that brings queries to the sockets: one for each family, as `nft` shows it
+//! The tables that bring queries to the sockets, and replies back: of each family, as `nft` shows them
 //!
 //! ```text
-//! table ip sluice-dns { # owned by this process
+//! table ip sluice-dns {              # owned by this process
 //!   chain prerouting { type filter hook prerouting priority raw
 //!     meta l4proto udp th dport 53 ip daddr @anybody notrack
 //!     meta l4proto udp th dport 53 ip daddr @pods ip saddr 10.244.0.0/16 notrack   # ClusterIPs
 //!   }
 //!   chain output { type filter hook output priority raw
 //!     meta l4proto udp th dport 53 ip daddr @served notrack    # queries of the node itself
-//!     meta l4proto udp th sport 53 ip saddr @served notrack    # replies
+//!   }
+//! }
+//! table ip sluice-dns-replies {      # stays, as the addresses do
+//!   chain output { type filter hook output priority raw
+//!     meta l4proto udp th sport 53 ip saddr @served notrack
 //!   }
 //! }
 //! ```
 //!
-//! and the same for TCP. An untracked packet passes no chain of kind nat, is not new to conntrack and not
+//! and the same for TCP. Replies must not be tracked while the server ends either: the kernel goes on to
+//! acknowledge what clients send to connections of a process that is gone. Conntrack would take such a packet
+//! as the first of a connection, and the client's next query from that port as its reply, which is not
+//! translated. An untracked packet passes no chain of kind nat, is not new to conntrack and not
 //! invalid: the data plane leaves it alone. Where the sockets have another port, the rules change that
 //! number in the packet, too (`th dport set 5353`), and in replies back.
 
@@ -22,15 +29,20 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
 use sluice_netlink::nftables::{
-    Batch, Chain, ChainKind, CmpOp, Create, ElementRef, Expr, Family, Hook, HookPoint, MetaKey,
-    PayloadBase, Policy, Register, Rule, Scope, Set,
+    Batch, Chain, ChainKind, CmpOp, Connection, Create, ElementRef, Expr, Family, Hook, HookPoint,
+    MetaKey, PayloadBase, Policy, Register, Rule, Scope, Set,
 };
 use sluice_plan::LocalTraffic;
 use sluice_plan::settings::{LocalDetector, NodeDns};
 
 use super::DNS_PORT;
+use crate::error::{NodeError, failed};
 
-const NAME: &str = "sluice-dns";
+const QUERIES: &str = "sluice-dns";
+const REPLIES: &str = "sluice-dns-replies";
+
+/// Only a table with this comment is ours.
+const COMMENT: &str = "replies of the node's DNS server; written by sluice";
 
 /// Before conntrack, at -200 (`NF_IP_PRI_RAW`).
 const RAW: i32 = -300;
@@ -67,16 +79,10 @@ impl Group {
     }
 }
 
-/// Which packets the table takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Takes {
-    /// Queries and replies.
-    Queries,
-    /// Replies to the queries that the sockets have.
-    RepliesOnly,
-}
+/// A rule and the chain that has it.
+type ChainRule = (HookPoint, Vec<Expr>);
 
-/// What the table is made of.
+/// What the tables are made of.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     /// Every address, of those that the machine has.
@@ -100,22 +106,34 @@ impl Table {
         }
     }
 
-    /// Makes the table.
-    pub(super) fn create(&self, takes: Takes) -> Batch {
+    /// Makes the tables that take queries. They go with the socket that commits this.
+    pub(super) fn queries(&self) -> Batch {
         let mut batch = Batch::new();
-        self.families()
-            .for_each(|it| self.add(&mut batch, it, takes));
+        for family in self.families() {
+            let scope = scope(family, QUERIES);
+            batch.add_owned_table(0, scope);
+            self.fill(&mut batch, scope, family, |it| self.query_rules(family, it));
+        }
         batch
     }
 
-    /// Makes the table in place of an earlier one of the same socket.
-    pub(super) fn replace(&self, takes: Takes) -> Batch {
-        let mut batch = Batch::new();
+    /// Makes the tables for replies, in place of earlier ones.
+    pub(super) fn replies(&self, connection: &mut Connection) -> Result<Batch, NodeError> {
+        let mut batch = delete_replies(connection)?;
         for family in self.families() {
-            batch.delete_table(0, scope(family));
-            self.add(&mut batch, family, takes);
+            let scope = scope(family, REPLIES);
+            batch.add_table(0, scope, Some(COMMENT), Create::New);
+            self.fill(&mut batch, scope, family, |it| {
+                let packet = Packet {
+                    family,
+                    protocol: it,
+                };
+                let mut rule = packet.at(SOURCE_PORT, self.port, Group::Served);
+                rule.extend(packet.untrack(SOURCE_PORT, self.port, DNS_PORT));
+                vec![(HookPoint::Output, rule)]
+            });
         }
-        batch
+        Ok(batch)
     }
 
     fn families(&self) -> impl Iterator<Item = IpFamily> {
@@ -136,9 +154,14 @@ impl Table {
         })
     }
 
-    fn add(&self, batch: &mut Batch, family: IpFamily, takes: Takes) {
-        let scope = scope(family);
-        batch.add_owned_table(0, scope);
+    /// Sets, chains and rules of a table.
+    fn fill(
+        &self,
+        batch: &mut Batch,
+        scope: Scope<'_>,
+        family: IpFamily,
+        rules: impl Fn(Protocol) -> Vec<ChainRule>,
+    ) {
         for group in Group::ALL {
             batch.add_set(0, scope, &set(group, family), Create::New);
             for address in self.of(group, family) {
@@ -149,12 +172,9 @@ impl Table {
                 batch.add_element(0, scope, group.name(), &element, Create::New);
             }
         }
-        for (name, point) in [
-            ("prerouting", HookPoint::Prerouting),
-            ("output", HookPoint::Output),
-        ] {
+        for point in [HookPoint::Prerouting, HookPoint::Output] {
             let chain = Chain {
-                name: name.to_owned(),
+                name: chain_name(point).to_owned(),
                 hook: Some(Hook {
                     kind: ChainKind::Filter,
                     point,
@@ -165,42 +185,55 @@ impl Table {
             };
             batch.add_chain(0, scope, &chain, Create::New);
         }
-        for protocol in [Protocol::Udp, Protocol::Tcp] {
-            for (chain, exprs) in self.rules(family, protocol, takes) {
-                let rule = Rule {
-                    chain: chain.to_owned(),
-                    exprs,
-                    comment: None,
-                };
-                batch.add_rule(0, scope, &rule);
-            }
+        for (point, exprs) in [Protocol::Udp, Protocol::Tcp].into_iter().flat_map(rules) {
+            let rule = Rule {
+                chain: chain_name(point).to_owned(),
+                exprs,
+                comment: None,
+            };
+            batch.add_rule(0, scope, &rule);
         }
     }
 
-    fn rules(
-        &self,
-        family: IpFamily,
-        protocol: Protocol,
-        takes: Takes,
-    ) -> Vec<(&'static str, Vec<Expr>)> {
+    fn query_rules(&self, family: IpFamily, protocol: Protocol) -> Vec<ChainRule> {
         let packet = Packet { family, protocol };
-        let mut replies = packet.at(SOURCE_PORT, self.port, Group::Served);
-        replies.extend(packet.untrack(SOURCE_PORT, self.port, DNS_PORT));
-        let mut rules = vec![("output", replies)];
-        if takes == Takes::Queries {
-            let query = |group, condition: Vec<Expr>| {
-                let mut rule = packet.at(DESTINATION_PORT, DNS_PORT, group);
-                rule.extend(condition);
-                rule.extend(packet.untrack(DESTINATION_PORT, DNS_PORT, self.port));
-                rule
-            };
-            rules.push(("output", query(Group::Served, Vec::new())));
-            rules.push(("prerouting", query(Group::Anybody, Vec::new())));
-            if let Some(pods) = &self.pods[family as usize] {
-                rules.push(("prerouting", query(Group::Pods, from(pods, family))));
-            }
+        let query = |group, condition: Vec<Expr>| {
+            let mut rule = packet.at(DESTINATION_PORT, DNS_PORT, group);
+            rule.extend(condition);
+            rule.extend(packet.untrack(DESTINATION_PORT, DNS_PORT, self.port));
+            rule
+        };
+        let mut rules = vec![
+            (HookPoint::Output, query(Group::Served, Vec::new())),
+            (HookPoint::Prerouting, query(Group::Anybody, Vec::new())),
+        ];
+        if let Some(pods) = &self.pods[family as usize] {
+            let query = query(Group::Pods, from(pods, family));
+            rules.push((HookPoint::Prerouting, query));
         }
         rules
+    }
+}
+
+/// Deletes the tables for replies that a Sluice made, of both families.
+pub(super) fn delete_replies(connection: &mut Connection) -> Result<Batch, NodeError> {
+    let mut batch = Batch::new();
+    for family in IpFamily::ALL {
+        let scope = scope(family, REPLIES);
+        let tables = connection.tables(scope.family);
+        let tables = tables.map_err(failed("list the tables of nftables"))?;
+        let mut named = tables.iter().filter(|it| it.name == REPLIES);
+        if named.any(|it| it.comment.as_deref() == Some(COMMENT)) {
+            batch.delete_table(0, scope);
+        }
+    }
+    Ok(batch)
+}
+
+fn chain_name(point: HookPoint) -> &'static str {
+    match point {
+        HookPoint::Prerouting => "prerouting",
+        _ => "output",
     }
 }
 
@@ -351,12 +384,12 @@ fn octets(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-fn scope(family: IpFamily) -> Scope<'static> {
+fn scope(family: IpFamily, table: &'static str) -> Scope<'static> {
     Scope {
         family: match family {
             IpFamily::V4 => Family::Ipv4,
             IpFamily::V6 => Family::Ipv6,
         },
-        table: NAME,
+        table,
     }
 }

@@ -24,7 +24,7 @@ fn on_node(world: &World, rules: &str) {
     world.run("nft", &["-f", file.path().to_str().unwrap()]);
 }
 
-fn everybody(world: &World, addresses: &[IpAddr], expected: &str) {
+pub(crate) fn everybody(world: &World, addresses: &[IpAddr], expected: &str) {
     for client in [Client::Pod, Client::Node] {
         for address in addresses {
             world.check(client, *address, expected);

@@ -1,5 +1,6 @@
 //! The addresses and the table beside everything else on the machine.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use sluice_lab::require_netns;
@@ -32,11 +33,34 @@ fn the_addresses_stay_are_none_of_the_node_and_are_cleaned_up() {
     assert_eq!(world.node().run(|| node::addresses().unwrap()), before);
 
     world.run("ip", &["address", "add", "192.0.2.1/32", "dev", "lo"]);
-    let mut removed = world.node().run(|| clean_up().unwrap());
-    removed.sort_unstable();
-    let mut served: Vec<IpAddr> = world.dns().served().collect();
-    served.sort_unstable();
-    assert_eq!(removed, served);
+    let tables = || world.run("nft", &["list", "tables"]);
+    assert_eq!(
+        tables().matches("sluice-dns-replies").count(),
+        2,
+        "{}",
+        tables()
+    );
+    // One of the same name that we did not make.
+    world.run("nft", &["delete", "table", "ip6", "sluice-dns-replies"]);
+    world.run("nft", &["add", "table", "ip6", "sluice-dns-replies"]);
+    let removed = world.node().run(|| clean_up().unwrap());
+    let mut expected = vec!["tables sluice-dns-replies".to_owned()];
+    let served: BTreeSet<IpAddr> = world.dns().served().collect();
+    expected.extend(
+        served
+            .iter()
+            .map(|it| format!("address {it} of the DNS server on lo")),
+    );
+    assert_eq!(
+        removed.iter().collect::<BTreeSet<_>>(),
+        expected.iter().collect()
+    );
+    assert_eq!(
+        tables().matches("sluice-dns-replies").count(),
+        1,
+        "{}",
+        tables()
+    );
     let left = on_lo(&world);
     assert!(
         left.contains("127.0.0.1/8") && left.contains("192.0.2.1/32"),
@@ -46,7 +70,7 @@ fn the_addresses_stay_are_none_of_the_node_and_are_cleaned_up() {
         !left.contains("sluice") && !left.contains("fd00:"),
         "{left}"
     );
-    assert!(world.node().run(|| clean_up().unwrap()).is_empty());
+    assert_eq!(world.node().run(|| clean_up().unwrap()), [""; 0]);
 }
 
 #[test]
@@ -98,12 +122,12 @@ fn the_table_belongs_to_its_process() {
     world.run("nft", &["flush", "ruleset"]);
     world.check(Client::Pod, addresses()[0], "local");
     let tables = || world.run("nft", &["list", "tables"]);
-    assert_eq!(tables().matches("sluice-dns").count(), 2, "{}", tables());
+    assert_eq!(tables().matches("sluice-dns\n").count(), 2, "{}", tables());
     // As often as wanted.
     holder.say("take");
     holder.say("give back");
     holder.say("take");
     world.check(Client::Node, addresses()[1], "local");
     holder.kill();
-    assert_eq!(tables().matches("sluice-dns").count(), 0, "{}", tables());
+    assert_eq!(tables().matches("sluice-dns\n").count(), 0, "{}", tables());
 }

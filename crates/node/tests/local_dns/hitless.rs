@@ -1,15 +1,16 @@
 //! Clients that ask without pause lose no query when the process is killed, starts again, or gives the
 //! queries back.
 
-use std::net::SocketAddr;
+use std::io::Read;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sluice_lab::{eventually, require_netns};
+use sluice_lab::{Probe, eventually, require_netns};
 use sluice_node::local_dns::DNS_PORT;
 
 use crate::holder::Holder;
-use crate::resolver::{Counts, Kind, Resolver};
+use crate::resolver::{Counts, Kind, PORTS, Resolver};
 use crate::world::{Plane, World, addresses, cluster_ips};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -30,9 +31,12 @@ fn more(clients: &[Resolver], of: fn(&Counts) -> &AtomicU64, count: u64) {
 
 fn clients(world: &World) -> Vec<Resolver> {
     let mut clients = Vec::new();
+    // Below those that the kernel gives out.
+    let mut ports = (10_000..).step_by(PORTS.into());
     for address in [addresses()[0], addresses()[1], cluster_ips()[0]] {
+        let fresh = Kind::Fresh(ports.next().unwrap());
         let server = SocketAddr::new(address, DNS_PORT);
-        for kind in [Kind::Fresh, Kind::OneSocket, Kind::Tcp] {
+        for kind in [fresh, Kind::OneSocket, Kind::Tcp] {
             clients.push(Resolver::start(
                 world.cluster.pod("shell").netns(),
                 server,
@@ -41,7 +45,8 @@ fn clients(world: &World) -> Vec<Resolver> {
         }
     }
     let server = SocketAddr::new(addresses()[0], DNS_PORT);
-    clients.push(Resolver::start(world.node(), server, Kind::Fresh));
+    let fresh = Kind::Fresh(ports.next().unwrap());
+    clients.push(Resolver::start(world.node(), server, fresh));
     clients
 }
 
@@ -93,6 +98,33 @@ fn given_back_and_taken_again() {
         holder.say("take");
     }
     account(clients, 2 * u64::from(ROUNDS));
+}
+
+/// The kernel acknowledges the end of a connection for a process that is gone. If conntrack saw that packet as
+/// the first of a connection, the client's next query from the port would come to this node.
+#[test]
+fn no_port_of_a_client_stays_with_a_dead_process() {
+    require_netns!();
+    let world = World::new(Plane::Nftables, World::recognising_pods(), true);
+    for address in world.dns().served() {
+        let holder = Holder::taking(&world, DNS_PORT);
+        let target = SocketAddr::new(address, DNS_PORT);
+        let (mut stream, own) = world.cluster.pod("shell").netns().run(|| {
+            let stream = TcpStream::connect(target).unwrap();
+            let own = stream.local_addr().unwrap();
+            (stream, own)
+        });
+        // The server closes first, the client after its death.
+        stream.read_to_string(&mut String::new()).unwrap();
+        holder.kill();
+        drop(stream);
+        let entries = world.connections();
+        let of_server = |it: &String| it.contains(&format!(" src={address} dst={} ", own.ip()));
+        assert!(!entries.iter().any(of_server), "{entries:#?}");
+        let probe = Probe::tcp(target).source_port(own.port());
+        let outcome = probe.from(world.cluster.pod("shell").netns());
+        assert_eq!(outcome.name(), Some("cluster"), "{target}: {outcome}");
+    }
 }
 
 /// The same for sockets on another port.

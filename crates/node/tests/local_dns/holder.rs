@@ -108,7 +108,7 @@ fn holds() {
         let command = command.unwrap();
         match &*command {
             "take" => local.take().unwrap(),
-            "give back" => local.give_back().unwrap(),
+            "give back" => local.give_back(),
             _ => panic!("{command:?}"),
         }
         println!("holder: {command}");

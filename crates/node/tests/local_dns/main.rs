@@ -8,4 +8,5 @@ mod beside;
 mod hitless;
 mod holder;
 mod resolver;
+mod vm_ipvs;
 mod world;

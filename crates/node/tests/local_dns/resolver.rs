@@ -2,21 +2,28 @@
 //! socket (`RES_DFLRETRY`, resolv.conf(5): `attempts`).
 
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use nix::libc;
+use nix::sys::socket::{setsockopt, sockopt};
 use sluice_lab::Netns;
 
 /// glibc waits 5 s by default; `options timeout:1` is what people set.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Number of ports of a client with a socket for each question.
+pub(crate) const PORTS: u16 = 1000;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A socket for each question, as libc does.
-    Fresh,
+    /// A socket for each question, as libc does, from ports of its own, [`PORTS`] from this one on: each is used
+    /// again and again, whoever has the queries. Without a limit conntrack would run out of ports for the
+    /// replies of one endpoint to one pod.
+    Fresh(u16),
     /// One socket for all questions, as a forwarder may have.
     OneSocket,
     /// A connection for each question.
@@ -73,10 +80,11 @@ impl Drop for Resolver {
 
 fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
     let add = |it: &AtomicU64| it.fetch_add(1, Ordering::Relaxed);
-    let mut socket = connected(server);
+    let mut socket = connected(server, 0);
+    let mut ports = (0..PORTS).cycle();
     while !stop.load(Ordering::Relaxed) {
-        if kind == Kind::Fresh {
-            socket = connected(server);
+        if let Kind::Fresh(first) = kind {
+            socket = connected(server, first + ports.next().unwrap());
         }
         let attempt = || match kind {
             Kind::Tcp => over_tcp(server),
@@ -108,12 +116,13 @@ fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
     }
 }
 
-fn connected(server: SocketAddr) -> UdpSocket {
-    let any: SocketAddr = match server {
-        SocketAddr::V4(_) => "0.0.0.0:0".parse().unwrap(),
-        SocketAddr::V6(_) => "[::]:0".parse().unwrap(),
+/// `port`: of the client; 0 for any.
+fn connected(server: SocketAddr, port: u16) -> UdpSocket {
+    let any: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let socket = UdpSocket::bind(any).unwrap();
+    let socket = UdpSocket::bind((any, port)).unwrap();
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.connect(server).unwrap();
     socket
@@ -135,6 +144,12 @@ fn over_tcp(server: SocketAddr) -> io::Result<String> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     let mut answer = String::new();
     let mut byte = [0];
+    // Closing leaves the port in TIME_WAIT for a minute, and there are 14,000 of them: reset instead.
+    let reset = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    setsockopt(&stream, sockopt::Linger, &reset)?;
     while !answer.ends_with('\n') {
         match stream.read(&mut byte)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),

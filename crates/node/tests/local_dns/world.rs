@@ -1,16 +1,18 @@
 //! A node with a pod and a data plane, the cluster's DNS on another node, and a client outside.
 
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use ipnet::IpNet;
 use sluice_iptables::{Conntrack, Iptables};
+use sluice_ipvs::{Arp, Ipvs, IpvsOptions, sysctls};
 use sluice_lab::{Cluster, Netns, Outcome, Probe, Protocol, Server};
 use sluice_model::Event;
 use sluice_nftables::Nftables;
 use sluice_plan::settings::{DNS_ADDRESSES, LocalDetector, NodeDns, Settings};
 use sluice_plan::testing::{NODE, endpoints, node, service, slices};
-use sluice_plane::{Proxy, ServiceBackend};
+use sluice_plane::{Proxy, ServiceBackend, Sysctl};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 pub(crate) const CLUSTER_IPS: [&str; 2] = ["10.96.0.10", "fd00:10:96::a"];
@@ -20,9 +22,11 @@ const PODS: [&str; 2] = ["10.244.0.0/16", "fd00:10:244::/48"];
 pub(crate) enum Plane {
     Nftables,
     Iptables(Variant),
+    Ipvs,
 }
 
 impl Plane {
+    /// Those that every machine has.
     pub(crate) const ALL: [Self; 3] = [
         Self::Nftables,
         Self::Iptables(Variant::Nft),
@@ -75,6 +79,14 @@ impl World {
                 };
                 let programs = Programs::find(variant).unwrap().with_lock(lock);
                 let plane = Iptables::with(programs, Conntrack::Strict).unwrap();
+                program(settings, plane, events);
+            }
+            Plane::Ipvs => {
+                for Sysctl { path, value, .. } in sysctls(Arp::Loose).unwrap() {
+                    fs::write(path, value.to_string()).unwrap();
+                }
+                let programs = Programs::detect().unwrap();
+                let plane = Ipvs::with(programs, IpvsOptions::default()).unwrap();
                 program(settings, plane, events);
             }
         });
