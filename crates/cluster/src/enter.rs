@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{SigSet, Signal};
-use nix::unistd::sethostname;
+use nix::unistd::{chroot, fchdir, sethostname};
 
 use crate::launch::Program;
 use crate::place::Place;
@@ -143,8 +143,13 @@ pub fn join(place: &Place) -> anyhow::Result<()> {
             kind,
         ));
     }
+    let root = format!("/proc/{init}/root");
+    let root = File::open(&root).with_context(|| format!("enter the lab: {root}"))?;
     for (file, kind) in files {
         setns(file, kind).context("enter the lab's namespaces")?;
     }
-    Ok(())
+    // The root is now that of the mounts. In a machine or container that began with chroot(2) the lab's is another one.
+    fchdir(&root)
+        .and_then(|()| chroot("."))
+        .context("enter the lab's root")
 }

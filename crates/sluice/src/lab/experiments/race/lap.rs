@@ -6,6 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use sluice_cluster::alone;
 use sluice_lab::{Agent, Cluster, Outcome, Probe, Protocol, Server};
@@ -58,11 +60,23 @@ pub(super) struct Lap {
 
 /// Measures in the namespaces of this process and prints what it found; `sluice lab lap`.
 pub(crate) fn run(mode: &str, services: u32) -> anyhow::Result<()> {
-    alone::begin()?;
+    // Before the mounts are others: the kernel says the path by the old ones.
     let program = std::env::current_exe().context("find the path of this program")?;
+    alone::begin()?;
     let lap = measure(&program, mode, services)?;
     println!("{}", serde_json::to_string(&lap)?);
     Ok(())
+}
+
+/// Keeps this thread and those that it starts where they are: to wake another processor takes longer than a Service does,
+/// and happens or not.
+fn stay_on_one_processor() -> anyhow::Result<()> {
+    let this = Pid::from_raw(0);
+    let all = sched_getaffinity(this).context("read the processors")?;
+    let first = (0..CpuSet::count()).find(|it| all.is_set(*it) == Ok(true));
+    let mut one = CpuSet::new();
+    one.set(first.context("there is no processor")?)?;
+    sched_setaffinity(this, &one).context("stay on one processor")
 }
 
 /// Two pods that take turns as the endpoint, and a third one that dials.
@@ -72,13 +86,6 @@ fn measure(program: &Path, mode: &str, services: u32) -> anyhow::Result<Lap> {
         cluster = cluster.pod(name, "node-a");
     }
     let cluster = cluster.build()?;
-    let start = |name| {
-        let start =
-            |protocol| Server::start(cluster.pod(name).netns(), name, ENDPOINT_PORT, protocol);
-        Ok([start(Protocol::Tcp)?, start(Protocol::Udp)?])
-    };
-    let servers = SERVERS.map(start);
-    let servers: Vec<_> = servers.into_iter().collect::<anyhow::Result<_>>()?;
     // This /run goes with the namespaces.
     let scratch = PathBuf::from("/run/race");
     std::fs::create_dir(&scratch).context("make /run/race")?;
@@ -90,6 +97,15 @@ fn measure(program: &Path, mode: &str, services: u32) -> anyhow::Result<Lap> {
     let node = cluster.node("node-a");
     let agent = Agent::start(program, node, &scratch, &flags, client::is_synced)?;
     let start_cpu = process::cpu(agent.pid())?;
+    // Servers and clients from now on; the agent has all processors.
+    stay_on_one_processor()?;
+    let start = |name| {
+        let start =
+            |protocol| Server::start(cluster.pod(name).netns(), name, ENDPOINT_PORT, protocol);
+        Ok([start(Protocol::Tcp)?, start(Protocol::Udp)?])
+    };
+    let servers = SERVERS.map(start);
+    let servers: Vec<_> = servers.into_iter().collect::<anyhow::Result<_>>()?;
     let target = SocketAddr::new(folder.dialled(), SERVICE_PORT);
     let netns = cluster.pod("client").netns();
     let (connect, first_packet) = netns.run(|| -> anyhow::Result<_> {
