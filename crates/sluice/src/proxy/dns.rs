@@ -80,7 +80,7 @@ impl NodeDns {
                 let local = local.clone();
                 Arc::new(move |why| {
                     error!(why, "queries of this node go to the cluster's DNS");
-                    give_back(&local);
+                    lock(&local).give_back();
                 })
             },
             ..Options::default()
@@ -136,16 +136,9 @@ impl NodeDns {
 
     /// Gives the queries back, answers those that are here, and stops.
     pub(super) fn stop(self) {
-        give_back(&self.local);
+        lock(&self.local).give_back();
         thread::sleep(ON_THEIR_WAY);
         self.running.stop();
-    }
-}
-
-fn give_back(local: &Mutex<LocalDns>) {
-    if let Err(error) = lock(local).give_back() {
-        let why = chain(&error);
-        error!(why, "DNS queries of this node cannot be given back");
     }
 }
 
