@@ -38,11 +38,9 @@ pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
     removal.notes.iter().for_each(|it| error::say(it));
     let mut errors: Vec<anyhow::Error> = removal.errors.into_iter().map(Into::into).collect();
     match local_dns::clean_up() {
-        Ok(addresses) => {
-            for address in addresses {
-                print(format!(
-                    "removed address {address} of the DNS server on lo\n"
-                ))?;
+        Ok(removed) => {
+            for what in removed {
+                print(format!("removed {what}\n"))?;
             }
         }
         Err(error) => errors.push(error.into()),
