@@ -11,25 +11,21 @@ use sluice_model::{
     Namespace, NamespacedName, Object, Pod, PodDns, Protocol, Service, ServiceKind, ServicePort,
     SessionAffinity, TrafficPolicy,
 };
+use sluice_source::Kinds;
 use sluice_zone::{NamespaceRule, Objects, Outcome, Question, Settings, Zones, answer};
 
 /// The serial of every test.
 pub(crate) const NOW: u32 = 1_700_000_000;
 
-/// Everything that a YAML file says, a Namespace included.
+/// Everything that a YAML file says, Namespaces included.
 pub(crate) fn events(yaml: &str) -> Vec<Event> {
-    let documents = yaml.split("\n---\n");
-    let (namespaces, rest): (Vec<_>, Vec<_>) =
-        documents.partition(|it| it.lines().any(|it| it == "kind: Namespace"));
-    let name = |document: &str| {
-        let mut lines = document.lines();
-        let name = lines.find_map(|it| it.strip_prefix("  name: "));
-        namespace(name.expect("a Namespace has a name"))
+    let kinds = Kinds {
+        namespaces: true,
+        ..Kinds::PROXY
     };
-    let loaded = sluice_source::parse("objects.yaml", rest.join("\n---\n").as_bytes());
+    let loaded = sluice_source::parse("objects.yaml", yaml.as_bytes(), &kinds);
     assert_eq!(loaded.problems, []);
-    let objects = loaded.objects.into_iter().map(Event::Set);
-    namespaces.into_iter().map(name).chain(objects).collect()
+    loaded.objects.into_iter().map(Event::Set).collect()
 }
 
 pub(crate) fn namespace(name: &str) -> Event {
