@@ -206,11 +206,13 @@ fn names() -> Vec<Attack> {
         json!([{"name": "a", "port": 80}, {"name": "b", "port": 80}, {"name": "a", "port": 81}]);
     vec![
         Attack::new("names of the greatest length").objects(longest),
-        Attack::new("external names of odd text").objects([
-            external("a", "\u{202e}moc.elpmaxe\n\r\u{1b}[2J"),
-            external("b", &"a.".repeat(100_000)),
-            external("c", &VICTIM.to_string()),
-        ]),
+        Attack::new("external names of odd text")
+            .objects([
+                external("a", "\u{202e}moc.elpmaxe\n\r\u{1b}[2J"),
+                external("b", &"a.".repeat(100_000)),
+                external("c", &VICTIM.to_string()),
+            ])
+            .said("spec.externalName"),
         Attack::new("rules in names").objects([injected]).said("metadata.name"),
         Attack::new("ports twice in one Service")
             .objects(served(service("double", 1, &double, json!({})), &endpoints(2)))
