@@ -46,9 +46,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// A silent node is given up after this. Real control planes wait for 40 s.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// The flag of an agent with a DNS server.
-const DNS: &str = "--dns";
-
 /// What a node has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
@@ -236,18 +233,12 @@ pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<St
     let addresses = NAMESERVERS.join(",");
     let dns: &[&str] = match mode(node, default_mode) {
         "ebpf" => &[],
-        _ => &[DNS, "--dns-address", &addresses],
+        _ => &["--dns", "--dns-address", &addresses],
     };
     let more = annotation(node, FLAGS).unwrap_or_default();
     let all = own.iter().chain(dns).copied();
     let all = all.chain(more.split_whitespace());
     all.map(str::to_owned).collect()
-}
-
-/// Whether the agent of a node was started with a DNS server.
-pub(crate) fn answers_dns(place: &Place, node: &str) -> bool {
-    let record = Record::read(&place.node(node));
-    record.is_some_and(|it| it.flags.iter().any(|it| it == DNS))
 }
 
 fn annotation<'a>(node: &'a Node, name: &str) -> Option<&'a str> {

@@ -9,15 +9,15 @@ const DOMAIN: &str = "cluster.local";
 
 /// The text of the file; `None` for a pod that has its node's, which is this machine's.
 ///
-/// `is_answered`: whether the agent of the node has a DNS server.
-pub(super) fn text(pod: &Pod, is_answered: bool) -> Option<String> {
+/// Nodes in the ebpf mode have no DNS server. Their pods have none either: the machine's is out of a lab's reach.
+pub(super) fn text(pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let host_network = spec.host_network == Some(true);
     let config = spec.dns_config.as_ref();
     let (mut servers, mut search, mut options) = (Vec::new(), Vec::new(), Vec::new());
     match spec.dns_policy.as_deref().unwrap_or("ClusterFirst") {
         "ClusterFirst" if host_network => return None,
-        "ClusterFirst" | "ClusterFirstWithHostNet" if is_answered => {
+        "ClusterFirst" | "ClusterFirstWithHostNet" => {
             let namespace = pod.metadata.namespace.as_deref().unwrap_or("default");
             servers.extend(NAMESERVERS.map(str::to_owned));
             search.push(format!("{namespace}.svc.{DOMAIN}"));
@@ -73,11 +73,11 @@ mod tests {
 
     use super::*;
 
-    fn check(spec: &Value, is_answered: bool, expected: Option<&str>) {
+    fn check(spec: &Value, expected: Option<&str>) {
         let metadata = json!({"name": "cart", "namespace": "shop"});
         let pod = json!({"metadata": metadata, "spec": spec});
         let pod: Pod = serde_json::from_value(pod).expect("a pod");
-        assert_eq!(text(&pod, is_answered).as_deref(), expected, "{spec}");
+        assert_eq!(text(&pod).as_deref(), expected, "{spec}");
     }
 
     #[test]
@@ -85,10 +85,9 @@ mod tests {
         let cluster = "nameserver 169.254.20.10\nnameserver fd00:169:254:20::10\n\
                        search shop.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n";
         let containers = json!([]);
-        check(&json!({"containers": containers}), true, Some(cluster));
-        check(&json!({"containers": containers}), false, None);
+        check(&json!({"containers": containers}), Some(cluster));
         let host = json!({"containers": containers, "hostNetwork": true});
-        check(&host, true, None);
+        check(&host, None);
         let own = json!({
             "containers": containers,
             "dnsPolicy": "None",
@@ -97,6 +96,6 @@ mod tests {
             },
         });
         let expected = "nameserver 192.0.2.1\nsearch lan\noptions ndots:2\n";
-        check(&own, false, Some(expected));
+        check(&own, Some(expected));
     }
 }

@@ -21,7 +21,6 @@ use super::status::status;
 use super::{Report, command, resolver};
 use crate::enter::Inside;
 use crate::machines::{Machines, machine_of_pod, netns_name};
-use crate::nodes::answers_dns;
 use crate::place::RESOLV_CONF;
 use crate::process::Identity;
 
@@ -248,8 +247,7 @@ impl Worker {
         let machine = machine_of_pod(name, &self.uid);
         let folder = self.machines.place().pod(&self.uid);
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        let is_answered = answers_dns(self.machines.place(), node);
-        if let Some(text) = resolver::text(&self.pod, is_answered) {
+        if let Some(text) = resolver::text(&self.pod) {
             let file = folder.join(RESOLV_CONF);
             fs::write(&file, text).with_context(|| file.display().to_string())?;
         }

@@ -40,6 +40,12 @@ fn a_lab_serves_and_leaves_the_machine_as_it_was() {
     );
     let direct = lab.probe("client", "node-c:30080");
     assert_eq!(direct["failed"], serde_json::json!({}));
+    // By its name alone, which the search path of the pod completes and the agent of its node answers.
+    let by_name = lab.good(&["exec", first, "--", "getent", "ahosts", "web"]);
+    let services = lab.items(&["svc"]);
+    let web = services.iter().find(|it| it["metadata"]["name"] == "web");
+    let address = web.unwrap()["spec"]["clusterIP"].as_str().unwrap();
+    assert!(by_name.starts_with(address), "{by_name}");
     let rules = lab.good(&["exec", "node-a", "--", "nft", "list", "ruleset"]);
     assert!(rules.contains("web"), "{rules}");
     let status = lab.good(&["exec", "node-a", "--", SLUICE, "status"]);
