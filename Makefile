@@ -8,6 +8,8 @@ BPF_PACKAGES := rustc-web cargo-web rust-web-src llvm-22-dev libpolly-22-dev lib
 VM_PACKAGES := ipvsadm busybox-static cpio kmod xz-utils
 # For the tests of the web page.
 WEB_PACKAGES := chromium chromium-driver fonts-dejavu-core
+# For the numbers of the DNS server.
+BENCH_PACKAGES := dnsperf
 # For packages and for the tests of deploy/.
 DEPLOY_PACKAGES := binutils init-system-helpers libcap2-bin man-db python3-venv strace systemd
 DEBIAN := $(shell command -v apt-get 2>/dev/null)
@@ -23,7 +25,7 @@ INSTALL_TOOL := CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off 
 # What the tests of deploy/ build; `make package` is always a release.
 PROFILE ?= dev
 
-.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless book static package setup-deploy setup-web
+.PHONY: help setup setup-bpf setup-vm demo test test-fast test-vm test-deploy check bench bless book static package setup-deploy setup-web setup-bench
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -83,6 +85,14 @@ setup-web:
 	@echo "SKIP: the tests of the web page need root and Debian's $(WEB_PACKAGES)"
 endif
 
+ifeq ($(if $(DEBIAN),$(ROOT)),yes)
+setup-bench: setup
+	$(call install_packages,$(BENCH_PACKAGES))
+else
+setup-bench:
+	@echo "install dnsperf for the numbers of DNS"
+endif
+
 setup-deploy: setup
 	$(call install_packages,$(DEPLOY_PACKAGES))
 	@command -v cargo-deb >/dev/null || $(INSTALL_TOOL) cargo-deb
@@ -111,7 +121,7 @@ check: ## formatting, lints, docs, dependencies, layout of the tree
 	then $(CARGO) deny --log-level error check advisories; \
 	else echo "SKIP advisories: their database cannot be had: $$(tail -n 1 <<<"$$reason")"; fi
 
-bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
+bench: setup setup-bench ## the numbers of docs/benchmarks.md, measured here (root)
 	$(CARGO) build --release -p sluice -p sluice-bench
 	target/release/sluice-bench
 	target/release/sluice-bench --proxy-mode iptables
@@ -119,6 +129,7 @@ bench: setup ## the numbers of docs/benchmarks.md, measured here (root)
 	target/release/sluice-bench --proxy-mode ebpf
 	target/release/sluice-bench folder
 	target/release/sluice-bench hostile
+	scripts/bench-dns
 
 bless: setup-web ## rewrite the golden files and the pictures of the docs; review the diff
 	SLUICE_BLESS=1 $(CARGO) nextest run --workspace golden
