@@ -475,6 +475,11 @@ pub(crate) fn definition() -> clap::Command {
 pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
     let mut args: Vec<OsString> = args.map(with_dashes).collect();
     if args.first().is_some_and(dns::is_coredns) {
+        if args.iter().any(dns::asks_for_version) {
+            // The reader may have closed the pipe.
+            let _ = writeln!(io::stdout(), "{}", dns::coredns_version());
+            std::process::exit(0);
+        }
         args.splice(0..1, ["sluice".into(), "dns".into()]);
     }
     let is_kube_proxy = args.first().is_some_and(is_kube_proxy);

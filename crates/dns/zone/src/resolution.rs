@@ -78,7 +78,7 @@ impl Resolution {
         }
     }
 
-    /// The addresses that the last step found.
+    /// Whether the search ended with records.
     pub fn is_found(&self) -> bool {
         let last = self.steps.last();
         last.is_some_and(|it| it.result == StepResult::Found)

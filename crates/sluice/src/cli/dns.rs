@@ -99,11 +99,19 @@ pub(super) fn is_coredns(program: &OsString) -> bool {
     name.is_some_and(|it| it == "coredns")
 }
 
+/// Whether CoreDNS would print its version.
+pub(super) fn asks_for_version(arg: &OsString) -> bool {
+    arg == "-version" || arg == "--version"
+}
+
+/// The line of `coredns -version`. It names the version whose answers and metrics these are.
+pub(super) fn coredns_version() -> String {
+    format!("CoreDNS-1.13.1 (Sluice {})", env!("CARGO_PKG_VERSION"))
+}
+
 /// `-conf` is `--conf`, as Go's programs read it.
 pub(super) fn with_two_dashes(arg: OsString) -> OsString {
-    const NAMES: [&str; 7] = [
-        "conf", "dns.port", "pidfile", "plugins", "quiet", "version", "help",
-    ];
+    const NAMES: [&str; 6] = ["conf", "dns.port", "pidfile", "plugins", "quiet", "help"];
     let name = arg.to_str().and_then(|it| it.strip_prefix('-'));
     let is_flag = name.is_some_and(|it| NAMES.contains(&it.split('=').next().unwrap_or(it)));
     match (is_flag, arg.to_str()) {

@@ -230,6 +230,15 @@ fn all_that_is_wrong_with_a_corefile_is_said() {
 }
 
 #[test]
+fn under_corednss_name_it_has_a_version() {
+    let mut command = Command::new(SLUICE);
+    let output = command.arg0("coredns").arg("-version").output().unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("CoreDNS-1."), "{said}");
+}
+
+#[test]
 fn a_query_that_comes_back_ends_the_server() {
     let address = free_address();
     let files = Files::new();
