@@ -469,6 +469,9 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommand("render", |it| it.mut_args(hide))
         .mut_subcommand("explain", |it| it.mut_args(hide))
         .mut_subcommand("doctor", |it| it.mut_args(hide))
+        .mut_subcommand("dns", |it| {
+            it.mut_subcommand("query", |it| it.mut_args(hide))
+        })
 }
 
 /// Parses the command line. Ends the process on wrong usage, and after `--help` and `--version`.
