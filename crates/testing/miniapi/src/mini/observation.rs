@@ -72,7 +72,9 @@ impl MiniApi {
     /// ERROR event, and ends them. Returns how many.
     pub fn expire_watches(&self, path: &str) -> usize {
         let event = sluice_api::Status::expired("too old resource version, as asked").event();
-        self.send_to_watches(path, event);
-        self.cut_watches(path, Cut::End)
+        // A client may leave as soon as it has read the event: those who got it are counted.
+        let told = self.send_to_watches(path, event);
+        self.cut_watches(path, Cut::End);
+        told
     }
 }
