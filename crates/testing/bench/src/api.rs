@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use super::measure::{Samples, count, millis, seconds};
 use super::process::Process;
 use super::restart;
-use objects::Shape;
+pub(super) use objects::{Shape, service};
 
 /// Many Services with few endpoints, as in a large cluster, and few Services with many endpoints.
 const SHAPES: [Shape; 2] = [
@@ -78,7 +78,7 @@ struct Bench {
 impl Bench {
     fn start(program: &Path, shape: Shape) -> anyhow::Result<Self> {
         let (cluster, server, scratch) = prepare(shape)?;
-        let agent = start_agent(program, cluster.node("node-a"), scratch.path())?;
+        let agent = start_agent(program, cluster.node("node-a"), scratch.path(), &[])?;
         Ok(Self {
             shape,
             agent,
@@ -93,7 +93,8 @@ impl Bench {
     }
 }
 
-fn prepare(shape: Shape) -> anyhow::Result<(Cluster, MiniApi, TempDir)> {
+/// A node, and the API server in it with all objects.
+pub(super) fn prepare(shape: Shape) -> anyhow::Result<(Cluster, MiniApi, TempDir)> {
     let cluster = Cluster::builder().node("node-a").build()?;
     let scratch = tempfile::tempdir().context("create a folder")?;
     let options = Options {
@@ -110,14 +111,21 @@ fn prepare(shape: Shape) -> anyhow::Result<(Cluster, MiniApi, TempDir)> {
     Ok((cluster, server, scratch))
 }
 
-fn kubeconfig(scratch: &Path) -> PathBuf {
+/// The file that leads to the API server of [`prepare`].
+pub(super) fn kubeconfig(scratch: &Path) -> PathBuf {
     scratch.join("kubeconfig")
 }
 
-fn start_agent(program: &Path, node: &Node, scratch: &Path) -> anyhow::Result<Agent> {
+/// Starts an agent of that API server, with more flags.
+pub(super) fn start_agent(
+    program: &Path,
+    node: &Node,
+    scratch: &Path,
+    more: &[&str],
+) -> anyhow::Result<Agent> {
     let kubeconfig = kubeconfig(scratch);
     let kubeconfig = kubeconfig.to_str().context("the path is not UTF-8")?;
-    let flags = [
+    let mut flags = vec![
         "--kubeconfig",
         kubeconfig,
         "--min-sync-period=0s",
@@ -126,6 +134,7 @@ fn start_agent(program: &Path, node: &Node, scratch: &Path) -> anyhow::Result<Ag
         "--healthz-bind-address=127.0.0.1:10256",
         "--metrics-bind-address=127.0.0.1:10249",
     ];
+    flags.extend(more);
     Ok(Agent::start(
         program,
         node,
@@ -140,13 +149,13 @@ fn first_sync(program: &Path, shape: Shape) -> anyhow::Result<()> {
     let node = cluster.node("node-a");
     let (bytes, reading) = node.netns().run(|| reader::read_all(server.address()))?;
     let started = Instant::now();
-    let agent = start_agent(program, node, scratch.path())?;
+    let agent = start_agent(program, node, scratch.path(), &[])?;
     let first = started.elapsed();
     let process = Process(agent.pid().as_raw());
     let (cpu, peak) = (process.cpu()?, process.peak_mib()?);
     drop(agent);
     server.put(shape.slice(0, 0, Some(0)))?;
-    let start = || start_agent(program, node, scratch.path());
+    let start = || start_agent(program, node, scratch.path(), &[]);
     let again = restart::measure(Some(node.netns()), start)?;
     println!(
         "| {} x {} | {:.1} | {} | {} | {} | {peak} | {again} |",
@@ -188,7 +197,7 @@ fn changes(bench: &Bench) -> anyhow::Result<()> {
         row("endpoint replaced", &|it| shape.slice(it, 0, Some(it)))?;
         row("endpoint removed", &|it| shape.shorter(1_000 + it))?;
         row("endpoint added", &|it| shape.slice(1_000 + it, 0, None))?;
-        row("Service added", &|it| objects::service(shape.services + it))
+        row("Service added", &|it| service(shape.services + it))
     })
 }
 

@@ -6,6 +6,7 @@
 mod api;
 mod changes;
 mod connect;
+mod dns;
 mod ebpf;
 mod folder;
 mod hostile;
@@ -37,6 +38,7 @@ use sluice_xtables::programs::Variant;
   sluice-bench
   sluice-bench --services 1000
   sluice-bench hostile
+  sluice-bench dns
   sluice-bench --proxy-mode iptables")]
 struct Args {
     /// Measure this alone
@@ -64,6 +66,8 @@ enum Only {
     Folder,
     /// One tenant's huge objects beside another's small change
     Hostile,
+    /// Queries a second, their latency, changes, memory (needs dnsperf)
+    Dns,
 }
 
 /// A data plane that can be measured.
@@ -123,6 +127,7 @@ fn main() -> anyhow::Result<()> {
     match args.only {
         Some(Only::Folder) => return folder::run(&args.program()?),
         Some(Only::Hostile) => return hostile::run(),
+        Some(Only::Dns) => return dns::run(&args.program()?),
         None => {}
     }
     println!(

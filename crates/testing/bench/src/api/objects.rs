@@ -14,9 +14,9 @@ const FIRST_ENDPOINT: u32 = 0x6440_0001;
 
 /// The size of a cluster: Services, and endpoints of each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) services: u32,
-    pub(super) endpoints: u32,
+pub(crate) struct Shape {
+    pub(crate) services: u32,
+    pub(crate) endpoints: u32,
 }
 
 impl Shape {
@@ -70,7 +70,7 @@ fn metadata(name: &str, manager: &str) -> Value {
 }
 
 /// Service `index`: one TCP port 80.
-pub(super) fn service(index: u32) -> Value {
+pub(crate) fn service(index: u32) -> Value {
     let name = name(index);
     let ip = cluster_ip(index);
     let mut metadata = metadata(&name, "kubectl-client-side-apply");
