@@ -108,7 +108,6 @@ impl<P: DataPlane> Agent<P> {
             &self.outputs.metrics,
         );
         self.serve_health_checks(&unwritten);
-        self.names.written(&unwritten);
         if !unwritten.is_empty() {
             self.pace.go_on();
         }
@@ -134,6 +133,8 @@ impl<P: DataPlane> Agent<P> {
             let wanted = self.proxy.reconciler_mut().backend_mut().started(report);
             (self.outputs.set_sysctls)(wanted);
         }
+        // The watch for foreign changes has begun: a table that a DNS server writes now is no reason to read all rules.
+        self.names.written(&unwritten);
         self.take_over();
     }
 

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use simple_dns::{RCODE, TYPE};
 use sluice_lab::{Cluster, Netns, eventually, require_netns};
+use sluice_node::client::get;
+use sluice_node::status::Status;
 use sluice_plan::settings::DNS_ADDRESSES;
 
 use crate::client::{Answer, addresses, ask};
@@ -157,6 +159,10 @@ fn a_name_is_answered_as_its_object_changes() {
     world.until(server, name, &["10.96.0.20"]);
     world.files.write("web.yaml", &web("10.96.0.21"));
     world.until(server, name, &["10.96.0.21"]);
+    // The start and the change: the table for the server's queries is no foreign change, for which all rules would be
+    // read again.
+    let status: Status = get(&world.files.socket(), "/status").unwrap();
+    assert_eq!(status.syncs, 2, "{status:?}");
     let gone = "missing.default.svc.cluster.local";
     let server = SocketAddr::new(server, 53);
     let answer = world.client().run(|| ask(server, gone, TYPE::A));
