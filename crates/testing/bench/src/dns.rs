@@ -4,13 +4,14 @@
 
 mod load;
 
-use std::fs;
+use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use hickory_proto::op::ResponseCode;
 use serde_json::{Value, json};
 use sluice_lab::{Netns, eventually};
 
@@ -18,7 +19,7 @@ use super::api::{self, Shape, kubeconfig};
 use super::measure::{Samples, count, micros, millis, seconds};
 use super::process::Process;
 use super::synthetic::cluster_ip;
-use load::{ask, dnsperf, paced};
+use load::{addresses, ask, dnsperf, paced};
 
 /// The cluster that CoreDNS was measured with (docs/benchmarks.md, "DNS").
 const SHAPE: Shape = Shape {
@@ -44,21 +45,20 @@ const NEW_IPS: u32 = 20_000;
 /// Prints the tables.
 pub(super) fn run(program: &Path) -> anyhow::Result<()> {
     let (cluster, server, scratch) = api::prepare(SHAPE)?;
-    server
-        .put(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}))?;
-    server.put_all((0..SHAPE.services).step_by(HEADLESS as usize).map(headless))?;
+    server.put_all(more())?;
     let netns = cluster.node("node-a").netns();
     let corefile = scratch.path().join("Corefile");
     fs::write(&corefile, text(&kubeconfig(scratch.path()))).context("write a Corefile")?;
 
     let started = Instant::now();
     let child = start(program, netns, &corefile)?;
-    netns.run(|| {
-        eventually(TIMEOUT, || {
-            ask(SERVER, &name(1)).filter(|it| !it.is_empty())
-        })
-        .context("the server did not answer")
-    })?;
+    // What does not exist is denied only when everything is known.
+    let is_complete = || {
+        let response = ask(SERVER, "missing.default.svc.cluster.local.")?;
+        (response.metadata.response_code == ResponseCode::NXDomain).then_some(())
+    };
+    let complete = netns.run(|| eventually(TIMEOUT, is_complete));
+    complete.context("the server did not learn of everything")?;
     let ready = started.elapsed();
     let process = Process(child.0.id().cast_signed());
     println!(
@@ -67,41 +67,45 @@ pub(super) fn run(program: &Path) -> anyhow::Result<()> {
         SHAPE.endpoints
     );
     println!(
-        "Start to first answer {} s, {} MiB.\n",
+        "From the start until all is known {} s, {} MiB.\n",
         seconds(ready),
         process.rss_mib()?
     );
-    println!("| names | queries/s | at half of it: p50, us | p99, us | max, us | RSS, MiB |");
-    println!("| --- | --- | --- | --- | --- | --- |");
-    let all = || 0..SHAPE.services;
-    let is_headless = |it: &u32| it.is_multiple_of(HEADLESS);
-    let kinds: [(&str, Vec<String>); 3] = [
-        (
-            "A of a ClusterIP",
-            all().filter(|it| !is_headless(it)).map(name).collect(),
-        ),
-        (
-            "A of a headless Service of ten",
-            all().filter(is_headless).map(name).collect(),
-        ),
-        (
-            "of no zone here: the loop alone (REFUSED)",
-            all().map(|it| format!("s{it}.example.")).collect(),
-        ),
-    ];
-    for (what, names) in kinds {
-        let rate = dnsperf(netns, scratch.path(), SERVER, &names)?;
-        let mut samples = netns.run(|| paced(SERVER, &names, rate / 2))?;
-        let [p50, p99, max] = [50, 99, 100].map(|it| micros(samples.percentile(it)));
-        let rss = process.rss_mib()?;
-        println!(
-            "| {what} | {} | {p50} | {p99} | {max} | {rss} |",
-            count(rate)
-        );
-    }
+    queries(netns, scratch.path(), &process)?;
     netns.run(|| changes(&|it| Ok(server.put(it).map(drop)?)))?;
     drop(child);
     agent(program)
+}
+
+/// Prints the most queries a second, and the latency at half of that.
+fn queries(netns: &Netns, scratch: &Path, process: &Process) -> anyhow::Result<()> {
+    println!("| names | queries/s | at half of it: p50, us | p99, us | max, us | RSS, MiB |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    let services = 0..SHAPE.services;
+    let (headless, others): (Vec<u32>, Vec<u32>) =
+        services.partition(|it| it.is_multiple_of(HEADLESS));
+    let names = |indexes: &[u32]| -> Vec<String> { indexes.iter().copied().map(name).collect() };
+    let elsewhere = others.iter().map(|it| format!("s{it}.example."));
+    for (what, code, names) in [
+        ("A of a ClusterIP", "NOERROR", names(&others)),
+        (
+            "A of a headless Service of ten",
+            "NOERROR",
+            names(&headless),
+        ),
+        (
+            "of no zone here: the loop alone",
+            "REFUSED",
+            elsewhere.collect(),
+        ),
+    ] {
+        let rate = dnsperf(netns, scratch, SERVER, &names, code)?;
+        let mut samples = netns.run(|| paced(SERVER, &names, rate / 2))?;
+        let [p50, p99, max] = [50, 99, 100].map(|it| micros(samples.percentile(it)));
+        let (rate, rss) = (count(rate), process.rss_mib()?);
+        println!("| {what} | {rate} | {p50} | {p99} | {max} | {rss} |");
+    }
+    Ok(())
 }
 
 /// Prints the time from a change at the API server to the first answer that has it.
@@ -116,7 +120,7 @@ fn changes(put: &dyn Fn(Value) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let deadline = Instant::now() + TIMEOUT;
         let started = Instant::now();
         put(service)?;
-        while ask(SERVER, &name) != Some(vec![wanted]) {
+        while ask(SERVER, &name).is_none_or(|it| addresses(&it) != [wanted]) {
             ensure!(
                 Instant::now() < deadline,
                 "{name}: the change was not answered"
@@ -137,8 +141,7 @@ fn agent(program: &Path) -> anyhow::Result<()> {
     println!("| | RSS | peak |\n| --- | --- | --- |");
     for (what, flags) in [("without", &[][..]), ("with `--dns`", &["--dns"])] {
         let (cluster, server, scratch) = api::prepare(SHAPE)?;
-        let dns = (0..SHAPE.services).step_by(HEADLESS as usize).map(headless);
-        server.put_all(dns)?;
+        server.put_all(more())?;
         let agent = api::start_agent(program, cluster.node("node-a"), scratch.path(), flags)?;
         let process = Process(agent.pid().as_raw());
         println!(
@@ -163,10 +166,12 @@ impl Drop for Server {
 
 fn start(program: &Path, netns: &Netns, corefile: &Path) -> anyhow::Result<Server> {
     let program = program.to_str().context("the path is not UTF-8")?;
-    let corefile = corefile.to_str().context("the path is not UTF-8")?;
-    let arguments = ["-c", "0", program, "dns", "--conf", corefile, "--quiet"];
+    let path = corefile.to_str().context("the path is not UTF-8")?;
+    let arguments = ["-c", "0", program, "dns", "--conf", path, "--quiet"];
     let mut command = netns.command("taskset", &arguments);
-    let child = command.stdout(Stdio::null()).spawn();
+    // Before all is known each question is an error in its log.
+    let log = File::create(corefile.with_file_name("log")).context("create a log")?;
+    let child = command.stdout(Stdio::null()).stderr(log).spawn();
     Ok(Server(child.context("start sluice dns")?))
 }
 
@@ -182,6 +187,14 @@ fn text(kubeconfig: &Path) -> String {
 
 fn name(index: u32) -> String {
     format!("svc-{index}.default.svc.cluster.local.")
+}
+
+/// What a DNS server needs beside the objects of every benchmark.
+fn more() -> impl Iterator<Item = Value> {
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    let headless = (0..SHAPE.services).step_by(HEADLESS as usize).map(headless);
+    headless.chain([namespace])
 }
 
 fn headless(index: u32) -> Value {
