@@ -7,6 +7,7 @@
 
 mod corefile;
 mod query;
+pub(crate) mod resolver;
 mod serve;
 mod source;
 
@@ -16,7 +17,7 @@ use crate::cli::{DnsArgs, DnsCommand};
 
 pub(crate) use corefile::{parse as parse_corefile, read as read_corefile};
 pub(crate) use query::Asked;
-pub(crate) use source::{PathsOfPods, absorb, own_search_path};
+pub(crate) use source::{PathsOfPods, absorb};
 
 /// Serves, or answers one question.
 pub(crate) fn run(args: &DnsArgs) -> anyhow::Result<ExitCode> {

@@ -23,14 +23,12 @@ use sluice_zone::{NamespaceRule, Objects};
 use tracing::{error, info, warn};
 
 use crate::config::{Answers, ProxyConfig};
+use crate::dns::resolver::{self, RESOLV_CONF};
 use crate::dns::{self, Asked, PathsOfPods};
 
 /// Where the server listens in the ipvs mode: on port 53 the kernel's virtual server gets the packets. The table
 /// changes the ports.
 const IPVS_PORT: u16 = 10_053;
-
-/// The resolver of the node.
-const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// Bytes of encoded answers. An agent is on every node, so it holds less than a server for a whole cluster.
 const WIRE_CACHE: usize = 4 << 20;
@@ -73,7 +71,7 @@ impl NodeDns {
             search_paths: Some(Arc::new(PathsOfPods {
                 objects: objects.clone(),
                 zone: answers.zone.clone(),
-                of_node: dns::own_search_path(),
+                of_node: resolver::search_path(),
             })),
             limits: Limits {
                 wire_cache: WIRE_CACHE,
@@ -155,13 +153,6 @@ fn read<T>(objects: &RwLock<Objects>, ask: impl FnOnce(&Objects) -> T) -> T {
     ask(&objects.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A machine without a resolver is a node all the same.
-fn has_upstream() -> bool {
-    let text = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
-    text.lines()
-        .any(|it| it.trim_start().starts_with("nameserver"))
-}
-
 /// The Corefile of the server, on its addresses.
 fn corefile(answers: &Answers, sockets: &[SocketAddr], port: u16) -> anyhow::Result<Corefile> {
     let mut corefile = match &answers.corefile {
@@ -195,20 +186,20 @@ fn corefile(answers: &Answers, sockets: &[SocketAddr], port: u16) -> anyhow::Res
 /// pods of the cluster.
 fn usual(answers: &Answers, port: u16) -> anyhow::Result<Corefile> {
     let zone = answers.zone.to_ascii();
-    let upstream = match has_upstream() {
-        true => {
-            "forward . /etc/resolv.conf {
+    let upstream = match resolver::has_server() {
+        true => format!(
+            "forward . {RESOLV_CONF} {{
                 max_concurrent 1000
-            }
-            cache 30 {
+            }}
+            cache 30 {{
                 success 2048
                 denial 1024
-            }
+            }}
             loop"
-        }
+        ),
         false => {
             warn!("no nameserver in {RESOLV_CONF}: names outside the cluster are not answered");
-            ""
+            String::new()
         }
     };
     let text = format!(
