@@ -102,9 +102,14 @@ impl LocalDns {
     /// Where the server listens, over UDP and TCP: each address that the machine has now. Bind exactly
     /// these addresses: a socket on all addresses replies from another one. `SO_REUSEPORT` is fine.
     pub fn sockets(&self) -> impl Iterator<Item = SocketAddr> {
-        let port = self.table.port;
+        let port = self.port();
         let addresses = self.table.addresses.iter();
         addresses.map(move |it| SocketAddr::new(*it, port))
+    }
+
+    /// The port of the sockets.
+    pub fn port(&self) -> u16 {
+        self.table.port
     }
 
     /// The queries come to the sockets from now on, all at once: those of pods of this node and of the node

@@ -9,6 +9,7 @@ mod corefile;
 mod query;
 pub(crate) mod resolver;
 mod serve;
+mod served;
 mod source;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ use crate::cli::{DnsArgs, DnsCommand};
 
 pub(crate) use corefile::{parse as parse_corefile, read as read_corefile};
 pub(crate) use query::Asked;
+pub(crate) use served::Served;
 pub(crate) use source::{PathsOfPods, absorb};
 
 /// Serves, or answers one question.

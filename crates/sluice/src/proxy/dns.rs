@@ -8,7 +8,8 @@
 //! A name is answered only when its rules are in, since the objects come from the agent after its syncs. The
 //! queries are taken from the cluster's DNS after the first of them, and given back before the server stops.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -16,15 +17,17 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use sluice_config::Mode;
 use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath};
-use sluice_dns::{Limits, Options, Running, Server};
+use sluice_dns::{Limits, Options, Server};
+use sluice_model::Event;
 use sluice_node::local_dns::{DNS_PORT, LocalDns};
-use sluice_node::{NameAnswers, Names, chain};
+use sluice_node::{EventSender, NameAnswers, Names, chain};
+use sluice_source::{Reading, Watch, watch_file};
 use sluice_zone::{NamespaceRule, Objects};
 use tracing::{error, info, warn};
 
 use crate::config::{Answers, ProxyConfig};
 use crate::dns::resolver::{self, RESOLV_CONF};
-use crate::dns::{self, Asked, PathsOfPods};
+use crate::dns::{self, Asked, PathsOfPods, Served};
 
 /// Where the server listens in the ipvs mode: on port 53 the kernel's virtual server gets the packets. The table
 /// changes the ports.
@@ -40,8 +43,10 @@ const ON_THEIR_WAY: Duration = Duration::from_millis(100);
 pub(super) struct NodeDns {
     objects: Arc<RwLock<Objects>>,
     answers: Answers,
-    running: Running,
+    served: Arc<Mutex<Served>>,
     local: Arc<Mutex<LocalDns>>,
+    /// Of `--dns-corefile`.
+    watch: Option<Watch>,
 }
 
 impl NodeDns {
@@ -61,8 +66,7 @@ impl NodeDns {
             _ => DNS_PORT,
         };
         let local = LocalDns::open(dns, &settings.local_detector, port).context("--dns")?;
-        let sockets: Vec<SocketAddr> = local.sockets().collect();
-        let corefile = corefile(answers, &sockets, port)?;
+        let corefile = corefile(answers, &local)?;
         // An agent may not be permitted to read Namespaces. Each namespace with an object exists in any case.
         let rule = NamespaceRule::DeclaredOrImplied;
         let objects = Arc::new(RwLock::new(Objects::new(rule)));
@@ -91,9 +95,40 @@ impl NodeDns {
         Ok(Some(Self {
             objects,
             answers: answers.clone(),
-            running,
+            served: Arc::new(Mutex::new(Served::new(running, corefile))),
             local,
+            watch: None,
         }))
+    }
+
+    /// Serves `--dns-corefile` again whenever it changes. One that cannot be served is a problem in status, log and
+    /// metrics.
+    pub(super) fn follow(&mut self, events: EventSender) -> anyhow::Result<()> {
+        let Some(path) = self.answers.corefile.clone() else {
+            return Ok(());
+        };
+        let (answers, local) = (self.answers.clone(), self.local.clone());
+        let (served, file) = (self.served.clone(), path.clone());
+        let origin: Arc<str> = format!("--dns-corefile {}", file.display()).into();
+        let changed = move || {
+            let read = corefile(&answers, &lock(&local));
+            let error = lock(&served).reload(&file, read).err();
+            let problem = error.as_ref().map(|it| {
+                let why = chain(it.as_ref()).replace('\n', "; ");
+                format!("not served, the last good one stays in force: {why}")
+            });
+            events.send(vec![Event::Problems {
+                origin: origin.clone(),
+                problems: problem.into_iter().collect(),
+            }]);
+            match error.is_some_and(|it| it.chain().any(|it| it.is::<io::Error>())) {
+                true => Reading::Failed,
+                false => Reading::Done,
+            }
+        };
+        let watch = watch_file(&path, changed);
+        self.watch = Some(watch.context("watch --dns-corefile")?);
+        Ok(())
     }
 
     /// Gets the objects whose rules are in.
@@ -132,20 +167,24 @@ impl NodeDns {
 
     /// All metrics of the server.
     pub(super) fn registry(&self) -> prometheus::Registry {
-        self.running.registry().clone()
+        lock(&self.served).running.registry().clone()
     }
 
     /// Gives the queries back, answers those that are here, and stops.
     pub(super) fn stop(self) {
         lock(&self.local).give_back();
         thread::sleep(ON_THEIR_WAY);
-        self.running.stop();
+        // Its thread has the server, too.
+        drop(self.watch);
+        let served = Arc::into_inner(self.served).expect("nobody else is left");
+        let served = served.into_inner().unwrap_or_else(PoisonError::into_inner);
+        served.running.stop();
     }
 }
 
-fn lock(local: &Mutex<LocalDns>) -> MutexGuard<'_, LocalDns> {
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics with the lock held.
-    local.lock().unwrap_or_else(PoisonError::into_inner)
+    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read<T>(objects: &RwLock<Objects>, ask: impl FnOnce(&Objects) -> T) -> T {
@@ -154,12 +193,13 @@ fn read<T>(objects: &RwLock<Objects>, ask: impl FnOnce(&Objects) -> T) -> T {
 }
 
 /// The Corefile of the server, on its addresses.
-fn corefile(answers: &Answers, sockets: &[SocketAddr], port: u16) -> anyhow::Result<Corefile> {
+fn corefile(answers: &Answers, local: &LocalDns) -> anyhow::Result<Corefile> {
+    let port = local.port();
     let mut corefile = match &answers.corefile {
-        Some(path) => dns::read_corefile(path, port)?,
+        Some(path) => dns::read_corefile("--dns-corefile", path, port)?,
         None => usual(answers, port)?,
     };
-    let addresses: Vec<IpAddr> = sockets.iter().map(SocketAddr::ip).collect();
+    let addresses: Vec<IpAddr> = local.sockets().map(|it| it.ip()).collect();
     for block in &mut corefile.blocks {
         let place = &block.place;
         if block.keys.iter().any(|it| it.port != port) {
