@@ -50,6 +50,14 @@ const OWNER_DESCRIPTOR: i32 = 8000;
 /// The port that clients ask.
 pub const DNS_PORT: u16 = 53;
 
+/// Whether the addresses of a [`LocalDns`] are on this machine. They come before the table for replies and go after it.
+///
+/// # Errors
+/// [`NodeError`]: the addresses could not be listed.
+pub fn is_left() -> Result<bool, NodeError> {
+    Ok(!addresses::ours("list the addresses of the DNS server on lo")?.is_empty())
+}
+
 /// Removes what stays on this machine when the process of a [`LocalDns`] ends, and says what it removed.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ use sluice_config::Mode;
 use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath};
 use sluice_dns::{Limits, Options, Server};
 use sluice_model::Event;
-use sluice_node::local_dns::{DNS_PORT, LocalDns};
+use sluice_node::local_dns::{self, DNS_PORT, LocalDns};
 use sluice_node::{EventSender, NameAnswers, Names, chain};
 use sluice_source::{Reading, Watch, watch_file};
 use sluice_zone::{NamespaceRule, Objects};
@@ -59,6 +59,7 @@ impl NodeDns {
     pub(super) fn start(config: &ProxyConfig) -> anyhow::Result<Option<Self>> {
         let settings = &config.node.settings;
         let Some((dns, answers)) = settings.dns.as_ref().zip(config.node.dns.as_ref()) else {
+            remove_left();
             return Ok(None);
         };
         let port = match config.node.effective.mode {
@@ -179,6 +180,24 @@ impl NodeDns {
         let served = Arc::into_inner(self.served).expect("nobody else is left");
         let served = served.into_inner().unwrap_or_else(PoisonError::into_inner);
         served.running.stop();
+    }
+}
+
+/// Removes what an agent with `--dns` left on this machine: nothing answers there any more. It is asked first, because
+/// looking for tables loads nf_tables, which not every mode needs.
+fn remove_left() {
+    let removed = local_dns::is_left().and_then(|is_left| match is_left {
+        true => local_dns::clean_up(),
+        false => Ok(Vec::new()),
+    });
+    match removed {
+        Ok(removed) => removed
+            .iter()
+            .for_each(|it| info!("removed {it}: --dns is off")),
+        Err(error) => {
+            let why = chain(&error);
+            warn!(why, "what an agent with --dns left stays");
+        }
     }
 }
 

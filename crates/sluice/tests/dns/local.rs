@@ -74,6 +74,34 @@ fn a_changed_corefile_is_served_and_a_wrong_one_is_a_problem() {
     assert_eq!(said.matches("did you mean").count(), 1, "{said}");
 }
 
+/// Addresses that nobody answers would be nameservers that time out.
+#[test]
+fn an_agent_without_it_removes_what_one_with_it_left() {
+    require_netns!();
+    let world = World::new();
+    drop(Agent::run(&world.files, world.proxy("nftables")));
+    switched_off(&world, "nftables");
+}
+
+/// An agent without it comes after one with it.
+fn switched_off(world: &World, mode: &str) {
+    let run = |program: &str, args: &[&str]| {
+        let output = world.node().command(program, args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let left = || run("ip", &["address", "show", "dev", "lo"]) + &run("nft", &["list", "tables"]);
+    let tables = left().matches("sluice-dns-replies").count();
+    assert_eq!(tables, 2, "{}", left());
+    run("ip", &["address", "add", "192.0.2.1/32", "dev", "lo"]);
+    let _agent = Agent::run(&world.files, world.without_dns(mode));
+    let [v4, v6] = DNS_ADDRESSES.map(|it| it.to_string());
+    for gone in ["sluice-dns", &v4, &v6, CLUSTER_DNS] {
+        assert!(!left().contains(gone), "{gone}: {}", left());
+    }
+    assert!(left().contains("192.0.2.1/32"), "{}", left());
+    world.until(CLUSTER_DNS.parse().unwrap(), WEB, &[CENTRAL]);
+}
+
 #[test]
 fn a_name_is_answered_as_its_object_changes() {
     require_netns!();
