@@ -74,6 +74,30 @@ fn a_changed_corefile_is_served_and_a_wrong_one_is_a_problem() {
     assert_eq!(said.matches("did you mean").count(), 1, "{said}");
 }
 
+#[test]
+fn what_the_cluster_does_not_have_is_an_issue() {
+    require_netns!();
+    let world = World::new();
+    let dns = world.files.manifests().join("dns.yaml");
+    let text = std::fs::read_to_string(&dns).unwrap();
+    let moved = text.replace(CLUSTER_DNS, "10.96.0.99");
+    world.files.write("dns.yaml", &moved);
+    let _agent = Agent::run(&world.files, world.proxy("nftables"));
+    let reasons = |wanted: &[&str]| {
+        world.files.await_status("issues", |it| {
+            let reasons = it.issues.iter().map(|it| &*it.reason);
+            reasons
+                .filter(|it| it.contains("DNS"))
+                .eq(wanted.iter().copied())
+        });
+    };
+    reasons(&["WrongDNSClusterIP"]);
+    std::fs::remove_file(dns).unwrap();
+    reasons(&["NoDNSService"]);
+    world.files.write("dns.yaml", &text);
+    reasons(&[]);
+}
+
 /// Addresses that nobody answers would be nameservers that time out.
 #[test]
 fn an_agent_without_it_removes_what_one_with_it_left() {
