@@ -50,6 +50,14 @@ const OWNER_DESCRIPTOR: i32 = 8000;
 /// The port that clients ask.
 pub const DNS_PORT: u16 = 53;
 
+/// Whether the addresses of a [`LocalDns`] are on this machine. They come before the table for replies and go after it.
+///
+/// # Errors
+/// [`NodeError`]: the addresses could not be listed.
+pub fn is_left() -> Result<bool, NodeError> {
+    Ok(!addresses::ours("list the addresses of the DNS server on lo")?.is_empty())
+}
+
 /// Removes what stays on this machine when the process of a [`LocalDns`] ends, and says what it removed.
 ///
 /// # Errors
@@ -102,9 +110,14 @@ impl LocalDns {
     /// Where the server listens, over UDP and TCP: each address that the machine has now. Bind exactly
     /// these addresses: a socket on all addresses replies from another one. `SO_REUSEPORT` is fine.
     pub fn sockets(&self) -> impl Iterator<Item = SocketAddr> {
-        let port = self.table.port;
+        let port = self.port();
         let addresses = self.table.addresses.iter();
         addresses.map(move |it| SocketAddr::new(*it, port))
+    }
+
+    /// The port of the sockets.
+    pub fn port(&self) -> u16 {
+        self.table.port
     }
 
     /// The queries come to the sockets from now on, all at once: those of pods of this node and of the node

@@ -126,6 +126,18 @@ pub enum Issue {
         /// The node's name.
         name: String,
     },
+    /// The Service that stands in for the node's DNS server does not exist, or has no ClusterIP.
+    NoDnsService {
+        /// The Service that the settings name.
+        service: NamespacedName,
+    },
+    /// An address that the node's DNS server answers as a ClusterIP of the cluster's DNS Service is none.
+    WrongDnsClusterIp {
+        /// The address.
+        addr: IpAddr,
+        /// The Service that the settings name.
+        service: NamespacedName,
+    },
 }
 
 /// The owner of an address that a Service names.
@@ -190,7 +202,10 @@ impl Issue {
             | Self::NodePortRefused { service, .. }
             | Self::TooLarge { service, .. }
             | Self::More { service, .. } => Some(service),
-            Self::NoNode { .. } | Self::NoPodCidr { .. } => None,
+            Self::NoNode { .. }
+            | Self::NoPodCidr { .. }
+            | Self::NoDnsService { .. }
+            | Self::WrongDnsClusterIp { .. } => None,
         }
     }
 
@@ -208,6 +223,8 @@ impl Issue {
             Self::More { reason, .. } => reason,
             Self::NoNode { .. } => "NoNode",
             Self::NoPodCidr { .. } => "NoPodCIDR",
+            Self::NoDnsService { .. } => "NoDNSService",
+            Self::WrongDnsClusterIp { .. } => "WrongDNSClusterIP",
         }
     }
 }
@@ -332,6 +349,16 @@ impl fmt::Display for Issue {
                  it is set, no client of a ClusterIP is masqueraded and policy Local takes pods of this \
                  node for outside clients; without an allocator of pod CIDRs set --cluster-cidr and \
                  --detect-local-mode=ClusterCIDR"
+            ),
+            Self::NoDnsService { service } => write!(
+                f,
+                "--dns-service: Service {service} does not exist, or has no ClusterIP: nobody answers the \
+                 DNS queries of this node while its own server does not"
+            ),
+            Self::WrongDnsClusterIp { addr, service } => write!(
+                f,
+                "--dns-cluster-ip: {addr} is no ClusterIP of Service {service}: the cluster's DNS does not answer \
+                 there while the DNS server of this node does not"
             ),
         }
     }

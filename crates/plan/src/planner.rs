@@ -177,7 +177,27 @@ impl Planner {
         let no_pod_cidr = self.settings.local_detector == LocalDetector::NodeCidr
             && node.is_none_or(|it| it.pod_cidrs.is_empty());
         let no_pod_cidr = no_pod_cidr.then(|| Issue::NoPodCidr { name: name() });
-        no_node.into_iter().chain(no_pod_cidr).collect()
+        let of_node = no_node.into_iter().chain(no_pod_cidr);
+        of_node.chain(self.dns_issues()).collect()
+    }
+
+    /// What the settings of the node's DNS server name and the cluster does not have.
+    fn dns_issues(&self) -> Vec<Issue> {
+        let Some(dns) = self.settings.dns.as_ref().filter(|_| self.synced) else {
+            return Vec::new();
+        };
+        let service = &dns.service;
+        let Some(served) = self.served(service) else {
+            let service = service.clone();
+            return vec![Issue::NoDnsService { service }];
+        };
+        let is_own = |it: &&IpAddr| cluster_ip(served, IpFamily::of(it)) == Some(**it);
+        let wrong = dns.cluster_ips.iter().filter(|it| !is_own(it));
+        let issue = |it: &IpAddr| Issue::WrongDnsClusterIp {
+            addr: *it,
+            service: service.clone(),
+        };
+        wrong.map(issue).collect()
     }
 
     /// The problems that sources reported, by origin.

@@ -359,9 +359,6 @@ pub(crate) struct DoctorArgs {
     /// Connect to endpoints and virtual IPs from this node, and ask the cluster's DNS
     #[arg(long, requires = "service")]
     pub(crate) probe: bool,
-    /// The DNS domain of the cluster, for --probe
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
-    pub(crate) cluster_domain: String,
     /// The agent's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,

@@ -7,7 +7,9 @@
 
 mod corefile;
 mod query;
+pub(crate) mod resolver;
 mod serve;
+mod served;
 mod source;
 
 use std::process::ExitCode;
@@ -16,7 +18,8 @@ use crate::cli::{DnsArgs, DnsCommand};
 
 pub(crate) use corefile::{parse as parse_corefile, read as read_corefile};
 pub(crate) use query::Asked;
-pub(crate) use source::{PathsOfPods, absorb, own_search_path};
+pub(crate) use served::Served;
+pub(crate) use source::{PathsOfPods, absorb};
 
 /// Serves, or answers one question.
 pub(crate) fn run(args: &DnsArgs) -> anyhow::Result<ExitCode> {

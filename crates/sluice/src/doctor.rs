@@ -294,7 +294,7 @@ fn dns(args: &DoctorArgs, view: &View, service: &ServiceDetail) -> Vec<Finding> 
         let evidence = format!("there is no Service {DNS} to ask");
         return vec![Finding::new("dns", State::Skip, evidence)];
     };
-    let ask = |ip| doctor::dns(server, &args.cluster_domain, &service.summary.name, ip);
+    let ask = |ip| doctor::dns(server, args.node.dns.domain(), &service.summary.name, ip);
     cluster_ips(service).into_iter().map(ask).collect()
 }
 

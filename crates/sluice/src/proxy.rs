@@ -157,7 +157,7 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     machine::give_up_privileges(needs, &files);
     machine::enter_sandbox(args, config, needs);
     log_mode(config);
-    let dns = dns::NodeDns::start(config)?;
+    let mut dns = dns::NodeDns::start(config)?;
 
     let node_name = config.node.settings.node_name.clone();
     let health = Arc::new(health(config));
@@ -227,6 +227,9 @@ pub(crate) fn serve<P: DataPlane>(start: Start<'_>) -> anyhow::Result<ExitCode> 
     };
     let _served = server.start(lock)?;
     let events = EventSender::new(sender.clone());
+    if let Some(dns) = &mut dns {
+        dns.follow(events.clone())?;
+    }
     let _addresses = Addresses::follow(events.clone(), own)?;
     let mut reload = reload::Reloading::new(sender, effective.clone(), memory);
     let restart = reload.restart();

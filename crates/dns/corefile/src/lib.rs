@@ -17,6 +17,7 @@ mod order;
 mod plugins;
 mod problem;
 mod reader;
+mod resolv_conf;
 mod servers;
 mod sources;
 mod syntax;
@@ -25,6 +26,7 @@ mod values;
 
 pub use order::ORDER;
 pub use problem::{Note, Place, Problem};
+pub use resolv_conf::ResolvConf;
 pub use servers::read;
 pub use sources::Sources;
 pub use types::*;

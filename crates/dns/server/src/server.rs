@@ -138,9 +138,14 @@ impl Running {
     pub fn reload(&mut self, corefile: &Corefile) -> Result<(), StartError> {
         let applied = self.apply(corefile);
         if applied.is_err() {
-            self.common.metrics.reload_failures.inc();
+            self.count_failed_reload();
         }
         applied
+    }
+
+    /// Counts a changed Corefile that did not come to [`reload`](Self::reload), because it could not be read.
+    pub fn count_failed_reload(&self) {
+        self.common.metrics.reload_failures.inc();
     }
 
     /// Addresses and ports, UDP and TCP, that queries are answered on.

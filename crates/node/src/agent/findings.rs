@@ -178,7 +178,11 @@ pub(super) fn event_reason(issue: &Issue) -> Option<&'static str> {
         // The slices of a Service whose ports have changed come later.
         Issue::PortMismatch { .. } => None,
         // The Event of the first ones of the kind says enough.
-        Issue::More { .. } | Issue::NoNode { .. } | Issue::NoPodCidr { .. } => None,
+        Issue::More { .. }
+        | Issue::NoNode { .. }
+        | Issue::NoPodCidr { .. }
+        | Issue::NoDnsService { .. }
+        | Issue::WrongDnsClusterIp { .. } => None,
     }
 }
 

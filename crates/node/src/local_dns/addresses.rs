@@ -72,13 +72,19 @@ fn is_without_ipv6(error: &RequestError) -> bool {
     matches!(errno, Errno::EACCES | Errno::EOPNOTSUPP)
 }
 
+/// The addresses of a DNS server on `lo` that a Sluice put there. `operation`: what they are wanted for.
+pub(super) fn ours(operation: &'static str) -> Result<Vec<IpAddr>, NodeError> {
+    let lo = if_nametoindex(LOOPBACK).map_err(failed(operation))?;
+    let known = rtnetlink::addresses().map_err(failed(operation))?;
+    let ours = known.iter().filter(|it| it.interface == lo && is_ours(it));
+    Ok(ours.map(|it| it.ip).collect())
+}
+
 /// Removes the addresses of a DNS server from `lo` that a Sluice put there, and returns them.
 pub(super) fn clean_up() -> Result<Vec<IpAddr>, NodeError> {
     let operation = "remove the addresses of the DNS server from lo";
     let lo = if_nametoindex(LOOPBACK).map_err(failed(operation))?;
-    let known = rtnetlink::addresses().map_err(failed(operation))?;
-    let ours = known.iter().filter(|it| it.interface == lo && is_ours(it));
-    let ours: Vec<IpAddr> = ours.map(|it| it.ip).collect();
+    let ours = ours(operation)?;
     let changes: Vec<AddressChange> = ours.iter().copied().map(AddressChange::Delete).collect();
     let mut kernel = Addresses::open().map_err(failed(operation))?;
     let applied = kernel.apply(lo, &changes).map_err(failed(operation))?;

@@ -42,18 +42,23 @@ pub(crate) struct Ours {
 }
 
 /// Every [reason](sluice_plan::issue::Issue::reason) of an issue.
-pub(super) const ISSUES: [&str; 10] = [
+pub(super) const ISSUES: [&str; 12] = [
     "ClusterIPShared",
     "ClusterIPTaken",
     "ExternalIPNotAllowed",
     "FrontendTaken",
+    "NoDNSService",
     "NoNode",
     "NoPodCIDR",
     "NodePortRefused",
     "PortMismatch",
     "Shadows",
     "TooLarge",
+    "WrongDNSClusterIP",
 ];
+
+/// Those of the node.
+const OF_NODE: [&str; 4] = ["NoDNSService", "NoNode", "NoPodCIDR", "WrongDNSClusterIP"];
 
 impl Ours {
     pub(super) fn new(to: Registrar<'_>, identity: &Identity) -> Self {
@@ -154,10 +159,10 @@ impl Ours {
 
     /// Sets the issues of the node.
     pub(crate) fn set_node_issues(&self, issues: &[Issue]) {
-        for reason in ["NoNode", "NoPodCIDR"] {
-            let is_there = issues.iter().any(|it| it.reason() == reason);
+        for reason in OF_NODE {
+            let count = issues.iter().filter(|it| it.reason() == reason).count();
             let gauge = self.issues.with_label_values(&[reason]);
-            gauge.set(is_there.into());
+            gauge.set(to_gauge(count));
         }
     }
 

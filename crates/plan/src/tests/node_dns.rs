@@ -143,3 +143,35 @@ fn settings_that_change_move_the_addresses() {
     let _ = planner.replan();
     assert_eq!(print(planner.plan()).len(), 2);
 }
+
+#[test]
+fn what_the_cluster_does_not_have_is_an_issue_once_all_is_known() {
+    let mut settings = settings();
+    let dns = settings.dns.as_mut().unwrap();
+    dns.cluster_ips = ["10.96.0.10", "10.96.0.11"]
+        .map(|it| it.parse().unwrap())
+        .to_vec();
+    let issues =
+        |planner: &Planner| -> Vec<String> { planner.issues().map(|it| it.to_string()).collect() };
+    let mut planner = planner(settings, vec![node("node-a 192.168.0.1")]);
+    assert_eq!(issues(&planner), [""; 0]);
+    planner.absorb(Event::Synced);
+    assert_eq!(
+        issues(&planner),
+        [
+            "--dns-service: Service kube-system/kube-dns does not exist, or has no ClusterIP: nobody answers \
+             the DNS queries of this node while its own server does not"
+        ]
+    );
+    for it in cluster_dns() {
+        planner.absorb(it);
+    }
+    let _ = planner.replan();
+    assert_eq!(
+        issues(&planner),
+        [
+            "--dns-cluster-ip: 10.96.0.11 is no ClusterIP of Service kube-system/kube-dns: the cluster's \
+             DNS does not answer there while the DNS server of this node does not"
+        ]
+    );
+}

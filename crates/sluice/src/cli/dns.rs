@@ -79,9 +79,6 @@ pub(crate) struct QueryArgs {
     /// The pod that asks, as NAMESPACE/NAME: its search path completes the name
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub(crate) from: Option<String>,
-    /// The DNS domain of the cluster
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
-    pub(crate) cluster_domain: String,
     /// The socket of the agent that is asked
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,

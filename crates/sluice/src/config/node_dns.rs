@@ -63,16 +63,34 @@ impl NodeDnsArgs {
 
     /// What is answered; `None` when the server is off.
     pub(super) fn answers(&self, problems: &mut Problems) -> Option<Answers> {
-        let domain = self.dns_domain.as_deref().unwrap_or(DOMAIN);
-        let Ok(mut zone) = Name::from_ascii(domain) else {
-            problems.usage(format!("--dns-domain: {} is no DNS name", quoted(domain)));
-            return None;
-        };
+        match self.zone() {
+            Ok(zone) => self.is_on().then(|| Answers {
+                zone,
+                corefile: self.dns_corefile.clone(),
+            }),
+            Err(problem) => {
+                problems.usage(problem);
+                None
+            }
+        }
+    }
+
+    /// The domain of the cluster, as it is written.
+    pub(crate) fn domain(&self) -> &str {
+        self.dns_domain.as_deref().unwrap_or(DOMAIN)
+    }
+
+    /// The domain of the cluster.
+    ///
+    /// # Errors
+    ///
+    /// It is no name.
+    pub(crate) fn zone(&self) -> Result<Name, String> {
+        let domain = self.domain();
+        let wrong = |_| format!("--dns-domain: {} is no DNS name", quoted(domain));
+        let mut zone = Name::from_ascii(domain).map_err(wrong)?;
         zone.set_fqdn(true);
-        self.is_on().then(|| Answers {
-            zone,
-            corefile: self.dns_corefile.clone(),
-        })
+        Ok(zone)
     }
 
     fn service(&self, problems: &mut Problems) -> Option<NamespacedName> {

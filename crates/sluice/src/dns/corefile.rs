@@ -30,15 +30,15 @@ impl Sources for Machine {
     }
 }
 
-/// Reads a Corefile and checks it.
+/// Reads the Corefile that a flag names and checks it.
 ///
 /// # Errors
 ///
 /// The file cannot be read. [`Invalid`] with every problem of it.
-pub(crate) fn read(path: &Path, port: u16) -> anyhow::Result<Corefile> {
+pub(crate) fn read(flag: &str, path: &Path, port: u16) -> anyhow::Result<Corefile> {
     let name = path.display().to_string();
     let text = fs::read_to_string(path)
-        .with_context(|| format!("--conf: give a Corefile that this user may read: {name}"))?;
+        .with_context(|| format!("{flag}: give a Corefile that this user may read: {name}"))?;
     parse(&name, &text, port)
 }
 

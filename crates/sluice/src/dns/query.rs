@@ -20,7 +20,7 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
     let asked = Asked::of(&args.name, &args.kind, args.from.as_deref())?;
     let found: Resolution = match args.node.names_source() {
         true => {
-            let zone = zone(&args.cluster_domain)?;
+            let zone = args.node.dns.zone().map_err(anyhow::Error::msg)?;
             asked.in_objects(&source::read_once(&args.node)?, &zone)?
         }
         false => {
@@ -95,14 +95,6 @@ impl Asked {
             self.record_type,
         ))
     }
-}
-
-/// The zone of a cluster.
-pub(crate) fn zone(domain: &str) -> anyhow::Result<Name> {
-    let mut zone = Name::from_ascii(domain)
-        .with_context(|| format!("--cluster-domain: {domain} is no DNS name"))?;
-    zone.set_fqdn(true);
-    Ok(zone)
 }
 
 /// The search path of a pod. One that is not known, as without Pods among the manifests, counts as one without

@@ -6,17 +6,17 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, RwLock};
 use std::thread;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use nix::sys::signal::{SigSet, Signal};
 use sluice_config::LogFormat;
 use sluice_corefile::{Corefile, ORDER};
-use sluice_dns::{Options, Running, Server};
+use sluice_dns::{Options, Server};
 use sluice_node::chain;
 use sluice_source::{Reading, Watch, watch_file};
 use sluice_zone::Objects;
 use tracing::{error, info, warn};
 
-use super::{corefile, source};
+use super::{Served, corefile, source};
 use crate::cli::ServeArgs;
 use crate::error::say;
 use crate::logging;
@@ -38,7 +38,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         print(ORDER.iter().map(|it| format!("{it}\n")).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let corefile = corefile::read(&args.conf, args.dns_port)?;
+    let corefile = corefile::read("--conf", &args.conf, args.dns_port)?;
     if args.check {
         corefile.notes.iter().for_each(|it| say(&it.to_string()));
         print(format!("{}: valid\n", args.conf.display()))?;
@@ -82,8 +82,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     );
     Serving {
         args,
-        running,
-        corefile,
+        served: Served::new(running, corefile),
         demand,
     }
     .run(&inputs)
@@ -92,8 +91,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 /// The server, and what it serves.
 struct Serving<'a> {
     args: &'a ServeArgs,
-    running: Running,
-    corefile: Corefile,
+    served: Served,
     demand: source::Demand,
 }
 
@@ -105,10 +103,10 @@ impl Serving<'_> {
                 Input::Reload => self.reload(),
                 Input::Stop(signal) => {
                     info!(signal = signal.as_str(), "asked to stop");
-                    self.running.stop();
+                    self.served.running.stop();
                     return Ok(ExitCode::SUCCESS);
                 }
-                Input::Fatal(why) => anyhow::bail!(why),
+                Input::Fatal(why) => bail!(why),
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -116,45 +114,19 @@ impl Serving<'_> {
 
     /// A Corefile that cannot be served changes nothing.
     fn reload(&mut self) {
-        let path = self.args.conf.display();
-        let new = match corefile::read(&self.args.conf, self.args.dns_port) {
-            Ok(new) => new,
-            Err(error) => {
-                let why = chain(error.as_ref());
-                error!(corefile = %path, why, "not read: the last good one stays in force");
-                return;
-            }
-        };
-        if new == self.corefile {
-            return;
+        let path = &self.args.conf;
+        if let Err(error) = self.served.reload(path, self.read()) {
+            let why = chain(error.as_ref());
+            error!(corefile = %path.display(), why, "not served: the last good one stays in force");
         }
-        match source::Demand::of(&new, self.args) {
-            Ok(demand) if demand == self.demand => {}
-            Ok(_) => {
-                error!(
-                    corefile = %path,
-                    "other objects of the cluster, or another API server, need a new process: the last good one \
-                     stays in force"
-                );
-                return;
-            }
-            Err(error) => {
-                let why = chain(error.as_ref());
-                error!(corefile = %path, why, "not served: the last good one stays in force");
-                return;
-            }
+    }
+
+    fn read(&self) -> anyhow::Result<Corefile> {
+        let new = corefile::read("--conf", &self.args.conf, self.args.dns_port)?;
+        if source::Demand::of(&new, self.args)? != self.demand {
+            bail!("other objects of the cluster, or another API server, need a new process");
         }
-        match self.running.reload(&new) {
-            Ok(()) => {
-                new.notes.iter().for_each(|it| warn!("{it}"));
-                info!(corefile = %path, addresses = ?self.running.addresses(), "serving the changed Corefile");
-                self.corefile = new;
-            }
-            Err(error) => {
-                let why = chain(&error);
-                error!(corefile = %path, why, "not served: the last good one stays in force");
-            }
-        }
+        Ok(new)
     }
 }
 

@@ -17,6 +17,7 @@ use sluice_source::apiserver::{self, Access, Timeouts, Wanted};
 use sluice_zone::{NamespaceRule, Objects, SearchPath};
 use tracing::{info, warn};
 
+use super::resolver;
 use crate::cli::{NodeArgs, ServeArgs};
 use crate::error::Invalid;
 use crate::planned;
@@ -117,7 +118,7 @@ impl Demand {
         Some(Arc::new(PathsOfPods {
             objects: objects.clone(),
             zone,
-            of_node: own_search_path(),
+            of_node: resolver::search_path(),
         }))
     }
 
@@ -283,13 +284,4 @@ impl SearchPaths for PathsOfPods {
         let path = SearchPath::of_pod(pod, &self.zone, &self.of_node)?;
         Some(path.domains.into())
     }
-}
-
-/// The search path of this machine's resolver, or of this pod's. Empty when the file cannot be read.
-pub(crate) fn own_search_path() -> Vec<Name> {
-    let text = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let mut lines = text.lines().rev().map(str::split_whitespace);
-    let domains = lines.find_map(|mut it| (it.next() == Some("search")).then_some(it));
-    let names = domains.into_iter().flatten().map(Name::from_ascii);
-    names.filter_map(Result::ok).collect()
 }

@@ -8,7 +8,8 @@
 //! A name is answered only when its rules are in, since the objects come from the agent after its syncs. The
 //! queries are taken from the cluster's DNS after the first of them, and given back before the server stops.
 
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -16,21 +17,21 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use sluice_config::Mode;
 use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath};
-use sluice_dns::{Limits, Options, Running, Server};
-use sluice_node::local_dns::{DNS_PORT, LocalDns};
-use sluice_node::{NameAnswers, Names, chain};
+use sluice_dns::{Limits, Options, Server};
+use sluice_model::Event;
+use sluice_node::local_dns::{self, DNS_PORT, LocalDns};
+use sluice_node::{EventSender, NameAnswers, Names, chain};
+use sluice_source::{Reading, Watch, watch_file};
 use sluice_zone::{NamespaceRule, Objects};
 use tracing::{error, info, warn};
 
 use crate::config::{Answers, ProxyConfig};
-use crate::dns::{self, Asked, PathsOfPods};
+use crate::dns::resolver::{self, RESOLV_CONF};
+use crate::dns::{self, Asked, PathsOfPods, Served};
 
 /// Where the server listens in the ipvs mode: on port 53 the kernel's virtual server gets the packets. The table
 /// changes the ports.
 const IPVS_PORT: u16 = 10_053;
-
-/// The resolver of the node.
-const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// Bytes of encoded answers. An agent is on every node, so it holds less than a server for a whole cluster.
 const WIRE_CACHE: usize = 4 << 20;
@@ -42,8 +43,10 @@ const ON_THEIR_WAY: Duration = Duration::from_millis(100);
 pub(super) struct NodeDns {
     objects: Arc<RwLock<Objects>>,
     answers: Answers,
-    running: Running,
+    served: Arc<Mutex<Served>>,
     local: Arc<Mutex<LocalDns>>,
+    /// Of `--dns-corefile`.
+    watch: Option<Watch>,
 }
 
 impl NodeDns {
@@ -56,6 +59,7 @@ impl NodeDns {
     pub(super) fn start(config: &ProxyConfig) -> anyhow::Result<Option<Self>> {
         let settings = &config.node.settings;
         let Some((dns, answers)) = settings.dns.as_ref().zip(config.node.dns.as_ref()) else {
+            remove_left();
             return Ok(None);
         };
         let port = match config.node.effective.mode {
@@ -63,8 +67,7 @@ impl NodeDns {
             _ => DNS_PORT,
         };
         let local = LocalDns::open(dns, &settings.local_detector, port).context("--dns")?;
-        let sockets: Vec<SocketAddr> = local.sockets().collect();
-        let corefile = corefile(answers, &sockets, port)?;
+        let corefile = corefile(answers, &local)?;
         // An agent may not be permitted to read Namespaces. Each namespace with an object exists in any case.
         let rule = NamespaceRule::DeclaredOrImplied;
         let objects = Arc::new(RwLock::new(Objects::new(rule)));
@@ -73,7 +76,7 @@ impl NodeDns {
             search_paths: Some(Arc::new(PathsOfPods {
                 objects: objects.clone(),
                 zone: answers.zone.clone(),
-                of_node: dns::own_search_path(),
+                of_node: resolver::search_path(),
             })),
             limits: Limits {
                 wire_cache: WIRE_CACHE,
@@ -93,9 +96,40 @@ impl NodeDns {
         Ok(Some(Self {
             objects,
             answers: answers.clone(),
-            running,
+            served: Arc::new(Mutex::new(Served::new(running, corefile))),
             local,
+            watch: None,
         }))
+    }
+
+    /// Serves `--dns-corefile` again whenever it changes. One that cannot be served is a problem in status, log and
+    /// metrics.
+    pub(super) fn follow(&mut self, events: EventSender) -> anyhow::Result<()> {
+        let Some(path) = self.answers.corefile.clone() else {
+            return Ok(());
+        };
+        let (answers, local) = (self.answers.clone(), self.local.clone());
+        let (served, file) = (self.served.clone(), path.clone());
+        let origin: Arc<str> = format!("--dns-corefile {}", file.display()).into();
+        let changed = move || {
+            let read = corefile(&answers, &lock(&local));
+            let error = lock(&served).reload(&file, read).err();
+            let problem = error.as_ref().map(|it| {
+                let why = chain(it.as_ref()).replace('\n', "; ");
+                format!("not served, the last good one stays in force: {why}")
+            });
+            events.send(vec![Event::Problems {
+                origin: origin.clone(),
+                problems: problem.into_iter().collect(),
+            }]);
+            match error.is_some_and(|it| it.chain().any(|it| it.is::<io::Error>())) {
+                true => Reading::Failed,
+                false => Reading::Done,
+            }
+        };
+        let watch = watch_file(&path, changed);
+        self.watch = Some(watch.context("watch --dns-corefile")?);
+        Ok(())
     }
 
     /// Gets the objects whose rules are in.
@@ -134,20 +168,42 @@ impl NodeDns {
 
     /// All metrics of the server.
     pub(super) fn registry(&self) -> prometheus::Registry {
-        self.running.registry().clone()
+        lock(&self.served).running.registry().clone()
     }
 
     /// Gives the queries back, answers those that are here, and stops.
     pub(super) fn stop(self) {
         lock(&self.local).give_back();
         thread::sleep(ON_THEIR_WAY);
-        self.running.stop();
+        // Its thread has the server, too.
+        drop(self.watch);
+        let served = Arc::into_inner(self.served).expect("nobody else is left");
+        let served = served.into_inner().unwrap_or_else(PoisonError::into_inner);
+        served.running.stop();
     }
 }
 
-fn lock(local: &Mutex<LocalDns>) -> MutexGuard<'_, LocalDns> {
+/// Removes what an agent with `--dns` left on this machine: nothing answers there any more. It is asked first, because
+/// looking for tables loads nf_tables, which not every mode needs.
+fn remove_left() {
+    let removed = local_dns::is_left().and_then(|is_left| match is_left {
+        true => local_dns::clean_up(),
+        false => Ok(Vec::new()),
+    });
+    match removed {
+        Ok(removed) => removed
+            .iter()
+            .for_each(|it| info!("removed {it}: --dns is off")),
+        Err(error) => {
+            let why = chain(&error);
+            warn!(why, "what an agent with --dns left stays");
+        }
+    }
+}
+
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics with the lock held.
-    local.lock().unwrap_or_else(PoisonError::into_inner)
+    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read<T>(objects: &RwLock<Objects>, ask: impl FnOnce(&Objects) -> T) -> T {
@@ -155,20 +211,14 @@ fn read<T>(objects: &RwLock<Objects>, ask: impl FnOnce(&Objects) -> T) -> T {
     ask(&objects.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A machine without a resolver is a node all the same.
-fn has_upstream() -> bool {
-    let text = std::fs::read_to_string(RESOLV_CONF).unwrap_or_default();
-    text.lines()
-        .any(|it| it.trim_start().starts_with("nameserver"))
-}
-
 /// The Corefile of the server, on its addresses.
-fn corefile(answers: &Answers, sockets: &[SocketAddr], port: u16) -> anyhow::Result<Corefile> {
+fn corefile(answers: &Answers, local: &LocalDns) -> anyhow::Result<Corefile> {
+    let port = local.port();
     let mut corefile = match &answers.corefile {
-        Some(path) => dns::read_corefile(path, port)?,
+        Some(path) => dns::read_corefile("--dns-corefile", path, port)?,
         None => usual(answers, port)?,
     };
-    let addresses: Vec<IpAddr> = sockets.iter().map(SocketAddr::ip).collect();
+    let addresses: Vec<IpAddr> = local.sockets().map(|it| it.ip()).collect();
     for block in &mut corefile.blocks {
         let place = &block.place;
         if block.keys.iter().any(|it| it.port != port) {
@@ -195,20 +245,20 @@ fn corefile(answers: &Answers, sockets: &[SocketAddr], port: u16) -> anyhow::Res
 /// pods of the cluster.
 fn usual(answers: &Answers, port: u16) -> anyhow::Result<Corefile> {
     let zone = answers.zone.to_ascii();
-    let upstream = match has_upstream() {
-        true => {
-            "forward . /etc/resolv.conf {
+    let upstream = match resolver::has_server() {
+        true => format!(
+            "forward . {RESOLV_CONF} {{
                 max_concurrent 1000
-            }
-            cache 30 {
+            }}
+            cache 30 {{
                 success 2048
                 denial 1024
-            }
+            }}
             loop"
-        }
+        ),
         false => {
             warn!("no nameserver in {RESOLV_CONF}: names outside the cluster are not answered");
-            ""
+            String::new()
         }
     };
     let text = format!(

@@ -1,152 +1,131 @@
 //! `sluice proxy --dns`: pods of a node and the DNS server in its agent.
 
+use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 
 use simple_dns::{RCODE, TYPE};
-use sluice_lab::{Cluster, Netns, eventually, require_netns};
+use sluice_lab::require_netns;
 use sluice_node::client::get;
 use sluice_node::status::Status;
 use sluice_plan::settings::DNS_ADDRESSES;
 
-use crate::client::{Answer, addresses, ask};
-use crate::common::{Agent, Files, SLUICE, WITHIN};
-
-/// Where the cluster's DNS Service is.
-const CLUSTER_DNS: &str = "10.96.0.10";
-
-/// A node with a pod, and a pod on another node whose server is the cluster's DNS.
-struct World {
-    cluster: Cluster,
-    files: Files,
-    central: Central,
-}
-
-/// The cluster's DNS: `sluice dns` in a pod, which knows one name that no agent does.
-struct Central {
-    _files: Files,
-    child: std::process::Child,
-}
-
-impl Central {
-    fn start(netns: &Netns) -> Self {
-        let files = Files::new();
-        let corefile = files.0.path().join("Corefile");
-        let hosts =
-            "hosts {\n192.0.2.77 central.test\n192.0.2.78 web.default.svc.cluster.local\n}\n";
-        std::fs::write(&corefile, format!(".:53 {{\n{hosts}}}\n")).unwrap();
-        let mut command = netns.command(SLUICE, &["dns", "--conf"]);
-        let child = command.arg(&corefile).spawn().unwrap();
-        Self {
-            _files: files,
-            child,
-        }
-    }
-}
-
-impl Drop for Central {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl World {
-    fn new() -> Self {
-        let cluster = Cluster::builder()
-            .node("node-a")
-            .node("node-b")
-            .pod("client", "node-a")
-            .pod("central", "node-b")
-            .build()
-            .unwrap();
-        let central = Central::start(cluster.pod("central").netns());
-        let files = Files::new();
-        let pod = cluster.pod("central");
-        files.write(
-            "dns.yaml",
-            &format!(
-                "apiVersion: v1\nkind: Service\nmetadata: {{name: kube-dns, namespace: kube-system}}\n\
-                 spec: {{clusterIP: {CLUSTER_DNS}, ports: [{{name: dns, port: 53, protocol: UDP}}, \
-                 {{name: dns-tcp, port: 53}}]}}\n---\n\
-                 apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n\
-                 metadata: {{name: kube-dns-a, namespace: kube-system, \
-                 labels: {{kubernetes.io/service-name: kube-dns}}}}\n\
-                 endpoints: [{{addresses: [{}]}}]\n\
-                 ports: [{{name: dns, port: 53, protocol: UDP}}, {{name: dns-tcp, port: 53}}]\n",
-                pod.ipv4()
-            ),
-        );
-        files.write("web.yaml", &web("10.96.0.20"));
-        let corefile = "cluster.local {\nerrors\nkubernetes cluster.local {\nttl 5\n}\n}\n";
-        std::fs::write(files.0.path().join("Corefile"), corefile).unwrap();
-        Self {
-            cluster,
-            files,
-            central,
-        }
-    }
-
-    fn proxy(&self, mode: &str) -> Command {
-        let mut command = self.files.proxy(self.cluster.node("node-a").netns());
-        command.args([
-            "--proxy-mode",
-            mode,
-            "--dns",
-            "--dns-cluster-ip",
-            CLUSTER_DNS,
-        ]);
-        command.args([
-            "--cluster-cidr",
-            "10.244.0.0/16,fd00:10:244::/48",
-            "--dns-corefile",
-        ]);
-        command.arg(self.files.0.path().join("Corefile"));
-        command
-    }
-
-    fn client(&self) -> &Netns {
-        self.cluster.pod("client").netns()
-    }
-
-    /// Asks from the pod until the answer is as wanted.
-    #[track_caller]
-    fn until(&self, server: IpAddr, name: &str, wanted: &[&str]) {
-        let server = SocketAddr::new(server, 53);
-        let mut last = None;
-        let found = eventually(WITHIN, || {
-            last = self.client().run(|| addresses(server, name));
-            (last.as_ref()? == wanted).then_some(())
-        });
-        assert!(found.is_some(), "{name} at {server}: {last:?}");
-    }
-}
-
-fn web(address: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Service\nmetadata: {{name: web}}\n\
-         spec: {{clusterIP: {address}, ports: [{{port: 80}}]}}\n"
-    )
-}
+use crate::client::{Answer, ask};
+use crate::common::{Agent, SLUICE};
+use crate::world::{CENTRAL, CLUSTER_DNS, LOCAL, WEB, World, web};
 
 #[test]
 fn pods_are_answered_by_their_node_and_by_the_cluster_without_it() {
     require_netns!();
     let world = World::new();
-    let cluster_dns: IpAddr = CLUSTER_DNS.parse().unwrap();
-    let name = "web.default.svc.cluster.local";
     for mode in ["nftables", "iptables"] {
-        let agent = Agent::run(&world.files, world.proxy(mode));
-        for server in [DNS_ADDRESSES[0], DNS_ADDRESSES[1], cluster_dns] {
-            world.until(server, name, &["10.96.0.20"]);
-        }
-        // The agent's socket is gone with it, and the cluster's DNS has another answer.
-        drop(agent);
-        for server in [DNS_ADDRESSES[0], cluster_dns] {
-            world.until(server, name, &["192.0.2.78"]);
-        }
+        agent_and_cluster(&world, mode);
     }
-    drop(world.central);
+}
+
+/// Who answers while an agent runs, and after it was killed.
+fn agent_and_cluster(world: &World, mode: &str) {
+    let cluster_dns: IpAddr = CLUSTER_DNS.parse().unwrap();
+    let agent = Agent::run(&world.files, world.proxy(mode));
+    for server in [DNS_ADDRESSES[0], DNS_ADDRESSES[1], cluster_dns] {
+        world.until(server, WEB, &[LOCAL]);
+    }
+    // The agent's socket is gone with it, and the cluster's DNS has another answer.
+    drop(agent);
+    for server in [DNS_ADDRESSES[0], cluster_dns] {
+        world.until(server, WEB, &[CENTRAL]);
+    }
+}
+
+#[test]
+fn a_changed_corefile_is_served_and_a_wrong_one_is_a_problem() {
+    require_netns!();
+    let world = World::new();
+    let log = world.files.0.path().join("log");
+    let mut proxy = world.proxy("nftables");
+    proxy.stderr(File::create(&log).unwrap());
+    let _agent = Agent::run(&world.files, proxy);
+    let [server, _] = DNS_ADDRESSES;
+    world.until(server, WEB, &[LOCAL]);
+    let printer = "printer.cluster.local";
+    let hosts = |address: &str| format!("hosts {{\n{address} {printer}\nfallthrough\n}}\n");
+    world.write_corefile(&hosts("192.0.2.1"));
+    world.until(server, printer, &["192.0.2.1"]);
+    world.write_corefile("horsts\n");
+    let status = world
+        .files
+        .await_status("a problem", |it| !it.problems.is_empty());
+    let [problem] = &status.problems[..] else {
+        panic!("{status:#?}");
+    };
+    assert!(problem.origin.ends_with("Corefile"), "{problem:?}");
+    assert!(problem.message.contains("did you mean"), "{problem:?}");
+    world.until(server, printer, &["192.0.2.1"]);
+    world.until(server, WEB, &[LOCAL]);
+    std::fs::remove_file(world.corefile()).unwrap();
+    let is_gone = |it: &str| it.contains("--dns-corefile: give a Corefile");
+    world.files.await_status("another problem", |it| {
+        it.problems.iter().any(|it| is_gone(&it.message))
+    });
+    world.write_corefile(&hosts("192.0.2.2"));
+    world.until(server, printer, &["192.0.2.2"]);
+    world
+        .files
+        .await_status("no problem", |it| it.problems.is_empty());
+    let said = std::fs::read_to_string(log).unwrap();
+    assert_eq!(said.matches("did you mean").count(), 1, "{said}");
+}
+
+#[test]
+fn what_the_cluster_does_not_have_is_an_issue() {
+    require_netns!();
+    let world = World::new();
+    let dns = world.files.manifests().join("dns.yaml");
+    let text = std::fs::read_to_string(&dns).unwrap();
+    let moved = text.replace(CLUSTER_DNS, "10.96.0.99");
+    world.files.write("dns.yaml", &moved);
+    let _agent = Agent::run(&world.files, world.proxy("nftables"));
+    let reasons = |wanted: &[&str]| {
+        world.files.await_status("issues", |it| {
+            let reasons = it.issues.iter().map(|it| &*it.reason);
+            reasons
+                .filter(|it| it.contains("DNS"))
+                .eq(wanted.iter().copied())
+        });
+    };
+    reasons(&["WrongDNSClusterIP"]);
+    std::fs::remove_file(dns).unwrap();
+    reasons(&["NoDNSService"]);
+    world.files.write("dns.yaml", &text);
+    reasons(&[]);
+}
+
+/// Addresses that nobody answers would be nameservers that time out.
+#[test]
+fn an_agent_without_it_removes_what_one_with_it_left() {
+    require_netns!();
+    let world = World::new();
+    drop(Agent::run(&world.files, world.proxy("nftables")));
+    switched_off(&world, "nftables");
+}
+
+/// An agent without it comes after one with it.
+fn switched_off(world: &World, mode: &str) {
+    let run = |program: &str, args: &[&str]| {
+        let output = world.node().command(program, args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let left = || run("ip", &["address", "show", "dev", "lo"]) + &run("nft", &["list", "tables"]);
+    let tables = left().matches("sluice-dns-replies").count();
+    assert_eq!(tables, 2, "{}", left());
+    run("ip", &["address", "add", "192.0.2.1/32", "dev", "lo"]);
+    let _agent = Agent::run(&world.files, world.without_dns(mode));
+    let [v4, v6] = DNS_ADDRESSES.map(|it| it.to_string());
+    for gone in ["sluice-dns", &v4, &v6, CLUSTER_DNS] {
+        assert!(!left().contains(gone), "{gone}: {}", left());
+    }
+    assert!(left().contains("192.0.2.1/32"), "{}", left());
+    world.until(CLUSTER_DNS.parse().unwrap(), WEB, &[CENTRAL]);
 }
 
 #[test]
@@ -155,8 +134,8 @@ fn a_name_is_answered_as_its_object_changes() {
     let world = World::new();
     let _agent = Agent::run(&world.files, world.proxy("nftables"));
     let server = DNS_ADDRESSES[0];
-    let name = "web.default.svc.cluster.local";
-    world.until(server, name, &["10.96.0.20"]);
+    let name = WEB;
+    world.until(server, name, &[LOCAL]);
     world.files.write("web.yaml", &web("10.96.0.21"));
     world.until(server, name, &["10.96.0.21"]);
     // The start and the change: the table for the server's queries is no foreign change, for which all rules would be

@@ -9,3 +9,4 @@ mod client;
 mod local;
 mod query;
 mod serve;
+mod world;

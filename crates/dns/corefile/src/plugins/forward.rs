@@ -11,8 +11,8 @@ use crate::reader::{Fault, Reader, Scope, zones};
 use crate::syntax::{Directive, Token};
 use crate::values::{self, host_port, ip_with_interface, number, one_of, quoted, response_code};
 use crate::{
-    ClientCertificate, Forward, ForwardProtocol, ForwardTls, HealthCheck, Policy, Upstream,
-    UpstreamTransport,
+    ClientCertificate, Forward, ForwardProtocol, ForwardTls, HealthCheck, Policy, ResolvConf,
+    Upstream, UpstreamTransport,
 };
 
 /// CoreDNS's bound on upstreams of one plugin.
@@ -282,21 +282,17 @@ fn name_servers_of(reader: &mut Reader<'_>, word: &str) -> Result<Vec<Upstream>,
     let path = word.split_once("://").map_or(word, |(_, path)| path);
     let text = reader.read(path.as_ref());
     let text = text.map_err(|why| format!("no address and no file: {why}"))?;
-    let mut servers = Vec::new();
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let (Some("nameserver"), Some(server)) = (words.next(), words.next()) else {
-            continue;
-        };
-        let wrong = || format!("{}: {} is no address", quoted(path), quoted(server));
-        let (address, interface) = ip_with_interface(server).ok_or_else(wrong)?;
-        servers.push(Upstream {
+    let server = |word: &str| {
+        let wrong = || format!("{}: {} is no address", quoted(path), quoted(word));
+        let (address, interface) = ip_with_interface(word).ok_or_else(wrong)?;
+        Ok(Upstream {
             address: SocketAddr::new(address, 53),
             interface: interface.map(str::to_owned),
             transport: UpstreamTransport::Dns,
-        });
-    }
-    Ok(servers)
+        })
+    };
+    let servers = ResolvConf::read(&text).name_servers;
+    servers.into_iter().map(server).collect()
 }
 
 /// Applies `tls_servername`. A name at an upstream and one for all exclude each other.

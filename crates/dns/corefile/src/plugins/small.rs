@@ -7,7 +7,7 @@ use hickory_proto::rr::Name;
 use crate::reader::{Fault, Reader, Scope, zones};
 use crate::syntax::Directive;
 use crate::values::{self, number, quoted};
-use crate::{Autopath, Bind, Chaos, LoadBalance, Reload, SearchPath};
+use crate::{Autopath, Bind, Chaos, LoadBalance, Reload, ResolvConf, SearchPath};
 
 /// A plugin that has neither arguments nor options.
 pub(super) fn flag(reader: &mut Reader<'_>, plugin: &Directive) -> bool {
@@ -162,15 +162,9 @@ pub(super) fn autopath(
     Some(Autopath { zones, search })
 }
 
-/// The search path of a file like resolv.conf: the last line `search` counts, `domain` is one of one name.
+/// The search path of a file like resolv.conf.
 fn search_names(text: &str) -> Result<Vec<Name>, String> {
-    let mut names = Vec::new();
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let Some("search" | "domain") = words.next() else {
-            continue;
-        };
-        names = words.map(values::name).collect::<Result<_, _>>()?;
-    }
-    Ok(names)
+    let file = ResolvConf::read(text);
+    let words = file.domain.map_or(file.search, |it| vec![it]);
+    words.into_iter().map(values::name).collect()
 }
