@@ -11,6 +11,7 @@ mod event;
 mod flow;
 mod icmp;
 mod maps;
+mod origin;
 mod packet;
 mod reject;
 mod rewrite;
@@ -25,17 +26,15 @@ use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{
     Addr, AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, NOT_TUNNELLED, TCP, Tuple,
-    endpoint_flags, flow_flags, frontend_flags, interface_flags, node_flags,
+    endpoint_flags, flow_flags, frontend_flags, node_flags,
 };
 
 use event::Action;
 use flow::Connection;
-use maps::{INTERFACES, Scratch, count, node_flag, scratch};
+use maps::{Scratch, count, node_flag, scratch};
+use origin::{LOOPBACK, client, from_node, from_socket, ifindex, was_seen};
 use packet::{ETHERNET, Packet, RST, SYN, network_offset};
 use service::Decision;
-
-/// The loopback interface is the first of every network namespace (`loopback_net_init`).
-const LOOPBACK: u32 = 1;
 
 /// A locally administered MAC address, which loopback does not have.
 const ELSEWHERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -118,22 +117,6 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
         return TC_ACT_UNSPEC;
     }
     begin(&ctx, packet, to, Hook::Egress)
-}
-
-/// Whether the programs saw a packet that leaves when it arrived, and found no Service.
-#[inline(always)]
-fn was_seen(ctx: &TcContext) -> bool {
-    // SAFETY: the context is valid for the run of the program.
-    let from = unsafe { (*ctx.skb.skb).ingress_ifindex };
-    // SAFETY: the agent replaces whole values.
-    let interface = unsafe { INTERFACES.get(&from) };
-    interface.is_some_and(|it| it.flags & interface_flags::SEEN != 0)
-}
-
-#[inline(always)]
-fn ifindex(ctx: &TcContext) -> u32 {
-    // SAFETY: the context is valid for the run of the program.
-    unsafe { (*ctx.skb.skb).ifindex }
 }
 
 /// Whether packets of an entry are rewritten here.
@@ -498,45 +481,6 @@ fn establish(
         counter: 0,
     };
     finish(ctx, packet, to, &action, || hook == Hook::Egress)
-}
-
-/// Whether a packet that leaves comes from a socket of the node, and not from loopback.
-#[inline(always)]
-fn from_socket(ctx: &TcContext) -> bool {
-    // SAFETY: the context is valid for the run of the program.
-    unsafe { (*ctx.skb.skb).ingress_ifindex == 0 }
-}
-
-/// Whether the node itself sends a packet that leaves.
-#[inline(always)]
-fn from_node(ctx: &TcContext) -> bool {
-    // SAFETY: the context is valid for the run of the program.
-    let from = unsafe { (*ctx.skb.skb).ingress_ifindex };
-    from == 0 || from == LOOPBACK
-}
-
-/// Who sends a packet. Pods are told by their range, or by the interface that they come through.
-#[inline(always)]
-fn client(
-    ctx: &TcContext,
-    packet: &Packet,
-    hook: Hook,
-    family: &sluice_bpf_abi::FamilyNode,
-) -> Client {
-    if family.pods.contains(&packet.tuple.source) {
-        return Client::LocalPod;
-    }
-    let from = match hook {
-        Hook::Ingress => ifindex(ctx),
-        _ if from_node(ctx) => return Client::Node,
-        // SAFETY: the context is valid for the run of the program.
-        _ => unsafe { (*ctx.skb.skb).ingress_ifindex },
-    };
-    // SAFETY: the agent replaces whole values.
-    match unsafe { INTERFACES.get(&from) } {
-        Some(it) if it.flags & interface_flags::POD != 0 => Client::LocalPod,
-        _ => Client::Other,
-    }
 }
 
 /// Drops a packet and counts it in the [`Counter`] of this number.
