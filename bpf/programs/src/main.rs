@@ -7,6 +7,7 @@
 )]
 
 mod crc;
+mod dns;
 mod event;
 mod flow;
 mod icmp;
@@ -26,7 +27,7 @@ use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{
     Addr, AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, NOT_TUNNELLED, TCP, Tuple,
-    endpoint_flags, flow_flags, frontend_flags, node_flags,
+    UDP, endpoint_flags, flow_flags, frontend_flags, node_flags,
 };
 
 use event::Action;
@@ -65,6 +66,9 @@ pub fn sluice_ingress(ctx: TcContext) -> i32 {
             action => action,
         };
     }
+    if packet.protocol() == UDP && dns::passes(&ctx, packet, Hook::Ingress) {
+        return pass(&ctx, packet, Hook::Ingress);
+    }
     if let Some(known) = flow::find(&packet.tuple) {
         if applies(known, Hook::Ingress) {
             if !begins_anew(known, packet, to) {
@@ -90,6 +94,9 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
     }
     if packet.is_icmp {
         return icmp::translate(&ctx, packet, about, to, Hook::Egress);
+    }
+    if packet.protocol() == UDP && dns::passes(&ctx, packet, Hook::Egress) {
+        return pass(&ctx, packet, Hook::Egress);
     }
     if let Some(known) = flow::find(&packet.tuple) {
         if known.flags & flow_flags::MASQUERADE != 0
@@ -372,6 +379,10 @@ fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     if !opens && !goes_on_here(packet) {
         return TC_ACT_UNSPEC;
     }
+    // A connection to the cluster's DNS has an entry, and goes on.
+    if packet.protocol() == TCP && dns::passes(ctx, packet, hook) {
+        return pass(ctx, packet, hook);
+    }
     let mut connection = Connection::of(&packet.tuple);
     if !opens {
         // As if it had ended, until another packet comes: mostly the endpoint resets it, or says nothing.
@@ -380,20 +391,24 @@ fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     match lead(ctx, packet, hook, &mut connection) {
         _ if !opens && connection.service == 0 => TC_ACT_UNSPEC,
         LED => establish(ctx, packet, to, hook, &connection),
-        TC_ACT_UNSPEC => {
-            let action = Action {
-                hook,
-                kind: EventKind::Passed,
-                ifindex: ifindex(ctx),
-                service: 0,
-                counter: 0,
-            };
-            event::record(&action, &packet.tuple, &packet.tuple);
-            TC_ACT_UNSPEC
-        }
+        TC_ACT_UNSPEC => pass(ctx, packet, hook),
         reason if reason >= REJECTED => reject::reject(ctx, packet, hook, reason),
         reason => deny(ctx, packet, hook, reason),
     }
+}
+
+/// Leaves a packet alone.
+#[inline(always)]
+fn pass(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
+    let action = Action {
+        hook,
+        kind: EventKind::Passed,
+        ifindex: ifindex(ctx),
+        service: 0,
+        counter: 0,
+    };
+    event::record(&action, &packet.tuple, &packet.tuple);
+    TC_ACT_UNSPEC
 }
 
 /// Whether a packet of TCP is of a connection that nobody else can carry: another node's before, or one whose entry
