@@ -213,15 +213,15 @@ def test_dns_agent_flags_of_the_chart():
         "--dns-domain=k8s.example",
         "--v=2",
     ]
-    iptables = pod_of(helm("--set", "dns.enabled=true,config.mode=iptables", chart=AGENT), "DaemonSet")
-    added = iptables["containers"][0]["securityContext"]["capabilities"]["add"]
-    assert added == ["NET_ADMIN", "NET_RAW", "NET_BIND_SERVICE"]
+    for mode, more in [("iptables", ["NET_RAW"]), ("ebpf", ["BPF", "PERFMON"])]:
+        pod = pod_of(helm("--set", f"dns.enabled=true,config.mode={mode}", chart=AGENT), "DaemonSet")
+        added = pod["containers"][0]["securityContext"]["capabilities"]["add"]
+        assert added == ["NET_ADMIN", *more, "NET_BIND_SERVICE"]
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ("dns.enabled=true,config.mode=ebpf", "not in the mode ebpf"),
         ("dns.enabled=true,config.mode=ipvs,dns.clusterIPs={10.96.0.10}", "not in the mode ipvs"),
         ("dns.enable=true", "enable"),
         ("dns.service=kube-dns", "service"),

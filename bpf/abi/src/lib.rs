@@ -18,6 +18,7 @@
 #![no_std]
 
 mod address;
+mod dns;
 mod flow;
 mod node;
 mod service;
@@ -26,6 +27,7 @@ mod socket;
 mod user;
 
 pub use address::Addr;
+pub use dns::{Dns, MAX_DNS_ADDRESSES};
 pub use flow::{Flow, FlowKind, Fragment, FragmentKey, Tuple, flow_flags};
 pub use node::{
     Cidr, Counter, Event, EventKind, FamilyNode, Hook, Interface, MAX_CIDRS, Node, PortRange,

@@ -3,7 +3,7 @@
 use aya::Pod;
 
 use crate::{
-    AddressKey, Affinity, AffinityKey, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
+    AddressKey, Affinity, AffinityKey, Dns, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
     Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
     SourceKey, Tuple,
 };
@@ -19,6 +19,6 @@ macro_rules! pod {
 }
 
 pod! {
-    AddressKey Affinity AffinityKey Endpoint EndpointKey Flow Fragment FragmentKey Frontend
+    AddressKey Affinity AffinityKey Dns Endpoint EndpointKey Flow Fragment FragmentKey Frontend
     FrontendKey Interface MaglevChunk MaglevKey MemberKey Node Peer PeerKey SourceKey Tuple
 }

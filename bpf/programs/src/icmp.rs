@@ -6,9 +6,10 @@ use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Addr, EventKind, Hook, Tuple};
 
 use crate::event::{self, Action};
+use crate::origin::ifindex;
 use crate::packet::{Packet, load, network_offset};
 use crate::rewrite::{End, ipv6_flag, store, store_addr};
-use crate::{applies, flow, ifindex, is_routed_again, route_again, sum};
+use crate::{applies, flow, is_routed_again, route_again, sum};
 
 /// Rewrites an error about a packet of ours; all else passes.
 #[inline(never)]

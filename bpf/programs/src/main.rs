@@ -7,10 +7,12 @@
 )]
 
 mod crc;
+mod dns;
 mod event;
 mod flow;
 mod icmp;
 mod maps;
+mod origin;
 mod packet;
 mod reject;
 mod rewrite;
@@ -25,17 +27,15 @@ use aya_ebpf::macros::classifier;
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{
     Addr, AffinityKey, Client, Counter, EventKind, Flow, FlowKind, Hook, NOT_TUNNELLED, TCP, Tuple,
-    endpoint_flags, flow_flags, frontend_flags, interface_flags, node_flags,
+    UDP, endpoint_flags, flow_flags, frontend_flags, node_flags,
 };
 
 use event::Action;
 use flow::Connection;
-use maps::{INTERFACES, Scratch, count, node_flag, scratch};
+use maps::{Scratch, count, node_flag, scratch};
+use origin::{LOOPBACK, client, from_node, from_socket, ifindex, was_seen};
 use packet::{ETHERNET, Packet, RST, SYN, network_offset};
 use service::Decision;
-
-/// The loopback interface is the first of every network namespace (`loopback_net_init`).
-const LOOPBACK: u32 = 1;
 
 /// A locally administered MAC address, which loopback does not have.
 const ELSEWHERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
@@ -66,6 +66,9 @@ pub fn sluice_ingress(ctx: TcContext) -> i32 {
             action => action,
         };
     }
+    if packet.protocol() == UDP && dns::passes(&ctx, packet, Hook::Ingress) {
+        return pass(&ctx, packet, Hook::Ingress);
+    }
     if let Some(known) = flow::find(&packet.tuple) {
         if applies(known, Hook::Ingress) {
             if !begins_anew(known, packet, to) {
@@ -91,6 +94,9 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
     }
     if packet.is_icmp {
         return icmp::translate(&ctx, packet, about, to, Hook::Egress);
+    }
+    if packet.protocol() == UDP && dns::passes(&ctx, packet, Hook::Egress) {
+        return pass(&ctx, packet, Hook::Egress);
     }
     if let Some(known) = flow::find(&packet.tuple) {
         if known.flags & flow_flags::MASQUERADE != 0
@@ -118,22 +124,6 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
         return TC_ACT_UNSPEC;
     }
     begin(&ctx, packet, to, Hook::Egress)
-}
-
-/// Whether the programs saw a packet that leaves when it arrived, and found no Service.
-#[inline(always)]
-fn was_seen(ctx: &TcContext) -> bool {
-    // SAFETY: the context is valid for the run of the program.
-    let from = unsafe { (*ctx.skb.skb).ingress_ifindex };
-    // SAFETY: the agent replaces whole values.
-    let interface = unsafe { INTERFACES.get(&from) };
-    interface.is_some_and(|it| it.flags & interface_flags::SEEN != 0)
-}
-
-#[inline(always)]
-fn ifindex(ctx: &TcContext) -> u32 {
-    // SAFETY: the context is valid for the run of the program.
-    unsafe { (*ctx.skb.skb).ifindex }
 }
 
 /// Whether packets of an entry are rewritten here.
@@ -389,6 +379,10 @@ fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     if !opens && !goes_on_here(packet) {
         return TC_ACT_UNSPEC;
     }
+    // A connection to the cluster's DNS has an entry, and goes on.
+    if packet.protocol() == TCP && dns::passes(ctx, packet, hook) {
+        return pass(ctx, packet, hook);
+    }
     let mut connection = Connection::of(&packet.tuple);
     if !opens {
         // As if it had ended, until another packet comes: mostly the endpoint resets it, or says nothing.
@@ -397,20 +391,24 @@ fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     match lead(ctx, packet, hook, &mut connection) {
         _ if !opens && connection.service == 0 => TC_ACT_UNSPEC,
         LED => establish(ctx, packet, to, hook, &connection),
-        TC_ACT_UNSPEC => {
-            let action = Action {
-                hook,
-                kind: EventKind::Passed,
-                ifindex: ifindex(ctx),
-                service: 0,
-                counter: 0,
-            };
-            event::record(&action, &packet.tuple, &packet.tuple);
-            TC_ACT_UNSPEC
-        }
+        TC_ACT_UNSPEC => pass(ctx, packet, hook),
         reason if reason >= REJECTED => reject::reject(ctx, packet, hook, reason),
         reason => deny(ctx, packet, hook, reason),
     }
+}
+
+/// Leaves a packet alone.
+#[inline(always)]
+fn pass(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
+    let action = Action {
+        hook,
+        kind: EventKind::Passed,
+        ifindex: ifindex(ctx),
+        service: 0,
+        counter: 0,
+    };
+    event::record(&action, &packet.tuple, &packet.tuple);
+    TC_ACT_UNSPEC
 }
 
 /// Whether a packet of TCP is of a connection that nobody else can carry: another node's before, or one whose entry
@@ -498,45 +496,6 @@ fn establish(
         counter: 0,
     };
     finish(ctx, packet, to, &action, || hook == Hook::Egress)
-}
-
-/// Whether a packet that leaves comes from a socket of the node, and not from loopback.
-#[inline(always)]
-fn from_socket(ctx: &TcContext) -> bool {
-    // SAFETY: the context is valid for the run of the program.
-    unsafe { (*ctx.skb.skb).ingress_ifindex == 0 }
-}
-
-/// Whether the node itself sends a packet that leaves.
-#[inline(always)]
-fn from_node(ctx: &TcContext) -> bool {
-    // SAFETY: the context is valid for the run of the program.
-    let from = unsafe { (*ctx.skb.skb).ingress_ifindex };
-    from == 0 || from == LOOPBACK
-}
-
-/// Who sends a packet. Pods are told by their range, or by the interface that they come through.
-#[inline(always)]
-fn client(
-    ctx: &TcContext,
-    packet: &Packet,
-    hook: Hook,
-    family: &sluice_bpf_abi::FamilyNode,
-) -> Client {
-    if family.pods.contains(&packet.tuple.source) {
-        return Client::LocalPod;
-    }
-    let from = match hook {
-        Hook::Ingress => ifindex(ctx),
-        _ if from_node(ctx) => return Client::Node,
-        // SAFETY: the context is valid for the run of the program.
-        _ => unsafe { (*ctx.skb.skb).ingress_ifindex },
-    };
-    // SAFETY: the agent replaces whole values.
-    match unsafe { INTERFACES.get(&from) } {
-        Some(it) if it.flags & interface_flags::POD != 0 => Client::LocalPod,
-        _ => Client::Other,
-    }
 }
 
 /// Drops a packet and counts it in the [`Counter`] of this number.

@@ -4,7 +4,7 @@ use aya_ebpf::bindings::BPF_F_NO_PREALLOC;
 use aya_ebpf::btf_maps::{Array, HashMap, LpmTrie, LruHashMap, PerCpuArray, RingBuf};
 use aya_ebpf::macros::btf_map;
 use sluice_bpf_abi::{
-    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Event, Flow, Fragment,
+    AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Event, Flow, Fragment,
     FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
     PeerKey, SourceKey, Tuple,
 };
@@ -35,6 +35,9 @@ pub static ADDRESSES: HashMap<AddressKey, u32, 1024, GROWING> = HashMap::new();
 
 #[btf_map]
 pub static NODE: Array<Node, 1> = Array::new();
+
+#[btf_map]
+pub static DNS: Array<Dns, 1> = Array::new();
 
 #[btf_map]
 pub static INTERFACES: HashMap<u32, Interface, 1024> = HashMap::new();

@@ -1,7 +1,8 @@
 //! Sockets: clients on the node and in its pods are led to endpoints before a packet is made.
 //!
 //! What a socket's address does not tell, its packets do: source ranges, masqueraded pods, drops, refusals of
-//! datagrams. Such sockets are left alone, and the programs of packets look after them.
+//! datagrams, and whether the node's own DNS server answers. Such sockets are left alone, and the programs of packets
+//! look after them.
 //!
 //! These programs run in processes, where those of packets may interrupt them: they use no SCRATCH.
 
@@ -15,6 +16,7 @@ use sluice_bpf_abi::{
     Verdict,
 };
 
+use crate::dns;
 use crate::maps::{PEERS, SENDERS, count, node};
 use crate::service::{self, Decision};
 use call::Socket;
@@ -158,7 +160,7 @@ fn show_frontend(socket: &Socket<'_>) -> i32 {
 #[inline(always)]
 fn dialled(socket: &Socket<'_>, addr: &Addr, port: u16) -> Result<Dialled, Option<Counter>> {
     let node = node().ok_or(None)?;
-    if !socket.is_led(node) {
+    if !socket.is_led(node) || dns::is_served(addr, port) {
         return Err(None);
     }
     let namespace = socket.netns_cookie();

@@ -22,8 +22,8 @@ use aya_ebpf::programs::TcContext;
 use core::mem::{MaybeUninit, offset_of};
 use sluice_bpf_abi::{Addr, TCP, TUNNEL_PEERS, Tuple};
 
-use crate::ifindex;
 use crate::maps::{INTERFACES, node};
+use crate::origin::ifindex;
 use crate::packet::{Packet, load, network_offset};
 use crate::rewrite::store;
 use crate::service::is_in_list;

@@ -218,6 +218,9 @@ pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<St
         mode(node, default_mode),
         "--cluster-cidr",
         &cidrs,
+        "--dns",
+        "--dns-address",
+        &NAMESERVERS.join(","),
         "--web-bind-address",
         &WEB.to_string(),
         // Somebody watches: kube-proxy's second between two syncs would look like a fault.
@@ -229,15 +232,8 @@ pub fn agent_flags(node: &Node, default_mode: &str, kubeconfig: &Path) -> Vec<St
         "--oom-score-adj",
         "0",
     ];
-    // The ebpf mode has none.
-    let addresses = NAMESERVERS.join(",");
-    let dns: &[&str] = match mode(node, default_mode) {
-        "ebpf" => &[],
-        _ => &["--dns", "--dns-address", &addresses],
-    };
     let more = annotation(node, FLAGS).unwrap_or_default();
-    let all = own.iter().chain(dns).copied();
-    let all = all.chain(more.split_whitespace());
+    let all = own.iter().copied().chain(more.split_whitespace());
     all.map(str::to_owned).collect()
 }
 

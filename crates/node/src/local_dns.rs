@@ -8,6 +8,9 @@
 //!    └─ else ─▶ conntrack ─▶ a frontend of the plan ─▶ DNAT ─▶ endpoint of the cluster's DNS Service
 //! ```
 //!
+//! In the ebpf mode programs translate packets before netfilter sees them. They leave queries alone while they find the
+//! socket of UDP on [`DNS_OWNER_PORT`] of the address, which this process has as long as the table.
+//!
 //! The addresses are on `lo` and stay when this process ends, however it ends: they are frontends of the
 //! cluster's DNS Service in every data plane ([`sluice_plan::settings::NodeDns`]). The table belongs to
 //! a netlink socket of this process. The kernel deletes it with the socket, also after `kill -9`
@@ -31,24 +34,24 @@
 mod addresses;
 mod table;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
 
+use sluice_netlink::duplicate_from;
 use sluice_netlink::nftables::Connection;
-use sluice_plan::settings::{LocalDetector, NodeDns};
+use sluice_plan::settings::{DNS_OWNER_PORT, LocalDetector, NodeDns};
 use tracing::debug;
 
 pub(crate) use addresses::is_ours;
+pub use sluice_plan::settings::DNS_PORT;
 
 use crate::error::{NodeError, failed};
 use table::Table;
 
-/// The least descriptor of the socket that owns the table, where the limit of this process permits it. Above
+/// The least descriptor of the sockets of an [`Owner`], where the limit of this process permits it. Above
 /// those of the server's sockets and connections, so that a killed process closes it before them: the
 /// queries go to the cluster's DNS before nobody listens here.
 const OWNER_DESCRIPTOR: i32 = 8000;
-
-/// The port that clients ask.
-pub const DNS_PORT: u16 = 53;
 
 /// Whether the addresses of a [`LocalDns`] are on this machine. They come before the table for replies and go after it.
 ///
@@ -81,8 +84,41 @@ pub fn clean_up() -> Result<Vec<String>, NodeError> {
 #[derive(Debug)]
 pub struct LocalDns {
     table: Table,
-    /// The socket that owns the table; `None` while there is no table.
-    owner: Option<Connection>,
+    /// `None` while the queries go to the cluster's DNS.
+    owner: Option<Owner>,
+}
+
+/// What says that this process has the queries, and goes with it.
+#[derive(Debug)]
+struct Owner {
+    /// Owns the table.
+    _table: Connection,
+    /// On [`DNS_OWNER_PORT`] of each address: the programs of the ebpf mode look for them.
+    _sockets: Vec<OwnedFd>,
+}
+
+impl Owner {
+    fn of(table: &Table) -> Result<Self, NodeError> {
+        let operation = "take DNS queries of this node: write table sluice-dns";
+        let mut connection = Connection::open().map_err(failed(operation))?;
+        if let Err(error) = connection.renumber(OWNER_DESCRIPTOR) {
+            debug!(%error, "a few queries may be refused when this process is killed");
+        }
+        let tables = connection.commit(&table.queries());
+        tables.map_err(failed(operation))?;
+        let sockets = table.addresses.iter().map(|ip| {
+            let address = SocketAddr::new(*ip, DNS_OWNER_PORT);
+            let operation = format!("take DNS queries of this node: bind UDP socket {address}");
+            let socket = UdpSocket::bind(address).map_err(failed(&operation))?;
+            // Where the limit permits it, as above.
+            let high = duplicate_from(socket.as_fd(), OWNER_DESCRIPTOR);
+            Ok(high.unwrap_or_else(|_| socket.into()))
+        });
+        Ok(Self {
+            _sockets: sockets.collect::<Result<_, NodeError>>()?,
+            _table: connection,
+        })
+    }
 }
 
 impl LocalDns {
@@ -129,19 +165,12 @@ impl LocalDns {
     /// A TCP connection that a client has to the cluster's DNS through these addresses is reset.
     ///
     /// # Errors
-    /// [`NodeError`]: the kernel refused the table; the queries go where they went before.
+    /// [`NodeError`]: the kernel refused the table or a socket; the queries go where they went before.
     pub fn take(&mut self) -> Result<(), NodeError> {
         if self.owner.is_some() {
             return Ok(());
         }
-        let operation = "take DNS queries of this node: write table sluice-dns";
-        let mut connection = Connection::open().map_err(failed(operation))?;
-        if let Err(error) = connection.renumber(OWNER_DESCRIPTOR) {
-            debug!(%error, "a few queries may be refused when this process is killed");
-        }
-        let tables = connection.commit(&self.table.queries());
-        tables.map_err(failed(operation))?;
-        self.owner = Some(connection);
+        self.owner = Some(Owner::of(&self.table)?);
         Ok(())
     }
 

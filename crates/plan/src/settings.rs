@@ -19,6 +19,14 @@ pub const DNS_ADDRESSES: [IpAddr; 2] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0x169, 0x254, 0x20, 0, 0, 0, 0x10)),
 ];
 
+/// The port that a DNS server of a node answers.
+pub const DNS_PORT: u16 = 53;
+
+/// Its process has sockets of UDP on this port of its addresses while it wants the queries. The kernel closes them with
+/// the process, so whoever cannot ask the process looks for them. Only who may bind ports below 1024 can say so; nothing
+/// else is known to use this one.
+pub const DNS_OWNER_PORT: u16 = 54;
+
 /// The operator's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {

@@ -8,8 +8,6 @@ use crate::nodes::NAMESERVERS;
 const DOMAIN: &str = "cluster.local";
 
 /// The text of the file; `None` for a pod that has its node's, which is this machine's.
-///
-/// Nodes in the ebpf mode have no DNS server. Their pods have none either: the machine's is out of a lab's reach.
 pub(super) fn text(pod: &Pod) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let host_network = spec.host_network == Some(true);

@@ -7,9 +7,9 @@ use std::path::Path;
 use aya::maps::lpm_trie::Key;
 use aya::maps::{Array, LpmTrie, Map, MapData, MapError, PerCpuArray};
 use sluice_bpf_abi::{
-    AddressKey, Affinity, AffinityKey, Counter, Endpoint, EndpointKey, Flow, Fragment, FragmentKey,
-    Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer, PeerKey,
-    SourceKey, Tuple,
+    AddressKey, Affinity, AffinityKey, Counter, Dns, Endpoint, EndpointKey, Flow, Fragment,
+    FragmentKey, Frontend, FrontendKey, Interface, MaglevChunk, MaglevKey, MemberKey, Node, Peer,
+    PeerKey, SourceKey, Tuple,
 };
 
 use crate::table::{Table, failed, is_errno};
@@ -172,6 +172,7 @@ pub struct Maps {
     /// Counters.
     pub counters: CounterTable,
     node: Array<MapData, Node>,
+    dns: Array<MapData, Dns>,
     /// Locked by whoever reads NODE to write it: the agent, or one who traces packets.
     folder: File,
 }
@@ -184,6 +185,7 @@ impl fmt::Debug for Maps {
 
 impl Maps {
     const NODE: &'static str = "NODE";
+    const DNS: &'static str = "DNS";
 
     /// Opens the pinned maps.
     ///
@@ -192,6 +194,7 @@ impl Maps {
     /// [`BpfError::Map`]: one is not there.
     pub fn open(pins: &Pins) -> Result<Self, BpfError> {
         let node = Map::from_map_data(pinned(pins, Self::NODE)?).and_then(Array::try_from);
+        let dns = Map::from_map_data(pinned(pins, Self::DNS)?).and_then(Array::try_from);
         Ok(Self {
             frontends: Table::open(pins, "FRONTENDS")?,
             endpoints: Table::open(pins, "ENDPOINTS")?,
@@ -207,6 +210,7 @@ impl Maps {
             senders: Table::open(pins, "SENDERS")?,
             counters: CounterTable::open(pins)?,
             node: node.map_err(failed("open", Self::NODE))?,
+            dns: dns.map_err(failed("open", Self::DNS))?,
             folder: pins.open_maps()?,
         })
     }
@@ -220,6 +224,16 @@ impl Maps {
     pub fn node(&self) -> Result<Node, BpfError> {
         let value = self.node.get(&0, 0);
         value.map_err(failed("read an entry", Self::NODE))
+    }
+
+    /// Replaces what is known of the node's own DNS server.
+    ///
+    /// # Errors
+    ///
+    /// [`BpfError::Map`].
+    pub fn set_dns(&mut self, dns: &Dns) -> Result<(), BpfError> {
+        let result = self.dns.set(0, dns, 0);
+        result.map_err(failed("write an entry", Self::DNS))
     }
 
     /// Replaces the settings of the node.

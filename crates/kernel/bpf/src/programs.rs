@@ -49,7 +49,7 @@ pub struct Setup {
 }
 
 /// Names of all maps that are pinned.
-const PINNED: [&str; 15] = [
+const PINNED: [&str; 16] = [
     "FRONTENDS",
     "ENDPOINTS",
     "MEMBERS",
@@ -63,6 +63,7 @@ const PINNED: [&str; 15] = [
     "PEERS",
     "SENDERS",
     "NODE",
+    "DNS",
     "COUNTERS",
     "EVENTS",
 ];

@@ -52,4 +52,4 @@ pub use nix::errno::Errno;
 pub use request::RequestError;
 pub use socket::SocketError;
 pub use stop::Stopper;
-pub use sys::is_secure_execution;
+pub use sys::{duplicate_from, is_secure_execution};

@@ -6,7 +6,10 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
 
 /// The same file under the first free descriptor from this number on.
-pub(crate) fn duplicate_from(file: BorrowedFd<'_>, least: libc::c_int) -> nix::Result<OwnedFd> {
+///
+/// # Errors
+/// The number is beyond the limit of this process, or no descriptor is free.
+pub fn duplicate_from(file: BorrowedFd<'_>, least: libc::c_int) -> nix::Result<OwnedFd> {
     let descriptor = fcntl(file, FcntlArg::F_DUPFD_CLOEXEC(least))?;
     #[expect(
         unsafe_code,

@@ -2,23 +2,27 @@
 
 use std::net::IpAddr;
 
-use sluice_lab::require_netns;
+use sluice_lab::{Protocol, Server, require_netns};
 use sluice_node::local_dns::DNS_PORT;
-use sluice_plan::settings::LocalDetector;
+use sluice_plan::settings::{DNS_OWNER_PORT, LocalDetector};
 
 use crate::holder::Holder;
 use crate::world::{Client, Plane, World, addresses, cluster_ips};
 
 /// A host firewall that has no mercy with what conntrack calls invalid.
-const FIREWALL: &str = "
-table inet host {
-    chain input { type filter hook input priority 0; ct state invalid counter drop; }
-    chain forward { type filter hook forward priority 0; ct state invalid counter drop; }
-    chain output { type filter hook output priority 0; ct state invalid counter drop; }
-}
-";
-
-fn on_node(world: &World, rules: &str) {
+fn with_firewall(world: &World, plane: Plane) {
+    let hooks: &[&str] = match plane {
+        // The node's own connections leave through "forward" there, and the answers do not come back through it.
+        Plane::Ebpf => &["input", "output"],
+        _ => &["input", "forward", "output"],
+    };
+    let chain = |it: &&str| {
+        format!(
+            "chain {it} {{ type filter hook {it} priority 0; ct state invalid counter drop; }}\n"
+        )
+    };
+    let chains: String = hooks.iter().map(chain).collect();
+    let rules = format!("table inet host {{\n{chains}}}\n");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), rules).unwrap();
     world.run("nft", &["-f", file.path().to_str().unwrap()]);
@@ -37,13 +41,13 @@ fn this_process_while_it_lives_and_the_clusters_dns_otherwise() {
     require_netns!();
     for plane in Plane::ALL {
         let world = World::new(plane, World::recognising_pods(), false);
-        on_node(&world, FIREWALL);
+        with_firewall(&world, plane);
         let holder = Holder::start(&world, DNS_PORT);
         // The sockets are there, and nobody comes to them.
         everybody(&world, &addresses(), "cluster");
         assert!(!world.connections().is_empty());
         drop(holder);
-        world.run("conntrack", &["-F"]);
+        world.forget_connections();
 
         let holder = Holder::taking(&world, DNS_PORT);
         everybody(&world, &addresses(), "local");
@@ -107,11 +111,25 @@ fn cluster_ips_are_answered_for_this_node_alone() {
 #[test]
 fn without_a_way_to_recognise_pods_everybody_is_answered() {
     require_netns!();
-    let world = World::new(Plane::Nftables, LocalDetector::None, true);
-    let _holder = Holder::taking(&world, DNS_PORT);
-    for address in cluster_ips() {
-        world.check(Client::Outside, address, "local");
+    for plane in [Plane::Nftables, Plane::Ebpf] {
+        let world = World::new(plane, LocalDetector::None, true);
+        let _holder = Holder::taking(&world, DNS_PORT);
+        for address in cluster_ips() {
+            world.check(Client::Outside, address, "local");
+        }
     }
+}
+
+/// Only a socket of the address itself says that its process wants the queries.
+#[test]
+fn a_server_on_all_addresses_gets_no_query() {
+    require_netns!();
+    let world = World::new(Plane::Ebpf, World::recognising_pods(), true);
+    let other = |port, it| Server::start(world.node(), "other", port, it).unwrap();
+    let _other = other(DNS_OWNER_PORT, Protocol::Udp);
+    let _servers = [Protocol::Udp, Protocol::Tcp].map(|it| other(DNS_PORT, it));
+    let served: Vec<IpAddr> = world.dns().served().collect();
+    everybody(&world, &served, "cluster");
 }
 
 /// As in the IPVS mode, where a virtual server on port 53 takes packets before any socket.

@@ -70,7 +70,7 @@ fn account(clients: Vec<Resolver>, changes: u64) {
 #[test]
 fn killed_and_started_again() {
     require_netns!();
-    for plane in [Plane::Nftables, Plane::ALL[1]] {
+    for plane in [Plane::Nftables, Plane::ALL[1], Plane::Ebpf] {
         let world = World::new(plane, World::recognising_pods(), true);
         let mut holder = Holder::taking(&world, DNS_PORT);
         let clients = clients(&world);
@@ -88,16 +88,18 @@ fn killed_and_started_again() {
 #[test]
 fn given_back_and_taken_again() {
     require_netns!();
-    let world = World::new(Plane::Nftables, World::recognising_pods(), true);
-    let mut holder = Holder::taking(&world, DNS_PORT);
-    let clients = clients(&world);
-    for _ in 0..ROUNDS {
-        more(&clients, |it| &it.local, 20);
-        holder.say("give back");
-        more(&clients, |it| &it.cluster, 20);
-        holder.say("take");
+    for plane in [Plane::Nftables, Plane::Ebpf] {
+        let world = World::new(plane, World::recognising_pods(), true);
+        let mut holder = Holder::taking(&world, DNS_PORT);
+        let clients = clients(&world);
+        for _ in 0..ROUNDS {
+            more(&clients, |it| &it.local, 20);
+            holder.say("give back");
+            more(&clients, |it| &it.cluster, 20);
+            holder.say("take");
+        }
+        account(clients, 2 * u64::from(ROUNDS));
     }
-    account(clients, 2 * u64::from(ROUNDS));
 }
 
 /// The kernel acknowledges the end of a connection for a process that is gone. If conntrack saw that packet as
@@ -105,25 +107,27 @@ fn given_back_and_taken_again() {
 #[test]
 fn no_port_of_a_client_stays_with_a_dead_process() {
     require_netns!();
-    let world = World::new(Plane::Nftables, World::recognising_pods(), true);
-    for address in world.dns().served() {
-        let holder = Holder::taking(&world, DNS_PORT);
-        let target = SocketAddr::new(address, DNS_PORT);
-        let (mut stream, own) = world.cluster.pod("shell").netns().run(|| {
-            let stream = TcpStream::connect(target).unwrap();
-            let own = stream.local_addr().unwrap();
-            (stream, own)
-        });
-        // The server closes first, the client after its death.
-        stream.read_to_string(&mut String::new()).unwrap();
-        holder.kill();
-        drop(stream);
-        let entries = world.connections();
-        let of_server = |it: &String| it.contains(&format!(" src={address} dst={} ", own.ip()));
-        assert!(!entries.iter().any(of_server), "{entries:#?}");
-        let probe = Probe::tcp(target).source_port(own.port());
-        let outcome = probe.from(world.cluster.pod("shell").netns());
-        assert_eq!(outcome.name(), Some("cluster"), "{target}: {outcome}");
+    for plane in [Plane::Nftables, Plane::Ebpf] {
+        let world = World::new(plane, World::recognising_pods(), true);
+        for address in world.dns().served() {
+            let holder = Holder::taking(&world, DNS_PORT);
+            let target = SocketAddr::new(address, DNS_PORT);
+            let (mut stream, own) = world.cluster.pod("shell").netns().run(|| {
+                let stream = TcpStream::connect(target).unwrap();
+                let own = stream.local_addr().unwrap();
+                (stream, own)
+            });
+            // The server closes first, the client after its death.
+            stream.read_to_string(&mut String::new()).unwrap();
+            holder.kill();
+            drop(stream);
+            let entries = world.connections();
+            let of_server = |it: &String| it.contains(&format!(" src={address} dst={} ", own.ip()));
+            assert!(!entries.iter().any(of_server), "{entries:#?}");
+            let probe = Probe::tcp(target).source_port(own.port());
+            let outcome = probe.from(world.cluster.pod("shell").netns());
+            assert_eq!(outcome.name(), Some("cluster"), "{target}: {outcome}");
+        }
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process;
 
 use ipnet::IpNet;
+use sluice_bpf::{Maps, Pins, Table};
+use sluice_bpf_abi::{Flow, Tuple};
+use sluice_ebpf::{Ebpf, Facts, Patterns, Setup, Sizes};
 use sluice_iptables::{Conntrack, Iptables};
 use sluice_ipvs::{Arp, Ipvs, IpvsOptions, sysctls};
 use sluice_lab::{Cluster, Netns, Outcome, Probe, Protocol, Server};
@@ -12,7 +16,7 @@ use sluice_model::Event;
 use sluice_nftables::Nftables;
 use sluice_plan::settings::{DNS_ADDRESSES, LocalDetector, NodeDns, Settings};
 use sluice_plan::testing::{NODE, endpoints, node, service, slices};
-use sluice_plane::{Proxy, ServiceBackend, Sysctl};
+use sluice_plane::{DataPlane, Proxy, ServiceBackend, Sysctl};
 use sluice_xtables::programs::{Lock, Programs, Variant};
 
 pub(crate) const CLUSTER_IPS: [&str; 2] = ["10.96.0.10", "fd00:10:96::a"];
@@ -23,14 +27,16 @@ pub(crate) enum Plane {
     Nftables,
     Iptables(Variant),
     Ipvs,
+    Ebpf,
 }
 
 impl Plane {
     /// Those that every machine has.
-    pub(crate) const ALL: [Self; 3] = [
+    pub(crate) const ALL: [Self; 4] = [
         Self::Nftables,
         Self::Iptables(Variant::Nft),
         Self::Iptables(Variant::Legacy),
+        Self::Ebpf,
     ];
 }
 
@@ -49,6 +55,8 @@ pub(crate) struct World {
     detector: LocalDetector,
     /// The ClusterIPs are served here, too.
     with_cluster_ips: bool,
+    /// Where the programs of the ebpf mode are pinned.
+    pins: Option<PathBuf>,
 }
 
 impl World {
@@ -67,11 +75,14 @@ impl World {
             cluster,
             detector,
             with_cluster_ips,
+            pins: matches!(plane, Plane::Ebpf).then(pins),
         };
         let events = world.events();
         let settings = world.settings();
         world.node().run(|| match plane {
-            Plane::Nftables => program(settings, Nftables::connect().unwrap(), events),
+            Plane::Nftables => {
+                program(settings, Nftables::connect().unwrap(), events);
+            }
             Plane::Iptables(variant) => {
                 let lock = Lock {
                     file: Path::new(env!("CARGO_TARGET_TMPDIR")).join("xtables.lock"),
@@ -80,6 +91,11 @@ impl World {
                 let programs = Programs::find(variant).unwrap().with_lock(lock);
                 let plane = Iptables::with(programs, Conntrack::Strict).unwrap();
                 program(settings, plane, events);
+            }
+            Plane::Ebpf => {
+                let mut proxy = program(settings.clone(), ebpf(&settings), events);
+                let plane = proxy.reconciler_mut().backend_mut();
+                plane.started(Box::new(|_| {}));
             }
             Plane::Ipvs => {
                 for Sysctl { path, value, .. } in sysctls(Arp::Loose).unwrap() {
@@ -184,6 +200,26 @@ impl World {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    pub(crate) fn forget_connections(&self) {
+        self.run("conntrack", &["-F"]);
+        self.on_flows(|flows| {
+            for (tuple, _) in flows.entries().unwrap() {
+                flows.remove(&tuple).unwrap();
+            }
+        });
+    }
+
+    /// The table of connections of the ebpf mode.
+    fn on_flows(&self, act: impl FnOnce(&mut Table<Tuple, Flow>) + Send) {
+        let Some(pins) = &self.pins else {
+            return;
+        };
+        self.node().run(|| {
+            let pins = Pins::of_namespace(pins).unwrap();
+            act(&mut Maps::open(&pins).unwrap().flows);
+        });
+    }
+
     /// The node's connections to the port of DNS.
     pub(crate) fn connections(&self) -> Vec<String> {
         let mut all = Vec::new();
@@ -192,6 +228,10 @@ impl World {
             let about_dns = listed.lines().filter(|it| it.contains("port=53 "));
             all.extend(about_dns.map(str::to_owned));
         }
+        self.on_flows(|flows| {
+            let flows = flows.entries().unwrap();
+            all.extend(flows.iter().map(|(key, _)| format!("{key:?}")));
+        });
         all
     }
 }
@@ -205,14 +245,48 @@ pub(crate) fn cluster_ips() -> [IpAddr; 2] {
     CLUSTER_IPS.map(|it| it.parse().unwrap())
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(pins) = &self.pins {
+            let _ = fs::remove_dir_all(pins);
+        }
+    }
+}
+
+/// Those of this process.
+fn pins() -> PathBuf {
+    PathBuf::from(format!("/sys/fs/bpf/sluice-test-{}", process::id()))
+}
+
+fn ebpf(settings: &Settings) -> Ebpf {
+    for (path, value) in [
+        ("/proc/sys/net/ipv4/conf/lo/accept_local", "1"),
+        ("/proc/sys/net/ipv4/conf/lo/rp_filter", "2"),
+    ] {
+        fs::write(path, value).unwrap();
+    }
+    let setup = Setup {
+        pins: pins(),
+        interfaces: Patterns::all(),
+        pods: Patterns::none(),
+        sizes: Sizes {
+            flows: 8192,
+            ..Sizes::default()
+        },
+    };
+    let plane = Ebpf::connect(setup, Facts::default()).unwrap();
+    plane.with_dns(settings).unwrap()
+}
+
 fn list<T: ToString>(all: &[T]) -> String {
     all.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }
 
-fn program<B: ServiceBackend>(settings: Settings, plane: B, events: Vec<Event>) {
+fn program<B: ServiceBackend>(settings: Settings, plane: B, events: Vec<Event>) -> Proxy<B> {
     let mut proxy = Proxy::new(settings, plane);
     events.into_iter().for_each(|it| proxy.absorb(it));
     proxy.replan();
     proxy.sync().unwrap();
     assert_eq!(proxy.waiting().count(), 0);
+    proxy
 }

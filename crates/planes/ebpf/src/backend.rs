@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use sluice_bpf::{BpfError, CounterTable, Maps, Programs, Setup, Sizes};
 use sluice_bpf_abi::{Counter, node_flags};
+use sluice_plan::settings::Settings;
 use sluice_plan::{Plan, PortKey, PortPlan};
 use sluice_plane::{Scene, ServiceBackend, Sockets};
 use sluice_reconcile::{Backend, BackendError, Delta, Objects};
 use tracing::{info, warn};
 
 use crate::apply::{self, Fill};
+use crate::dns;
 use crate::fills::Fills;
 use crate::flows::{self, Netfilters, Sweeper, Timeouts};
 use crate::leftovers::other_versions;
@@ -76,6 +78,17 @@ impl Ebpf {
         self.facts.flags |= sockets.flags();
         self.sockets = sockets;
         self
+    }
+
+    /// Leaves queries alone that the DNS server of these settings wants.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses.
+    pub fn with_dns(mut self, settings: &Settings) -> Result<Self, BackendError> {
+        let dns = dns::server(settings);
+        self.programs.maps_mut().set_dns(&dns).map_err(failed)?;
+        Ok(self)
     }
 
     /// How full the maps are.

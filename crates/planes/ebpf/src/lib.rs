@@ -6,6 +6,7 @@
 //!                                 ├─▶ text.rs      what `render` prints
 //!                                 └─▶ evaluate.rs  packet in, fate out, from the maps or without a kernel
 //! sockets.rs        whose sockets are led
+//! dns.rs            where the node's own DNS server is, whose queries are left alone
 //! EVENTS ─▶ witness.rs   what programs did with the packets of `explain --trace`
 //! FLOWS ─▶ flows/   connections that end, and those that netfilter carried for an earlier proxy
 //! ```
@@ -21,6 +22,7 @@
 mod apply;
 mod backend;
 mod convert;
+mod dns;
 pub mod evaluate;
 mod fills;
 mod flows;

@@ -75,9 +75,10 @@ impl DataPlane for Ebpf {
             ..facts()
         };
         let sockets = SocketSetup::of(options.ebpf);
-        Ok(Self::connect(setup, facts)?
+        Self::connect(setup, facts)?
             .with_timeouts(timeouts)
-            .with_sockets(sockets))
+            .with_sockets(sockets)
+            .with_dns(options.settings)
     }
 
     fn enters_namespaces(options: &Options<'_>) -> bool {

@@ -35,13 +35,6 @@ impl NodeDnsArgs {
             self.idle(problems);
             return None;
         }
-        if mode == Mode::Ebpf {
-            problems.usage(
-                "--dns: not in the ebpf mode, whose programs lead queries to the cluster's DNS before this node's \
-                 server gets them"
-                    .to_owned(),
-            );
-        }
         let usual = NodeDns::usual();
         let addresses = self.dns_address.clone().unwrap_or(usual.addresses);
         one_per_family("--dns-address", &addresses, problems);

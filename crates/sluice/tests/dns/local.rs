@@ -18,7 +18,7 @@ use crate::world::{CENTRAL, CLUSTER_DNS, LOCAL, WEB, World, web};
 fn pods_are_answered_by_their_node_and_by_the_cluster_without_it() {
     require_netns!();
     let world = World::new();
-    for mode in ["nftables", "iptables"] {
+    for mode in ["nftables", "iptables", "ebpf"] {
         agent_and_cluster(&world, mode);
     }
 }

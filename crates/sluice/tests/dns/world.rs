@@ -54,6 +54,14 @@ impl Drop for Central {
     }
 }
 
+impl Drop for World {
+    fn drop(&mut self) {
+        // Pinned programs would outlive the namespace.
+        let mut cleanup = self.node().command(SLUICE, &["cleanup", "--socket"]);
+        let _ = cleanup.arg(self.files.socket()).output();
+    }
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         let cluster = Cluster::builder()

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use sluice_bpf::{Sizes, destroy_sockets};
-use sluice_bpf_abi::{Frontend, TCP, Treatment, UDP, Verdict, node_flags};
+use sluice_bpf_abi::{Dns, Frontend, TCP, Treatment, UDP, Verdict, node_flags};
 use sluice_lab::{eventually, require_netns};
 
 use fixture::{ALL, BALANCED, FRONTENDS, Fixture, NODE, endpoint, parse};
@@ -254,6 +254,29 @@ fn larger_maps_lead_sockets_as_well() {
     fixture.serve(BALANCED, 0, &["b"]);
     for frontend in FRONTENDS.map(parse) {
         assert_eq!(dial(frontend).expect("the Service answers").1, "b");
+    }
+}
+
+/// Whether the node's own server answers, no socket knows when it connects: its packets do.
+#[test]
+fn sockets_that_ask_the_nodes_dns_server_are_left_alone() {
+    require_netns!();
+    let mut fixture = Fixture::new(ALL);
+    let frontends = FRONTENDS.map(parse);
+    let mut dns = Dns {
+        port: frontends[0].port().into(),
+        ..Dns::default()
+    };
+    for (index, it) in frontends.iter().enumerate() {
+        dns.addresses[index] = it.ip().into();
+    }
+    let written = fixture.programs().maps_mut().set_dns(&dns);
+    written.expect("DNS is written");
+    for frontend in frontends {
+        let error = dial(frontend).expect_err("nobody has the address");
+        assert!(no_route_or_refused(&error), "{error}");
+        let error = ask(&datagrams(frontend), frontend).expect_err("nobody has the address");
+        assert!(no_route_or_refused(&error), "{error}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{self, Command};
 
 use sluice_bpf::{BUILT, Direction, Patterns, Programs, Setup, Sizes, Trial, netns_cookie};
 use sluice_bpf_abi::{
-    Addr, AddressKey, AddressKind, Cidr, Endpoint, EndpointKey, Frontend, FrontendKey,
+    Addr, AddressKey, AddressKind, Cidr, Dns, Endpoint, EndpointKey, Frontend, FrontendKey,
     FrontendKind, Node, PortRange, Slots, TCP, Treatment, UDP, Verdict,
 };
 use sluice_lab::Netns;
@@ -74,7 +74,7 @@ impl Drop for Pins {
 }
 
 /// Runs a test in a network namespace. Without programs in this build it prints SKIP, and fails when `CI` is set.
-pub(crate) fn run(label: &str, test: impl FnOnce(&Bench) + Send) {
+pub(crate) fn run(label: &str, test: impl FnOnce(&mut Bench) + Send) {
     if !sluice_lab::netns_available() {
         return;
     }
@@ -88,7 +88,7 @@ pub(crate) fn run(label: &str, test: impl FnOnce(&Bench) + Send) {
     }
     let pins = Pins(format!("/sys/fs/bpf/sluice-test-{}-{label}", process::id()).into());
     let netns = Netns::new("testrun").expect("a namespace");
-    netns.run(|| test(&bench(&pins)));
+    netns.run(|| test(&mut bench(&pins)));
 }
 
 fn bench(pins: &Pins) -> Bench {
@@ -193,6 +193,11 @@ fn fill(programs: &mut Programs) {
 }
 
 impl Bench {
+    pub(crate) fn set_dns(&mut self, dns: &Dns) {
+        let written = self.programs.maps_mut().set_dns(dns);
+        written.expect("DNS is written");
+    }
+
     /// A packet arrives through the interface.
     pub(crate) fn arrive(&self, packet: &[u8]) -> Trial {
         self.run(Direction::In, packet)

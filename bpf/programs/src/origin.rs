@@ -1,0 +1,61 @@
+//! Where a packet comes from.
+
+use aya_ebpf::programs::TcContext;
+use sluice_bpf_abi::{Client, FamilyNode, Hook, interface_flags};
+
+use crate::maps::INTERFACES;
+use crate::packet::Packet;
+
+/// The loopback interface is the first of every network namespace (`loopback_net_init`).
+pub const LOOPBACK: u32 = 1;
+
+/// The interface of a packet.
+#[inline(always)]
+pub fn ifindex(ctx: &TcContext) -> u32 {
+    // SAFETY: the context is valid for the run of the program.
+    unsafe { (*ctx.skb.skb).ifindex }
+}
+
+/// Whether the programs saw a packet that leaves when it arrived, and found no Service.
+#[inline(always)]
+pub fn was_seen(ctx: &TcContext) -> bool {
+    // SAFETY: the context is valid for the run of the program.
+    let from = unsafe { (*ctx.skb.skb).ingress_ifindex };
+    // SAFETY: the agent replaces whole values.
+    let interface = unsafe { INTERFACES.get(&from) };
+    interface.is_some_and(|it| it.flags & interface_flags::SEEN != 0)
+}
+
+/// Whether a packet that leaves comes from a socket of the node, and not from loopback.
+#[inline(always)]
+pub fn from_socket(ctx: &TcContext) -> bool {
+    // SAFETY: the context is valid for the run of the program.
+    unsafe { (*ctx.skb.skb).ingress_ifindex == 0 }
+}
+
+/// Whether the node itself sends a packet that leaves.
+#[inline(always)]
+pub fn from_node(ctx: &TcContext) -> bool {
+    // SAFETY: the context is valid for the run of the program.
+    let from = unsafe { (*ctx.skb.skb).ingress_ifindex };
+    from == 0 || from == LOOPBACK
+}
+
+/// Who sends a packet. Pods are told by their range, or by the interface that they come through.
+#[inline(always)]
+pub fn client(ctx: &TcContext, packet: &Packet, hook: Hook, family: &FamilyNode) -> Client {
+    if family.pods.contains(&packet.tuple.source) {
+        return Client::LocalPod;
+    }
+    let from = match hook {
+        Hook::Ingress => ifindex(ctx),
+        _ if from_node(ctx) => return Client::Node,
+        // SAFETY: the context is valid for the run of the program.
+        _ => unsafe { (*ctx.skb.skb).ingress_ifindex },
+    };
+    // SAFETY: the agent replaces whole values.
+    match unsafe { INTERFACES.get(&from) } {
+        Some(it) if it.flags & interface_flags::POD != 0 => Client::LocalPod,
+        _ => Client::Other,
+    }
+}
