@@ -3,7 +3,7 @@
 mod support;
 
 use hickory_proto::rr::{Name, RecordType};
-use sluice_model::{Event, ObjectKey};
+use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_zone::{NamespaceRule, Objects, Outcome, PodRecords, Question, Settings, answer};
 
 use support::{
@@ -1019,16 +1019,34 @@ fn names_without_room() {
 fn revision_and_serial() {
     let mut objects = Objects::new(NamespaceRule::DeclaredOrImplied);
     let mut now = 100;
-    let mut grows = |event: Event| {
+    let mut change = |event: Event| {
         now += 1;
-        let before = objects.revision();
+        let kinds = [PodRecords::Insecure, PodRecords::Verified];
+        let before = kinds.map(|it| objects.revision(it));
         objects.absorb(&event, now);
-        let grew = objects.revision() > before;
+        let grew = [0, 1].map(|it| objects.revision(kinds[it]) > before[it]);
         assert_eq!(
-            objects.serial() == now,
+            kinds.map(|it| objects.serial(it) == now),
             grew,
             "the serial is the time of the last change"
         );
+        grew
+    };
+    let of_pod = [false, true];
+    assert_eq!(
+        change(pod("d", "first", &["10.0.0.9"])),
+        [true; 2],
+        "there is a namespace d"
+    );
+    assert_eq!(change(pod("d", "p", &["10.0.0.9"])), of_pod);
+    assert_eq!(change(pod("d", "p", &["10.0.0.9"])), [false; 2]);
+    assert_eq!(change(pod("d", "p", &["10.0.0.8"])), of_pod);
+    let delete = |name| Event::Delete(ObjectKey::Pod(NamespacedName::new("d", name)));
+    assert_eq!(change(delete("first")), of_pod);
+    assert_eq!(change(delete("p")), [true; 2], "there is no namespace d");
+    let mut grows = |event: Event| {
+        let [grew, verified] = change(event);
+        assert_eq!(grew, verified);
         grew
     };
     let key = |event: &Event| match event {
@@ -1070,8 +1088,6 @@ fn revision_and_serial() {
     assert!(!grows(Event::Delete(key(&ready))));
     assert!(grows(namespace("d")));
     assert!(!grows(namespace("d")));
-    assert!(grows(pod("d", "p", &["10.0.0.9"])));
-    assert!(!grows(pod("d", "p", &["10.0.0.9"])));
     assert!(grows(Event::Delete(ObjectKey::Namespace("d".into()))));
     assert!(!grows(Event::Delete(ObjectKey::Node("d".into()))));
     assert!(grows(Event::Synced));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::{DNSClass, Name};
-use sluice_corefile::{LogRule, Plugins, ServerBlock};
+use sluice_corefile::{LogRule, Plugins, Pods, ServerBlock};
 use sluice_upstream::{Question as Asked, SetupError};
 use sluice_zone::NoForwardZone;
 
@@ -90,6 +90,11 @@ impl Block {
 
     pub(super) fn is_balanced(&self) -> bool {
         self.plugins.loadbalance.is_some()
+    }
+
+    pub(super) fn verifies_pods(&self) -> bool {
+        let kubernetes = self.plugins.kubernetes.as_ref();
+        kubernetes.is_some_and(|it| it.pods == Pods::Verified)
     }
 
     pub(super) fn log(&self) -> &[LogRule] {
@@ -218,8 +223,9 @@ impl Block {
                 return Reply::empty(ResponseCode::ServFail, Plugin::Hosts);
             }
         }
-        let objects = &engine.common.objects;
-        match self.kubernetes.as_ref().map(|it| it.answer(objects, asked)) {
+        let (objects, pods) = (&engine.common.objects, engine.pods);
+        let kubernetes = self.kubernetes.as_ref();
+        match kubernetes.map(|it| it.answer(objects, pods, asked)) {
             None | Some(Known::Passed) => {}
             Some(Known::Answered(reply)) => return *reply,
             Some(Known::Alias {

@@ -62,8 +62,13 @@ impl Kubernetes {
         })
     }
 
-    /// Answers from the objects as they are now.
-    pub(crate) fn answer(&self, objects: &RwLock<Objects>, asked: &Asked) -> Known {
+    /// Answers from the objects as they are now. `pods` are those that the engine's revision counts.
+    pub(crate) fn answer(
+        &self,
+        objects: &RwLock<Objects>,
+        pods: PodRecords,
+        asked: &Asked,
+    ) -> Known {
         if self.settings.zones.around(&asked.query.name).is_none() {
             return Known::Passed;
         }
@@ -72,7 +77,7 @@ impl Kubernetes {
             name: &asked.query.name,
             record_type: asked.query.query_type,
         };
-        let revision = objects.revision();
+        let revision = objects.revision(pods);
         match answer(&objects, &self.settings, question).outcome {
             Outcome::NotOurs => Known::Passed,
             Outcome::NotReady { soa } => {
