@@ -18,7 +18,7 @@ use addresses::Addresses;
 use namespace::Contents;
 
 pub(crate) use namespace::Entry;
-pub(crate) use slice::{EndpointName, Slice};
+pub(crate) use slice::{Ready, Slice};
 
 /// What says whether a namespace exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -245,6 +245,40 @@ fn endpoints() {
 }
 
 #[test]
+fn endpoints_with_several_addresses() {
+    let own = ["10.0.0.1,10.0.0.2 h", "10.0.0.3,10.0.0.4"];
+    let objects = complete(&[
+        service("d/web", "None", "a/tcp:1"),
+        slice("d/web-1", "web", "a/tcp:1", &own),
+    ]);
+    check(
+        &objects,
+        &zones(),
+        &[
+            (
+                "A web.d.svc",
+                "A 10.0.0.1; A 10.0.0.2; A 10.0.0.3; A 10.0.0.4",
+            ),
+            ("A h.web.d.svc", "A 10.0.0.1; A 10.0.0.2"),
+            ("A 10-0-0-3.web.d.svc", "A 10.0.0.3"),
+            ("A 10-0-0-4.web.d.svc", "A 10.0.0.4"),
+            (
+                "SRV _a._tcp.web.d.svc",
+                "SRV 0 25 1 10-0-0-3.web.d.svc.; SRV 0 25 1 10-0-0-4.web.d.svc.; SRV 0 25 1 h.web.d.svc. + \
+                 10-0-0-3.web.d.svc. A 10.0.0.3; 10-0-0-4.web.d.svc. A 10.0.0.4; \
+                 h.web.d.svc. A 10.0.0.1; h.web.d.svc. A 10.0.0.2",
+            ),
+        ],
+    );
+    let name_of = |address| {
+        let question = format!("PTR {address}.0.0.10.in-addr.arpa.");
+        says(&objects, &zones(), &question)
+    };
+    assert_eq!(name_of(2), "PTR h.web.d.svc.cluster.local.");
+    assert_eq!(name_of(4), "PTR 10-0-0-4.web.d.svc.cluster.local.");
+}
+
+#[test]
 fn slices_without_ports() {
     let objects = complete(&[
         service("d/a", "None", ""),
