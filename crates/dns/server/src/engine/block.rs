@@ -228,13 +228,9 @@ impl Block {
         match kubernetes.map(|it| it.answer(objects, pods, asked)) {
             None | Some(Known::Passed) => {}
             Some(Known::Answered(reply)) => return *reply,
-            Some(Known::Alias {
-                reply,
-                target,
-                without,
-            }) => {
+            Some(Known::Alias { reply, target }) => {
                 let target = self.target(engine, asked, target, way).await;
-                return joined(*reply, target, *without);
+                return joined(*reply, target);
             }
         }
         if let Some(reply) = self

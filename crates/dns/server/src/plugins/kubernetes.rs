@@ -27,12 +27,7 @@ pub(crate) enum Known {
     /// The answer.
     Answered(Box<Reply>),
     /// An alias: `reply` has the CNAME, the records of `target` are to be appended.
-    Alias {
-        reply: Box<Reply>,
-        target: Name,
-        /// The answer when nobody can be asked about the target.
-        without: Box<Reply>,
-    },
+    Alias { reply: Box<Reply>, target: Name },
 }
 
 impl Kubernetes {
@@ -93,14 +88,9 @@ impl Kubernetes {
                 reply.message.additionals = additionals;
                 Known::Answered(reply)
             }
-            Outcome::Alias {
-                answers,
-                target,
-                soa,
-            } => Known::Alias {
+            Outcome::Alias { answers, target } => Known::Alias {
                 reply: lasting(positive(answers), revision),
                 target,
-                without: lasting(negative(ResponseCode::NoError, *soa), revision),
             },
             Outcome::NoData { soa } => {
                 Known::Answered(lasting(negative(ResponseCode::NoError, *soa), revision))

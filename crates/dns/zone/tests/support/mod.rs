@@ -219,7 +219,7 @@ pub(crate) fn ask_about(
             answers,
             additionals,
         } => ("NOERROR", answers, none(), additionals),
-        Outcome::Alias { answers, soa, .. } => ("alias", answers, vec![*soa], none()),
+        Outcome::Alias { answers, .. } => ("alias", answers, none(), none()),
         Outcome::NoData { soa } => ("NOERROR", none(), vec![*soa], none()),
         Outcome::NameError { soa } => ("NXDOMAIN", none(), vec![*soa], none()),
     };
