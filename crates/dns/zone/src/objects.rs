@@ -149,6 +149,18 @@ impl Objects {
 
     pub(crate) fn namespace_exists(&self, namespace: &str) -> bool {
         let Some(contents) = self.namespaces.get(namespace) else {
+    /// A Service.
+    #[must_use]
+    pub fn service(&self, namespace: &str, name: &str) -> Option<&Service> {
+        self.entry(namespace, name)?.service.as_deref()
+    }
+
+    /// An EndpointSlice.
+    #[must_use]
+    pub fn endpoint_slice(&self, name: &NamespacedName) -> Option<&EndpointSlice> {
+        self.namespaces.get(&name.namespace)?.slice(&name.name)
+    }
+
             return false;
         };
         let implied = self.rule == NamespaceRule::DeclaredOrImplied && self.declared == 0;
