@@ -110,6 +110,13 @@ impl Objects {
         changes.last = now;
     }
 
+    /// Puts all objects of another source in the place of these. The revision grows.
+    pub fn replace(&mut self, new: Self) {
+        let before = self.revision(PodRecords::Verified);
+        *self = new;
+        self.changes.count += before + 1;
+    }
+
     /// Grows with every change that may alter an answer of a server with these names of pods: as long as it
     /// stays, the same question has the same answer.
     #[must_use]
@@ -142,13 +149,6 @@ impl Objects {
         self.namespaces.get(&name.namespace)?.pod(&name.name)
     }
 
-    /// The pods that have an address: several when they share the one of their node.
-    pub fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &Pod> {
-        self.pods.owners(address).map(|(pod, _)| pod)
-    }
-
-    pub(crate) fn namespace_exists(&self, namespace: &str) -> bool {
-        let Some(contents) = self.namespaces.get(namespace) else {
     /// A Service.
     #[must_use]
     pub fn service(&self, namespace: &str, name: &str) -> Option<&Service> {
@@ -161,6 +161,13 @@ impl Objects {
         self.namespaces.get(&name.namespace)?.slice(&name.name)
     }
 
+    /// The pods that have an address: several when they share the one of their node.
+    pub fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &Pod> {
+        self.pods.owners(address).map(|(pod, _)| pod)
+    }
+
+    pub(crate) fn namespace_exists(&self, namespace: &str) -> bool {
+        let Some(contents) = self.namespaces.get(namespace) else {
             return false;
         };
         let implied = self.rule == NamespaceRule::DeclaredOrImplied && self.declared == 0;

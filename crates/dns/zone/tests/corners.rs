@@ -1124,3 +1124,18 @@ fn revision_and_serial() {
     assert!(grows(Event::Synced));
     assert!(!grows(Event::Synced));
 }
+
+#[test]
+fn objects_of_another_source() {
+    let events = [namespace("d"), service("d/web", "10.96.0.1", "a/tcp:1")];
+    let mut objects = complete(&events);
+    for it in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
+        objects.absorb(&pod("d", "p", &[it]), 1);
+    }
+    let kinds = [PodRecords::Insecure, PodRecords::Verified];
+    let before = kinds.map(|it| objects.revision(it));
+    objects.replace(complete(&[service("d/web", "10.96.0.2", "a/tcp:1")]));
+    assert!(kinds.map(|it| objects.revision(it)) > before);
+    assert!(objects.revision(kinds[1]) > before[1]);
+    check(&objects, &zones(), &[("A web.d.svc", "A 10.96.0.2")]);
+}

@@ -6,8 +6,9 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, RwLock};
 use std::thread;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use nix::sys::signal::{SigSet, Signal};
+use prometheus::process_collector::ProcessCollector;
 use sluice_config::LogFormat;
 use sluice_corefile::{Corefile, ORDER};
 use sluice_dns::{Options, Running, Server};
@@ -71,7 +72,10 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         let text = format!("{}\n", process::id());
         fs::write(path, text).with_context(|| format!("--pidfile: {}", path.display()))?;
     }
-    let _source = demand.start(objects)?;
+    // In an agent they are the agent's.
+    let process = ProcessCollector::for_self();
+    running.registry().register(Box::new(process))?;
+    let source = demand.start(objects.clone(), running.cluster_metrics(), None)?;
     let _watch = watch(&corefile, args, &sender)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -84,7 +88,9 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         args,
         running,
         corefile,
+        objects,
         demand,
+        source,
     }
     .run(&inputs)
 }
@@ -94,7 +100,9 @@ struct Serving<'a> {
     args: &'a ServeArgs,
     running: Running,
     corefile: Corefile,
+    objects: Arc<RwLock<Objects>>,
     demand: source::Demand,
+    source: source::Following,
 }
 
 impl Serving<'_> {
@@ -108,7 +116,7 @@ impl Serving<'_> {
                     self.running.stop();
                     return Ok(ExitCode::SUCCESS);
                 }
-                Input::Fatal(why) => anyhow::bail!(why),
+                Input::Fatal(why) => bail!(why),
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -128,31 +136,39 @@ impl Serving<'_> {
         if new == self.corefile {
             return;
         }
-        match source::Demand::of(&new, self.args) {
-            Ok(demand) if demand == self.demand => {}
-            Ok(_) => {
-                error!(
-                    corefile = %path,
-                    "other objects of the cluster, or another API server, need a new process: the last good one \
-                     stays in force"
-                );
-                return;
-            }
-            Err(error) => {
-                let why = chain(error.as_ref());
-                error!(corefile = %path, why, "not served: the last good one stays in force");
-                return;
-            }
-        }
-        match self.running.reload(&new) {
+        match self.apply(&new) {
             Ok(()) => {
                 new.notes.iter().for_each(|it| warn!("{it}"));
                 info!(corefile = %path, addresses = ?self.running.addresses(), "serving the changed Corefile");
                 self.corefile = new;
             }
             Err(error) => {
-                let why = chain(&error);
+                let why = chain(error.as_ref());
                 error!(corefile = %path, why, "not served: the last good one stays in force");
+            }
+        }
+    }
+
+    /// Goes over to another Corefile, and to its objects where they are others.
+    fn apply(&mut self, new: &Corefile) -> anyhow::Result<()> {
+        let demand = source::Demand::of(new, self.args)?;
+        if !demand.completes_as(&self.demand) {
+            bail!("autopath @kubernetes comes, goes or has another zone: that needs a new process");
+        }
+        self.running.reload(new)?;
+        if demand == self.demand {
+            return Ok(());
+        }
+        let (objects, metrics) = (self.objects.clone(), self.running.cluster_metrics());
+        match demand.start(objects, metrics, Some(self.source.clone())) {
+            Ok(source) => {
+                info!(source = %demand, "other objects are listed");
+                (self.source, self.demand) = (source, demand);
+                Ok(())
+            }
+            Err(error) => {
+                self.running.reload(&self.corefile)?;
+                Err(error)
             }
         }
     }
