@@ -1,5 +1,6 @@
 //! EndpointSlices: the endpoints of a Service.
 
+use std::iter;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -51,8 +52,10 @@ pub struct EndpointPort {
 /// One endpoint of a slice, usually a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The first of `addresses`: the API says that all of them are equivalent.
+    /// The first of `addresses`, which proxies use: the API says that all of them are equivalent.
     pub address: IpAddr,
+    /// The others, of which DNS answers, too. Nearly always empty, and then without memory of its own.
+    pub other_addresses: Box<[IpAddr]>,
     /// `nodeName`; `None` when the endpoint runs outside the cluster.
     pub node: Option<Arc<str>>,
     /// `zone`: for people, the choice is by hints.
@@ -70,6 +73,13 @@ pub struct Endpoint {
     pub target: Option<Arc<str>>,
     /// `hostname`, in lower case: the name of the endpoint below its Service's name in DNS. Proxies ignore it.
     pub hostname: Option<Arc<str>>,
+}
+
+impl Endpoint {
+    /// All of `addresses`, in order.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + Clone {
+        iter::once(self.address).chain(self.other_addresses.iter().copied())
+    }
 }
 
 /// `conditions` of an endpoint, with the API's defaults applied.

@@ -46,7 +46,7 @@ use sluice_model::{ApiRequest, Event};
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, oneshot};
 
-pub use access::{Access, Client, Plugins, check, connect, is_in_pod};
+pub use access::{Access, Certificates, Client, Plugins, check, connect, is_in_pod};
 pub use files::Files;
 pub use pod::pod_addresses;
 pub use recorder::record;

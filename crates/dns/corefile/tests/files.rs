@@ -221,7 +221,11 @@ fn what_node_local_dns_writes() {
 #[test]
 fn keys_and_small_plugins() {
     let corefile = file("everything", &[]);
-    assert_eq!(corefile.notes, []);
+    let notes: Vec<&str> = corefile.notes.iter().map(|it| &*it.message).collect();
+    assert_eq!(
+        notes,
+        ["kubernetes: tls: has no effect: it goes with endpoint and without kubeconfig"]
+    );
     let [block] = &*corefile.blocks else {
         panic!("{corefile:?}")
     };

@@ -114,11 +114,25 @@ fn plugins_that_are_not_here() {
     refused("nothing {\n a {\n b\n }\n}", "unknown plugin \"nothing\"");
     refused(
         "rewrite edns0 local set 0xffee abcd",
-        "rewrite: the field edns0 of CoreDNS is not supported",
+        "rewrite: edns0: EDNS0 options of queries go to no upstream here: leave the rule out",
+    );
+    refused(
+        "rewrite cname exact a. b.",
+        "rewrite: cname: targets of aliases cannot be replaced here: rewrite the name that is asked for",
+    );
+    option(
+        "kubernetes a b",
+        "multicluster b",
+        "multicluster: ServiceImports have no names here: leave it out, and its zones",
+    );
+    option(
+        "kubernetes a",
+        "zonal",
+        "zonal: names that choose a zone do not exist here: leave it out",
     );
     refused(
         "loadbalance weighted f",
-        "loadbalance: the policy weighted of CoreDNS is not supported",
+        "loadbalance: the policy weighted is not here: round_robin gives all addresses the same share",
     );
     refused(
         "autopath @erratic",
@@ -187,9 +201,9 @@ fn notes() {
 b.example {
     debug
     kubernetes b.example c.example {
-        apiserver_qps 5
+        apiserver_max_inflight 5
         ttl 30 40
-        multicluster c.example
+        tls a b c
     }
 }
 ";
@@ -204,9 +218,9 @@ b.example {
             "Corefile:9: reload: stands twice in a server block, the first counts",
             "Corefile:11: health: stands twice in a server block, the last counts",
             "Corefile:12: autopath: has no effect without the plugin kubernetes in the same server block",
-            "Corefile:17: kubernetes: apiserver_qps: has no effect: there is one watch for each kind of object",
+            "Corefile:17: kubernetes: apiserver_max_inflight: has no effect: there is one watch for each kind of object",
             "Corefile:18: kubernetes: ttl: the argument \"40\" has no effect",
-            "Corefile:19: kubernetes: multicluster: has no effect: ServiceImports have no names here",
+            "Corefile:16: kubernetes: tls: has no effect: it goes with endpoint and without kubeconfig",
         ]
     );
     let plugins = &corefile.blocks[0].plugins;
@@ -571,7 +585,7 @@ fn forwards() {
     option(
         "forward . 1.1.1.1",
         "resolver 1.1.1.1",
-        "resolver: the option resolver of CoreDNS is not supported",
+        "resolver: the option resolver of CoreDNS is not supported: leave it out",
     );
     option(
         "forward . 1.1.1.1",
@@ -634,10 +648,6 @@ fn kubernetes_and_hosts() {
         "kubernetes a",
         "labels a like b",
         "labels: label selector \"a like b\": \"a like b\" is no requirement such as a=b or a in (b,c)",
-    );
-    refused(
-        "kubernetes a {\n multicluster b\n}",
-        "kubernetes: multicluster: b. is not one of the plugin's zones",
     );
     option("hosts", "ttl 0", "ttl: \"0\" is no number from 1 to 65535");
     option("hosts", "10.0.0.1", "10.0.0.1: an argument is missing");

@@ -26,6 +26,7 @@ use futures::FutureExt;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::{Name, RecordType};
 use sluice_upstream::Question as Asked;
+use sluice_zone::PodRecords;
 
 use crate::metrics::{Plugin, Sample, Tally};
 use crate::request::{Client, Reply, Request};
@@ -47,6 +48,8 @@ pub(crate) struct Site {
 pub(crate) struct Engine {
     /// Longest zones first.
     sites: Vec<Site>,
+    /// `Verified` when one block has it: then answers change with pods.
+    pods: PodRecords,
     /// Counts queries that no block sees.
     dropped: Arc<Tally>,
     number: u64,
@@ -89,7 +92,12 @@ impl Engine {
         };
         let mut sites: Vec<_> = sites.into_iter().map(site).collect();
         sites.sort_by_key(|it| std::cmp::Reverse(it.zone.iter().len()));
+        let verifies = sites.iter().any(|it| it.block.verifies_pods());
         Arc::new(Self {
+            pods: match verifies {
+                true => PodRecords::Verified,
+                false => PodRecords::Disabled,
+            },
             sites,
             // Without a dot at its end, so that it is no zone.
             dropped: common.metrics.tally(server, "dropped"),
@@ -102,8 +110,9 @@ impl Engine {
     pub(crate) fn version(&self) -> Version {
         let files = self.files();
         let objects = self.common.objects.read();
+        let objects = objects.unwrap_or_else(PoisonError::into_inner);
         Version {
-            objects: objects.unwrap_or_else(PoisonError::into_inner).revision(),
+            objects: objects.revision(self.pods),
             ..files
         }
     }

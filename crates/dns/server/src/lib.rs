@@ -30,6 +30,6 @@ mod udp;
 mod wire;
 
 pub use listen::ListenError;
-pub use metrics::Transport;
+pub use metrics::{ClusterMetrics, Transport};
 pub use options::{Limits, Options, SearchPaths};
 pub use server::{Responder, Running, Server, StartError};

@@ -6,6 +6,8 @@
 //!
 //! Counting costs a few additions in memory of the own thread: see [`tally`].
 
+mod access;
+mod cluster;
 mod labels;
 mod ours;
 mod tally;
@@ -21,6 +23,8 @@ use prometheus::{
     Registry, TextEncoder,
 };
 
+pub(crate) use access::Acl;
+pub use cluster::ClusterMetrics;
 pub use labels::Transport;
 pub(crate) use labels::code_label;
 pub(crate) use labels::{Family, Plugin};
@@ -49,6 +53,9 @@ pub(crate) struct Metrics {
     pub(crate) template_failures: IntCounterVec,
     pub(crate) hosts_entries: IntGauge,
     pub(crate) hosts_reloaded: Gauge,
+    pub(crate) completed: IntCounterVec,
+    pub(crate) acl: Acl,
+    pub(crate) cluster: ClusterMetrics,
     pub(crate) ours: Ours,
     pub(crate) observed: Arc<Observed>,
     pub(crate) caches: Caches,
@@ -126,6 +133,13 @@ impl Metrics {
                     "When hosts files were last read, in seconds since the Unix epoch.",
                 ),
             ),
+            completed: counters(
+                "coredns_autopath_success_total",
+                "Names that autopath completed.",
+                &["server"],
+            ),
+            acl: Acl::new(&registry),
+            cluster: ClusterMetrics::new(&registry),
             ours: Ours::new(&registry),
             observed: Arc::new(Observed::new(&registry)),
             caches,

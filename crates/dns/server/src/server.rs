@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 use crate::engine::{BlockError, Common};
 use crate::http::{self, Page, State};
 use crate::listen::ListenError;
+use crate::metrics::ClusterMetrics;
 use crate::options::Options;
 use listener::Listener;
 use pages::Pages;
@@ -161,6 +162,11 @@ impl Running {
     /// Whether every plugin can answer: what /ready says.
     pub fn is_ready(&self) -> bool {
         self.state.is_ready()
+    }
+
+    /// The metrics that whoever follows the cluster's objects adds to.
+    pub fn cluster_metrics(&self) -> ClusterMetrics {
+        self.common.metrics.cluster.clone()
     }
 
     /// All metrics, for a program that serves them with its own.

@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::RecordType;
 use sluice_dns::{Options, Server};
-use sluice_model::Event;
+use sluice_model::{EndpointSlice, Event, Object};
 use sluice_zone::{NamespaceRule, Objects};
-use support::{CLUSTER, Client, Served, TcpClient, addresses, corefile, eventually, get, query};
+use support::{
+    CLUSTER, Client, Served, TcpClient, addresses, cluster, corefile, eventually, get, query,
+};
 
 const ONE: &str = "one.default.svc.cluster.local.";
 
@@ -87,6 +89,65 @@ fn a_corefile_that_cannot_be_served_changes_nothing() {
     assert_eq!(served.metric("coredns_reload_failed_total "), Some(1.0));
     // Nothing of it holds the port.
     assert!(UdpSocket::bind(taken).is_ok());
+}
+
+#[test]
+fn changes_of_endpoints_are_measured() {
+    let served = Served::new(CLUSTER);
+    let metrics = served.running.cluster_metrics();
+    let slice = |service, triggered| {
+        let event = cluster::endpoints("default", service, &[[10, 1, 0, 1].into()]);
+        let Event::Set(Object::EndpointSlice(slice)) = event else {
+            unreachable!("a slice was made");
+        };
+        Event::Set(Object::EndpointSlice(Arc::new(EndpointSlice {
+            triggered,
+            ..Arc::unwrap_or_clone(slice)
+        })))
+    };
+    let absorb = |event: &Event, now| {
+        metrics.absorb(&mut served.objects.write().unwrap(), event, now);
+    };
+    absorb(&slice("many", Some(10_000)), 10_250);
+    // Neither the same cause again, nor one that nobody knows, nor a Service that does not exist.
+    absorb(&slice("many", Some(10_000)), 11_000);
+    absorb(&slice("many", None), 12_000);
+    absorb(&slice("nobody", Some(9_000)), 12_000);
+    let of = |suffix: &str| {
+        let name = "coredns_kubernetes_dns_programming_duration_seconds";
+        served.metric(&format!(
+            "{name}_{suffix}{{service_kind=\"headless_with_selector\"}}"
+        ))
+    };
+    assert_eq!(of("sum"), Some(0.25));
+    assert_eq!(of("count"), Some(1.0));
+    let answer = served.ask("many.default.svc.cluster.local.", RecordType::A);
+    assert_eq!(addresses(&answer).len(), 1);
+}
+
+#[test]
+fn what_acl_says_is_counted() {
+    let rules =
+        "acl cluster.local {\n block type AAAA\n filter type TXT\n drop type MX\n }\n loadbalance";
+    let served = Served::new(&CLUSTER.replace("loadbalance", rules));
+    for kind in [RecordType::A, RecordType::AAAA, RecordType::TXT] {
+        served.ask(ONE, kind);
+    }
+    Client::new(served.address()).send(&query(ONE, RecordType::MX).to_vec().unwrap());
+    served.ask("a.example.", RecordType::A);
+    let server = "server=\"dns://127.0.0.1:0\",view=\"\"";
+    let of = |what: &str, zone: &str| {
+        served.metric(&format!(
+            "coredns_acl_{what}_requests_total{{{server}{zone}}} "
+        ))
+    };
+    assert_eq!(of("allowed", ""), Some(2.0));
+    for what in ["blocked", "filtered"] {
+        assert_eq!(of(what, ",zone=\"cluster.local.\""), Some(1.0), "{what}");
+    }
+    eventually("the dropped query is counted", || {
+        of("dropped", ",zone=\"cluster.local.\"") == Some(1.0)
+    });
 }
 
 #[test]

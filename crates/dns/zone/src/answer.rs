@@ -48,9 +48,6 @@ pub enum Outcome {
         answers: Vec<Record>,
         /// What the last CNAME points to.
         target: Name,
-        /// SOA of the zone: the authority of NOERROR without answers, for a caller who prefers that to an alias
-        /// that leads to nothing.
-        soa: Box<Record>,
     },
     /// NOERROR without answers, with the SOA as authority: the name has no records of the type.
     NoData {

@@ -14,7 +14,7 @@
 //! # Invariants
 //! - No I/O, no clock, no lock. The serial of the zones is the time that comes with an event.
 //! - Neither the order of events about different objects nor their repetition changes an answer.
-//! - As long as [`Objects::revision`] stays, so do all answers.
+//! - As long as [`Objects::revision`] stays, so do all answers of a server.
 //! - An answer costs what it says: no walk over objects that have nothing to do with it.
 
 mod answer;

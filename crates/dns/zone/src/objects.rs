@@ -13,11 +13,12 @@ use sluice_model::{
     ClusterIps, EndpointSlice, Event, Namespace, NamespacedName, Object, ObjectKey, Pod, Service,
 };
 
+use crate::PodRecords;
 use addresses::Addresses;
 use namespace::Contents;
 
 pub(crate) use namespace::Entry;
-pub(crate) use slice::{EndpointName, Slice};
+pub(crate) use slice::{Ready, Slice};
 
 /// What says whether a namespace exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +45,34 @@ pub struct Objects {
     endpoints: Addresses<Slice>,
     pods: Addresses<Pod>,
     synced: bool,
-    revision: u64,
-    serial: u32,
+    /// Changes that every server may answer from.
+    changes: Changes,
+    /// Changes of pods, which servers with [`PodRecords::Verified`] answer from.
+    pod_changes: Changes,
+}
+
+#[derive(Debug, Default)]
+struct Changes {
+    count: u64,
+    /// When the last one came, in seconds since the Unix epoch.
+    last: u32,
+}
+
+/// Whose answers an event may alter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nobody,
+    Verified,
+    All,
+}
+
+impl Change {
+    fn all_if(changed: bool) -> Self {
+        match changed {
+            true => Self::All,
+            false => Self::Nobody,
+        }
+    }
 }
 
 impl Objects {
@@ -60,37 +87,54 @@ impl Objects {
             endpoints: Addresses::default(),
             pods: Addresses::default(),
             synced: false,
-            revision: 0,
-            serial: 0,
+            changes: Changes::default(),
+            pod_changes: Changes::default(),
         }
     }
 
     /// Takes in what a source says. `now`, in seconds since the Unix epoch, becomes the serial of the zones
     /// if an answer may change.
     pub fn absorb(&mut self, event: &Event, now: u32) {
-        let changed = match event {
+        let change = match event {
             Event::Set(object) => self.set(object),
             Event::Delete(key) => self.delete(key),
-            Event::Synced => !std::mem::replace(&mut self.synced, true),
-            Event::Problems { .. } | Event::LocalAddresses(_) => false,
+            Event::Synced => Change::all_if(!std::mem::replace(&mut self.synced, true)),
+            Event::Problems { .. } | Event::LocalAddresses(_) => Change::Nobody,
         };
-        if changed {
-            self.revision += 1;
-            self.serial = now;
+        let changes = match change {
+            Change::Nobody => return,
+            Change::Verified => &mut self.pod_changes,
+            Change::All => &mut self.changes,
+        };
+        changes.count += 1;
+        changes.last = now;
+    }
+
+    /// Puts all objects of another source in the place of these. The revision grows.
+    pub fn replace(&mut self, new: Self) {
+        let before = self.revision(PodRecords::Verified);
+        *self = new;
+        self.changes.count += before + 1;
+    }
+
+    /// Grows with every change that may alter an answer of a server with these names of pods: as long as it
+    /// stays, the same question has the same answer.
+    #[must_use]
+    pub fn revision(&self, pods: PodRecords) -> u64 {
+        match pods {
+            PodRecords::Verified => self.changes.count + self.pod_changes.count,
+            PodRecords::Disabled | PodRecords::Insecure => self.changes.count,
         }
     }
 
-    /// Grows with every change that may alter an answer: as long as it stays, the same question has the same
-    /// answer.
+    /// The serial of the zones of a server with these names of pods: when an answer last changed, in seconds
+    /// since the Unix epoch; 0 before.
     #[must_use]
-    pub fn revision(&self) -> u64 {
-        self.revision
-    }
-
-    /// The serial of the zones: when an answer last changed, in seconds since the Unix epoch; 0 before.
-    #[must_use]
-    pub fn serial(&self) -> u32 {
-        self.serial
+    pub fn serial(&self, pods: PodRecords) -> u32 {
+        match pods {
+            PodRecords::Verified => self.changes.last.max(self.pod_changes.last),
+            PodRecords::Disabled | PodRecords::Insecure => self.changes.last,
+        }
     }
 
     /// Whether the first complete list of every kind has come.
@@ -103,6 +147,18 @@ impl Objects {
     #[must_use]
     pub fn pod(&self, name: &NamespacedName) -> Option<&Pod> {
         self.namespaces.get(&name.namespace)?.pod(&name.name)
+    }
+
+    /// A Service.
+    #[must_use]
+    pub fn service(&self, namespace: &str, name: &str) -> Option<&Service> {
+        self.entry(namespace, name)?.service.as_deref()
+    }
+
+    /// An EndpointSlice.
+    #[must_use]
+    pub fn endpoint_slice(&self, name: &NamespacedName) -> Option<&EndpointSlice> {
+        self.namespaces.get(&name.namespace)?.slice(&name.name)
     }
 
     /// The pods that have an address: several when they share the one of their node.
@@ -132,24 +188,24 @@ impl Objects {
         self.endpoints.owners(address)
     }
 
-    fn set(&mut self, object: &Object) -> bool {
-        match object {
+    fn set(&mut self, object: &Object) -> Change {
+        Change::all_if(match object {
             Object::Service(it) => self.replace_service(&it.name, Some(it)),
             Object::EndpointSlice(it) => self.replace_slice(&it.name, Some(it)),
-            Object::Pod(it) => self.replace_pod(&it.name, Some(it)),
+            Object::Pod(it) => return self.replace_pod(&it.name, Some(it)),
             Object::Namespace(it) => self.declare(it),
             Object::Node(_) | Object::ServiceCidr(_) => false,
-        }
+        })
     }
 
-    fn delete(&mut self, key: &ObjectKey) -> bool {
-        match key {
+    fn delete(&mut self, key: &ObjectKey) -> Change {
+        Change::all_if(match key {
             ObjectKey::Service(name) => self.replace_service(name, None),
             ObjectKey::EndpointSlice(name) => self.replace_slice(name, None),
-            ObjectKey::Pod(name) => self.replace_pod(name, None),
+            ObjectKey::Pod(name) => return self.replace_pod(name, None),
             ObjectKey::Namespace(name) => self.withdraw(name),
             ObjectKey::Node(_) | ObjectKey::ServiceCidr(_) => false,
-        }
+        })
     }
 
     fn declare(&mut self, namespace: &Namespace) -> bool {
@@ -188,11 +244,19 @@ impl Objects {
         !alike::slices(old, new)
     }
 
-    fn replace_pod(&mut self, name: &NamespacedName, new: Option<&Arc<Pod>>) -> bool {
+    /// A pod by which its namespace comes or goes matters to all (see [`NamespaceRule::DeclaredOrImplied`]).
+    fn replace_pod(&mut self, name: &NamespacedName, new: Option<&Arc<Pod>>) -> Change {
+        let namespaces = self.namespaces.len();
         let old = self.contents(name).replace_pod(&name.name, new);
         self.pods.replace(old.as_ref(), new);
         self.forget_if_empty(&name.namespace);
-        !alike::pods(old.as_deref(), new.map(Arc::as_ref))
+        if self.namespaces.len() != namespaces {
+            return Change::All;
+        }
+        match alike::pods(old.as_deref(), new.map(Arc::as_ref)) {
+            true => Change::Nobody,
+            false => Change::Verified,
+        }
     }
 
     fn contents(&mut self, name: &NamespacedName) -> &mut Contents {

@@ -3,7 +3,7 @@
 mod support;
 
 use hickory_proto::rr::{Name, RecordType};
-use sluice_model::{Event, ObjectKey};
+use sluice_model::{Event, NamespacedName, ObjectKey};
 use sluice_zone::{NamespaceRule, Objects, Outcome, PodRecords, Question, Settings, answer};
 
 use support::{
@@ -245,6 +245,40 @@ fn endpoints() {
 }
 
 #[test]
+fn endpoints_with_several_addresses() {
+    let own = ["10.0.0.1,10.0.0.2 h", "10.0.0.3,10.0.0.4"];
+    let objects = complete(&[
+        service("d/web", "None", "a/tcp:1"),
+        slice("d/web-1", "web", "a/tcp:1", &own),
+    ]);
+    check(
+        &objects,
+        &zones(),
+        &[
+            (
+                "A web.d.svc",
+                "A 10.0.0.1; A 10.0.0.2; A 10.0.0.3; A 10.0.0.4",
+            ),
+            ("A h.web.d.svc", "A 10.0.0.1; A 10.0.0.2"),
+            ("A 10-0-0-3.web.d.svc", "A 10.0.0.3"),
+            ("A 10-0-0-4.web.d.svc", "A 10.0.0.4"),
+            (
+                "SRV _a._tcp.web.d.svc",
+                "SRV 0 25 1 10-0-0-3.web.d.svc.; SRV 0 25 1 10-0-0-4.web.d.svc.; SRV 0 25 1 h.web.d.svc. + \
+                 10-0-0-3.web.d.svc. A 10.0.0.3; 10-0-0-4.web.d.svc. A 10.0.0.4; \
+                 h.web.d.svc. A 10.0.0.1; h.web.d.svc. A 10.0.0.2",
+            ),
+        ],
+    );
+    let name_of = |address| {
+        let question = format!("PTR {address}.0.0.10.in-addr.arpa.");
+        says(&objects, &zones(), &question)
+    };
+    assert_eq!(name_of(2), "PTR h.web.d.svc.cluster.local.");
+    assert_eq!(name_of(4), "PTR 10-0-0-4.web.d.svc.cluster.local.");
+}
+
+#[test]
 fn slices_without_ports() {
     let objects = complete(&[
         service("d/a", "None", ""),
@@ -422,10 +456,7 @@ fn what_an_alias_leads_to() {
         name: &name,
         record_type: RecordType::AAAA,
     };
-    let Outcome::Alias {
-        answers, target, ..
-    } = answer(&objects, &settings, question).outcome
-    else {
+    let Outcome::Alias { answers, target } = answer(&objects, &settings, question).outcome else {
         panic!("not an alias");
     };
     assert_eq!(target.to_ascii(), "a_b.Example.com.");
@@ -1019,16 +1050,34 @@ fn names_without_room() {
 fn revision_and_serial() {
     let mut objects = Objects::new(NamespaceRule::DeclaredOrImplied);
     let mut now = 100;
-    let mut grows = |event: Event| {
+    let mut change = |event: Event| {
         now += 1;
-        let before = objects.revision();
+        let kinds = [PodRecords::Insecure, PodRecords::Verified];
+        let before = kinds.map(|it| objects.revision(it));
         objects.absorb(&event, now);
-        let grew = objects.revision() > before;
+        let grew = [0, 1].map(|it| objects.revision(kinds[it]) > before[it]);
         assert_eq!(
-            objects.serial() == now,
+            kinds.map(|it| objects.serial(it) == now),
             grew,
             "the serial is the time of the last change"
         );
+        grew
+    };
+    let of_pod = [false, true];
+    assert_eq!(
+        change(pod("d", "first", &["10.0.0.9"])),
+        [true; 2],
+        "there is a namespace d"
+    );
+    assert_eq!(change(pod("d", "p", &["10.0.0.9"])), of_pod);
+    assert_eq!(change(pod("d", "p", &["10.0.0.9"])), [false; 2]);
+    assert_eq!(change(pod("d", "p", &["10.0.0.8"])), of_pod);
+    let delete = |name| Event::Delete(ObjectKey::Pod(NamespacedName::new("d", name)));
+    assert_eq!(change(delete("first")), of_pod);
+    assert_eq!(change(delete("p")), [true; 2], "there is no namespace d");
+    let mut grows = |event: Event| {
+        let [grew, verified] = change(event);
+        assert_eq!(grew, verified);
         grew
     };
     let key = |event: &Event| match event {
@@ -1070,10 +1119,23 @@ fn revision_and_serial() {
     assert!(!grows(Event::Delete(key(&ready))));
     assert!(grows(namespace("d")));
     assert!(!grows(namespace("d")));
-    assert!(grows(pod("d", "p", &["10.0.0.9"])));
-    assert!(!grows(pod("d", "p", &["10.0.0.9"])));
     assert!(grows(Event::Delete(ObjectKey::Namespace("d".into()))));
     assert!(!grows(Event::Delete(ObjectKey::Node("d".into()))));
     assert!(grows(Event::Synced));
     assert!(!grows(Event::Synced));
+}
+
+#[test]
+fn objects_of_another_source() {
+    let events = [namespace("d"), service("d/web", "10.96.0.1", "a/tcp:1")];
+    let mut objects = complete(&events);
+    for it in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
+        objects.absorb(&pod("d", "p", &[it]), 1);
+    }
+    let kinds = [PodRecords::Insecure, PodRecords::Verified];
+    let before = kinds.map(|it| objects.revision(it));
+    objects.replace(complete(&[service("d/web", "10.96.0.2", "a/tcp:1")]));
+    assert!(kinds.map(|it| objects.revision(it)) > before);
+    assert!(objects.revision(kinds[1]) > before[1]);
+    check(&objects, &zones(), &[("A web.d.svc", "A 10.96.0.2")]);
 }

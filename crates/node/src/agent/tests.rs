@@ -324,6 +324,7 @@ fn protocol(service: &str) -> Protocol {
 fn slice(service: &str, endpoints: &[&str]) -> Event {
     let endpoint = |it: &&str| Endpoint {
         address: it.parse::<IpAddr>().expect("an address"),
+        other_addresses: Box::default(),
         node: None,
         zone: None,
         conditions: Conditions::READY,

@@ -201,6 +201,7 @@ fn endpoint(word: &str) -> (SocketAddr, Endpoint) {
     let addr: SocketAddr = parse(addr);
     let mut endpoint = Endpoint {
         address: addr.ip(),
+        other_addresses: Box::default(),
         node: Some("elsewhere".into()),
         zone: None,
         conditions: Conditions::READY,

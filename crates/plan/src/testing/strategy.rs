@@ -236,6 +236,7 @@ fn endpoints(of: &'static [&'static str]) -> impl Strategy<Value = Vec<Endpoint>
         let endpoints = endpoints.map(
             |(address, node, conditions, zone, node_hint, target, weight)| Endpoint {
                 address,
+                other_addresses: Box::default(),
                 node,
                 zone: None,
                 conditions,

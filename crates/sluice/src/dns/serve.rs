@@ -8,6 +8,7 @@ use std::thread;
 
 use anyhow::{Context, bail};
 use nix::sys::signal::{SigSet, Signal};
+use prometheus::process_collector::ProcessCollector;
 use sluice_config::LogFormat;
 use sluice_corefile::{Corefile, ORDER};
 use sluice_dns::{Options, Server};
@@ -71,7 +72,10 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         let text = format!("{}\n", process::id());
         fs::write(path, text).with_context(|| format!("--pidfile: {}", path.display()))?;
     }
-    let _source = demand.start(objects)?;
+    // In an agent they are the agent's.
+    let process = ProcessCollector::for_self();
+    running.registry().register(Box::new(process))?;
+    let source = demand.start(objects.clone(), running.cluster_metrics(), None)?;
     let _watch = watch(&corefile, args, &sender)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -83,7 +87,9 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Serving {
         args,
         served: Served::new(running, corefile),
+        objects,
         demand,
+        source,
     }
     .run(&inputs)
 }
@@ -92,7 +98,9 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 struct Serving<'a> {
     args: &'a ServeArgs,
     served: Served,
+    objects: Arc<RwLock<Objects>>,
     demand: source::Demand,
+    source: source::Following,
 }
 
 impl Serving<'_> {
@@ -114,17 +122,40 @@ impl Serving<'_> {
 
     /// A Corefile that cannot be served changes nothing.
     fn reload(&mut self) {
+        if let Err(error) = self.apply() {
+            let (path, why) = (self.args.conf.display(), chain(error.as_ref()));
+            error!(corefile = %path, why, "not served: the last good one stays in force");
+        }
+    }
+
+    /// Goes over to the Corefile as it is now, and to its objects where they are others.
+    fn apply(&mut self) -> anyhow::Result<()> {
         let path = &self.args.conf;
-        if let Err(error) = self.served.reload(path, self.read()) {
-            let why = chain(error.as_ref());
-            error!(corefile = %path.display(), why, "not served: the last good one stays in force");
+        let before = self.served.corefile().clone();
+        self.served.reload(path, self.read())?;
+        let demand = source::Demand::of(self.served.corefile(), self.args)?;
+        if demand == self.demand {
+            return Ok(());
+        }
+        let (objects, metrics) = (self.objects.clone(), self.served.running.cluster_metrics());
+        match demand.start(objects, metrics, Some(self.source.clone())) {
+            Ok(source) => {
+                info!(source = %demand, "other objects are listed");
+                (self.source, self.demand) = (source, demand);
+                Ok(())
+            }
+            Err(error) => {
+                self.served.running.count_failed_reload();
+                self.served.reload(path, Ok(before))?;
+                Err(error)
+            }
         }
     }
 
     fn read(&self) -> anyhow::Result<Corefile> {
         let new = corefile::read("--conf", &self.args.conf, self.args.dns_port)?;
-        if source::Demand::of(&new, self.args)? != self.demand {
-            bail!("other objects of the cluster, or another API server, need a new process");
+        if !source::Demand::of(&new, self.args)?.completes_as(&self.demand) {
+            bail!("autopath @kubernetes comes, goes or has another zone: that needs a new process");
         }
         Ok(new)
     }

@@ -17,6 +17,11 @@ impl Served {
         Self { running, corefile }
     }
 
+    /// What it serves.
+    pub(crate) fn corefile(&self) -> &Corefile {
+        &self.corefile
+    }
+
     /// Serves what was read of a file now.
     ///
     /// # Errors

@@ -1,19 +1,21 @@
 //! Where the objects come from: what the `kubernetes` plugins of a Corefile ask for.
 
+mod following;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use hickory_proto::rr::Name;
 use jiff::Timestamp;
 use sluice_corefile::{Corefile, Kubernetes, Place, Pods as PodNames, SearchPath as Autopath};
-use sluice_dns::SearchPaths;
+use sluice_dns::{ClusterMetrics, SearchPaths};
 use sluice_model::Event;
 use sluice_source::Pods;
-use sluice_source::apiserver::{self, Access, Timeouts, Wanted};
+use sluice_source::apiserver::{self, Access, Certificates, Wanted};
 use sluice_zone::{NamespaceRule, Objects, SearchPath};
 use tracing::{info, warn};
 
@@ -22,7 +24,9 @@ use crate::cli::{NodeArgs, ServeArgs};
 use crate::error::Invalid;
 use crate::planned;
 
-/// Which objects, and where they are. A changed Corefile with another demand needs a new process.
+pub(super) use following::Following;
+
+/// Which objects, and where they are.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Demand {
     from: From,
@@ -38,14 +42,6 @@ enum From {
     Nowhere,
     Folder(PathBuf),
     ApiServer(Box<Access>),
-}
-
-/// A running source: it ends when this is dropped.
-#[expect(dead_code, reason = "dropping them ends the source")]
-pub(super) enum Running {
-    Nowhere,
-    Folder(sluice_source::Watch),
-    ApiServer(apiserver::Follow),
 }
 
 impl Demand {
@@ -109,6 +105,12 @@ impl Demand {
         }
     }
 
+    /// Whether a running server can go over to these objects: what completes names is made at the start.
+    pub(super) fn completes_as(&self, other: &Self) -> bool {
+        let paths = |it: &Self| it.completes_names.then(|| it.zone.clone());
+        paths(self) == paths(other)
+    }
+
     /// The search paths of pods, for `autopath @kubernetes`.
     pub(super) fn search_paths(
         &self,
@@ -120,25 +122,6 @@ impl Demand {
             zone,
             of_node: resolver::search_path(),
         }))
-    }
-
-    /// Follows the objects.
-    pub(super) fn start(&self, objects: Arc<RwLock<Objects>>) -> anyhow::Result<Running> {
-        let sink = move |events: Vec<Event>| absorb(&objects, &events);
-        match &self.from {
-            From::Nowhere => Ok(Running::Nowhere),
-            From::Folder(folder) => {
-                let watch = sluice_source::watch(folder, self.wanted.kinds(), sink);
-                Ok(Running::Folder(watch.context("--manifests")?))
-            }
-            From::ApiServer(access) => {
-                let client = apiserver::connect(access)?;
-                let wanted = self.wanted.clone();
-                let follow =
-                    apiserver::follow(&client, wanted, Timeouts::default(), sink, Arc::new(|_| {}));
-                Ok(Running::ApiServer(follow?))
-            }
-        }
     }
 }
 
@@ -193,26 +176,26 @@ fn namespaces(plugins: &[(&Place, &Kubernetes)]) -> Vec<Arc<str>> {
 
 /// The way to the API server: the flag, the Corefile, or the pod's service account.
 fn access(plugin: &Kubernetes, args: &ServeArgs) -> anyhow::Result<Access> {
-    if plugin.tls.is_some() {
-        bail!(
-            "kubernetes: tls: name the certificates in a kubeconfig, and that with the option kubeconfig"
-        );
-    }
-    let of_corefile = plugin.kubeconfig.as_ref();
-    if args.kubeconfig.is_none() && of_corefile.is_some_and(|it| it.context.is_some()) {
-        bail!(
-            "kubernetes: kubeconfig: a context cannot be chosen here: make it the current one of the file"
-        );
-    }
+    let of_corefile = plugin
+        .kubeconfig
+        .as_ref()
+        .filter(|_| args.kubeconfig.is_none());
+    let tls = plugin.tls.as_ref();
     let access = Access {
         kubeconfig: args
             .kubeconfig
             .clone()
             .or_else(|| Some(of_corefile?.path.clone())),
+        context: of_corefile.and_then(|it| it.context.clone()),
         master: plugin
             .endpoint
             .clone()
             .filter(|_| args.kubeconfig.is_none()),
+        certificates: tls.map(|it| Certificates {
+            certificate: it.certificate.clone(),
+            key: it.key.clone(),
+            authority: it.authority.clone(),
+        }),
         qps: plugin.apiserver_qps.unwrap_or_default(),
         burst: plugin
             .apiserver_burst
@@ -235,8 +218,8 @@ fn access(plugin: &Kubernetes, args: &ServeArgs) -> anyhow::Result<Access> {
 }
 
 /// Takes in what a source says.
-pub(crate) fn absorb(objects: &RwLock<Objects>, events: &[Event]) {
-    let now = u32::try_from(Timestamp::now().as_second()).unwrap_or(u32::MAX);
+pub(crate) fn absorb(objects: &RwLock<Objects>, events: &[Event], metrics: &ClusterMetrics) {
+    let now = Timestamp::now().as_millisecond();
     for it in events {
         match it {
             Event::Problems { origin, problems } => {
@@ -248,7 +231,9 @@ pub(crate) fn absorb(objects: &RwLock<Objects>, events: &[Event]) {
     }
     // Nothing panics with the lock held.
     let mut objects = objects.write().unwrap_or_else(PoisonError::into_inner);
-    events.iter().for_each(|it| objects.absorb(it, now));
+    for it in events {
+        metrics.absorb(&mut objects, it, now);
+    }
 }
 
 /// The objects of a folder or an API server, for one question.

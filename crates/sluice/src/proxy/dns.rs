@@ -135,9 +135,10 @@ impl NodeDns {
     /// Gets the objects whose rules are in.
     pub(super) fn names(&self) -> Names {
         let (objects, local) = (self.objects.clone(), self.local.clone());
+        let metrics = self.running.cluster_metrics();
         let mut is_taken = false;
         Box::new(move |events| {
-            dns::absorb(&objects, &events);
+            dns::absorb(&objects, &events, &metrics);
             let is_synced = read(&objects, Objects::is_synced);
             if is_synced && !is_taken {
                 match lock(&local).take() {

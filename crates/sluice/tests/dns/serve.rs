@@ -1,15 +1,18 @@
 //! `sluice dns`: a Corefile, a folder or an API server, and clients.
 
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::{Value, json};
 use simple_dns::{RCODE, TYPE};
 use sluice_lab::eventually;
+use sluice_miniapi::{MiniApi, Options};
 
 use crate::client::{Answer, ask, ask_over_tcp};
 use crate::common::{Files, SLUICE, WITHIN};
@@ -24,19 +27,27 @@ struct Dns {
     files: Files,
     child: Option<Child>,
     address: SocketAddr,
+    has_folder: bool,
 }
 
 impl Dns {
     /// A server of this folder whose block has these plugins.
     fn start(manifests: &str, plugins: &str) -> Self {
+        Self::of(Some(manifests), plugins)
+    }
+
+    /// `None`: the objects are not in a folder.
+    fn of(manifests: Option<&str>, plugins: &str) -> Self {
         let files = Files::new();
-        files.write("objects.yaml", manifests);
-        let address = free_address();
         let mut dns = Self {
-            files,
             child: None,
-            address,
+            address: free_address(),
+            has_folder: manifests.is_some(),
+            files,
         };
+        if let Some(manifests) = manifests {
+            dns.files.write("objects.yaml", manifests);
+        }
         dns.write_corefile(plugins);
         dns.child = Some(dns.command().spawn().unwrap());
         dns
@@ -59,7 +70,9 @@ impl Dns {
     fn command(&self) -> Command {
         let mut command = Command::new(SLUICE);
         command.arg("dns").arg("--conf").arg(self.corefile());
-        command.arg("--manifests").arg(self.files.manifests());
+        if self.has_folder {
+            command.arg("--manifests").arg(self.files.manifests());
+        }
         command.stderr(Stdio::piped());
         command
     }
@@ -182,6 +195,69 @@ fn a_changed_corefile_is_served_and_a_wrong_one_is_not() {
     assert!(said.contains("the last good one stays in force"), "{said}");
     assert!(said.contains("horsts"), "{said}");
     assert!(said.contains("did you mean"), "{said}");
+}
+
+#[test]
+fn a_changed_corefile_may_ask_for_other_objects() {
+    let api = MiniApi::start(Options {
+        token: Some("secret".to_owned()),
+        ..Options::default()
+    })
+    .unwrap();
+    let object = |kind: &str, namespace: &str, name: &str, spec: Value| json!({"apiVersion": "v1", "kind": kind, "metadata": {"namespace": namespace, "name": name}, "spec": spec});
+    let service = |namespace: &str, address: &str| {
+        let spec = json!({"clusterIP": address, "clusterIPs": [address], "ports": [{"port": 80}]});
+        object("Service", namespace, "web", spec)
+    };
+    let namespace =
+        |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    api.put_all([
+        namespace("a"),
+        namespace("b"),
+        service("a", "10.96.0.1"),
+        service("b", "10.96.0.2"),
+    ])
+    .unwrap();
+    let files = Files::new();
+    let kubeconfig = files.0.path().join("kubeconfig");
+    let text = api.kubeconfig().replace("current-context", "other-context");
+    fs::write(&kubeconfig, text).unwrap();
+    let page = free_address();
+    let plugins = |namespaces: &str| {
+        format!(
+            "reload\nprometheus {page}\nkubernetes cluster.local {{\nkubeconfig {} mini\nnamespaces {namespaces}\n}}\n",
+            kubeconfig.display()
+        )
+    };
+    let dns = Dns::of(None, &plugins("a"));
+    dns.until("web.a.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
+    let other = ask(dns.address, "web.b.svc.cluster.local", TYPE::A);
+    assert_eq!(other, answer(RCODE::NameError, &[]));
+    dns.write_corefile(&plugins("b"));
+    dns.until("web.b.svc.cluster.local", TYPE::A, &["10.96.0.2"]);
+    let gone = ask(dns.address, "web.a.svc.cluster.local", TYPE::A);
+    assert_eq!(gone, answer(RCODE::NameError, &[]));
+    // The new source goes on.
+    api.put_all([service("b", "10.96.0.3")]).unwrap();
+    dns.until("web.b.svc.cluster.local", TYPE::A, &["10.96.0.3"]);
+    let text = metrics(page);
+    for wanted in [
+        "coredns_kubernetes_rest_client_requests_total{code=\"200\",",
+        "process_resident_memory_bytes ",
+        "process_cpu_seconds_total ",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+}
+
+/// GET /metrics.
+fn metrics(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use kube::Config;
-use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use serde_json::json;
 use sluice_yaml::{escaped, message, quoted};
 
 use super::connection;
@@ -15,11 +16,15 @@ use crate::SourceError;
 /// The address of the API server and our credentials: `clientConnection` and `--master`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
-    /// A kubeconfig file: its current context counts.
+    /// A kubeconfig file.
     pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig that counts; `None`: its current one.
+    pub context: Option<String>,
     /// The address of the API server, in place of the kubeconfig's. Without a kubeconfig there are
     /// no credentials. Without both, the pod's service account is used.
     pub master: Option<String>,
+    /// Certificates towards `master`, without a kubeconfig.
+    pub certificates: Option<Certificates>,
     /// Requests per second that are not watches; 0 means 5, less than 0 means no limit
     /// (client-go, `rest/config.go`).
     pub qps: f32,
@@ -29,6 +34,17 @@ pub struct Access {
     pub user_agent: String,
     /// Whether the programs may be run that a kubeconfig names.
     pub plugins: Plugins,
+}
+
+/// Certificates of a client, in PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificates {
+    /// The client's certificate.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// The certificate authority of the API server.
+    pub authority: PathBuf,
 }
 
 /// Whether the programs may be run that a kubeconfig names to get credentials.
@@ -46,7 +62,9 @@ impl Default for Access {
     fn default() -> Self {
         Self {
             kubeconfig: None,
+            context: None,
             master: None,
+            certificates: None,
             qps: 0.0,
             burst: 0,
             user_agent: concat!("sluice/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -122,8 +140,12 @@ impl Access {
     pub(super) async fn config(&self) -> Result<Config, SourceError> {
         let master = self.master.as_deref().map(server_url);
         match (&self.kubeconfig, master) {
-            (Some(path), master) => from_file(path, master, self.plugins).await,
+            (Some(path), master) => self.of_kubeconfig(path, master).await,
             (None, Some(master)) => {
+                if let Some(certificates) = &self.certificates {
+                    let config = certificates.config(&master).await;
+                    return config.map_err(|error| failed(&self.origin(), &error));
+                }
                 let url = master.parse().map_err(|error| {
                     failed(&format!("API server address {}", quoted(&master)), &error)
                 })?;
@@ -131,6 +153,52 @@ impl Access {
             }
             (None, None) => Config::incluster().map_err(|error| failed(&self.origin(), &error)),
         }
+    }
+
+    async fn of_kubeconfig(
+        &self,
+        path: &Path,
+        master: Option<String>,
+    ) -> Result<Config, SourceError> {
+        let mut kubeconfig =
+            Kubeconfig::read_from(path).map_err(|error| failed(&file(path), &error))?;
+        if self.context.is_some() {
+            kubeconfig.current_context.clone_from(&self.context);
+        }
+        if let (Plugins::Refuse, Some(user)) = (self.plugins, files::user_with_plugin(&kubeconfig))
+        {
+            let user = quoted(user);
+            return Err(SourceError::Access {
+                what: file(path),
+                error: format!(
+                    "user {user} names a program for its credentials, and none is run with the \
+                 capabilities of sluice's file: let the service manager give them \
+                 (AmbientCapabilities of systemd)"
+                ),
+            });
+        }
+        if let Some(master) = master {
+            for cluster in kubeconfig
+                .clusters
+                .iter_mut()
+                .filter_map(|it| it.cluster.as_mut())
+            {
+                cluster.server = Some(master.clone());
+            }
+        }
+        let proxy = proxy_url(&kubeconfig).is_some_and(|it| !it.is_empty());
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+        let mut config = config.map_err(|error| failed(&file(path), &error))?;
+        if !proxy {
+            // kube took the proxy of the environment, but without NO_PROXY: `proxy` does both.
+            config.proxy_url = None;
+        }
+        read_token(&mut config.auth_info).map_err(|error| SourceError::Access {
+            what: file(path),
+            error,
+        })?;
+        Ok(config)
     }
 
     /// Where the configuration comes from, for errors.
@@ -143,46 +211,29 @@ impl Access {
     }
 }
 
-async fn from_file(
-    path: &Path,
-    master: Option<String>,
-    plugins: Plugins,
-) -> Result<Config, SourceError> {
-    let mut kubeconfig =
-        Kubeconfig::read_from(path).map_err(|error| failed(&file(path), &error))?;
-    if let (Plugins::Refuse, Some(user)) = (plugins, files::user_with_plugin(&kubeconfig)) {
-        let user = quoted(user);
-        return Err(SourceError::Access {
-            what: file(path),
-            error: format!(
-                "user {user} names a program for its credentials, and none is run with the \
-                 capabilities of sluice's file: let the service manager give them \
-                 (AmbientCapabilities of systemd)"
-            ),
+impl Certificates {
+    /// Towards this server: what a kubeconfig with these files says.
+    async fn config(&self, server: &str) -> Result<Config, KubeconfigError> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let kubeconfig = json!({
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+            "clusters": [{
+                "name": "c",
+                "cluster": {"server": server, "certificate-authority": text(&self.authority)},
+            }],
+            "users": [{
+                "name": "c",
+                "user": {"client-certificate": text(&self.certificate), "client-key": text(&self.key)},
+            }],
         });
-    }
-    if let Some(master) = master {
-        for cluster in kubeconfig
-            .clusters
-            .iter_mut()
-            .filter_map(|it| it.cluster.as_mut())
-        {
-            cluster.server = Some(master.clone());
-        }
-    }
-    let proxy = proxy_url(&kubeconfig).is_some_and(|it| !it.is_empty());
-    let options = KubeConfigOptions::default();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|error| failed(&file(path), &error))?;
-    if !proxy {
-        // kube took the proxy of the environment, but without NO_PROXY: `proxy` does both.
+        let kubeconfig = serde_json::from_value(kubeconfig).expect("it is a kubeconfig");
+        let options = KubeConfigOptions::default();
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        // As with a kubeconfig: `proxy` reads the environment.
         config.proxy_url = None;
+        Ok(config)
     }
-    read_token(&mut config.auth_info).map_err(|error| SourceError::Access {
-        what: file(path),
-        error,
-    })?;
-    Ok(config)
 }
 
 /// `proxy-url` of the current context's cluster.

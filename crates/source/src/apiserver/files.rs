@@ -24,8 +24,10 @@ impl Access {
     pub fn files(&self) -> Files {
         let Some(path) = &self.kubeconfig else {
             let pod = self.master.is_none().then(|| SERVICE_ACCOUNT.into());
+            let named = self.certificates.iter();
+            let named = named.flat_map(|it| [&it.certificate, &it.key, &it.authority]);
             return Files {
-                paths: pod.into_iter().collect(),
+                paths: pod.into_iter().chain(named.cloned()).collect(),
                 has_plugin: false,
             };
         };

@@ -175,7 +175,7 @@ fn endpoint(
     at: At<'_>,
     faults: &mut Faults<'_>,
 ) -> Option<Endpoint> {
-    let address = address(&api.addresses, family, at.field("addresses"), faults);
+    let mut addresses = addresses(&api.addresses, family, at.field("addresses"), faults);
     let node = node_name(api.node_name.as_deref(), at, faults);
     let zone = match api.zone.as_deref() {
         None | Some("") => None,
@@ -189,7 +189,8 @@ fn endpoint(
     let target = target(&api.target_ref, at, faults);
     let hostname = hostname(api.hostname.as_deref(), at, faults);
     Some(Endpoint {
-        address: address?,
+        address: addresses.next()?,
+        other_addresses: addresses.collect(),
         node,
         zone,
         conditions: Conditions {
@@ -246,17 +247,17 @@ pub(super) fn hostname(
     }
 }
 
-/// Checks every address; the first one counts.
-fn address(
+fn addresses(
     list: &[String],
     family: IpFamily,
     at: At<'_>,
     faults: &mut Faults<'_>,
-) -> Option<IpAddr> {
+) -> std::vec::IntoIter<IpAddr> {
+    let mut addresses = Vec::new();
     if list.len() > MAX_ADDRESSES {
         let message = format!("{} addresses, the limit is {MAX_ADDRESSES}", list.len());
         faults.refuse(at, message);
-        return None;
+        return addresses.into_iter();
     }
     let of_family = |ip: IpAddr| match IpFamily::of(&ip) == family {
         true => Ok(ip),
@@ -264,13 +265,11 @@ fn address(
             "{ip} is no {family} address, but addressType says so"
         )),
     };
-    let mut checked = list.iter().enumerate().map(|(i, text)| {
+    for (i, text) in list.iter().enumerate() {
         let ip = parse_ip(text).and_then(of_family).and_then(not_special);
-        faults.take(at.index(i), ip)
-    });
-    let first = checked.next().flatten();
-    checked.for_each(drop);
-    first
+        addresses.extend(faults.take(at.index(i), ip));
+    }
+    addresses.into_iter()
 }
 
 fn hint_names(

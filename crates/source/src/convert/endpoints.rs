@@ -116,6 +116,7 @@ fn endpoint(
     let hostname = hostname(api.hostname.as_deref(), at, faults);
     Some(Endpoint {
         address: address?,
+        other_addresses: Box::default(),
         node,
         zone: None,
         conditions: Conditions {

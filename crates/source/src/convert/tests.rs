@@ -1,6 +1,6 @@
 //! One field at a time: a text in, what the model says out.
 
-use sluice_model::{AddressType, ClusterIps, Conditions, SessionAffinity, TrafficPolicy};
+use sluice_model::{AddressType, ClusterIps, Conditions, Endpoint, SessionAffinity, TrafficPolicy};
 
 use super::*;
 use crate::api;
@@ -246,9 +246,10 @@ fn defaults_of_a_slice() {
     let addresses: Vec<String> = slice
         .endpoints
         .iter()
-        .map(|it| it.address.to_string())
+        .flat_map(Endpoint::addresses)
+        .map(|it| it.to_string())
         .collect();
-    assert_eq!(addresses, ["fd00::1", "fd00::3"]);
+    assert_eq!(addresses, ["fd00::1", "fd00::2", "fd00::3"]);
     assert_eq!(slice.endpoints[0].conditions, Conditions::READY);
     assert!(!slice.endpoints[1].conditions.ready && slice.endpoints[1].conditions.serving);
 }

@@ -10,7 +10,7 @@ use std::thread;
 
 use serde_json::json;
 use sluice_miniapi::{Cut, MiniApi, Options};
-use sluice_source::apiserver::{Access, connect};
+use sluice_source::apiserver::{Access, Certificates, connect};
 
 use crate::cluster::{BASE, Files, Followed, base_and, cluster};
 use crate::support::service_object;
@@ -61,6 +61,50 @@ fn client_certificate_in_files() {
     files.write("client.key", &key);
     let user = json!({"client-certificate": "client.crt", "client-key": "client.key"});
     follows(&files.access(&kubeconfig(&api, &user)));
+}
+
+#[test]
+fn client_certificate_without_kubeconfig() {
+    let api = cluster(Options {
+        client_certificates: true,
+        token: Some("unused".to_owned()),
+        ..Options::default()
+    });
+    let files = Files::new();
+    let (certificate, key) = api.client_identity();
+    let access = Access {
+        master: Some(api.url()),
+        certificates: Some(Certificates {
+            certificate: files.write("client.crt", &certificate),
+            key: files.write("client.key", &key),
+            authority: files.write("ca.crt", &api.ca_pem()),
+        }),
+        ..Access::default()
+    };
+    follows(&access);
+    fs::remove_file(files.write("ca.crt", "")).unwrap();
+    let error = connect(&access).unwrap_err().to_string();
+    let start = format!("API server {}: ", api.url());
+    assert!(
+        error.starts_with(&start) && error.contains("ca.crt"),
+        "{error}"
+    );
+}
+
+#[test]
+fn context_that_is_not_the_current_one() {
+    let (api, files) = (with_token(), Files::new());
+    files.write("ca.crt", &api.ca_pem());
+    let text = kubeconfig(&api, &json!({"token": "first"}));
+    let text = text.replace(r#""current-context":"c""#, r#""current-context":"gone""#);
+    let of_context = |name: &str| Access {
+        context: Some(name.to_owned()),
+        ..files.access(&text)
+    };
+    follows(&of_context("c"));
+    assert!(connect(&files.access(&text)).is_err());
+    let error = connect(&of_context("other")).unwrap_err().to_string();
+    assert!(error.contains("other"), "{error}");
 }
 
 #[test]

@@ -82,6 +82,7 @@ pub(super) fn slice_object(index: u32, addresses: &[IpAddr]) -> EndpointSlice {
         .enumerate()
         .map(|(number, address)| Endpoint {
             address: *address,
+            other_addresses: Box::default(),
             node: Some("node-b".into()),
             zone: None,
             conditions: Conditions::READY,

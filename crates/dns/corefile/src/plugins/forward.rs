@@ -188,7 +188,7 @@ fn choice(option: &Directive, forward: &mut Forward) -> Result<(), Fault> {
         }
         name @ ("doh_method" | "resolver") => {
             return Err(Fault::Wrong(format!(
-                "the option {name} of CoreDNS is not supported"
+                "the option {name} of CoreDNS is not supported: leave it out"
             )));
         }
         _ => return Err(Fault::Unknown),

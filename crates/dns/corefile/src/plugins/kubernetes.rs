@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::reader::{Fault, Reader, Scope, zones};
+use crate::reader::{Fault, Reader, Scope};
 use crate::syntax::{Directive, Token};
 use crate::values::{is_reverse, number, one_of, quoted, selector};
 use crate::{ApiTls, Fallthrough, Kubeconfig, Kubernetes, Pods};
@@ -52,7 +52,6 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
         endpoints: true,
         fallthrough: Fallthrough::default(),
         ignore_empty_service: false,
-        multicluster: Vec::new(),
         startup_timeout: Duration::from_secs(5),
     };
     let place = &plugin.name.place;
@@ -80,13 +79,11 @@ pub(super) fn read(reader: &mut Reader<'_>, plugin: &Directive, scope: &Scope) -
             "kubernetes: namespaces and namespace_labels exclude each other",
         );
     }
-    for zone in &kubernetes.multicluster {
-        if !kubernetes.zones.contains(zone) {
-            reader.problem(
-                place,
-                format!("kubernetes: multicluster: {zone} is not one of the plugin's zones"),
-            );
-        }
+    if kubernetes.tls.is_some()
+        && (kubernetes.endpoint.is_none() || kubernetes.kubeconfig.is_some())
+    {
+        let why = "kubernetes: tls: has no effect: it goes with endpoint and without kubeconfig";
+        reader.note(place, why);
     }
     kubernetes
 }
@@ -131,27 +128,19 @@ fn client(
         }
         "apiserver_qps" => {
             kubernetes.apiserver_qps = Some(number(option.one()?, 0.0..=1e6)?);
-            no_limit(reader, option);
         }
         "apiserver_burst" => {
             kubernetes.apiserver_burst = Some(number(option.one()?, 0..=i32::MAX as u32)?);
-            no_limit(reader, option);
         }
         "apiserver_max_inflight" => {
             kubernetes.apiserver_max_inflight = Some(number(option.one()?, 0..=i32::MAX as u32)?);
-            no_limit(reader, option);
+            let why = "kubernetes: apiserver_max_inflight: has no effect: there is one watch for each kind of object";
+            reader.note(&option.name.place, why);
         }
         "startup_timeout" => kubernetes.startup_timeout = option.duration()?,
         _ => return Err(Fault::Unknown),
     }
     Ok(())
-}
-
-fn no_limit(reader: &mut Reader<'_>, option: &Directive) {
-    let name = &option.name.text;
-    let why =
-        format!("kubernetes: {name}: has no effect: there is one watch for each kind of object");
-    reader.note(&option.name.place, why);
 }
 
 /// Options about which names there are, and what they answer.
@@ -160,7 +149,6 @@ fn names(
     option: &Directive,
     kubernetes: &mut Kubernetes,
 ) -> Result<(), Fault> {
-    let place = &option.name.place;
     match option.name.text.as_str() {
         "namespaces" => {
             let words = option.some()?.iter().map(|it| it.text.clone());
@@ -197,9 +185,14 @@ fn names(
             ignored(reader, option);
         }
         "multicluster" => {
-            kubernetes.multicluster = zones(option.some()?)?;
-            let why = "kubernetes: multicluster: has no effect: ServiceImports have no names here";
-            reader.note(place, why);
+            return Err(Fault::Wrong(
+                "ServiceImports have no names here: leave it out, and its zones".to_owned(),
+            ));
+        }
+        "zonal" => {
+            return Err(Fault::Wrong(
+                "names that choose a zone do not exist here: leave it out".to_owned(),
+            ));
         }
         name @ ("resyncperiod" | "upstream") => {
             return Err(Fault::Wrong(format!(

@@ -54,7 +54,17 @@ fn rule(words: &[&str]) -> Result<RewriteRule, String> {
         "ttl" => ttl(words).map(Rewrite::Ttl),
         "rcode" => rcode(words),
         "answer" => return Err("answer must stand after a name".to_owned()),
-        "edns0" | "cname" => return Err(format!("the field {field} of CoreDNS is not supported")),
+        "edns0" => {
+            return Err(
+                "edns0: EDNS0 options of queries go to no upstream here: leave the rule out"
+                    .to_owned(),
+            );
+        }
+        "cname" => {
+            return Err(
+                "cname: targets of aliases cannot be replaced here: rewrite the name that is asked for".to_owned(),
+            );
+        }
         _ => {
             let field = quoted(&field);
             return Err(format!(

@@ -100,7 +100,7 @@ pub(super) fn loadbalance(reader: &mut Reader<'_>, plugin: &Directive) -> LoadBa
             let place = &plugin.name.place;
             reader.problem(
                 place,
-                "loadbalance: the policy weighted of CoreDNS is not supported",
+                "loadbalance: the policy weighted is not here: round_robin gives all addresses the same share",
             );
             return loadbalance;
         }

@@ -44,8 +44,6 @@ pub struct Kubernetes {
     pub fallthrough: Fallthrough,
     /// NXDOMAIN for a Service without ready endpoints.
     pub ignore_empty_service: bool,
-    /// Zones of the Multi-Cluster Services API. They are also in `zones`.
-    pub multicluster: Vec<Name>,
     /// How long the start waits for the first listing; then it answers SERVFAIL until the listing is
     /// complete. CoreDNS's default: 5 s.
     pub startup_timeout: Duration,

@@ -90,12 +90,14 @@ impl Block {
     }
 }
 
-/// An alias with the records of its target.
-pub(super) fn joined(mut alias: Reply, target: Reply, without: Reply) -> Reply {
+/// An alias with the records of its target: the alias alone where the target has none, does not exist, or no
+/// plugin is there to be asked.
+pub(super) fn joined(mut alias: Reply, target: Reply) -> Reply {
     match target.code() {
-        _ if target.plugin == Plugin::None => return without,
+        _ if target.plugin == Plugin::None => return alias,
         ResponseCode::NoError | ResponseCode::NXDomain => {}
-        // Not the alias alone: a client would take it for a name without addresses.
+        // CoreDNS sends the alias alone here, too (`plugin/backend_lookup.go`). A client takes that for a name
+        // without addresses and gives up, though another try or server might have an answer.
         _ => {
             return Reply {
                 error: target.error,

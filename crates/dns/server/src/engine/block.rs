@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hickory_proto::op::ResponseCode;
 use hickory_proto::rr::rdata::opt::EdnsOption;
 use hickory_proto::rr::{DNSClass, Name};
-use sluice_corefile::{LogRule, Plugins, ServerBlock};
+use sluice_corefile::{AclAction, LogRule, Plugins, Pods, ServerBlock};
 use sluice_upstream::{Question as Asked, SetupError};
 use sluice_zone::NoForwardZone;
 
@@ -14,12 +14,11 @@ use super::alias::joined;
 use super::upstream::Upstream;
 use super::{Common, Engine, finish};
 use crate::metrics::Plugin;
-use crate::plugins::access::{self, Access};
 use crate::plugins::autopath::{self, Autopath, Step};
 use crate::plugins::errors::Errors;
 use crate::plugins::hosts::{Found, Hosts};
 use crate::plugins::kubernetes::{Known, Kubernetes};
-use crate::plugins::{loadbalance, rewrite, small};
+use crate::plugins::{access, loadbalance, rewrite, small};
 use crate::request::{Client, Reply, Request, renamed};
 
 /// Why a server block cannot be served.
@@ -92,6 +91,11 @@ impl Block {
         self.plugins.loadbalance.is_some()
     }
 
+    pub(super) fn verifies_pods(&self) -> bool {
+        let kubernetes = self.plugins.kubernetes.as_ref();
+        kubernetes.is_some_and(|it| it.pods == Pods::Verified)
+    }
+
     pub(super) fn log(&self) -> &[LogRule] {
         &self.plugins.log
     }
@@ -117,10 +121,11 @@ impl Block {
     /// What becomes of a client's query. `None`: no response.
     pub(super) async fn answer(&self, engine: &Engine, request: &Request) -> Option<Reply> {
         let (asked, client) = (&request.query.asked, request.client);
-        match access::decide(&self.plugins.acl, &asked.query, client.address.ip()) {
-            Access::Allowed => {}
-            Access::Answered(reply) => return Some(*reply),
-            Access::Dropped => return None,
+        match self.access(engine, asked, client) {
+            AclAction::Allow => {}
+            AclAction::Block => return Some(access::blocked()),
+            AclAction::Filter => return Some(access::filtered()),
+            AclAction::Drop => return None,
         }
         if let Some(reply) = self.about_server(asked, engine) {
             return Some(reply);
@@ -141,6 +146,19 @@ impl Block {
             loadbalance::balance(settings, &mut reply.message, request.turn);
         }
         Some(reply)
+    }
+
+    /// `acl`.
+    fn access(&self, engine: &Engine, asked: &Asked, client: Client) -> AclAction {
+        let rules = &self.plugins.acl;
+        if rules.is_empty() {
+            return AclAction::Allow;
+        }
+        let decided = access::decide(rules, &asked.query, client.address.ip());
+        let (server, root) = (&*self.label.0, Name::root());
+        let (action, zone) = decided.unwrap_or((AclAction::Allow, &root));
+        engine.common.metrics.acl.count(server, action, zone);
+        action
     }
 
     /// `any` and `chaos`.
@@ -195,6 +213,8 @@ impl Block {
                     autopath::alias(&mut reply.message, name, step.query.name);
                     reply.revision = None;
                     reply.plugin = Plugin::Autopath;
+                    let completed = &engine.common.metrics.completed;
+                    completed.with_label_values(&[&self.label.0]).inc();
                     return reply;
                 }
             }
@@ -218,17 +238,14 @@ impl Block {
                 return Reply::empty(ResponseCode::ServFail, Plugin::Hosts);
             }
         }
-        let objects = &engine.common.objects;
-        match self.kubernetes.as_ref().map(|it| it.answer(objects, asked)) {
+        let (objects, pods) = (&engine.common.objects, engine.pods);
+        let kubernetes = self.kubernetes.as_ref();
+        match kubernetes.map(|it| it.answer(objects, pods, asked)) {
             None | Some(Known::Passed) => {}
             Some(Known::Answered(reply)) => return *reply,
-            Some(Known::Alias {
-                reply,
-                target,
-                without,
-            }) => {
+            Some(Known::Alias { reply, target }) => {
                 let target = self.target(engine, asked, target, way).await;
-                return joined(*reply, target, *without);
+                return joined(*reply, target);
             }
         }
         if let Some(reply) = self

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use hickory_proto::op::{Query, ResponseCode};
-use hickory_proto::rr::RecordType;
 use hickory_proto::rr::rdata::opt::EdnsOption;
+use hickory_proto::rr::{Name, RecordType};
 use sluice_corefile::{AclAction, AclRule};
 
 use crate::metrics::Plugin;
@@ -16,40 +16,41 @@ const EXTENDED_ERROR: u16 = 15;
 const BLOCKED: u16 = 15;
 const FILTERED: u16 = 17;
 
-/// What the rules say of a query.
-#[derive(Debug)]
-pub(crate) enum Access {
-    /// The next plugin is asked.
-    Allowed,
-    /// This is the answer.
-    Answered(Box<Reply>),
-    /// There is no answer.
-    Dropped,
+/// The first rule that fits decides: what it says, and its zone around the name. `None` when no rule fits.
+pub(crate) fn decide<'a>(
+    rules: &'a [AclRule],
+    query: &Query,
+    client: IpAddr,
+) -> Option<(AclAction, &'a Name)> {
+    let client = client.to_canonical();
+    rules.iter().find_map(|rule| {
+        let AclRule {
+            types, networks, ..
+        } = rule;
+        let around = rule.zones.iter().filter(|it| it.zone_of(&query.name));
+        let zone = around.max_by_key(|it| it.iter().len())?;
+        let fits = (types.is_empty()
+            || types.contains(&RecordType::ANY)
+            || types.contains(&query.query_type))
+            && (networks.is_empty() || networks.iter().any(|it| it.contains(&client)));
+        fits.then_some((rule.action, zone))
+    })
 }
 
-/// The first rule that fits decides.
-pub(crate) fn decide(rules: &[AclRule], query: &Query, client: IpAddr) -> Access {
-    let client = client.to_canonical();
-    let fits = |rule: &&AclRule| {
-        let types = &rule.types;
-        let networks = &rule.networks;
-        rule.zones.iter().any(|it| it.zone_of(&query.name))
-            && (types.is_empty()
-                || types.contains(&RecordType::ANY)
-                || types.contains(&query.query_type))
-            && (networks.is_empty() || networks.iter().any(|it| it.contains(&client)))
-    };
-    let answered = |code, error: u16| {
-        let mut reply = Reply::empty(code, Plugin::Acl);
-        reply.options.push(extended_error(error, ""));
-        Access::Answered(Box::new(reply))
-    };
-    match rules.iter().find(fits).map(|it| it.action) {
-        None | Some(AclAction::Allow) => Access::Allowed,
-        Some(AclAction::Block) => answered(ResponseCode::Refused, BLOCKED),
-        Some(AclAction::Filter) => answered(ResponseCode::NoError, FILTERED),
-        Some(AclAction::Drop) => Access::Dropped,
-    }
+/// REFUSED, and why.
+pub(crate) fn blocked() -> Reply {
+    with_error(ResponseCode::Refused, BLOCKED)
+}
+
+/// NOERROR without records, and why.
+pub(crate) fn filtered() -> Reply {
+    with_error(ResponseCode::NoError, FILTERED)
+}
+
+fn with_error(code: ResponseCode, error: u16) -> Reply {
+    let mut reply = Reply::empty(code, Plugin::Acl);
+    reply.options.push(extended_error(error, ""));
+    reply
 }
 
 /// An extended DNS error: why the answer is what it is.

@@ -27,12 +27,7 @@ pub(crate) enum Known {
     /// The answer.
     Answered(Box<Reply>),
     /// An alias: `reply` has the CNAME, the records of `target` are to be appended.
-    Alias {
-        reply: Box<Reply>,
-        target: Name,
-        /// The answer when nobody can be asked about the target.
-        without: Box<Reply>,
-    },
+    Alias { reply: Box<Reply>, target: Name },
 }
 
 impl Kubernetes {
@@ -62,8 +57,13 @@ impl Kubernetes {
         })
     }
 
-    /// Answers from the objects as they are now.
-    pub(crate) fn answer(&self, objects: &RwLock<Objects>, asked: &Asked) -> Known {
+    /// Answers from the objects as they are now. `pods` are those that the engine's revision counts.
+    pub(crate) fn answer(
+        &self,
+        objects: &RwLock<Objects>,
+        pods: PodRecords,
+        asked: &Asked,
+    ) -> Known {
         if self.settings.zones.around(&asked.query.name).is_none() {
             return Known::Passed;
         }
@@ -72,7 +72,7 @@ impl Kubernetes {
             name: &asked.query.name,
             record_type: asked.query.query_type,
         };
-        let revision = objects.revision();
+        let revision = objects.revision(pods);
         match answer(&objects, &self.settings, question).outcome {
             Outcome::NotOurs => Known::Passed,
             Outcome::NotReady { soa } => {
@@ -88,14 +88,9 @@ impl Kubernetes {
                 reply.message.additionals = additionals;
                 Known::Answered(reply)
             }
-            Outcome::Alias {
-                answers,
-                target,
-                soa,
-            } => Known::Alias {
+            Outcome::Alias { answers, target } => Known::Alias {
                 reply: lasting(positive(answers), revision),
                 target,
-                without: lasting(negative(ResponseCode::NoError, *soa), revision),
             },
             Outcome::NoData { soa } => {
                 Known::Answered(lasting(negative(ResponseCode::NoError, *soa), revision))

@@ -70,10 +70,6 @@ impl Plan {
     ) {
         let plugins = &block.plugins;
         self.blocks.push(made.clone());
-        self.pages
-            .extend(plugins.health.as_ref().map(|it| (it.address, Page::Health)));
-        self.pages
-            .extend(plugins.ready.as_ref().map(|it| (it.address, Page::Ready)));
         let pages = [
             plugins.health.as_ref().map(|it| (it.address, Page::Health)),
             plugins.ready.as_ref().map(|it| (it.address, Page::Ready)),

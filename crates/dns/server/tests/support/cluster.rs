@@ -94,6 +94,7 @@ fn bare(namespace: &str, name: &str) -> Service {
 pub fn endpoints(namespace: &str, service: &str, addresses: &[IpAddr]) -> Event {
     let endpoint = |address: &IpAddr| Endpoint {
         address: *address,
+        other_addresses: Box::default(),
         node: None,
         zone: None,
         conditions: Conditions::READY,

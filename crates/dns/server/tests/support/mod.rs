@@ -70,7 +70,9 @@ impl Served {
 
     pub fn with(text: &str, options: Options) -> Self {
         let objects = objects(&events());
-        let running = Server::start(&corefile(text), objects.clone(), options);
+        let start = |options| Server::start(&corefile(text), objects.clone(), options);
+        // Any free port of UDP may be taken for TCP.
+        let running = start(options.clone()).or_else(|_| start(options));
         Self {
             running: running.unwrap_or_else(|it| panic!("{it}")),
             objects,

@@ -37,13 +37,8 @@ pub(super) fn answer<'a>(
         let data = RData::CNAME(CNAME(target.clone()));
         answers.push(scope.record(owner, data));
         if !scope.zone.name.zone_of(&target) {
-            let soa = Box::new(scope.soa());
             return Answer {
-                outcome: Outcome::Alias {
-                    answers,
-                    target,
-                    soa,
-                },
+                outcome: Outcome::Alias { answers, target },
                 origin: Origin::From(holder),
             };
         }

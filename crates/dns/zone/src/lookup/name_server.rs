@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use hickory_proto::rr::rdata::NS;
 use hickory_proto::rr::{Name, RData, Record, RecordType};
-use sluice_model::{ClusterIps, Endpoint, IpFamily};
+use sluice_model::{ClusterIps, IpFamily};
 
-use crate::objects::{EndpointName, Slice, cluster_ips};
+use crate::objects::{Ready, Slice, cluster_ips};
 use crate::origin::Holder;
 use crate::{Answer, Origin, Question};
 
@@ -90,8 +90,8 @@ fn of_slice(scope: &Scope<'_>, slice: &Slice) -> Vec<(Name, IpAddr)> {
     let own: [&[u8]; 3] = [name.as_bytes(), namespace.as_bytes(), b"svc"];
     let pod_names = scope.settings.endpoint_pod_names;
     let named = |labels: &[&[u8]], address: IpAddr| Some((scope.below(labels).ok()?, address));
-    let of_endpoint = |it: &Endpoint| {
-        let label = EndpointName::of(it, pod_names);
+    let of_endpoint = |it: Ready<'_>| {
+        let label = it.name(pod_names);
         named(&[&[label.as_bytes()], own.as_slice()].concat(), it.address)
     };
     match service.cluster_ips {

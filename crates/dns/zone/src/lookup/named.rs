@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_model::{Endpoint, EndpointPort, Pod, Service};
+use sluice_model::{EndpointPort, Pod, Service};
 
-use crate::objects::{Entry, Slice};
+use crate::objects::{Entry, Ready, Slice};
 use crate::origin::{Holder, Missing};
 
 use super::place::{Part, Ports};
@@ -61,7 +61,7 @@ impl<'a, 'n> Endpoints<'a, 'n> {
     /// The slices that have the ports, with the endpoints asked for. Some may have none.
     pub(super) fn slices(
         self,
-    ) -> impl Iterator<Item = (&'a Slice, impl Iterator<Item = &'a Endpoint> + use<'a, 'n>)> {
+    ) -> impl Iterator<Item = (&'a Slice, impl Iterator<Item = Ready<'a>> + use<'a, 'n>)> {
         let (ports, pod_names) = (self.ports(), self.pod_names);
         let name = match self.part {
             Part::Endpoint(name) => Some(name),
@@ -86,7 +86,7 @@ impl<'a, 'n> Endpoints<'a, 'n> {
             .map(|it| it.address)
     }
 
-    /// No fewer than there are.
+    /// How many there can be: no fewer than there are, unless some have several addresses.
     pub(super) fn at_most(&self) -> usize {
         let of = |it: &Arc<Slice>| it.object.endpoints.len();
         self.entry.slices.iter().map(of).sum()
@@ -102,7 +102,7 @@ impl<'a, 'n> Endpoints<'a, 'n> {
     fn holder(&self) -> Holder<'a> {
         let first = || {
             let mut slices = self.slices();
-            slices.find_map(|(slice, mut it)| Some((&*slice.object, it.next()?)))
+            slices.find_map(|(slice, mut it)| Some((&*slice.object, it.next()?.endpoint)))
         };
         match self.part {
             Part::Endpoint(_) => first().map_or(Holder::Service(self.service), |(slice, it)| {

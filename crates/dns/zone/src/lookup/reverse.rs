@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use hickory_proto::rr::rdata::PTR;
 use hickory_proto::rr::{Name, RData};
 
-use crate::objects::EndpointName;
+use crate::objects::Ready;
 use crate::origin::{Holder, Missing};
 use crate::{Answer, Origin, Question};
 
@@ -55,7 +55,7 @@ fn of_address<'a>(scope: &Scope<'a>, question: Question<'a>, address: IpAddr) ->
         .filter(|_| !settings.no_endpoints);
     for (slice, position) in endpoints.filter(|(it, _)| exposed(&it.object.name.namespace)) {
         let endpoint = &slice.object.endpoints[position];
-        let own = EndpointName::of(endpoint, settings.endpoint_pod_names);
+        let own = Ready { endpoint, address }.name(settings.endpoint_pod_names);
         let namespace = slice.object.name.namespace.as_bytes();
         let service = slice
             .object

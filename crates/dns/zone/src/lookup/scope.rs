@@ -104,7 +104,7 @@ impl<'a> Scope<'a> {
             soa_names(&zone)
         };
         let [server, mailbox] = names;
-        let serial = self.objects.serial();
+        let serial = self.objects.serial(self.settings.pods);
         let soa = SOA::new(server, mailbox, serial, 7200, 1800, 86_400, self.ttl);
         let mut record = self.record(zone, RData::SOA(soa));
         record.ttl = record.ttl.min(SOA_TTL);

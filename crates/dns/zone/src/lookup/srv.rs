@@ -7,7 +7,7 @@ use hickory_proto::rr::{Name, RData, Record};
 use sluice_model::{EndpointPort, Service};
 
 use crate::Question;
-use crate::objects::{EndpointName, Slice, cluster_ips};
+use crate::objects::{Slice, cluster_ips};
 
 use super::named::{Endpoints, Named};
 use super::place::{Lower, Ports};
@@ -81,7 +81,7 @@ fn of_endpoints(out: &mut Records<'_>, endpoints: Endpoints<'_, '_>) {
     for (slice, own) in endpoints.slices() {
         let has_ports = !slice.object.ports.is_empty();
         for endpoint in own.filter(|_| has_ports) {
-            let name = EndpointName::of(endpoint, endpoints.pod_names);
+            let name = endpoint.name(endpoints.pod_names);
             let label = Name::new().append_label(name.as_bytes());
             // A name that would be too long is none.
             let Ok(target) = label.and_then(|it| it.append_name(&service)) else {

@@ -1,6 +1,6 @@
 //! Whether two versions of an object give the same answers.
 
-use sluice_model::{Endpoint, EndpointSlice, Pod, Service};
+use sluice_model::{EndpointSlice, Pod, Service};
 
 pub(super) fn services(a: Option<&Service>, b: Option<&Service>) -> bool {
     both(a, b, |a, b| {
@@ -17,12 +17,13 @@ pub(super) fn services(a: Option<&Service>, b: Option<&Service>) -> bool {
 }
 
 pub(super) fn slices(a: Option<&EndpointSlice>, b: Option<&EndpointSlice>) -> bool {
-    fn ready(slice: &EndpointSlice) -> impl Iterator<Item = &Endpoint> {
-        slice.endpoints.iter().filter(|it| it.conditions.ready)
+    /// Addresses, hostname and pod of each ready endpoint.
+    fn ready(slice: &EndpointSlice) -> impl Iterator<Item = impl PartialEq> {
+        let ready = slice.endpoints.iter().filter(|it| it.conditions.ready);
+        ready.map(|it| (it.address, &it.other_addresses, &it.hostname, &it.target))
     }
     both(a, b, |a, b| {
-        let named = |it: &Endpoint| (it.address, it.hostname.clone(), it.target.clone());
-        a.service == b.service && a.ports == b.ports && ready(a).map(named).eq(ready(b).map(named))
+        a.service == b.service && a.ports == b.ports && ready(a).eq(ready(b))
     })
 }
 

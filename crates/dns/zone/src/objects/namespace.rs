@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sluice_model::{Pod, Service};
+use sluice_model::{EndpointSlice, Pod, Service};
 
 use super::Slice;
 
@@ -33,6 +33,10 @@ impl Contents {
 
     pub(super) fn pod(&self, name: &str) -> Option<&Pod> {
         self.pods.get(name).map(Arc::as_ref)
+    }
+
+    pub(super) fn slice(&self, name: &str) -> Option<&EndpointSlice> {
+        self.slices.get(name).map(|it| &*it.object)
     }
 
     pub(super) fn replace_service(

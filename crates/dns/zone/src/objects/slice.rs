@@ -21,9 +21,9 @@ pub(crate) struct Slice {
 impl Slice {
     pub(super) fn new(object: &Arc<EndpointSlice>) -> Self {
         let mut names = Vec::with_capacity(object.endpoints.len());
-        for (index, endpoint) in positions(object) {
+        for (index, ready) in positions(object) {
             for pod_names in [false, true] {
-                let name = EndpointName::of(endpoint, pod_names);
+                let name = ready.name(pod_names);
                 names.push((hash(name.as_bytes()), index));
             }
         }
@@ -41,22 +41,47 @@ impl Slice {
     }
 
     /// The ready endpoints.
-    pub(crate) fn ready(&self) -> impl Iterator<Item = &Endpoint> {
-        positions(&self.object).map(|(_, endpoint)| endpoint)
+    pub(crate) fn ready(&self) -> impl Iterator<Item = Ready<'_>> {
+        positions(&self.object).map(|(_, ready)| ready)
     }
 
     /// The ready endpoints with this name, in any letter case.
-    pub(crate) fn named(&self, name: &[u8], pod_names: bool) -> impl Iterator<Item = &Endpoint> {
+    pub(crate) fn named(&self, name: &[u8], pod_names: bool) -> impl Iterator<Item = Ready<'_>> {
         let hash = hash(name);
         let first = self.names.partition_point(|(it, _)| *it < hash);
         let same = self.names[first..]
             .iter()
             .take_while(move |(it, _)| *it == hash);
-        same.map(|(_, index)| &self.object.endpoints[*index as usize])
-            .filter(move |it| {
-                let own = EndpointName::of(it, pod_names);
-                own.as_bytes().eq_ignore_ascii_case(name)
-            })
+        same.flat_map(|(_, index)| Ready::all(&self.object.endpoints[*index as usize]))
+            .filter(move |it| it.name(pod_names).as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+/// A ready endpoint at one of its addresses. Each address is answered as if it were an endpoint of its own, as
+/// in CoreDNS.
+#[derive(Clone, Copy)]
+pub(crate) struct Ready<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) address: IpAddr,
+}
+
+impl<'a> Ready<'a> {
+    fn all(endpoint: &'a Endpoint) -> impl Iterator<Item = Self> {
+        let addresses = endpoint.addresses();
+        addresses.map(move |address| Self { endpoint, address })
+    }
+
+    /// `pod_names`: the settings prefer the name of the pod to the address.
+    pub(crate) fn name(self, pod_names: bool) -> EndpointName<'a> {
+        let pod = self
+            .endpoint
+            .target
+            .as_deref()
+            .filter(|it| pod_names && is_label(it));
+        match self.endpoint.hostname.as_deref().or(pod) {
+            Some(name) => EndpointName::Given(name),
+            None => EndpointName::Address(Dashed::new(self.address)),
+        }
     }
 }
 
@@ -68,14 +93,15 @@ impl Addressed for Slice {
     /// Those of the ready endpoints, when the slice belongs to a Service.
     fn addresses(&self) -> impl Iterator<Item = (u32, IpAddr)> {
         let own = positions(&self.object).filter(|_| self.object.service.is_some());
-        own.map(|(position, endpoint)| (position, endpoint.address))
+        own.map(|(position, ready)| (position, ready.address))
     }
 }
 
-fn positions(slice: &EndpointSlice) -> impl Iterator<Item = (u32, &Endpoint)> {
+fn positions(slice: &EndpointSlice) -> impl Iterator<Item = (u32, Ready<'_>)> {
     (0..)
         .zip(&slice.endpoints)
         .filter(|(_, it)| it.conditions.ready)
+        .flat_map(|(position, it)| Ready::all(it).map(move |it| (position, it)))
 }
 
 /// FNV-1a of the name in lower case.
@@ -94,18 +120,7 @@ pub(crate) enum EndpointName<'a> {
     Address(Dashed),
 }
 
-impl<'a> EndpointName<'a> {
-    pub(crate) fn of(endpoint: &'a Endpoint, pod_names: bool) -> Self {
-        let pod = endpoint
-            .target
-            .as_deref()
-            .filter(|it| pod_names && is_label(it));
-        match endpoint.hostname.as_deref().or(pod) {
-            Some(name) => Self::Given(name),
-            None => Self::Address(Dashed::new(endpoint.address)),
-        }
-    }
-
+impl EndpointName<'_> {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match self {
             Self::Given(name) => name.as_bytes(),

@@ -118,7 +118,7 @@ pub(crate) fn external(name: &str, target: &str) -> Event {
     })))
 }
 
-/// `endpoints`: `10.0.0.1`, `10.0.0.1 name` with a hostname, `10.0.0.1 @pod` with a pod; `!` for not ready.
+/// `endpoints`: `10.0.0.1`, `10.0.0.1,10.0.0.2` with two addresses, `10.0.0.1 name` with a hostname, `10.0.0.1 @pod` with a pod; `!` for not ready.
 pub(crate) fn slice(name: &str, service: &str, own: &str, endpoints: &[&str]) -> Event {
     let port = |(name, protocol, port)| EndpointPort {
         name,
@@ -127,16 +127,17 @@ pub(crate) fn slice(name: &str, service: &str, own: &str, endpoints: &[&str]) ->
     };
     let endpoint = |text: &&str| {
         let mut words = text.trim_start_matches('!').split(' ');
-        let address = words
+        let mut addresses = words
             .next()
             .expect("an address")
-            .parse()
-            .expect("it is well-formed");
+            .split(',')
+            .map(|it| it.parse().expect("it is well-formed"));
         let words: Vec<_> = words.collect();
         let pod = words.iter().find_map(|it| it.strip_prefix('@'));
         let hostname = words.iter().find(|it| !it.starts_with('@'));
         Endpoint {
-            address,
+            address: addresses.next().expect("an address"),
+            other_addresses: addresses.collect(),
             node: None,
             zone: None,
             conditions: Conditions {
@@ -218,7 +219,7 @@ pub(crate) fn ask_about(
             answers,
             additionals,
         } => ("NOERROR", answers, none(), additionals),
-        Outcome::Alias { answers, soa, .. } => ("alias", answers, vec![*soa], none()),
+        Outcome::Alias { answers, .. } => ("alias", answers, none(), none()),
         Outcome::NoData { soa } => ("NOERROR", none(), vec![*soa], none()),
         Outcome::NameError { soa } => ("NXDOMAIN", none(), vec![*soa], none()),
     };

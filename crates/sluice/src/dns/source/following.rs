@@ -1,0 +1,79 @@
+//! A source that runs, and another one in its place.
+
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use anyhow::Context;
+use sluice_dns::ClusterMetrics;
+use sluice_model::{ApiRequest, Event};
+use sluice_source::apiserver::{self, Timeouts};
+use sluice_zone::Objects;
+
+use super::{Demand, From, absorb};
+
+/// A running source. It ends when all clones are dropped, or when another one takes its place.
+#[derive(Clone)]
+pub(crate) struct Following(Arc<Mutex<Option<Running>>>);
+
+#[expect(dead_code, reason = "dropping them ends the source")]
+enum Running {
+    Nowhere,
+    Folder(sluice_source::Watch),
+    ApiServer(apiserver::Follow),
+}
+
+impl Following {
+    fn new(running: Running) -> Self {
+        Self(Arc::new(Mutex::new(Some(running))))
+    }
+
+    /// Ends the source: after that it says nothing more.
+    fn end(&self) {
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(running);
+    }
+}
+
+impl Demand {
+    /// Follows the objects. Those of `old` are answered, and go on to change, until all of the new source are known.
+    pub(crate) fn start(
+        &self,
+        objects: Arc<RwLock<Objects>>,
+        metrics: ClusterMetrics,
+        old: Option<Following>,
+    ) -> anyhow::Result<Following> {
+        let of_requests = metrics.clone();
+        let rule = self.namespace_rule();
+        let mut fresh = old.map(|old| (RwLock::new(Objects::new(rule)), old));
+        let sink = move |events: Vec<Event>| {
+            let Some((own, old)) = &mut fresh else {
+                return absorb(&objects, &events, &metrics);
+            };
+            absorb(own, &events, &metrics);
+            let own = own.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if own.is_synced() {
+                old.end();
+                let own = mem::replace(own, Objects::new(rule));
+                let objects = objects.write();
+                objects.unwrap_or_else(PoisonError::into_inner).replace(own);
+                fresh = None;
+            }
+        };
+        let running = match &self.from {
+            From::Nowhere => Running::Nowhere,
+            From::Folder(folder) => {
+                let watch = sluice_source::watch(folder, self.wanted.kinds(), sink);
+                Running::Folder(watch.context("--manifests")?)
+            }
+            From::ApiServer(access) => {
+                let client = apiserver::connect(access)?;
+                let wanted = self.wanted.clone();
+                let observer = Arc::new(move |it: &ApiRequest<'_>| of_requests.requested(it));
+                let follow =
+                    apiserver::follow(&client, wanted, Timeouts::default(), sink, observer);
+                Running::ApiServer(follow?)
+            }
+        };
+        Ok(Following::new(running))
+    }
+}
