@@ -7,6 +7,7 @@
 
 mod corefile;
 mod query;
+mod reported;
 mod serve;
 mod source;
 

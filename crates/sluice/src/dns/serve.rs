@@ -16,6 +16,7 @@ use sluice_source::{Reading, Watch, watch_file};
 use sluice_zone::Objects;
 use tracing::{error, info, warn};
 
+use super::reported::Reported;
 use super::{corefile, source};
 use crate::cli::ServeArgs;
 use crate::error::say;
@@ -71,7 +72,8 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         let text = format!("{}\n", process::id());
         fs::write(path, text).with_context(|| format!("--pidfile: {}", path.display()))?;
     }
-    let _source = demand.start(objects)?;
+    let reported = Reported::new(running.registry())?;
+    let _source = demand.start(objects, reported)?;
     let _watch = watch(&corefile, args, &sender)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),

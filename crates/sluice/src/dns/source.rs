@@ -15,8 +15,9 @@ use sluice_model::Event;
 use sluice_source::Pods;
 use sluice_source::apiserver::{self, Access, Timeouts, Wanted};
 use sluice_zone::{NamespaceRule, Objects, SearchPath};
-use tracing::{info, warn};
+use tracing::info;
 
+use super::reported::Reported;
 use crate::cli::{NodeArgs, ServeArgs};
 use crate::error::Invalid;
 use crate::planned;
@@ -122,8 +123,15 @@ impl Demand {
     }
 
     /// Follows the objects.
-    pub(super) fn start(&self, objects: Arc<RwLock<Objects>>) -> anyhow::Result<Running> {
-        let sink = move |events: Vec<Event>| absorb(&objects, &events);
+    pub(super) fn start(
+        &self,
+        objects: Arc<RwLock<Objects>>,
+        mut reported: Reported,
+    ) -> anyhow::Result<Running> {
+        let sink = move |events: Vec<Event>| {
+            reported.take(&events);
+            absorb(&objects, &events);
+        };
         match &self.from {
             From::Nowhere => Ok(Running::Nowhere),
             From::Folder(folder) => {
@@ -236,14 +244,8 @@ fn access(plugin: &Kubernetes, args: &ServeArgs) -> anyhow::Result<Access> {
 /// Takes in what a source says.
 pub(crate) fn absorb(objects: &RwLock<Objects>, events: &[Event]) {
     let now = u32::try_from(Timestamp::now().as_second()).unwrap_or(u32::MAX);
-    for it in events {
-        match it {
-            Event::Problems { origin, problems } => {
-                problems.iter().for_each(|it| warn!(%origin, "{it}"));
-            }
-            Event::Synced => info!("every object is known"),
-            Event::Set(_) | Event::Delete(_) | Event::LocalAddresses(_) => {}
-        }
+    if events.contains(&Event::Synced) {
+        info!("every object is known");
     }
     // Nothing panics with the lock held.
     let mut objects = objects.write().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod apiserver;
 mod client;
 mod local;
 mod query;
 mod serve;
+mod server;

@@ -1,110 +1,20 @@
 //! `sluice dns`: a Corefile, a folder or an API server, and clients.
 
 use std::fs;
-use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use simple_dns::{RCODE, TYPE};
-use sluice_lab::eventually;
 
 use crate::client::{Answer, ask, ask_over_tcp};
-use crate::common::{Files, SLUICE, WITHIN};
+use crate::common::{Files, SLUICE};
+use crate::server::{Dns, free_address};
 
 const WEB: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n\
                    spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}\n";
 
 const ZONE: &str = "kubernetes cluster.local in-addr.arpa ip6.arpa {\npods insecure\nttl 30\n}\n";
-
-/// A running server, killed when dropped.
-struct Dns {
-    files: Files,
-    child: Option<Child>,
-    address: SocketAddr,
-}
-
-impl Dns {
-    /// A server of this folder whose block has these plugins.
-    fn start(manifests: &str, plugins: &str) -> Self {
-        let files = Files::new();
-        files.write("objects.yaml", manifests);
-        let address = free_address();
-        let mut dns = Self {
-            files,
-            child: None,
-            address,
-        };
-        dns.write_corefile(plugins);
-        dns.child = Some(dns.command().spawn().unwrap());
-        dns
-    }
-
-    fn corefile(&self) -> PathBuf {
-        self.files.0.path().join("Corefile")
-    }
-
-    fn write_corefile(&self, plugins: &str) {
-        let text = format!(
-            ".:{} {{\nbind 127.0.0.1\n{plugins}\n}}\n",
-            self.address.port()
-        );
-        let draft = self.files.0.path().join("draft");
-        fs::write(&draft, text).unwrap();
-        fs::rename(draft, self.corefile()).unwrap();
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(SLUICE);
-        command.arg("dns").arg("--conf").arg(self.corefile());
-        command.arg("--manifests").arg(self.files.manifests());
-        command.stderr(Stdio::piped());
-        command
-    }
-
-    #[track_caller]
-    fn until(&self, name: &str, kind: TYPE, wanted: &[&str]) {
-        let mut last = None;
-        let found = eventually(WITHIN, || {
-            last = ask(self.address, name, kind);
-            (last.as_ref()?.records == wanted).then_some(())
-        });
-        assert!(found.is_some(), "{name} {kind:?}: {last:?}");
-    }
-
-    fn signal(&self, signal: Signal) {
-        let id = self.child.as_ref().unwrap().id();
-        kill(Pid::from_raw(id.try_into().unwrap()), signal).unwrap();
-    }
-
-    /// Ends it. What it said.
-    fn end(mut self) -> String {
-        let child = self.child.take().unwrap();
-        let id = Pid::from_raw(child.id().try_into().unwrap());
-        // It may have ended by itself.
-        let _ = kill(id, Signal::SIGTERM);
-        let output = child.wait_with_output().unwrap();
-        String::from_utf8(output.stderr).unwrap()
-    }
-}
-
-impl Drop for Dns {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // It may have ended already.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// A port of loopback that nobody has at the moment.
-fn free_address() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap()
-}
 
 fn answer(code: RCODE, records: &[&str]) -> Option<Answer> {
     let records = records.iter().map(|it| (*it).to_owned()).collect();
