@@ -7,7 +7,10 @@ mod common;
 
 mod apiserver;
 mod client;
+mod e2e;
 mod local;
 mod query;
+mod search;
 mod serve;
 mod server;
+mod world;

@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -64,8 +64,9 @@ impl Dns {
 
     pub(crate) fn write_corefile(&self, plugins: &str) {
         let text = format!(
-            ".:{} {{\nbind 127.0.0.1\nready {}\nprometheus {}\n{plugins}\n}}\n",
+            ".:{} {{\nbind {}\nready {}\nprometheus {}\n{plugins}\n}}\n",
             self.address.port(),
+            self.address.ip(),
             self.ready,
             self.metrics
         );
@@ -142,15 +143,20 @@ impl Drop for Dns {
     }
 }
 
-/// A UDP port of loopback that nobody has at the moment.
+/// A UDP port that nobody has, nor its number over TCP: at an address of loopback that is this process' own.
 pub(crate) fn free_address() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = UdpSocket::bind((own_address(), 0)).unwrap();
     socket.local_addr().unwrap()
 }
 
 fn free_page() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind((own_address(), 0)).unwrap();
     listener.local_addr().unwrap()
+}
+
+fn own_address() -> Ipv4Addr {
+    let [_, high, middle, low] = process::id().to_be_bytes();
+    Ipv4Addr::new(127, high + 1, middle, low)
 }
 
 /// Status and body of a page; `None` while nobody serves it.
