@@ -1,11 +1,14 @@
-//! `sluice dns` beside an API server that is late, goes away, or refuses.
+//! `sluice dns` and `sluice proxy --dns` beside an API server that is late, goes away, or refuses.
 
 use serde_json::{Value, json};
 use simple_dns::{RCODE, TYPE};
+use sluice_lab::{Cluster, eventually, require_netns};
 use sluice_miniapi::{Cut, Fault, MiniApi, Options, Verb};
 
-use crate::client::{Answer, ask_again};
+use crate::client::{Answer, ask, ask_again};
+use crate::common::{Agent, Files, SLUICE, WITHIN};
 use crate::server::Dns;
+use crate::world::{NODE_LOCAL, address};
 
 const ZONE: &str = "errors\nkubernetes cluster.local in-addr.arpa ip6.arpa";
 
@@ -155,4 +158,49 @@ fn a_missing_permission_is_named() {
     let told = lines(&log, &["WARN", "EndpointSlices", "answered 403"]);
     assert_eq!(told.len(), 1, "{log}");
     assert_eq!(lines(&log, &["WARN"]), told, "{log}");
+}
+
+/// Not even the Namespaces are needed: each with an object exists.
+#[test]
+fn an_agent_keeps_its_names_without_the_api_server() {
+    require_netns!();
+    let builder = Cluster::builder().node("node-a").pod("client", "node-a");
+    let cluster = builder.build().unwrap();
+    let node = cluster.node("node-a").netns();
+    let client = cluster.pod("client").netns();
+    let api = node.run(api);
+    let address_of_node = json!({"type": "InternalIP", "address": cluster.node("node-a").ipv4()});
+    api.put(json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"},
+        "status": {"addresses": [address_of_node]},
+    }))
+    .unwrap();
+    api.inject(Fault::Forbidden.on(Verb::Any, "namespaces"));
+    let files = Files::new();
+    let kubeconfig = files.0.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, api.kubeconfig()).unwrap();
+    let mut proxy = node.command(SLUICE, &["proxy", "--dns", "--hostname-override=node-a"]);
+    proxy.args(["--conntrack-max-per-core=0", "--oom-score-adj=0"]);
+    proxy.arg("--socket").arg(files.socket());
+    proxy.arg("--kubeconfig").arg(kubeconfig);
+    let _agent = Agent::run(&files, proxy);
+    let until = |wanted: &str| {
+        let mut last = None;
+        let found = eventually(WITHIN, || {
+            last = client.run(|| ask(address(NODE_LOCAL), WEB, TYPE::A));
+            (last.as_ref()?.records == [wanted]).then_some(())
+        });
+        assert!(found.is_some(), "{wanted}: {last:?}");
+    };
+    until("10.96.0.1");
+    api.stop().unwrap();
+    api.put(service("web", "10.96.0.3")).unwrap();
+    files.await_status("the API server is away", |it| {
+        it.problems
+            .iter()
+            .any(|it| it.message.contains("Services: stale"))
+    });
+    until("10.96.0.1");
+    api.start_again().unwrap();
+    until("10.96.0.3");
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use simple_dns::TYPE;
 use sluice_lab::{eventually, require_netns};
 
-use crate::client::is_truncated;
+use crate::client::{ask_over_tcp, is_truncated};
 use crate::common::WITHIN;
 use crate::world::{CLUSTER_IP, NODE_LOCAL, World, address, cluster_first};
 
@@ -165,6 +165,10 @@ fn names_are_answered_in_both_ways() {
             for (name, kind, wanted) in questions {
                 let answer = world.ask(client, way, name, *kind);
                 assert_eq!(answer.records, *wanted, "{case}: {name} at {way}");
+                let over_tcp = eventually(WITHIN, || {
+                    client.run(|| ask_over_tcp(address(way), name, *kind))
+                });
+                assert_eq!(over_tcp, Some(answer), "{case}: {name} at {way} over TCP");
             }
         }
         search_paths(&world, way);

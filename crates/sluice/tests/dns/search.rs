@@ -53,9 +53,13 @@ const EXTERNAL: &str = "www.example.test";
 const FIRST_STEP: &str = "www.example.test.e2e.svc.cluster.local";
 
 /// Pods whose path the agent knows, does not know, or knows to be no path of the cluster's.
-const PODS: [(&str, Option<&str>); 5] = [
+const PODS: [(&str, Option<&str>); 6] = [
     ("client", Some("dnsPolicy: ClusterFirst")),
     ("extra", Some("dnsConfig: {searches: [extra.test]}")),
+    (
+        "host",
+        Some("hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet"),
+    ),
     ("stranger", None),
     ("default", Some("dnsPolicy: Default")),
     (
@@ -103,6 +107,8 @@ fn one_query_finds_a_name() {
         // Asked as usual.
         ("stranger", &usual, EXTERNAL, &["192.0.2.80"], 5),
         ("stranger", &usual, "cart", &["10.96.0.40"], 1),
+        ("host", &usual, EXTERNAL, &["192.0.2.80"], 5),
+        ("host", &usual, "cart", &["10.96.0.40"], 1),
         ("none", &none, "thing", &["192.0.2.85"], 1),
         ("none", &none, EXTERNAL, &["192.0.2.80"], 2),
     ] {
@@ -125,7 +131,6 @@ fn names_are_completed_for_pods_of_the_node_whose_path_is_known() {
         records: Vec::new(),
     };
     let pod = |name| world.cluster.pod(name).netns();
-    let node = world.cluster.node("node-a").netns();
     let other = world.cluster.pod("central").netns();
     let at_agent = |from: &Netns, name| world.ask(from, NODE_LOCAL, name, TYPE::A);
     assert_eq!(at_agent(pod("client"), FIRST_STEP), completed);
@@ -134,7 +139,7 @@ fn names_are_completed_for_pods_of_the_node_whose_path_is_known() {
         ("no Pod of this node", pod("stranger")),
         ("dnsPolicy Default", pod("default")),
         ("dnsPolicy None", pod("none")),
-        ("hostNetwork", node),
+        ("hostNetwork", pod("host")),
     ] {
         assert_eq!(at_agent(from, FIRST_STEP), as_usual, "{who}");
         let found = at_agent(from, EXTERNAL);

@@ -42,8 +42,11 @@ impl World {
     /// the names that only the upstream knows, as in `/etc/hosts`.
     pub(crate) fn new(pods: &[(&str, Option<&str>)], manifests: &str, outside: &str) -> Self {
         let mut builder = Cluster::builder().node("node-a").node("node-b");
-        for (name, _) in pods {
-            builder = builder.pod(name, "node-a");
+        for (name, spec) in pods {
+            builder = match spec.is_some_and(|it| it.contains("hostNetwork: true")) {
+                true => builder.host_pod(name, "node-a"),
+                false => builder.pod(name, "node-a"),
+            };
         }
         let builder = builder.pod("central", "node-b").client("upstream");
         let cluster = builder.build().unwrap();
