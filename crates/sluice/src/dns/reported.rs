@@ -12,6 +12,15 @@ use tracing::warn;
 /// The agent's gauge of the same meaning.
 const METRIC: &str = "sluice_problems";
 
+/// The number of problems, as a metric of a server.
+pub(super) fn metric(registry: &Registry) -> anyhow::Result<IntGauge> {
+    let count = IntGauge::new(METRIC, "Files and objects that sources could not read.");
+    let count = count.context(METRIC)?;
+    let collector = Box::new(count.clone());
+    registry.register(collector).context(METRIC)?;
+    Ok(count)
+}
+
 /// The problems that a source has now, by their origin.
 pub(super) struct Reported {
     problems: BTreeMap<Arc<str>, Vec<String>>,
@@ -19,16 +28,13 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    /// No problems yet; their number becomes a metric of `registry`.
-    pub(super) fn new(registry: &Registry) -> anyhow::Result<Self> {
-        let count = IntGauge::new(METRIC, "Files and objects that sources could not read.");
-        let count = count.context(METRIC)?;
-        let collector = Box::new(count.clone());
-        registry.register(collector).context(METRIC)?;
-        Ok(Self {
+    /// No problems yet.
+    pub(super) fn new(count: IntGauge) -> Self {
+        count.set(0);
+        Self {
             problems: BTreeMap::new(),
             count,
-        })
+        }
     }
 
     /// Counts the problems, and logs those that are new. What becomes of the connection to an API server is logged by

@@ -16,8 +16,7 @@ use sluice_source::{Reading, Watch, watch_file};
 use sluice_zone::Objects;
 use tracing::{error, info, warn};
 
-use super::reported::Reported;
-use super::{corefile, source};
+use super::{corefile, reported, source};
 use crate::cli::ServeArgs;
 use crate::error::say;
 use crate::logging;
@@ -72,8 +71,8 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         let text = format!("{}\n", process::id());
         fs::write(path, text).with_context(|| format!("--pidfile: {}", path.display()))?;
     }
-    let reported = Reported::new(running.registry())?;
-    let _source = demand.start(objects, reported)?;
+    let problems = reported::metric(running.registry())?;
+    let _source = demand.start(objects, problems)?;
     let _watch = watch(&corefile, args, &sender)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),

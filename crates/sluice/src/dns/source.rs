@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use anyhow::{Context, bail};
 use hickory_proto::rr::Name;
 use jiff::Timestamp;
+use prometheus::IntGauge;
 use sluice_corefile::{Corefile, Kubernetes, Place, Pods as PodNames, SearchPath as Autopath};
 use sluice_dns::SearchPaths;
 use sluice_model::Event;
@@ -122,12 +123,13 @@ impl Demand {
         }))
     }
 
-    /// Follows the objects.
+    /// Follows the objects; `problems` is the number of those that cannot be read.
     pub(super) fn start(
         &self,
         objects: Arc<RwLock<Objects>>,
-        mut reported: Reported,
+        problems: IntGauge,
     ) -> anyhow::Result<Running> {
+        let mut reported = Reported::new(problems);
         let sink = move |events: Vec<Event>| {
             reported.take(&events);
             absorb(&objects, &events);

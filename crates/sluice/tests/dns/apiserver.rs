@@ -6,9 +6,9 @@ use sluice_lab::{Cluster, eventually, require_netns};
 use sluice_miniapi::{Cut, Fault, MiniApi, Options, Verb};
 
 use crate::client::{Answer, ask, ask_again};
+use crate::cluster::{NODE_LOCAL, address};
 use crate::common::{Agent, Files, SLUICE, WITHIN};
 use crate::server::Dns;
-use crate::world::{NODE_LOCAL, address};
 
 const ZONE: &str = "errors\nkubernetes cluster.local in-addr.arpa ip6.arpa";
 

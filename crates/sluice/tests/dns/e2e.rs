@@ -8,8 +8,8 @@ use simple_dns::TYPE;
 use sluice_lab::{eventually, require_netns};
 
 use crate::client::{ask_over_tcp, is_truncated};
+use crate::cluster::{CLUSTER_IP, NODE_LOCAL, World, address, cluster_first};
 use crate::common::WITHIN;
-use crate::world::{CLUSTER_IP, NODE_LOCAL, World, address, cluster_first};
 
 const WAYS: [&str; 2] = [CLUSTER_IP, NODE_LOCAL];
 
@@ -290,8 +290,8 @@ fn an_external_name_changes() {
     }
 }
 
-/// `dns_configmap.go`: what an operator changes in CoreDNS's ConfigMap is a change of the Corefile here. An agent reads its
-/// own once.
+/// `dns_configmap.go`: what an operator changes in CoreDNS's ConfigMap is a change of the Corefile here. An agent has
+/// its own.
 #[test]
 fn stub_domains_and_upstreams_change() {
     require_netns!();

@@ -7,10 +7,10 @@ mod common;
 
 mod apiserver;
 mod client;
+mod cluster;
 mod e2e;
 mod local;
 mod query;
 mod search;
 mod serve;
 mod server;
-mod world;

@@ -1,13 +1,15 @@
 //! Search paths of a node's pods: the agent completes a name where it knows the client's path, and only there.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::process::Command;
 
 use simple_dns::{RCODE, TYPE};
-use sluice_lab::{Netns, require_netns};
+use sluice_lab::{Netns, eventually, require_netns};
 
-use crate::client::{Answer, ask};
-use crate::world::{NODE_LOCAL, World, address, cluster_first};
+use crate::client::{Answer, ask, ask_again};
+use crate::cluster::{NODE_LOCAL, NODE_LOCAL_V6, World, address, cluster_first};
+use crate::common::WITHIN;
 
 /// `api.example`, `printer.office` and `cart` are names of the cluster, too, by the search path of namespace `e2e`.
 const OBJECTS: &str = "
@@ -131,10 +133,26 @@ fn names_are_completed_for_pods_of_the_node_whose_path_is_known() {
         records: Vec::new(),
     };
     let pod = |name| world.cluster.pod(name).netns();
-    let other = world.cluster.pod("central").netns();
     let at_agent = |from: &Netns, name| world.ask(from, NODE_LOCAL, name, TYPE::A);
     assert_eq!(at_agent(pod("client"), FIRST_STEP), completed);
     assert_eq!(at_agent(pod("extra"), FIRST_STEP), completed);
+    let over_ipv6 = world.ask(pod("client"), NODE_LOCAL_V6, FIRST_STEP, TYPE::A);
+    assert_eq!(over_ipv6, completed);
+    // CoreDNS's way, which needs all pods of the cluster.
+    let central = world.cluster.pod("central");
+    let corefile = format!(
+        ".:5354 {{\nkubernetes cluster.local {{\npods verified\n}}\nautopath @kubernetes\nforward . {}\n}}\n",
+        world.upstream_ip()
+    );
+    let _server = world.serve(central.netns(), "autopath.conf", &corefile);
+    let server = SocketAddr::new(central.ipv4().into(), 5354);
+    let found = eventually(WITHIN, || {
+        let answer = pod("client").run(|| ask(server, FIRST_STEP, TYPE::A))?;
+        (answer == completed).then_some(())
+    });
+    assert!(found.is_some());
+    let stranger = pod("stranger").run(|| ask_again(server, FIRST_STEP, TYPE::A));
+    assert_eq!(stranger, as_usual);
     for (who, from) in [
         ("no Pod of this node", pod("stranger")),
         ("dnsPolicy Default", pod("default")),
@@ -154,7 +172,9 @@ fn names_are_completed_for_pods_of_the_node_whose_path_is_known() {
     }
     // Nothing of the node's own address reaches another node.
     assert_eq!(
-        other.run(|| ask(address(NODE_LOCAL), FIRST_STEP, TYPE::A)),
+        central
+            .netns()
+            .run(|| ask(address(NODE_LOCAL), FIRST_STEP, TYPE::A)),
         None
     );
 }

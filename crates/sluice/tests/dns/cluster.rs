@@ -22,6 +22,7 @@ pub(crate) const CLUSTER_IP: &str = "10.96.0.10";
 
 /// The agent of the node.
 pub(crate) const NODE_LOCAL: &str = "169.254.20.10";
+pub(crate) const NODE_LOCAL_V6: &str = "fd00:169:254:20::10";
 
 /// Runs a program whose `/etc/resolv.conf` is `$0`.
 const WITH_RESOLV_CONF: &str =
