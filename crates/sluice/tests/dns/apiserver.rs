@@ -1,5 +1,7 @@
 //! `sluice dns` and `sluice proxy --dns` beside an API server that is late, goes away, or refuses.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use simple_dns::{RCODE, TYPE};
 use sluice_lab::{Cluster, eventually, require_netns};
@@ -143,6 +145,20 @@ fn it_starts_without_the_api_server() {
             "{log}"
         );
     }
+}
+
+/// A server that takes connections without a word, from the start.
+#[test]
+fn it_ends_while_the_api_server_hangs() {
+    let api = api();
+    api.mute_connections().unwrap();
+    let dns = start(&api);
+    is_not_ready(&dns);
+    let asked = Instant::now();
+    let log = dns.end();
+    assert!(log.contains("asked to stop"), "{log}");
+    // An attempt to connect may take 30 s.
+    assert!(asked.elapsed() < WITHIN, "{log}");
 }
 
 #[test]

@@ -188,6 +188,7 @@ fn search_paths(world: &World, way: &str) {
         world.upstream_ip()
     );
     let at_way = format!("nameserver {way}\nsearch resolv.conf.test\noptions ndots:2\n");
+    let over_tcp = format!("{usual}options use-vc edns0\n");
     let headless: &[&str] = &["10.244.1.30", "10.244.1.31"];
     for (pod, resolv_conf, name, wanted) in [
         ("client", &usual, "kubernetes.default", &["10.96.0.1"][..]),
@@ -197,6 +198,9 @@ fn search_paths(world: &World, way: &str) {
         ("client", &usual, "dns-test-service.e2e.svc", headless),
         ("client", &usual, "www.example.test", &["192.0.2.80"]),
         ("client", &usual, "missing.example.test", &[]),
+        ("client", &over_tcp, "dns-test-service", headless),
+        ("client", &over_tcp, "www.example.test", &["192.0.2.80"]),
+        ("client", &over_tcp, "missing.example.test", &[]),
         ("long", &long, "dns-test-service", headless),
         ("long", &long, "kubernetes.default", &["10.96.0.1"]),
         ("long", &long, "www.example.test", &["192.0.2.80"]),
