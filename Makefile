@@ -1,7 +1,7 @@
 # The menu. `make test` and `make demo` install what they need.
 SHELL := /bin/bash
 CARGO ?= cargo
-PACKAGES := nftables conntrack iproute2 procps iptables ipset
+PACKAGES := nftables conntrack iproute2 procps iptables ipset busybox-static
 # Builds eBPF programs: a Rust with the sources of core, and what bpf-linker is built with.
 BPF_PACKAGES := rustc-web cargo-web rust-web-src llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev
 # For the tests that boot a virtual machine, and for scripts/vm itself.

@@ -7,6 +7,7 @@
 
 mod corefile;
 mod query;
+mod reported;
 pub(crate) mod resolver;
 mod serve;
 mod served;

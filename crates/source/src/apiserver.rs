@@ -48,6 +48,7 @@ use tokio::sync::{Mutex, oneshot};
 
 pub use access::{Access, Certificates, Client, Plugins, check, connect, is_in_pod};
 pub use files::Files;
+pub use output::ORIGIN;
 pub use pod::pod_addresses;
 pub use recorder::record;
 pub use wanted::{Need, Nodes, Services, Slices, Wanted};

@@ -227,13 +227,15 @@ fn answers_leave_from_the_address_that_was_asked() {
 
 #[test]
 fn a_taken_port_is_one_clear_line() {
-    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    // Other tests' TCP connections have ports of 127.0.0.1.
+    let taken = UdpSocket::bind("127.0.53.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let text = CLUSTER.replacen(". {", &format!(".:{port} {{"), 1);
+    let text = text.replace("127.0.0.1", "127.0.53.1");
     let objects = support::objects(&[]);
     let started = Server::start(&corefile(&text), objects.clone(), Options::default());
     let error = started.unwrap_err().to_string();
-    let begin = format!("listen on 127.0.0.1:{port}/udp: address in use: ");
+    let begin = format!("listen on 127.0.53.1:{port}/udp: address in use: ");
     assert!(
         error.starts_with(&begin) && !error.contains('\n'),
         "{error}"

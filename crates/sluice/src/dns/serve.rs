@@ -17,7 +17,7 @@ use sluice_source::{Reading, Watch, watch_file};
 use sluice_zone::Objects;
 use tracing::{error, info, warn};
 
-use super::{Served, corefile, source};
+use super::{Served, corefile, reported, source};
 use crate::cli::ServeArgs;
 use crate::error::say;
 use crate::logging;
@@ -75,7 +75,12 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     // In an agent they are the agent's.
     let process = ProcessCollector::for_self();
     running.registry().register(Box::new(process))?;
-    let source = demand.start(objects.clone(), running.cluster_metrics(), None)?;
+    let told = source::Told {
+        objects,
+        metrics: running.cluster_metrics(),
+        problems: reported::metric(running.registry())?,
+    };
+    let source = demand.start(&told, None)?;
     let _watch = watch(&corefile, args, &sender)?;
     info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -87,7 +92,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Serving {
         args,
         served: Served::new(running, corefile),
-        objects,
+        told,
         demand,
         source,
     }
@@ -98,7 +103,7 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 struct Serving<'a> {
     args: &'a ServeArgs,
     served: Served,
-    objects: Arc<RwLock<Objects>>,
+    told: source::Told,
     demand: source::Demand,
     source: source::Following,
 }
@@ -137,8 +142,7 @@ impl Serving<'_> {
         if demand == self.demand {
             return Ok(());
         }
-        let (objects, metrics) = (self.objects.clone(), self.served.running.cluster_metrics());
-        match demand.start(objects, metrics, Some(self.source.clone())) {
+        match demand.start(&self.told, Some(self.source.clone())) {
             Ok(source) => {
                 info!(source = %demand, "other objects are listed");
                 (self.source, self.demand) = (source, demand);

@@ -17,14 +17,14 @@ use sluice_model::Event;
 use sluice_source::Pods;
 use sluice_source::apiserver::{self, Access, Certificates, Wanted};
 use sluice_zone::{NamespaceRule, Objects, SearchPath};
-use tracing::{info, warn};
+use tracing::info;
 
 use super::resolver;
 use crate::cli::{NodeArgs, ServeArgs};
 use crate::error::Invalid;
 use crate::planned;
 
-pub(super) use following::Following;
+pub(super) use following::{Following, Told};
 
 /// Which objects, and where they are.
 #[derive(Clone, Debug, PartialEq)]
@@ -220,14 +220,8 @@ fn access(plugin: &Kubernetes, args: &ServeArgs) -> anyhow::Result<Access> {
 /// Takes in what a source says.
 pub(crate) fn absorb(objects: &RwLock<Objects>, events: &[Event], metrics: &ClusterMetrics) {
     let now = Timestamp::now().as_millisecond();
-    for it in events {
-        match it {
-            Event::Problems { origin, problems } => {
-                problems.iter().for_each(|it| warn!(%origin, "{it}"));
-            }
-            Event::Synced => info!("every object is known"),
-            Event::Set(_) | Event::Delete(_) | Event::LocalAddresses(_) => {}
-        }
+    if events.contains(&Event::Synced) {
+        info!("every object is known");
     }
     // Nothing panics with the lock held.
     let mut objects = objects.write().unwrap_or_else(PoisonError::into_inner);

@@ -135,7 +135,7 @@ impl NodeDns {
     /// Gets the objects whose rules are in.
     pub(super) fn names(&self) -> Names {
         let (objects, local) = (self.objects.clone(), self.local.clone());
-        let metrics = self.running.cluster_metrics();
+        let metrics = lock(&self.served).running.cluster_metrics();
         let mut is_taken = false;
         Box::new(move |events| {
             dns::absorb(&objects, &events, &metrics);

@@ -5,6 +5,9 @@ use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use simple_dns::{CLASS, Name, Packet, PacketFlag, Question, RCODE, TYPE, rdata::RData};
+use sluice_lab::eventually;
+
+use crate::common::WITHIN;
 
 /// A resolver asks again after this; `options timeout:1`.
 const TIMEOUT: Duration = Duration::from_secs(1);
@@ -18,7 +21,24 @@ pub(crate) struct Answer {
 
 /// Asks over UDP for the records of a type; `None` when nothing comes back in time.
 pub(crate) fn ask(server: SocketAddr, name: &str, kind: TYPE) -> Option<Answer> {
-    let query = query(name, kind);
+    Some(read(&exchange(server, name, kind)?))
+}
+
+/// Asks until something comes back, as resolvers do.
+#[track_caller]
+pub(crate) fn ask_again(server: SocketAddr, name: &str, kind: TYPE) -> Answer {
+    let answer = eventually(WITHIN, || ask(server, name, kind));
+    answer.unwrap_or_else(|| panic!("{name} {kind:?} at {server}: no answer"))
+}
+
+/// Whether the addresses of a name have no room in an answer over UDP.
+pub(crate) fn is_truncated(server: SocketAddr, name: &str) -> Option<bool> {
+    let response = exchange(server, name, TYPE::A)?;
+    let packet = Packet::parse(&response).unwrap();
+    Some(packet.has_flags(PacketFlag::TRUNCATION))
+}
+
+fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Option<Vec<u8>> {
     let any: SocketAddr = match server {
         SocketAddr::V4(_) => "0.0.0.0:0".parse().unwrap(),
         SocketAddr::V6(_) => "[::]:0".parse().unwrap(),
@@ -26,10 +46,11 @@ pub(crate) fn ask(server: SocketAddr, name: &str, kind: TYPE) -> Option<Answer> 
     let socket = UdpSocket::bind(any).unwrap();
     socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket.connect(server).unwrap();
-    socket.send(&query).ok()?;
-    let mut response = [0; 4096];
+    socket.send(&query(name, kind)).ok()?;
+    let mut response = vec![0; 4096];
     let length = socket.recv(&mut response).ok()?;
-    Some(read(&response[..length]))
+    response.truncate(length);
+    Some(response)
 }
 
 /// The same over TCP.

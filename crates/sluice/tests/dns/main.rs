@@ -5,8 +5,13 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod apiserver;
 mod client;
+mod cluster;
+mod e2e;
 mod local;
 mod query;
+mod search;
 mod serve;
+mod server;
 mod world;

@@ -1,123 +1,23 @@
 //! `sluice dns`: a Corefile, a folder or an API server, and clients.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use simple_dns::{RCODE, TYPE};
 use sluice_lab::eventually;
 use sluice_miniapi::{MiniApi, Options};
 
-use crate::client::{Answer, ask, ask_over_tcp};
+use crate::client::{Answer, ask, ask_again, ask_over_tcp};
 use crate::common::{Files, SLUICE, WITHIN};
+use crate::server::{Dns, free_address};
 
 const WEB: &str = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n\
                    spec: {clusterIP: 10.96.0.1, ports: [{name: http, port: 80}]}\n";
 
 const ZONE: &str = "kubernetes cluster.local in-addr.arpa ip6.arpa {\npods insecure\nttl 30\n}\n";
-
-/// A running server, killed when dropped.
-struct Dns {
-    files: Files,
-    child: Option<Child>,
-    address: SocketAddr,
-    has_folder: bool,
-}
-
-impl Dns {
-    /// A server of this folder whose block has these plugins.
-    fn start(manifests: &str, plugins: &str) -> Self {
-        Self::of(Some(manifests), plugins)
-    }
-
-    /// `None`: the objects are not in a folder.
-    fn of(manifests: Option<&str>, plugins: &str) -> Self {
-        let files = Files::new();
-        let mut dns = Self {
-            child: None,
-            address: free_address(),
-            has_folder: manifests.is_some(),
-            files,
-        };
-        if let Some(manifests) = manifests {
-            dns.files.write("objects.yaml", manifests);
-        }
-        dns.write_corefile(plugins);
-        dns.child = Some(dns.command().spawn().unwrap());
-        dns
-    }
-
-    fn corefile(&self) -> PathBuf {
-        self.files.0.path().join("Corefile")
-    }
-
-    fn write_corefile(&self, plugins: &str) {
-        let text = format!(
-            ".:{} {{\nbind 127.0.0.1\n{plugins}\n}}\n",
-            self.address.port()
-        );
-        let draft = self.files.0.path().join("draft");
-        fs::write(&draft, text).unwrap();
-        fs::rename(draft, self.corefile()).unwrap();
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(SLUICE);
-        command.arg("dns").arg("--conf").arg(self.corefile());
-        if self.has_folder {
-            command.arg("--manifests").arg(self.files.manifests());
-        }
-        command.stderr(Stdio::piped());
-        command
-    }
-
-    #[track_caller]
-    fn until(&self, name: &str, kind: TYPE, wanted: &[&str]) {
-        let mut last = None;
-        let found = eventually(WITHIN, || {
-            last = ask(self.address, name, kind);
-            (last.as_ref()?.records == wanted).then_some(())
-        });
-        assert!(found.is_some(), "{name} {kind:?}: {last:?}");
-    }
-
-    fn signal(&self, signal: Signal) {
-        let id = self.child.as_ref().unwrap().id();
-        kill(Pid::from_raw(id.try_into().unwrap()), signal).unwrap();
-    }
-
-    /// Ends it. What it said.
-    fn end(mut self) -> String {
-        let child = self.child.take().unwrap();
-        let id = Pid::from_raw(child.id().try_into().unwrap());
-        // It may have ended by itself.
-        let _ = kill(id, Signal::SIGTERM);
-        let output = child.wait_with_output().unwrap();
-        String::from_utf8(output.stderr).unwrap()
-    }
-}
-
-impl Drop for Dns {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            // It may have ended already.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-/// A port of loopback that nobody has at the moment.
-fn free_address() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap()
-}
 
 fn answer(code: RCODE, records: &[&str]) -> Option<Answer> {
     let records = records.iter().map(|it| (*it).to_owned()).collect();
@@ -158,18 +58,23 @@ fn ten_thousand_names_are_churned() {
         &["10.100.39.16"],
     );
     dns.files.write("objects.yaml", &services(101));
-    dns.until(
-        "s10000.default.svc.cluster.local",
-        TYPE::A,
-        &["10.101.39.16"],
-    );
+    let churned = eventually(WITHIN, || {
+        let is_new = ["s1", "s5000", "s10000"].map(|it| {
+            let name = format!("{it}.default.svc.cluster.local");
+            let answer = ask_again(dns.address, &name, TYPE::A);
+            // The old address or the new one, at every moment.
+            let [address] = &answer.records[..] else {
+                panic!("{name}: {answer:?}");
+            };
+            address.starts_with("10.101.")
+        });
+        is_new.iter().all(|it| *it).then_some(())
+    });
+    assert!(churned.is_some());
     for (name, address) in [("s1", "10.101.0.1"), ("s5000", "10.101.19.136")] {
-        let found = ask(
-            dns.address,
-            &format!("{name}.default.svc.cluster.local"),
-            TYPE::A,
-        );
-        assert_eq!(found, answer(RCODE::NoError, &[address]));
+        let name = format!("{name}.default.svc.cluster.local");
+        let found = ask_again(dns.address, &name, TYPE::A);
+        assert_eq!(found.records, [address]);
     }
     dns.files.write("objects.yaml", WEB);
     dns.until("s5000.default.svc.cluster.local", TYPE::A, &[]);
@@ -222,14 +127,13 @@ fn a_changed_corefile_may_ask_for_other_objects() {
     let kubeconfig = files.0.path().join("kubeconfig");
     let text = api.kubeconfig().replace("current-context", "other-context");
     fs::write(&kubeconfig, text).unwrap();
-    let page = free_address();
     let plugins = |namespaces: &str| {
         format!(
-            "reload\nprometheus {page}\nkubernetes cluster.local {{\nkubeconfig {} mini\nnamespaces {namespaces}\n}}\n",
+            "reload\nkubernetes cluster.local {{\nkubeconfig {} mini\nnamespaces {namespaces}\n}}\n",
             kubeconfig.display()
         )
     };
-    let dns = Dns::of(None, &plugins("a"));
+    let dns = Dns::of_corefile(&plugins("a"));
     dns.until("web.a.svc.cluster.local", TYPE::A, &["10.96.0.1"]);
     let other = ask(dns.address, "web.b.svc.cluster.local", TYPE::A);
     assert_eq!(other, answer(RCODE::NameError, &[]));
@@ -240,7 +144,7 @@ fn a_changed_corefile_may_ask_for_other_objects() {
     // The new source goes on.
     api.put_all([service("b", "10.96.0.3")]).unwrap();
     dns.until("web.b.svc.cluster.local", TYPE::A, &["10.96.0.3"]);
-    let text = metrics(page);
+    let text = dns.metrics().unwrap();
     for wanted in [
         "coredns_kubernetes_rest_client_requests_total{code=\"200\",",
         "process_resident_memory_bytes ",
@@ -248,16 +152,6 @@ fn a_changed_corefile_may_ask_for_other_objects() {
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
-}
-
-/// GET /metrics.
-fn metrics(address: SocketAddr) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
 }
 
 #[test]
@@ -320,8 +214,9 @@ fn a_query_that_comes_back_ends_the_server() {
     let files = Files::new();
     let corefile = files.0.path().join("Corefile");
     let text = format!(
-        ".:{} {{\nbind 127.0.0.1\nloop\nforward . {address}\n}}\n",
-        address.port()
+        ".:{} {{\nbind {}\nloop\nforward . {address}\n}}\n",
+        address.port(),
+        address.ip()
     );
     fs::write(&corefile, text).unwrap();
     let mut command = Command::new(SLUICE);

@@ -10,8 +10,9 @@ use crate::kind::Kind as _;
 
 type Sink = Box<dyn FnMut(Vec<Event>) + Send>;
 
-/// The origin of problems with the connection.
-const ORIGIN: &str = "API server";
+/// The origin of problems with the connection to the API server. [`follow`](super::follow()) logs them itself, each
+/// kind once.
+pub const ORIGIN: &str = "API server";
 
 /// Kinds whose first lists have not come yet.
 #[derive(Debug, Default)]
@@ -102,12 +103,20 @@ impl Output {
 
     /// The kind is not up to date from now on, or still is not, and why.
     pub(super) fn report_stale(&mut self, kind: &'static str, reason: &str) {
-        if self.renew(kind, reason, None) {
-            tracing::warn!(
+        if !self.renew(kind, reason, None) {
+            return;
+        }
+        match self.is_synced {
+            true => tracing::warn!(
                 kind,
                 reason,
                 "no changes from the API server: what is known stays in force"
-            );
+            ),
+            false => tracing::warn!(
+                kind,
+                reason,
+                "not listed by the API server yet: tried until it is"
+            ),
         }
     }
 

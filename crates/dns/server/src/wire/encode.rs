@@ -2,8 +2,8 @@
 
 use hickory_proto::ProtoError;
 use hickory_proto::op::{Edns, HeaderCounts, Message, Metadata, emit_message_parts};
-use hickory_proto::rr::Record;
-use hickory_proto::serialize::binary::BinEncoder;
+use hickory_proto::rr::{Name, Record, RecordData as _};
+use hickory_proto::serialize::binary::{BinEncodable, BinEncoder};
 
 use super::SMALLEST_PAYLOAD;
 
@@ -11,6 +11,9 @@ use super::SMALLEST_PAYLOAD;
 const OPT: usize = 11;
 /// Bytes of an option beside its data: code and length.
 const OPTION: usize = 4;
+
+/// A pointer to the name of the question, which follows the header of 12 bytes (RFC 1035, section 4.1.4).
+const QUESTION: u16 = 0xC00C;
 
 /// Most bytes of one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,10 +86,16 @@ impl Parts<'_> {
         let mut bytes = Vec::with_capacity(usize::from(SMALLEST_PAYLOAD));
         let mut encoder = BinEncoder::new(&mut bytes);
         encoder.set_max_size(limit);
+        let question = response.queries.first().map(|it| &it.name);
+        let answers = self.answers.iter().map(|record| Answer {
+            record,
+            has_name_of_question: question.is_some_and(|it| has_name(record, it)),
+        });
+        let answers: Vec<Answer<'_>> = answers.collect();
         let header = emit_message_parts(
             &self.metadata,
             &mut response.queries.iter(),
-            &mut self.answers.iter(),
+            &mut answers.iter(),
             &mut self.authorities.iter(),
             &mut self.additionals.iter(),
             edns,
@@ -100,5 +109,34 @@ impl Parts<'_> {
     fn are_whole(&self, counts: HeaderCounts) -> bool {
         usize::from(counts.answers) == self.answers.len()
             && usize::from(counts.authorities) == self.authorities.len()
+    }
+}
+
+/// A record of the answer section. The library compresses the first 120 names of a message: a Service with more endpoints
+/// would fill an answer over TCP with copies of its name.
+struct Answer<'a> {
+    record: &'a Record,
+    has_name_of_question: bool,
+}
+
+/// Whether a pointer to the question can stand for the owner. A record without data is written in a way of its own.
+fn has_name(record: &Record, question: &Name) -> bool {
+    !question.is_root() && record.name.eq_case(question) && !record.data.is_update()
+}
+
+impl BinEncodable for Answer<'_> {
+    fn emit(&self, encoder: &mut BinEncoder<'_>) -> Result<(), ProtoError> {
+        if !self.has_name_of_question {
+            return self.record.emit(encoder);
+        }
+        encoder.emit_u16(QUESTION)?;
+        self.record.record_type().emit(encoder)?;
+        self.record.dns_class.emit(encoder)?;
+        encoder.emit_u32(self.record.ttl)?;
+        let place = encoder.place::<u16>()?;
+        self.record.data.emit(encoder)?;
+        let length = encoder.len_since_place(&place);
+        let length = u16::try_from(length).expect("a message has no more bytes");
+        place.replace(encoder, length)
     }
 }

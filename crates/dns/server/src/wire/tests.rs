@@ -50,6 +50,17 @@ fn answers_go_whole_and_with_tc() {
     assert_eq!(read.additionals, []);
 }
 
+/// 27 bytes of header and question, 16 of each answer.
+#[test]
+fn four_thousand_addresses_have_room_over_tcp() {
+    let whole = response(4000, 0, None);
+    let bytes = encode(&whole, Limit::TCP).unwrap();
+    assert_eq!(bytes.len(), 27 + 4000 * 16);
+    let read = Message::from_vec(&bytes).unwrap();
+    assert!(!read.truncation);
+    assert_eq!(read.answers, whole.answers);
+}
+
 #[test]
 fn tc_of_an_upstream_stays() {
     let mut message = response(1, 0, None);

@@ -4,12 +4,23 @@ use std::mem;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use anyhow::Context;
+use prometheus::IntGauge;
 use sluice_dns::ClusterMetrics;
 use sluice_model::{ApiRequest, Event};
 use sluice_source::apiserver::{self, Timeouts};
 use sluice_zone::Objects;
 
+use super::super::reported::Reported;
 use super::{Demand, From, absorb};
+
+/// Who is told what a source says.
+#[derive(Clone)]
+pub(crate) struct Told {
+    pub(crate) objects: Arc<RwLock<Objects>>,
+    pub(crate) metrics: ClusterMetrics,
+    /// The number of files and objects that could not be read.
+    pub(crate) problems: IntGauge,
+}
 
 /// A running source. It ends when all clones are dropped, or when another one takes its place.
 #[derive(Clone)]
@@ -36,16 +47,18 @@ impl Following {
 
 impl Demand {
     /// Follows the objects. Those of `old` are answered, and go on to change, until all of the new source are known.
-    pub(crate) fn start(
-        &self,
-        objects: Arc<RwLock<Objects>>,
-        metrics: ClusterMetrics,
-        old: Option<Following>,
-    ) -> anyhow::Result<Following> {
+    pub(crate) fn start(&self, told: &Told, old: Option<Following>) -> anyhow::Result<Following> {
+        let Told {
+            objects,
+            metrics,
+            problems,
+        } = told.clone();
         let of_requests = metrics.clone();
+        let mut reported = Reported::new(problems);
         let rule = self.namespace_rule();
         let mut fresh = old.map(|old| (RwLock::new(Objects::new(rule)), old));
         let sink = move |events: Vec<Event>| {
+            reported.take(&events);
             let Some((own, old)) = &mut fresh else {
                 return absorb(&objects, &events, &metrics);
             };
