@@ -80,11 +80,14 @@ impl Drop for Resolver {
 
 fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
     let add = |it: &AtomicU64| it.fetch_add(1, Ordering::Relaxed);
-    let mut socket = connected(server, 0);
+    let mut socket = connected(server, 0).unwrap();
     let mut ports = (0..PORTS).cycle();
     while !stop.load(Ordering::Relaxed) {
         if let Kind::Fresh(first) = kind {
-            socket = connected(server, first + ports.next().unwrap());
+            // A process that is being started has a copy of every socket until it runs: of the last ones, too.
+            let mut some = ports.by_ref().take(PORTS.into());
+            let free = some.find_map(|it| connected(server, first + it).ok());
+            socket = free.expect("a free port");
         }
         let attempt = || match kind {
             Kind::Tcp => over_tcp(server),
@@ -117,15 +120,15 @@ fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
 }
 
 /// `port`: of the client; 0 for any.
-fn connected(server: SocketAddr, port: u16) -> UdpSocket {
+fn connected(server: SocketAddr, port: u16) -> io::Result<UdpSocket> {
     let any: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let socket = UdpSocket::bind((any, port)).unwrap();
-    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
-    socket.connect(server).unwrap();
-    socket
+    let socket = UdpSocket::bind((any, port))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    socket.connect(server)?;
+    Ok(socket)
 }
 
 fn over_udp(socket: &UdpSocket) -> io::Result<String> {
