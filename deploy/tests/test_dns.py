@@ -222,7 +222,6 @@ def test_dns_agent_flags_of_the_chart():
     ("options", "named"),
     [
         ("dns.enabled=true,config.mode=ebpf", "not in the mode ebpf"),
-        ("dns.enabled=true,config.mode=ipvs,dns.clusterIPs={10.96.0.10}", "not in the mode ipvs"),
         ("dns.enable=true", "enable"),
         ("dns.service=kube-dns", "service"),
     ],

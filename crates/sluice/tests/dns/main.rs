@@ -9,4 +9,5 @@ mod client;
 mod local;
 mod query;
 mod serve;
+mod vm_ipvs;
 mod world;

@@ -28,9 +28,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "sluice.dns" -}}
 {{- if .Values.dns.enabled -}}
 {{- if include "sluice.ebpf" . -}}{{- fail "dns.enabled: not in the mode ebpf" -}}{{- end -}}
-{{- if and (eq .Values.config.mode "ipvs") .Values.dns.clusterIPs -}}
-{{- fail "dns.clusterIPs: not in the mode ipvs" -}}
-{{- end -}}
 true
 {{- end -}}
 {{- end -}}
