@@ -33,6 +33,7 @@ mod table;
 
 use std::net::{IpAddr, SocketAddr};
 
+use nix::sys::resource::{Resource, getrlimit};
 use sluice_netlink::nftables::Connection;
 use sluice_plan::settings::{LocalDetector, NodeDns};
 use tracing::debug;
@@ -42,7 +43,7 @@ pub(crate) use addresses::is_ours;
 use crate::error::{NodeError, failed};
 use table::Table;
 
-/// The least descriptor of the socket that owns the table, where the limit of this process permits it. Above
+/// The least descriptor of the socket that owns the table, or half of the limit of this process. Above
 /// those of the server's sockets and connections, so that a killed process closes it before them: the
 /// queries go to the cluster's DNS before nobody listens here.
 const OWNER_DESCRIPTOR: i32 = 8000;
@@ -136,7 +137,9 @@ impl LocalDns {
         }
         let operation = "take DNS queries of this node: write table sluice-dns";
         let mut connection = Connection::open().map_err(failed(operation))?;
-        if let Err(error) = connection.renumber(OWNER_DESCRIPTOR) {
+        let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+        let half = i32::try_from(limit / 2).unwrap_or(i32::MAX);
+        if let Err(error) = connection.renumber(OWNER_DESCRIPTOR.min(half)) {
             debug!(%error, "a few queries may be refused when this process is killed");
         }
         let tables = connection.commit(&self.table.queries());

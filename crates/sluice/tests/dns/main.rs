@@ -5,7 +5,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../../../node/tests/local_dns/resolver.rs"]
+mod resolver;
+
 mod client;
+mod hitless;
 mod local;
 mod query;
 mod serve;
