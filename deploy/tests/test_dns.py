@@ -222,7 +222,6 @@ def test_dns_agent_flags_of_the_chart():
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ("dns.enabled=true,config.mode=ipvs,dns.clusterIPs={10.96.0.10}", "not in the mode ipvs"),
         ("dns.enable=true", "enable"),
         ("dns.service=kube-dns", "service"),
     ],

@@ -37,6 +37,7 @@ mod table;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 
+use nix::sys::resource::{Resource, getrlimit};
 use sluice_netlink::duplicate_from;
 use sluice_netlink::nftables::Connection;
 use sluice_plan::settings::{DNS_OWNER_PORT, LocalDetector, NodeDns};
@@ -48,7 +49,7 @@ pub use sluice_plan::settings::DNS_PORT;
 use crate::error::{NodeError, failed};
 use table::Table;
 
-/// The least descriptor of the sockets of an [`Owner`], where the limit of this process permits it. Above
+/// The least descriptor of the sockets of an [`Owner`], or half of the limit of this process. Above
 /// those of the server's sockets and connections, so that a killed process closes it before them: the
 /// queries go to the cluster's DNS before nobody listens here.
 const OWNER_DESCRIPTOR: i32 = 8000;
@@ -101,7 +102,10 @@ impl Owner {
     fn of(table: &Table) -> Result<Self, NodeError> {
         let operation = "take DNS queries of this node: write table sluice-dns";
         let mut connection = Connection::open().map_err(failed(operation))?;
-        if let Err(error) = connection.renumber(OWNER_DESCRIPTOR) {
+        let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
+        let half = i32::try_from(limit / 2).unwrap_or(i32::MAX);
+        let descriptor = OWNER_DESCRIPTOR.min(half);
+        if let Err(error) = connection.renumber(descriptor) {
             debug!(%error, "a few queries may be refused when this process is killed");
         }
         let tables = connection.commit(&table.queries());
@@ -110,8 +114,7 @@ impl Owner {
             let address = SocketAddr::new(*ip, DNS_OWNER_PORT);
             let operation = format!("take DNS queries of this node: bind UDP socket {address}");
             let socket = UdpSocket::bind(address).map_err(failed(&operation))?;
-            // Where the limit permits it, as above.
-            let high = duplicate_from(socket.as_fd(), OWNER_DESCRIPTOR);
+            let high = duplicate_from(socket.as_fd(), descriptor);
             Ok(high.unwrap_or_else(|_| socket.into()))
         });
         Ok(Self {

@@ -3,31 +3,26 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use sluice_lab::{Probe, eventually, require_netns};
+use sluice_lab::{Probe, require_netns};
 use sluice_node::local_dns::DNS_PORT;
 
 use crate::holder::Holder;
-use crate::resolver::{Counts, Kind, PORTS, Resolver};
+use crate::resolver::{From, Kind, PORTS, Question, Resolver, account, more};
 use crate::world::{Plane, World, addresses, cluster_ips};
 
-const SOON: Duration = Duration::from_secs(30);
 const ROUNDS: u32 = 10;
 
-/// Waits until every client got this many more answers of a kind.
-#[track_caller]
-fn more(clients: &[Resolver], of: fn(&Counts) -> &AtomicU64, count: u64) {
-    let now = |it: &Resolver| of(&it.counts).load(Ordering::Relaxed);
-    let wanted: Vec<u64> = clients.iter().map(|it| now(it) + count).collect();
-    let reached = || {
-        let mut all = clients.iter().zip(&wanted);
-        all.all(|(it, wanted)| now(it) >= *wanted).then_some(())
-    };
-    let what: Vec<_> = clients.iter().map(|it| &it.counts).collect();
-    eventually(SOON, reached).unwrap_or_else(|| panic!("no more answers: {what:?}"));
-}
+/// Servers of the lab say their name, over TCP before they are asked.
+const WHO: Question = Question {
+    over_udp: b"who?\n",
+    over_tcp: b"",
+    is_whole: |it| it.ends_with(b"\n"),
+    from: |it| match it.starts_with(b"local") {
+        true => Some(From::Local),
+        false => Some(From::Cluster),
+    },
+};
 
 fn clients(world: &World) -> Vec<Resolver> {
     let mut clients = Vec::new();
@@ -41,30 +36,14 @@ fn clients(world: &World) -> Vec<Resolver> {
                 world.cluster.pod("shell").netns(),
                 server,
                 kind,
+                WHO,
             ));
         }
     }
     let server = SocketAddr::new(addresses()[0], DNS_PORT);
     let fresh = Kind::Fresh(ports.next().unwrap());
-    clients.push(Resolver::start(world.node(), server, fresh));
+    clients.push(Resolver::start(world.node(), server, fresh, WHO));
     clients
-}
-
-/// `lost`: nothing. `retried`: of all questions of a round, the queries that were in the socket of a killed
-/// process, or came while it died.
-#[track_caller]
-fn account(clients: Vec<Resolver>, changes: u64) {
-    let all: Vec<_> = clients.into_iter().map(Resolver::stop).collect();
-    let sum = |of: fn(&Counts) -> &AtomicU64| -> u64 {
-        all.iter().map(|it| of(it).load(Ordering::Relaxed)).sum()
-    };
-    let (refused, late) = (sum(|it| &it.refused_once), sum(|it| &it.late_once));
-    let asked = sum(|it| &it.asked);
-    eprintln!("{asked} questions, {changes} changes: {refused} refused once, {late} late once");
-    assert_eq!(sum(|it| &it.lost), 0, "{all:#?}");
-    // Each client has one question at a time: a change costs it one retry at most.
-    let most = changes * u64::try_from(all.len()).unwrap();
-    assert!(refused + late <= most, "{all:#?}");
 }
 
 #[test]

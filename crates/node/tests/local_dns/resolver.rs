@@ -1,7 +1,7 @@
 //! A client that asks without pause as a resolver does: after a refusal or a timeout once more, from the same
-//! socket (`RES_DFLRETRY`, resolv.conf(5): `attempts`).
+//! socket (`RES_DFLRETRY`, resolv.conf(5): `attempts`). Tests of the agent have this file, too.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,10 +10,13 @@ use std::time::Duration;
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
-use sluice_lab::Netns;
+use sluice_lab::{Netns, eventually};
 
 /// glibc waits 5 s by default; `options timeout:1` is what people set.
 const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Longest wait for more answers.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Number of ports of a client with a socket for each question.
 pub(crate) const PORTS: u16 = 1000;
@@ -28,6 +31,26 @@ pub(crate) enum Kind {
     OneSocket,
     /// A connection for each question.
     Tcp,
+}
+
+/// What is asked, and how answers are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) over_udp: &'static [u8],
+    /// Empty for a server that speaks first.
+    pub(crate) over_tcp: &'static [u8],
+    /// Of an answer over TCP.
+    pub(crate) is_whole: fn(&[u8]) -> bool,
+    /// `None` when the answer is neither's.
+    pub(crate) from: fn(&[u8]) -> Option<From>,
+}
+
+/// Who answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// The node's own server.
+    Local,
+    Cluster,
 }
 
 /// What came of the questions.
@@ -53,11 +76,12 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    pub(crate) fn start(netns: &Netns, server: SocketAddr, kind: Kind) -> Self {
+    pub(crate) fn start(netns: &Netns, server: SocketAddr, kind: Kind, question: Question) -> Self {
         let (counts, stop) = (Arc::<Counts>::default(), Arc::<AtomicBool>::default());
         let (theirs, ends) = (counts.clone(), stop.clone());
         // A thread stays in the namespace in which it was started.
-        let thread = netns.run(|| thread::spawn(move || ask(server, kind, &theirs, &ends)));
+        let thread =
+            netns.run(|| thread::spawn(move || ask(server, kind, question, &theirs, &ends)));
         Self {
             counts,
             stop,
@@ -78,7 +102,36 @@ impl Drop for Resolver {
     }
 }
 
-fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
+/// Waits until every client got this many more answers of a kind.
+#[track_caller]
+pub(crate) fn more(clients: &[Resolver], of: fn(&Counts) -> &AtomicU64, count: u64) {
+    let now = |it: &Resolver| of(&it.counts).load(Ordering::Relaxed);
+    let wanted: Vec<u64> = clients.iter().map(|it| now(it) + count).collect();
+    let reached = || {
+        let mut all = clients.iter().zip(&wanted);
+        all.all(|(it, wanted)| now(it) >= *wanted).then_some(())
+    };
+    let what: Vec<_> = clients.iter().map(|it| &it.counts).collect();
+    eventually(SOON, reached).unwrap_or_else(|| panic!("no more answers: {what:?}"));
+}
+
+/// No question was lost. A change of who answers cost each client, which has one question at a time, one retry at
+/// most: of the query that was in the socket of a killed process, or came while it died.
+#[track_caller]
+pub(crate) fn account(clients: Vec<Resolver>, changes: u64) {
+    let all: Vec<_> = clients.into_iter().map(Resolver::stop).collect();
+    let sum = |of: fn(&Counts) -> &AtomicU64| -> u64 {
+        all.iter().map(|it| of(it).load(Ordering::Relaxed)).sum()
+    };
+    let (refused, late) = (sum(|it| &it.refused_once), sum(|it| &it.late_once));
+    let asked = sum(|it| &it.asked);
+    eprintln!("{asked} questions, {changes} changes: {refused} refused once, {late} late once");
+    assert_eq!(sum(|it| &it.lost), 0, "{all:#?}");
+    let most = changes * u64::try_from(all.len()).unwrap();
+    assert!(refused + late <= most, "{all:#?}");
+}
+
+fn ask(server: SocketAddr, kind: Kind, question: Question, counts: &Counts, stop: &AtomicBool) {
     let add = |it: &AtomicU64| it.fetch_add(1, Ordering::Relaxed);
     let mut socket = connected(server, 0).unwrap();
     let mut ports = (0..PORTS).cycle();
@@ -90,8 +143,8 @@ fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
             socket = free.expect("a free port");
         }
         let attempt = || match kind {
-            Kind::Tcp => over_tcp(server),
-            _ => over_udp(&socket),
+            Kind::Tcp => over_tcp(server, question),
+            _ => over_udp(&socket, question),
         };
         let first = attempt();
         let before = format!("{first:?}");
@@ -103,8 +156,8 @@ fn ask(server: SocketAddr, kind: Kind, counts: &Counts, stop: &AtomicBool) {
             Err(_) => (attempt(), Some(&counts.refused_once)),
         };
         match &answer {
-            Ok(answer) if answer.starts_with("local") => add(&counts.local),
-            Ok(_) => add(&counts.cluster),
+            Ok(From::Local) => add(&counts.local),
+            Ok(From::Cluster) => add(&counts.cluster),
             Err(error) => {
                 if add(&counts.lost) < 3 {
                     eprintln!("{kind:?} {server} lost: {before}, then {error}");
@@ -131,33 +184,39 @@ fn connected(server: SocketAddr, port: u16) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-fn over_udp(socket: &UdpSocket) -> io::Result<String> {
-    socket.send(b"who?\n")?;
+fn over_udp(socket: &UdpSocket, question: Question) -> io::Result<From> {
+    socket.send(question.over_udp)?;
     let mut answer = [0; 512];
     let length = socket.recv(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
+    read(question, &answer[..length])
 }
 
-fn over_tcp(server: SocketAddr) -> io::Result<String> {
+fn read(question: Question, answer: &[u8]) -> io::Result<From> {
+    let unknown = || io::Error::other(format!("answer {}", answer.escape_ascii()));
+    (question.from)(answer).ok_or_else(unknown)
+}
+
+fn over_tcp(server: SocketAddr, question: Question) -> io::Result<From> {
     let mut stream =
         TcpStream::connect_timeout(&server, TIMEOUT).map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => io::ErrorKind::WouldBlock.into(),
             _ => error,
         })?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    let mut answer = String::new();
-    let mut byte = [0];
     // Closing leaves the port in TIME_WAIT for a minute, and there are 14,000 of them: reset instead.
     let reset = libc::linger {
         l_onoff: 1,
         l_linger: 0,
     };
     setsockopt(&stream, sockopt::Linger, &reset)?;
-    while !answer.ends_with('\n') {
+    stream.write_all(question.over_tcp)?;
+    let mut answer = Vec::new();
+    let mut byte = [0];
+    while !(question.is_whole)(&answer) {
         match stream.read(&mut byte)? {
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => answer.push(byte[0].into()),
+            _ => answer.push(byte[0]),
         }
     }
-    Ok(answer)
+    read(question, &answer)
 }

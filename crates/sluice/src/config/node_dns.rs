@@ -40,13 +40,6 @@ impl NodeDnsArgs {
         one_per_family("--dns-address", &addresses, problems);
         let cluster_ips = self.dns_cluster_ip.clone().unwrap_or_default();
         one_per_family("--dns-cluster-ip", &cluster_ips, problems);
-        if mode == Mode::Ipvs && !cluster_ips.is_empty() {
-            problems.usage(
-                "--dns-cluster-ip: not in the ipvs mode, where the kernel takes packets to a ClusterIP before a \
-                 server gets them: give pods an address of --dns-address as nameserver"
-                    .to_owned(),
-            );
-        }
         Some(NodeDns {
             service: self.service(problems).unwrap_or(usual.service),
             addresses,

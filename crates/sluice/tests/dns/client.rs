@@ -74,7 +74,7 @@ pub(crate) fn addresses(server: SocketAddr, name: &str) -> Option<Vec<String>> {
     Some(all)
 }
 
-fn query(name: &str, kind: TYPE) -> Vec<u8> {
+pub(crate) fn query(name: &str, kind: TYPE) -> Vec<u8> {
     let mut packet = Packet::new_query(4711);
     packet.set_flags(PacketFlag::RECURSION_DESIRED);
     let name = Name::new(name).unwrap().into_owned();

@@ -24,7 +24,7 @@ fn pods_are_answered_by_their_node_and_by_the_cluster_without_it() {
 }
 
 /// Who answers while an agent runs, and after it was killed.
-fn agent_and_cluster(world: &World, mode: &str) {
+pub(crate) fn agent_and_cluster(world: &World, mode: &str) {
     let cluster_dns: IpAddr = CLUSTER_DNS.parse().unwrap();
     let agent = Agent::run(&world.files, world.proxy(mode));
     for server in [DNS_ADDRESSES[0], DNS_ADDRESSES[1], cluster_dns] {
@@ -110,7 +110,7 @@ fn an_agent_without_it_removes_what_one_with_it_left() {
 }
 
 /// An agent without it comes after one with it.
-fn switched_off(world: &World, mode: &str) {
+pub(crate) fn switched_off(world: &World, mode: &str) {
     let run = |program: &str, args: &[&str]| {
         let output = world.node().command(program, args).output().unwrap();
         String::from_utf8(output.stdout).unwrap()

@@ -5,13 +5,18 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../../../node/tests/local_dns/resolver.rs"]
+mod resolver;
+
 mod apiserver;
 mod client;
 mod cluster;
 mod e2e;
+mod hitless;
 mod local;
 mod query;
 mod search;
 mod serve;
 mod server;
+mod vm_ipvs;
 mod world;

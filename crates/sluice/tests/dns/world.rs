@@ -125,6 +125,21 @@ impl World {
         command
     }
 
+    /// An agent whose API server is not there.
+    pub(crate) fn without_api_server(&self, mode: &str) -> Command {
+        let flags = [
+            "proxy",
+            "--hostname-override=node-a",
+            "--master=http://127.0.0.1:9",
+            "--conntrack-max-per-core=0",
+        ];
+        let mut command = self.node().command(SLUICE, &flags);
+        command.args(["--proxy-mode", mode, "--cluster-cidr", PODS]);
+        command.args(["--dns", "--dns-cluster-ip", CLUSTER_DNS]);
+        command.arg("--socket").arg(self.files.socket());
+        command
+    }
+
     pub(crate) fn node(&self) -> &Netns {
         self.cluster.node("node-a").netns()
     }

@@ -27,9 +27,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- /* Not empty where the agent answers DNS. */ -}}
 {{- define "sluice.dns" -}}
 {{- if .Values.dns.enabled -}}
-{{- if and (eq .Values.config.mode "ipvs") .Values.dns.clusterIPs -}}
-{{- fail "dns.clusterIPs: not in the mode ipvs" -}}
-{{- end -}}
 true
 {{- end -}}
 {{- end -}}

@@ -1,0 +1,16 @@
+//! `sluice proxy --dns` in the ipvs mode, in a virtual machine: few kernels of test machines have it.
+
+use sluice_lab::{require_netns, require_vm};
+
+use crate::local::{agent_and_cluster, switched_off};
+use crate::world::World;
+
+/// One machine for both: to start it takes longer than either.
+#[test]
+fn beside_virtual_servers() {
+    require_vm!("vm_ipvs::beside_virtual_servers");
+    require_netns!();
+    let world = World::new();
+    agent_and_cluster(&world, "ipvs");
+    switched_off(&world, "ipvs");
+}
