@@ -166,7 +166,7 @@ impl NodeArgs {
         };
         let dns = self.dns.answers(problems);
         let settings = Settings {
-            dns: self.dns.check(effective.mode, problems),
+            dns: self.dns.check(problems),
             external_ips,
             refuse_shadowing: self.refuse_shadowing_vips == Some(true),
             node_port_range,

@@ -4,7 +4,6 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use hickory_proto::rr::Name;
-use sluice_config::Mode;
 use sluice_model::{IpFamily, NamespacedName, is_label};
 use sluice_plan::settings::NodeDns;
 use sluice_yaml::quoted;
@@ -30,7 +29,7 @@ impl NodeDnsArgs {
     }
 
     /// The addresses, for the plan; every problem is said.
-    pub(super) fn check(&self, mode: Mode, problems: &mut Problems) -> Option<NodeDns> {
+    pub(super) fn check(&self, problems: &mut Problems) -> Option<NodeDns> {
         if !self.is_on() {
             self.idle(problems);
             return None;
