@@ -12,6 +12,7 @@ mod hostile;
 mod iptables;
 mod ipvs;
 mod measure;
+mod names;
 mod path;
 mod pins;
 mod process;
@@ -64,6 +65,8 @@ enum Only {
     Folder,
     /// One tenant's huge objects beside another's small change
     Hostile,
+    /// Changes of the names that the DNS server answers, and answers
+    Names,
 }
 
 /// A data plane that can be measured.
@@ -123,6 +126,7 @@ fn main() -> anyhow::Result<()> {
     match args.only {
         Some(Only::Folder) => return folder::run(&args.program()?),
         Some(Only::Hostile) => return hostile::run(),
+        Some(Only::Names) => return names::run(),
         None => {}
     }
     println!(
