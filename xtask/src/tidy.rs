@@ -87,6 +87,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "plane",
             "reconcile",
             "xtables",
+            "zone",
         ],
     ),
     ("testing/miniapi", &["api"]),

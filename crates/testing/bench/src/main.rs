@@ -13,6 +13,7 @@ mod hostile;
 mod iptables;
 mod ipvs;
 mod measure;
+mod names;
 mod path;
 mod pins;
 mod process;
@@ -66,7 +67,7 @@ enum Only {
     Folder,
     /// One tenant's huge objects beside another's small change
     Hostile,
-    /// Queries a second, their latency, changes, memory (needs dnsperf)
+    /// The DNS server: changes, queries a second, their latency, memory (needs dnsperf)
     Dns,
 }
 
@@ -127,7 +128,10 @@ fn main() -> anyhow::Result<()> {
     match args.only {
         Some(Only::Folder) => return folder::run(&args.program()?),
         Some(Only::Hostile) => return hostile::run(),
-        Some(Only::Dns) => return dns::run(&args.program()?),
+        Some(Only::Dns) => {
+            names::run()?;
+            return dns::run(&args.program()?);
+        }
         None => {}
     }
     println!(
