@@ -63,16 +63,26 @@ impl NodeDnsArgs {
 
     /// What is answered; `None` when the server is off.
     pub(super) fn answers(&self, problems: &mut Problems) -> Option<Answers> {
-        let domain = self.dns_domain.as_deref().unwrap_or(DOMAIN);
-        let Ok(mut zone) = Name::from_ascii(domain) else {
-            problems.usage(format!("--dns-domain: {} is no DNS name", quoted(domain)));
+        let Some(zone) = self.zone() else {
+            let domain = quoted(self.domain());
+            problems.usage(format!("--dns-domain: {domain} is no DNS name"));
             return None;
         };
-        zone.set_fqdn(true);
         self.is_on().then(|| Answers {
             zone,
             corefile: self.dns_corefile.clone(),
         })
+    }
+
+    fn domain(&self) -> &str {
+        self.dns_domain.as_deref().unwrap_or(DOMAIN)
+    }
+
+    /// The domain of the cluster; `None` when it is no name.
+    pub(crate) fn zone(&self) -> Option<Name> {
+        let mut zone = Name::from_ascii(self.domain()).ok()?;
+        zone.set_fqdn(true);
+        Some(zone)
     }
 
     fn service(&self, problems: &mut Problems) -> Option<NamespacedName> {

@@ -11,17 +11,17 @@ use crate::client::{Answer, addresses, ask};
 use crate::common::{Agent, Files, SLUICE, WITHIN};
 
 /// Where the cluster's DNS Service is.
-const CLUSTER_DNS: &str = "10.96.0.10";
+pub(crate) const CLUSTER_DNS: &str = "10.96.0.10";
 
 /// A node with a pod, and a pod on another node whose server is the cluster's DNS.
-struct World {
-    cluster: Cluster,
-    files: Files,
-    central: Central,
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
+    pub(crate) files: Files,
+    pub(crate) central: Central,
 }
 
 /// The cluster's DNS: `sluice dns` in a pod, which knows one name that no agent does.
-struct Central {
+pub(crate) struct Central {
     _files: Files,
     child: std::process::Child,
 }
@@ -30,8 +30,8 @@ impl Central {
     fn start(netns: &Netns) -> Self {
         let files = Files::new();
         let corefile = files.0.path().join("Corefile");
-        let hosts =
-            "hosts {\n192.0.2.77 central.test\n192.0.2.78 web.default.svc.cluster.local\n}\n";
+        let hosts = "hosts {\n192.0.2.77 central.test\n192.0.2.78 web.default.svc.cluster.local\n\
+             10.96.0.1 kubernetes.default.svc.cluster.local\n}\n";
         std::fs::write(&corefile, format!(".:53 {{\n{hosts}}}\n")).unwrap();
         let mut command = netns.command(SLUICE, &["dns", "--conf"]);
         let child = command.arg(&corefile).spawn().unwrap();
@@ -42,15 +42,22 @@ impl Central {
     }
 }
 
-impl Drop for Central {
-    fn drop(&mut self) {
+impl Central {
+    pub(crate) fn stop(&mut self) {
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
+impl Drop for Central {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let cluster = Cluster::builder()
             .node("node-a")
             .node("node-b")
@@ -85,7 +92,7 @@ impl World {
         }
     }
 
-    fn proxy(&self, mode: &str) -> Command {
+    pub(crate) fn proxy(&self, mode: &str) -> Command {
         let mut command = self.files.proxy(self.cluster.node("node-a").netns());
         command.args([
             "--proxy-mode",
@@ -109,7 +116,7 @@ impl World {
 
     /// Asks from the pod until the answer is as wanted.
     #[track_caller]
-    fn until(&self, server: IpAddr, name: &str, wanted: &[&str]) {
+    pub(crate) fn until(&self, server: IpAddr, name: &str, wanted: &[&str]) {
         let server = SocketAddr::new(server, 53);
         let mut last = None;
         let found = eventually(WITHIN, || {

@@ -6,6 +6,7 @@
 mod common;
 
 mod client;
+mod explain;
 mod local;
 mod query;
 mod serve;
