@@ -54,14 +54,6 @@ use table::Table;
 /// queries go to the cluster's DNS before nobody listens here.
 const OWNER_DESCRIPTOR: i32 = 8000;
 
-/// Whether the addresses of a [`LocalDns`] are on this machine. They come before the table for replies and go after it.
-///
-/// # Errors
-/// [`NodeError`]: the addresses could not be listed.
-pub fn is_left() -> Result<bool, NodeError> {
-    Ok(!addresses::ours("list the addresses of the DNS server on lo")?.is_empty())
-}
-
 /// Removes what stays on this machine when the process of a [`LocalDns`] ends, and says what it removed.
 ///
 /// # Errors
@@ -78,6 +70,25 @@ pub fn clean_up() -> Result<Vec<String>, NodeError> {
     let addresses = addresses::clean_up()?.into_iter();
     removed.extend(addresses.map(|it| format!("address {it} of the DNS server on lo")));
     Ok(removed)
+}
+
+/// The addresses of a DNS server that a Sluice put on this machine, whether its process runs or not. They come before the
+/// table for replies and go after it.
+///
+/// # Errors
+/// [`NodeError`]: the addresses could not be listed.
+pub fn addresses() -> Result<Vec<IpAddr>, NodeError> {
+    addresses::ours("list the addresses of the DNS server on lo")
+}
+
+/// Whether the queries to these addresses come to a process on this machine.
+///
+/// # Errors
+/// [`NodeError`]: the tables could not be listed.
+pub fn is_taken() -> Result<bool, NodeError> {
+    let operation = "list the tables of nftables";
+    let mut connection = Connection::open().map_err(failed(operation))?;
+    table::has_queries(&mut connection)
 }
 
 /// The addresses of the node's DNS server, and the queries to them. Dropping the value gives the queries

@@ -1,6 +1,7 @@
 //! The status of a running agent, for `sluice status` and scripts.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,18 @@ pub struct Status {
     pub unserved: Option<String>,
     /// Service ports that need a feature that this machine lacks.
     pub refused: Vec<RefusedStatus>,
+    /// The DNS server inside the agent; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dns: Option<DnsStatus>,
+}
+
+/// The DNS server inside the agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DnsStatus {
+    /// The cluster's DNS Service, which answers in its place: `kube-system/kube-dns`.
+    pub service: String,
+    /// Where it answers.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// The rules in one table.

@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-pub use ends::{Unclear, is_anybody_outside, pod_of, service_of, unknown};
+pub use ends::{Host, Unclear, host_of, is_anybody_outside, pod_of, service_of, unknown};
 pub(crate) use members::why_not;
 
 use crate::endpoints::Topology;

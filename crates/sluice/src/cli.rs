@@ -68,25 +68,33 @@ Rules stay in place when the agent stops; `sluice cleanup` removes them.")]
     #[command(after_help = "Examples:
   sluice explain node default/web:http
   sluice explain 10.244.0.5 10.96.0.10:53/udp
-  sluice explain outside web.default.svc.cluster.local
+  sluice explain default/client-1 web:http
+  sluice explain 10.244.0.5 queue-0.queue.shop.svc.cluster.local:5672
   sluice explain default/client-1 default/web:http --kubeconfig ~/.kube/config
   sluice explain outside default/web:http --live
   sluice explain default/client-1 default/web:http --trace
   sluice explain outside default/web:http --trace --wait 30s
   sluice explain node '[fd00:10:96::a]:80' --manifests examples -o json
 
+A DNS name is looked up as the resolver of FROM does, with the search path of that pod, and each address of the answer is
+explained: exit status 1 when it leads nowhere. Nothing is sent: names outside the cluster are only named. An agent
+knows names when it has --dns.
+
 The running agent answers, unless --manifests, --kubeconfig, --master or --config name another source.
 --trace runs on the node itself, as root. It adds an nftables table for the time of the trace, which goes with
 the command, and it opens a connection to an endpoint, or sends an empty datagram.")]
     Explain(ExplainArgs),
-    /// Check why a Service does not answer: its objects, the rules, the way, the machine
+    /// Check why a Service does not answer: its objects, the rules, the way, the machine, its name
     #[command(after_help = "Examples:
   sluice doctor default/web
   sluice doctor default/web --probe
   sluice doctor default/web --from 203.0.113.7
   sluice doctor --kubeconfig /etc/kubernetes/admin.conf default/web
+  sluice doctor
 
-Without a Service it checks the machine. Exit status: 0 when nothing is wrong, 1 when something is.
+Without a Service it checks the machine, and what names need: the cluster's DNS and the node's, which are asked for
+one name, the nameserver of pods, the servers that queries are forwarded to. Exit status: 0 when nothing is wrong, 1
+when something is.
 The running agent says what it knows of the Service, unless --manifests, --kubeconfig, --master or
 --config name another source, as on a node that runs kube-proxy.")]
     Doctor(DoctorArgs),
@@ -301,8 +309,8 @@ pub(crate) struct ExplainArgs {
     /// Who sends: `node`, `outside`, an address, or a pod as NAMESPACE/NAME
     #[arg(value_name = "FROM")]
     pub(crate) from: String,
-    /// Where to: a Service as in `default/web:http`, its DNS name as in `web.default.svc:80`, or an
-    /// address with port and protocol as in `10.96.0.10:53/udp`
+    /// Where to: a Service as in `default/web:http`, a DNS name as in `web:http` and `web.default.svc:80`, or
+    /// an address with port and protocol as in `10.96.0.10:53/udp`
     #[arg(value_name = "TO")]
     pub(crate) to: String,
     /// The socket of the agent that is asked
@@ -359,6 +367,13 @@ pub(crate) struct DoctorArgs {
     /// Connect to endpoints and virtual IPs from this node, and ask the cluster's DNS
     #[arg(long, requires = "service")]
     pub(crate) probe: bool,
+    /// kubelet's configuration, which says which DNS server pods ask
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "/var/lib/kubelet/config.yaml"
+    )]
+    pub(crate) kubelet_config: PathBuf,
     /// The agent's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,

@@ -1,20 +1,27 @@
 //! `sluice explain`: what happens to a packet.
 
+mod names;
+
 use std::process::ExitCode;
 
 use anyhow::Context;
 use serde::Serialize;
 use sluice_diagnose::trace::{self, Request, Source, Trace};
-use sluice_plan::explain::Explanation;
+use sluice_plan::explain::{self, Explanation};
 use sluice_plane::Live;
+use sluice_zone::Resolution;
 
+use self::names::Found;
 use crate::cli::{ExplainArgs, Output};
 use crate::live::Reader;
 use crate::planes;
 use crate::render::print;
 use crate::view::View;
 
-/// The answer in JSON.
+/// Most packets to the addresses of one name.
+const EXPLAINED: usize = 8;
+
+/// The answer about a packet in JSON.
 #[derive(Serialize)]
 struct Answer {
     #[serde(flatten)]
@@ -25,40 +32,119 @@ struct Answer {
     trace: Option<Trace>,
 }
 
+/// The answer about a name in JSON.
+#[derive(Serialize)]
+struct NameAnswer {
+    name: Resolution,
+    packets: Vec<Answer>,
+    /// Why there is no packet to an address, and how many more addresses there are.
+    skipped: Vec<String>,
+}
+
 /// Prints the explanation, then the kernel's objects and the trace, to stdout and problems of the manifests
-/// to stderr. A difference between kernel and plan is an answer, so the exit code is 0.
+/// to stderr. A difference between kernel and plan is an answer, so the exit code is 0. It is 1 when a name leads
+/// nowhere.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let view = View::of(&args.node, &args.socket)?;
-    let explanation = view.explain(&args.from, &args.to, args.interface.as_deref())?;
+    let host = explain::host_of(&args.to);
+    let view = match host {
+        Some(_) => View::with_names(&args.node, &args.socket)?,
+        None => View::of(&args.node, &args.socket)?,
+    };
+    let found = match host {
+        Some(host) => names::look_up(&view, &args.from, &args.to, &host)?,
+        None => None,
+    };
+    match found {
+        Some(found) => of_name(args, &view, found),
+        None => {
+            let explanation = view.explain(&args.from, &args.to, args.interface.as_deref())?;
+            let answer = answer(args, &view, explanation, args.trace)?;
+            match args.output {
+                Output::Text => {}
+                Output::Json => print(serde_json::to_string_pretty(&answer)? + "\n")?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Explains the packets to all addresses of a name. Only the first one is traced.
+fn of_name(args: &ExplainArgs, view: &View, found: Found<'_>) -> anyhow::Result<ExitCode> {
+    let is_text = args.output == Output::Text;
+    if is_text {
+        print(names::text(&found))?;
+    }
+    let mut packets = Vec::new();
+    let mut skipped = Vec::new();
+    for (address, protocol) in found.dialled.iter().take(EXPLAINED) {
+        let to = format!("{address}/{protocol}");
+        match found.client.explain(&to, args.interface.as_deref()) {
+            Ok(explanation) => {
+                if is_text {
+                    print("\n")?;
+                }
+                let traced = args.trace && packets.is_empty();
+                packets.push(answer(args, view, explanation, traced)?);
+            }
+            Err(error) => skipped.push(format!("{to}: {error}")),
+        }
+    }
+    let more = found.dialled.len().saturating_sub(EXPLAINED);
+    if more > 0 {
+        skipped.push(format!("{more} more addresses"));
+    }
+    let is_nothing = packets.is_empty();
+    match args.output {
+        Output::Text => skipped
+            .iter()
+            .try_for_each(|it| print(format!("\n{it}\n")))?,
+        Output::Json => {
+            let name = found.resolution;
+            let answer = NameAnswer {
+                name,
+                packets,
+                skipped,
+            };
+            print(serde_json::to_string_pretty(&answer)? + "\n")?;
+        }
+    }
+    Ok(match is_nothing {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// The whole answer about one packet; as text it is printed on the way.
+fn answer(
+    args: &ExplainArgs,
+    view: &View,
+    explanation: Explanation,
+    is_traced: bool,
+) -> anyhow::Result<Answer> {
     let is_text = args.output == Output::Text;
     // A person reads the explanation while a packet is waited for.
     if is_text {
         print(format!("{}\n", explanation.to_string().trim_end()))?;
     }
     let live = match args.live {
-        true => Some(Reader::new(&view, &args.socket)?.read(&explanation)?),
+        true => Some(Reader::new(view, &args.socket)?.read(&explanation)?),
         false => None,
     };
     if is_text && let Some(live) = &live {
         print(format!("{live}\n"))?;
     }
-    let trace = match args.trace {
+    let trace = match is_traced {
         true => Some(traced(&request(args, &explanation)?)?),
         false => None,
     };
-    match (is_text, trace) {
-        (true, None) => {}
-        (true, Some(trace)) => print(trace.to_string())?,
-        (false, trace) => {
-            let answer = Answer {
-                explanation,
-                live,
-                trace,
-            };
-            print(serde_json::to_string_pretty(&answer)? + "\n")?;
-        }
+    if is_text && let Some(trace) = &trace {
+        print(trace.to_string())?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(Answer {
+        explanation,
+        live,
+        trace,
+    })
 }
 
 /// Sends or awaits a packet, while programs tell what they do with it.

@@ -7,10 +7,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use hickory_proto::rr::Name;
 use sluice_model::Event;
 use sluice_node::addresses;
 use sluice_plan::Planner;
+use sluice_plan::settings::Settings;
+use sluice_source::Pods;
 use sluice_source::apiserver::{self, Client, Timeouts, Wanted};
+use sluice_zone::{NamespaceRule, Objects};
 
 use crate::cli::NodeArgs;
 use crate::config::{self, NodeConfig, Source};
@@ -31,15 +35,53 @@ pub(crate) struct Planned {
     pub(crate) problems: usize,
     /// The API server; `None` for a folder.
     pub(crate) client: Option<Client>,
+    /// What has DNS names; `None` unless it was asked for.
+    pub(crate) names: Option<Names>,
+}
+
+/// What has DNS names.
+pub(crate) struct Names {
+    pub(crate) objects: Objects,
+    /// The domain of the cluster.
+    pub(crate) zone: Name,
 }
 
 /// Plans the source of these flags as the agent would. Prints warnings and problems to stderr.
 pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
+    plan_of(args, |_| {}, proxy::wanted)
+}
+
+/// The same, and what has DNS names.
+pub(crate) fn plan_with_names(args: &NodeArgs) -> anyhow::Result<Planned> {
+    // A user may not be permitted to read Namespaces. Each namespace with an object exists in any case.
+    let mut objects = Objects::new(NamespaceRule::DeclaredOrImplied);
+    let wanted = |settings: &Settings| Wanted {
+        pods: Pods::All,
+        ..proxy::wanted(settings).with_dns(settings.node_name.clone())
+    };
+    let planned = plan_of(args, |it| objects.absorb(it, 0), wanted)?;
+    let zone = args.dns.zone().map_err(anyhow::Error::msg)?;
+    Ok(Planned {
+        names: Some(Names { objects, zone }),
+        ..planned
+    })
+}
+
+/// Every event goes to `also`, too.
+fn plan_of(
+    args: &NodeArgs,
+    mut also: impl FnMut(&Event),
+    wanted: impl FnOnce(&Settings) -> Wanted,
+) -> anyhow::Result<Planned> {
     let config = args.validate(&config::host_name())?;
     config.warnings.iter().for_each(|it| say(it));
     let mut planner = Planner::new(config.settings.clone());
-    let wanted = proxy::wanted(&config.settings);
-    let read = read(&config.source, wanted, &mut |it| planner.absorb(it))?;
+    let wanted = wanted(&config.settings);
+    let mut absorb = |it| {
+        also(&it);
+        planner.absorb(it);
+    };
+    let read = read(&config.source, wanted, &mut absorb)?;
     let node_name = &config.settings.node_name;
     let node = planner.state().node(node_name).cloned();
     if let Some(found) = addresses::if_node(node.as_deref()) {
@@ -54,6 +96,7 @@ pub(crate) fn plan(args: &NodeArgs) -> anyhow::Result<Planned> {
         config,
         problems: problems.len(),
         client: read.client,
+        names: None,
     })
 }
 

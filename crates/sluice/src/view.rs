@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use sluice_model::NamespacedName;
 use sluice_node::client::{self, ClientError};
+use sluice_node::status::Status;
 use sluice_plan::explain::{self, Explanation};
 use sluice_plan::inventory::{self, ServiceDetail, ServiceSummary};
 use sluice_source::apiserver;
+use sluice_zone::Resolution;
 
 use crate::cli::NodeArgs;
+use crate::dns::Asked;
 use crate::planned::{self, Planned};
 
 /// The source of answers.
@@ -26,6 +29,47 @@ impl View {
         match args.names_source() {
             true => Ok(Self::Plan(Box::new(planned::plan(args)?))),
             false => Ok(Self::Agent(socket.to_owned())),
+        }
+    }
+
+    /// The same, for questions about DNS names, too.
+    pub(crate) fn with_names(args: &NodeArgs, socket: &Path) -> anyhow::Result<Self> {
+        match args.names_source() {
+            true => Ok(Self::Plan(Box::new(planned::plan_with_names(args)?))),
+            false => Ok(Self::Agent(socket.to_owned())),
+        }
+    }
+
+    /// Whether names can be asked for: an agent knows them when it has a DNS server.
+    pub(crate) fn has_names(&self) -> anyhow::Result<bool> {
+        match self {
+            Self::Plan(planned) => Ok(planned.names.is_some()),
+            Self::Agent(socket) => {
+                let status: Status = client::get(socket, "/status").map_err(with_hint)?;
+                Ok(status.dns.is_some())
+            }
+        }
+    }
+
+    /// What the records of a name are, for a pod as NAMESPACE/NAME or its address.
+    pub(crate) fn resolve(
+        &self,
+        name: &str,
+        types: &str,
+        from: Option<&str>,
+    ) -> anyhow::Result<Resolution> {
+        match self {
+            Self::Plan(planned) => {
+                let asked = Asked::of(name, types, from)?;
+                let names = planned.names.as_ref();
+                let names = names.context("the names were not read")?;
+                asked.in_objects(&names.objects, &names.zone)
+            }
+            Self::Agent(socket) => {
+                let mut query = vec![("name", name), ("type", types)];
+                query.extend(from.map(|it| ("from", it)));
+                client::ask(socket, "/name", &query).map_err(with_hint)
+            }
         }
     }
 
@@ -95,7 +139,7 @@ fn explain_plan(
 }
 
 /// Where no agent runs, other flags help.
-pub(crate) fn with_hint(error: ClientError) -> anyhow::Error {
+fn with_hint(error: ClientError) -> anyhow::Error {
     match error {
         ClientError::Absent(_) => {
             anyhow!("{error} (without an agent, give --kubeconfig or --manifests)")

@@ -265,6 +265,11 @@ fn the_tools_ask_an_api_server() {
         of_pod.starts_with("10.244.7.7 → 10.96.0.10:80/tcp"),
         "{of_pod}"
     );
+    let by_name = run(&["explain", "default/shell", "web.default:80"], 0);
+    let step = "web.default.svc.cluster.local. found\n    30 A 10.96.0.10\n";
+    assert!(by_name.contains(step), "{by_name}");
+    let packet = "10.244.7.7 → 10.96.0.10:80/tcp";
+    assert!(by_name.contains(packet), "{by_name}");
     let unknown = run(&["explain", "default/nobody", "default/web"], 1);
     assert!(
         unknown.contains("find pod default/nobody: the server answered 404"),

@@ -29,6 +29,6 @@ pub use answer::{Answer, Outcome, Question};
 pub use lookup::answer;
 pub use objects::{NamespaceRule, Objects};
 pub use origin::{Holder, Label, Missing, Origin};
-pub use resolution::{Resolution, Step, StepResult};
+pub use resolution::{Destination, Resolution, Step, StepResult};
 pub use search::SearchPath;
 pub use settings::{MAX_TTL, NoForwardZone, PodRecords, Settings, Zones};

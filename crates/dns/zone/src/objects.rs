@@ -5,7 +5,7 @@ mod alike;
 mod namespace;
 mod slice;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -164,6 +164,38 @@ impl Objects {
     /// The pods that have an address: several when they share the one of their node.
     pub fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = &Pod> {
         self.pods.owners(address).map(|(pod, _)| pod)
+    }
+
+    /// The pod that has an address for itself, by the Pods or else by the ready endpoints.
+    #[must_use]
+    pub fn pod_at(&self, address: IpAddr) -> Option<NamespacedName> {
+        if self.pods_at(address).any(|it| it.host_network) {
+            return None;
+        }
+        let pods = self.pods_at(address).map(|it| it.name.clone());
+        let pods: BTreeSet<NamespacedName> = pods.collect();
+        let known = match pods.is_empty() {
+            false => pods,
+            true => {
+                let endpoints = self.endpoints_at(address).filter_map(|(slice, index)| {
+                    let name = slice.object.endpoints[index].target.clone()?;
+                    let namespace = slice.object.name.namespace.clone();
+                    Some(NamespacedName { namespace, name })
+                });
+                endpoints.collect()
+            }
+        };
+        match known.len() {
+            1 => known.into_iter().next(),
+            _ => None,
+        }
+    }
+
+    /// The Services with a name, in every namespace, by namespace.
+    pub(crate) fn services_called(&self, name: &str) -> BTreeSet<&NamespacedName> {
+        let namespaces = self.namespaces.values();
+        let services = namespaces.filter_map(|it| it.services.get(name)?.service.as_deref());
+        services.map(|it| &it.name).collect()
     }
 
     pub(crate) fn namespace_exists(&self, namespace: &str) -> bool {

@@ -11,7 +11,8 @@ use super::Agent;
 use crate::forwarding;
 use crate::metrics::PerFamily;
 use crate::status::{
-    IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status, TableStatus,
+    DnsStatus, IssueStatus, ProblemStatus, ProtectionStatus, RefusedStatus, RulesStatus, Status,
+    TableStatus,
 };
 
 impl<P: DataPlane> Agent<P> {
@@ -50,6 +51,10 @@ impl<P: DataPlane> Agent<P> {
             problems: self.problems().collect(),
             unserved: backend.unserved().map(|it| it.to_string()),
             refused: self.refused().collect(),
+            dns: planner.settings().dns.as_ref().map(|it| DnsStatus {
+                service: it.service.to_string(),
+                addresses: it.served().collect(),
+            }),
         }
     }
 

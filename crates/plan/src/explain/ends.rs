@@ -155,14 +155,51 @@ fn bare(text: &str) -> &str {
     text.trim_start_matches('[').trim_end_matches(']')
 }
 
-fn parse_target(text: &str) -> Result<Target, Unclear> {
-    let (rest, protocol) = match text.rsplit_once('/') {
+/// A DNS name, and what is dialled there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host<'a> {
+    /// The name as it was given.
+    pub name: &'a str,
+    /// Name or number of the port.
+    pub port: Option<&'a str>,
+    /// The protocol.
+    pub protocol: Option<Protocol>,
+}
+
+/// The DNS name that TO is; `None` for an address, for a Service as `NAMESPACE/NAME`, and for what is neither.
+#[must_use]
+pub fn host_of(to: &str) -> Option<Host<'_>> {
+    let (rest, protocol) = split_protocol(to).ok()?;
+    if rest.contains('/') || bare(rest).parse::<IpAddr>().is_ok() {
+        return None;
+    }
+    let (name, port) = match rest.split_once(':') {
+        Some((name, port)) => (name, Some(port)),
+        None => (rest, None),
+    };
+    // No name ends with a number: what does is an address, or should be one.
+    let last = name.trim_end_matches('.').rsplit('.').next()?;
+    let is_number = last.bytes().all(|it| it.is_ascii_digit());
+    let is_address = is_number || port.is_some_and(|it| it.contains(':'));
+    (!is_address).then_some(Host {
+        name,
+        port,
+        protocol,
+    })
+}
+
+fn split_protocol(text: &str) -> Result<(&str, Option<Protocol>), Unclear> {
+    match text.rsplit_once('/') {
         Some((rest, last)) if is_protocol(rest, last) => match last.parse() {
-            Ok(protocol) => (rest, Some(protocol)),
+            Ok(protocol) => Ok((rest, Some(protocol))),
             Err(error) => unclear!("TO {text:?}: {error}"),
         },
-        _ => (text, None),
-    };
+        _ => Ok((text, None)),
+    }
+}
+
+fn parse_target(text: &str) -> Result<Target, Unclear> {
+    let (rest, protocol) = split_protocol(text)?;
     if let Ok(addr) = rest.parse::<SocketAddr>() {
         return Ok(Target::Address {
             ip: addr.ip(),

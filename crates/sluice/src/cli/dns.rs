@@ -73,10 +73,10 @@ pub(crate) struct QueryArgs {
     /// The name; an address with the type PTR is its reverse name
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// The type of record, as in `AAAA`, `SRV`
+    /// The type of record, as in `AAAA`, `SRV`; several in each step as in `A,AAAA`
     #[arg(value_name = "TYPE", default_value = "A")]
     pub(crate) kind: String,
-    /// The pod that asks, as NAMESPACE/NAME: its search path completes the name
+    /// The pod that asks, as NAMESPACE/NAME or by its address: its search path completes the name
     #[arg(long, value_name = "NAMESPACE/NAME")]
     pub(crate) from: Option<String>,
     /// The socket of the agent that is asked

@@ -7,13 +7,12 @@ use std::str::FromStr as _;
 use anyhow::{Context, anyhow, bail};
 use hickory_proto::rr::{Name, RecordType};
 use sluice_model::{NamespacedName, Pod};
-use sluice_node::client;
 use sluice_zone::{Objects, PodRecords, Resolution, SearchPath, Settings, Step, StepResult, Zones};
 
 use super::source;
 use crate::cli::{Output, QueryArgs};
 use crate::render::print;
-use crate::view::with_hint;
+use crate::view::View;
 
 /// Prints the answer. Exit code 1 when there is none.
 pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
@@ -24,9 +23,8 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
             asked.in_objects(&source::read_once(&args.node)?, &zone)?
         }
         false => {
-            let mut query = vec![("name", &*args.name), ("type", &*args.kind)];
-            query.extend(args.from.as_deref().map(|it| ("from", it)));
-            client::ask(&args.socket, "/name", &query).map_err(with_hint)?
+            let agent = View::Agent(args.socket.clone());
+            agent.resolve(&args.name, &args.kind, args.from.as_deref())?
         }
     };
     match args.output {
@@ -42,58 +40,72 @@ pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
 /// What is asked, and by whom.
 pub(crate) struct Asked {
     name: Name,
-    record_type: RecordType,
-    from: Option<NamespacedName>,
+    record_types: Vec<RecordType>,
+    from: Option<Asker>,
+}
+
+/// Whose search path completes a name.
+enum Asker {
+    Pod(NamespacedName),
+    /// The pod that has the address.
+    Address(IpAddr),
 }
 
 impl Asked {
-    /// Reads a name, a type and a pod.
+    /// Reads a name, a type or several (`A,AAAA`), and a pod as NAMESPACE/NAME or by its address.
     ///
     /// # Errors
     ///
     /// One of them is none.
-    pub(crate) fn of(name: &str, record_type: &str, from: Option<&str>) -> anyhow::Result<Self> {
-        let kind = record_type.to_ascii_uppercase();
-        let record_type = RecordType::from_str(&kind);
-        let record_type = record_type.map_err(|_| anyhow!("{kind} is no type of a record"))?;
+    pub(crate) fn of(name: &str, types: &str, from: Option<&str>) -> anyhow::Result<Self> {
+        let types = types.split(',').map(str::to_ascii_uppercase);
+        let types = types.map(|it| {
+            RecordType::from_str(&it).map_err(|_| anyhow!("{it} is no type of a record"))
+        });
+        let record_types = types.collect::<anyhow::Result<Vec<_>>>()?;
         let name = match name.parse::<IpAddr>() {
-            Ok(address) if record_type == RecordType::PTR => Name::from(address),
+            Ok(address) if record_types == [RecordType::PTR] => Name::from(address),
             _ => Name::from_ascii(name).with_context(|| format!("{name} is no DNS name"))?,
         };
-        let from = from.map(|text| {
-            let parts = text.split_once('/');
-            let (namespace, name) = parts.with_context(|| format!("{text}: give NAMESPACE/POD"))?;
-            anyhow::Ok(NamespacedName {
-                namespace: namespace.into(),
-                name: name.into(),
-            })
-        });
         Ok(Self {
             name,
-            record_type,
-            from: from.transpose()?,
+            record_types,
+            from: from.map(Asker::of).transpose()?,
         })
     }
 
-    /// The answer of these objects, in a cluster with this zone.
+    /// The answer of these objects, in a cluster with this zone. An address that no pod has asks for the name as it is.
     ///
     /// # Errors
     ///
     /// The pod has another resolver than the cluster's.
     pub(crate) fn in_objects(&self, objects: &Objects, zone: &Name) -> anyhow::Result<Resolution> {
-        let path = match &self.from {
+        let asker = match &self.from {
             None => None,
-            Some(from) => Some(search_path(from, objects.pod(from), zone)?),
+            Some(Asker::Pod(name)) => Some(name.clone()),
+            Some(Asker::Address(address)) => objects.pod_at(*address),
         };
-        let settings = settings(zone.clone());
-        let path = path.as_ref();
-        Ok(Resolution::of(
-            objects,
-            &settings,
-            path,
-            &self.name,
-            self.record_type,
-        ))
+        let pod = asker.as_ref().and_then(|it| objects.pod(it));
+        let path = asker.as_ref().map(|it| search_path(it, pod, zone));
+        let path = path.transpose()?;
+        let (settings, types) = (settings(zone.clone()), &self.record_types);
+        let found = Resolution::of(objects, &settings, path.as_ref(), &self.name, types);
+        Ok(Resolution {
+            pod: asker.map(|it| it.to_string()),
+            pod_addresses: pod.map_or_else(Vec::new, |it| it.addresses.clone()),
+            ..found
+        })
+    }
+}
+
+impl Asker {
+    fn of(text: &str) -> anyhow::Result<Self> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let parts = text.split_once('/');
+        let (namespace, name) = parts.with_context(|| format!("{text}: give NAMESPACE/POD"))?;
+        Ok(Self::Pod(NamespacedName::new(namespace, name)))
     }
 }
 
@@ -128,9 +140,11 @@ fn settings(zone: Name) -> Settings {
     }
 }
 
-/// One block of lines for each step.
-fn text(found: &Resolution) -> String {
-    found.steps.iter().map(step).collect()
+/// One block of lines for each step, then what may have been meant.
+pub(crate) fn text(found: &Resolution) -> String {
+    let steps = found.steps.iter().map(step);
+    let near = found.near.iter().map(|it| format!("{it}\n"));
+    steps.chain(near).collect()
 }
 
 fn step(step: &Step) -> String {

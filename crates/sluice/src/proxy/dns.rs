@@ -187,9 +187,9 @@ impl NodeDns {
 /// Removes what an agent with `--dns` left on this machine: nothing answers there any more. It is asked first, because
 /// looking for tables loads nf_tables, which not every mode needs.
 fn remove_left() {
-    let removed = local_dns::is_left().and_then(|is_left| match is_left {
-        true => local_dns::clean_up(),
-        false => Ok(Vec::new()),
+    let removed = local_dns::addresses().and_then(|left| match left.is_empty() {
+        true => Ok(Vec::new()),
+        false => local_dns::clean_up(),
     });
     match removed {
         Ok(removed) => removed

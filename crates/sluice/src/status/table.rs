@@ -196,6 +196,7 @@ mod tests {
                 protocol: "tcp".to_owned(),
                 reason: "no memory".to_owned(),
             }],
+            dns: None,
         };
         let expected = "\
 node                    node-a

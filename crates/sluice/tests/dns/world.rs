@@ -23,7 +23,7 @@ const PODS: &str = "10.244.0.0/16,fd00:10:244::/48";
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) files: Files,
-    _central: Central,
+    pub(crate) central: Central,
 }
 
 /// The cluster's DNS: `sluice dns` in a pod, which knows one name that no agent does.
@@ -36,7 +36,8 @@ impl Central {
     fn start(netns: &Netns) -> Self {
         let files = Files::new();
         let corefile = files.0.path().join("Corefile");
-        let hosts = format!("hosts {{\n{CENTRAL} {WEB}\n}}\n");
+        let kubernetes = "10.96.0.1 kubernetes.default.svc.cluster.local";
+        let hosts = format!("hosts {{\n{CENTRAL} {WEB}\n{kubernetes}\n}}\n");
         std::fs::write(&corefile, format!(".:53 {{\n{hosts}}}\n")).unwrap();
         let mut command = netns.command(SLUICE, &["dns", "--conf"]);
         let child = command.arg(&corefile).spawn().unwrap();
@@ -47,10 +48,17 @@ impl Central {
     }
 }
 
-impl Drop for Central {
-    fn drop(&mut self) {
+impl Central {
+    pub(crate) fn stop(&mut self) {
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Central {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -92,7 +100,7 @@ impl World {
         let world = Self {
             cluster,
             files,
-            _central: central,
+            central,
         };
         world.write_corefile("");
         world

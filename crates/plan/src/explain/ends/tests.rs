@@ -54,6 +54,42 @@ fn of_dns_names() {
 }
 
 #[test]
+fn hosts_are_names_alone() {
+    let host = |text| {
+        let Host {
+            name,
+            port,
+            protocol,
+        } = host_of(text)?;
+        let protocol = protocol.map(|it| format!("/{it}")).unwrap_or_default();
+        let port = port.map(|it| format!(":{it}")).unwrap_or_default();
+        Some(format!("{name}{port}{protocol}"))
+    };
+    for name in [
+        "web",
+        "web:http",
+        "web.default.svc.",
+        "web:53/udp",
+        "_http._tcp.web",
+    ] {
+        assert_eq!(host(name), Some(name.to_owned()));
+    }
+    for other in [
+        "default/web",
+        "default/web:53/udp",
+        "10.96.0.10",
+        "10.96.0.10:53/udp",
+        "10.96.0.300:53",
+        "fd00::1",
+        "[fd00::1]:80",
+        "fd00::x",
+        "",
+    ] {
+        assert_eq!(host(other), None, "{other}");
+    }
+}
+
+#[test]
 fn what_is_neither() {
     let words = [
         "web",
