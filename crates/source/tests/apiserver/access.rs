@@ -33,6 +33,14 @@ fn with_token() -> MiniApi {
     })
 }
 
+fn with_certificates() -> MiniApi {
+    cluster(Options {
+        client_certificates: true,
+        token: Some("unused".to_owned()),
+        ..Options::default()
+    })
+}
+
 #[track_caller]
 fn follows(access: &Access) -> Followed {
     let mut source = Followed::start(&connect(access).unwrap());
@@ -49,12 +57,7 @@ fn inline_data_and_token() {
 
 #[test]
 fn client_certificate_in_files() {
-    let api = cluster(Options {
-        client_certificates: true,
-        token: Some("unused".to_owned()),
-        ..Options::default()
-    });
-    let files = Files::new();
+    let (api, files) = (with_certificates(), Files::new());
     let (certificate, key) = api.client_identity();
     files.write("ca.crt", &api.ca_pem());
     files.write("client.crt", &certificate);
@@ -65,12 +68,7 @@ fn client_certificate_in_files() {
 
 #[test]
 fn client_certificate_without_kubeconfig() {
-    let api = cluster(Options {
-        client_certificates: true,
-        token: Some("unused".to_owned()),
-        ..Options::default()
-    });
-    let files = Files::new();
+    let (api, files) = (with_certificates(), Files::new());
     let (certificate, key) = api.client_identity();
     let access = Access {
         master: Some(api.url()),
