@@ -6,7 +6,7 @@
 //! ```
 //!
 //! What names need is for the machine as a whole: the servers that pods ask, and those that are asked in turn
-//! ([`dns`], [`upstreams`], [`search_path`]).
+//! ([`dns()`], [`upstreams`], [`search_path`]).
 //!
 //! Each check reads the machine or what the plan says, and gives [`Finding`]s. A check that cannot be
 //! made says so; it stops no other.
