@@ -5,6 +5,9 @@
 //!     (service)        (service)                                (a trace)
 //! ```
 //!
+//! What names need is for the machine as a whole: the servers that pods ask, and those that are asked in turn
+//! ([`dns()`], [`upstreams`], [`search_path`]).
+//!
 //! Each check reads the machine or what the plan says, and gives [`Finding`]s. A check that cannot be
 //! made says so; it stops no other.
 
@@ -16,6 +19,7 @@ mod path;
 mod ports;
 mod probe;
 mod report;
+mod resolver;
 mod service;
 mod way;
 
@@ -27,6 +31,7 @@ pub use path::{Hop, path};
 pub use ports::node_ports;
 pub use probe::{Target, probe};
 pub use report::{Finding, Report, State};
+pub use resolver::{Reader, ResolvConf, search_path, upstreams};
 pub use service::{decisions, objects};
 pub use way::way;
 

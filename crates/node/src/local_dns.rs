@@ -68,6 +68,24 @@ pub fn clean_up() -> Result<Vec<String>, NodeError> {
     Ok(removed)
 }
 
+/// The addresses of a DNS server that a Sluice put on this machine, whether its process runs or not.
+///
+/// # Errors
+/// [`NodeError`]: the addresses could not be listed.
+pub fn addresses() -> Result<Vec<IpAddr>, NodeError> {
+    addresses::present()
+}
+
+/// Whether the queries to these addresses come to a process on this machine.
+///
+/// # Errors
+/// [`NodeError`]: the tables could not be listed.
+pub fn is_taken() -> Result<bool, NodeError> {
+    let operation = "list the tables of nftables";
+    let mut connection = Connection::open().map_err(failed(operation))?;
+    table::has_queries(&mut connection)
+}
+
 /// The addresses of the node's DNS server, and the queries to them. Dropping the value gives the queries
 /// to the cluster's DNS.
 #[derive(Debug)]

@@ -84,14 +84,17 @@ The running agent answers, unless --manifests, --kubeconfig, --master or --confi
 --trace runs on the node itself, as root. It adds an nftables table for the time of the trace, which goes with
 the command, and it opens a connection to an endpoint, or sends an empty datagram.")]
     Explain(ExplainArgs),
-    /// Check why a Service does not answer: its objects, the rules, the way, the machine
+    /// Check why a Service does not answer: its objects, the rules, the way, the machine, its name
     #[command(after_help = "Examples:
   sluice doctor default/web
   sluice doctor default/web --probe
   sluice doctor default/web --from 203.0.113.7
   sluice doctor --kubeconfig /etc/kubernetes/admin.conf default/web
+  sluice doctor
 
-Without a Service it checks the machine. Exit status: 0 when nothing is wrong, 1 when something is.
+Without a Service it checks the machine, and what names need: the cluster's DNS and the node's, which are asked for
+one name, the nameserver of pods, the servers that queries are forwarded to. Exit status: 0 when nothing is wrong, 1
+when something is.
 The running agent says what it knows of the Service, unless --manifests, --kubeconfig, --master or
 --config name another source, as on a node that runs kube-proxy.")]
     Doctor(DoctorArgs),
@@ -364,9 +367,16 @@ pub(crate) struct DoctorArgs {
     /// Connect to endpoints and virtual IPs from this node, and ask the cluster's DNS
     #[arg(long, requires = "service")]
     pub(crate) probe: bool,
-    /// The DNS domain of the cluster, for --probe
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local")]
-    pub(crate) cluster_domain: String,
+    /// The DNS domain of the cluster [default: that of kubelet's configuration, else cluster.local]
+    #[arg(long, value_name = "DOMAIN")]
+    pub(crate) cluster_domain: Option<String>,
+    /// kubelet's configuration, which says which DNS server pods ask
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "/var/lib/kubelet/config.yaml"
+    )]
+    pub(crate) kubelet_config: PathBuf,
     /// The agent's socket
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     pub(crate) socket: PathBuf,

@@ -1,5 +1,6 @@
 //! `sluice doctor`: why a Service does not answer.
 
+mod names;
 mod rules;
 
 use std::collections::BTreeSet;
@@ -44,6 +45,10 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
             )
             .mend("give --kubeconfig, --config of kube-proxy, or --manifests"),
         ),
+    }
+    if args.service.is_none() {
+        let (agent, view) = (agent.as_ref().ok(), view.as_ref());
+        findings.extend(names::names(args, agent, view));
     }
     findings.extend(doctor::conntrack());
     findings.extend(doctor::filters(is_of_a_proxy));
@@ -201,7 +206,7 @@ fn of_service(
     }
     findings.extend(doctor::node_ports(&node_ports(&detail)));
     if args.probe {
-        findings.extend(dns(args, view, &detail));
+        findings.extend(names::of_service(args, view, &detail));
         findings.extend(doctor::probe(&targets(&detail, &explanations)));
         findings.extend(ways(args, &explanations));
     }
@@ -283,25 +288,12 @@ fn node_ports(service: &ServiceDetail) -> BTreeSet<(u16, Protocol)> {
     all.collect()
 }
 
-/// The Service of the cluster's DNS, by its usual name.
-const DNS: &str = "kube-system/kube-dns";
-
-/// Asks the cluster's DNS for the Service.
-fn dns(args: &DoctorArgs, view: &View, service: &ServiceDetail) -> Vec<Finding> {
-    let server = explain::service_of(DNS).ok().flatten();
-    let server = server.and_then(|it| cluster_ips(&view.service(&it).ok()?).first().copied());
-    let Some(server) = server else {
-        let evidence = format!("there is no Service {DNS} to ask");
-        return vec![Finding::new("dns", State::Skip, evidence)];
-    };
-    let ask = |ip| doctor::dns(server, &args.cluster_domain, &service.summary.name, ip);
-    cluster_ips(service).into_iter().map(ask).collect()
-}
-
-/// One ClusterIP of each family. The first frontend of a port is that at the ClusterIP.
+/// The ClusterIPs that are served.
 fn cluster_ips(service: &ServiceDetail) -> BTreeSet<IpAddr> {
-    let first = service.ports.iter().filter_map(|it| it.frontends.first());
-    let address = first.filter_map(|it| it.split('/').next()?.parse::<SocketAddr>().ok());
+    let ports = service.ports.iter();
+    let frontends = ports.flat_map(|it| it.frontends.iter().zip(&it.roles));
+    let own = frontends.filter(|(_, role)| *role == "ClusterIP");
+    let address = own.filter_map(|(it, _)| it.split('/').next()?.parse::<SocketAddr>().ok());
     address.map(|it| it.ip()).collect()
 }
 

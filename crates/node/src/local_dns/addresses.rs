@@ -72,6 +72,14 @@ fn is_without_ipv6(error: &RequestError) -> bool {
     matches!(errno, Errno::EACCES | Errno::EOPNOTSUPP)
 }
 
+/// The addresses on `lo` that a Sluice put there.
+pub(super) fn present() -> Result<Vec<IpAddr>, NodeError> {
+    let operation = "list the addresses of the DNS server on lo";
+    let known = rtnetlink::addresses().map_err(failed(operation))?;
+    let ours = known.iter().filter(|it| is_ours(it));
+    Ok(ours.map(|it| it.ip).collect())
+}
+
 /// Removes the addresses of a DNS server from `lo` that a Sluice put there, and returns them.
 pub(super) fn clean_up() -> Result<Vec<IpAddr>, NodeError> {
     let operation = "remove the addresses of the DNS server from lo";

@@ -230,6 +230,18 @@ pub(super) fn delete_replies(connection: &mut Connection) -> Result<Batch, NodeE
     Ok(batch)
 }
 
+/// Whether some process takes queries.
+pub(super) fn has_queries(connection: &mut Connection) -> Result<bool, NodeError> {
+    for family in IpFamily::ALL {
+        let tables = connection.tables(scope(family, QUERIES).family);
+        let tables = tables.map_err(failed("list the tables of nftables"))?;
+        if tables.iter().any(|it| it.name == QUERIES) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn chain_name(point: HookPoint) -> &'static str {
     match point {
         HookPoint::Prerouting => "prerouting",

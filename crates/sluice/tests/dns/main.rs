@@ -6,6 +6,7 @@
 mod common;
 
 mod client;
+mod doctor;
 mod explain;
 mod local;
 mod query;
