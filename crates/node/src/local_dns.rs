@@ -176,7 +176,7 @@ impl LocalDns {
     /// which mean something on this machine alone. Call it when the server answers. Once taken it is no
     /// change.
     ///
-    /// A TCP connection that a client has to the cluster's DNS through these addresses is reset.
+    /// A TCP connection that a client has to the cluster's DNS through these addresses is reset; in the ebpf mode it goes on.
     ///
     /// # Errors
     /// [`NodeError`]: the kernel refused the table or a socket; the queries go where they went before.

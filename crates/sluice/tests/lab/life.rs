@@ -64,7 +64,8 @@ fn a_lab_serves_and_leaves_the_machine_as_it_was() {
 fn nodes_differ_in_their_data_plane_and_meet_over_vxlan() {
     let Some(lab) = Lab::new() else { return };
     let nodes = "apiVersion: v1\nkind: Node\nmetadata: {name: one}\n---\n\
-         apiVersion: v1\nkind: Node\nmetadata: {name: two, annotations: {sluice.dev/proxy-mode: iptables}}\n";
+         apiVersion: v1\nkind: Node\nmetadata: {name: two, annotations: {sluice.dev/proxy-mode: iptables}}\n---\n\
+         apiVersion: v1\nkind: Node\nmetadata: {name: three, annotations: {sluice.dev/proxy-mode: ebpf}}\n";
     let file = lab.files.path().join("nodes.yaml");
     std::fs::write(&file, nodes).unwrap();
     let web = format!("{}/../../docs/lab", env!("CARGO_MANIFEST_DIR"));
@@ -76,12 +77,14 @@ fn nodes_differ_in_their_data_plane_and_meet_over_vxlan() {
     assert!(rules.contains("KUBE-SERVICES"), "{rules}");
     let tunnel = lab.good(&["exec", "one", "--", "ip", "-d", "link", "show", "vxlan0"]);
     assert!(tunnel.contains("dstport 8472"), "{tunnel}");
-    for from in ["client", "one", "two"] {
+    for from in ["client", "one", "two", "three"] {
         lab.spread(from, "svc/web", 3);
     }
     for pod in lab.items(&["pods"]) {
         let name = pod["metadata"]["name"].as_str().unwrap();
         lab.spread(name, "svc/web", 3);
+        // The agent of each node answers.
+        lab.good(&["exec", name, "--", "getent", "ahosts", "web"]);
     }
 }
 
