@@ -55,6 +55,8 @@ pub(crate) struct World {
     detector: LocalDetector,
     /// The ClusterIPs are served here, too.
     with_cluster_ips: bool,
+    /// It removes connections that have ended; else the clients would fill the table.
+    ebpf: Option<Proxy<Ebpf>>,
     /// Where the programs of the ebpf mode are pinned.
     pins: Option<PathBuf>,
 }
@@ -70,18 +72,20 @@ impl World {
         let cluster = builder.build().unwrap();
         let dns = cluster.pod("dns");
         let start = |it| Server::start(dns.netns(), "cluster", 53, it).unwrap();
-        let world = Self {
+        let mut world = Self {
             _servers: [Protocol::Udp, Protocol::Tcp].map(start),
             cluster,
             detector,
             with_cluster_ips,
+            ebpf: None,
             pins: matches!(plane, Plane::Ebpf).then(pins),
         };
         let events = world.events();
         let settings = world.settings();
-        world.node().run(|| match plane {
+        let ebpf = world.node().run(|| match plane {
             Plane::Nftables => {
                 program(settings, Nftables::connect().unwrap(), events);
+                None
             }
             Plane::Iptables(variant) => {
                 let lock = Lock {
@@ -91,11 +95,13 @@ impl World {
                 let programs = Programs::find(variant).unwrap().with_lock(lock);
                 let plane = Iptables::with(programs, Conntrack::Strict).unwrap();
                 program(settings, plane, events);
+                None
             }
             Plane::Ebpf => {
                 let mut proxy = program(settings.clone(), ebpf(&settings), events);
                 let plane = proxy.reconciler_mut().backend_mut();
                 plane.started(Box::new(|_| {}));
+                Some(proxy)
             }
             Plane::Ipvs => {
                 for Sysctl { path, value, .. } in sysctls(Arp::Loose).unwrap() {
@@ -104,8 +110,10 @@ impl World {
                 let programs = Programs::detect().unwrap();
                 let plane = Ipvs::with(programs, IpvsOptions::default()).unwrap();
                 program(settings, plane, events);
+                None
             }
         });
+        world.ebpf = ebpf;
         world
     }
 
@@ -247,6 +255,7 @@ pub(crate) fn cluster_ips() -> [IpAddr; 2] {
 
 impl Drop for World {
     fn drop(&mut self) {
+        drop(self.ebpf.take());
         if let Some(pins) = &self.pins {
             let _ = fs::remove_dir_all(pins);
         }
@@ -269,10 +278,7 @@ fn ebpf(settings: &Settings) -> Ebpf {
         pins: pins(),
         interfaces: Patterns::all(),
         pods: Patterns::none(),
-        sizes: Sizes {
-            flows: 8192,
-            ..Sizes::default()
-        },
+        sizes: Sizes::default(),
     };
     let plane = Ebpf::connect(setup, Facts::default()).unwrap();
     plane.with_dns(settings).unwrap()
