@@ -104,8 +104,8 @@ fn slice(it: &EndpointSlice) {
         endpoint.node.iter().for_each(|it| subdomain(it));
         endpoint.target.iter().for_each(|it| subdomain(it));
         endpoint.hostname.iter().for_each(|it| label(it));
-        endpoint.zone_hints.iter().for_each(|it| word(it));
-        endpoint.node_hints.iter().for_each(|it| subdomain(it));
+        endpoint.hints.zones().iter().for_each(|it| word(it));
+        endpoint.hints.nodes().iter().for_each(|it| subdomain(it));
     }
 }
 

@@ -62,10 +62,8 @@ pub struct Endpoint {
     pub zone: Option<Arc<str>>,
     /// `conditions`.
     pub conditions: Conditions,
-    /// `hints.forZones`. Empty when there are none.
-    pub zone_hints: Vec<Arc<str>>,
-    /// `hints.forNodes`. Empty when there are none.
-    pub node_hints: Vec<Arc<str>>,
+    /// `hints`.
+    pub hints: Hints,
     /// Share of new connections relative to the other endpoints, where the data plane has weights;
     /// 0 gets none. From the slice's annotation `sluice.dev/endpoint-weights`, default 1.
     pub weight: u16,
@@ -79,6 +77,31 @@ impl Endpoint {
     /// All of `addresses`, in order.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + Clone {
         iter::once(self.address).chain(self.other_addresses.iter().copied())
+    }
+}
+
+/// `hints` of an endpoint. Those without any have no memory of their own: they are most of a cluster's endpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints(Option<Box<[Vec<Arc<str>>; 2]>>);
+
+impl Hints {
+    /// The names in `forZones` and `forNodes`.
+    #[must_use]
+    pub fn new(zones: Vec<Arc<str>>, nodes: Vec<Arc<str>>) -> Self {
+        let is_empty = zones.is_empty() && nodes.is_empty();
+        Self((!is_empty).then(|| Box::new([zones, nodes])))
+    }
+
+    /// `forZones`. Empty when there are none.
+    #[must_use]
+    pub fn zones(&self) -> &[Arc<str>] {
+        self.0.as_ref().map_or(&[], |it| &it[0])
+    }
+
+    /// `forNodes`. Empty when there are none.
+    #[must_use]
+    pub fn nodes(&self) -> &[Arc<str>] {
+        self.0.as_ref().map_or(&[], |it| &it[1])
     }
 }
 

@@ -14,7 +14,7 @@ mod request;
 mod service;
 
 pub use announcement::Announcement;
-pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice};
+pub use endpoint::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints};
 pub use event::{Event, Object, ObjectKey};
 pub use name::{NamespacedName, ServicePortName, is_label, is_subdomain};
 pub use network::{IpFamily, Protocol, UnknownProtocol};

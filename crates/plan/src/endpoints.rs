@@ -151,8 +151,8 @@ impl Topology {
     fn of(candidates: &[Candidate<'_>], node_name: &str, zone: Option<&str>) -> Self {
         let ready = || candidates.iter().filter(|it| it.is_ready());
         let any_admitted = |by: Self| ready().any(|it| by.admits(it, node_name, zone));
-        let all_name_nodes = ready().all(|it| !it.endpoint.node_hints.is_empty());
-        let all_name_zones = ready().all(|it| !it.endpoint.zone_hints.is_empty());
+        let all_name_nodes = ready().all(|it| !it.endpoint.hints.nodes().is_empty());
+        let all_name_zones = ready().all(|it| !it.endpoint.hints.zones().is_empty());
         if all_name_nodes && any_admitted(Self::SameNode) {
             Self::SameNode
         } else if all_name_zones && any_admitted(Self::SameZone) {
@@ -166,8 +166,8 @@ impl Topology {
         let endpoint = candidate.endpoint;
         match self {
             Self::Anywhere => true,
-            Self::SameNode => endpoint.node_hints.iter().any(|it| &**it == node_name),
-            Self::SameZone => endpoint.zone_hints.iter().any(|it| Some(&**it) == zone),
+            Self::SameNode => endpoint.hints.nodes().iter().any(|it| &**it == node_name),
+            Self::SameZone => endpoint.hints.zones().iter().any(|it| Some(&**it) == zone),
         }
     }
 }

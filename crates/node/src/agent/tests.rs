@@ -8,8 +8,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use sluice_model::{
-    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, NamespacedName, Object,
-    ObjectKey, Protocol,
+    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Hints, NamespacedName,
+    Object, ObjectKey, Protocol,
 };
 use sluice_nftables::Nftables;
 use sluice_plan::explain::Explanation;
@@ -328,8 +328,7 @@ fn slice(service: &str, endpoints: &[&str]) -> Event {
         node: None,
         zone: None,
         conditions: Conditions::READY,
-        zone_hints: Vec::new(),
-        node_hints: Vec::new(),
+        hints: Hints::default(),
         weight: 1,
         target: None,
         hostname: None,

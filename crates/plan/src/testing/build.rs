@@ -14,8 +14,8 @@ use crate::settings::Settings;
 use crate::testing::NODE;
 use sluice_model::{
     AddressType, Algorithm, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
-    Forwarding, IpMode, LoadBalancerIngress, NamespacedName, Node, Object, Protocol, Service,
-    ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    Forwarding, Hints, IpMode, LoadBalancerIngress, NamespacedName, Node, Object, Protocol,
+    Service, ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 
 fn parse<T: FromStr>(text: &str) -> T {
@@ -205,12 +205,12 @@ fn endpoint(word: &str) -> (SocketAddr, Endpoint) {
         node: Some("elsewhere".into()),
         zone: None,
         conditions: Conditions::READY,
-        zone_hints: Vec::new(),
-        node_hints: Vec::new(),
+        hints: Hints::default(),
         weight: 1,
         target: None,
         hostname: None,
     };
+    let (mut zones, mut nodes) = (Vec::new(), Vec::new());
     while let Some(mark) = marks.chars().next() {
         let rest = &marks[1..];
         let end = rest.find(MARKS).unwrap_or(rest.len());
@@ -223,12 +223,13 @@ fn endpoint(word: &str) -> (SocketAddr, Endpoint) {
             '!' => (conditions.ready, conditions.serving) = (false, false),
             '~' => (conditions.ready, conditions.terminating) = (false, true),
             '+' => (conditions.ready, conditions.terminating) = (true, true),
-            '=' => endpoint.zone_hints.push(value.into()),
-            '#' => endpoint.node_hints.push(value.into()),
+            '=' => zones.push(value.into()),
+            '#' => nodes.push(value.into()),
             '%' => endpoint.weight = parse(value),
             _ => endpoint.target = Some(value.into()),
         }
     }
+    endpoint.hints = Hints::new(zones, nodes);
     (addr, endpoint)
 }
 

@@ -15,8 +15,8 @@ use crate::settings::{DNS_ADDRESSES, LocalDetector, NodeDns, NodePortAddresses, 
 use crate::testing::{NODE, ip};
 use sluice_model::{
     AddressType, Algorithm, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
-    Forwarding, IpMode, LoadBalancerIngress, NamespacedName, Node, Object, ObjectKey, Protocol,
-    Service, ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
+    Forwarding, Hints, IpMode, LoadBalancerIngress, NamespacedName, Node, Object, ObjectKey,
+    Protocol, Service, ServiceCidr, ServiceKind, ServicePort, SessionAffinity, TrafficPolicy,
 };
 
 const SERVICES: &[&str] = &["a", "b", "c"];
@@ -240,8 +240,10 @@ fn endpoints(of: &'static [&'static str]) -> impl Strategy<Value = Vec<Endpoint>
                 node,
                 zone: None,
                 conditions,
-                zone_hints: zones.iter().map(|()| zone.clone()).collect(),
-                node_hints: nodes.iter().map(|()| node_hint.clone()).collect(),
+                hints: Hints::new(
+                    zones.iter().map(|()| zone.clone()).collect(),
+                    nodes.iter().map(|()| node_hint.clone()).collect(),
+                ),
                 weight: weight.unwrap_or(1),
                 target,
                 hostname: None,

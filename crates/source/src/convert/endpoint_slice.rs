@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use sluice_model::{AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, IpFamily};
+use sluice_model::{
+    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints, IpFamily,
+};
 
 use super::address::{not_special, one_of, parse_ip, port, protocol};
 use super::fault::{At, Converted, Faults};
@@ -183,9 +185,9 @@ fn endpoint(
     };
     let hints = at.field("hints");
     let zones = hints.field("forZones");
-    let zone_hints = hint_names(&api.hints.for_zones, zones, name::label_value, faults);
+    let zone_names = hint_names(&api.hints.for_zones, zones, name::label_value, faults);
     let nodes = hints.field("forNodes");
-    let node_hints = hint_names(&api.hints.for_nodes, nodes, name::subdomain, faults);
+    let node_names = hint_names(&api.hints.for_nodes, nodes, name::subdomain, faults);
     let target = target(&api.target_ref, at, faults);
     let hostname = hostname(api.hostname.as_deref(), at, faults);
     Some(Endpoint {
@@ -198,8 +200,7 @@ fn endpoint(
             serving: api.conditions.serving.unwrap_or(true),
             terminating: api.conditions.terminating.unwrap_or(false),
         },
-        zone_hints,
-        node_hints,
+        hints: Hints::new(zone_names, node_names),
         weight: 1,
         target,
         hostname,

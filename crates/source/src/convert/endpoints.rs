@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use sluice_model::{
-    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, IpFamily, NamespacedName,
+    AddressType, Conditions, Endpoint, EndpointPort, EndpointSlice, Hints, IpFamily, NamespacedName,
 };
 
 use super::address::{not_special, parse_ip};
@@ -123,8 +123,7 @@ fn endpoint(
             ready,
             ..Conditions::READY
         },
-        zone_hints: Vec::new(),
-        node_hints: Vec::new(),
+        hints: Hints::default(),
         weight: 1,
         target,
         hostname,

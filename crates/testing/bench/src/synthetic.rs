@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use sluice_model::{
-    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event,
+    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Hints,
     NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort, SessionAffinity,
     TrafficPolicy,
 };
@@ -86,8 +86,7 @@ pub(super) fn slice_object(index: u32, addresses: &[IpAddr]) -> EndpointSlice {
             node: Some("node-b".into()),
             zone: None,
             conditions: Conditions::READY,
-            zone_hints: Vec::new(),
-            node_hints: Vec::new(),
+            hints: Hints::default(),
             weight: 1,
             target: Some(format!("web-{index}-{number}").into()),
             hostname: None,

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use sluice_corefile::{Corefile, Sources};
 use sluice_model::{
-    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Namespace,
-    NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort, SessionAffinity,
-    TrafficPolicy,
+    AddressType, ClusterIps, Conditions, Endpoint, EndpointPort, EndpointSlice, Event, Hints,
+    Namespace, NamespacedName, Object, Protocol, Service, ServiceKind, ServicePort,
+    SessionAffinity, TrafficPolicy,
 };
 
 /// A Corefile may refer to nothing.
@@ -98,8 +98,7 @@ pub fn endpoints(namespace: &str, service: &str, addresses: &[IpAddr]) -> Event 
         node: None,
         zone: None,
         conditions: Conditions::READY,
-        zone_hints: Vec::new(),
-        node_hints: Vec::new(),
+        hints: Hints::default(),
         weight: 1,
         target: None,
         hostname: None,

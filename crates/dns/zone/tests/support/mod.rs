@@ -8,8 +8,8 @@ use std::sync::Arc;
 use hickory_proto::rr::{Name, RData, Record, RecordType};
 use sluice_model::{
     AddressType, ClusterIps, Conditions, DnsPolicy, Endpoint, EndpointPort, EndpointSlice, Event,
-    Namespace, NamespacedName, Object, Pod, PodDns, Protocol, Service, ServiceKind, ServicePort,
-    SessionAffinity, TrafficPolicy,
+    Hints, Namespace, NamespacedName, Object, Pod, PodDns, Protocol, Service, ServiceKind,
+    ServicePort, SessionAffinity, TrafficPolicy,
 };
 use sluice_source::Kinds;
 use sluice_zone::{NamespaceRule, Objects, Outcome, Question, Settings, Zones, answer};
@@ -144,8 +144,7 @@ pub(crate) fn slice(name: &str, service: &str, own: &str, endpoints: &[&str]) ->
                 ready: !text.starts_with('!'),
                 ..Conditions::READY
             },
-            zone_hints: Vec::new(),
-            node_hints: Vec::new(),
+            hints: Hints::default(),
             weight: 1,
             target: pod.map(Into::into),
             hostname: hostname.map(|it| Arc::from(*it)),
