@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use sluice_config::Mode;
-use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath};
+use sluice_corefile::{Autopath, BindTarget, Corefile, Pods, SearchPath, ServerBlock};
 use sluice_dns::{Limits, Options, Server};
 use sluice_model::Event;
 use sluice_node::local_dns::{self, DNS_PORT, LocalDns};
@@ -221,25 +221,43 @@ fn corefile(answers: &Answers, local: &LocalDns) -> anyhow::Result<Corefile> {
     };
     let addresses: Vec<IpAddr> = local.sockets().map(|it| it.ip()).collect();
     for block in &mut corefile.blocks {
-        let place = &block.place;
-        if block.keys.iter().any(|it| it.port != port) {
-            bail!("{place}: the port is {port} for the DNS server inside the agent: leave it out");
+        if let Some(why) = not_in_an_agent(block, port) {
+            bail!("{}: {why}", block.place);
         }
-        let bind = &mut block.plugins.bind;
-        if !bind.targets.is_empty() || !bind.except.is_empty() {
-            bail!(
-                "{place}: bind: --dns-address says where the DNS server inside the agent listens"
-            );
-        }
-        let verified = block.plugins.kubernetes.as_ref();
-        if verified.is_some_and(|it| it.pods == Pods::Verified) {
-            bail!(
-                "{place}: pods verified: an agent knows the pods of its own node only: use pods insecure"
-            );
-        }
-        bind.targets = addresses.iter().copied().map(BindTarget::Address).collect();
+        let addresses = addresses.iter().copied();
+        block.plugins.bind.targets = addresses.map(BindTarget::Address).collect();
     }
     Ok(corefile)
+}
+
+/// What of a server block an agent cannot do, and what to do about it.
+fn not_in_an_agent(block: &ServerBlock, port: u16) -> Option<String> {
+    if block.keys.iter().any(|it| it.port != port) {
+        return Some(format!(
+            "the port is {port} for the DNS server inside the agent: leave it out"
+        ));
+    }
+    let bind = &block.plugins.bind;
+    if !bind.targets.is_empty() || !bind.except.is_empty() {
+        let why = "bind: --dns-address says where the DNS server inside the agent listens";
+        return Some(why.to_owned());
+    }
+    let plugin = block.plugins.kubernetes.as_ref()?;
+    if plugin.pods == Pods::Verified {
+        let why = "pods verified: an agent knows the pods of its own node only: use pods insecure";
+        return Some(why.to_owned());
+    }
+    let of_a_source = [
+        ("endpoint", plugin.endpoint.is_some()),
+        ("tls", plugin.tls.is_some()),
+        ("kubeconfig", plugin.kubeconfig.is_some()),
+        ("labels", plugin.labels.is_some()),
+        ("namespace_labels", plugin.namespace_labels.is_some()),
+    ];
+    let (option, _) = of_a_source.into_iter().find(|it| it.1)?;
+    Some(format!(
+        "{option}: the DNS server inside the agent answers from the agent's own objects: leave it out"
+    ))
 }
 
 /// kubeadm's Corefile, and the search paths of this node's pods, which CoreDNS can complete only when it watches all

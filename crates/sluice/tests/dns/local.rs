@@ -159,3 +159,33 @@ fn a_name_is_answered_as_its_object_changes() {
         "{said}"
     );
 }
+
+#[test]
+fn what_an_agent_cannot_do_is_said_at_its_start() {
+    require_netns!();
+    let world = World::new();
+    let zone = |option: &str| format!("cluster.local {{\nkubernetes {{\n{option}\n}}\n}}\n");
+    for (corefile, wanted) in [
+        (zone("pods verified"), "pods verified: an agent knows"),
+        (
+            zone("endpoint https://10.0.0.1"),
+            "endpoint: the DNS server inside the agent",
+        ),
+        (
+            zone("labels app=web"),
+            "labels: the DNS server inside the agent",
+        ),
+        (".:5353 {\n}\n".to_owned(), "the port is 53"),
+        (
+            ".  {\nbind 127.0.0.1\n}\n".to_owned(),
+            "bind: --dns-address",
+        ),
+    ] {
+        std::fs::write(world.corefile(), corefile).unwrap();
+        let output = world.proxy("nftables").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(wanted), "{wanted}: {said}");
+        assert!(said.contains("Corefile:1: "), "{said}");
+    }
+}
