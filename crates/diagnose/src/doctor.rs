@@ -31,7 +31,7 @@ pub use path::{Hop, path};
 pub use ports::node_ports;
 pub use probe::{Target, probe};
 pub use report::{Finding, Report, State};
-pub use resolver::{Reader, ResolvConf, search_path, upstreams};
+pub use resolver::{Reader, search_path, upstreams};
 pub use service::{decisions, objects};
 pub use way::way;
 

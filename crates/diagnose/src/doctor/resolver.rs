@@ -12,37 +12,6 @@ const MOST_CHARACTERS: usize = 2048;
 /// Domains of a pod that are the cluster's: `namespace.svc.zone`, `svc.zone`, `zone`.
 const OF_CLUSTER: usize = 3;
 
-/// What a resolver reads.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResolvConf {
-    /// `nameserver`, without the interface of a link-local address.
-    pub servers: Vec<IpAddr>,
-    /// The last `search`.
-    pub search: Vec<String>,
-}
-
-impl ResolvConf {
-    /// Reads the text of a file. Lines that are no resolver's are left out.
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
-        let mut found = Self::default();
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            match words.next() {
-                Some("nameserver") => {
-                    let server = words.next().and_then(|it| it.split('%').next());
-                    found
-                        .servers
-                        .extend(server.and_then(|it| it.parse::<IpAddr>().ok()));
-                }
-                Some("search") => found.search = words.map(str::to_owned).collect(),
-                _ => {}
-            }
-        }
-        found
-    }
-}
-
 /// Who forwards queries to the servers of a resolv.conf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
@@ -55,17 +24,17 @@ pub enum Reader {
 /// The servers of a file: whether queries that are forwarded there come back. `ours`: the addresses of the cluster's
 /// DNS.
 #[must_use]
-pub fn upstreams(path: &str, file: &ResolvConf, ours: &[IpAddr], reader: Reader) -> Finding {
-    let servers = listed(&file.servers);
+pub fn upstreams(path: &str, servers: &[IpAddr], ours: &[IpAddr], reader: Reader) -> Finding {
+    let all = listed(servers);
     let finding = |state, evidence| Finding::new("upstreams", state, evidence);
-    if let Some(own) = file.servers.iter().find(|it| ours.contains(it)) {
+    if let Some(own) = servers.iter().find(|it| ours.contains(it)) {
         return finding(
             State::Fail,
             format!("{path}: nameserver {own} is the cluster's DNS, which asks the servers of this file: a loop"),
         )
         .mend(format!("name servers outside the cluster in {path}, or in forward of the Corefile"));
     }
-    let stub = file.servers.iter().find(|it| it.is_loopback());
+    let stub = servers.iter().find(|it| it.is_loopback());
     if let Some(stub) = stub.filter(|_| reader == Reader::Pod) {
         return finding(
             State::Fail,
@@ -73,7 +42,7 @@ pub fn upstreams(path: &str, file: &ResolvConf, ours: &[IpAddr], reader: Reader)
         )
         .mend("resolvConf of kubelet's configuration: with systemd-resolved /run/systemd/resolve/resolv.conf");
     }
-    match file.servers.len() {
+    match servers.len() {
         0 => finding(
             State::Warn,
             format!("{path}: no nameserver: names outside the cluster are not answered"),
@@ -81,24 +50,25 @@ pub fn upstreams(path: &str, file: &ResolvConf, ours: &[IpAddr], reader: Reader)
         .mend(format!("nameserver ADDRESS in {path}")),
         count if count > MOST_SERVERS => finding(
             State::Warn,
-            format!("{path}: {servers}: kubelet and resolvers use the first {MOST_SERVERS}"),
+            format!("{path}: {all}: kubelet and resolvers use the first {MOST_SERVERS}"),
         )
         .mend(format!("leave {MOST_SERVERS} of them in {path}")),
-        _ => finding(State::Ok, format!("{path}: {servers}")),
+        _ => finding(State::Ok, format!("{path}: {all}")),
     }
 }
 
 /// The search path that pods get: the cluster's domains and those of the file.
 #[must_use]
-pub fn search_path(path: &str, file: &ResolvConf, domain: &str) -> Finding {
-    let count = OF_CLUSTER + file.search.len();
+pub fn search_path(path: &str, search: &[&str], domain: &str) -> Finding {
+    let count = OF_CLUSTER + search.len();
     // The longest namespace has 63 characters.
     let longest = [
         format!("{}.svc.{domain}", "n".repeat(63)),
         format!("svc.{domain}"),
         domain.to_owned(),
     ];
-    let all = longest.iter().chain(&file.search);
+    let all = longest.iter().map(String::as_str);
+    let all = all.chain(search.iter().copied());
     let characters: usize = all.map(|it| it.len() + 1).sum();
     if count > MOST_DOMAINS || characters > MOST_CHARACTERS {
         let evidence = format!(
@@ -112,7 +82,7 @@ pub fn search_path(path: &str, file: &ResolvConf, domain: &str) -> Finding {
     let queries = 2 * (count + 1);
     let evidence = format!(
         "{OF_CLUSTER} domains of the cluster, {} of {path}: a name outside costs up to {queries} queries with ndots:5",
-        file.search.len()
+        search.len()
     );
     Finding::new("search path", State::Ok, evidence)
 }
@@ -127,56 +97,48 @@ mod tests {
         format!("{:?} {}", finding.state, finding.evidence)
     }
 
-    fn of(text: &str, reader: Reader) -> String {
-        let ours = ["10.96.0.10", "169.254.20.10"].map(|it| it.parse().expect("an address"));
-        line(&upstreams(PATH, &ResolvConf::parse(text), &ours, reader))
-    }
-
-    #[test]
-    fn a_file_is_read_as_resolvers_do() {
-        let file = ResolvConf::parse(
-            "# comment\nnameserver 192.0.2.1\nnameserver fe80::1%eth0\nnameserver x\nsearch a b\nsearch lan\noptions ndots:2\n",
-        );
-        assert_eq!(listed(&file.servers), "192.0.2.1, fe80::1");
-        assert_eq!(file.search, ["lan"]);
+    fn of(servers: &[&str], reader: Reader) -> String {
+        let parse = |it: &&str| it.parse().expect("an address");
+        let servers: Vec<IpAddr> = servers.iter().map(parse).collect();
+        let ours = ["10.96.0.10", "169.254.20.10"].map(|it| parse(&it));
+        line(&upstreams(PATH, &servers, &ours, reader))
     }
 
     #[test]
     fn servers_that_lead_back_are_a_loop() {
-        let of_cluster = "nameserver 192.0.2.1\nnameserver 10.96.0.10\n";
+        let of_cluster = ["192.0.2.1", "10.96.0.10"];
         for reader in [Reader::Pod, Reader::Machine] {
-            let found = of(of_cluster, reader);
+            let found = of(&of_cluster, reader);
             assert!(
                 found.starts_with("Fail") && found.contains("a loop"),
                 "{found}"
             );
         }
-        let stub = "nameserver 127.0.0.53\n";
-        let for_pods = of(stub, Reader::Pod);
+        let stub = ["127.0.0.53"];
+        let for_pods = of(&stub, Reader::Pod);
         assert!(
             for_pods.starts_with("Fail") && for_pods.contains("the pod itself"),
             "{for_pods}"
         );
-        assert_eq!(of(stub, Reader::Machine), "Ok /etc/resolv.conf: 127.0.0.53");
+        assert_eq!(
+            of(&stub, Reader::Machine),
+            "Ok /etc/resolv.conf: 127.0.0.53"
+        );
     }
 
     #[test]
     fn none_and_too_many_are_told() {
-        assert!(of("", Reader::Pod).starts_with("Warn /etc/resolv.conf: no nameserver"));
-        let four: String = (1..=4)
-            .map(|it| format!("nameserver 192.0.2.{it}\n"))
-            .collect();
+        assert!(of(&[], Reader::Pod).starts_with("Warn /etc/resolv.conf: no nameserver"));
+        let four = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"];
         assert!(of(&four, Reader::Pod).ends_with("use the first 3"));
     }
 
     #[test]
     fn search_paths_have_limits_and_a_price() {
         let path = |count: usize| {
-            let file = ResolvConf {
-                search: (0..count).map(|it| format!("d{it}.example")).collect(),
-                ..ResolvConf::default()
-            };
-            line(&search_path(PATH, &file, "cluster.local"))
+            let search: Vec<String> = (0..count).map(|it| format!("d{it}.example")).collect();
+            let search: Vec<&str> = search.iter().map(String::as_str).collect();
+            line(&search_path(PATH, &search, "cluster.local"))
         };
         assert!(
             path(1).ends_with("a name outside costs up to 10 queries with ndots:5"),

@@ -6,7 +6,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use serde::Deserialize;
-use sluice_diagnose::doctor::{self, Finding, Reader, ResolvConf, State};
+use sluice_corefile::ResolvConf;
+use sluice_diagnose::doctor::{self, Finding, Reader, State};
 use sluice_node::local_dns;
 use sluice_node::status::{DnsStatus, Status};
 use sluice_plan::explain;
@@ -15,14 +16,12 @@ use sluice_plan::settings::NodeDns;
 
 use super::{cluster_ips, kube_proxy};
 use crate::cli::DoctorArgs;
+use crate::dns::resolver::{self, RESOLV_CONF};
 use crate::planes;
 use crate::view::View;
 
 /// The Service that every cluster has.
 const API: &str = "default/kubernetes";
-
-/// What the DNS server inside an agent forwards to.
-const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// The part of a KubeletConfiguration that decides what resolvers of pods are told.
 #[derive(Debug, Default, Deserialize)]
@@ -94,14 +93,19 @@ pub(super) fn names(
     findings.extend(answers(view, agent.is_some(), &central, &local, domain));
     let ours: Vec<IpAddr> = local.iter().chain(&central.cluster_ips).copied().collect();
     let upstreams = |path: &str, reader| match fs::read_to_string(path) {
-        Ok(text) => doctor::upstreams(path, &ResolvConf::parse(&text), &ours, reader),
+        Ok(text) => {
+            let servers = resolver::servers(&ResolvConf::read(&text));
+            doctor::upstreams(path, &servers, &ours, reader)
+        }
         Err(error) => Finding::new("upstreams", State::Skip, format!("{path}: {error}")),
     };
     if let Some(kubelet) = kubelet {
         let path = kubelet.resolv_conf();
         findings.push(upstreams(path, Reader::Pod));
-        let file = fs::read_to_string(path).map(|it| ResolvConf::parse(&it));
-        findings.extend(file.map(|it| doctor::search_path(path, &it, domain)));
+        let file = fs::read_to_string(path);
+        let search =
+            |text: String| doctor::search_path(path, &ResolvConf::read(&text).search, domain);
+        findings.extend(file.map(search));
     }
     if server.is_some() && kubelet.is_none_or(|it| it.resolv_conf() != RESOLV_CONF) {
         findings.push(upstreams(RESOLV_CONF, Reader::Machine));
