@@ -4,7 +4,7 @@
 //! header fields are in host order (`linux/netlink.h`, `struct nlattr`).
 
 /// Length of an attribute header in bytes.
-pub(crate) const HEADER: usize = 4;
+pub const HEADER: usize = 4;
 
 /// Marks an attribute whose payload is attributes (`NLA_F_NESTED`).
 const NESTED: u16 = 1 << 15;
@@ -13,7 +13,7 @@ const NESTED: u16 = 1 << 15;
 const TYPE_MASK: u16 = 0x3fff;
 
 /// Rounds up to the alignment of attributes and messages.
-pub(crate) const fn align(length: usize) -> usize {
+pub const fn align(length: usize) -> usize {
     (length + 3) & !3
 }
 
@@ -21,7 +21,7 @@ pub(crate) const fn align(length: usize) -> usize {
 ///
 /// The length of the buffer is a multiple of four after every call.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AttrWriter {
+pub struct AttrWriter {
     bytes: Vec<u8>,
     oversized: bool,
 }
@@ -29,58 +29,62 @@ pub(crate) struct AttrWriter {
 /// An open attribute, to be closed with [`AttrWriter::end`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "an attribute that is never ended has length zero"]
-pub(crate) struct Nest {
+pub struct Nest {
     start: usize,
 }
 
 impl AttrWriter {
     /// An empty buffer.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::default()
     }
 
     /// The bytes written so far.
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// Number of bytes written so far.
-    pub(crate) fn len(&self) -> usize {
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a place in the buffer: nobody asks whether it is the first"
+    )]
+    pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Whether an attribute since the last call is too long for its 16-bit length. Its length is wrong
     /// and it must not be sent.
-    pub(crate) fn take_oversized(&mut self) -> bool {
+    pub fn take_oversized(&mut self) -> bool {
         std::mem::take(&mut self.oversized)
     }
 
     /// Appends bytes that are not an attribute (a message header), padded to four bytes.
-    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+    pub fn raw(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.pad();
     }
 
     /// Appends everything that another writer holds.
-    pub(crate) fn append(&mut self, other: &Self) {
+    pub fn append(&mut self, other: &Self) {
         self.bytes.extend_from_slice(&other.bytes);
         self.oversized |= other.oversized;
     }
 
     /// Overwrites bytes written earlier; out of range is ignored.
-    pub(crate) fn patch(&mut self, at: usize, bytes: &[u8]) {
+    pub fn patch(&mut self, at: usize, bytes: &[u8]) {
         if let Some(slot) = self.bytes.get_mut(at..at + bytes.len()) {
             slot.copy_from_slice(bytes);
         }
     }
 
     /// Removes everything after the first `length` bytes.
-    pub(crate) fn truncate(&mut self, length: usize) {
+    pub fn truncate(&mut self, length: usize) {
         self.bytes.truncate(length);
     }
 
     /// Opens an attribute that holds attributes.
-    pub(crate) fn begin(&mut self, kind: u16) -> Nest {
+    pub fn begin(&mut self, kind: u16) -> Nest {
         let start = self.bytes.len();
         self.header(HEADER, kind | NESTED);
         Nest { start }
@@ -88,30 +92,30 @@ impl AttrWriter {
 
     /// Sets the length of the attribute to everything written since it was opened. May be called again
     /// after more was written.
-    pub(crate) fn end(&mut self, nest: Nest) {
+    pub fn end(&mut self, nest: Nest) {
         let length = self.length(self.bytes.len() - nest.start);
         self.patch(nest.start, &length.to_ne_bytes());
     }
 
     /// Bytes written since `nest` was opened, its header included.
-    pub(crate) fn length_of(&self, nest: Nest) -> usize {
+    pub fn length_of(&self, nest: Nest) -> usize {
         self.bytes.len() - nest.start
     }
 
     /// Writes an attribute with the attributes that `body` writes.
-    pub(crate) fn nested(&mut self, kind: u16, body: impl FnOnce(&mut Self)) {
+    pub fn nested(&mut self, kind: u16, body: impl FnOnce(&mut Self)) {
         let nest = self.begin(kind);
         body(self);
         self.end(nest);
     }
 
     /// Writes raw bytes.
-    pub(crate) fn bytes(&mut self, kind: u16, value: &[u8]) {
+    pub fn bytes(&mut self, kind: u16, value: &[u8]) {
         self.joined(kind, &[value]);
     }
 
     /// Writes the parts, one after the other, as one attribute.
-    pub(crate) fn joined(&mut self, kind: u16, parts: &[&[u8]]) {
+    pub fn joined(&mut self, kind: u16, parts: &[&[u8]]) {
         let length: usize = parts.iter().map(|it| it.len()).sum();
         self.header(HEADER + length, kind);
         for part in parts {
@@ -121,37 +125,37 @@ impl AttrWriter {
     }
 
     /// Writes one byte.
-    pub(crate) fn u8(&mut self, kind: u16, value: u8) {
+    pub fn u8(&mut self, kind: u16, value: u8) {
         self.bytes(kind, &[value]);
     }
 
     /// Writes a 16-bit number in host order.
-    pub(crate) fn u16_ne(&mut self, kind: u16, value: u16) {
+    pub fn u16_ne(&mut self, kind: u16, value: u16) {
         self.bytes(kind, &value.to_ne_bytes());
     }
 
     /// Writes a 16-bit number in network order.
-    pub(crate) fn u16_be(&mut self, kind: u16, value: u16) {
+    pub fn u16_be(&mut self, kind: u16, value: u16) {
         self.bytes(kind, &value.to_be_bytes());
     }
 
     /// Writes a 32-bit number in network order.
-    pub(crate) fn u32_be(&mut self, kind: u16, value: u32) {
+    pub fn u32_be(&mut self, kind: u16, value: u32) {
         self.bytes(kind, &value.to_be_bytes());
     }
 
     /// Writes a 32-bit number in host order.
-    pub(crate) fn u32_ne(&mut self, kind: u16, value: u32) {
+    pub fn u32_ne(&mut self, kind: u16, value: u32) {
         self.bytes(kind, &value.to_ne_bytes());
     }
 
     /// Writes a 64-bit number in network order.
-    pub(crate) fn u64_be(&mut self, kind: u16, value: u64) {
+    pub fn u64_be(&mut self, kind: u16, value: u64) {
         self.bytes(kind, &value.to_be_bytes());
     }
 
     /// Writes a string and the NUL that ends it.
-    pub(crate) fn string(&mut self, kind: u16, value: &str) {
+    pub fn string(&mut self, kind: u16, value: &str) {
         self.joined(kind, &[value.as_bytes(), &[0]]);
     }
 
@@ -175,27 +179,27 @@ impl AttrWriter {
 
 /// One attribute read from a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Attr<'a> {
+pub struct Attr<'a> {
     /// Attribute type, flags removed.
-    pub(crate) kind: u16,
+    pub kind: u16,
     /// The payload without padding.
-    pub(crate) value: &'a [u8],
+    pub value: &'a [u8],
 }
 
 impl<'a> Attr<'a> {
     /// The first bytes of the payload.
-    pub(crate) fn array<const N: usize>(&self) -> Option<[u8; N]> {
+    pub fn array<const N: usize>(&self) -> Option<[u8; N]> {
         self.value.first_chunk().copied()
     }
 
     /// The text before the first NUL; `None` when it is not UTF-8.
-    pub(crate) fn str(&self) -> Option<&'a str> {
+    pub fn str(&self) -> Option<&'a str> {
         let end = self.value.iter().position(|it| *it == 0);
         std::str::from_utf8(&self.value[..end.unwrap_or(self.value.len())]).ok()
     }
 
     /// The payload as attributes.
-    pub(crate) fn nested(&self) -> Attrs<'a> {
+    pub fn nested(&self) -> Attrs<'a> {
         Attrs::new(self.value)
     }
 }
@@ -205,68 +209,68 @@ impl<'a> Attr<'a> {
 /// The methods that take a type read the last attribute of that type, as the kernel's `nla_parse`
 /// does; `None` when it is missing or too short.
 #[derive(Clone, Debug)]
-pub(crate) struct Attrs<'a> {
+pub struct Attrs<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Attrs<'a> {
     /// Reads `bytes` as a row of attributes.
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
     /// The attribute itself.
-    pub(crate) fn find(&self, kind: u16) -> Option<Attr<'a>> {
+    pub fn find(&self, kind: u16) -> Option<Attr<'a>> {
         self.clone().filter(|it| it.kind == kind).last()
     }
 
     /// Its payload as attributes: none when it is missing.
-    pub(crate) fn nested(&self, kind: u16) -> Self {
+    pub fn nested(&self, kind: u16) -> Self {
         Self::new(self.find(kind).map_or(&[], |it| it.value))
     }
 
     /// The text before the first NUL; `None` also when it is not UTF-8.
-    pub(crate) fn str(&self, kind: u16) -> Option<&'a str> {
+    pub fn str(&self, kind: u16) -> Option<&'a str> {
         self.find(kind)?.str()
     }
 
     /// The same text as [`str`](Self::str).
-    pub(crate) fn string(&self, kind: u16) -> Option<String> {
+    pub fn string(&self, kind: u16) -> Option<String> {
         self.str(kind).map(str::to_owned)
     }
 
     /// One byte.
-    pub(crate) fn u8(&self, kind: u16) -> Option<u8> {
+    pub fn u8(&self, kind: u16) -> Option<u8> {
         self.find(kind)?.array().map(u8::from_ne_bytes)
     }
 
     /// A 16-bit number in host order.
-    pub(crate) fn u16_ne(&self, kind: u16) -> Option<u16> {
+    pub fn u16_ne(&self, kind: u16) -> Option<u16> {
         self.find(kind)?.array().map(u16::from_ne_bytes)
     }
 
     /// A 16-bit number in network order.
-    pub(crate) fn u16_be(&self, kind: u16) -> Option<u16> {
+    pub fn u16_be(&self, kind: u16) -> Option<u16> {
         self.find(kind)?.array().map(u16::from_be_bytes)
     }
 
     /// A 32-bit number in host order.
-    pub(crate) fn u32_ne(&self, kind: u16) -> Option<u32> {
+    pub fn u32_ne(&self, kind: u16) -> Option<u32> {
         self.find(kind)?.array().map(u32::from_ne_bytes)
     }
 
     /// A 32-bit number in network order.
-    pub(crate) fn u32_be(&self, kind: u16) -> Option<u32> {
+    pub fn u32_be(&self, kind: u16) -> Option<u32> {
         self.find(kind)?.array().map(u32::from_be_bytes)
     }
 
     /// A 64-bit number in host order.
-    pub(crate) fn u64_ne(&self, kind: u16) -> Option<u64> {
+    pub fn u64_ne(&self, kind: u16) -> Option<u64> {
         self.find(kind)?.array().map(u64::from_ne_bytes)
     }
 
     /// A 64-bit number in network order.
-    pub(crate) fn u64_be(&self, kind: u16) -> Option<u64> {
+    pub fn u64_be(&self, kind: u16) -> Option<u64> {
         self.find(kind)?.array().map(u64::from_be_bytes)
     }
 }

@@ -28,22 +28,26 @@ pub struct Failure {
 }
 
 /// Changes or questions that do not hang together, sent in their order.
-pub(crate) struct Bulk<'a, T> {
-    pub(crate) changes: &'a [T],
+pub struct Bulk<'a, T> {
+    /// The changes or questions.
+    pub changes: &'a [T],
     /// Operation and object, for errors.
-    pub(crate) name: &'a dyn Fn(&T) -> (&'static str, String),
-    pub(crate) head: &'a dyn Fn(&T) -> Head,
-    pub(crate) attrs: &'a dyn Fn(&T, &mut AttrWriter),
+    pub name: &'a dyn Fn(&T) -> (&'static str, String),
+    /// The header of its message.
+    pub head: &'a dyn Fn(&T) -> Head,
+    /// Writes what follows the header.
+    pub attrs: &'a dyn Fn(&T, &mut AttrWriter),
     /// Whether an error means that nothing had to be changed.
-    pub(crate) is_done: &'a dyn Fn(&T, Errno) -> bool,
+    pub is_done: &'a dyn Fn(&T, Errno) -> bool,
 }
 
 impl<T> Bulk<'_, T> {
     /// Makes all changes that the kernel does not refuse, and returns the refused ones in order.
     ///
-    /// An error is about the socket. It is unknown whether the change that it names and later ones
+    /// # Errors
+    /// It is about the socket. It is unknown whether the change that it names and later ones
     /// were made.
-    pub(crate) fn apply(
+    pub fn apply(
         &self,
         socket: &mut Socket,
         buffer: &mut Vec<u8>,
@@ -52,7 +56,10 @@ impl<T> Bulk<'_, T> {
     }
 
     /// As [`apply`](Self::apply), and shows every answer that is no acknowledgement to `visit`.
-    pub(crate) fn ask(
+    ///
+    /// # Errors
+    /// As of `apply`.
+    pub fn ask(
         &self,
         socket: &mut Socket,
         buffer: &mut Vec<u8>,

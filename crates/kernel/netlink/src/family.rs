@@ -32,7 +32,7 @@ impl Family {
     }
 
     /// `AF_INET` or `AF_INET6`, which are `NFPROTO_IPV4` and `NFPROTO_IPV6` as well.
-    pub(crate) const fn number(self) -> u8 {
+    pub const fn number(self) -> u8 {
         match self {
             Self::Ipv4 => 2,
             Self::Ipv6 => 10,
@@ -40,7 +40,7 @@ impl Family {
     }
 
     /// `None` for any other number.
-    pub(crate) fn from_number(number: impl Into<u32>) -> Option<Self> {
+    pub fn from_number(number: impl Into<u32>) -> Option<Self> {
         match number.into() {
             2 => Some(Self::Ipv4),
             10 => Some(Self::Ipv6),
@@ -49,7 +49,7 @@ impl Family {
     }
 
     /// The address at the start of `bytes`; `None` when they are too few.
-    pub(crate) fn address(self, bytes: &[u8]) -> Option<IpAddr> {
+    pub fn address(self, bytes: &[u8]) -> Option<IpAddr> {
         Some(match self {
             Self::Ipv4 => IpAddr::from(*bytes.first_chunk::<4>()?),
             Self::Ipv6 => IpAddr::from(*bytes.first_chunk::<16>()?),
@@ -58,7 +58,7 @@ impl Family {
 }
 
 /// The bytes of an address in network order: 4 or 16.
-pub(crate) fn octets(ip: IpAddr) -> Vec<u8> {
+pub fn octets(ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),

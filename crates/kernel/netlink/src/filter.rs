@@ -24,7 +24,7 @@ const MOST_PORTS: usize = 2000;
 
 /// Drops the notices about changes of these port ids; ids beyond the first 2000 are not dropped. One
 /// datagram of notices is about one transaction (`nft_commit_notify`), so its first header decides.
-pub(crate) fn without_ports(port_ids: &[u32]) -> Vec<sock_filter> {
+pub fn without_ports(port_ids: &[u32]) -> Vec<sock_filter> {
     let mut program = vec![instruction(LOAD_WORD, PORT_OFFSET, [0, 0])];
     for port in port_ids.iter().take(MOST_PORTS) {
         let port = u32::from_be_bytes(port.to_ne_bytes());
@@ -37,7 +37,7 @@ pub(crate) fn without_ports(port_ids: &[u32]) -> Vec<sock_filter> {
 
 /// Drops the notices of these two types about a route with a prefix longer than `longest`. One
 /// datagram holds one notice (`rtnl_notify`).
-pub(crate) fn without_small_routes(types: [u16; 2], longest: u32) -> [sock_filter; 7] {
+pub fn without_small_routes(types: [u16; 2], longest: u32) -> [sock_filter; 7] {
     let [first, second] = types.map(|it| u16::from_be_bytes(it.to_ne_bytes()).into());
     [
         instruction(LOAD_HALF, TYPE_OFFSET, [0, 0]),

@@ -1,6 +1,8 @@
 //! Netlink for a service proxy: nf_tables transactions, conntrack entries, IPVS, ipset, nfacct,
 //! interfaces and the machine's addresses, without libraries of other projects.
 //!
+//! [`socket`], [`attr`], [`message`], [`request`] and [`bulk`] carry the messages of any part of the kernel.
+//!
 //! This crate knows no Kubernetes. It encodes the messages, sends many of them with one system call,
 //! and tells which of the caller's objects the kernel refused. It decodes the kernel's objects to the
 //! same types, and watches rulesets and addresses for changes by other programs.
@@ -27,27 +29,27 @@
 //! - No input makes a decoder panic; no encoder produces a message with a wrong length.
 //! - A socket belongs to the network namespace in which it was opened.
 
-mod attr;
-mod bulk;
+pub mod attr;
+pub mod bulk;
 pub mod conntrack;
 mod family;
-mod filter;
+pub mod filter;
 pub mod ipset;
 pub mod ipvs;
 pub mod legacy_tables;
-mod message;
+pub mod message;
 pub mod nfacct;
 pub mod nflog;
 pub mod nftables;
-mod request;
+pub mod request;
 pub mod rtnetlink;
 pub mod sock_diag;
-mod socket;
+pub mod socket;
 mod stop;
 mod sys;
 
 pub use bulk::Failure;
-pub use family::Family;
+pub use family::{Family, octets};
 pub use nix::errno::Errno;
 pub use request::RequestError;
 pub use socket::SocketError;

@@ -11,32 +11,32 @@ use crate::attr::{AttrWriter, Attrs, align};
 use crate::ipset;
 
 /// Length of `nlmsghdr` in bytes.
-pub(crate) const HEADER: usize = 16;
+pub const HEADER: usize = 16;
 
 /// Length of `nlmsghdr` and `nfgenmsg` together: where the attributes begin.
-pub(crate) const NETFILTER_HEADER: usize = HEADER + 4;
+pub const NETFILTER_HEADER: usize = HEADER + 4;
 
 /// `NLMSG_ERROR`: an acknowledgement, or an error when its code is not zero.
-pub(crate) const ERROR: u16 = 2;
+pub const ERROR: u16 = 2;
 /// `NLMSG_DONE`: the end of a dump.
-pub(crate) const DONE: u16 = 3;
+pub const DONE: u16 = 3;
 
 /// `NLM_F_REQUEST`.
-pub(crate) const REQUEST: u16 = 0x1;
+pub const REQUEST: u16 = 0x1;
 /// `NLM_F_ACK`.
-pub(crate) const ACK: u16 = 0x4;
+pub const ACK: u16 = 0x4;
 /// `NLM_F_DUMP_INTR`: the listed objects changed during the listing.
-pub(crate) const DUMP_INTERRUPTED: u16 = 0x10;
+pub const DUMP_INTERRUPTED: u16 = 0x10;
 /// `NLM_F_DUMP`.
-pub(crate) const DUMP: u16 = 0x300;
+pub const DUMP: u16 = 0x300;
 /// `NLM_F_REPLACE`: change the object when it exists.
-pub(crate) const REPLACE: u16 = 0x100;
+pub const REPLACE: u16 = 0x100;
 /// `NLM_F_EXCL`: refuse when the object exists.
-pub(crate) const EXCLUSIVE: u16 = 0x200;
+pub const EXCLUSIVE: u16 = 0x200;
 /// `NLM_F_CREATE`: create when the object does not exist.
-pub(crate) const CREATE: u16 = 0x400;
+pub const CREATE: u16 = 0x400;
 /// `NLM_F_APPEND`: add at the end of the list.
-pub(crate) const APPEND: u16 = 0x800;
+pub const APPEND: u16 = 0x800;
 
 /// Offset of `nlmsg_flags`.
 const FLAGS: usize = 6;
@@ -48,19 +48,19 @@ const EXTACK_OFFSET: u16 = 2;
 
 /// The header of a request to any part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub struct Head {
     /// Subsystem in the upper byte, message in the lower one.
-    pub(crate) kind: u16,
+    pub kind: u16,
     /// `NLM_F_*`; `NLM_F_REQUEST` is added.
-    pub(crate) flags: u16,
+    pub flags: u16,
     /// The first four bytes after `nlmsghdr`: the whole header of netfilter and of generic netlink,
     /// the start of the longer headers of rtnetlink.
-    pub(crate) first: [u8; 4],
+    pub first: [u8; 4],
 }
 
 /// Writes a header and returns where it begins, for [`end`]. The kernel's answer repeats the
 /// sequence number.
-pub(crate) fn begin(writer: &mut AttrWriter, head: Head, sequence: u32) -> usize {
+pub fn begin(writer: &mut AttrWriter, head: Head, sequence: u32) -> usize {
     let start = writer.len();
     let mut bytes = [0; NETFILTER_HEADER];
     bytes[4..6].copy_from_slice(&head.kind.to_ne_bytes());
@@ -72,12 +72,12 @@ pub(crate) fn begin(writer: &mut AttrWriter, head: Head, sequence: u32) -> usize
 }
 
 /// Replaces the flags of the message that began at `start`.
-pub(crate) fn set_flags(writer: &mut AttrWriter, start: usize, flags: u16) {
+pub fn set_flags(writer: &mut AttrWriter, start: usize, flags: u16) {
     writer.patch(start + FLAGS, &(flags | REQUEST).to_ne_bytes());
 }
 
 /// Sets the length of the message that began at `start` to everything written since.
-pub(crate) fn end(writer: &mut AttrWriter, start: usize) {
+pub fn end(writer: &mut AttrWriter, start: usize) {
     // The kernel refuses the length of a message of more than 4 GiB.
     let length = u32::try_from(writer.len() - start).unwrap_or(u32::MAX);
     writer.patch(start, &length.to_ne_bytes());
@@ -85,47 +85,48 @@ pub(crate) fn end(writer: &mut AttrWriter, start: usize) {
 
 /// A received message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Message<'a> {
+pub struct Message<'a> {
     /// Subsystem and message, or [`ERROR`], [`DONE`].
-    pub(crate) kind: u16,
+    pub kind: u16,
     /// `NLM_F_*`.
-    pub(crate) flags: u16,
+    pub flags: u16,
     /// The sequence number of the request that this answers.
-    pub(crate) sequence: u32,
+    pub sequence: u32,
     /// The port id of the socket whose request caused this message; 0 is the kernel.
-    pub(crate) port: u32,
+    pub port: u32,
     /// Everything after `nlmsghdr`.
-    pub(crate) body: &'a [u8],
+    pub body: &'a [u8],
 }
 
 impl<'a> Message<'a> {
     /// The first byte after `nlmsghdr`: the family, but in generic netlink; 0 when there is none.
-    pub(crate) fn family(&self) -> u8 {
+    pub fn family(&self) -> u8 {
         self.body.first().copied().unwrap_or_default()
     }
 
     /// A 32-bit number in host order at this offset of the body.
-    pub(crate) fn u32_at(&self, offset: usize) -> Option<u32> {
+    pub fn u32_at(&self, offset: usize) -> Option<u32> {
         array_at(self.body, offset).map(u32::from_ne_bytes)
     }
 
-    pub(crate) fn u16_at(&self, offset: usize) -> Option<u16> {
+    /// A 16-bit number in host order at this offset of the body.
+    pub fn u16_at(&self, offset: usize) -> Option<u16> {
         array_at(self.body, offset).map(u16::from_ne_bytes)
     }
 
     /// The attributes after the nfnetlink header.
-    pub(crate) fn attrs(&self) -> Attrs<'a> {
+    pub fn attrs(&self) -> Attrs<'a> {
         self.attrs_at(NETFILTER_HEADER - HEADER)
     }
 
     /// The attributes from this offset of the body on.
-    pub(crate) fn attrs_at(&self, offset: usize) -> Attrs<'a> {
+    pub fn attrs_at(&self, offset: usize) -> Attrs<'a> {
         Attrs::new(self.body.get(offset..).unwrap_or_default())
     }
 
     /// The kernel's acknowledgement or refusal, when this message is one. A dump that ends with an
     /// error has it in [`DONE`].
-    pub(crate) fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<Answer> {
         let (sequence, extended) = match self.kind {
             ERROR => (self.u32_at(12).unwrap_or_default(), self.extended()),
             DONE => (self.sequence, Attrs::new(&[])),
@@ -162,23 +163,23 @@ fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
 
 /// The kernel's answer to one request: an acknowledgement or a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub struct Answer {
     /// Sequence number of the request.
-    pub(crate) sequence: u32,
+    pub sequence: u32,
     /// The error of a refusal; `None` in an acknowledgement.
-    pub(crate) errno: Option<Errno>,
+    pub errno: Option<Errno>,
     /// The error number, 0 in an acknowledgement. Parts of the kernel have numbers of their own, for
     /// which `errno` is [`Errno::UnknownErrno`].
-    pub(crate) code: i32,
+    pub code: i32,
     /// Extended acknowledgement: the kernel's text. Most nf_tables errors have none.
-    pub(crate) message: Option<String>,
+    pub message: Option<String>,
     /// Extended acknowledgement: the offset of the refused attribute from the `nlmsghdr` of the request.
-    pub(crate) offset: Option<u32>,
+    pub offset: Option<u32>,
 }
 
 impl Answer {
     /// The kernel's text, or ours for a number that no C library knows. `kind` is that of the request.
-    pub(crate) fn reason(self, kind: u16) -> Option<String> {
+    pub fn reason(self, kind: u16) -> Option<String> {
         let unknown = || match self.errno {
             Some(Errno::UnknownErrno) if kind >> 8 == ipset::SUBSYSTEM => {
                 Some(ipset::reason(self.code))
@@ -192,13 +193,13 @@ impl Answer {
 
 /// Iterates over the messages of one datagram and stops at the first that does not fit.
 #[derive(Clone, Debug)]
-pub(crate) struct Messages<'a> {
+pub struct Messages<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Messages<'a> {
     /// Reads `bytes` as a row of messages.
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 }

@@ -70,10 +70,10 @@ impl RequestError {
 }
 
 /// Turns a refusal with this error number into `false`, and success into `true`.
-pub(crate) fn unless(
-    expected: Errno,
-    result: Result<(), RequestError>,
-) -> Result<bool, RequestError> {
+///
+/// # Errors
+/// Any other error.
+pub fn unless(expected: Errno, result: Result<(), RequestError>) -> Result<bool, RequestError> {
     match result {
         Err(error) if error.errno() == Some(expected) => Ok(false),
         result => result.map(|()| true),
@@ -81,7 +81,7 @@ pub(crate) fn unless(
 }
 
 /// A request, and how errors name it.
-pub(crate) struct Request<'a> {
+pub struct Request<'a> {
     operation: &'static str,
     object: &'a str,
     kind: u16,
@@ -94,7 +94,7 @@ pub(crate) struct Request<'a> {
 impl<'a> Request<'a> {
     /// A request about an object of no family. `kind` is subsystem and message, and `put` writes
     /// what follows the first four bytes after `nlmsghdr`.
-    pub(crate) fn new(
+    pub fn new(
         operation: &'static str,
         object: &'a str,
         kind: u16,
@@ -114,25 +114,28 @@ impl<'a> Request<'a> {
     }
 
     /// The same request about the object of this number, for subsystems that number theirs.
-    pub(crate) fn resource(mut self, resource: u16) -> Self {
+    pub fn resource(mut self, resource: u16) -> Self {
         self.resource = resource;
         self
     }
 
     /// The same request with this `NFPROTO_*` or `AF_*`; with generic netlink, with this command.
-    pub(crate) fn family(mut self, family: u8) -> Self {
+    pub fn family(mut self, family: u8) -> Self {
         self.family = family;
         self
     }
 
     /// The same request about sockets of this protocol.
-    pub(crate) fn protocol(mut self, protocol: u8) -> Self {
+    pub fn protocol(mut self, protocol: u8) -> Self {
         self.protocol = protocol;
         self
     }
 
     /// Requests a list and shows every message of it to `visit`.
-    pub(crate) fn dump(
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn dump(
         &self,
         socket: &mut Socket,
         buffer: &mut Vec<u8>,
@@ -143,7 +146,10 @@ impl<'a> Request<'a> {
 
     /// Requests one object or one change. Shows the answer to `visit`, unless it is an
     /// acknowledgement.
-    pub(crate) fn ask(
+    ///
+    /// # Errors
+    /// [`RequestError::Refused`] and [`RequestError::Socket`].
+    pub fn ask(
         &self,
         socket: &mut Socket,
         buffer: &mut Vec<u8>,
@@ -154,7 +160,10 @@ impl<'a> Request<'a> {
 
     /// Sends the request with these `NLM_F_*`, of which [`message::ACK`] or [`message::DUMP`] must
     /// be one, and reads the answer to its end.
-    pub(crate) fn exchange(
+    ///
+    /// # Errors
+    /// Any [`RequestError`].
+    pub fn exchange(
         &self,
         socket: &mut Socket,
         buffer: &mut Vec<u8>,
@@ -210,7 +219,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    pub(crate) fn failed(&self, source: SocketError) -> RequestError {
+    /// The error of a socket that could not carry this request.
+    pub fn failed(&self, source: SocketError) -> RequestError {
         RequestError::Socket {
             operation: self.operation,
             object: self.object.to_owned(),
@@ -221,7 +231,10 @@ impl<'a> Request<'a> {
 
 /// Discards the rest of the answer to an earlier request. The kernel refuses a second dump until
 /// the first one was read to its end.
-pub(crate) fn drain(socket: &Socket, buffer: &mut Vec<u8>) -> Result<(), SocketError> {
+///
+/// # Errors
+/// [`SocketError::Io`] and [`SocketError::Truncated`].
+pub fn drain(socket: &Socket, buffer: &mut Vec<u8>) -> Result<(), SocketError> {
     loop {
         match socket.try_receive(buffer) {
             Ok(Some(_)) | Err(SocketError::Overrun) => {}

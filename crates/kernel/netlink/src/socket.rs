@@ -53,7 +53,7 @@ pub enum SocketError {
 
 /// A connection to one part of the kernel, with a port id of its own.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub struct Socket {
     fd: OwnedFd,
     port: u32,
     send_buffer: usize,
@@ -65,7 +65,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Io`] when the kernel lacks this part.
-    pub(crate) fn open(protocol: SockProtocol) -> Result<Self, SocketError> {
+    pub fn open(protocol: SockProtocol) -> Result<Self, SocketError> {
         Self::bound(protocol, 0, 0, &mut [])
     }
 
@@ -73,7 +73,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Io`].
-    pub(crate) fn netfilter() -> Result<Self, SocketError> {
+    pub fn netfilter() -> Result<Self, SocketError> {
         Self::open(SockProtocol::NetlinkNetFilter)
     }
 
@@ -83,7 +83,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Io`], also when another socket has the port id.
-    pub(crate) fn bound(
+    pub fn bound(
         protocol: SockProtocol,
         port: u32,
         groups: u32,
@@ -115,19 +115,19 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Io`]: the number is beyond the limit of this process, or no descriptor is free.
-    pub(crate) fn renumber(&mut self, least: i32) -> Result<(), SocketError> {
+    pub fn renumber(&mut self, least: i32) -> Result<(), SocketError> {
         self.fd = sys::duplicate_from(self.fd.as_fd(), least).map_err(io_error("renumber"))?;
         Ok(())
     }
 
     /// The port id of this socket. Notices about its changes carry it in `nlmsg_pid`.
-    pub(crate) fn port_id(&self) -> u32 {
+    pub fn port_id(&self) -> u32 {
         self.port
     }
 
     /// Reserves `count` consecutive sequence numbers that no recent request of this socket used, and
     /// returns the first.
-    pub(crate) fn next_sequences(&mut self, count: usize) -> u32 {
+    pub fn next_sequences(&mut self, count: usize) -> u32 {
         let count = u32::try_from(count).unwrap_or(FIRST_SEQUENCE);
         let first = self.sequence;
         let (first, next) = match first.checked_add(count) {
@@ -139,7 +139,7 @@ impl Socket {
     }
 
     /// Raises the kernel's limit of unread messages to `bytes`, as far as permitted.
-    pub(crate) fn grow_receive_buffer(&self, bytes: usize) {
+    pub fn grow_receive_buffer(&self, bytes: usize) {
         let bytes = bytes.min(LARGEST_RECEIVE_QUEUE);
         // A queue that is too small causes `Overrun` later.
         if setsockopt(&self.fd, sockopt::RcvBufForce, &bytes).is_err() {
@@ -151,7 +151,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Io`]; `EMSGSIZE` means that the send buffer could not be grown.
-    pub(crate) fn send(&mut self, parts: &[&[u8]]) -> Result<(), SocketError> {
+    pub fn send(&mut self, parts: &[&[u8]]) -> Result<(), SocketError> {
         let length = parts.iter().map(|it| it.len()).sum::<usize>();
         self.grow_send_buffer(length);
         let slices: Vec<IoSlice<'_>> = parts.iter().map(|it| IoSlice::new(it)).collect();
@@ -171,7 +171,7 @@ impl Socket {
     ///
     /// # Errors
     /// Any [`SocketError`]; [`SocketError::Io`] with `EAGAIN` after 30 seconds.
-    pub(crate) fn receive<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SocketError> {
+    pub fn receive<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], SocketError> {
         match self.receive_with(buffer, MsgFlags::empty())? {
             Some(length) => Ok(&buffer[..length]),
             None => Err(io_error("receive from")(Errno::EAGAIN)),
@@ -182,7 +182,7 @@ impl Socket {
     ///
     /// # Errors
     /// Any [`SocketError`].
-    pub(crate) fn try_receive<'b>(
+    pub fn try_receive<'b>(
         &self,
         buffer: &'b mut Vec<u8>,
     ) -> Result<Option<&'b [u8]>, SocketError> {
@@ -194,11 +194,7 @@ impl Socket {
     ///
     /// # Errors
     /// [`SocketError::Io`].
-    pub(crate) fn wait(
-        &self,
-        stopper: Option<&Stopper>,
-        timeout: PollTimeout,
-    ) -> Result<(), SocketError> {
+    pub fn wait(&self, stopper: Option<&Stopper>, timeout: PollTimeout) -> Result<(), SocketError> {
         let fds = iter::once(self.fd.as_fd()).chain(stopper.map(AsFd::as_fd));
         let mut fds: Vec<_> = fds.map(|it| PollFd::new(it, PollFlags::POLLIN)).collect();
         match poll(&mut fds, timeout) {
@@ -241,7 +237,8 @@ impl Socket {
     }
 }
 
-pub(crate) fn io_error(operation: &'static str) -> impl Fn(Errno) -> SocketError {
+/// Turns the error of a system call that did this to a socket into ours.
+pub fn io_error(operation: &'static str) -> impl Fn(Errno) -> SocketError {
     move |errno| SocketError::Io {
         operation,
         source: errno.into(),

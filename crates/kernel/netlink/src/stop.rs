@@ -15,7 +15,11 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    pub(crate) fn new() -> Result<Self, SocketError> {
+    /// One that was not used yet.
+    ///
+    /// # Errors
+    /// [`SocketError::Io`]: the kernel has no more files.
+    pub fn new() -> Result<Self, SocketError> {
         let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
         let event = EventFd::from_flags(flags).map_err(io_error("open event for"))?;
         Ok(Self {
@@ -30,7 +34,7 @@ impl Stopper {
     }
 
     /// Whether [`stop`](Self::stop) was called. Nobody reads the event, so it stays set.
-    pub(crate) fn is_stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         let mut fds = [PollFd::new(self.event.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO).is_ok_and(|it| it > 0)
     }
