@@ -11,9 +11,10 @@ struct Echo<'a>(&'a str);
 
 impl Sources for Echo<'_> {
     fn read(&self, path: &Path) -> io::Result<String> {
-        match path.ends_with("resolv.conf") {
-            true => Ok("nameserver 10.0.0.1\nsearch example.org\n".to_owned()),
-            false => Ok(self.0.chars().take(200).collect()),
+        if path.ends_with("resolv.conf") {
+            Ok("nameserver 10.0.0.1\nsearch example.org\n".to_owned())
+        } else {
+            Ok(self.0.chars().take(200).collect())
         }
     }
 

@@ -30,8 +30,9 @@ fn main() -> ExitCode {
 fn report(task: &str, outcome: io::Result<Vec<String>>) -> ExitCode {
     let problems = outcome.unwrap_or_else(|error| vec![error.to_string()]);
     problems.iter().for_each(|it| eprintln!("{task}: {it}"));
-    match problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

@@ -61,9 +61,10 @@ fn path(resource: &Resource) -> String {
         "" => "/api/v1".to_owned(),
         group => format!("/apis/{group}/v1"),
     };
-    let namespace = match resource.namespaced {
-        true => "/namespaces/{namespace}",
-        false => "",
+    let namespace = if resource.namespaced {
+        "/namespaces/{namespace}"
+    } else {
+        ""
     };
     format!("{root}{namespace}/{}/{{name}}", resource.plural)
 }

@@ -51,9 +51,10 @@ pub fn ask(request: &Request) -> Answers {
             std::thread::sleep(request.pause);
         }
         let started = Instant::now();
-        let answer = match request.udp {
-            true => ask_datagram(request).map(|it| (it, None)),
-            false => ask_http(request).map(|(it, connected)| (it, Some(connected))),
+        let answer = if request.udp {
+            ask_datagram(request).map(|it| (it, None))
+        } else {
+            ask_http(request).map(|(it, connected)| (it, Some(connected)))
         };
         match answer {
             Ok((line, connected)) => {

@@ -83,9 +83,10 @@ pub fn change(old: &Effective, new: &Effective) -> Change {
     fixed("iptables.masqueradeBit", same_mark);
     fixed("ipvs", *ipvs == new.ipvs);
     fixed("logging.format", *log_format == new.log_format);
-    match changed.is_empty() {
-        true => Change::Apply,
-        false => Change::Restart(changed),
+    if changed.is_empty() {
+        Change::Apply
+    } else {
+        Change::Restart(changed)
     }
 }
 

@@ -84,9 +84,10 @@ fn duration(field: &mut GoDuration, seconds: u32) {
 /// Default hosts of the health and the metrics server: of the family of the node's address.
 fn default_hosts(bind_address: &str) -> (&'static str, &'static str) {
     let is_v4 = |it: IpAddr| it.to_canonical().is_ipv4();
-    match bind_address.parse().is_ok_and(is_v4) {
-        true => ("0.0.0.0", "127.0.0.1"),
-        false => ("::", "::1"),
+    if bind_address.parse().is_ok_and(is_v4) {
+        ("0.0.0.0", "127.0.0.1")
+    } else {
+        ("::", "::1")
     }
 }
 

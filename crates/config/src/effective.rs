@@ -228,9 +228,10 @@ impl KubeProxyConfiguration {
     pub fn effective(&self) -> Result<Effective, Vec<Problem>> {
         let mut problems = Problems::default();
         let effective = self.check(&mut problems);
-        match problems.0.is_empty() {
-            true => Ok(effective),
-            false => Err(problems.0),
+        if problems.0.is_empty() {
+            Ok(effective)
+        } else {
+            Err(problems.0)
         }
     }
 

@@ -98,9 +98,10 @@ impl Controller {
                 let name = it.metadata.name.clone().unwrap_or_default();
                 let zone = meta::label(&it.metadata, ZONE);
                 let zone = (!zone.is_empty()).then(|| zone.to_owned());
-                let old = match exists {
-                    true => self.zones.insert(name.clone(), zone.clone()),
-                    false => self.zones.remove(&name),
+                let old = if exists {
+                    self.zones.insert(name.clone(), zone.clone())
+                } else {
+                    self.zones.remove(&name)
                 };
                 if old != exists.then_some(zone) {
                     let services = self.on_node(&name);
@@ -283,9 +284,10 @@ fn replace<T: PartialEq>(
     object: Arc<T>,
     exists: bool,
 ) -> Option<Versions<T>> {
-    let old = match exists {
-        true => map.insert(key.clone(), object.clone()),
-        false => map.remove(key),
+    let old = if exists {
+        map.insert(key.clone(), object.clone())
+    } else {
+        map.remove(key)
     };
     let new = exists.then_some(object);
     (old != new).then_some((old, new))

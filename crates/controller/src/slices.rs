@@ -95,12 +95,13 @@ fn family_packing(
     let mut packing = Packing::default();
     let mut groups: BTreeMap<Vec<PortKey>, Vec<&EndpointSlice>> = BTreeMap::new();
     for slice in existing {
-        match meta::is_owned_by(&slice.metadata, service) {
-            true => groups
+        if meta::is_owned_by(&slice.metadata, service) {
+            groups
                 .entry(desired::port_keys(slice))
                 .or_default()
-                .push(slice),
-            false => packing.delete.push((*slice).clone()),
+                .push(slice)
+        } else {
+            packing.delete.push((*slice).clone())
         }
     }
     for (ports, endpoints) in desired::groups(service, pods, zones, family) {

@@ -224,9 +224,10 @@ pub fn trace(
     };
     let end = way::end(&stages, reports.is_incomplete);
     let end = programs::end(end, &sightings(&mut witness), request);
-    let patience = match end.is_denial() {
-        true => Instant::now() + REJECTION,
-        false => start + PATIENCE,
+    let patience = if end.is_denial() {
+        Instant::now() + REJECTION
+    } else {
+        start + PATIENCE
     };
     let answer = sender.as_ref().map(|it| match refusal {
         Some(errno) => Answer::of_error(errno),

@@ -58,9 +58,10 @@ fn column(inside: &[String], pods: &[Vec<String>]) -> Vec<String> {
     lines.extend(inside.iter().map(|text| format!("│ {text:width$} │")));
     lines.push(format!("└─{foot}{}┘", "─".repeat(width.saturating_sub(1))));
     for (position, pod) in pods.iter().enumerate() {
-        let (branch, stem) = match position + 1 < pods.len() {
-            true => ("├─", "│ "),
-            false => ("└─", "  "),
+        let (branch, stem) = if position + 1 < pods.len() {
+            ("├─", "│ ")
+        } else {
+            ("└─", "  ")
         };
         let before = [branch].into_iter().chain(std::iter::repeat(stem));
         lines.extend(

@@ -26,9 +26,10 @@ pub fn inside() -> bool {
 
 /// `duration`, or ten times as much inside a virtual machine.
 pub(crate) fn scaled(duration: Duration) -> Duration {
-    match inside() {
-        true => duration * SLOWER,
-        false => duration,
+    if inside() {
+        duration * SLOWER
+    } else {
+        duration
     }
 }
 

@@ -147,9 +147,10 @@ fn walked(wanted: &mut Wanted) -> bool {
 /// The node's addresses if a frontend is a NodePort; else empty.
 fn local_addresses(wanted: &Wanted) -> Result<BTreeSet<IpAddr>, String> {
     let is_node_port = |it: &Frontend| matches!(it, Frontend::NodePort { .. });
-    match wanted.keys().any(is_node_port) {
-        true => node::addresses().map_err(|error| chain(&error)),
-        false => Ok(BTreeSet::new()),
+    if wanted.keys().any(is_node_port) {
+        node::addresses().map_err(|error| chain(&error))
+    } else {
+        Ok(BTreeSet::new())
     }
 }
 

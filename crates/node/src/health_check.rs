@@ -107,12 +107,11 @@ impl HealthCheckServers {
         loop {
             let (targets, conflicts) = targets(&self.0.borrow_and_update());
             let all_bound = servers.update(targets, conflicts).await;
-            let changed = match all_bound {
-                true => self.0.changed().await,
-                false => {
-                    let changed = timeout(RETRY_PERIOD, self.0.changed()).await;
-                    changed.unwrap_or(Ok(()))
-                }
+            let changed = if all_bound {
+                self.0.changed().await
+            } else {
+                let changed = timeout(RETRY_PERIOD, self.0.changed()).await;
+                changed.unwrap_or(Ok(()))
             };
             if changed.is_err() {
                 return;
@@ -291,9 +290,10 @@ struct Page {
 async fn answer(State(page): State<Arc<Page>>) -> Response {
     let count = page.local_endpoints.load(Ordering::Relaxed);
     let healthy = page.health.is_healthy(Instant::now());
-    let status = match count > 0 && healthy {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let status = if count > 0 && healthy {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     let NamespacedName { namespace, name } = &page.service;
     let body = format!(

@@ -63,9 +63,10 @@ pub fn clean_up() -> Result<Vec<String>, NodeError> {
     let mut connection = Connection::open().map_err(failed(operation))?;
     let tables = table::delete_replies(&mut connection)?;
     connection.commit(&tables).map_err(failed(operation))?;
-    let mut removed: Vec<String> = match tables.is_empty() {
-        true => Vec::new(),
-        false => vec!["tables sluice-dns-replies".to_owned()],
+    let mut removed: Vec<String> = if tables.is_empty() {
+        Vec::new()
+    } else {
+        vec!["tables sluice-dns-replies".to_owned()]
     };
     let addresses = addresses::clean_up()?.into_iter();
     removed.extend(addresses.map(|it| format!("address {it} of the DNS server on lo")));

@@ -203,9 +203,10 @@ impl Pace {
     /// everything, which may succeed where the difference alone failed.
     pub(crate) fn fail(&mut self, now: Instant, full: bool) {
         self.last_end = Some(now);
-        match full || self.failure.due().is_some() {
-            true => self.failure.fail(now),
-            false => self.failure.hasten(now),
+        if full || self.failure.due().is_some() {
+            self.failure.fail(now)
+        } else {
+            self.failure.hasten(now)
         }
     }
 

@@ -39,9 +39,10 @@ fn has_net_admin(status: &str) -> Option<bool> {
 pub fn report() {
     let read = |path: &str| fs::read_to_string(path).ok();
     for (is_warning, text) in findings(read) {
-        match is_warning {
-            true => warn!("{text}"),
-            false => info!("{text}"),
+        if is_warning {
+            warn!("{text}")
+        } else {
+            info!("{text}")
         }
     }
 }

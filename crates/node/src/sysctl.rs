@@ -247,9 +247,10 @@ pub fn write(wanted: impl IntoIterator<Item = Write>, memory: &Memory) -> Result
             Err(reason) => refused.push(Refused { write, reason }),
         }
     }
-    match refused.is_empty() {
-        true => Ok(()),
-        false => Err(SysctlError(refused)),
+    if refused.is_empty() {
+        Ok(())
+    } else {
+        Err(SysctlError(refused))
     }
 }
 

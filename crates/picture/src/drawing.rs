@@ -227,9 +227,10 @@ impl fmt::Display for Drawing {
             for (name, value) in &it.attributes {
                 write!(attributes, " {name}=\"{}\"", escaped(value))?;
             }
-            match it.text.is_empty() {
-                true => writeln!(f, "<{}{attributes}/>", it.tag)?,
-                false => writeln!(f, "<{0}{attributes}>{1}</{0}>", it.tag, escaped(&it.text))?,
+            if it.text.is_empty() {
+                writeln!(f, "<{}{attributes}/>", it.tag)?
+            } else {
+                writeln!(f, "<{0}{attributes}>{1}</{0}>", it.tag, escaped(&it.text))?
             }
         }
         writeln!(f, "</svg>")

@@ -123,9 +123,10 @@ impl fmt::Display for Way {
         let widths = widths(&cells);
         for (at, (target, row)) in self.endpoints.iter().zip(&cells).enumerate() {
             let corner = if at + 1 == cells.len() { "└" } else { "├" };
-            let arrow = match target.included || target.share.is_some() {
-                true => format!("─{:>5} ─▶", target.percent().unwrap_or_default()),
-                false => "─    ✗   ".to_owned(),
+            let arrow = if target.included || target.share.is_some() {
+                format!("─{:>5} ─▶", target.percent().unwrap_or_default())
+            } else {
+                "─    ✗   ".to_owned()
             };
             writeln!(f, "{corner}{arrow} {}", line(row, &widths))?;
         }

@@ -204,9 +204,12 @@ fn rules(answer: Explanation) -> Rules {
         let affinity = hit.affinity_seconds;
         sentences.extend(affinity.map(|it| format!("a client stays with its endpoint for {it} s")));
         sentences.extend(hit.topology);
-        sentences.extend(hit.source_ranges.map(|it| match it.admitted {
-            true => "source ranges admit the client".to_owned(),
-            false => format!("source ranges admit only {}", it.allowed.join(", ")),
+        sentences.extend(hit.source_ranges.map(|it| {
+            if it.admitted {
+                "source ranges admit the client".to_owned()
+            } else {
+                format!("source ranges admit only {}", it.allowed.join(", "))
+            }
         }));
     }
     Rules {
@@ -231,9 +234,12 @@ fn targets(answer: &Explanation, detail: &ServiceDetail) -> Vec<Target> {
         included: it.included,
         reason: it.reason.clone(),
         share: it.included.then(|| 1.0 / included as f64),
-        sees: it.included.then(|| match it.masqueraded {
-            true => answer.node.clone(),
-            false => answer.source.to_string(),
+        sees: it.included.then(|| {
+            if it.masqueraded {
+                answer.node.clone()
+            } else {
+                answer.source.to_string()
+            }
         }),
     });
     sorted(targets.collect())

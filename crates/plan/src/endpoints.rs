@@ -199,9 +199,10 @@ pub fn categorize(
         admitted.map(|(index, _)| index).collect()
     };
     let is_fallback = |it: &Candidate<'_>| it.endpoint.conditions.is_fallback();
-    let topology = match uses.cluster {
-        true => Topology::of(candidates, node_name, zone),
-        false => Topology::Anywhere,
+    let topology = if uses.cluster {
+        Topology::of(candidates, node_name, zone)
+    } else {
+        Topology::Anywhere
     };
     let is_near = |it: &Candidate<'_>| it.is_ready() && topology.admits(it, node_name, zone);
     let mut cluster = select(uses.cluster, &is_near);

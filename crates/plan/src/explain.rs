@@ -174,9 +174,10 @@ pub fn explain(planner: &Planner, packet: &Packet, host: &HostAddresses) -> Expl
         }
         None => (
             Decision::NotService,
-            match planner.state().has_services() {
-                true => format!("not a service: {}", lookup.reason),
-                false => "no Service is known at all: nothing can be said about this packet".into(),
+            if planner.state().has_services() {
+                format!("not a service: {}", lookup.reason)
+            } else {
+                "no Service is known at all: nothing can be said about this packet".into()
             },
         ),
     };

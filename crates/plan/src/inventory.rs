@@ -282,9 +282,10 @@ fn endpoints(planner: &Planner, key: &PortKey) -> Vec<EndpointDetail> {
     };
     // The list of all endpoints is empty though some are ready: no client is sent to other nodes.
     let is_local_only = sorted.cluster.is_empty() && candidates.iter().any(Candidate::is_ready);
-    let scope = match is_local_only {
-        true => Scope::Local,
-        false => Scope::Cluster,
+    let scope = if is_local_only {
+        Scope::Local
+    } else {
+        Scope::Cluster
     };
     let all = candidates.iter().enumerate().map(|(index, it)| {
         let conditions = it.endpoint.conditions;

@@ -219,9 +219,10 @@ impl Planner {
             Event::Problems { origin, problems } => {
                 self.revision += 1;
                 self.changed_problems.insert(origin.clone());
-                match problems.is_empty() {
-                    true => self.problems.remove(&origin),
-                    false => self.problems.insert(origin, problems),
+                if problems.is_empty() {
+                    self.problems.remove(&origin)
+                } else {
+                    self.problems.insert(origin, problems)
                 };
                 None
             }

@@ -179,9 +179,10 @@ pub(crate) fn external_policy(service: &Service) -> TrafficPolicy {
         ServiceKind::ClusterIp => !service.external_ips.is_empty(),
         ServiceKind::ExternalName => false,
     };
-    match reachable {
-        true => service.external_policy,
-        false => TrafficPolicy::Cluster,
+    if reachable {
+        service.external_policy
+    } else {
+        TrafficPolicy::Cluster
     }
 }
 

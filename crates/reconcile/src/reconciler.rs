@@ -173,9 +173,10 @@ impl<B: Backend> Reconciler<B> {
         if !is_same_scene && B::SCENE_SHAPES_OWNERS {
             owners.extend(belief.owners.keys().chain(self.refusals.keys()).cloned());
         }
-        let scene = match is_same_scene {
-            true => belief.scene.clone(),
-            false => Arc::new(scene.clone()),
+        let scene = if is_same_scene {
+            belief.scene.clone()
+        } else {
+            Arc::new(scene.clone())
         };
         let mut steps = Vec::with_capacity(owners.len());
         for owner in owners {
@@ -224,9 +225,10 @@ impl<B: Backend> Reconciler<B> {
     }
 
     fn write(&mut self, delta: &Delta<B::Key, B::Object>) -> Result<(), BackendError> {
-        match delta.is_empty() {
-            true => Ok(()),
-            false => self.backend.apply(delta),
+        if delta.is_empty() {
+            Ok(())
+        } else {
+            self.backend.apply(delta)
         }
     }
 

@@ -57,15 +57,17 @@ pub(crate) fn stage<B: Backend>(
             shared.entry(key).or_insert((0, object)).0 += change;
         };
         for (key, object) in old {
-            match B::is_shared(&key) {
-                true => count(key, object, -1),
-                false => drop(staged.observed.insert(key, object)),
+            if B::is_shared(&key) {
+                count(key, object, -1)
+            } else {
+                drop(staged.observed.insert(key, object))
             }
         }
         for (key, object) in new {
-            match B::is_shared(&key) {
-                true => count(key, object, 1),
-                false => staged.desired.push((key, object)),
+            if B::is_shared(&key) {
+                count(key, object, 1)
+            } else {
+                staged.desired.push((key, object))
             }
         }
     };

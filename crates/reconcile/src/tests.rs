@@ -200,9 +200,10 @@ impl World {
     fn want(&mut self, owner: Owner, names: &[u8]) {
         let names: Plan = names.iter().map(|it| owner * 10 + it).collect();
         self.changed.insert(owner);
-        match names.is_empty() {
-            true => self.wanted.remove(&owner),
-            false => self.wanted.insert(owner, Arc::new(names)),
+        if names.is_empty() {
+            self.wanted.remove(&owner)
+        } else {
+            self.wanted.insert(owner, Arc::new(names))
         };
     }
 

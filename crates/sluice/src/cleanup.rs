@@ -24,9 +24,10 @@ pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
     Lock::check(&args.socket).context(stop)?;
     // Held to the end: no agent starts meanwhile.
     let _namespace = NamespaceLock::take().context(stop)?;
-    let purpose = match args.kube_proxy {
-        true => Purpose::CleanupKubeProxy,
-        false => Purpose::Cleanup,
+    let purpose = if args.kube_proxy {
+        Purpose::CleanupKubeProxy
+    } else {
+        Purpose::Cleanup
     };
     let removal = takeover::clean_up(&planes::leftovers(), purpose);
     for what in &removal.removed {
@@ -46,9 +47,10 @@ pub(crate) fn run(args: &CleanupArgs) -> anyhow::Result<ExitCode> {
         Err(error) => errors.push(error.into()),
     }
     let memory = Memory::beside(&args.socket);
-    let sysctls = match args.restore_sysctls {
-        true => restore(&memory),
-        false => name_sysctls(&memory),
+    let sysctls = if args.restore_sysctls {
+        restore(&memory)
+    } else {
+        name_sysctls(&memory)
     };
     errors.extend(sysctls.err());
     let codes = errors.iter().map(error::report);

@@ -507,15 +507,17 @@ pub(crate) fn parse(args: impl Iterator<Item = OsString>) -> Command {
         let _ = writeln!(io::stdout(), "{}", kube_proxy_version());
         std::process::exit(0);
     }
-    let mut definition = match is_kube_proxy {
-        true => kube_proxy(),
-        false => definition(),
+    let mut definition = if is_kube_proxy {
+        kube_proxy()
+    } else {
+        definition()
     };
     let matches = definition.try_get_matches_from_mut(args);
     let matches = matches.unwrap_or_else(|error| error.exit());
-    let command = match is_kube_proxy {
-        true => ProxyArgs::from_arg_matches(&matches).map(Command::Proxy),
-        false => Cli::from_arg_matches(&matches).map(|it| it.command),
+    let command = if is_kube_proxy {
+        ProxyArgs::from_arg_matches(&matches).map(Command::Proxy)
+    } else {
+        Cli::from_arg_matches(&matches).map(|it| it.command)
     };
     command.unwrap_or_else(|error| error.format(&mut definition).exit())
 }

@@ -75,9 +75,10 @@ impl Reloader {
             Ok(config) => return (Reading::Done, self.compare(config)),
             Err(error) => error,
         };
-        let reading = match error.chain().any(|it| it.is::<io::Error>()) {
-            true => Reading::Failed,
-            false => Reading::Done,
+        let reading = if error.chain().any(|it| it.is::<io::Error>()) {
+            Reading::Failed
+        } else {
+            Reading::Done
         };
         let text = format!("{error:#}");
         let is_news = self.is_news(text);

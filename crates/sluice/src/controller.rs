@@ -34,9 +34,10 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<ExitCode> {
     if args.once {
         let (problems, _) = work.sync()?;
         problems.iter().for_each(|it| say(it));
-        return Ok(match problems.is_empty() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        return Ok(if problems.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         });
     }
     logging::start(0, LogFormat::Text);

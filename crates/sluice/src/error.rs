@@ -24,12 +24,13 @@ impl Invalid {
     /// All of them.
     pub(crate) fn check(problems: Vec<String>) -> Result<(), Self> {
         let exit_code = 1;
-        match problems.is_empty() {
-            true => Ok(()),
-            false => Err(Self {
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Self {
                 problems,
                 exit_code,
-            }),
+            })
         }
     }
 }
@@ -56,9 +57,10 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
 pub(crate) fn say(text: &str) {
     let plain = env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
     let mut stderr = std::io::stderr().lock();
-    let name = match stderr.is_terminal() && !plain {
-        true => "\x1b[1;31msluice:\x1b[0m",
-        false => "sluice:",
+    let name = if stderr.is_terminal() && !plain {
+        "\x1b[1;31msluice:\x1b[0m"
+    } else {
+        "sluice:"
     };
     // The reader may have closed the pipe.
     let _ = writeln!(stderr, "{name} {text}");

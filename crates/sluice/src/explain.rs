@@ -108,9 +108,10 @@ fn of_name(args: &ExplainArgs, view: &View, found: Found<'_>) -> anyhow::Result<
             print(serde_json::to_string_pretty(&answer)? + "\n")?;
         }
     }
-    Ok(match is_nothing {
-        true => ExitCode::FAILURE,
-        false => ExitCode::SUCCESS,
+    Ok(if is_nothing {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -126,16 +127,18 @@ fn answer(
     if is_text {
         print(format!("{}\n", explanation.to_string().trim_end()))?;
     }
-    let live = match args.live {
-        true => Some(Reader::new(view, &args.socket)?.read(&explanation)?),
-        false => None,
+    let live = if args.live {
+        Some(Reader::new(view, &args.socket)?.read(&explanation)?)
+    } else {
+        None
     };
     if is_text && let Some(live) = &live {
         print(format!("{live}\n"))?;
     }
-    let trace = match is_traced {
-        true => Some(traced(&request(args, &explanation)?)?),
-        false => None,
+    let trace = if is_traced {
+        Some(traced(&request(args, &explanation)?)?)
+    } else {
+        None
     };
     if is_text && let Some(trace) = &trace {
         print(trace.to_string())?;

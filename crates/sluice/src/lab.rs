@@ -184,9 +184,10 @@ fn up(args: &UpArgs) -> anyhow::Result<()> {
         return Err(error);
     }
     let progress = Progress::new();
-    progress.say(match existed {
-        true => "starting the lab again that was killed",
-        false => "namespaces, API, controllers",
+    progress.say(if existed {
+        "starting the lab again that was killed"
+    } else {
+        "namespaces, API, controllers"
     });
     let interrupt = Interrupt::new()?;
     let made = start(&place, args, &objects, &progress, &interrupt);

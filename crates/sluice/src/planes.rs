@@ -112,9 +112,10 @@ pub(crate) fn beside(mode: &str) -> Vec<(&'static str, String)> {
     let is_shared = |it: &&Plane| mode == Ipvs::NAME && it.name == Iptables::NAME;
     let others = PLANES.iter().filter(|it| !is_shared(it));
     let signs = others.filter_map(|it| {
-        let sign = match it.name == mode {
-            true => it.leftovers.sign_of_kube_proxy(&|_| true),
-            false => it.leftovers.sign(),
+        let sign = if it.name == mode {
+            it.leftovers.sign_of_kube_proxy(&|_| true)
+        } else {
+            it.leftovers.sign()
         };
         Some((it.name, sign?))
     });

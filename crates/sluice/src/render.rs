@@ -26,9 +26,10 @@ pub(crate) fn run(args: &RenderArgs) -> anyhow::Result<ExitCode> {
         }
     };
     print(&out)?;
-    match args.strict && problems > 0 {
-        true => Ok(ExitCode::FAILURE),
-        false => Ok(ExitCode::SUCCESS),
+    if args.strict && problems > 0 {
+        Ok(ExitCode::FAILURE)
+    } else {
+        Ok(ExitCode::SUCCESS)
     }
 }
 

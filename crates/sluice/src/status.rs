@@ -58,15 +58,12 @@ fn fetch(args: &StatusArgs) -> anyhow::Result<String> {
             services::detail(it, connections.as_deref())
         });
     }
-    match args.connections {
-        true => {
-            let all: Vec<ServiceConnections> = client::get(&args.socket, "/connections")?;
-            show(args, &*all, connections::of)
-        }
-        false => {
-            let status: Status = client::get(&args.socket, "/status")?;
-            show(args, &status, table::of)
-        }
+    if args.connections {
+        let all: Vec<ServiceConnections> = client::get(&args.socket, "/connections")?;
+        show(args, &*all, connections::of)
+    } else {
+        let status: Status = client::get(&args.socket, "/status")?;
+        show(args, &status, table::of)
     }
 }
 
@@ -103,9 +100,12 @@ fn columns(rows: &[Vec<String>], numbers: usize) -> String {
     }
     let line = |row: &Vec<String>| {
         let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(column, (cell, width))| match column < numbers {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:width$}"),
+        let cells = cells.map(|(column, (cell, width))| {
+            if column < numbers {
+                format!("{cell:>width$}")
+            } else {
+                format!("{cell:width$}")
+            }
         });
         let cells: Vec<String> = cells.collect();
         format!("{}\n", cells.join("  ").trim_end())

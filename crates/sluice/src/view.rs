@@ -26,17 +26,19 @@ pub(crate) enum View {
 impl View {
     /// The plan that the flags ask for; without any of them the agent's.
     pub(crate) fn of(args: &NodeArgs, socket: &Path) -> anyhow::Result<Self> {
-        match args.names_source() {
-            true => Ok(Self::Plan(Box::new(planned::plan(args)?))),
-            false => Ok(Self::Agent(socket.to_owned())),
+        if args.names_source() {
+            Ok(Self::Plan(Box::new(planned::plan(args)?)))
+        } else {
+            Ok(Self::Agent(socket.to_owned()))
         }
     }
 
     /// The same, for questions about DNS names, too.
     pub(crate) fn with_names(args: &NodeArgs, socket: &Path) -> anyhow::Result<Self> {
-        match args.names_source() {
-            true => Ok(Self::Plan(Box::new(planned::plan_with_names(args)?))),
-            false => Ok(Self::Agent(socket.to_owned())),
+        if args.names_source() {
+            Ok(Self::Plan(Box::new(planned::plan_with_names(args)?)))
+        } else {
+            Ok(Self::Agent(socket.to_owned()))
         }
     }
 

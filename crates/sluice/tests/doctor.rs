@@ -124,9 +124,10 @@ fn manifests(cluster: &Cluster, pods: &[(&str, &str)], objects: &Objects) -> Str
         port,
         ready,
     } = objects;
-    let node_port = match spec.contains("type: ") {
-        true => ", nodePort: 30080",
-        false => "",
+    let node_port = if spec.contains("type: ") {
+        ", nodePort: 30080"
+    } else {
+        ""
     };
     let mut text = format!(
         "

@@ -239,9 +239,10 @@ fn the_sandbox_leaves_manifests_wherever_they_are() {
     let late = later.path().join("late.yaml");
     fs::write(&late, service("late", "10.96.0.2")).unwrap();
     for is_on in [true, false] {
-        let flag = match is_on {
-            true => "--sandbox=auto",
-            false => "--sandbox=off",
+        let flag = if is_on {
+            "--sandbox=auto"
+        } else {
+            "--sandbox=off"
         };
         let agent = Agent::start(flag, elsewhere.path());
         agent.until("early", |it| it.synced && it.services == 1);

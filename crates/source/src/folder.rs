@@ -308,9 +308,10 @@ fn entries(folder: &Path, is_below_link: bool) -> io::Result<Vec<Listed>> {
         };
         // An entry that has gone meanwhile is no folder.
         let is_link = entry.file_type().is_ok_and(|it| it.is_symlink());
-        let is_folder = match is_link {
-            true => entry.path().is_dir(),
-            false => entry.file_type().is_ok_and(|it| it.is_dir()),
+        let is_folder = if is_link {
+            entry.path().is_dir()
+        } else {
+            entry.file_type().is_ok_and(|it| it.is_dir())
         };
         if is_folder && is_subfolder(&name) {
             let is_link = is_link || is_below_link;

@@ -177,14 +177,13 @@ impl<'a> Builder<'a> {
             has_merges |= is_merge;
             entries.push((as_key(&key)?, value, is_merge));
         }
-        let entries = match has_merges {
-            true => self.merge(entries, depth, place)?,
-            false => {
-                let pairs = entries.into_iter().map(|(key, value, _)| (key, value));
-                let mut pairs = pairs.collect::<Vec<_>>();
-                self.repeated_keys |= mark_repeated(&mut pairs);
-                pairs
-            }
+        let entries = if has_merges {
+            self.merge(entries, depth, place)?
+        } else {
+            let pairs = entries.into_iter().map(|(key, value, _)| (key, value));
+            let mut pairs = pairs.collect::<Vec<_>>();
+            self.repeated_keys |= mark_repeated(&mut pairs);
+            pairs
         };
         Ok(Value::Map(entries))
     }

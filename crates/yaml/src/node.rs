@@ -105,9 +105,10 @@ impl<'a> Node<'a> {
             if is_repeated {
                 found.push((place, path.to_owned()));
             }
-            match found.len() < MAX {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if found.len() < MAX {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         });
         found

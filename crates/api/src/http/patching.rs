@@ -89,9 +89,10 @@ impl Call<'_> {
                 ["apiVersion", "kind", "metadata", "status"].contains(&field.as_str())
             });
         }
-        let conflicts = match options.force {
-            true => Conflicts::Forced,
-            false => Conflicts::Refused,
+        let conflicts = if options.force {
+            Conflicts::Forced
+        } else {
+            Conflicts::Refused
         };
         let manager = manager(options, part);
         let new = applied(self.resource, old, &config, &manager, conflicts, &now())?;

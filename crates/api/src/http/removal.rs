@@ -104,9 +104,10 @@ impl Call<'_> {
             uid: text(&body["preconditions"]["uid"]),
             resource_version: text(&body["preconditions"]["resourceVersion"]),
             propagation,
-            effect: match dry {
-                true => crate::store::Effect::DryRun,
-                false => effect(self.query)?,
+            effect: if dry {
+                crate::store::Effect::DryRun
+            } else {
+                effect(self.query)?
             },
         })
     }

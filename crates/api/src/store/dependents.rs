@@ -104,9 +104,10 @@ impl Writer {
         }
         if left.is_empty() {
             let options = DeleteOptions {
-                propagation: match waits_for_dependents(&value) {
-                    true => Propagation::Foreground,
-                    false => Propagation::Background,
+                propagation: if waits_for_dependents(&value) {
+                    Propagation::Foreground
+                } else {
+                    Propagation::Background
                 },
                 ..DeleteOptions::default()
             };
@@ -160,9 +161,10 @@ impl Writer {
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let resource = self.history.of_kind(text("apiVersion"), text("kind"))?;
         let key = Key {
-            namespace: match resource.namespaced {
-                true => namespace.to_owned(),
-                false => String::new(),
+            namespace: if resource.namespaced {
+                namespace.to_owned()
+            } else {
+                String::new()
             },
             name: text("name").to_owned(),
         };

@@ -90,9 +90,10 @@ impl Objects {
             ("EndpointSlice", false) => typed(object).ok().map(Object::EndpointSlice),
             _ => None,
         };
-        Some(match exists {
-            true => Change::Set(found?),
-            false => Change::Delete(found?),
+        Some(if exists {
+            Change::Set(found?)
+        } else {
+            Change::Delete(found?)
         })
     }
 

@@ -25,17 +25,15 @@ pub(super) fn status(
     };
     let codes: Vec<i32> = containers.iter().filter_map(terminated).collect();
     let all_ended = codes.len() == containers.len() && !containers.is_empty();
-    let phase = match all_ended {
-        true if codes.iter().all(|it| *it == 0) => "Succeeded",
-        true => "Failed",
-        false
-            if containers
-                .iter()
-                .any(|it| it.is_running() || it.restarts > 0) =>
-        {
-            "Running"
-        }
-        false => "Pending",
+    let started = |it: &Container| it.is_running() || it.restarts > 0;
+    let phase = if all_ended && codes.iter().all(|it| *it == 0) {
+        "Succeeded"
+    } else if all_ended {
+        "Failed"
+    } else if containers.iter().any(started) {
+        "Running"
+    } else {
+        "Pending"
     };
     let waiting: Vec<&str> = containers
         .iter()

@@ -25,17 +25,19 @@ pub struct ClientConnection {
 /// Refuses infinity and NaN, which JSON cannot hold.
 fn finite<'de, D: Deserializer<'de>>(from: D) -> Result<f32, D::Error> {
     let number = f32::deserialize(from)?;
-    match number.is_finite() {
-        true => Ok(number),
-        false => Err(de::Error::custom("expected a number of 32 bits")),
+    if number.is_finite() {
+        Ok(number)
+    } else {
+        Err(de::Error::custom("expected a number of 32 bits"))
     }
 }
 
 /// Writes `5`, not `5.0`, as Go does.
 fn shortest<S: Serializer>(number: &f32, to: S) -> Result<S::Ok, S::Error> {
-    match number.fract() == 0.0 && number.abs() < 1e15 {
-        true => to.serialize_i64(*number as i64),
-        false => to.serialize_f32(*number),
+    if number.fract() == 0.0 && number.abs() < 1e15 {
+        to.serialize_i64(*number as i64)
+    } else {
+        to.serialize_f32(*number)
     }
 }
 

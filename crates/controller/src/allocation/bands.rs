@@ -59,9 +59,10 @@ pub(crate) fn ports(range: &RangeInclusive<u16>, seed: u64) -> impl Iterator<Ite
 
 /// The numbers that are kept for those who ask: one of `share`, 16 to `most`; none of a small range.
 fn band(size: u64, share: u64, most: u64) -> u64 {
-    match size < 16 {
-        true => 0,
-        false => (size / share).clamp(16, most),
+    if size < 16 {
+        0
+    } else {
+        (size / share).clamp(16, most)
     }
 }
 

@@ -19,9 +19,10 @@ pub(crate) fn choose(
     let headless = spec.cluster_ip.as_deref() == Some("None");
     let is_free = headless && spec.selector.as_ref().is_none_or(|it| it.is_empty());
     let before = old.and_then(|it| it.ip_family_policy.clone());
-    let default = match is_free {
-        true => "RequireDualStack",
-        false => "SingleStack",
+    let default = if is_free {
+        "RequireDualStack"
+    } else {
+        "SingleStack"
     };
     let policy = spec.ip_family_policy.clone().or(before);
     let policy = policy.unwrap_or_else(|| default.to_owned());

@@ -25,9 +25,10 @@ fn wanted(endpoint: &Endpoint, service: &Service) -> Option<EndpointHints> {
         Some("PreferClose" | "PreferSameZone") => false,
         _ => return None,
     };
-    match is_ready(endpoint) {
-        true => hints(endpoint, nodes),
-        false => endpoint.hints.clone(),
+    if is_ready(endpoint) {
+        hints(endpoint, nodes)
+    } else {
+        endpoint.hints.clone()
     }
 }
 

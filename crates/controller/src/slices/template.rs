@@ -26,9 +26,10 @@ impl Template {
         let name = service.metadata.name.clone().unwrap_or_default();
         let with_dash = format!("{name}-");
         // The name is checked without the characters to come, as if the last one were a letter.
-        let prefix = match is_subdomain(&format!("{with_dash}a")) {
-            true => with_dash,
-            false => name,
+        let prefix = if is_subdomain(&format!("{with_dash}a")) {
+            with_dash
+        } else {
+            name
         };
         Self {
             metadata: ObjectMeta {

@@ -146,10 +146,11 @@ impl<'a> Set<'a> {
         let mut running = place.pods.clone();
         running.retain(|it| pods::is_active(it));
         let surges = self.limits().is_some_and(|(surge, _)| surge > 0);
-        let is_missing = match surges {
-            true => running.is_empty(),
-            // Two pods on one node may want the same port: the one before ends first.
-            false => place.pods.is_empty(),
+        let is_missing = if surges {
+            running.is_empty()
+        } else {
+            // Two Pods on a node may want the same host port: the old one must end first.
+            place.pods.is_empty()
         };
         match (is_missing, surges) {
             (true, _) if place.verdict == Verdict::Runs => self.create(place.node, index, plan),

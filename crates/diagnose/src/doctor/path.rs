@@ -64,15 +64,16 @@ pub fn path(hops: &[Hop], clients: &[IpAddr]) -> Vec<Finding> {
 }
 
 fn without_route(hop: &Hop) -> String {
-    match hop.local {
-        true => format!(
+    if hop.local {
+        format!(
             "the pod runs here: does {} still exist, and did the CNI plugin make its interface?",
             hop.address
-        ),
-        false => format!(
+        )
+    } else {
+        format!(
             "ip route get {}: does the CNI plugin's agent run on this node, and know that node?",
             hop.address
-        ),
+        )
     }
 }
 
@@ -209,9 +210,10 @@ fn tunnels(used: &[&Link], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
             "{} ({kind}) has {mtu} bytes, {} below it has room for {room}",
             link.name, below.name
         );
-        match mtu <= room {
-            true => Finding::new("mtu", State::Ok, evidence),
-            false => Finding::new(
+        if mtu <= room {
+            Finding::new("mtu", State::Ok, evidence)
+        } else {
+            Finding::new(
                 "mtu",
                 State::Fail,
                 format!("{evidence}: large packets are lost"),
@@ -219,7 +221,7 @@ fn tunnels(used: &[&Link], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
             .mend(format!(
                 "ip link set {} mtu {room}, and the same in the CNI plugin's configuration",
                 link.name
-            )),
+            ))
         }
     };
     tunnels.map(check).collect()
@@ -237,9 +239,10 @@ fn bridges(ways: &[(&Hop, Route)], links: &BTreeMap<u32, Link>) -> Vec<Finding> 
     });
     let on_bridge: BTreeSet<(bool, &str)> = on_bridge.collect();
     let check = |(is_ipv4, bridge): (bool, &str)| {
-        let name = match is_ipv4 {
-            true => "bridge-nf-call-iptables",
-            false => "bridge-nf-call-ip6tables",
+        let name = if is_ipv4 {
+            "bridge-nf-call-iptables"
+        } else {
+            "bridge-nf-call-ip6tables"
         };
         let value = read(&format!("/proc/sys/net/bridge/{name}"));
         let (state, evidence) = match value.as_deref() {

@@ -26,13 +26,14 @@ pub fn node_ports(ports: &BTreeSet<(u16, Protocol)>) -> Vec<Finding> {
         }
     }
     if taken.is_empty() {
-        return match ports.is_empty() {
-            true => Vec::new(),
-            false => vec![Finding::new(
+        return if ports.is_empty() {
+            Vec::new()
+        } else {
+            vec![Finding::new(
                 "node ports",
                 State::Ok,
                 "no local program listens on them",
-            )],
+            )]
         };
     }
     let names = owners(&taken);

@@ -68,9 +68,10 @@ fn endpoints(service: &ServiceDetail, namespace: &str) -> Finding {
             "conditions.ready in the EndpointSlice: who writes it, and why is it false?".to_owned()
         }
     };
-    let evidence = match names.is_empty() {
-        true => format!("{ready} of {all} ready"),
-        false => format!("{ready} of {all} ready; not ready: {}", listed(names)),
+    let evidence = if names.is_empty() {
+        format!("{ready} of {all} ready")
+    } else {
+        format!("{ready} of {all} ready; not ready: {}", listed(names))
     };
     match (ready, all) {
         (0, _) => Finding::new("endpoints", State::Fail, evidence).mend(describe),
@@ -129,9 +130,10 @@ fn decision(it: &Explanation, is_asked: bool) -> Finding {
     if let Some(ranges) = ranges.filter(|it| !it.admitted) {
         let allowed = listed(&ranges.allowed);
         let mend = "spec.loadBalancerSourceRanges of the Service: add the clients' range";
-        let (state, who) = match is_asked {
-            true => (State::Fail, "the client is outside".to_owned()),
-            false => (State::Warn, "clients must be inside".to_owned()),
+        let (state, who) = if is_asked {
+            (State::Fail, "the client is outside".to_owned())
+        } else {
+            (State::Warn, "clients must be inside".to_owned())
         };
         let evidence = format!("{to}: {who} loadBalancerSourceRanges: {allowed}");
         return Finding::new("decision", state, evidence).mend(mend);
@@ -142,12 +144,13 @@ fn decision(it: &Explanation, is_asked: bool) -> Finding {
         Decision::NotService => Finding::new("decision", State::Warn, evidence),
         Decision::Drop | Decision::Reject => {
             let finding = Finding::new("decision", State::Fail, evidence);
-            match it.reason.contains("policy is Local") {
-                true => finding.mend(
+            if it.reason.contains("policy is Local") {
+                finding.mend(
                     "run an endpoint on this node, send clients to a node that has one, or set the \
-                     policy to Cluster",
-                ),
-                false => finding,
+                 policy to Cluster",
+                )
+            } else {
+                finding
             }
         }
     }

@@ -14,9 +14,10 @@ pub fn way(request: &Request, witness: Option<&mut (dyn Witness + '_)>) -> Findi
     };
     let to = format!("{}/{}", trace.destination, trace.protocol);
     let causes = trace.end.causes();
-    let because = match causes.is_empty() {
-        true => String::new(),
-        false => format!(": {}", causes.join("; ")),
+    let because = if causes.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", causes.join("; "))
     };
     let evidence = format!("a packet to {to} is {}{because}", trace.end);
     match &trace.end {

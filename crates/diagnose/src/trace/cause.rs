@@ -29,9 +29,10 @@ pub(super) fn of(trace: &Trace, request: &Request, refusal: Option<Errno>) -> Ve
 /// nothing of the endpoint. `br_netfilter` shows such packets to netfilter, which translates them back.
 fn past_this_node(trace: &Trace, stage: &Stage) -> Option<String> {
     let incoming = trace.stages.first()?.incoming.as_deref()?;
-    let key = match trace.destination.is_ipv4() {
-        true => "net/bridge/bridge-nf-call-iptables",
-        false => "net/bridge/bridge-nf-call-ip6tables",
+    let key = if trace.destination.is_ipv4() {
+        "net/bridge/bridge-nf-call-iptables"
+    } else {
+        "net/bridge/bridge-nf-call-ip6tables"
     };
     // Without br_netfilter there is no such key.
     let is_off = sysctl(key) != Some(1);
@@ -150,8 +151,9 @@ fn sysctl(key: &str) -> Option<i64> {
 
 /// As sysctl(8) takes it: with dots, unless the name of an interface has one.
 fn dotted(key: &str) -> String {
-    match key.contains('.') {
-        true => key.to_owned(),
-        false => key.replace('/', "."),
+    if key.contains('.') {
+        key.to_owned()
+    } else {
+        key.replace('/', ".")
     }
 }

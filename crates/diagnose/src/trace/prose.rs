@@ -70,9 +70,10 @@ fn hop(checkpoints: &Checkpoints, step: &Step, rules: &Rules) -> Hop {
         chain: printable(&step.chain),
         priority: checkpoints.priority(step),
         handle: step.handle,
-        verdict: match is_policy(step) {
-            true => format!("policy {}", step.fate),
-            false => printable(&step.fate.to_string()),
+        verdict: if is_policy(step) {
+            format!("policy {}", step.fate)
+        } else {
+            printable(&step.fate.to_string())
         },
         mark: step.mark,
         comment: comment.as_deref().map(printable),
@@ -83,9 +84,12 @@ fn hop(checkpoints: &Checkpoints, step: &Step, rules: &Rules) -> Hop {
 /// The text without control characters, which would move a terminal's cursor: names and comments may be
 /// those of any program.
 fn printable(text: &str) -> String {
-    let escaped = |it: char| match it.is_control() {
-        true => it.escape_debug().to_string(),
-        false => it.to_string(),
+    let escaped = |it: char| {
+        if it.is_control() {
+            it.escape_debug().to_string()
+        } else {
+            it.to_string()
+        }
     };
     text.chars().map(escaped).collect()
 }

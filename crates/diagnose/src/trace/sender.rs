@@ -150,9 +150,10 @@ impl Sender {
 
 /// The address that this node would send from. Connecting a UDP socket sends nothing.
 pub(super) fn own_address(destination: SocketAddr) -> Option<IpAddr> {
-    let any: IpAddr = match destination.is_ipv4() {
-        true => Ipv4Addr::UNSPECIFIED.into(),
-        false => Ipv6Addr::UNSPECIFIED.into(),
+    let any: IpAddr = if destination.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
     };
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect(destination).ok()?;
@@ -165,9 +166,10 @@ fn bound(
     ip: Option<IpAddr>,
     destination: SocketAddr,
 ) -> Result<(OwnedFd, u16), Errno> {
-    let (family, any): (_, IpAddr) = match destination.is_ipv4() {
-        true => (AddressFamily::Inet, Ipv4Addr::UNSPECIFIED.into()),
-        false => (AddressFamily::Inet6, Ipv6Addr::UNSPECIFIED.into()),
+    let (family, any): (_, IpAddr) = if destination.is_ipv4() {
+        (AddressFamily::Inet, Ipv4Addr::UNSPECIFIED.into())
+    } else {
+        (AddressFamily::Inet6, Ipv6Addr::UNSPECIFIED.into())
     };
     let (kind, number) = match protocol {
         Protocol::Tcp => (SockType::Stream, None),

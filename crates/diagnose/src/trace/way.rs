@@ -237,9 +237,10 @@ impl End {
 pub(super) fn end(stages: &[Stage], is_incomplete: bool) -> End {
     let causes = Vec::new();
     let Some(stage) = stages.last() else {
-        return match is_incomplete {
-            true => End::Unknown,
-            false => End::Unseen { causes },
+        return if is_incomplete {
+            End::Unknown
+        } else {
+            End::Unseen { causes }
         };
     };
     let hook = stage.hook;

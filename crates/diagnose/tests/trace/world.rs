@@ -108,9 +108,10 @@ impl World {
     pub(crate) fn trace_pod(&self, to: &str) -> Trace {
         let to: SocketAddr = to.parse().unwrap();
         let cli = self.pod("cli");
-        let ip: IpAddr = match to.is_ipv4() {
-            true => cli.ipv4().into(),
-            false => cli.ipv6().into(),
+        let ip: IpAddr = if to.is_ipv4() {
+            cli.ipv4().into()
+        } else {
+            cli.ipv6().into()
         };
         self.try_trace(&send(Source::Address(ip), to)).unwrap()
     }

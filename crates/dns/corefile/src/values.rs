@@ -67,9 +67,10 @@ pub(crate) fn one_of<T: Copy>(word: &str, known: &[(&str, T)]) -> Result<T, Stri
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
         let similar = suggestion(word, names.iter().copied());
-        match similar.is_empty() {
-            true => format!("{} is not one of {}", quoted(word), names.join(", ")),
-            false => format!("unknown value {}{similar}", quoted(word)),
+        if similar.is_empty() {
+            format!("{} is not one of {}", quoted(word), names.join(", "))
+        } else {
+            format!("unknown value {}{similar}", quoted(word))
         }
     })
 }

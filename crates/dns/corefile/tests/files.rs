@@ -35,9 +35,10 @@ impl Sources for Files {
         let names: Vec<String> = files
             .map(|it| it.file_name().unwrap().to_str().unwrap().to_owned())
             .collect();
-        match names.is_empty() {
-            true => Err(io::Error::new(io::ErrorKind::NotFound, "no such folder")),
-            false => Ok(names),
+        if names.is_empty() {
+            Err(io::Error::new(io::ErrorKind::NotFound, "no such folder"))
+        } else {
+            Ok(names)
         }
     }
 

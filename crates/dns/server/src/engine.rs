@@ -94,9 +94,10 @@ impl Engine {
         sites.sort_by_key(|it| std::cmp::Reverse(it.zone.iter().len()));
         let verifies = sites.iter().any(|it| it.block.verifies_pods());
         Arc::new(Self {
-            pods: match verifies {
-                true => PodRecords::Verified,
-                false => PodRecords::Disabled,
+            pods: if verifies {
+                PodRecords::Verified
+            } else {
+                PodRecords::Disabled
             },
             sites,
             // Without a dot at its end, so that it is no zone.

@@ -141,14 +141,13 @@ async fn converse(stream: TcpStream, page: Page, state: Arc<State>) {
 
 fn answer(request: &Request<Incoming>, page: Page, state: &State) -> http::Response<Full<Bytes>> {
     let is_read = [Method::GET, Method::HEAD].contains(request.method());
-    let (status, body, kind) = match request.uri().path() == page.path() {
-        true if is_read => state.page(page),
-        true => (StatusCode::METHOD_NOT_ALLOWED, String::new(), "text/plain"),
-        false => (
-            StatusCode::NOT_FOUND,
-            "404 page not found\n".into(),
-            "text/plain",
-        ),
+    let (status, body, kind) = if request.uri().path() != page.path() {
+        let body = "404 page not found\n";
+        (StatusCode::NOT_FOUND, body.to_owned(), "text/plain")
+    } else if is_read {
+        state.page(page)
+    } else {
+        (StatusCode::METHOD_NOT_ALLOWED, String::new(), "text/plain")
     };
     let mut response = http::Response::new(Full::from(body));
     *response.status_mut() = status;

@@ -112,9 +112,10 @@ pub(crate) fn addresses(bind: &Bind, port: u16) -> Result<Vec<SocketAddr>, Liste
         return Ok(vec![SocketAddr::new(any(), port)]);
     }
     let except = expand(&bind.except)?;
-    let mut all = match bind.targets.is_empty() {
-        true => machine()?.into_iter().map(|it| it.1).collect(),
-        false => expand(&bind.targets)?,
+    let mut all = if bind.targets.is_empty() {
+        machine()?.into_iter().map(|it| it.1).collect()
+    } else {
+        expand(&bind.targets)?
     };
     all.retain(|it| !except.contains(it));
     all.sort_unstable();
@@ -150,9 +151,10 @@ fn expand(targets: &[BindTarget]) -> Result<Vec<IpAddr>, ListenError> {
 pub(crate) fn known_by(listens: &[SocketAddr]) -> Result<Vec<IpAddr>, ListenError> {
     let mut all: Vec<IpAddr> = Vec::new();
     for address in listens {
-        match address.ip().is_unspecified() {
-            true => all.extend(machine()?.into_iter().map(|it| it.1)),
-            false => all.push(address.ip()),
+        if address.ip().is_unspecified() {
+            all.extend(machine()?.into_iter().map(|it| it.1))
+        } else {
+            all.push(address.ip())
         }
     }
     all.retain(|it| !it.is_loopback());
@@ -177,9 +179,10 @@ fn machine() -> Result<Vec<(String, IpAddr)>, ListenError> {
 
 /// An address of a page; one that is not specified means all addresses of both families.
 pub(crate) fn page(address: SocketAddr) -> SocketAddr {
-    match address.ip().is_unspecified() {
-        true => SocketAddr::new(any(), address.port()),
-        false => address,
+    if address.ip().is_unspecified() {
+        SocketAddr::new(any(), address.port())
+    } else {
+        address
     }
 }
 

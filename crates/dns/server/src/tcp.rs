@@ -139,9 +139,10 @@ async fn within<T>(
     future: impl Future<Output = io::Result<T>>,
     is_bounded: bool,
 ) -> io::Result<T> {
-    match is_bounded {
-        true => timeout(time, future).await?,
-        false => future.await,
+    if is_bounded {
+        timeout(time, future).await?
+    } else {
+        future.await
     }
 }
 

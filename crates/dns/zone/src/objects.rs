@@ -68,10 +68,7 @@ enum Change {
 
 impl Change {
     fn all_if(changed: bool) -> Self {
-        match changed {
-            true => Self::All,
-            false => Self::Nobody,
-        }
+        if changed { Self::All } else { Self::Nobody }
     }
 }
 
@@ -174,16 +171,15 @@ impl Objects {
         }
         let pods = self.pods_at(address).map(|it| it.name.clone());
         let pods: BTreeSet<NamespacedName> = pods.collect();
-        let known = match pods.is_empty() {
-            false => pods,
-            true => {
-                let endpoints = self.endpoints_at(address).filter_map(|(slice, index)| {
-                    let name = slice.object.endpoints[index].target.clone()?;
-                    let namespace = slice.object.name.namespace.clone();
-                    Some(NamespacedName { namespace, name })
-                });
-                endpoints.collect()
-            }
+        let known = if !pods.is_empty() {
+            pods
+        } else {
+            let endpoints = self.endpoints_at(address).filter_map(|(slice, index)| {
+                let name = slice.object.endpoints[index].target.clone()?;
+                let namespace = slice.object.name.namespace.clone();
+                Some(NamespacedName { namespace, name })
+            });
+            endpoints.collect()
         };
         match known.len() {
             1 => known.into_iter().next(),
@@ -285,9 +281,10 @@ impl Objects {
         if self.namespaces.len() != namespaces {
             return Change::All;
         }
-        match alike::pods(old.as_deref(), new.map(Arc::as_ref)) {
-            true => Change::Nobody,
-            false => Change::Verified,
+        if alike::pods(old.as_deref(), new.map(Arc::as_ref)) {
+            Change::Nobody
+        } else {
+            Change::Verified
         }
     }
 

@@ -222,9 +222,10 @@ fn lines(records: &[Record]) -> Vec<String> {
             data => data.to_string(),
         };
         let line = format!("{} {} {data}", it.ttl, it.record_type());
-        match first == Some(&it.name) {
-            true => line,
-            false => format!("{} {line}", it.name.to_ascii()),
+        if first == Some(&it.name) {
+            line
+        } else {
+            format!("{} {line}", it.name.to_ascii())
         }
     };
     records.iter().map(line).collect()

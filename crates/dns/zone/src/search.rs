@@ -80,9 +80,10 @@ impl SearchPath {
         let dots = name.iter().len().saturating_sub(1);
         let within = self.domains.iter();
         let within = within.filter_map(|it| name.clone().append_domain(it).ok());
-        match dots >= usize::from(self.ndots) {
-            true => [absolute].into_iter().chain(within).collect(),
-            false => within.chain([absolute]).collect(),
+        if dots >= usize::from(self.ndots) {
+            [absolute].into_iter().chain(within).collect()
+        } else {
+            within.chain([absolute]).collect()
         }
     }
 }

@@ -105,9 +105,10 @@ impl BpfError {
                 };
                 let lines: Vec<&str> = log.lines().filter(telling).collect();
                 let last = lines[lines.len().saturating_sub(3)..].join("; ");
-                match last.is_empty() {
-                    true => io_error.to_string(),
-                    false => format!("{io_error}: {last}"),
+                if last.is_empty() {
+                    io_error.to_string()
+                } else {
+                    format!("{io_error}: {last}")
                 }
             }
             other => chain(other),

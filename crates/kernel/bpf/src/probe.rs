@@ -96,9 +96,10 @@ pub(crate) fn require() -> Result<(), BpfError> {
         info!("{lack}");
     }
     let lines: Vec<String> = needed.iter().map(Lack::to_string).collect();
-    match lines.is_empty() {
-        true => Ok(()),
-        false => Err(BpfError::Kernel(lines.join("\n"))),
+    if lines.is_empty() {
+        Ok(())
+    } else {
+        Err(BpfError::Kernel(lines.join("\n")))
     }
 }
 

@@ -267,9 +267,10 @@ fn load(pins: &Pins, sizes: &Sizes, larger: &[&str]) -> Result<Ebpf, BpfError> {
         loader.map_max_entries(name, size);
     }
     for name in PINNED {
-        let path = match larger.contains(&name) {
-            true => grow::temporary(pins, name),
-            false => pins.maps().join(name),
+        let path = if larger.contains(&name) {
+            grow::temporary(pins, name)
+        } else {
+            pins.maps().join(name)
         };
         loader.map_pin_path(name, path);
     }

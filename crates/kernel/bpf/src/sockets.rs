@@ -47,9 +47,10 @@ fn mounted(mounts: &str, is_machines: bool) -> Option<PathBuf> {
         let (mount, kind) = line.split_once(" - ")?;
         let mut words = mount.split(' ').skip(3);
         let (root, path) = (words.next()?, words.next()?);
-        let is_root = match is_machines {
-            true => root == "/",
-            false => root.split('/').skip(1).all(|it| it == "..") && root != "/",
+        let is_root = if is_machines {
+            root == "/"
+        } else {
+            root.split('/').skip(1).all(|it| it == "..") && root != "/"
         };
         (kind.starts_with("cgroup2 ") && is_root).then(|| PathBuf::from(path))
     })

@@ -163,9 +163,10 @@ impl Lines<'_> {
     /// A rule without text has no blank before it either.
     fn on_chain(&mut self, command: &str, chain: &ChainName, is_empty: bool, rule: impl Display) {
         let chain = Word(chain.as_str());
-        match is_empty {
-            true => (self.add)(format_args!("{command} {chain}")),
-            false => (self.add)(format_args!("{command} {chain} {rule}")),
+        if is_empty {
+            (self.add)(format_args!("{command} {chain}"))
+        } else {
+            (self.add)(format_args!("{command} {chain} {rule}"))
         }
     }
 

@@ -66,9 +66,10 @@ impl Dialled {
     /// The elements whose key is the frontend: the verdict, then the endpoints.
     fn of_nftables(&self, listing: &str) -> Vec<String> {
         let (ip, port) = (self.target.ip(), self.target.port());
-        let key = match self.is_node_port {
-            true => format!("{} . {port} ", self.protocol()),
-            false => format!("{ip} . {} . {port} ", self.protocol()),
+        let key = if self.is_node_port {
+            format!("{} . {port} ", self.protocol())
+        } else {
+            format!("{ip} . {} . {port} ", self.protocol())
         };
         let mut found: Vec<[String; 3]> = Vec::new();
         let mut map = "";
@@ -106,9 +107,10 @@ impl Dialled {
             .filter_map(|it| it.strip_prefix("-A "))
             .collect();
         let matches = |rule: &&&str| {
-            let place = match self.is_node_port {
-                true => rule.starts_with("KUBE-NODEPORTS ") && !rule.contains(LOOPBACK),
-                false => rule.starts_with("KUBE-SERVICES ") && rule.contains(&address),
+            let place = if self.is_node_port {
+                rule.starts_with("KUBE-NODEPORTS ") && !rule.contains(LOOPBACK)
+            } else {
+                rule.starts_with("KUBE-SERVICES ") && rule.contains(&address)
             };
             place && rule.contains(&port) && rule.contains(&protocol)
         };

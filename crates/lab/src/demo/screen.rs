@@ -49,9 +49,10 @@ impl Screen {
     /// Begins a page.
     pub(super) fn page(&mut self, title: &str) {
         self.settle();
-        match self.colour {
-            true => show(&format!("\n\x1b[1m{title}\x1b[0m\n")),
-            false => show(&format!("\n{title}\n")),
+        if self.colour {
+            show(&format!("\n\x1b[1m{title}\x1b[0m\n"))
+        } else {
+            show(&format!("\n{title}\n"))
         }
         self.page = vec![title.to_owned()];
     }

@@ -94,9 +94,10 @@ impl Written<'_> {
                     difference("frontends", &frontends(old), &frontends(new)),
                 ];
                 let parts: Vec<String> = parts.into_iter().flatten().collect();
-                Some(match parts.is_empty() {
-                    true => "settings changed".to_owned(),
-                    false => parts.join(", "),
+                Some(if parts.is_empty() {
+                    "settings changed".to_owned()
+                } else {
+                    parts.join(", ")
                 })
             }
         }

@@ -67,9 +67,10 @@ impl<P: DataPlane> Agent<P> {
         elapsed: Duration,
     ) {
         let theirs = &self.outputs.metrics.kube_proxy;
-        let by_kind = match full {
-            true => &theirs.full_sync_duration,
-            false => &theirs.partial_sync_duration,
+        let by_kind = if full {
+            &theirs.full_sync_duration
+        } else {
+            &theirs.partial_sync_duration
         };
         let total: i64 = served.iter().map(|it| sizes.of(*it)).sum();
         for family in served {
@@ -105,9 +106,10 @@ impl<P: DataPlane> Agent<P> {
     pub(super) fn count_failure(&self, full: bool, served: &[IpFamily]) {
         let metrics = &self.outputs.metrics;
         let theirs = &metrics.kube_proxy;
-        let failures = match full {
-            true => &theirs.full_failures,
-            false => &theirs.partial_failures,
+        let failures = if full {
+            &theirs.full_failures
+        } else {
+            &theirs.partial_failures
         };
         served.iter().for_each(|it| failures.of(*it).inc());
         metrics.ours.syncs_failed.inc();

@@ -92,9 +92,10 @@ impl NamesWaiting {
         self.positions.clear();
         let waits = |it: &Event| service_of(it).is_some_and(|it| unwritten.contains(&it));
         let all = std::mem::take(&mut self.events);
-        let (waiting, written) = match unwritten.is_empty() {
-            true => (Vec::new(), all),
-            false => all.into_iter().partition(waits),
+        let (waiting, written) = if unwritten.is_empty() {
+            (Vec::new(), all)
+        } else {
+            all.into_iter().partition(waits)
         };
         for (position, event) in waiting.iter().enumerate() {
             self.positions.insert(Subject::of(event), position);

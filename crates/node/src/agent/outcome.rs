@@ -22,13 +22,15 @@ const SLOW: Duration = Duration::from_secs(1);
 impl<P: DataPlane> Agent<P> {
     /// Logs the result of a full sync after a foreign change.
     fn log_drift(&self, by: &str, found: &Report) {
-        match self.pace.is_conflict() {
-            _ if found.is_empty() => info!(by, "compared all rules: ours were not changed"),
-            false => warn!(by, "another program had changed our rules: repaired"),
-            true => warn!(
+        if found.is_empty() {
+            info!(by, "compared all rules: ours were not changed");
+        } else if self.pace.is_conflict() {
+            warn!(
                 by,
                 "another program keeps changing our rules: repairing once a second"
-            ),
+            );
+        } else {
+            warn!(by, "another program had changed our rules: repaired");
         }
     }
 
@@ -95,9 +97,10 @@ impl<P: DataPlane> Agent<P> {
         let waiting = self.proxy.waiting().map(|it| it.name.service.clone());
         let unplanned = self.proxy.planner().unplanned().cloned();
         let unwritten: BTreeSet<NamespacedName> = waiting.chain(unplanned).collect();
-        let complete = match unwritten.is_empty() {
-            true => self.complete(),
-            false => Vec::new(),
+        let complete = if unwritten.is_empty() {
+            self.complete()
+        } else {
+            Vec::new()
         };
         self.outputs.health.updated(now, &complete);
         self.count_success(&report, &served);

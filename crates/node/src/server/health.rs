@@ -32,9 +32,10 @@ fn answer(probe: Probe, shared: &Shared) -> Response {
     let report = shared
         .health
         .report(probe, Instant::now(), Timestamp::now());
-    let status = match report.is_ok() {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let status = if report.is_ok() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     shared.metrics.probed(probe, status.as_u16());
     let nosniff = [(header::X_CONTENT_TYPE_OPTIONS, "nosniff")];

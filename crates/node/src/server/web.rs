@@ -234,12 +234,11 @@ impl Web {
 
     /// JSON with its tag, or nothing for a client that knows the tag.
     fn answer<T: Serialize>(&self, headers: &HeaderMap, tag: &str, answer: &T) -> Response {
-        match self.known(headers) == Some(tag) {
-            true => StatusCode::NOT_MODIFIED.into_response(),
-            false => {
-                let tag = format!("\"{}-{tag}\"", self.started);
-                ([(header::ETAG, tag)], Json(answer)).into_response()
-            }
+        if self.known(headers) == Some(tag) {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            let tag = format!("\"{}-{tag}\"", self.started);
+            ([(header::ETAG, tag)], Json(answer)).into_response()
         }
     }
 

@@ -208,9 +208,10 @@ impl Memory {
         let owner = file.metadata()?.uid();
         let folder = self.path.parent().and_then(|it| it.metadata().ok());
         let owners = [Some(0), Some(geteuid().as_raw()), folder.map(|it| it.uid())];
-        match owners.contains(&Some(owner)) {
-            true => Ok(()),
-            false => Err(io::Error::other(format!("it belongs to user {owner}"))),
+        if owners.contains(&Some(owner)) {
+            Ok(())
+        } else {
+            Err(io::Error::other(format!("it belongs to user {owner}")))
         }
     }
 

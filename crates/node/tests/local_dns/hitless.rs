@@ -18,9 +18,12 @@ const WHO: Question = Question {
     over_udp: b"who?\n",
     over_tcp: b"",
     is_whole: |it| it.ends_with(b"\n"),
-    from: |it| match it.starts_with(b"local") {
-        true => Some(From::Local),
-        false => Some(From::Cluster),
+    from: |it| {
+        if it.starts_with(b"local") {
+            Some(From::Local)
+        } else {
+            Some(From::Cluster)
+        }
     },
 };
 

@@ -128,9 +128,10 @@ impl World {
     pub(crate) fn dns(&self) -> NodeDns {
         let cluster_ips = CLUSTER_IPS.map(|it| it.parse().unwrap());
         NodeDns {
-            cluster_ips: match self.with_cluster_ips {
-                true => cluster_ips.to_vec(),
-                false => Vec::new(),
+            cluster_ips: if self.with_cluster_ips {
+                cluster_ips.to_vec()
+            } else {
+                Vec::new()
             },
             ..NodeDns::usual()
         }

@@ -63,9 +63,10 @@ impl Topology {
                 other => format!("{} ({})", it.name, other.as_str()),
             });
             let pods: Vec<String> = pods.collect();
-            match pods.is_empty() {
-                true => format!("{}, {state}, has no pod.", node.name),
-                false => format!("{}, {state}, has {}.", node.name, pods.join(", ")),
+            if pods.is_empty() {
+                format!("{}, {state}, has no pod.", node.name)
+            } else {
+                format!("{}, {state}, has {}.", node.name, pods.join(", "))
             }
         });
         let services = self.services.iter().map(|it| {
@@ -205,8 +206,9 @@ fn services(pod: &PodBox, letters: usize) -> String {
         .map(|it| it.strip_prefix(&own).unwrap_or(it))
         .collect();
     let all = names.join(", ");
-    match all.chars().count() <= letters {
-        true => all,
-        false => format!("{} Services", names.len()),
+    if all.chars().count() <= letters {
+        all
+    } else {
+        format!("{} Services", names.len())
     }
 }

@@ -94,12 +94,13 @@ impl Way {
         for it in &self.endpoints {
             let name = it.pod.clone().unwrap_or_else(|| it.address.to_string());
             let node = it.node.as_deref().unwrap_or("no node");
-            words += &match it.included {
-                true => match it.percent() {
+            words += &if it.included {
+                match it.percent() {
                     Some(share) => format!(" {name} on {node} gets {share}."),
                     None => format!(" {name} on {node} is one of them."),
-                },
-                false => format!(" {name} on {node} gets nothing: {}.", it.reason),
+                }
+            } else {
+                format!(" {name} on {node} gets nothing: {}.", it.reason)
             };
         }
         self.notes()

@@ -51,9 +51,10 @@ fn write_hit(f: &mut fmt::Formatter<'_>, hit: &Hit) -> fmt::Result {
     if let Some(topology) = &hit.topology {
         line(f, "topology", topology)?;
     }
-    match hit.endpoints.is_empty() {
-        true => line(f, "endpoints", "none"),
-        false => write_members(f, &hit.endpoints),
+    if hit.endpoints.is_empty() {
+        line(f, "endpoints", "none")
+    } else {
+        write_members(f, &hit.endpoints)
     }
 }
 

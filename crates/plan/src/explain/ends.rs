@@ -95,9 +95,10 @@ pub(super) fn packet(
         same.next().map(|source| (*source, *to, *protocol))
     });
     let Some((source, destination, protocol)) = pair else {
-        let family = match destinations.iter().any(|(to, _)| to.is_ipv4()) {
-            true => IpFamily::V4,
-            false => IpFamily::V6,
+        let family = if destinations.iter().any(|(to, _)| to.is_ipv4()) {
+            IpFamily::V4
+        } else {
+            IpFamily::V6
         };
         unclear!("{from} has no {family} address that is known, and {to} has no other");
     };
@@ -421,9 +422,10 @@ pub fn unknown(name: &NamespacedName, planner: &Planner) -> String {
         })
         .map(ToString::to_string)
         .collect();
-    let hint = match near.is_empty() {
-        true => String::new(),
-        false => format!(": did you mean {}?", listed(near)),
+    let hint = if near.is_empty() {
+        String::new()
+    } else {
+        format!(": did you mean {}?", listed(near))
     };
     format!(
         "there is no Service {name} (from an API server, headless ones and those of another proxy \

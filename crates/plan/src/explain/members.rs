@@ -45,9 +45,10 @@ pub(super) fn members(
         if let Some(winner) = winner
             && !std::ptr::eq(winner.endpoint, loser.endpoint)
         {
-            let reason = match loser.endpoint.conditions.terminating {
-                true => format!("duplicate: it terminates and {} names it too", winner.slice),
-                false => format!("duplicate: replaced by {}", winner.slice),
+            let reason = if loser.endpoint.conditions.terminating {
+                format!("duplicate: it terminates and {} names it too", winner.slice)
+            } else {
+                format!("duplicate: replaced by {}", winner.slice)
             };
             members.push(member(&loser, false, false, reason));
         }
@@ -64,10 +65,13 @@ pub(crate) fn why_not(candidate: &Candidate<'_>, scope: Scope, topology: Topolog
         _ if !conditions.ready && conditions.is_fallback() && !is_elsewhere => {
             "terminating, and others are ready"
         }
-        _ if !conditions.ready && !conditions.is_fallback() => match conditions.terminating {
-            true => "terminating",
-            false => "not ready",
-        },
+        _ if !conditions.ready && !conditions.is_fallback() => {
+            if conditions.terminating {
+                "terminating"
+            } else {
+                "not ready"
+            }
+        }
         (Scope::Local, _) if candidate.endpoint.node.is_none() => {
             "has no nodeName, and the policy is Local"
         }

@@ -20,9 +20,10 @@ pub(super) fn why(
     if hit.source_ranges.as_ref().is_some_and(|it| !it.admitted) {
         return reason.to_owned();
     }
-    let more = match hit.endpoints.is_empty() {
-        true => without_endpoints(planner, owner),
-        false => with_endpoints(hit),
+    let more = if hit.endpoints.is_empty() {
+        without_endpoints(planner, owner)
+    } else {
+        with_endpoints(hit)
     };
     format!("{reason} ({more})")
 }
@@ -105,14 +106,13 @@ fn endpoints(planner: &Planner, packet: &Packet) -> Vec<String> {
                 .ports
                 .iter()
                 .any(|it| is_port(it.port.get(), it.protocol));
-            let which = match has {
-                true => "".to_owned(),
-                false => {
-                    let ports = slice.ports.iter();
-                    let ports = ports.map(|it| format!("{}/{}", it.port, it.protocol));
-                    let ports: Vec<_> = ports.take(5).collect();
-                    format!(", which has there: {}", ports.join(", "))
-                }
+            let which = if has {
+                "".to_owned()
+            } else {
+                let ports = slice.ports.iter();
+                let ports = ports.map(|it| format!("{}/{}", it.port, it.protocol));
+                let ports: Vec<_> = ports.take(5).collect();
+                format!(", which has there: {}", ports.join(", "))
             };
             notes.push(format!(
                 "the address is that of {pod} of Service {name} (EndpointSlice {}){which}: packets go \
@@ -132,9 +132,10 @@ fn node_port(planner: &Planner, packet: &Packet, host: &HostAddresses) -> Option
         protocol: packet.protocol,
     };
     let owner = planner.plan().claims.owner(&frontend)?;
-    let why = match host.contains(&packet.destination) {
-        true => "NodePorts are not served at this address of the node: see --nodeport-addresses",
-        false => "the address is none of this node",
+    let why = if host.contains(&packet.destination) {
+        "NodePorts are not served at this address of the node: see --nodeport-addresses"
+    } else {
+        "the address is none of this node"
     };
     Some(format!(
         "{}/{} is a NodePort of Service {}, but {why}",

@@ -39,9 +39,10 @@ impl Planner {
 
     fn renew_claims_of(&mut self, name: &NamespacedName, moves: &mut Moves) {
         let new = self.wanted_claims(name);
-        let old = match new.is_empty() {
-            true => self.claimed.remove(name),
-            false => self.claimed.insert(name.clone(), new.clone()),
+        let old = if new.is_empty() {
+            self.claimed.remove(name)
+        } else {
+            self.claimed.insert(name.clone(), new.clone())
         };
         let old = old.unwrap_or_default();
         if old == new {

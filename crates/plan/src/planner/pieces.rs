@@ -45,11 +45,10 @@ impl Planner {
                 continue;
             }
             let mut progress = self.unplanned.remove(&name).unwrap_or_default();
-            match self.plan_piece(&name, &mut progress, &mut left, changes) {
-                true => self.finish(&name, progress, changes),
-                false => {
-                    self.unplanned.insert(name, progress);
-                }
+            if self.plan_piece(&name, &mut progress, &mut left, changes) {
+                self.finish(&name, progress, changes)
+            } else {
+                self.unplanned.insert(name, progress);
             }
         }
     }
@@ -161,9 +160,10 @@ impl Planner {
         // A port that gets nothing may have more endpoints than a Service may have.
         let is_within = before < OBJECTS && endpoints <= OBJECTS;
         let needs_health = health_check_node_port(inputs.service).is_some() && is_within;
-        let (candidates, sorted) = match !owned.is_empty() || needs_health {
-            true => inputs.categorize(key, wanted),
-            false => Default::default(),
+        let (candidates, sorted) = if !owned.is_empty() || needs_health {
+            inputs.categorize(key, wanted)
+        } else {
+            Default::default()
         };
         if needs_health {
             let here = candidates.iter().filter(|it| it.local && it.is_ready());
@@ -215,9 +215,10 @@ impl Planner {
         }
         self.renew_health_check(name, &progress.healthy, changes);
         let new = progress.issues.of(name);
-        let old = match new.is_empty() {
-            true => self.service_issues.remove(name),
-            false => self.service_issues.insert(name.clone(), new.clone()),
+        let old = if new.is_empty() {
+            self.service_issues.remove(name)
+        } else {
+            self.service_issues.insert(name.clone(), new.clone())
         };
         let old = old.unwrap_or_default();
         if old != new {

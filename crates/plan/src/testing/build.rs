@@ -177,9 +177,10 @@ pub fn slices(slice: &str, port: &str, endpoints: &str) -> Vec<Event> {
             ),
             service: Some(service.name.clone()),
             headless: false,
-            address_type: match is_v6 {
-                true => AddressType::Ipv6,
-                false => AddressType::Ipv4,
+            address_type: if is_v6 {
+                AddressType::Ipv6
+            } else {
+                AddressType::Ipv4
             },
             ports: vec![EndpointPort {
                 name: port.into(),

@@ -238,9 +238,12 @@ impl Fill {
     /// The sizes that hold this with room for as much again, where `now` has no room for a quarter more.
     pub(crate) fn sizes(&self, now: &Sizes) -> Sizes {
         let [sources, endpoints, members, maglev, addresses, frontends, _] = self.counts;
-        let size = |wanted: u32, now: u32| match wanted > now - now / 5 {
-            true => wanted.saturating_mul(2).next_power_of_two(),
-            false => now,
+        let size = |wanted: u32, now: u32| {
+            if wanted > now - now / 5 {
+                wanted.saturating_mul(2).next_power_of_two()
+            } else {
+                now
+            }
         };
         Sizes {
             sources: size(sources, now.sources),

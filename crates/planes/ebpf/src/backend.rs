@@ -307,9 +307,10 @@ impl ServiceBackend for Ebpf {
 
     /// Each element is one system call of about a microsecond.
     fn cost(port: &PortPlan) -> usize {
-        let members = match has_members(port) {
-            true => 2 * port.members(),
-            false => port.members(),
+        let members = if has_members(port) {
+            2 * port.members()
+        } else {
+            port.members()
         };
         port.frontends.len() + members + port.sources()
     }

@@ -68,9 +68,10 @@ pub fn masquerade_ports(first: u16, last: u16) -> [abi::PortRange; 2] {
         },
     ];
     let size = |it: &abi::PortRange| (u32::from(it.last) + 1).saturating_sub(it.first.into());
-    match outside.iter().map(size).sum::<u32>() >= ENOUGH {
-        true => outside,
-        false => [
+    if outside.iter().map(size).sum::<u32>() >= ENOUGH {
+        outside
+    } else {
+        [
             abi::PortRange {
                 first: FIRST,
                 last: BELOW_NODE_PORTS,
@@ -79,7 +80,7 @@ pub fn masquerade_ports(first: u16, last: u16) -> [abi::PortRange; 2] {
                 first: 32_768,
                 last: u16::MAX,
             },
-        ],
+        ]
     }
 }
 
@@ -217,9 +218,10 @@ fn endpoints(
             Some(Direct::Here) => (abi::Addr::ANY_V6, endpoint_flags::HERE),
             Some(Direct::Node(ip)) => (ip.into(), 0),
         };
-        let hairpin = match all[index].may_be_here {
-            true => endpoint_flags::HAIRPIN,
-            false => 0,
+        let hairpin = if all[index].may_be_here {
+            endpoint_flags::HAIRPIN
+        } else {
+            0
         };
         let endpoint = abi::Endpoint {
             addr: addr.ip().into(),
@@ -296,9 +298,10 @@ fn frontend(port: &PortPlan, planned: &PlannedFrontend, placement: &Placement) -
             treatment(Client::Other),
             0,
         ],
-        flags: match port.has_direct_return() && !planned.role.is_internal() {
-            true => frontend_flags::DSR,
-            false => 0,
+        flags: if port.has_direct_return() && !planned.role.is_internal() {
+            frontend_flags::DSR
+        } else {
+            0
         },
         ..abi::Frontend::default()
     }

@@ -39,9 +39,10 @@ impl EventWitness {
     /// [`BpfError::Busy`] while there is another watch.
     pub(crate) fn open(watched: Watched) -> Result<Option<Self>, BpfError> {
         let pins = Pins::of_namespace(Path::new(PINS))?;
-        match pins.exist() {
-            true => Self::at(&pins, watched).map(Some),
-            false => Ok(None),
+        if pins.exist() {
+            Self::at(&pins, watched).map(Some)
+        } else {
+            Ok(None)
         }
     }
 
@@ -124,9 +125,10 @@ impl Drop for EventWitness {
 /// Takes back the request of a watch that was killed.
 pub(crate) fn end_forgotten(maps: &mut Maps, pins: &Pins) -> Result<(), BpfError> {
     let is_on = maps.node()?.flags & node_flags::TRACE != 0;
-    match is_on && Events::are_unread(pins)? {
-        true => forget(maps),
-        false => Ok(()),
+    if is_on && Events::are_unread(pins)? {
+        forget(maps)
+    } else {
+        Ok(())
     }
 }
 

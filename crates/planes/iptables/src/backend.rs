@@ -51,9 +51,10 @@ impl Iptables {
     /// The kernel has no iptables, or does not let us use it.
     pub fn with(programs: Programs, conntrack: Conntrack) -> Result<Self, BackendError> {
         let mut families = vec![IpFamily::V4];
-        match Path::new(IPV6).exists() {
-            true => families.push(IpFamily::V6),
-            false => warn!("this kernel has no IPv6: only IPv4 is served"),
+        if Path::new(IPV6).exists() {
+            families.push(IpFamily::V6)
+        } else {
+            warn!("this kernel has no IPv6: only IPv4 is served")
         }
         let families = Families::open(families, |it| programs.probe(it, layout::READ));
         let watch = Watch::open(programs.variant());
@@ -106,9 +107,10 @@ impl Iptables {
     }
 
     fn accounting(&self, family: IpFamily) -> Accounting {
-        match self.lacks.has(family, Extension::Nfacct) {
-            true => Accounting::On,
-            false => Accounting::Off,
+        if self.lacks.has(family, Extension::Nfacct) {
+            Accounting::On
+        } else {
+            Accounting::Off
         }
     }
 }
@@ -167,9 +169,10 @@ impl Backend for Iptables {
 
     fn render(&self, scene: &Scene, port: &PortPlan, _placement: &()) -> Objects<Self> {
         let family = port.key.family;
-        match self.families.serves(family) {
-            true => render::port(scene, port, self.accounting(family)),
-            false => Vec::new(),
+        if self.families.serves(family) {
+            render::port(scene, port, self.accounting(family))
+        } else {
+            Vec::new()
         }
     }
 

@@ -207,14 +207,15 @@ mod tests {
                 .lines()
                 .filter_map(|it| it.strip_prefix("-A SLUICE-TRIAL "));
             let mut needed = rules.flat_map(|it| Extension::of(&parse_rule(it)));
-            match needed.any(|it| missing.contains(&it)) {
-                false => Ok(()),
-                true => Err(RestoreError::Refused {
+            if !needed.any(|it| missing.contains(&it)) {
+                Ok(())
+            } else {
+                Err(RestoreError::Refused {
                     family: IpFamily::V4,
                     line: 1,
                     text: String::new(),
                     reason: "no".to_owned(),
-                }),
+                })
             }
         }
     }

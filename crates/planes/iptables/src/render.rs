@@ -161,9 +161,10 @@ impl Render<'_> {
     fn firewall(&mut self, planned: &PlannedFrontend, addr: IpAddr, port: u16) {
         let firewall = self.chains.firewall();
         let comment = format!("{} traffic not accepted by {firewall}", self.label);
-        let target = match is_refused(planned) {
-            true => Target::Jump(firewall),
-            false => Target::Drop,
+        let target = if is_refused(planned) {
+            Target::Jump(firewall)
+        } else {
+            Target::Drop
         };
         let matches = address(&comment, addr, planned.frontend.protocol(), port);
         self.rule(Table::Filter, name::PROXY_FIREWALL, matches, target);
@@ -253,9 +254,10 @@ impl Render<'_> {
         let Some((refused, allowed)) = restricted else {
             return;
         };
-        let (table, target) = match refused {
-            true => (Table::Filter, Target::Return),
-            false => (Table::Nat, Target::Jump(self.chains.external())),
+        let (table, target) = if refused {
+            (Table::Filter, Target::Return)
+        } else {
+            (Table::Nat, Target::Jump(self.chains.external()))
         };
         let comment = Match::comment(&format!("{} loadbalancer IP", self.label));
         let allow = |net: &IpNet| {
@@ -268,9 +270,10 @@ impl Render<'_> {
             "other traffic to {label} will be dropped by {}",
             name::PROXY_FIREWALL
         ));
-        rules.push(match refused {
-            true => Rule::when([comment], Target::Drop),
-            false => Rule::count([comment]),
+        rules.push(if refused {
+            Rule::when([comment], Target::Drop)
+        } else {
+            Rule::count([comment])
         });
         self.chain(table, self.chains.firewall(), rules);
     }

@@ -242,9 +242,10 @@ impl<'a, 's, 'l> Writer<'a, 's, 'l> {
     /// The old rules of a tail or of jumps.
     fn old(&self, key: &Key) -> &'a [Rule] {
         let lists = &self.present.lists;
-        match self.emptied.contains(key.place()) {
-            true => &[],
-            false => lists.get(key).map_or(&[], Vec::as_slice),
+        if self.emptied.contains(key.place()) {
+            &[]
+        } else {
+            lists.get(key).map_or(&[], Vec::as_slice)
         }
     }
 

@@ -105,13 +105,14 @@ impl Ipvs {
             },
         };
         let scheduler = ipvs.scheduler.clone();
-        match ipvs.has_scheduler(&scheduler)? {
-            true => Ok(ipvs),
-            false => Err(BackendError {
+        if ipvs.has_scheduler(&scheduler)? {
+            Ok(ipvs)
+        } else {
+            Err(BackendError {
                 operation: format!("use scheduler {scheduler}"),
                 reason: ipvs.without_scheduler(&scheduler),
                 source: None,
-            }),
+            })
         }
     }
 

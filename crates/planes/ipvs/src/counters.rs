@@ -117,9 +117,10 @@ impl DialledFrontends {
 
     /// The frontend with this address and port. An address that is no virtual IP is the node's.
     fn frontend(&self, triple: Triple) -> Frontend {
-        match self.addresses.contains(&triple.ip) || self.triples.contains(&triple) {
-            true => virtual_ip(triple),
-            false => node_port(triple),
+        if self.addresses.contains(&triple.ip) || self.triples.contains(&triple) {
+            virtual_ip(triple)
+        } else {
+            node_port(triple)
         }
     }
 

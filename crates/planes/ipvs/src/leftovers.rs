@@ -32,9 +32,10 @@ impl Leftovers for VirtualServers {
     }
 
     fn drain(&self, keep: &Keep) -> usize {
-        match keep(&Trace::VirtualServers) {
-            true => 0,
-            false => servers::open_connections(),
+        if keep(&Trace::VirtualServers) {
+            0
+        } else {
+            servers::open_connections()
         }
     }
 

@@ -87,9 +87,10 @@ fn addresses(scope: &Scope<'_>, objects: &mut Objects) -> Result<BTreeSet<IpAddr
         // The kernel adds one to each interface that is up.
         let is_link_local = matches!(address.ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
         if scope.families.contains(&IpFamily::of(&address.ip)) && !is_link_local {
-            let object = match address.ip.is_ipv4() || address.is_deprecated {
-                true => Object::Address,
-                false => Object::Foreign,
+            let object = if address.ip.is_ipv4() || address.is_deprecated {
+                Object::Address
+            } else {
+                Object::Foreign
             };
             objects.insert(Key::Address(address.ip), object);
         }
@@ -174,9 +175,10 @@ fn servers(
             let address = real.server.address;
             let weight = convert::weight(&real.server);
             // Real servers that drained in an earlier process go on draining.
-            let drains = match state.is_read {
-                true => state.draining.contains(&(server, address)),
-                false => drain::has_to_drain(&found.scheduler, &server, &real),
+            let drains = if state.is_read {
+                state.draining.contains(&(server, address))
+            } else {
+                drain::has_to_drain(&found.scheduler, &server, &real)
             };
             if weight == Some(0) && drains {
                 draining.insert((server, address));
@@ -218,9 +220,10 @@ fn classify(
             if is_excluded && !is_listed(&triple, own, objects) {
                 return None;
             }
-            Some(match is_virtual_ip(&triple, objects) {
-                true => Server::Address(triple),
-                false => Server::NodePort(triple),
+            Some(if is_virtual_ip(&triple, objects) {
+                Server::Address(triple)
+            } else {
+                Server::NodePort(triple)
             })
         }
     }

@@ -49,9 +49,10 @@ impl DataPlane for Ipvs {
     const LEFTOVERS: &'static dyn Leftovers = &VirtualServers;
 
     fn prepare(options: &Options<'_>) -> Result<Vec<Sysctl>, BackendError> {
-        let arp = match options.config.ipvs.strict_arp {
-            true => Arp::Strict,
-            false => Arp::Loose,
+        let arp = if options.config.ipvs.strict_arp {
+            Arp::Strict
+        } else {
+            Arp::Loose
         };
         load_module();
         sysctls(arp)
@@ -131,9 +132,12 @@ fn load_module() {
 
 fn timeouts(settings: &IpvsSettings) -> Timeouts {
     // In whole seconds. 0 keeps the kernel's timeout, so less than 1 s is 1 s.
-    let seconds = |it: Duration| match it.is_zero() {
-        true => 0,
-        false => u32::try_from(it.as_secs()).unwrap_or(u32::MAX).max(1),
+    let seconds = |it: Duration| {
+        if it.is_zero() {
+            0
+        } else {
+            u32::try_from(it.as_secs()).unwrap_or(u32::MAX).max(1)
+        }
     };
     Timeouts {
         tcp: seconds(settings.tcp_timeout),

@@ -22,9 +22,10 @@ impl Choice<'_> {
     pub(crate) fn balancing(&self, server: &Server, pool: Option<&Pool>) -> Balancing {
         let persistence = self.port.affinity_seconds;
         let by_client = persistence.is_some() && matches!(server, Server::Mark(..));
-        let scheduler = match by_client {
-            true => self.by_client(),
-            false => self.by_connection(pool),
+        let scheduler = if by_client {
+            self.by_client()
+        } else {
+            self.by_connection(pool)
         };
         Balancing {
             hashing: Hashing {
@@ -114,10 +115,11 @@ mod tests {
             lacking: &lacking,
         };
         let pool = choice.port.cluster.as_ref();
-        let shown = |mark| {
-            let balancing = match mark {
-                false => choice.balancing(&server(), pool),
-                true => choice.balancing(&Server::Mark(IpFamily::V4, Protocol::Tcp, 1), pool),
+        let shown = |mark: bool| {
+            let balancing = if mark {
+                choice.balancing(&Server::Mark(IpFamily::V4, Protocol::Tcp, 1), pool)
+            } else {
+                choice.balancing(&server(), pool)
             };
             assert!(choice.schedulers(true).contains(&balancing.scheduler));
             let Hashing { fallback, port } = balancing.hashing;

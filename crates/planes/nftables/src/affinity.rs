@@ -326,8 +326,9 @@ fn block_count(endpoints: usize) -> usize {
 /// `size` in `of` packets.
 fn share(size: usize, of: usize, action: Action) -> Rule {
     let number = |it| u32::try_from(it).expect("a pool has fewer than 2^32 endpoints");
-    match size == of {
-        true => Rule::always(action),
-        false => Rule::when(Match::Share(number(size), number(of)), action),
+    if size == of {
+        Rule::always(action)
+    } else {
+        Rule::when(Match::Share(number(size), number(of)), action)
     }
 }

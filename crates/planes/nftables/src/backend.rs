@@ -298,9 +298,10 @@ impl DataPlane for Nftables {
 
 /// What the operator wants counted.
 fn counting(options: &Options<'_>) -> Counting {
-    match options.counts_connections {
-        true => Counting::Connections,
-        false => Counting::Nothing,
+    if options.counts_connections {
+        Counting::Connections
+    } else {
+        Counting::Nothing
     }
 }
 

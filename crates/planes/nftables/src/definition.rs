@@ -183,9 +183,10 @@ fn concat_type(fields: impl Iterator<Item = u32>) -> u32 {
 /// User data by which nft prints the set.
 fn describe(family: IpFamily, name: SetName, is_concat: bool) -> Vec<u8> {
     let mut out = Vec::new();
-    let key_order = match is_concat {
-        true => BYTEORDER_UNKNOWN,
-        false => BYTEORDER_NETWORK,
+    let key_order = if is_concat {
+        BYTEORDER_UNKNOWN
+    } else {
+        BYTEORDER_NETWORK
     };
     push_tlv(&mut out, UDATA_KEY_BYTEORDER, &key_order.to_ne_bytes());
     let daddr = match family {

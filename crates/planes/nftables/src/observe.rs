@@ -154,9 +154,10 @@ fn table(
         }
         _ => false,
     });
-    match moved {
-        true => Ok(foreign()),
-        false => Ok((objects, unlisted)),
+    if moved {
+        Ok(foreign())
+    } else {
+        Ok((objects, unlisted))
     }
 }
 
@@ -203,10 +204,12 @@ fn declared(family: IpFamily, set: &Set, counting: Counting) -> Option<(Key, Obj
     let name: Arc<str> = set.name.as_str().into();
     let same = definition::sticky(family, &name, comment) == *set;
     // Another program's set, under a name that we would not use, is removed by the delta.
-    let object = match same {
-        true => Object::Sticky(comment.into()),
-        false if name.starts_with(STICKY_PREFIX) => return None,
-        false => Object::Foreign,
+    let object = if same {
+        Object::Sticky(comment.into())
+    } else if name.starts_with(STICKY_PREFIX) {
+        return None;
+    } else {
+        Object::Foreign
     };
     Some((Key::NamedSet(family, name), object))
 }

@@ -99,9 +99,12 @@ fn every_connection_counts_once_for_the_endpoint_that_answered() {
             protocol: sluice_model::Protocol::Tcp,
         }
     };
-    let endpoint = |target: &str, pod: &sluice_lab::Pod| match target.contains('[') {
-        true => SocketAddr::new(pod.ipv6().into(), 8080),
-        false => SocketAddr::new(pod.ipv4().into(), 8080),
+    let endpoint = |target: &str, pod: &sluice_lab::Pod| {
+        if target.contains('[') {
+            SocketAddr::new(pod.ipv6().into(), 8080)
+        } else {
+            SocketAddr::new(pod.ipv4().into(), 8080)
+        }
     };
     let dialled = [
         (V4, address(V4)),

@@ -47,11 +47,12 @@ impl Choice<'_> {
         let ports = || self.waiting.iter();
         // Nearly always there is little to write, and nothing to compare.
         let most: usize = ports().map(|(key, it)| self.whole_cost(key, it)).sum();
-        let mut costs: Vec<(usize, u64, &PortKey)> = match most <= self.limit {
-            true => Vec::new(),
-            false => ports()
+        let mut costs: Vec<(usize, u64, &PortKey)> = if most <= self.limit {
+            Vec::new()
+        } else {
+            ports()
                 .map(|(key, it)| (self.cost_of(key, it), it.since, key))
-                .collect(),
+                .collect()
         };
         let total: usize = costs.iter().map(|it| it.0).sum();
         if total <= self.limit {

@@ -86,9 +86,10 @@ impl<B: ServiceBackend> Proxy<B> {
     /// Plans the service ports that events changed: all of them before a full sync, which deletes what
     /// is not planned, and else a part. [`Planner::is_dirty`] says whether there is more.
     pub fn replan(&mut self) -> Changes {
-        let changes = match self.reconciler.is_resync_due() {
-            true => self.planner.replan(),
-            false => self.planner.replan_part(PLANNED),
+        let changes = if self.reconciler.is_resync_due() {
+            self.planner.replan()
+        } else {
+            self.planner.replan_part(PLANNED)
         };
         for (key, change) in &changes.ports {
             self.waiting.entry(key.clone()).or_insert_with(|| {
@@ -128,9 +129,10 @@ impl<B: ServiceBackend> Proxy<B> {
             waiting: &self.waiting,
             plan,
             cost: B::cost,
-            limit: match self.reconciler.is_resync_due() {
-                true => usize::MAX,
-                false => B::PART,
+            limit: if self.reconciler.is_resync_due() {
+                usize::MAX
+            } else {
+                B::PART
             },
             with_oldest: self.oldest_is_next,
             with_held: self.reconciler.reshapes_owners(&scene),

@@ -64,12 +64,13 @@ impl Problems {
         let Self { mut usage, file } = self;
         let exit_code = if usage.is_empty() { 1 } else { 2 };
         usage.extend(file);
-        match usage.is_empty() {
-            true => Ok(value),
-            false => Err(anyhow::Error::new(Invalid {
+        if usage.is_empty() {
+            Ok(value)
+        } else {
+            Err(anyhow::Error::new(Invalid {
                 problems: usage,
                 exit_code,
-            })),
+            }))
         }
     }
 }

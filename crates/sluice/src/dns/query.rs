@@ -17,23 +17,21 @@ use crate::view::View;
 /// Prints the answer. Exit code 1 when there is none.
 pub(super) fn run(args: &QueryArgs) -> anyhow::Result<ExitCode> {
     let asked = Asked::of(&args.name, &args.kind, args.from.as_deref())?;
-    let found: Resolution = match args.node.names_source() {
-        true => {
-            let zone = args.node.dns.zone().map_err(anyhow::Error::msg)?;
-            asked.in_objects(&source::read_once(&args.node)?, &zone)?
-        }
-        false => {
-            let agent = View::Agent(args.socket.clone());
-            agent.resolve(&args.name, &args.kind, args.from.as_deref())?
-        }
+    let found: Resolution = if args.node.names_source() {
+        let zone = args.node.dns.zone().map_err(anyhow::Error::msg)?;
+        asked.in_objects(&source::read_once(&args.node)?, &zone)?
+    } else {
+        let agent = View::Agent(args.socket.clone());
+        agent.resolve(&args.name, &args.kind, args.from.as_deref())?
     };
     match args.output {
         Output::Text => print(text(&found))?,
         Output::Json => print(serde_json::to_string_pretty(&found)? + "\n")?,
     }
-    Ok(match found.is_found() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if found.is_found() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

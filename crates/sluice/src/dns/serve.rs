@@ -46,9 +46,10 @@ pub(super) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let demand = source::Demand::of(&corefile, args)?;
-    match args.quiet {
-        true => logging::start_quiet(),
-        false => logging::start(0, LogFormat::Text),
+    if args.quiet {
+        logging::start_quiet()
+    } else {
+        logging::start(0, LogFormat::Text)
     }
     end_on_panic();
     corefile.notes.iter().for_each(|it| warn!("{it}"));

@@ -72,9 +72,10 @@ impl Demand {
         let zones = first.into_iter().flat_map(|it| &it.zones);
         let arpa = Name::from_ascii("arpa.").expect("arpa. is a name");
         let wanted = Wanted {
-            pods: match verified || completes_names {
-                true => Pods::All,
-                false => Pods::None,
+            pods: if verified || completes_names {
+                Pods::All
+            } else {
+                Pods::None
             },
             labels: first.and_then(|it| Some(it.labels.as_ref()?.as_str().to_owned())),
             namespace_labels: first

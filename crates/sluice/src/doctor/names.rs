@@ -134,9 +134,10 @@ fn central(
             ),
         ),
         Some(Err(error)) => {
-            let state = match has_pods || server.is_some() {
-                true => State::Fail,
-                false => State::Skip,
+            let state = if has_pods || server.is_some() {
+                State::Fail
+            } else {
+                State::Skip
             };
             (
                 BTreeSet::new(),

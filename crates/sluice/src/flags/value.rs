@@ -29,9 +29,10 @@ pub(super) fn non_empty(field: &mut String, text: &str) -> Result<(), String> {
 
 /// Chooses the configuration section that a flag of no section sets: the one of the mode.
 pub(super) fn of_mode<T>(mode: &str, nftables: T, iptables: T) -> T {
-    match mode == Mode::Nftables.name() {
-        true => nftables,
-        false => iptables,
+    if mode == Mode::Nftables.name() {
+        nftables
+    } else {
+        iptables
     }
 }
 

@@ -99,9 +99,10 @@ pub(super) fn asked(
         service,
         port,
         from: from.to_owned(),
-        outside: match is_client {
-            true => Cluster::first_client().to_vec(),
-            false => Vec::new(),
+        outside: if is_client {
+            Cluster::first_client().to_vec()
+        } else {
+            Vec::new()
         },
         via,
     }

@@ -68,9 +68,10 @@ fn requests(args: &GetArgs) -> anyhow::Result<Vec<(&'static Resource, String)>> 
     let [kinds, names @ ..] = &args.object[..] else {
         bail!("name a kind");
     };
-    let objects = match names.is_empty() && !kinds.contains('/') {
-        true => Vec::new(),
-        false => named(&args.object)?,
+    let objects = if names.is_empty() && !kinds.contains('/') {
+        Vec::new()
+    } else {
+        named(&args.object)?
     };
     if !objects.is_empty() {
         let one = |(resource, name)| {
@@ -101,9 +102,12 @@ fn requests(args: &GetArgs) -> anyhow::Result<Vec<(&'static Resource, String)>> 
 /// A value of a query: what is no letter, digit or one of `-._~` is escaped (RFC 3986).
 pub(super) fn encode(text: &str) -> String {
     let plain = |it: u8| it.is_ascii_alphanumeric() || b"-._~".contains(&it);
-    let escaped = text.bytes().map(|it| match plain(it) {
-        true => char::from(it).to_string(),
-        false => format!("%{it:02X}"),
+    let escaped = text.bytes().map(|it| {
+        if plain(it) {
+            char::from(it).to_string()
+        } else {
+            format!("%{it:02X}")
+        }
     });
     escaped.collect()
 }

@@ -42,9 +42,10 @@ fn golden_page_of_commands() {
 /// The commands that do something: `sluice lab demo`, and not `sluice lab`.
 fn leaves(command: &Command) -> Vec<&Command> {
     let below: Vec<&Command> = shown(command).flat_map(leaves).collect();
-    match below.is_empty() {
-        true => vec![command],
-        false => below,
+    if below.is_empty() {
+        vec![command]
+    } else {
+        below
     }
 }
 
@@ -75,9 +76,10 @@ fn describe(page: &mut String, command: &Command, proxy: &Command) {
         let names = names.join(", ");
         write!(page, "\nAs [sluice proxy](#sluice-proxy): {names}.").expect(INFALLIBLE);
         let hidden = command.get_arguments().any(Arg::is_hide_set);
-        page.push_str(match hidden {
-            true => " Its other flags are accepted, so that its command line can be copied.\n",
-            false => "\n",
+        page.push_str(if hidden {
+            " Its other flags are accepted, so that its command line can be copied.\n"
+        } else {
+            "\n"
         });
     }
     let exit = sections::special_exit(command).iter();

@@ -122,9 +122,10 @@ impl NodeDns {
                 origin: origin.clone(),
                 problems: problem.into_iter().collect(),
             }]);
-            match error.is_some_and(|it| it.chain().any(|it| it.is::<io::Error>())) {
-                true => Reading::Failed,
-                false => Reading::Done,
+            if error.is_some_and(|it| it.chain().any(|it| it.is::<io::Error>())) {
+                Reading::Failed
+            } else {
+                Reading::Done
             }
         };
         let watch = watch_file(&path, changed);
@@ -187,9 +188,12 @@ impl NodeDns {
 /// Removes what an agent with `--dns` left on this machine: nothing answers there any more. It is asked first, because
 /// looking for tables loads nf_tables, which not every mode needs.
 fn remove_left() {
-    let removed = local_dns::addresses().and_then(|left| match left.is_empty() {
-        true => Ok(Vec::new()),
-        false => local_dns::clean_up(),
+    let removed = local_dns::addresses().and_then(|left| {
+        if left.is_empty() {
+            Ok(Vec::new())
+        } else {
+            local_dns::clean_up()
+        }
     });
     match removed {
         Ok(removed) => removed
@@ -264,21 +268,20 @@ fn not_in_an_agent(block: &ServerBlock, port: u16) -> Option<String> {
 /// pods of the cluster.
 fn usual(answers: &Answers, port: u16) -> anyhow::Result<Corefile> {
     let zone = answers.zone.to_ascii();
-    let upstream = match resolver::has_server() {
-        true => format!(
+    let upstream = if resolver::has_server() {
+        format!(
             "forward . {RESOLV_CONF} {{
-                max_concurrent 1000
-            }}
-            cache 30 {{
-                success 2048
-                denial 1024
-            }}
-            loop"
-        ),
-        false => {
-            warn!("no nameserver in {RESOLV_CONF}: names outside the cluster are not answered");
-            String::new()
-        }
+            max_concurrent 1000
+        }}
+        cache 30 {{
+            success 2048
+            denial 1024
+        }}
+        loop"
+        )
+    } else {
+        warn!("no nameserver in {RESOLV_CONF}: names outside the cluster are not answered");
+        String::new()
     };
     let text = format!(
         ".:{port} {{

@@ -21,9 +21,10 @@ pub(super) fn prepare(args: &ProxyArgs, config: &ProxyConfig) -> anyhow::Result<
     if args.node.asks_for_oom_score() {
         oom::adjust(effective.oom_score_adj);
     }
-    let memory = match init_only {
-        true => Memory::of_init_only(&config.socket),
-        false => Memory::beside(&config.socket),
+    let memory = if init_only {
+        Memory::of_init_only(&config.socket)
+    } else {
+        Memory::beside(&config.socket)
     };
     // The agent does the same, but in a container only the init container may.
     if init_only {
@@ -58,9 +59,10 @@ pub(super) struct Needs {
 pub(super) fn give_up_privileges(needs: Needs, to_read: &[Option<&Path>]) {
     preflight::report();
     let to_read: Vec<&Path> = to_read.iter().copied().flatten().collect();
-    let (needed, lent) = match needs.programs {
-        true => (privileges::IPTABLES, privileges::IPTABLES),
-        false => (privileges::NETLINK, [].as_slice()),
+    let (needed, lent) = if needs.programs {
+        (privileges::IPTABLES, privileges::IPTABLES)
+    } else {
+        (privileges::NETLINK, [].as_slice())
     };
     let bpf = if needs.bpf { privileges::BPF } else { &[] };
     let namespaces = if needs.namespaces {

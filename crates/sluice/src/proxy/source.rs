@@ -140,9 +140,10 @@ pub(crate) fn access(source: &Source) -> Result<Access, &Path> {
             master: master.clone(),
             qps: *qps,
             burst: i32::try_from(*burst).unwrap_or(i32::MAX),
-            plugins: match is_secure_execution() {
-                true => Plugins::Refuse,
-                false => Plugins::Run,
+            plugins: if is_secure_execution() {
+                Plugins::Refuse
+            } else {
+                Plugins::Run
             },
             ..Access::default()
         }),

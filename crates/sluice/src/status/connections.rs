@@ -12,9 +12,10 @@ const NUMBERS: usize = 4;
 pub(super) fn of(all: &[ServiceConnections]) -> String {
     let mut endpoints = all.iter().flat_map(|it| &it.endpoints);
     let has_load = endpoints.any(|it| it.weight.is_some());
-    let name = match has_load {
-        true => "service, endpoint",
-        false => "service",
+    let name = if has_load {
+        "service, endpoint"
+    } else {
+        "service"
     };
     let title = [
         "connections",

@@ -83,9 +83,10 @@ pub(super) fn detail(
         )
     });
     let slices: Vec<String> = slices.collect();
-    match slices.is_empty() {
-        true => rows.push(vec!["slices".to_owned(), "none".to_owned()]),
-        false => rows.extend(slices.into_iter().map(|it| vec!["slice".to_owned(), it])),
+    if slices.is_empty() {
+        rows.push(vec!["slices".to_owned(), "none".to_owned()])
+    } else {
+        rows.extend(slices.into_iter().map(|it| vec!["slice".to_owned(), it]))
     }
     let issues = summary.issues.iter();
     rows.extend(issues.map(|it| vec!["issue".to_owned(), it.clone()]));
@@ -106,9 +107,10 @@ fn write_port(
         "" => "port".to_owned(),
         name => format!("port {name}"),
     };
-    let frontends = match port.frontends.is_empty() {
-        true => "no frontend".to_owned(),
-        false => port.frontends.join(", "),
+    let frontends = if port.frontends.is_empty() {
+        "no frontend".to_owned()
+    } else {
+        port.frontends.join(", ")
     };
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -149,9 +151,10 @@ fn write_port(
 
 fn endpoint(it: &EndpointDetail, connections: Option<u64>) -> Vec<String> {
     let name = |it: &Option<String>| it.clone().unwrap_or_else(|| "-".to_owned());
-    let node = match it.local {
-        true => format!("{} (here)", name(&it.node)),
-        false => name(&it.node),
+    let node = if it.local {
+        format!("{} (here)", name(&it.node))
+    } else {
+        name(&it.node)
     };
     vec![
         format!("  {}", it.address),
@@ -174,8 +177,9 @@ pub(crate) fn conditions(it: &EndpointDetail) -> String {
     ];
     let conditions = conditions.into_iter().filter(|it| it.0);
     let conditions: Vec<&str> = conditions.map(|it| it.1).collect();
-    match conditions.is_empty() {
-        true => "not ready".to_owned(),
-        false => conditions.join(", "),
+    if conditions.is_empty() {
+        "not ready".to_owned()
+    } else {
+        conditions.join(", ")
     }
 }

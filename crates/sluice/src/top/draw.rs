@@ -31,9 +31,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
 }
 
 fn colour(top: &Top, colour: Color) -> Style {
-    match top.plain {
-        true => Style::new(),
-        false => Style::new().fg(colour),
+    if top.plain {
+        Style::new()
+    } else {
+        Style::new().fg(colour)
     }
 }
 
@@ -91,9 +92,10 @@ fn new_connections(top: &Top) -> String {
         .as_ref()
         .is_some_and(|it| it.connections.is_some());
     let Some(last) = top.history.back() else {
-        let why = match counts {
-            true => "...",
-            false => "not counted (see `sluice top --help`)",
+        let why = if counts {
+            "..."
+        } else {
+            "not counted (see `sluice top --help`)"
         };
         return format!("new connections {why}");
     };
@@ -125,9 +127,10 @@ fn footer(top: &Top) -> Line<'static> {
     Line::from(match top.view {
         View::Services => format!(
             "Enter endpoints  / filter{}  s sort: {}  i issues  q quit",
-            match top.filter.is_empty() {
-                true => String::new(),
-                false => format!(": {} (Esc drops it)", top.filter),
+            if top.filter.is_empty() {
+                String::new()
+            } else {
+                format!(": {} (Esc drops it)", top.filter)
             },
             top.sort.name()
         ),
@@ -238,9 +241,10 @@ fn port_lines(lines: &mut Vec<Line<'static>>, service: &str, port: &PortDetail, 
     let width = width.unwrap_or_default();
     for it in &port.endpoints {
         let address = it.address.to_string();
-        let style = match it.included {
-            true => Style::new(),
-            false => colour(top, Color::DarkGray),
+        let style = if it.included {
+            Style::new()
+        } else {
+            colour(top, Color::DarkGray)
         };
         let text = format!(
             "  {address:width$}  {:>8}  {:3}  {:20}  {}  {}",
@@ -259,9 +263,10 @@ fn issues(frame: &mut Frame<'_>, area: Rect, top: &Top) {
     let block = Block::new()
         .borders(Borders::TOP)
         .title(format!(" {} to look at ", all.len()));
-    let lines: Vec<Line<'_>> = match all.is_empty() {
-        true => vec![Line::from("nothing is wrong")],
-        false => all.into_iter().skip(top.scroll).map(Line::from).collect(),
+    let lines: Vec<Line<'_>> = if all.is_empty() {
+        vec![Line::from("nothing is wrong")]
+    } else {
+        all.into_iter().skip(top.scroll).map(Line::from).collect()
     };
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }

@@ -44,9 +44,10 @@ impl World {
     pub(crate) fn new(pods: &[(&str, Option<&str>)], manifests: &str, outside: &str) -> Self {
         let mut builder = Cluster::builder().node("node-a").node("node-b");
         for (name, spec) in pods {
-            builder = match spec.is_some_and(|it| it.contains("hostNetwork: true")) {
-                true => builder.host_pod(name, "node-a"),
-                false => builder.pod(name, "node-a"),
+            builder = if spec.is_some_and(|it| it.contains("hostNetwork: true")) {
+                builder.host_pod(name, "node-a")
+            } else {
+                builder.pod(name, "node-a")
             };
         }
         let builder = builder.pod("central", "node-b").client("upstream");

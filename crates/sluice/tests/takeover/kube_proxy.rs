@@ -24,9 +24,10 @@ impl Services {
 
     /// `iptables` or `ip6tables`.
     pub(crate) fn program(&self) -> &'static str {
-        match self.is_v6() {
-            true => "ip6tables",
-            false => "iptables",
+        if self.is_v6() {
+            "ip6tables"
+        } else {
+            "iptables"
         }
     }
 
@@ -35,16 +36,18 @@ impl Services {
     }
 
     fn loopback(&self) -> &'static str {
-        match self.is_v6() {
-            true => "::1/128",
-            false => "127.0.0.0/8",
+        if self.is_v6() {
+            "::1/128"
+        } else {
+            "127.0.0.0/8"
         }
     }
 
     fn unreachable(&self) -> &'static str {
-        match self.is_v6() {
-            true => "icmp6-port-unreachable",
-            false => "icmp-port-unreachable",
+        if self.is_v6() {
+            "icmp6-port-unreachable"
+        } else {
+            "icmp-port-unreachable"
         }
     }
 
@@ -194,9 +197,10 @@ impl Services {
         }
         for (end, pod) in ends.into_iter().zip(self.pods) {
             let (source, target) = (self.host(pod), SocketAddr::new(pod, POD_PORT));
-            let recent = match sticky {
-                true => format!("-m recent --name {end} --set "),
-                false => String::new(),
+            let recent = if sticky {
+                format!("-m recent --name {end} --set ")
+            } else {
+                String::new()
             };
             text += &format!(
                 "-A {end} {comment} -s {source} -j KUBE-MARK-MASQ\n\
@@ -208,9 +212,10 @@ impl Services {
 
     /// What `nft -f -` takes: the rules of nftables mode.
     pub(crate) fn nftables(&self) -> String {
-        let (family, proto) = match self.is_v6() {
-            true => ("ip6", "ipv6_addr"),
-            false => ("ip", "ipv4_addr"),
+        let (family, proto) = if self.is_v6() {
+            ("ip6", "ipv6_addr")
+        } else {
+            ("ip", "ipv4_addr")
         };
         let (web, [one, two]) = (self.web, self.pods);
         format!(
@@ -244,9 +249,10 @@ impl Services {
     }
 
     fn set(&self, name: &str) -> String {
-        match self.is_v6() {
-            true => format!("KUBE-6-{name}"),
-            false => format!("KUBE-{name}"),
+        if self.is_v6() {
+            format!("KUBE-6-{name}")
+        } else {
+            format!("KUBE-{name}")
         }
     }
 

@@ -121,9 +121,12 @@ impl World {
     pub(crate) fn lose_endpoints(&self) {
         let file = self.manifests().join("all.yaml");
         let text = fs::read_to_string(&file).unwrap();
-        let lines = text.lines().map(|it| match it.starts_with("endpoints:") {
-            true => "endpoints: []",
-            false => it,
+        let lines = text.lines().map(|it| {
+            if it.starts_with("endpoints:") {
+                "endpoints: []"
+            } else {
+                it
+            }
         });
         let lines: Vec<&str> = lines.collect();
         fs::write(file, lines.join("\n")).unwrap();

@@ -268,9 +268,10 @@ fn file(path: &Path) -> String {
 
 /// An address without a scheme means plain HTTP (client-go, `rest/url_utils.go`).
 fn server_url(master: &str) -> String {
-    match master.contains("://") {
-        true => master.to_owned(),
-        false => format!("http://{master}"),
+    if master.contains("://") {
+        master.to_owned()
+    } else {
+        format!("http://{master}")
     }
 }
 

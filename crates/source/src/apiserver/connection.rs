@@ -248,9 +248,10 @@ impl tower::Service<Request<Body>> for Connection {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let this = self.clone();
         // The follower decides how long a watch may be silent.
-        let idle = match is_watch(&request) {
-            true => Duration::MAX,
-            false => this.0.timeout,
+        let idle = if is_watch(&request) {
+            Duration::MAX
+        } else {
+            this.0.timeout
         };
         Box::pin(async move {
             let response = this.send(request).await?;

@@ -106,17 +106,18 @@ impl Output {
         if !self.renew(kind, reason, None) {
             return;
         }
-        match self.is_synced {
-            true => tracing::warn!(
+        if self.is_synced {
+            tracing::warn!(
                 kind,
                 reason,
                 "no changes from the API server: what is known stays in force"
-            ),
-            false => tracing::warn!(
+            )
+        } else {
+            tracing::warn!(
                 kind,
                 reason,
                 "not listed by the API server yet: tried until it is"
-            ),
+            )
         }
     }
 

@@ -156,10 +156,7 @@ fn event(node_name: &str, announcement: &Announcement, nanos: u128) -> Value {
         "reason": announcement.reason,
         "regarding": regarding,
         "note": cut(&announcement.note),
-        "type": match announcement.is_warning {
-            true => "Warning",
-            false => "Normal",
-        },
+        "type": if announcement.is_warning { "Warning" } else { "Normal" },
     })
 }
 

@@ -109,9 +109,10 @@ impl Retry {
         let is_first = self.failures == 0;
         let doubled = timeouts.retry.saturating_mul(1 << self.failures.min(16));
         let starts = |at| now.duration_since(at) < timeouts.recovery;
-        let longest = match self.unreachable_at.is_some_and(starts) {
-            true => timeouts.reconnect,
-            false => timeouts.longest_retry,
+        let longest = if self.unreachable_at.is_some_and(starts) {
+            timeouts.reconnect
+        } else {
+            timeouts.longest_retry
         };
         // Half of it more or less, so that the nodes of a cluster do not all come at once.
         let wait = doubled.min(longest).mul_f64(0.5 + chance);

@@ -260,11 +260,14 @@ fn addresses(
         faults.refuse(at, message);
         return addresses.into_iter();
     }
-    let of_family = |ip: IpAddr| match IpFamily::of(&ip) == family {
-        true => Ok(ip),
-        false => Err(format!(
-            "{ip} is no {family} address, but addressType says so"
-        )),
+    let of_family = |ip: IpAddr| {
+        if IpFamily::of(&ip) == family {
+            Ok(ip)
+        } else {
+            Err(format!(
+                "{ip} is no {family} address, but addressType says so"
+            ))
+        }
     };
     for (i, text) in list.iter().enumerate() {
         let ip = parse_ip(text).and_then(of_family).and_then(not_special);

@@ -70,9 +70,10 @@ fn addresses(status: &api::PodStatus, faults: &mut Faults<'_>) -> Vec<IpAddr> {
 fn add(found: &mut Vec<IpAddr>, text: &str, at: At<'_>, faults: &mut Faults<'_>) {
     let checked = parse_ip(text).and_then(routable).and_then(|ip| {
         let family = IpFamily::of(&ip);
-        match found.iter().any(|it| IpFamily::of(it) == family) {
-            true => Err(format!("{ip} is a second {family} address")),
-            false => Ok(ip),
+        if found.iter().any(|it| IpFamily::of(it) == family) {
+            Err(format!("{ip} is a second {family} address"))
+        } else {
+            Ok(ip)
         }
     });
     match checked {

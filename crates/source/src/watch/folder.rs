@@ -164,9 +164,10 @@ impl FolderWatch {
         }
         self.retry.begin();
         for name in self.folder.unreadable() {
-            let notice = match self.path.join(&**name).is_dir() {
-                true => Notice::Everything,
-                false => Notice::Touched(name.to_string()),
+            let notice = if self.path.join(&**name).is_dir() {
+                Notice::Everything
+            } else {
+                Notice::Touched(name.to_string())
             };
             self.settle.note(notice, now);
         }
@@ -232,12 +233,13 @@ impl FolderWatch {
 
     /// Reads what changed and reports what follows.
     fn scan(&mut self, batch: &Batch) {
-        let mut names: Vec<Arc<str>> = match batch.everything {
-            true => match self.list() {
+        let mut names: Vec<Arc<str>> = if batch.everything {
+            match self.list() {
                 Ok(names) => names,
                 Err(error) => return self.missing(&error),
-            },
-            false => batch.names.iter().map(|it| (&**it).into()).collect(),
+            }
+        } else {
+            batch.names.iter().map(|it| (&**it).into()).collect()
         };
         for name in batch.names.iter().chain(&batch.unfinished) {
             self.folder.doubt(name);

@@ -69,9 +69,10 @@ impl Held {
     pub(super) fn due(&self, is_writing: bool) -> Option<Instant> {
         let (first, last) = self.since?;
         let quiet = if is_writing { MAX_MOVE } else { QUIET };
-        let longest = match is_writing || self.is_move {
-            true => MAX_MOVE,
-            false => MAX_WAIT,
+        let longest = if is_writing || self.is_move {
+            MAX_MOVE
+        } else {
+            MAX_WAIT
         };
         Some((last + quiet).min(first + longest))
     }

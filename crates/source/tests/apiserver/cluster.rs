@@ -53,9 +53,10 @@ pub(crate) fn base() -> Vec<Value> {
 /// A server without any object.
 pub(crate) fn server(options: Options) -> MiniApi {
     let is_default = options.bookmarks == Options::default().bookmarks;
-    let bookmarks = match is_default {
-        true => Duration::from_millis(200),
-        false => options.bookmarks,
+    let bookmarks = if is_default {
+        Duration::from_millis(200)
+    } else {
+        options.bookmarks
     };
     MiniApi::start(Options {
         bookmarks,

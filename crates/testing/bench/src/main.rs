@@ -96,9 +96,10 @@ impl Args {
 
     /// Whether the data plane counts connections.
     fn counting(&self) -> Counting {
-        match self.count_connections {
-            true => Counting::Connections,
-            false => Counting::Nothing,
+        if self.count_connections {
+            Counting::Connections
+        } else {
+            Counting::Nothing
         }
     }
 

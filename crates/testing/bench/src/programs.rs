@@ -91,13 +91,12 @@ impl Bench<'_> {
         }
         let packet = packets.first().context("a packet")?;
         let stays = self.run(direction, packet)?.packet == *packet;
-        let in_a_row = match stays {
-            true => {
-                let programs = self.plane.programs();
-                let trial = programs.try_packet(direction, self.interface, packet, ROW)?;
-                trial.took.as_nanos().to_string()
-            }
-            false => String::new(),
+        let in_a_row = if stays {
+            let programs = self.plane.programs();
+            let trial = programs.try_packet(direction, self.interface, packet, ROW)?;
+            trial.took.as_nanos().to_string()
+        } else {
+            String::new()
         };
         let program = match direction {
             Direction::In => "ingress",

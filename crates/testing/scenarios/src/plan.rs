@@ -96,9 +96,10 @@ pub(super) fn verify(
         | (Expect::Untouched(_), None) => true,
         _ => false,
     };
-    match agrees {
-        true => Ok(()),
-        false => Err(format!("the plan says {lookup:?}")),
+    if agrees {
+        Ok(())
+    } else {
+        Err(format!("the plan says {lookup:?}"))
     }
 }
 
@@ -129,9 +130,10 @@ fn is_explained(
         let masquerades = lookup.masquerades(packet, it.addr.ip(), host);
         (it.addr, masquerades)
     });
-    match answer.verdict == decision && explained == planned.collect() {
-        true => Ok(()),
-        false => Err(format!("explain says {answer}\nthe plan says {lookup:?}")),
+    if answer.verdict == decision && explained == planned.collect() {
+        Ok(())
+    } else {
+        Err(format!("explain says {answer}\nthe plan says {lookup:?}"))
     }
 }
 
@@ -139,9 +141,10 @@ fn same_pool(lookup: &Lookup<'_>, wanted: &BTreeSet<&'static str>) -> Result<(),
     let endpoints = lookup.pool.into_iter().flat_map(Pool::endpoints);
     let names: BTreeSet<String> = endpoints.map(|it| world::endpoint_name(it.addr)).collect();
     let wanted: BTreeSet<String> = wanted.iter().map(|it| (*it).to_owned()).collect();
-    match names == wanted {
-        true => Ok(()),
-        false => Err(format!("the plan balances over {names:?}")),
+    if names == wanted {
+        Ok(())
+    } else {
+        Err(format!("the plan balances over {names:?}"))
     }
 }
 

@@ -265,10 +265,7 @@ fn at_once<T: Send>(flows: &[Flow], task: impl Fn(&Flow) -> T + Sync) -> Vec<T> 
 /// less than 1 % of pools with one wrong server. In a virtual machine there are a third of the
 /// requests and each client misses 1 of 8; other clients and families test the same pool.
 fn requests(pool: usize) -> usize {
-    match in_vm() {
-        true => 2 + 2 * pool,
-        false => 6 + 6 * pool,
-    }
+    if in_vm() { 2 + 2 * pool } else { 6 + 6 * pool }
 }
 
 /// A port that is reused only after all other ports.
@@ -279,10 +276,7 @@ fn fresh_port() -> u16 {
 }
 
 fn agree(right: bool, outcomes: Vec<Outcome>) -> Result<(), Vec<Outcome>> {
-    match right {
-        true => Ok(()),
-        false => Err(outcomes),
-    }
+    if right { Ok(()) } else { Err(outcomes) }
 }
 
 /// The namespace of a machine of any kind.

@@ -86,9 +86,10 @@ pub(super) fn build(scenario: &Scenario) -> Result<Cluster, LabError> {
 
 fn load(mut rules: Command) -> io::Result<()> {
     let output = rules.output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr))),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr)))
     }
 }
 

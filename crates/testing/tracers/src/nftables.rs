@@ -89,12 +89,13 @@ impl<'a> Tracer<'a> {
                 HookPoint::Postrouting | HookPoint::Input => {}
             }
         }
-        match self.translated {
-            true => Outcome::Translated {
+        if self.translated {
+            Outcome::Translated {
                 to: self.destination,
                 masqueraded: self.masqueraded,
-            },
-            false => Outcome::Untouched,
+            }
+        } else {
+            Outcome::Untouched
         }
     }
 

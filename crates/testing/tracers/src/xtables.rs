@@ -75,12 +75,13 @@ impl Flow {
 
     /// The outcome when no rule dropped or rejected the packet.
     pub fn outcome(&self) -> Outcome {
-        match self.translated {
-            true => Outcome::Translated {
+        if self.translated {
+            Outcome::Translated {
                 to: self.destination,
                 masqueraded: self.masqueraded,
-            },
-            false => Outcome::Untouched,
+            }
+        } else {
+            Outcome::Untouched
         }
     }
 }

@@ -37,17 +37,18 @@ pub(super) fn write(rollout: &Rollout<'_>, sets: &Sets<'_>, progress: Progress, 
     let mut status = counts(rollout, sets, &old);
     let has_minimum =
         sets.total(Replicas::available) >= rollout.replicas - rollout.max_unavailable();
-    let available = match has_minimum {
-        true => (
+    let available = if has_minimum {
+        (
             "True",
             "MinimumReplicasAvailable",
             "Deployment has minimum availability.",
-        ),
-        false => (
+        )
+    } else {
+        (
             "False",
             "MinimumReplicasUnavailable",
             "Deployment does not have minimum availability.",
-        ),
+        )
     };
     set(&mut status, AVAILABLE, available, plan);
     if rollout.progress_deadline().is_some() {
@@ -71,9 +72,10 @@ fn counts(rollout: &Rollout<'_>, sets: &Sets<'_>, old: &DeploymentStatus) -> Dep
     let newest = sets.newest.as_ref().map_or(0, Replicas::active);
     DeploymentStatus {
         available_replicas: non_zero(available),
-        collision_count: match sets.collides {
-            true => Some(old.collision_count.unwrap_or(0) + 1),
-            false => old.collision_count,
+        collision_count: if sets.collides {
+            Some(old.collision_count.unwrap_or(0) + 1)
+        } else {
+            old.collision_count
         },
         conditions: old.conditions.clone(),
         observed_generation: rollout.deployment.metadata.generation,

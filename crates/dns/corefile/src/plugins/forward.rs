@@ -261,19 +261,20 @@ fn upstream(word: &str) -> Result<Option<Upstream>, String> {
     };
     let suffix = suffix.map(str::to_owned);
     let address = SocketAddr::new(address, port?);
-    Ok(Some(match tls {
-        true => Upstream {
+    Ok(Some(if tls {
+        Upstream {
             address,
             interface: None,
             transport: UpstreamTransport::Tls {
                 server_name: suffix,
             },
-        },
-        false => Upstream {
+        }
+    } else {
+        Upstream {
             address,
             interface: suffix,
             transport: UpstreamTransport::Dns,
-        },
+        }
     }))
 }
 

@@ -168,9 +168,10 @@ fn answer(mut words: &[&str]) -> Result<AnswerRewrite, String> {
         .rules
         .iter()
         .any(|it| matches!(it, AnswerRule::Name { .. }));
-    match answer.auto && names {
-        true => Err("answer auto and answer name exclude each other".to_owned()),
-        false => Ok(answer),
+    if answer.auto && names {
+        Err("answer auto and answer name exclude each other".to_owned())
+    } else {
+        Ok(answer)
     }
 }
 
@@ -183,13 +184,14 @@ fn groups(from: &Pattern, to: &str) -> Result<(), String> {
     let used: Vec<usize> = (0..=MOST)
         .filter(|it| to.contains(&format!("{{{it}}}")))
         .collect();
-    match used.len() > has || used.last().is_some_and(|it| *it > has) {
-        true => Err(format!(
+    if used.len() > has || used.last().is_some_and(|it| *it > has) {
+        Err(format!(
             "{} uses more groups than the {has} of {}",
             quoted(to),
             quoted(from.as_str())
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -222,9 +224,10 @@ fn ttl_range(word: &str) -> Result<RangeInclusive<u32>, String> {
             (ttl, ttl)
         }
     };
-    match least > most {
-        true => Err(format!("the range {} is empty", quoted(word))),
-        false => Ok(least..=most),
+    if least > most {
+        Err(format!("the range {} is empty", quoted(word)))
+    } else {
+        Ok(least..=most)
     }
 }
 

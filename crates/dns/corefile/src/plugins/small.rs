@@ -31,9 +31,10 @@ pub(super) fn reload(reader: &mut Reader<'_>, plugin: &Directive) -> Option<Relo
         let value = words
             .get(at)
             .map_or(Ok(Duration::from_secs(default)), |it| values::duration(it))?;
-        match value < least {
-            true => Err(format!("{value:?} is less than {least:?}")),
-            false => Ok(value),
+        if value < least {
+            Err(format!("{value:?} is less than {least:?}"))
+        } else {
+            Ok(value)
         }
     };
     let interval = reader.or(plugin, read(0, 30, MIN_INTERVAL).map(Some), None)?;

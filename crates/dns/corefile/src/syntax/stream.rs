@@ -136,10 +136,11 @@ impl<'a> Stream<'a> {
         let folder = Path::new(&*import.file).parent().unwrap_or(Path::new(""));
         let path = folder.join(wanted);
         let pattern = glob::is_pattern(wanted);
-        let paths = match pattern {
-            true => glob::matches(&path, self.sources)
-                .map_err(|why| fault(format!("{}: {why}", quoted(wanted))))?,
-            false => vec![path],
+        let paths = if pattern {
+            glob::matches(&path, self.sources)
+                .map_err(|why| fault(format!("{}: {why}", quoted(wanted))))?
+        } else {
+            vec![path]
         };
         if paths.is_empty() {
             self.unmatched.push((import.clone(), wanted.to_owned()));

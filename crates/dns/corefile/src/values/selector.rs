@@ -84,18 +84,20 @@ fn key(text: &str) -> Result<String, String> {
         None => (None, text),
     };
     let prefix = prefix.is_none_or(|it| super::name(it).is_ok());
-    match prefix && !name.is_empty() && is_label(name) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("{} is no key of a label", quoted(text))),
+    if prefix && !name.is_empty() && is_label(name) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{} is no key of a label", quoted(text)))
     }
 }
 
 /// A label's value, which may be empty.
 fn value(text: &str) -> Result<String, String> {
     let text = text.trim();
-    match is_label(text) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("{} is no value of a label", quoted(text))),
+    if is_label(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("{} is no value of a label", quoted(text)))
     }
 }
 

@@ -74,9 +74,12 @@ impl Engine {
             .filter(|_| !is_logged && !has_options)
             .map(|objects| Reusable {
                 version: Version { objects, ..version },
-                variants: site.map_or(1, |it| match it.block.is_balanced() {
-                    true => Reusable::variants(loadbalance::addresses(&message)),
-                    false => 1,
+                variants: site.map_or(1, |it| {
+                    if it.block.is_balanced() {
+                        Reusable::variants(loadbalance::addresses(&message))
+                    } else {
+                        1
+                    }
                 }),
             });
         Response {

@@ -33,9 +33,10 @@ impl Listener {
         threads: usize,
         ours: impl Iterator<Item = &'a Self>,
     ) -> Result<Self, StartError> {
-        let sharing = match ours.map(|it| it.address).any(|it| overlap(it, address)) {
-            true => Sharing::Joined,
-            false => Sharing::Exclusive,
+        let sharing = if ours.map(|it| it.address).any(|it| overlap(it, address)) {
+            Sharing::Joined
+        } else {
+            Sharing::Exclusive
         };
         let Sockets { udp, tcp } = listen::bind(address, threads, sharing)?;
         let slot = Slot::new(engine.clone());

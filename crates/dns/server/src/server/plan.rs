@@ -132,9 +132,10 @@ pub(super) fn count_hosts(blocks: &[Arc<Block>], metrics: &Metrics) {
 
 /// Label `server` of metrics: `dns://:53` for all addresses, `dns://10.96.0.10:53` for one.
 fn label(address: SocketAddr) -> String {
-    match address.ip().is_unspecified() {
-        true => format!("dns://:{}", address.port()),
-        false => format!("dns://{address}"),
+    if address.ip().is_unspecified() {
+        format!("dns://:{}", address.port())
+    } else {
+        format!("dns://{address}")
     }
 }
 

@@ -148,9 +148,10 @@ impl Set {
     /// can list it.
     pub(super) fn revision(&self) -> u8 {
         let set_type = self.kind.set_type();
-        match self.has_marks {
-            true => set_type.revision_with_marks,
-            false => set_type.revision,
+        if self.has_marks {
+            set_type.revision_with_marks
+        } else {
+            set_type.revision
         }
     }
 

@@ -138,9 +138,10 @@ fn program(
 
 fn variant_of(said: &str) -> Variant {
     // Before 1.8 every program is of the legacy variant, and does not say so.
-    match said.contains("nf_tables") {
-        true => Variant::Nft,
-        false => Variant::Legacy,
+    if said.contains("nf_tables") {
+        Variant::Nft
+    } else {
+        Variant::Legacy
     }
 }
 

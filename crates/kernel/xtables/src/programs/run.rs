@@ -53,9 +53,10 @@ impl Run<'_> {
         let (output, finished) = self.run(stdin, stdout, |child| {
             read(child.stdout.take().expect("stdout is piped"))
         })?;
-        match finished.status.success() {
-            true => Ok(output),
-            false => Err(self.failure(&finished)),
+        if finished.status.success() {
+            Ok(output)
+        } else {
+            Err(self.failure(&finished))
         }
     }
 

@@ -33,9 +33,10 @@ pub(crate) fn arbitrary_rule(family: IpFamily) -> impl Strategy<Value = Rule> {
             let shuffled = Just(conditions).prop_shuffle();
             (shuffled, any::<bool>()).prop_map(move |(conditions, is_first)| {
                 // A port comes after its protocol.
-                let all = match is_first {
-                    true => [protocol.clone(), conditions].concat(),
-                    false => [conditions, protocol.clone()].concat(),
+                let all = if is_first {
+                    [protocol.clone(), conditions].concat()
+                } else {
+                    [conditions, protocol.clone()].concat()
                 };
                 match &target {
                     Some(target) => Rule::when(all, target.clone()),

@@ -35,9 +35,10 @@ fn node(leaving: bool) -> Event {
 fn triggered(service: &str, endpoint: &str, at: i64) -> Event {
     match slice(service, &[endpoint]) {
         Event::Set(Object::EndpointSlice(slice)) => {
-            let address_type = match endpoint.contains(':') {
-                true => AddressType::Ipv6,
-                false => AddressType::Ipv4,
+            let address_type = if endpoint.contains(':') {
+                AddressType::Ipv6
+            } else {
+                AddressType::Ipv4
             };
             let slice = EndpointSlice {
                 address_type,

@@ -85,12 +85,13 @@ pub(super) async fn with_host(
     next: Next,
 ) -> Response {
     let host = request.headers().get(header::HOST);
-    match !access.is_loopback || host.is_some_and(names_loopback) {
-        true => next.run(request).await,
-        false => plain(
+    if !access.is_loopback || host.is_some_and(names_loopback) {
+        next.run(request).await
+    } else {
+        plain(
             StatusCode::MISDIRECTED_REQUEST,
             "this page is served under the names localhost, 127.0.0.1 and [::1] only\n",
-        ),
+        )
     }
 }
 

@@ -136,9 +136,10 @@ fn is_ours(maps: &Maps, dialled: &conntrack::Tuple) -> Result<bool, BpfError> {
     {
         return Ok(true);
     }
-    let any = match addr.is_v4() {
-        true => Addr::ANY_V4,
-        false => Addr::ANY_V6,
+    let any = if addr.is_v4() {
+        Addr::ANY_V4
+    } else {
+        Addr::ANY_V6
     };
     let answers = AddressKey {
         addr,

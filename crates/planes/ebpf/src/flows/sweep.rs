@@ -94,9 +94,10 @@ impl Watched {
         if !is_pressed && self.swept.is_some_and(|it| it.elapsed() < PERIOD) {
             return Ok(0);
         }
-        let timeouts = match is_pressed {
-            true => timeouts.pressed(),
-            false => *timeouts,
+        let timeouts = if is_pressed {
+            timeouts.pressed()
+        } else {
+            *timeouts
         };
         let swept = sweep(&mut self.table, &timeouts)?;
         self.swept = Some(Instant::now());

@@ -72,14 +72,14 @@ fn fate(event: &Event, way: Way) -> (Act, String) {
 
 fn opened(event: &Event, to: SocketAddr) -> String {
     let from = source(&event.after);
-    match event.before.source_port == event.after.source_port {
-        _ if is_of_socket(event) => format!("a frontend, connects to endpoint {to}"),
-        true => format!("a frontend, endpoint {to} is chosen"),
-        // Two connections of one port to one endpoint.
-        false => format!(
-            "a frontend, endpoint {to} is chosen, from port {}",
-            from.port()
-        ),
+    if is_of_socket(event) {
+        format!("a frontend, connects to endpoint {to}")
+    } else if event.before.source_port == event.after.source_port {
+        format!("a frontend, endpoint {to} is chosen")
+    } else {
+        // Two connections from one client port to one endpoint.
+        let port = from.port();
+        format!("a frontend, endpoint {to} is chosen, from port {port}")
     }
 }
 

@@ -100,9 +100,10 @@ pub(crate) fn services(cluster: &Cluster, words: &str, pods: &[(&str, &str)]) ->
         events.push(service(&text));
         let of = |(pod, node): &(&str, &str)| {
             let pod = cluster.pod(pod);
-            let ip: IpAddr = match vip == four {
-                true => pod.ipv4().into(),
-                false => pod.ipv6().into(),
+            let ip: IpAddr = if vip == four {
+                pod.ipv4().into()
+            } else {
+                pod.ipv6().into()
             };
             format!("{}@{node}", SocketAddr::new(ip, POD_PORT))
         };

@@ -24,9 +24,10 @@ use crate::state::State;
 ///
 /// The kernel refused.
 pub(crate) fn device(delta: &Delta<Key, Object>) -> Result<(), BackendError> {
-    match written(delta).any(|(key, _)| *key == Key::Device) {
-        true => create_dummy(DEVICE).map(drop).map_err(kernel::asked),
-        false => Ok(()),
+    if written(delta).any(|(key, _)| *key == Key::Device) {
+        create_dummy(DEVICE).map(drop).map_err(kernel::asked)
+    } else {
+        Ok(())
     }
 }
 

@@ -284,9 +284,10 @@ fn connection(line: &str) -> Option<Through> {
 
 /// Eight hexadecimal digits, or an IPv6 address in full.
 fn address(text: &str) -> Option<IpAddr> {
-    match text.contains(':') {
-        true => text.trim_matches(['[', ']']).parse().ok(),
-        false => Some(Ipv4Addr::from(u32::from_str_radix(text, 16).ok()?).into()),
+    if text.contains(':') {
+        text.trim_matches(['[', ']']).parse().ok()
+    } else {
+        Some(Ipv4Addr::from(u32::from_str_radix(text, 16).ok()?).into())
     }
 }
 

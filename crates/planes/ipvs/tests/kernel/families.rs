@@ -85,9 +85,10 @@ pub(super) fn an_unreadable_family(broken: &Family) {
     assert_eq!(unserved(&proxy).as_ref(), Some(&named));
     proxy.change(both(6));
     for family in [IPV4, IPV6] {
-        let (gone, there) = match family.name == broken.name {
-            true => (6, 5),
-            false => (5, 6),
+        let (gone, there) = if family.name == broken.name {
+            (6, 5)
+        } else {
+            (5, 6)
         };
         shows("ipvsadm", server(&family), &real(&family, there));
         shows_no("ipvsadm", server(&family), &real(&family, gone));

@@ -346,9 +346,10 @@ impl Machine<'_> {
     ) -> Result<(), BackendError> {
         let rules = self.rules.get(chain).and_then(|it| it.get(rule));
         let counts = rules.is_some_and(|it| it.exprs.contains(&Expr::Counter));
-        let packets = match counts {
-            true => retry(|| self.connection.rule_packets(self.scope, chain)),
-            false => Ok(Vec::new()),
+        let packets = if counts {
+            retry(|| self.connection.rule_packets(self.scope, chain))
+        } else {
+            Ok(Vec::new())
         };
         let packets = packets.map_err(|error| failed(self.scope, error))?;
         let evidence = Evidence {

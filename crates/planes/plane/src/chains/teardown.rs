@@ -53,11 +53,10 @@ pub(super) fn plan<Rule>(
         if goes(&link.chain) || !goes(&link.target) {
             continue;
         }
-        match BUILTIN.contains(&&*link.chain) && link.target != MARK_MASQ {
-            true => unlink.push(link),
-            false => {
-                needed.insert(link.target);
-            }
+        if BUILTIN.contains(&&*link.chain) && link.target != MARK_MASQ {
+            unlink.push(link)
+        } else {
+            needed.insert(link.target);
         }
     }
     let is_needed = |it: &&&String| needed.contains(**it);

@@ -16,9 +16,12 @@ fn unserved(families: &Families) -> String {
 fn either_family_may_be_lost_and_both_may_not() {
     for (lost, other) in [(V4, V6), (V6, V4)] {
         let expected = format!("{lost} is not served until this works: no room");
-        let probe = |family| match family == lost {
-            true => Err("no room"),
-            false => Ok(()),
+        let probe = |family| {
+            if family == lost {
+                Err("no room")
+            } else {
+                Ok(())
+            }
         };
         let families = Families::open(IpFamily::ALL.to_vec(), probe).unwrap();
         assert_eq!(unserved(&families), expected);

@@ -19,9 +19,10 @@ fn differences(explanation: &Explanation, findings: &Findings) -> Vec<String> {
     let mut differences = findings.wrong.clone();
     let kernel = decision(&findings.ends);
     if kernel != explanation.verdict {
-        let missing = match findings.missing.is_empty() {
-            true => String::new(),
-            false => format!(": {}", findings.missing.join(", ")),
+        let missing = if findings.missing.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", findings.missing.join(", "))
         };
         differences.push(format!(
             "by the plan this node {}, but the kernel {}{missing}",

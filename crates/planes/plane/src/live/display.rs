@@ -11,9 +11,10 @@ impl fmt::Display for Live {
             widths.max().unwrap_or(0)
         };
         let (what, text) = (widest(|it| &it.what), widest(|it| &it.text));
-        match self.evidence.is_empty() {
-            true => writeln!(f, "  kernel    has nothing about this packet")?,
-            false => writeln!(f, "  kernel")?,
+        if self.evidence.is_empty() {
+            writeln!(f, "  kernel    has nothing about this packet")?
+        } else {
+            writeln!(f, "  kernel")?
         }
         for it in &self.evidence {
             let row = format!("{:what$}  {:text$}  {}", it.what, it.text, counters(it));

@@ -62,10 +62,12 @@ pub(super) fn add(
 /// `outside` stands for every other machine.
 fn is_of_client(question: &Question, flow: &FlowState) -> bool {
     let (client, source) = (question.packet.source, flow.flow.original.src);
-    match explain::is_anybody_outside(client) {
-        true => !question.is_ours(source),
-        false if question.is_sent_here() => question.is_ours(source),
-        false => source == client,
+    if explain::is_anybody_outside(client) {
+        !question.is_ours(source)
+    } else if question.is_sent_here() {
+        question.is_ours(source)
+    } else {
+        source == client
     }
 }
 

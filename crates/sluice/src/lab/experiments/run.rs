@@ -158,9 +158,10 @@ fn print_output(text: &str, expected: &[String]) {
 }
 
 fn heading(text: &str) {
-    match std::io::stdout().is_terminal() {
-        true => println!("\x1b[1m{text}\x1b[0m\n"),
-        false => println!("{text}\n"),
+    if std::io::stdout().is_terminal() {
+        println!("\x1b[1m{text}\x1b[0m\n")
+    } else {
+        println!("{text}\n")
     }
 }
 

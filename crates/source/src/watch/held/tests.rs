@@ -35,12 +35,13 @@ fn check(script: &[&str], expected: &[&str]) {
         said.extend(run_until(&mut held, is_writing, Some(now)));
         let event = |it: &str| {
             let name: Arc<str> = it[1..].into();
-            match it.starts_with('+') {
-                true => Event::Set(Object::ServiceCidr(Arc::new(ServiceCidr {
+            if it.starts_with('+') {
+                Event::Set(Object::ServiceCidr(Arc::new(ServiceCidr {
                     name,
                     cidrs: Vec::new(),
-                }))),
-                false => Event::Delete(ObjectKey::ServiceCidr(name)),
+                })))
+            } else {
+                Event::Delete(ObjectKey::ServiceCidr(name))
             }
         };
         match change {

@@ -172,9 +172,10 @@ fn every_condition_can_fail() {
         ("! -d 2.2.0.0/16", "1.1.1.1 2.2.2.2:1 TCP e", false),
     ] {
         let rules = format!("*mangle\n-A PREROUTING {condition} -j DROP\nCOMMIT\n");
-        let expected = match holds {
-            true => Outcome::Dropped,
-            false => Outcome::Untouched,
+        let expected = if holds {
+            Outcome::Dropped
+        } else {
+            Outcome::Untouched
         };
         assert_eq!(seen(&rules, packet), [expected], "{condition}");
     }

@@ -184,9 +184,10 @@ impl Operands<'_> {
         if flags & !uapi::NFT_LOOKUP_F_INV != 0 {
             return None;
         }
-        let dreg = match self.has(uapi::NFTA_LOOKUP_DREG) {
-            true => Some(self.register(uapi::NFTA_LOOKUP_DREG)?),
-            false => None,
+        let dreg = if self.has(uapi::NFTA_LOOKUP_DREG) {
+            Some(self.register(uapi::NFTA_LOOKUP_DREG)?)
+        } else {
+            None
         };
         Some(Expr::Lookup {
             set: self.0.string(uapi::NFTA_LOOKUP_SET)?,
