@@ -16,9 +16,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sluice_model::{Event, IpFamily, LocalAddresses, Node};
-use sluice_netlink::rtnetlink::{Monitor, Wake};
 use sluice_netlink::{RequestError, Stopper};
 use sluice_reconcile::Backoff;
+use sluice_route::{Monitor, Wake};
 use tracing::{debug, info, warn};
 
 use crate::agent::chain;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, UdpSocket};
 
 use nix::net::if_::if_nametoindex;
-use sluice_netlink::{RequestError, rtnetlink};
+use sluice_netlink::RequestError;
 use sluice_plane::kube_proxy::DEVICE;
 
 use crate::local_dns;
@@ -31,7 +31,7 @@ pub fn default_route_addresses() -> Vec<IpAddr> {
 /// The kernel could not list them.
 pub fn addresses() -> Result<BTreeSet<IpAddr>, RequestError> {
     let ipvs = if_nametoindex(DEVICE).ok();
-    let all = rtnetlink::addresses()?.into_iter();
+    let all = sluice_route::addresses()?.into_iter();
     let own = all.filter(|it| it.is_usable && Some(it.interface) != ipvs);
     let own = own.filter(|it| !local_dns::is_ours(it));
     Ok(own.map(|it| it.ip).collect())

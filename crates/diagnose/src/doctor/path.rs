@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use sluice_netlink::rtnetlink::{self, Link, Route};
+use sluice_route::{Link, Route};
 
 use super::report::{Finding, State};
 use super::{listed, read};
@@ -36,7 +36,7 @@ pub struct Hop {
 /// Checks the ways to these endpoints, and from these clients, in the network namespace of the calling thread.
 #[must_use]
 pub fn path(hops: &[Hop], clients: &[IpAddr]) -> Vec<Finding> {
-    let links = match rtnetlink::links() {
+    let links = match sluice_route::links() {
         Ok(links) => links,
         Err(error) => return vec![Finding::new("routes", State::Skip, error.to_string())],
     };
@@ -44,7 +44,7 @@ pub fn path(hops: &[Hop], clients: &[IpAddr]) -> Vec<Finding> {
     let mut ways = Vec::new();
     let mut findings = Vec::new();
     for hop in hops.iter().take(LOOKED_UP) {
-        match rtnetlink::route(hop.address) {
+        match sluice_route::route(hop.address) {
             Ok(Some(route)) => ways.push((hop, route)),
             Ok(None) => findings.push(
                 Finding::new("routes", State::Fail, format!("no route to {}", hop.name))
@@ -149,7 +149,7 @@ fn reverse_path(links: &BTreeMap<u32, Link>, clients: &[IpAddr]) -> Option<Findi
     let dropped = reverse_path_drops().unwrap_or_default();
     let counted = format!("{dropped} packets dropped so far (IPReversePathFilter)");
     for client in clients.iter().filter(|it| it.is_ipv4()) {
-        let route = rtnetlink::route(*client).ok().flatten();
+        let route = sluice_route::route(*client).ok().flatten();
         let way = route.and_then(|it| links.get(&it.interface));
         let way = way.map_or("no interface", |it| &*it.name);
         let others: Vec<&&str> = strict.iter().filter(|it| **it != way).collect();
@@ -193,7 +193,7 @@ pub(super) fn reverse_path_drops() -> Option<u64> {
 /// default route, as with every CNI plugin that was looked at.
 fn tunnels(used: &[&Link], links: &BTreeMap<u32, Link>) -> Vec<Finding> {
     let below = ["192.0.2.1", "2001:db8::1"].iter().find_map(|far| {
-        let route = rtnetlink::route(far.parse().ok()?).ok()??;
+        let route = sluice_route::route(far.parse().ok()?).ok()??;
         links.get(&route.interface)
     });
     let Some(below) = below else {

@@ -10,7 +10,7 @@ use std::thread;
 
 use nix::sched::{CloneFlags, setns};
 use sluice_netlink::RequestError;
-use sluice_netlink::rtnetlink::{addresses, linked_namespaces, namespace_number};
+use sluice_route::{addresses, linked_namespaces, namespace_number};
 
 use super::TraceError;
 

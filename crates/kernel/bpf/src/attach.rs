@@ -19,8 +19,7 @@ use aya::programs::tc::{
     self, NlOptions, SchedClassifierLink, TcAttachOptions, TcAttachType, TcError, TcHandle,
 };
 use aya::programs::{Link as _, LinkOrder, ProgramError};
-use sluice_netlink::rtnetlink;
-use sluice_netlink::rtnetlink::Link;
+use sluice_route::Link;
 use tracing::{debug, warn};
 
 use crate::programs::{EGRESS, INGRESS, classifier};
@@ -199,7 +198,7 @@ impl Attacher {
 
 /// Removes our filters of clsact from every interface of the calling thread's network namespace.
 pub(crate) fn detach_filters() {
-    let Ok(links) = rtnetlink::links() else {
+    let Ok(links) = sluice_route::links() else {
         return;
     };
     for link in links {

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use sluice_bpf_abi::{Addr, Interface, interface_flags, node_flags};
 use sluice_netlink::Stopper;
-use sluice_netlink::rtnetlink::{self, Address, Link, Monitor, Wake};
+use sluice_route::{Address, Link, Monitor, Wake};
 use tracing::warn;
 
 use crate::BpfError;
@@ -82,8 +82,9 @@ impl Drop for Follower {
 
 impl Machine {
     fn look(&mut self) -> Result<(), BpfError> {
-        let links = rtnetlink::links().map_err(|error| failed("list interfaces", error))?;
-        let addresses = rtnetlink::addresses().map_err(|error| failed("list addresses", error))?;
+        let links = sluice_route::links().map_err(|error| failed("list interfaces", error))?;
+        let addresses =
+            sluice_route::addresses().map_err(|error| failed("list addresses", error))?;
         let links: BTreeMap<u32, Link> = links.into_iter().map(|it| (it.index, it)).collect();
         if links.values().any(|it| !it.has_ethernet) {
             self.maps
@@ -105,7 +106,7 @@ impl Machine {
 
     /// An earlier agent may have had other patterns.
     fn forget_others(&self) -> Result<(), BpfError> {
-        let links = rtnetlink::links().map_err(|error| failed("list interfaces", error))?;
+        let links = sluice_route::links().map_err(|error| failed("list interfaces", error))?;
         let attacher = self.attacher.lock().unwrap_or_else(PoisonError::into_inner);
         attacher.forget(links.iter().filter(|it| !self.wants(it)));
         Ok(())

@@ -1,11 +1,11 @@
-//! Netlink for a service proxy: nf_tables transactions, conntrack entries, IPVS, ipset, nfacct,
-//! interfaces and the machine's addresses, without libraries of other projects.
+//! Netlink for a service proxy: nf_tables transactions, conntrack entries, IPVS, ipset and nfacct,
+//! without libraries of other projects.
 //!
 //! [`socket`], [`attr`], [`message`], [`request`] and [`bulk`] carry the messages of any part of the kernel.
 //!
 //! This crate knows no Kubernetes. It encodes the messages, sends many of them with one system call,
 //! and tells which of the caller's objects the kernel refused. It decodes the kernel's objects to the
-//! same types, and watches rulesets and addresses for changes by other programs.
+//! same types, and watches rulesets for changes by other programs.
 //!
 //! ```text
 //! Table, Chain, Rule, Set, ElementRef ──add_*/delete_*──▶ Batch ──commit──▶ Connection ──▶ kernel
@@ -13,11 +13,9 @@
 //! Table, Chain, Rule, Set, ElementRef ◀──list── Connection ◀───────────────────┘
 //! Notice ◀── Monitor ◀── multicast group of nftables, without our own port ids
 //! Flow ◀──flows── Conntrack ──delete──▶ kernel
-//! Address ◀──addresses── kernel;  Wake ◀── rtnetlink::Monitor ◀── multicast groups of rtnetlink
 //! Header, Member ◀──list── ipset::Sets ──create, apply, swap, destroy──▶ kernel
 //! packets ◀── nfacct::Accounts ──ensure, delete──▶ kernel
 //! Virtual, RealState ◀──list── ipvs::Ipvs ──apply Change──▶ kernel;  Failure ◀── refused changes
-//! Link ◀──link── kernel ◀──create_dummy, apply AddressChange── rtnetlink::Addresses
 //! ```
 //!
 //! # Invariants
@@ -42,7 +40,6 @@ pub mod nfacct;
 pub mod nflog;
 pub mod nftables;
 pub mod request;
-pub mod rtnetlink;
 pub mod sock_diag;
 pub mod socket;
 mod stop;

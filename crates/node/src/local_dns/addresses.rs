@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use nix::net::if_::if_nametoindex;
-use sluice_netlink::rtnetlink::{self, Address, AddressChange, Addresses};
 use sluice_netlink::{Errno, RequestError};
+use sluice_route::{Address, AddressChange, Addresses};
 use tracing::warn;
 
 use crate::error::{NodeError, failed};
@@ -30,7 +30,7 @@ pub(crate) fn is_ours(address: &Address) -> bool {
 pub(super) fn provide(wanted: &[IpAddr]) -> Result<Vec<IpAddr>, NodeError> {
     let operation = "put the addresses of the DNS server on lo";
     let lo = if_nametoindex(LOOPBACK).map_err(failed(operation))?;
-    let known = rtnetlink::addresses().map_err(failed(operation))?;
+    let known = sluice_route::addresses().map_err(failed(operation))?;
     let on_lo = || known.iter().filter(|it| it.interface == lo);
     let stale = on_lo().filter(|it| is_ours(it) && !wanted.contains(&it.ip));
     // The kernel changes no scope of an address that is there.
@@ -75,7 +75,7 @@ fn is_without_ipv6(error: &RequestError) -> bool {
 /// The addresses of a DNS server on `lo` that a Sluice put there. `operation`: what they are wanted for.
 pub(super) fn ours(operation: &'static str) -> Result<Vec<IpAddr>, NodeError> {
     let lo = if_nametoindex(LOOPBACK).map_err(failed(operation))?;
-    let known = rtnetlink::addresses().map_err(failed(operation))?;
+    let known = sluice_route::addresses().map_err(failed(operation))?;
     let ours = known.iter().filter(|it| it.interface == lo && is_ours(it));
     Ok(ours.map(|it| it.ip).collect())
 }

@@ -50,7 +50,7 @@ fn is_pod_interface(maps: &Maps, packet: &Packet) -> Result<bool, BackendError> 
     let Some(name) = &packet.interface else {
         return Ok(false);
     };
-    let link = sluice_netlink::rtnetlink::link(name);
+    let link = sluice_route::link(name);
     let link = link.map_err(|error| BackendError::new("find an interface", error))?;
     let Some(link) = link else {
         return Ok(false);

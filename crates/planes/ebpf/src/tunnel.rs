@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sluice_netlink::RequestError;
-use sluice_netlink::rtnetlink::{create_vxlan, delete_link, link, links, route};
+use sluice_route::{create_vxlan, delete_link, link, links, route};
 use tracing::debug;
 
 /// Its name.

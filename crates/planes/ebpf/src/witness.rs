@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use nix::time::{ClockId, clock_gettime};
 use sluice_bpf::{BpfError, Events, Maps, Pins};
 use sluice_bpf_abi::{Event, node_flags};
-use sluice_netlink::rtnetlink::{Link, links};
 use sluice_plane::{Sighting, Watched, Witness};
+use sluice_route::{Link, links};
 use tracing::debug;
 
 use crate::leftovers::PINS;

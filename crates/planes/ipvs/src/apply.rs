@@ -32,8 +32,8 @@ use std::net::{IpAddr, SocketAddr};
 use sluice_netlink::Errno;
 use sluice_netlink::ipset::Change as SetChange;
 use sluice_netlink::ipvs::Change;
-use sluice_netlink::rtnetlink::{AddressChange, Applied, link};
 use sluice_reconcile::{BackendError, Delta};
+use sluice_route::{AddressChange, Applied, link};
 use tracing::warn;
 
 use crate::convert;

@@ -3,8 +3,8 @@
 use sluice_netlink::RequestError;
 use sluice_netlink::ipset::Sets;
 use sluice_netlink::ipvs::{self, Ipvs};
-use sluice_netlink::rtnetlink::Addresses;
 use sluice_reconcile::BackendError;
+use sluice_route::Addresses;
 use sluice_xtables::programs::Programs;
 use sluice_xtables::watch::Watch;
 

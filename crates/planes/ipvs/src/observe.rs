@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use sluice_model::{IpFamily, Protocol};
-use sluice_netlink::rtnetlink::{self, link};
 use sluice_reconcile::BackendError;
+use sluice_route::link;
 use sluice_xtables::parse::Ruleset;
 use sluice_xtables::rule::{ChainName, Rule};
 
@@ -79,7 +79,7 @@ fn addresses(scope: &Scope<'_>, objects: &mut Objects) -> Result<BTreeSet<IpAddr
     }
     let index = device.map(|it| it.index);
     let mut own = BTreeSet::new();
-    for address in rtnetlink::addresses().map_err(kernel::asked)? {
+    for address in sluice_route::addresses().map_err(kernel::asked)? {
         if Some(address.interface) != index {
             own.insert(address.ip);
             continue;

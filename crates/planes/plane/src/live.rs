@@ -22,7 +22,6 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 use sluice_model::IpFamily;
-use sluice_netlink::rtnetlink;
 use sluice_plan::explain::Explanation;
 use sluice_plan::lookup::Packet;
 use sluice_reconcile::BackendError;
@@ -87,7 +86,7 @@ impl Question {
             reason: format!("{} is no protocol of Services", explanation.protocol),
             source: None,
         })?;
-        let host = rtnetlink::addresses();
+        let host = sluice_route::addresses();
         let host = host.map_err(|error| BackendError::new("list addresses of this machine", error));
         Ok(Self {
             packet: Packet {

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use etherparse::{NetHeaders, PacketBuilder, PacketHeaders, TransportHeader};
 use sluice_ebpf::{Direction, Ebpf, Facts, Trial};
 use sluice_lab::Cluster;
-use sluice_netlink::rtnetlink::link;
+use sluice_route::link;
 
 use super::changes::Node;
 use super::ebpf;

@@ -3,7 +3,7 @@
 use sluice_bpf::Programs;
 use sluice_bpf_abi::{Addr, Interface, interface_flags};
 use sluice_lab::eventually;
-use sluice_netlink::rtnetlink::link;
+use sluice_route::link;
 
 use crate::world::{SOON, attached, count_at, ip, programs_at, run};
 

@@ -109,7 +109,7 @@ fn bench(pins: &Pins) -> Bench {
     let mut programs = Programs::open(setup).expect("the kernel takes the programs");
     fill(&mut programs);
     programs.attach().expect("the interface takes them");
-    let links = sluice_netlink::rtnetlink::links().expect("interfaces are listed");
+    let links = sluice_route::links().expect("interfaces are listed");
     let east = links
         .iter()
         .find(|it| it.name == "east")

@@ -6,7 +6,6 @@ use std::{env, panic, thread};
 
 use nix::sched::{CloneFlags, unshare};
 use sluice_netlink::nftables::{Batch, Connection, Create, Family, Scope};
-use sluice_netlink::rtnetlink::{Address, addresses};
 
 pub(crate) const SCOPE: Scope<'static> = Scope {
     family: Family::Ipv4,
@@ -50,14 +49,6 @@ pub(crate) fn program(name: &str, args: &[&str], input: &str) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Every address of one interface.
-#[track_caller]
-pub(crate) fn addresses_of(interface: u32) -> Vec<Address> {
-    let mut all = addresses().unwrap();
-    all.retain(|it| it.interface == interface);
-    all
 }
 
 /// Adds a rule that asks an ipset.

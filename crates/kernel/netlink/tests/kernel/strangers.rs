@@ -1,8 +1,7 @@
-//! Objects of other programs: rules of `iptables`, sets of `ipset`, interfaces of `ip`.
+//! Objects of other programs: rules of `iptables` and sets of `ipset`.
 
 use sluice_netlink::ipset::{Member, Sets};
 use sluice_netlink::nftables::{Batch, Connection, Family, Scope};
-use sluice_netlink::rtnetlink::delete_link;
 use sluice_netlink::{Errno, RequestError};
 
 use crate::netns::{self, program};
@@ -91,16 +90,5 @@ fn a_set_in_use_stays() {
         let error = sets.destroy("used").unwrap_err().to_string();
         assert_eq!(error, "destroy ipset used: the set is in use");
         assert!(sets.names().unwrap().contains("used"));
-    });
-}
-
-#[test]
-fn interfaces_are_deleted_by_name() {
-    netns::run(|| {
-        program("ip", &["link", "add", "kube", "type", "bridge"], "");
-        assert!(delete_link("kube").unwrap());
-        assert!(!delete_link("kube").unwrap(), "gone already");
-        let links = program("ip", &["-o", "link"], "");
-        assert!(!links.contains("kube"), "{links}");
     });
 }

@@ -11,8 +11,8 @@ use sluice_lab::{eventually, require_vm};
 use sluice_netlink::ipvs::{
     Change, Flags, Forwarding, Ipvs, Key, Real, SCHEDULERS, Timeouts, Virtual, VirtualServer,
 };
-use sluice_netlink::rtnetlink::{AddressChange, Addresses, create_dummy, delete_link, link};
 use sluice_netlink::{Errno, Failure, Family};
+use sluice_route::{Address, AddressChange, Addresses, addresses, create_dummy, delete_link, link};
 
 use crate::netns::{self, program};
 
@@ -335,7 +335,7 @@ fn addresses_of_a_dummy_are_local() {
     let mut addresses = Addresses::open().unwrap();
     let applied = addresses.apply(made.index, &add).unwrap();
     assert!(applied.refused.is_empty(), "{applied:?}");
-    let mut found = netns::addresses_of(made.index);
+    let mut found = addresses_of(made.index);
     found.sort();
     assert_eq!(found.iter().map(|it| it.ip).collect::<Vec<_>>(), ips);
     assert!(found.iter().all(|it| it.is_usable), "{found:?}");
@@ -356,7 +356,7 @@ fn addresses_of_a_dummy_are_local() {
     let delete = AddressChange::Delete(ips[0]);
     let applied = addresses.apply(made.index, &[delete]).unwrap();
     assert!(applied.refused.is_empty(), "{applied:?}");
-    assert_eq!(netns::addresses_of(made.index).len(), 2);
+    assert_eq!(addresses_of(made.index).len(), 2);
     assert!(delete_link(name).unwrap());
     assert_eq!(link(name).unwrap(), None);
 }
@@ -402,4 +402,11 @@ fn connections_are_counted() {
         (connections == 1 && by_ipvsadm == Some(connections)).then_some(())
     });
     assert!(agreed.is_some(), "{seen}");
+}
+
+/// Every address of one interface.
+fn addresses_of(interface: u32) -> Vec<Address> {
+    let mut all = addresses().unwrap();
+    all.retain(|it| it.interface == interface);
+    all
 }

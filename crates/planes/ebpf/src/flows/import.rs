@@ -21,7 +21,6 @@ use sluice_bpf_abi::{
 };
 use sluice_bpf_abi::{SCTP, TCP, UDP, flow_flags};
 use sluice_netlink::conntrack::{self, Conntrack, FlowState};
-use sluice_netlink::rtnetlink;
 use tracing::{debug, warn};
 
 use super::sweep::now;
@@ -42,7 +41,7 @@ pub(crate) fn import(maps: &mut Maps, netfilters: Netfilters) -> Result<usize, B
     let Ok(mut netfilter) = Conntrack::open() else {
         return Ok(0);
     };
-    let own = rtnetlink::addresses().unwrap_or_default();
+    let own = sluice_route::addresses().unwrap_or_default();
     let own: BTreeSet<IpAddr> = own.into_iter().map(|it| it.ip).collect();
     let mut count = 0;
     for family in [

@@ -7,7 +7,7 @@ use aya::programs::tc::TcAttachType;
 use aya::programs::{SchedClassifier, TestRun as _, TestRunOptions};
 use sluice_bpf_abi::Counter;
 use sluice_lab::{Cluster, Netns, require_netns};
-use sluice_netlink::rtnetlink::link;
+use sluice_route::link;
 
 use crate::world::{LONGEST, agents, cluster, headers, serve, targets};
 

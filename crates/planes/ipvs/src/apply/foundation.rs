@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use sluice_model::IpFamily;
 use sluice_netlink::Errno;
-use sluice_netlink::rtnetlink::create_dummy;
 use sluice_reconcile::BackendError;
 use sluice_reconcile::Delta;
+use sluice_route::create_dummy;
 use sluice_xtables::rule::Table;
 use sluice_xtables::script::Script;
 

@@ -15,7 +15,7 @@ use sluice_model::Protocol;
 use sluice_netlink::conntrack::{Conntrack, Flow, Tuple};
 use sluice_netlink::ipset::Member;
 use sluice_netlink::ipvs::{Change, Ipvs, Key, VirtualServer};
-use sluice_netlink::rtnetlink::delete_link;
+use sluice_route::delete_link;
 
 use sluice_plane::kube_proxy::DEVICE;
 use sluice_plane::{LeftoverError, Removal};

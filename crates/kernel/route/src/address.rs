@@ -4,10 +4,10 @@ use std::net::IpAddr;
 
 use nix::sys::socket::SockProtocol;
 
-use crate::family::Family;
-use crate::message::Message;
-use crate::request::{Request, RequestError};
-use crate::socket::{Socket, SocketError};
+use sluice_netlink::Family;
+use sluice_netlink::message::Message;
+use sluice_netlink::request::{Request, RequestError};
+use sluice_netlink::socket::{Socket, SocketError};
 
 use super::{RTM_GETADDR, RTM_NEWADDR};
 
@@ -15,10 +15,10 @@ use super::{RTM_GETADDR, RTM_NEWADDR};
 const HEADER: usize = 8;
 const INDEX_OFFSET: usize = 4;
 
-pub(super) const IFA_ADDRESS: u16 = 1;
-pub(super) const IFA_LOCAL: u16 = 2;
+pub(crate) const IFA_ADDRESS: u16 = 1;
+pub(crate) const IFA_LOCAL: u16 = 2;
 const IFA_FLAGS: u16 = 8;
-pub(super) const IFA_RT_PRIORITY: u16 = 9;
+pub(crate) const IFA_RT_PRIORITY: u16 = 9;
 
 const IFA_F_OPTIMISTIC: u32 = 0x04;
 const IFA_F_DADFAILED: u32 = 0x08;
@@ -89,15 +89,15 @@ pub fn addresses() -> Result<Vec<Address>, RequestError> {
     attempt()
 }
 
-pub(super) fn open() -> Result<Socket, SocketError> {
+pub(crate) fn open() -> Result<Socket, SocketError> {
     Socket::open(SockProtocol::NetlinkRoute)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attr::AttrWriter;
     use proptest::prelude::*;
+    use sluice_netlink::attr::AttrWriter;
 
     fn decode(family: i32, fill: impl FnOnce(&mut AttrWriter)) -> Option<Address> {
         let mut writer = AttrWriter::new();

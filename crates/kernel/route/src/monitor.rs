@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use nix::poll::PollTimeout;
 use nix::sys::socket::SockProtocol;
 
-use crate::filter;
-use crate::socket::{Socket, SocketError};
-use crate::stop::Stopper;
+use sluice_netlink::Stopper;
+use sluice_netlink::filter;
+use sluice_netlink::socket::{Socket, SocketError};
 
 use super::{RTM_DELROUTE, RTM_NEWROUTE};
 

@@ -2,11 +2,11 @@
 
 use nix::errno::Errno;
 
-use crate::attr::{AttrWriter, Attrs};
-use crate::message::{self, Message};
-use crate::request::{Request, RequestError, unless};
+use sluice_netlink::attr::{AttrWriter, Attrs};
+use sluice_netlink::message::{self, Message};
+use sluice_netlink::request::{Request, RequestError, unless};
 
-use super::address::open;
+use crate::address::open;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_DELLINK: u16 = 17;

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sluice_netlink::rtnetlink::{Address, Monitor, Wake, addresses};
+use sluice_route::{Address, Monitor, Wake, addresses};
 
 use crate::netns::{self, program};
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::attr::AttrWriter;
-use crate::message::Message;
-use crate::request::{Request, RequestError};
+use sluice_netlink::attr::AttrWriter;
+use sluice_netlink::message::Message;
+use sluice_netlink::request::{Request, RequestError};
 
-use super::address::open;
+use crate::address::open;
 
 const RTM_GETLINK: u16 = 18;
 const RTM_NEWNSID: u16 = 88;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
-use sluice_netlink::rtnetlink::{AddressChange, Addresses, Link, create_dummy, link};
 use sluice_netlink::{Errno, RequestError};
+use sluice_route::{AddressChange, Addresses, Link, create_dummy, delete_link, link};
 
 use crate::netns::{self, addresses_of, program};
 
@@ -251,5 +251,16 @@ fn an_address_of_this_machine_alone_is_recognised_and_lent_to_no_interface() {
             .unwrap();
         assert!(applied.refused.is_empty());
         assert!(addresses_of(lo).iter().all(|it| it.metric == 0));
+    });
+}
+
+#[test]
+fn interfaces_are_deleted_by_name() {
+    netns::run(|| {
+        program("ip", &["link", "add", "kube", "type", "bridge"], "");
+        assert!(delete_link("kube").unwrap());
+        assert!(!delete_link("kube").unwrap(), "gone already");
+        let links = program("ip", &["-o", "link"], "");
+        assert!(!links.contains("kube"), "{links}");
     });
 }

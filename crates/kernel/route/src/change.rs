@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
-use crate::attr::AttrWriter;
-use crate::bulk::{Bulk, Failure};
-use crate::family::{Family, octets};
-use crate::message::{self, Head};
-use crate::request::RequestError;
-use crate::socket::Socket;
+use sluice_netlink::attr::AttrWriter;
+use sluice_netlink::bulk::{Bulk, Failure};
+use sluice_netlink::message::{self, Head};
+use sluice_netlink::request::RequestError;
+use sluice_netlink::socket::{Socket, SocketError};
+use sluice_netlink::{Family, octets};
 
 use super::address::{IFA_ADDRESS, IFA_LOCAL, IFA_RT_PRIORITY, open};
 use super::route::is_local;
@@ -165,8 +165,8 @@ impl Addresses {
     /// Connects to the network namespace of the calling thread.
     ///
     /// # Errors
-    /// [`crate::SocketError::Io`].
-    pub fn open() -> Result<Self, crate::SocketError> {
+    /// [`SocketError::Io`].
+    pub fn open() -> Result<Self, SocketError> {
         Ok(Self {
             socket: open()?,
             buffer: Vec::new(),

@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use nix::errno::Errno;
 
-use crate::family::{Family, octets};
-use crate::message::Message;
-use crate::request::{Request, RequestError};
-use crate::socket::Socket;
+use sluice_netlink::message::Message;
+use sluice_netlink::request::{Request, RequestError};
+use sluice_netlink::socket::Socket;
+use sluice_netlink::{Family, octets};
 
-use super::address::open;
 use super::{RTM_GETROUTE, RTM_NEWROUTE};
+use crate::address::open;
 
 /// `rtmsg { u8 family, u8 to, u8 from, u8 tos, u8 table, u8 protocol, u8 scope, u8 type, u32 flags }`;
 /// [`Request`] writes the first four bytes.
@@ -96,7 +96,7 @@ impl Route {
 ///
 /// # Errors
 /// Any [`RequestError`] but the errors of a lookup that finds no local route.
-pub(super) fn is_local(
+pub(crate) fn is_local(
     socket: &mut Socket,
     buffer: &mut Vec<u8>,
     ip: Ipv6Addr,

@@ -1,0 +1,7 @@
+//! Tests against the kernel of this machine, each in a network namespace of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod links;
+mod netns;
+mod rtnetlink;
