@@ -7,9 +7,11 @@ use sluice_bpf_abi::{Addr, EventKind, Hook, Tuple};
 
 use crate::event::{self, Action};
 use crate::origin::ifindex;
+use crate::outcome::{is_routed_again, route_again};
 use crate::packet::{Packet, load, network_offset};
+use crate::path::applies;
 use crate::rewrite::{End, ipv6_flag, store, store_addr};
-use crate::{applies, flow, is_routed_again, route_again, sum};
+use crate::{flow, sum};
 
 /// Rewrites an error about a packet of ours; all else passes.
 #[inline(never)]

@@ -8,9 +8,11 @@ use core::mem::size_of;
 use sluice_bpf_abi::{EventKind, Hook, SCTP, TCP, Tuple};
 
 use crate::origin::{LOOPBACK, ifindex};
+use crate::outcome::{record_denial, route_again};
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
+use crate::path::REJECTED;
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
-use crate::{REJECTED, record_denial, route_again, sum};
+use crate::sum;
 
 /// Time to live of what we send.
 const LIFETIME: u8 = 64;

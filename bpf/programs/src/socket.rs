@@ -6,11 +6,9 @@
 //!
 //! These programs run in processes, where those of packets may interrupt them: they use no SCRATCH.
 
-mod call;
+pub mod call;
 
 use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_set_retval};
-use aya_ebpf::macros::cgroup_sock_addr;
-use aya_ebpf::programs::SockAddrContext;
 use sluice_bpf_abi::{
     Addr, AffinityKey, Client, Counter, Endpoint, EventKind, Frontend, Peer, PeerKey, TCP, Tuple,
     Verdict,
@@ -27,54 +25,6 @@ const ALLOW: i32 = 1;
 const DENY: i32 = 0;
 const ECONNREFUSED: i32 = 111;
 
-/// TCP and UDP sockets that connect over IPv4.
-#[cgroup_sock_addr(connect4)]
-pub fn sluice_connect4(ctx: SockAddrContext) -> i32 {
-    connect(&Socket::v4(&ctx))
-}
-
-/// The same over IPv6, and over IPv4 with a mapped address.
-#[cgroup_sock_addr(connect6)]
-pub fn sluice_connect6(ctx: SockAddrContext) -> i32 {
-    connect(&Socket::v6(&ctx))
-}
-
-/// Datagrams with a destination of their own.
-#[cgroup_sock_addr(sendmsg4)]
-pub fn sluice_sendmsg4(ctx: SockAddrContext) -> i32 {
-    send(&Socket::v4(&ctx))
-}
-
-/// See [`sluice_sendmsg4`].
-#[cgroup_sock_addr(sendmsg6)]
-pub fn sluice_sendmsg6(ctx: SockAddrContext) -> i32 {
-    send(&Socket::v6(&ctx))
-}
-
-/// Datagrams whose sender is asked for.
-#[cgroup_sock_addr(recvmsg4)]
-pub fn sluice_recvmsg4(ctx: SockAddrContext) -> i32 {
-    show_frontend(&Socket::v4(&ctx))
-}
-
-/// See [`sluice_recvmsg4`].
-#[cgroup_sock_addr(recvmsg6)]
-pub fn sluice_recvmsg6(ctx: SockAddrContext) -> i32 {
-    show_frontend(&Socket::v6(&ctx))
-}
-
-/// Who is at the other end.
-#[cgroup_sock_addr(getpeername4)]
-pub fn sluice_getpeername4(ctx: SockAddrContext) -> i32 {
-    show_frontend(&Socket::v4(&ctx))
-}
-
-/// See [`sluice_getpeername4`].
-#[cgroup_sock_addr(getpeername6)]
-pub fn sluice_getpeername6(ctx: SockAddrContext) -> i32 {
-    show_frontend(&Socket::v6(&ctx))
-}
-
 /// What a client dials.
 struct Dialled {
     frontend: &'static Frontend,
@@ -84,7 +34,7 @@ struct Dialled {
 
 /// A socket connects: it gets an endpoint as its peer.
 #[inline(always)]
-fn connect(socket: &Socket<'_>) -> i32 {
+pub fn connect(socket: &Socket<'_>) -> i32 {
     let (addr, port) = socket.peer();
     match dialled(socket, &addr, port) {
         Ok(dialled) => {
@@ -105,7 +55,7 @@ fn connect(socket: &Socket<'_>) -> i32 {
 
 /// A datagram is sent. All that one socket sends to one frontend go to the same endpoint while it is there.
 #[inline(always)]
-fn send(socket: &Socket<'_>) -> i32 {
+pub fn send(socket: &Socket<'_>) -> i32 {
     let (addr, port) = socket.peer();
     let Ok(dialled) = dialled(socket, &addr, port) else {
         return ALLOW;
@@ -147,7 +97,7 @@ fn kept(key: &PeerKey, dialled: &Dialled) -> Option<&'static Endpoint> {
 
 /// Shows the frontend where the client would see the endpoint.
 #[inline(always)]
-fn show_frontend(socket: &Socket<'_>) -> i32 {
+pub fn show_frontend(socket: &Socket<'_>) -> i32 {
     let (addr, port) = socket.peer();
     // SAFETY: only this socket's own calls write the value.
     if let Some(peer) = unsafe { PEERS.get(socket.key(&addr, port)) } {

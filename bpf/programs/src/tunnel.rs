@@ -20,13 +20,16 @@ use aya_ebpf::helpers::generated::{
 };
 use aya_ebpf::programs::TcContext;
 use core::mem::{MaybeUninit, offset_of};
-use sluice_bpf_abi::{Addr, TCP, TUNNEL_PEERS, Tuple};
+use sluice_bpf_abi::{Addr, Counter, EventKind, Hook, TCP, TUNNEL_PEERS, Tuple};
 
-use crate::maps::{INTERFACES, node};
+use crate::event::{self, Action};
+use crate::maps::{INTERFACES, count, node};
 use crate::origin::ifindex;
+use crate::outcome::{deny, family_index, record_denial};
 use crate::packet::{Packet, load, network_offset};
 use crate::rewrite::store;
 use crate::service::is_in_list;
+use crate::{flow, reject, rewrite};
 
 /// Network identifiers of this tunnel: the high byte.
 const MARK: u32 = 0x51_0000;
@@ -62,6 +65,37 @@ pub fn too_long(ctx: &TcContext, packet: &Packet) -> u32 {
         true => tunnel.mtu,
         false => 0,
     }
+}
+
+/// A packet whose endpoint is on another node, which answers the client itself.
+#[inline(always)]
+pub fn go_through_tunnel(ctx: &TcContext, packet: &Packet, to: &Tuple, service: u32) -> i32 {
+    let mtu = too_long(ctx, packet);
+    if mtu != 0 {
+        // Here, because the error's function has no stack for it on Linux 6.1.
+        let reason = Counter::TooLongForTunnel as i32;
+        record_denial(ctx, packet, Hook::Ingress, EventKind::Rejected, reason);
+        return reject::too_long(ctx, packet, mtu);
+    }
+    let Some(forwarded) = flow::find(to) else {
+        // The next packet opens the connection again.
+        flow::forget(&packet.tuple);
+        return deny(ctx, packet, Hook::Ingress, Counter::FlowsFull as i32);
+    };
+    let node = forwarded.destination;
+    let action = Action {
+        hook: Hook::Ingress,
+        kind: EventKind::Tunnelled,
+        ifindex: ifindex(ctx),
+        service,
+        counter: 0,
+    };
+    event::record(&action, &packet.tuple, to);
+    count(Counter::Tunnelled as u32 + family_index(packet));
+    if rewrite::rewrite(ctx, packet, to) != 0 {
+        return TC_ACT_SHOT;
+    }
+    send(ctx, &packet.tuple, &node)
 }
 
 /// The length of the transport header that each segment has.
