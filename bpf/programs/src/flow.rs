@@ -2,7 +2,7 @@
 
 use aya_ebpf::bindings::{BPF_ANY, BPF_NOEXIST};
 use aya_ebpf::helpers::generated::{bpf_get_prandom_u32, bpf_ktime_get_coarse_ns};
-use sluice_bpf_abi::{Addr, Flow, FlowKind, PortRange, TCP, Tuple, flow_flags};
+use sluice_bpf_abi::{Addr, Counter, Flow, FlowKind, PortRange, TCP, Tuple, flow_flags};
 
 use crate::maps::{FLOWS, INTERFACES, node};
 use crate::packet::{ACK, FIN, Packet, RST, SYN};
@@ -86,8 +86,10 @@ pub struct Connection<'a> {
     pub flags: u8,
     /// Of [`flow_flags`], for the forwarded packets.
     pub forwarded: u8,
-    /// Another source port than the client's has to be used.
+    /// The client's source port is in use: the connection gets another one.
     pub changes_port: bool,
+    /// Why the connection is dropped or rejected, if it is.
+    pub reason: Counter,
 }
 
 impl<'a> Connection<'a> {
@@ -103,6 +105,7 @@ impl<'a> Connection<'a> {
             flags: 0,
             forwarded: 0,
             changes_port: false,
+            reason: Counter::NoEndpoints,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of a packet in the end: it passes, it is dropped, or it goes back to the kernel through loopback.
+//! How the way of a packet ends: it passes, goes on with other addresses, is dropped, or is rejected.
 
 use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::helpers::generated::bpf_redirect;
@@ -9,14 +9,31 @@ use crate::event::{self, Action};
 use crate::maps::count;
 use crate::origin::{LOOPBACK, ifindex};
 use crate::packet::{ETHERNET, Packet, network_offset};
-use crate::rewrite;
+use crate::{reject, rewrite};
 
-/// A locally administered MAC address, which loopback does not have.
+/// A locally administered MAC address. Loopback has another one, so the kernel drops a packet to this one.
 const ELSEWHERE: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// `PACKET_OTHERHOST`.
+/// The kernel's mark of a packet to another machine's MAC address (`include/uapi/linux/if_packet.h`).
 const PACKET_OTHERHOST: u32 = 3;
 
-/// Leaves a packet alone.
+/// Why a packet goes no further. The counter is the reason that `status` and metrics show.
+pub enum Denial {
+    /// The packet is dropped.
+    Drop(Counter),
+    /// The client gets a TCP reset, or an ICMP error.
+    Reject(Counter),
+}
+
+/// Drops or rejects a packet.
+#[inline(always)]
+pub fn deny(ctx: &TcContext, packet: &Packet, hook: Hook, denial: Denial) -> i32 {
+    match denial {
+        Denial::Drop(reason) => drop_packet(ctx, packet, hook, reason),
+        Denial::Reject(reason) => reject::reject(ctx, packet, hook, reason),
+    }
+}
+
+/// Leaves a packet as it is.
 #[inline(always)]
 pub fn pass(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
     let action = Action {
@@ -30,8 +47,9 @@ pub fn pass(ctx: &TcContext, packet: &Packet, hook: Hook) -> i32 {
     TC_ACT_UNSPEC
 }
 
+/// Gives a packet the addresses and ports of `to`, and lets it go on, perhaps through loopback.
 #[inline(always)]
-pub fn finish(
+pub fn forward(
     ctx: &TcContext,
     packet: &Packet,
     to: &Tuple,
@@ -40,22 +58,23 @@ pub fn finish(
 ) -> i32 {
     event::record(action, &packet.tuple, to);
     if rewrite::rewrite(ctx, packet, to) != 0 {
-        return deny(ctx, packet, action.hook, Counter::Malformed as i32);
+        return drop_packet(ctx, packet, action.hook, Counter::Malformed);
     }
-    match is_routed_again() {
-        true => route_again(ctx),
-        false => TC_ACT_UNSPEC,
+    if is_routed_again() {
+        route_again(ctx)
+    } else {
+        TC_ACT_UNSPEC
     }
 }
 
 /// Whether packets of an entry go back to the kernel through loopback.
 ///
-/// Those of the node itself have a route for the address that they had. Replies to the node come from a
-/// frontend, whose route does not lead where the reply came from: the kernel drops them at an interface that
-/// has no address, or a strict `rp_filter`.
+/// The kernel chose the route of the node's own packets for the frontend's address. Replies to the node come from a
+/// frontend whose route does not lead to where the reply came from: the kernel drops them at an interface without
+/// an address, or with a strict `rp_filter`.
 ///
-/// Asked after the packet was written, and read then: of a flag that is known before that call, the verifier of
-/// Linux 6.1 may look at one value only, and cut off the branch of the other.
+/// Read after the packet was written: if the flag is known before that call, the verifier of Linux 6.1 may follow one
+/// of its values only, and remove the branch of the other.
 #[inline(always)]
 pub fn is_routed_again(flow: &Flow, hook: Hook) -> bool {
     // SAFETY: these are references.
@@ -71,7 +90,7 @@ pub fn is_routed_again(flow: &Flow, hook: Hook) -> bool {
     }
 }
 
-/// Gives a packet to the kernel as if it had come through loopback.
+/// Gives a packet to the kernel as if it had arrived through loopback, so that the kernel routes it once more.
 #[inline(always)]
 pub fn route_again(ctx: &TcContext) -> i32 {
     if network_offset(ctx) == 0 {
@@ -94,20 +113,20 @@ pub fn route_again(ctx: &TcContext) -> i32 {
     unsafe { bpf_redirect(LOOPBACK, u64::from(BPF_F_INGRESS)) as i32 }
 }
 
-/// Drops a packet and counts it in the [`Counter`] of this number.
+/// Drops a packet, and counts it.
 #[inline(always)]
-pub fn deny(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 {
+pub fn drop_packet(ctx: &TcContext, packet: &Packet, hook: Hook, reason: Counter) -> i32 {
     record_denial(ctx, packet, hook, EventKind::Dropped, reason);
     match hook {
-        Hook::Egress => vanish(ctx),
+        Hook::Egress => drop_at_egress(ctx),
         _ => TC_ACT_SHOT,
     }
 }
 
-/// Drops a packet of the node without an error for its sender, which a drop here would be (`ENOBUFS`): the
-/// packet comes through loopback for another machine.
+/// Drops a packet of the node without an error for its sender. `TC_ACT_SHOT` at egress makes the system call fail
+/// with `ENOBUFS`; so the packet goes to loopback with the MAC address of another machine, and the kernel drops it there.
 #[inline(always)]
-fn vanish(ctx: &TcContext) -> i32 {
+fn drop_at_egress(ctx: &TcContext) -> i32 {
     if network_offset(ctx) == 0 || rewrite::store(ctx, 0, &ELSEWHERE).is_none() {
         return TC_ACT_SHOT;
     }
@@ -115,16 +134,22 @@ fn vanish(ctx: &TcContext) -> i32 {
     unsafe { bpf_redirect(LOOPBACK, u64::from(BPF_F_INGRESS)) as i32 }
 }
 
-/// Whether a packet came to loopback to be dropped.
+/// Whether [`drop_at_egress`] sent this packet to loopback.
 #[inline(always)]
-pub fn is_vanishing(ctx: &TcContext) -> bool {
+pub fn is_drop_at_egress(ctx: &TcContext) -> bool {
     // SAFETY: the context is valid for the run of the program.
     ifindex(ctx) == LOOPBACK && unsafe { (*ctx.skb.skb).pkt_type } == PACKET_OTHERHOST
 }
 
 /// Counts a packet that is dropped or rejected.
 #[inline(always)]
-pub fn record_denial(ctx: &TcContext, packet: &Packet, hook: Hook, kind: EventKind, reason: i32) {
+pub fn record_denial(
+    ctx: &TcContext,
+    packet: &Packet,
+    hook: Hook,
+    kind: EventKind,
+    reason: Counter,
+) {
     let counter = reason as u32 + family_index(packet);
     count(counter);
     let action = Action {

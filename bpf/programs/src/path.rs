@@ -1,4 +1,20 @@
 //! The way of a packet through the programs, from top to bottom.
+//!
+//! ```text
+//! ingress: a packet arrives                        egress: a packet leaves
+//!   read its headers                                 read its headers
+//!                                                    policy
+//!   ICMP: translate an error                         ICMP: translate an error
+//!   from the tunnel: see from_tunnel
+//!   the node's own DNS server: pass                  the node's own DNS server: pass
+//!   an entry in FLOWS: continue_known                an entry in FLOWS: masquerade, continue_known
+//!   no entry: open                                   no entry: open, unless it was seen when it arrived
+//!
+//! continue_known   the addresses and ports of the entry
+//! open             balance: frontend, source ranges, endpoint
+//!                  policy (ingress)
+//!                  establish: enter the connection in FLOWS, and rewrite its first packet
+//! ```
 
 use aya_ebpf::bindings::{TC_ACT_SHOT, TC_ACT_UNSPEC};
 use aya_ebpf::programs::TcContext;
@@ -12,25 +28,21 @@ use crate::flow::{self, Connection};
 use crate::maps::{Scratch, count, node_flag, scratch};
 use crate::origin::{client, from_node, from_socket, ifindex, was_seen};
 use crate::outcome::{
-    deny, family_index, finish, is_routed_again, is_vanishing, pass, route_again,
+    Denial, deny, drop_packet, family_index, forward, is_drop_at_egress, is_routed_again, pass,
+    route_again,
 };
 use crate::packet::{Packet, RST, SYN};
 use crate::reuse::{begins_anew, gives_way};
 use crate::service::{self, Decision};
-use crate::{dns, icmp, reject, tunnel};
+use crate::{dns, icmp, tunnel};
 
-/// Result of [`lead`]: an endpoint was found.
-const LED: i32 = 1000;
-/// Result of [`lead`]: the connection is rejected, for the reason whose counter is added.
-pub const REJECTED: i32 = 2000;
-
-/// Packets that arrive through an interface: to frontends, and replies to masqueraded connections.
+/// A packet arrives through an interface. Returns the action of tc.
 #[inline(always)]
 pub fn ingress(ctx: &TcContext) -> i32 {
     let Some(Scratch { packet, about, to }) = scratch() else {
         return TC_ACT_UNSPEC;
     };
-    if is_vanishing(ctx) || !packet.parse(ctx, 0) {
+    if is_drop_at_egress(ctx) || !packet.parse(ctx, 0) {
         return TC_ACT_UNSPEC;
     }
     if packet.is_icmp {
@@ -49,7 +61,7 @@ pub fn ingress(ctx: &TcContext) -> i32 {
     if let Some(known) = flow::find(&packet.tuple) {
         if applies(known, Hook::Ingress) {
             if !begins_anew(known, packet, to) {
-                return go_on(ctx, packet, to, known, Hook::Ingress);
+                return continue_known(ctx, packet, to, known, Hook::Ingress);
             }
         } else if known.kind == FlowKind::Forwarded as u8 {
             return beside(ctx, packet, &mut about.tuple, to, known);
@@ -57,10 +69,10 @@ pub fn ingress(ctx: &TcContext) -> i32 {
             return TC_ACT_UNSPEC;
         }
     }
-    begin(ctx, packet, to, Hook::Ingress)
+    open(ctx, packet, to, Hook::Ingress)
 }
 
-/// Packets that leave through an interface: to endpoints, replies to clients, and the node's own.
+/// A packet leaves through an interface. Returns the action of tc.
 #[inline(always)]
 pub fn egress(ctx: &TcContext) -> i32 {
     let Some(Scratch { packet, about, to }) = scratch() else {
@@ -68,6 +80,10 @@ pub fn egress(ctx: &TcContext) -> i32 {
     };
     if !packet.parse(ctx, 0) {
         return TC_ACT_UNSPEC;
+    }
+    let (addr, port) = (&packet.tuple.destination, packet.tuple.destination_port);
+    if let Some(denial) = policy(packet, addr, port, Hook::Egress) {
+        return deny(ctx, packet, Hook::Egress, denial);
     }
     if packet.is_icmp {
         return icmp::translate(ctx, packet, about, to, Hook::Egress);
@@ -79,9 +95,9 @@ pub fn egress(ctx: &TcContext) -> i32 {
         if known.flags & flow_flags::MASQUERADE != 0
             && !flow::masquerade(&packet.tuple, known, ifindex(ctx))
         {
-            return deny(ctx, packet, Hook::Egress, Counter::NoMasqueradePort as i32);
+            return drop_packet(ctx, packet, Hook::Egress, Counter::NoMasqueradePort);
         }
-        // The node dials an endpoint itself from the port of its connection to a Service.
+        // The node connects to an endpoint directly, from the port of its connection to a Service.
         if known.kind == FlowKind::Forwarded as u8
             && packet.protocol() == TCP
             && packet.opens()
@@ -90,20 +106,39 @@ pub fn egress(ctx: &TcContext) -> i32 {
         {
             return TC_ACT_UNSPEC;
         }
-        // A packet that leaves through the tunnel is as it has to be.
+        // Packets that leave through the tunnel were rewritten when they arrived.
         if !applies(known, Hook::Egress) || known.flags & flow_flags::DSR != 0 {
             return TC_ACT_UNSPEC;
         }
         if !begins_anew(known, packet, to) {
-            return go_on(ctx, packet, to, known, Hook::Egress);
+            return continue_known(ctx, packet, to, known, Hook::Egress);
         }
     } else if was_seen(ctx) {
         return TC_ACT_UNSPEC;
     }
-    begin(ctx, packet, to, Hook::Egress)
+    open(ctx, packet, to, Hook::Egress)
 }
 
-/// Whether packets of an entry are rewritten here.
+/// The place of a network policy's verdict. There is no policy yet: every packet is allowed.
+///
+/// Each direction calls it at one point, with the address and port to which the kernel routes the packet: those of
+/// the endpoint, not of the frontend. The packet still has its client's address.
+///
+/// - Ingress, what a pod sends (the egress rules of its policies): [`open`] calls it with the first packet of each
+///   connection, of a Service or not, when the endpoint is chosen and nothing is entered. So a denied connection
+///   leaves nothing behind, and later packets are not looked at.
+/// - Egress, what a pod receives (the ingress rules of its policies): [`egress`] calls it with every packet, before
+///   the client is masqueraded. Whether the packet is of a connection that was allowed before is the policy's to know.
+///   A packet by which the node itself dials a frontend leaves twice, the first time to the frontend.
+///
+/// It may allow the packet (`None`), drop it, or reject it. It must not change the packet or its destination: the
+/// connection's entries say what becomes of later packets.
+#[inline(always)]
+fn policy(_packet: &Packet, _destination: &Addr, _port: u16, _hook: Hook) -> Option<Denial> {
+    None
+}
+
+/// Whether the programs of this direction rewrite the packets of an entry.
 #[inline(always)]
 pub fn applies(flow: &Flow, hook: Hook) -> bool {
     let at = |kind: FlowKind| flow.kind == kind as u8;
@@ -117,45 +152,94 @@ pub fn applies(flow: &Flow, hook: Hook) -> bool {
     }
 }
 
-/// A packet that no entry knows: it opens a connection, or passes.
+/// A later packet of a connection: it gets the addresses and ports of its entry.
 #[inline(always)]
-fn begin(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
+fn continue_known(
+    ctx: &TcContext,
+    packet: &Packet,
+    to: &mut Tuple,
+    known: &mut Flow,
+    hook: Hook,
+) -> i32 {
+    flow::touch(known, packet);
+    to.protocol = packet.tuple.protocol;
+    known.rewrite(to);
+    if known.flags & flow_flags::DSR != 0 && hook == Hook::Ingress {
+        return tunnel::forward(ctx, packet, to, known.service);
+    }
+    let action = Action {
+        hook,
+        kind: EventKind::Rewritten,
+        ifindex: ifindex(ctx),
+        service: known.service,
+        counter: 0,
+    };
+    forward(ctx, packet, to, &action, || is_routed_again(known, hook))
+}
+
+/// A packet without an entry: the first of a connection to a Service, or of no Service.
+#[inline(always)]
+fn open(ctx: &TcContext, packet: &Packet, to: &mut Tuple, hook: Hook) -> i32 {
     let opens = packet.opens();
-    if !opens && !goes_on_here(packet) {
+    if !opens && !is_taken_over(packet) {
         return TC_ACT_UNSPEC;
     }
-    // A connection to the cluster's DNS has an entry, and goes on.
+    // A connection of TCP to the cluster's DNS has an entry, so it keeps its endpoint.
     if packet.protocol() == TCP && dns::passes(ctx, packet, hook) {
         return pass(ctx, packet, hook);
     }
     let mut connection = Connection::of(&packet.tuple);
     if !opens {
-        // As if it had ended, until another packet comes: mostly the endpoint resets it, or says nothing.
+        // The entry counts as closed until another packet comes: mostly the endpoint resets the connection, or
+        // does not answer.
         connection.flags = flow_flags::RST;
     }
-    match lead(ctx, packet, hook, &mut connection) {
-        _ if !opens && connection.service == 0 => TC_ACT_UNSPEC,
-        LED => establish(ctx, packet, to, hook, &connection),
-        TC_ACT_UNSPEC => pass(ctx, packet, hook),
-        reason if reason >= REJECTED => reject::reject(ctx, packet, hook, reason),
-        reason => deny(ctx, packet, hook, reason),
+    let fate = balance(ctx, packet, hook, &mut connection);
+    if !opens && connection.service == 0 {
+        return TC_ACT_UNSPEC;
+    }
+    let denial = match fate {
+        Fate::Drop => Some(Denial::Drop(connection.reason)),
+        Fate::Reject => Some(Denial::Reject(connection.reason)),
+        Fate::Pass | Fate::Forward if hook == Hook::Ingress => {
+            policy(packet, &connection.endpoint, connection.port, hook)
+        }
+        Fate::Pass | Fate::Forward => None,
+    };
+    match (denial, fate) {
+        (Some(denial), _) => deny(ctx, packet, hook, denial),
+        (None, Fate::Forward) => establish(ctx, packet, to, hook, &connection),
+        (None, _) => pass(ctx, packet, hook),
     }
 }
 
-/// Whether a packet of TCP is of a connection that nobody else can carry: another node's before, or one whose entry
-/// was forgotten. Its endpoint resets it, so that the client learns of it; or, with Maglev, goes on with it.
+/// Whether an endpoint gets a packet of TCP that opens no connection. The connection was another node's, or its entry
+/// was forgotten. The endpoint resets it, which tells the client; or, with Maglev, carries it on.
 #[inline(always)]
-fn goes_on_here(packet: &Packet) -> bool {
+fn is_taken_over(packet: &Packet) -> bool {
     packet.protocol() == TCP
         && packet.has_ports
         && packet.flags & (SYN | RST) == 0
         && node_flag(node_flags::CARRIES_ALL)
 }
 
-/// Chooses an endpoint for a new connection: [`LED`], `TC_ACT_UNSPEC` for none of a Service's, the counter of
-/// a drop, or [`REJECTED`] and the counter.
+/// What [`balance`] decides. It is returned in a register, because [`balance`] is a function of the kernel's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum Fate {
+    /// The packet is of no Service.
+    Pass,
+    /// The connection has an endpoint.
+    Forward,
+    /// The connection is dropped, for [`Connection::reason`].
+    Drop,
+    /// The connection is rejected, for [`Connection::reason`].
+    Reject,
+}
+
+/// Finds the frontend of a new connection, and chooses its endpoint. A function of its own, because the stack is small.
 #[inline(never)]
-fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connection<'_>) -> i32 {
+fn balance(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connection<'_>) -> Fate {
     let tuple = &packet.tuple;
     let (addr, port) = (&tuple.destination, tuple.destination_port);
     let decision = service::decide(
@@ -166,9 +250,15 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
         |family| client(ctx, packet, hook, family),
     );
     let (frontend, pool, masquerade, client) = match decision {
-        Decision::Pass => return TC_ACT_UNSPEC,
-        Decision::Drop(reason) => return reason as i32,
-        Decision::Reject(reason) => return REJECTED + reason as i32,
+        Decision::Pass => return Fate::Pass,
+        Decision::Drop(reason) => {
+            connection.reason = reason;
+            return Fate::Drop;
+        }
+        Decision::Reject(reason) => {
+            connection.reason = reason;
+            return Fate::Reject;
+        }
         Decision::Balance {
             frontend,
             pool,
@@ -181,7 +271,8 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
         service: frontend.service,
     };
     let Some(endpoint) = service::choose(frontend, pool, &key, tuple) else {
-        return Counter::NoEndpointInSlot as i32;
+        connection.reason = Counter::NoEndpointInSlot;
+        return Fate::Drop;
     };
     let is_hairpin = endpoint.flags & endpoint_flags::HAIRPIN != 0 && endpoint.addr == tuple.source;
     connection.endpoint = endpoint.addr;
@@ -201,9 +292,10 @@ fn lead(ctx: &TcContext, packet: &Packet, hook: Hook, connection: &mut Connectio
     {
         connection.forwarded = flow_flags::MASQUERADE;
     }
-    LED
+    Fate::Forward
 }
 
+/// Enters a connection, and rewrites its first packet.
 #[inline(always)]
 fn establish(
     ctx: &TcContext,
@@ -213,11 +305,11 @@ fn establish(
     connection: &Connection<'_>,
 ) -> i32 {
     if !flow::enter(connection, to) {
-        return deny(ctx, packet, hook, Counter::FlowsFull as i32);
+        return drop_packet(ctx, packet, hook, Counter::FlowsFull);
     }
     count(Counter::Connections as u32 + family_index(packet));
     if connection.node != Addr::ANY_V6 {
-        return tunnel::go_through_tunnel(ctx, packet, to, connection.service);
+        return tunnel::forward(ctx, packet, to, connection.service);
     }
     let action = Action {
         hook,
@@ -226,31 +318,12 @@ fn establish(
         service: connection.service,
         counter: 0,
     };
-    finish(ctx, packet, to, &action, || hook == Hook::Egress)
+    forward(ctx, packet, to, &action, || hook == Hook::Egress)
 }
 
-/// A packet of a known connection.
-#[inline(always)]
-fn go_on(ctx: &TcContext, packet: &Packet, to: &mut Tuple, known: &mut Flow, hook: Hook) -> i32 {
-    flow::touch(known, packet);
-    to.protocol = packet.tuple.protocol;
-    known.rewrite(to);
-    if known.flags & flow_flags::DSR != 0 && hook == Hook::Ingress {
-        return tunnel::go_through_tunnel(ctx, packet, to, known.service);
-    }
-    let action = Action {
-        hook,
-        kind: EventKind::Rewritten,
-        ifindex: ifindex(ctx),
-        service: known.service,
-        counter: 0,
-    };
-    finish(ctx, packet, to, &action, || is_routed_again(known, hook))
-}
-
-/// A packet that arrives with the addresses of a forwarded one. It was rewritten by us before, on a port of a
-/// bridge; or a client dials the endpoint itself from the port of its connection to a Service. If that one is open,
-/// it gets another port.
+/// A packet that arrives with the addresses of an entry Forwarded. Either the programs rewrote it before, at a port of
+/// a bridge. Or a client connects to the endpoint directly, from the port of its connection to a Service: while that one
+/// is open, the direct connection gets another source port.
 #[inline(always)]
 fn beside(
     ctx: &TcContext,
@@ -274,7 +347,7 @@ fn beside(
     if let Some(known) = flow::find(request)
         && !(opens && flow::is_closed(known))
     {
-        return go_on(ctx, packet, to, known, Hook::Ingress);
+        return continue_known(ctx, packet, to, known, Hook::Ingress);
     }
     if !opens || forwarded.flags & flow_flags::ESTABLISHED == 0 {
         return TC_ACT_UNSPEC;
@@ -286,8 +359,8 @@ fn beside(
     establish(ctx, packet, to, Hook::Ingress, &connection)
 }
 
-/// A packet that another node sent through the tunnel, rewritten to its endpoint already. Its reply has to
-/// come from the frontend that the client dialled.
+/// A packet that another node sent through the tunnel, with the endpoint's address. The reply must come from the
+/// frontend that the client dialled, so the connection is entered here as well.
 #[inline(always)]
 fn from_tunnel(ctx: &TcContext, packet: &Packet, request: &mut Tuple, to: &mut Tuple) -> i32 {
     request.source = packet.tuple.source;
@@ -298,7 +371,7 @@ fn from_tunnel(ctx: &TcContext, packet: &Packet, request: &mut Tuple, to: &mut T
     }
     match flow::find(request) {
         Some(known) if !begins_anew(known, packet, to) => {
-            go_on(ctx, packet, to, known, Hook::Ingress)
+            continue_known(ctx, packet, to, known, Hook::Ingress)
         }
         _ => {
             let connection = Connection {

@@ -5,12 +5,11 @@ use aya_ebpf::bindings::{BPF_F_INGRESS, TC_ACT_SHOT};
 use aya_ebpf::helpers::generated::{bpf_redirect, bpf_skb_change_tail};
 use aya_ebpf::programs::TcContext;
 use core::mem::size_of;
-use sluice_bpf_abi::{EventKind, Hook, SCTP, TCP, Tuple};
+use sluice_bpf_abi::{Counter, EventKind, Hook, SCTP, TCP, Tuple};
 
 use crate::origin::{LOOPBACK, ifindex};
 use crate::outcome::{record_denial, route_again};
 use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_offset};
-use crate::path::REJECTED;
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
 use crate::sum;
 
@@ -49,10 +48,10 @@ const PACKET_TOO_BIG: Error = Error {
     rest: 0,
 };
 
-/// Answers the client that nothing listens. `reason`: [`REJECTED`] and the counter.
+/// Tells the client that nothing listens, and counts the packet.
 #[inline(never)]
-pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: i32) -> i32 {
-    record_denial(ctx, packet, hook, EventKind::Rejected, reason - REJECTED);
+pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: Counter) -> i32 {
+    record_denial(ctx, packet, hook, EventKind::Rejected, reason);
     // A fragment without ports has no connection to refuse.
     if !packet.has_ports {
         return TC_ACT_SHOT;

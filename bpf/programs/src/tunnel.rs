@@ -25,7 +25,7 @@ use sluice_bpf_abi::{Addr, Counter, EventKind, Hook, TCP, TUNNEL_PEERS, Tuple};
 use crate::event::{self, Action};
 use crate::maps::{INTERFACES, count, node};
 use crate::origin::ifindex;
-use crate::outcome::{deny, family_index, record_denial};
+use crate::outcome::{drop_packet, family_index, record_denial};
 use crate::packet::{Packet, load, network_offset};
 use crate::rewrite::store;
 use crate::service::is_in_list;
@@ -69,18 +69,18 @@ pub fn too_long(ctx: &TcContext, packet: &Packet) -> u32 {
 
 /// A packet whose endpoint is on another node, which answers the client itself.
 #[inline(always)]
-pub fn go_through_tunnel(ctx: &TcContext, packet: &Packet, to: &Tuple, service: u32) -> i32 {
+pub fn forward(ctx: &TcContext, packet: &Packet, to: &Tuple, service: u32) -> i32 {
     let mtu = too_long(ctx, packet);
     if mtu != 0 {
         // Here, because the error's function has no stack for it on Linux 6.1.
-        let reason = Counter::TooLongForTunnel as i32;
+        let reason = Counter::TooLongForTunnel;
         record_denial(ctx, packet, Hook::Ingress, EventKind::Rejected, reason);
         return reject::too_long(ctx, packet, mtu);
     }
     let Some(forwarded) = flow::find(to) else {
         // The next packet opens the connection again.
         flow::forget(&packet.tuple);
-        return deny(ctx, packet, Hook::Ingress, Counter::FlowsFull as i32);
+        return drop_packet(ctx, packet, Hook::Ingress, Counter::FlowsFull);
     };
     let node = forwarded.destination;
     let action = Action {
