@@ -30,14 +30,14 @@ impl Addr {
         }
     }
 
-    /// Whether it is an IPv4 address.
+    /// Whether the address is a mapped IPv4 address.
     #[must_use]
     #[inline(always)]
     pub const fn is_v4(&self) -> bool {
         self.words[0] == 0 && self.words[1] == 0 && self.words[2] == MAPPED
     }
 
-    /// Becomes another address, word by word: for an assignment between maps the compiler calls `memmove`.
+    /// Copies another address word by word: for an assignment between maps the compiler would call `memmove`.
     #[inline(always)]
     pub const fn set(&mut self, other: &Self) {
         self.words[0] = other.words[0];
@@ -46,7 +46,7 @@ impl Addr {
         self.words[3] = other.words[3];
     }
 
-    /// The bytes.
+    /// The bytes in network order.
     #[must_use]
     pub fn octets(&self) -> [u8; 16] {
         let mut octets = [0; 16];
@@ -56,7 +56,7 @@ impl Addr {
         octets
     }
 
-    /// From its bytes.
+    /// An address from its bytes in network order.
     #[must_use]
     pub fn from_octets(octets: [u8; 16]) -> Self {
         let mut words = [0; 4];

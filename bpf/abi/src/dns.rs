@@ -9,13 +9,13 @@ pub const MAX_DNS_ADDRESSES: usize = 4;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Dns {
-    /// Its addresses; [`Addr::ANY_V6`] behind the last.
+    /// The server's addresses; [`Addr::ANY_V6`] behind the last.
     pub addresses: [Addr; MAX_DNS_ADDRESSES],
     /// By index of `addresses`: 1 where only the node and its pods are answered.
     pub for_this_node: [u8; MAX_DNS_ADDRESSES],
-    /// Its port.
+    /// The server's port.
     pub port: u32,
-    /// A socket of UDP, bound to this port of an address, says that its process wants the queries to that address.
+    /// While a socket of UDP is bound to this port of an address, the server wants the queries to that address.
     pub owner_port: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Connections.
+//! Connections, and the fragments of their datagrams.
 
 use crate::{Addr, layout};
 
@@ -22,7 +22,7 @@ layout!(Tuple, 40, source @ 0, destination @ 16, source_port @ 32, destination_p
     protocol @ 36);
 
 impl Tuple {
-    /// The protocol's bits.
+    /// The bits of [`Tuple::protocol`] that are the protocol number.
     pub const PROTOCOL: u32 = 0xff;
     /// A Request whose packets have the addresses of another connection's forwarded ones: the client dials the
     /// endpoint itself from the port of its open connection to the Service.
@@ -85,7 +85,7 @@ impl Flow {
     }
 }
 
-/// Value of FLOWS: what becomes of packets with one tuple.
+/// Value of FLOWS: the addresses and ports that packets with one tuple get.
 ///
 /// A connection of client C to frontend V that goes to endpoint E has three entries, and a fourth if S,
 /// an address of the node, masquerades it:
@@ -102,7 +102,7 @@ impl Flow {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// Source and destination after the rewrite.
+    /// Source address after the rewrite.
     pub source: Addr,
     /// Destination address after the rewrite.
     pub destination: Addr,
@@ -112,13 +112,13 @@ pub struct Flow {
     pub destination_port: u16,
     /// A [`FlowKind`].
     pub kind: u8,
-    /// Of [`flow_flags`].
+    /// Bits of [`flow_flags`].
     pub flags: u8,
-    /// Zero.
+    /// Always zero.
     pub padding: u16,
     /// Id of the service port.
     pub service: u32,
-    /// When the last packet came, in seconds of `CLOCK_MONOTONIC`.
+    /// Time of the last packet, in seconds of `CLOCK_MONOTONIC`.
     pub seen_seconds: u32,
 }
 
@@ -145,14 +145,14 @@ pub mod flow_flags {
     pub const FIN: u8 = 1;
     /// A packet of TCP with RST was in this direction.
     pub const RST: u8 = 2;
-    /// The client is masqueraded where the packet leaves, and no port is chosen yet: of
-    /// [`FlowKind::Forwarded`](super::FlowKind::Forwarded).
+    /// The client is masqueraded where the packet leaves, and no port is chosen yet. In
+    /// [`FlowKind::Forwarded`](super::FlowKind::Forwarded) only.
     pub const MASQUERADE: u8 = 4;
     /// A packet of TCP without SYN was in this direction, or the second packet of UDP.
     pub const ESTABLISHED: u8 = 8;
     /// The client is this node, so replies are rewritten where they arrive.
     pub const NODE_CLIENT: u8 = 16;
-    /// The packet goes through a tunnel: direct server return. Of Request and Forwarded on the first node.
+    /// The packet goes through a tunnel: direct server return. In Request and Forwarded on the first node.
     pub const DSR: u8 = 32;
 }
 

@@ -46,9 +46,9 @@ pub const VERSION: u32 = 1;
 
 /// IPv4 protocol number, or IPv6 next header, of TCP.
 pub const TCP: u8 = 6;
-/// The same of UDP.
+/// IPv4 protocol number, or IPv6 next header, of UDP.
 pub const UDP: u8 = 17;
-/// The same of SCTP.
+/// IPv4 protocol number, or IPv6 next header, of SCTP.
 pub const SCTP: u8 = 132;
 
 /// Asserts the size of a type of the maps, and the offset of each of its fields.

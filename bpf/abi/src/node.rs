@@ -11,18 +11,18 @@ pub const MAX_CIDRS: usize = 8;
 pub struct Node {
     /// Cookie of the node's network namespace (`SO_NETNS_COOKIE`).
     pub netns_cookie: u64,
-    /// IPv4 and IPv6.
+    /// Settings of IPv4, then those of IPv6.
     pub families: [FamilyNode; 2],
     /// The source ports of masqueraded connections: outside `ip_local_port_range`.
     pub masquerade_ports: [PortRange; 2],
-    /// Of [`node_flags`].
+    /// Bits of [`node_flags`].
     pub flags: u32,
-    /// Interface of the tunnel; 0 for none.
+    /// Number of the tunnel's interface; 0 for none.
     pub tunnel_ifindex: u32,
     /// Only packets from or to this address leave events in EVENTS, with [`node_flags::TRACE`], and sockets
     /// that have no address yet; [`Addr::ANY_V6`] for all.
     pub trace: Addr,
-    /// Until when they are written, in ns of `CLOCK_MONOTONIC`: whoever asked may have been killed.
+    /// Events are written until then, in ns of `CLOCK_MONOTONIC`: the process that reads them may have been killed.
     pub trace_until_ns: u64,
 }
 
@@ -43,7 +43,7 @@ pub mod node_flags {
     pub const CARRIES_ALL: u32 = 16;
     /// Some interfaces have [`LAYER_3`](super::interface_flags::LAYER_3).
     pub const LAYER_3: u32 = 32;
-    /// Those that do not come from the plan: they stay when the agent writes its settings.
+    /// The flags that do not come from the plan. They stay when the agent writes its settings.
     pub const KEPT: u32 = TRACE | CARRIES_ALL | LAYER_3;
 }
 
@@ -53,7 +53,7 @@ pub mod node_flags {
 pub struct FamilyNode {
     /// The node's primary address; it masquerades on interfaces without an address.
     pub node_ip: Addr,
-    /// Pods of this node have addresses in this range. Length 255: no range tells them.
+    /// Addresses of this node's pods. [`Cidr::NOTHING`]: pods are not known by their addresses.
     pub pods: Cidr,
     /// Which clients are masqueraded at a ClusterIP, by [`Client`](crate::Client): 0 or 1. The last is zero.
     pub masquerades_cluster_ips: [u8; 4],
@@ -79,7 +79,7 @@ pub struct Cidr {
 layout!(Cidr, 20, addr @ 0, length @ 16);
 
 impl Cidr {
-    /// Contains no address.
+    /// A range without addresses.
     pub const NOTHING: Self = Self {
         addr: Addr::ANY_V6,
         length: 255,
@@ -127,11 +127,11 @@ layout!(PortRange, 4, first @ 0, last @ 2);
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Interface {
-    /// The IPv4 address that masquerades what leaves here; [`Addr::ANY_V6`] for the node's.
+    /// The IPv4 address that masquerades packets which leave here; [`Addr::ANY_V6`] for [`FamilyNode::node_ip`].
     pub v4: Addr,
-    /// The same of IPv6.
+    /// The IPv6 address that masquerades packets which leave here; [`Addr::ANY_V6`] for [`FamilyNode::node_ip`].
     pub v6: Addr,
-    /// Of [`interface_flags`].
+    /// Bits of [`interface_flags`].
     pub flags: u32,
     /// The MTU in bytes.
     pub mtu: u32,
@@ -141,11 +141,11 @@ layout!(Interface, 40, v4 @ 0, v6 @ 16, flags @ 32, mtu @ 36);
 
 /// Flags of an [`Interface`].
 pub mod interface_flags {
-    /// What arrives here comes from a pod of this node: `--detect-local-mode` by interface.
+    /// Packets that arrive here come from a pod of this node: `--detect-local-mode` by interface.
     pub const POD: u32 = 1;
     /// Packets have no Ethernet header.
     pub const LAYER_3: u32 = 2;
-    /// The programs see what arrives here, so they need not look for Services where it leaves.
+    /// The programs see the packets that arrive here, so they need not look for Services where those leave.
     pub const SEEN: u32 = 4;
 }
 
@@ -153,17 +153,17 @@ pub mod interface_flags {
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counter {
-    /// Rejected: no endpoint anywhere answers. IPv4; each is followed by the one of IPv6.
+    /// Rejected: the Service has no endpoint on any node. This index is for IPv4, the next one for IPv6, and so on.
     NoEndpoints = 0,
     /// Rejected: the ClusterIP has no such port.
     UndefinedPort = 2,
-    /// Dropped: the policy is Local and no endpoint of this node answers.
+    /// Dropped: the traffic policy is Local, and this node has no endpoint.
     NoLocalEndpoints = 4,
     /// Dropped: the source is outside `loadBalancerSourceRanges`.
     SourceRanges = 6,
     /// Dropped: no Service has this address of the ServiceCIDR.
     UnallocatedClusterIp = 8,
-    /// New connections that were led to an endpoint.
+    /// New connections that got an endpoint.
     Connections = 10,
     /// Dropped: FLOWS took no entry.
     FlowsFull = 12,
@@ -177,7 +177,7 @@ pub enum Counter {
     NoEndpointInSlot = 20,
     /// Packets of direct server return that left through the tunnel.
     Tunnelled = 22,
-    /// Packets that were too long for the tunnel; the sender was told.
+    /// Packets that were too long for the tunnel. Their senders got an ICMP error.
     TooLongForTunnel = 24,
 }
 
@@ -190,13 +190,13 @@ impl Counter {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in ns of `CLOCK_MONOTONIC`.
+    /// Time in ns of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The packet as it came; of a socket, where it dials, and the source that it is bound to or zeros.
     pub before: Tuple,
     /// The packet as it went on; the same if it was not rewritten.
     pub after: Tuple,
-    /// The interface.
+    /// Number of the interface; 0 for a socket.
     pub ifindex: u32,
     /// A [`Hook`].
     pub hook: u8,
@@ -206,7 +206,7 @@ pub struct Event {
     pub counter: u16,
     /// Id of the service port; 0 for none.
     pub service: u32,
-    /// Zero.
+    /// Always zero.
     pub padding: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Services: frontends, endpoints, what clients may do.
+//! Services: frontends, endpoints, source ranges, session affinity.
 
 use crate::{Addr, layout};
 
@@ -44,9 +44,9 @@ pub struct Frontend {
     pub affinity_seconds: u32,
     /// Number of entries of the Maglev tables of the service port; 0 for a random choice.
     pub maglev_size: u32,
-    /// What happens, by [`Client`]: a [`Treatment`] each. The fourth is padding, zero.
+    /// A [`Treatment`] for each [`Client`]. The fourth is padding, zero.
     pub treatments: [u8; 4],
-    /// Of [`frontend_flags`].
+    /// Bits of [`frontend_flags`].
     pub flags: u32,
 }
 
@@ -65,7 +65,7 @@ pub mod frontend_flags {
 pub struct Slots {
     /// The first slot.
     pub first: u32,
-    /// How many; 0 for an empty pool.
+    /// Number of slots; 0 for an empty pool.
     pub count: u32,
 }
 
@@ -91,9 +91,9 @@ pub struct Treatment(pub u8);
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is dropped: the policy is Local and no endpoint of this node answers.
+    /// It is dropped: the traffic policy is Local, and this node has no endpoint.
     Drop = 0,
-    /// It is rejected: no endpoint anywhere.
+    /// It is rejected: the Service has no endpoint on any node.
     Reject = 1,
     /// It goes to an endpoint of the pool of all endpoints.
     Cluster = 2,
@@ -143,7 +143,7 @@ pub struct Endpoint {
     pub node: Addr,
     /// Port of the endpoint.
     pub port: u16,
-    /// Of [`endpoint_flags`].
+    /// Bits of [`endpoint_flags`].
     pub flags: u16,
 }
 
@@ -151,9 +151,9 @@ layout!(Endpoint, 36, addr @ 0, node @ 16, port @ 32, flags @ 34);
 
 /// Flags of an [`Endpoint`].
 pub mod endpoint_flags {
-    /// It may be its own client: a packet that it sends to itself is masqueraded.
+    /// The endpoint may be its own client: a packet from it to itself is masqueraded.
     pub const HAIRPIN: u16 = 1;
-    /// It is on this node: with direct server return its clients are not masqueraded.
+    /// The endpoint is on this node: with direct server return its clients are not masqueraded.
     pub const HERE: u16 = 2;
 }
 
@@ -208,13 +208,13 @@ impl AffinityKey {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Affinity {
-    /// When the client connected last, in ns of `CLOCK_MONOTONIC`.
+    /// Time of the client's last connection, in ns of `CLOCK_MONOTONIC`.
     pub seen_ns: u64,
     /// Address of its endpoint.
     pub addr: Addr,
     /// Port of its endpoint.
     pub port: u32,
-    /// Zero.
+    /// Always zero.
     pub padding: u32,
 }
 
@@ -282,7 +282,7 @@ pub struct AddressKey {
 
 layout!(AddressKey, 20, addr @ 0, kind @ 16);
 
-/// What an address is.
+/// The kinds of addresses in ADDRESSES.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {

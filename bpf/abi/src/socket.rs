@@ -11,7 +11,7 @@ pub struct PeerKey {
     pub cookie: u64,
     /// Address of the endpoint; in SENDERS, of the frontend.
     pub addr: Addr,
-    /// Port of the same.
+    /// Port beside that address.
     pub port: u32,
     /// The protocol.
     pub protocol: u32,
@@ -27,9 +27,9 @@ pub struct Peer {
     pub addr: Addr,
     /// Id of the service port.
     pub service: u32,
-    /// Port of the same.
+    /// Port beside that address.
     pub port: u16,
-    /// Zero.
+    /// Always zero.
     pub padding: u16,
 }
 

@@ -1,4 +1,4 @@
-//! What the agent's loader asks of the types of maps.
+//! The types of maps as bytes, for the agent.
 
 use aya::Pod;
 

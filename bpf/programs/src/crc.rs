@@ -7,10 +7,10 @@
 
 /// CRC-32C, bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
-/// Bits of the number of bytes in a packet.
+/// A packet has less than 2^16 bytes.
 const LENGTH_BITS: usize = 16;
 
-/// For each four bits of a CRC, by their value, what becomes of them.
+/// A linear map of a CRC: for each of its eight groups of four bits, the result by the group's value.
 type Map = [[u32; 16]; 8];
 
 /// The maps of `2^n` zero bytes.
@@ -59,8 +59,7 @@ const fn apply(map: &Map, crc: u32) -> u32 {
     result
 }
 
-/// The difference of the checksums of two packets whose first four bytes differ by these, with `rest` bytes
-/// behind them.
+/// The difference of the CRCs of two packets. Their first four bytes differ by `bytes`; `rest` equal bytes follow.
 #[inline(never)]
 pub fn difference(bytes: u32, rest: u32) -> u32 {
     // The CRC of four bytes is that of four zero bytes behind them.

@@ -1,4 +1,4 @@
-//! The node's own DNS server: packets between it and its clients are left alone.
+//! The node's own DNS server: packets between it and its clients pass unchanged.
 //!
 //! A query passes while the server's process wants it: while a socket is bound to the owner's port of its destination.
 //! The kernel closes that socket with the process, also after `kill -9`, and the next query is led to the cluster's
@@ -15,7 +15,7 @@ use crate::origin::{LOOPBACK, client, ifindex};
 use crate::packet::Packet;
 use crate::service;
 
-/// No socket is bound to the destination. The state of each socket is another.
+/// In place of a socket's state: no socket is bound to the destination. States begin with 1 (`TCP_ESTABLISHED`).
 const NO_SOCKET: u32 = 0;
 /// The socket waits for connections (`TCP_LISTEN`).
 const LISTENS: u32 = 10;
@@ -25,14 +25,14 @@ const LISTENS: u32 = 10;
 /// [`bpf_sock_tuple`]: aya_ebpf::bindings::bpf_sock_tuple
 const TUPLE_WORDS: usize = 9;
 
-/// Whether the server listens there, when it runs.
+/// Whether this address and port are the DNS server's.
 #[inline(always)]
 pub fn is_served(addr: &Addr, port: u16) -> bool {
     DNS.get(0)
         .is_some_and(|it| it.index_of(addr, port).is_some())
 }
 
-/// Whether a packet is the server's, or comes to it.
+/// Whether a packet comes from the server, or is one that the server wants.
 ///
 /// A reply to the node itself may go to a ClusterIP: the kernel takes the address of a query as its source, too.
 #[inline(always)]
@@ -40,7 +40,7 @@ pub fn passes(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
     is_served(&packet.tuple.source, packet.tuple.source_port) || gets(ctx, packet, hook)
 }
 
-/// Whether the server gets a packet.
+/// Whether a packet is to the server, and the server wants it.
 #[inline(always)]
 fn gets(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
     let tuple = &packet.tuple;
@@ -80,7 +80,7 @@ fn is_of_this_node(ctx: &TcContext, packet: &Packet, hook: Hook) -> bool {
 /// own, because the stack is small.
 #[inline(never)]
 fn is_wanted(ctx: &TcContext, packet: &Packet, owner_port: u32) -> bool {
-    // No socket that is connected is meant.
+    // With source port 0 no connected socket matches.
     let (mut tuple, length) = wanted(packet, 0, owner_port as u16);
     // SAFETY: the tuple has this many bytes.
     let socket = unsafe {
@@ -95,7 +95,7 @@ fn is_wanted(ctx: &TcContext, packet: &Packet, owner_port: u32) -> bool {
     state(socket, packet) != NO_SOCKET
 }
 
-/// The state of the socket that gets a packet of TCP: of its connection, else of the one that listens.
+/// The state of the socket to which the kernel would give a packet of TCP: of its connection, else the listening one.
 #[inline(never)]
 fn tcp_socket(ctx: &TcContext, packet: &Packet) -> u32 {
     let ports = (packet.tuple.source_port, packet.tuple.destination_port);
@@ -113,7 +113,7 @@ fn tcp_socket(ctx: &TcContext, packet: &Packet) -> u32 {
     state(socket, packet)
 }
 
-/// A `bpf_sock_tuple` and its bytes.
+/// A `bpf_sock_tuple` with the packet's addresses and these ports, and its length in bytes.
 #[inline(always)]
 fn wanted(packet: &Packet, from_port: u16, to_port: u16) -> ([u32; TUPLE_WORDS], u32) {
     let Tuple {
@@ -122,17 +122,15 @@ fn wanted(packet: &Packet, from_port: u16, to_port: u16) -> ([u32; TUPLE_WORDS],
         ..
     } = &packet.tuple;
     let ports = u32::from(from_port.to_be()) | u32::from(to_port.to_be()) << 16;
-    match packet.is_v4 {
-        true => ([from[3], to[3], ports, 0, 0, 0, 0, 0, 0], 12),
-        false => {
-            let [a, b, c, d] = *from;
-            let [e, f, g, h] = *to;
-            ([a, b, c, d, e, f, g, h, ports], 36)
-        }
+    if packet.is_v4 {
+        return ([from[3], to[3], ports, 0, 0, 0, 0, 0, 0], 12);
     }
+    let [a, b, c, d] = *from;
+    let [e, f, g, h] = *to;
+    ([a, b, c, d, e, f, g, h, ports], 36)
 }
 
-/// The state of a socket, which is the kernel's again then; [`NO_SOCKET`] also where one is bound to all addresses.
+/// Reads the state of a socket and releases it. [`NO_SOCKET`] for a socket that is bound to all addresses.
 #[inline(always)]
 fn state(socket: *mut bpf_sock, packet: &Packet) -> u32 {
     if socket.is_null() {
@@ -143,15 +141,13 @@ fn state(socket: *mut bpf_sock, packet: &Packet) -> u32 {
     // read by itself.
     unsafe {
         let word = |index: usize| (&raw const (*socket).src_ip6[index]).read_volatile();
-        let is_bound_to_it = match packet.is_v4 {
-            true => (&raw const (*socket).src_ip4).read_volatile() == to[3],
-            false => word(0) == to[0] && word(1) == to[1] && word(2) == to[2] && word(3) == to[3],
+        let is_bound_to_it = if packet.is_v4 {
+            (&raw const (*socket).src_ip4).read_volatile() == to[3]
+        } else {
+            word(0) == to[0] && word(1) == to[1] && word(2) == to[2] && word(3) == to[3]
         };
         let state = (&raw const (*socket).state).read_volatile();
         bpf_sk_release(socket.cast());
-        match is_bound_to_it {
-            true => state,
-            false => NO_SOCKET,
-        }
+        if is_bound_to_it { state } else { NO_SOCKET }
     }
 }

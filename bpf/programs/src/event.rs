@@ -1,11 +1,11 @@
-//! What programs did, for `explain --trace`.
+//! Events that tell `explain --trace` what the programs did with a packet.
 
 use aya_ebpf::helpers::bpf_ktime_get_ns;
 use sluice_bpf_abi::{Addr, Event, EventKind, Hook, Tuple, node_flags};
 
 use crate::maps::{EVENTS, node};
 
-/// What a program did with a packet, without its addresses.
+/// What a program did with a packet.
 pub struct Action {
     pub hook: Hook,
     pub kind: EventKind,
@@ -16,7 +16,7 @@ pub struct Action {
     pub counter: u32,
 }
 
-/// Leaves an event if somebody asks for this packet.
+/// Writes an event to EVENTS if a trace asks for this packet.
 #[inline(always)]
 pub fn record(action: &Action, before: &Tuple, after: &Tuple) {
     let Some(node) = node() else { return };
@@ -30,7 +30,7 @@ fn write(action: &Action, before: &Tuple, after: &Tuple) {
     let Some(node) = node() else { return };
     let asked = &node.trace;
     let concerns = |it: &Tuple| it.source == *asked || it.destination == *asked;
-    // A socket gets its address after this, mostly.
+    // Most sockets get their address only after this call.
     let may_concern = action.hook as u8 == Hook::Socket as u8
         && (before.source == Addr::ANY_V4 || before.source == Addr::ANY_V6);
     if *asked != Addr::ANY_V6 && !may_concern && !concerns(before) && !concerns(after) {
@@ -41,7 +41,7 @@ fn write(action: &Action, before: &Tuple, after: &Tuple) {
     if now > node.trace_until_ns {
         return;
     }
-    // A full buffer loses events, which the reader sees from their times.
+    // When the buffer is full the event is lost.
     let Some(mut event) = EVENTS.reserve(0) else {
         return;
     };

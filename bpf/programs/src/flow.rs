@@ -18,7 +18,7 @@ fn now() -> u32 {
     (unsafe { bpf_ktime_get_coarse_ns() } / 1_000_000_000) as u32
 }
 
-/// What is known of a packet.
+/// The entry of a packet's addresses and ports.
 #[inline(always)]
 pub fn find(tuple: &Tuple) -> Option<&'static mut Flow> {
     // SAFETY: fields are written one by one; what packets on two CPUs write at once is the same but for
@@ -35,11 +35,11 @@ pub fn is_closed(flow: &Flow) -> bool {
 /// Removes an entry.
 #[inline(always)]
 pub fn forget(tuple: &Tuple) {
-    // One that is gone already is as wanted.
+    // It may be gone already.
     let _ = FLOWS.remove(tuple);
 }
 
-/// Notes that a packet came.
+/// Renews the time of an entry, and its flags from those of the packet.
 #[inline(always)]
 pub fn touch(flow: &mut Flow, packet: &Packet) {
     let now = now();
@@ -48,7 +48,7 @@ pub fn touch(flow: &mut Flow, packet: &Packet) {
     }
     let mut flags = flow.flags;
     if packet.protocol() == TCP && packet.has_ports {
-        // Whoever goes on after a reset, or opens anew from the same port, has no connection that ended.
+        // After a reset a packet, or a SYN from the same port, shows that the connection has not ended.
         flags &= match packet.flags & SYN {
             0 => !flow_flags::RST,
             _ => !(flow_flags::RST | flow_flags::FIN | flow_flags::ESTABLISHED),
@@ -70,7 +70,7 @@ pub fn touch(flow: &mut Flow, packet: &Packet) {
     }
 }
 
-/// A connection to be entered.
+/// A connection before it is entered in FLOWS.
 pub struct Connection<'a> {
     /// From the client to the frontend.
     pub request: &'a Tuple,
@@ -82,9 +82,9 @@ pub struct Connection<'a> {
     pub service: u32,
     /// The endpoint's node, if the packets go there through the tunnel; else unspecified.
     pub node: Addr,
-    /// Of [`flow_flags`], for all its entries.
+    /// Bits of [`flow_flags`] for all its entries.
     pub flags: u8,
-    /// Of [`flow_flags`], for the forwarded packets.
+    /// More bits of [`flow_flags`] for the entry Forwarded.
     pub forwarded: u8,
     /// The client's source port is in use: the connection gets another one.
     pub changes_port: bool,
@@ -93,7 +93,7 @@ pub struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    /// A connection to where its request says.
+    /// A connection whose endpoint is the destination of its request.
     #[inline(always)]
     pub fn of(request: &'a Tuple) -> Self {
         Self {
@@ -110,7 +110,8 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Enters a connection. `to` becomes what its request is rewritten to. False: the table took no entry.
+/// Enters a connection. `to` becomes the addresses and ports that its request is rewritten to. False: the table took no
+/// entry, or no source port is free.
 ///
 /// Two connections of one client port to one endpoint, by way of two frontends, cannot be told apart by their
 /// replies: the second gets another source port.
@@ -156,7 +157,7 @@ pub fn enter(connection: &Connection<'_>, to: &mut Tuple) -> bool {
     FLOWS.insert(request, &flow, u64::from(BPF_ANY)).is_ok()
 }
 
-/// Enters the replies' entry, and another source port where that of the client is in use.
+/// Enters the entry Reply. If another connection has its key, this one gets another source port.
 #[inline(always)]
 fn enter_replies(connection: &Connection<'_>, to: &mut Tuple, flow: &Flow) -> bool {
     let mut attempt = u32::from(connection.changes_port);
@@ -175,7 +176,7 @@ fn enter_replies(connection: &Connection<'_>, to: &mut Tuple, flow: &Flow) -> bo
     false
 }
 
-/// Whether the replies' entry is ours now: it was free, or the same, or of a connection that has ended.
+/// Enters the entry Reply if its key is free, has the same value, or is of a connection that has ended.
 #[inline(always)]
 fn enter_reply(key: &Tuple, reply: &Flow) -> bool {
     if FLOWS.insert(key, reply, u64::from(BPF_NOEXIST)).is_ok() {
@@ -237,15 +238,13 @@ pub fn masquerade(tuple: &Tuple, flow: &mut Flow, ifindex: u32) -> bool {
     false
 }
 
-/// Sets an address to that which masquerades what leaves through an interface. False without settings.
+/// Sets `addr` to the address of its family that masquerades packets which leave through an interface. False: there is
+/// none.
 #[inline(always)]
 fn masquerading(addr: &mut Addr, ifindex: u32) -> bool {
     // SAFETY: the agent replaces whole values.
     let interface = unsafe { INTERFACES.get(&ifindex) };
-    let own = interface.map_or(Addr::ANY_V6, |it| match addr.is_v4() {
-        true => it.v4,
-        false => it.v6,
-    });
+    let own = interface.map_or(Addr::ANY_V6, |it| if addr.is_v4() { it.v4 } else { it.v6 });
     if own != Addr::ANY_V6 {
         addr.set(&own);
         return true;
@@ -270,9 +269,10 @@ fn random_port() -> Option<u16> {
     }
     // SAFETY: the helper has no arguments.
     let chosen = unsafe { bpf_get_prandom_u32() } % total;
-    Some(match chosen < size(low) {
-        true => low.first.wrapping_add(chosen as u16),
-        false => high.first.wrapping_add((chosen - size(low)) as u16),
+    Some(if chosen < size(low) {
+        low.first.wrapping_add(chosen as u16)
+    } else {
+        high.first.wrapping_add((chosen - size(low)) as u16)
     })
 }
 

@@ -13,7 +13,7 @@ use crate::path::applies;
 use crate::rewrite::{End, ipv6_flag, store, store_addr};
 use crate::{flow, sum};
 
-/// Rewrites an error about a packet of ours; all else passes.
+/// Rewrites an ICMP error about a packet of a known connection. Other ICMP packets pass.
 #[inline(never)]
 pub fn translate(
     ctx: &TcContext,
@@ -25,11 +25,12 @@ pub fn translate(
     let Some(kind) = load::<u8>(ctx, packet.transport) else {
         return TC_ACT_UNSPEC;
     };
-    let is_error = match packet.is_v4 {
+    let is_error = if packet.is_v4 {
         // Unreachable, time exceeded, parameter problem.
-        true => matches!(kind, 3 | 11 | 12),
-        // The same, and packet too big.
-        false => matches!(kind, 1..=4),
+        matches!(kind, 3 | 11 | 12)
+    } else {
+        // Unreachable, packet too big, time exceeded, parameter problem.
+        matches!(kind, 1..=4)
     };
     if !is_error {
         return TC_ACT_UNSPEC;
@@ -56,14 +57,14 @@ pub fn translate(
     };
     event::record(&action, &packet.tuple, to);
     match rewrite(ctx, packet, about, &answer, to) {
-        // From the frontend, whose route does not lead where the error came from.
+        // Its source is the frontend now, whose route does not lead to where the error came from.
         Some(()) if is_routed_again(known, hook) => route_again(ctx),
         Some(()) => TC_ACT_UNSPEC,
         None => TC_ACT_SHOT,
     }
 }
 
-/// `answer` is the reply as it would come, `to` as it would go on.
+/// `answer`: addresses of a reply to the packet inside, as it would arrive; `to`: as it would go on.
 #[inline(always)]
 fn rewrite(
     ctx: &TcContext,
@@ -100,6 +101,7 @@ fn rewrite(
     Some(())
 }
 
+/// Where the parts of an ICMP error are, from the start of the packet.
 struct Message {
     is_v4: bool,
     /// Offset of the outer IP header.
@@ -111,8 +113,8 @@ struct Message {
 }
 
 impl Message {
-    /// An address in the inner header. In IPv4 that header's own checksum changes by as much the other way,
-    /// so the message's does not.
+    /// Replaces an address of the inner header. In IPv4 that header's own checksum changes by as much in the opposite
+    /// direction, so the checksum of the message stays.
     #[inline(always)]
     fn replace_inside(&self, ctx: &TcContext, from: &Addr, to: &Addr, end: End) -> Option<()> {
         if from == to {
@@ -136,7 +138,7 @@ impl Message {
         store(ctx, offset, &new)
     }
 
-    /// An address in the outer header, which ICMPv6's checksum covers and ICMP's does not.
+    /// Replaces an address of the outer header. ICMPv6's checksum covers it, ICMP's does not.
     #[inline(always)]
     fn replace_outside(&self, ctx: &TcContext, from: &Addr, to: &Addr, end: End) -> Option<()> {
         if from == to {

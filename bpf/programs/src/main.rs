@@ -41,49 +41,49 @@ pub fn sluice_egress(ctx: TcContext) -> i32 {
     path::egress(&ctx)
 }
 
-/// TCP and UDP sockets that connect over IPv4.
+/// `connect()` of sockets of TCP and UDP over IPv4.
 #[cgroup_sock_addr(connect4)]
 pub fn sluice_connect4(ctx: SockAddrContext) -> i32 {
     socket::connect(&Socket::v4(&ctx))
 }
 
-/// The same over IPv6, and over IPv4 with a mapped address.
+/// `connect()` of sockets of TCP and UDP over IPv6, perhaps to a mapped address of IPv4.
 #[cgroup_sock_addr(connect6)]
 pub fn sluice_connect6(ctx: SockAddrContext) -> i32 {
     socket::connect(&Socket::v6(&ctx))
 }
 
-/// Datagrams with a destination of their own.
+/// A datagram that is sent with a destination of its own (`sendto`), over IPv4.
 #[cgroup_sock_addr(sendmsg4)]
 pub fn sluice_sendmsg4(ctx: SockAddrContext) -> i32 {
     socket::send(&Socket::v4(&ctx))
 }
 
-/// See [`sluice_sendmsg4`].
+/// A datagram that is sent with a destination of its own, over IPv6.
 #[cgroup_sock_addr(sendmsg6)]
 pub fn sluice_sendmsg6(ctx: SockAddrContext) -> i32 {
     socket::send(&Socket::v6(&ctx))
 }
 
-/// Datagrams whose sender is asked for.
+/// A datagram that is received together with its sender (`recvfrom`), over IPv4.
 #[cgroup_sock_addr(recvmsg4)]
 pub fn sluice_recvmsg4(ctx: SockAddrContext) -> i32 {
     socket::show_frontend(&Socket::v4(&ctx))
 }
 
-/// See [`sluice_recvmsg4`].
+/// A datagram that is received together with its sender, over IPv6.
 #[cgroup_sock_addr(recvmsg6)]
 pub fn sluice_recvmsg6(ctx: SockAddrContext) -> i32 {
     socket::show_frontend(&Socket::v6(&ctx))
 }
 
-/// Who is at the other end.
+/// `getpeername()` over IPv4.
 #[cgroup_sock_addr(getpeername4)]
 pub fn sluice_getpeername4(ctx: SockAddrContext) -> i32 {
     socket::show_frontend(&Socket::v4(&ctx))
 }
 
-/// See [`sluice_getpeername4`].
+/// `getpeername()` over IPv6.
 #[cgroup_sock_addr(getpeername6)]
 pub fn sluice_getpeername6(ctx: SockAddrContext) -> i32 {
     socket::show_frontend(&Socket::v6(&ctx))

@@ -63,14 +63,14 @@ pub static COUNTERS: PerCpuArray<u64, { Counter::COUNT as usize }> = PerCpuArray
 #[btf_map]
 pub static EVENTS: RingBuf<Event, 262_144> = RingBuf::new();
 
-/// What does not fit on the stack, whose functions have 512 bytes together. Of one CPU, on which one program
-/// runs at a time. Zero at first; padding is never written.
+/// Memory for values that do not fit on the stack. Each CPU has its own, and runs one program of packets at a time. Zero
+/// at first; padding is never written.
 pub struct Scratch {
-    /// The packet.
+    /// The packet that the program runs for.
     pub packet: Packet,
     /// The packet that an ICMP error is about.
     pub about: Packet,
-    /// What the packet is rewritten to.
+    /// The addresses and ports that the packet is rewritten to.
     pub to: Tuple,
 }
 
@@ -84,7 +84,7 @@ pub fn scratch() -> Option<&'static mut Scratch> {
     SCRATCH.get_ptr_mut(0).map(|it| unsafe { &mut *it })
 }
 
-/// The settings.
+/// The settings of the node.
 #[inline(always)]
 pub fn node() -> Option<&'static Node> {
     NODE.get(0)
@@ -96,7 +96,7 @@ pub fn node_flag(flag: u32) -> bool {
     node().is_some_and(|it| it.flags & flag != 0)
 }
 
-/// Counts a packet.
+/// Adds one to a counter.
 #[inline(always)]
 pub fn count(index: u32) {
     if let Some(counter) = COUNTERS.get_ptr_mut(index) {

@@ -1,4 +1,4 @@
-//! Where a packet comes from.
+//! Where a packet comes from: interface, socket, pod, node.
 
 use aya_ebpf::programs::TcContext;
 use sluice_bpf_abi::{Client, FamilyNode, Hook, interface_flags};

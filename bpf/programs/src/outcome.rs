@@ -124,7 +124,7 @@ pub fn drop_packet(ctx: &TcContext, packet: &Packet, hook: Hook, reason: Counter
 }
 
 /// Drops a packet of the node without an error for its sender. `TC_ACT_SHOT` at egress makes the system call fail
-/// with `ENOBUFS`; so the packet goes to loopback with the MAC address of another machine, and the kernel drops it there.
+/// with `ENOBUFS`. So the packet goes to loopback with another machine's MAC address, and the kernel drops it there.
 #[inline(always)]
 fn drop_at_egress(ctx: &TcContext) -> i32 {
     if network_offset(ctx) == 0 || rewrite::store(ctx, 0, &ELSEWHERE).is_none() {

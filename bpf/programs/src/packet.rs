@@ -24,7 +24,7 @@ pub const ACK: u8 = 16;
 /// Type of the chunk that opens a connection of SCTP (RFC 9260, 3.3.2).
 const INIT: u8 = 1;
 
-/// Bytes of [`Transport`] without the padding behind them.
+/// Bytes of [`Transport`] without its padding.
 const TRANSPORT: usize = 14;
 
 /// Extension headers of IPv6 before the transport header, at most.
@@ -32,7 +32,7 @@ const EXTENSIONS: usize = 6;
 
 /// A packet's addresses, and where its headers are.
 pub struct Packet {
-    /// The headers, read at once where they are as long as most are. Here, because the stack has no room.
+    /// Network and transport header, read by one call where the packet is long enough. Here, because the stack is small.
     pub head: Head,
     pub tuple: Tuple,
     /// Offset of the transport header from the network header.
@@ -42,11 +42,11 @@ pub struct Packet {
     /// Flags of TCP; for SCTP [`SYN`] for a packet that begins with INIT.
     pub flags: u8,
     pub is_v4: bool,
-    /// It has a transport header: it is no later fragment.
+    /// The packet has a transport header. False for the fragments of a datagram behind the first.
     pub has_ports: bool,
-    /// Type and code of ICMP follow, and no ports.
+    /// The packet is of ICMP: it has type and code, and no ports.
     pub is_icmp: bool,
-    /// A router may fragment it: IPv4 without "don't fragment".
+    /// A router may fragment the packet: IPv4 without "don't fragment".
     pub may_be_fragmented: bool,
 }
 
@@ -107,7 +107,7 @@ pub union Head {
     v6: HeadV6,
 }
 
-/// Reads from the network header on.
+/// Reads a value at this offset from the network header.
 #[inline(always)]
 pub fn load<T>(ctx: &TcContext, offset: u32) -> Option<T> {
     let mut value = MaybeUninit::<T>::uninit();
@@ -117,7 +117,7 @@ pub fn load<T>(ctx: &TcContext, offset: u32) -> Option<T> {
     is_there.then(|| unsafe { value.assume_init() })
 }
 
-/// Reads this many bytes, which have room there. False: the packet is shorter.
+/// Reads `size` bytes into `to`, which has room for them. False: the packet is shorter.
 #[inline(always)]
 fn load_into(ctx: &TcContext, offset: u32, to: *mut u8, size: u32) -> bool {
     let skb = ctx.skb.skb.cast();
@@ -141,8 +141,8 @@ pub fn network_offset(ctx: &TcContext) -> u32 {
 }
 
 impl Packet {
-    /// Parses the packet whose IP header is this far behind the network header. False: nothing that a
-    /// Service could get.
+    /// Parses the packet whose IP header is `at` bytes behind the network header. False: no Service could get it, or it
+    /// is a fragment whose first fragment did not come this way.
     ///
     /// A function of its own, because the stack of all functions together has 512 bytes.
     #[inline(never)]
@@ -160,13 +160,13 @@ impl Packet {
         parsed.is_some()
     }
 
-    /// The protocol.
+    /// Protocol number.
     #[inline(always)]
     pub fn protocol(&self) -> u8 {
         self.tuple.protocol as u8
     }
 
-    /// Whether it may open a connection.
+    /// Whether the packet may open a connection.
     #[inline(always)]
     pub fn opens(&self) -> bool {
         match self.protocol() {
@@ -268,7 +268,7 @@ impl Packet {
 }
 
 impl Packet {
-    /// Reads the transport header, or takes it as read.
+    /// Takes ports and flags from the transport header, which was read already or is read now.
     #[inline(always)]
     fn read_transport(&mut self, ctx: &TcContext, read: Option<&Transport>) -> Option<()> {
         if self.is_icmp {
@@ -305,8 +305,8 @@ impl Packet {
         Some(())
     }
 
-    /// The first fragment leaves its ports for the others. `None` for a fragment whose first one did not
-    /// come this way.
+    /// Writes the ports of a first fragment into FRAGMENTS, where the later ones find theirs. `None` for a later one
+    /// whose first fragment did not come this way.
     #[inline(always)]
     fn fragment(&mut self, id: u32) -> Option<()> {
         let key = FragmentKey {

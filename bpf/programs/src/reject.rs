@@ -13,11 +13,11 @@ use crate::packet::{ACK, ICMP, ICMP_V6, Ipv4, Ipv6, Packet, RST, load, network_o
 use crate::rewrite::{End, V4_CHECKSUM, store, store_addr};
 use crate::sum;
 
-/// Time to live of what we send.
+/// Time to live, or hop limit, of resets and ICMP errors.
 const LIFETIME: u8 = 64;
-/// Words behind the IP header of the packet that an error repeats: its ports at least (RFC 792).
+/// Words that an ICMP error repeats of a packet, behind its IP header: the ports at least (RFC 792).
 const REPEATED: usize = 2;
-/// Of SCTP up to the tag by which a client knows its INIT (`sctp_err_lookup`).
+/// Words that an error repeats of SCTP: a client finds its connection by the tag of its INIT (`sctp_err_lookup`).
 const REPEATED_LONG: usize = 5;
 
 /// Type, code and the word behind the checksum of an ICMP error (RFC 792, 1191, 4443).
@@ -70,7 +70,7 @@ pub fn reject(ctx: &TcContext, packet: &Packet, hook: Hook, reason: Counter) -> 
     }
 }
 
-/// Tells a sender that its packet is too long for the tunnel, and which length is not.
+/// Tells a sender that its packet is too long for the tunnel, with the tunnel's MTU in bytes.
 #[inline(never)]
 pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
     let fragmentation_needed = Error {
@@ -81,7 +81,7 @@ pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
         rest: mtu,
         ..PACKET_TOO_BIG
     };
-    // Of TCP up to the checksum, which the kernel may have to write yet (`__bpf_skb_min_len`).
+    // TCP's checksum must stay in the packet while the kernel has yet to write it (`__bpf_skb_min_len`).
     let written = match (packet.is_v4, packet.protocol()) {
         (true, TCP) => error_v4::<REPEATED_LONG>(ctx, packet, fragmentation_needed),
         (true, _) => error_v4::<REPEATED>(ctx, packet, fragmentation_needed),
@@ -94,7 +94,7 @@ pub fn too_long(ctx: &TcContext, packet: &Packet, mtu: u32) -> i32 {
     }
 }
 
-/// Sends the packet to where it came from.
+/// Sends the packet back through the interface that it came from, with its MAC addresses exchanged.
 #[inline(always)]
 fn send_back(ctx: &TcContext) -> i32 {
     if network_offset(ctx) != 0 {
@@ -114,7 +114,7 @@ fn send_back(ctx: &TcContext) -> i32 {
     unsafe { bpf_redirect(ifindex(ctx), flags) as i32 }
 }
 
-/// Makes a reset of a SYN. Addresses and ports change places, which changes no sum; the rest is replaced
+/// Turns a packet of TCP into a reset. Addresses and ports change places, which changes no sum; the rest is replaced
 /// field by field, so that a checksum that a network card has yet to complete stays right.
 #[inline(always)]
 fn reset(ctx: &TcContext, packet: &Packet) -> Option<()> {
@@ -140,7 +140,7 @@ fn reset(ctx: &TcContext, packet: &Packet) -> Option<()> {
     turn_round(ctx, packet, network)
 }
 
-/// Source and destination change places; the time to live is a new one.
+/// Exchanges source and destination address, and sets the time to live.
 #[inline(always)]
 fn turn_round(ctx: &TcContext, packet: &Packet, network: u32) -> Option<()> {
     let Tuple {
@@ -163,7 +163,7 @@ fn turn_round(ctx: &TcContext, packet: &Packet, network: u32) -> Option<()> {
     store(ctx, network + 8, &new)
 }
 
-/// An ICMP message and the beginning of the packet that it is about.
+/// An ICMP error with the beginning of the packet that it is about.
 #[repr(C)]
 struct ErrorV4<const WORDS: usize> {
     kind: u8,
@@ -174,6 +174,7 @@ struct ErrorV4<const WORDS: usize> {
     begin: [u32; WORDS],
 }
 
+/// [`ErrorV4`] for IPv6.
 #[repr(C)]
 struct ErrorV6<const WORDS: usize> {
     kind: u8,
@@ -184,6 +185,7 @@ struct ErrorV6<const WORDS: usize> {
     begin: [u32; WORDS],
 }
 
+/// Turns a packet into an ICMP error about itself.
 #[inline(always)]
 fn error_v4<const WORDS: usize>(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
     let network = network_offset(ctx);
@@ -229,6 +231,7 @@ fn error_v4<const WORDS: usize>(ctx: &TcContext, packet: &Packet, error: Error) 
     )
 }
 
+/// [`error_v4`] for IPv6.
 #[inline(always)]
 fn error_v6<const WORDS: usize>(ctx: &TcContext, packet: &Packet, error: Error) -> Option<()> {
     let network = network_offset(ctx);
@@ -272,7 +275,7 @@ fn error_v6<const WORDS: usize>(ctx: &TcContext, packet: &Packet, error: Error) 
     store(ctx, network + size_of::<Ipv6>() as u32 + 2, &checksum)
 }
 
-/// Cuts the packet to its first bytes behind the network header's start, and puts `room` before them.
+/// Cuts the packet to `kept` bytes from the network header on, and inserts `room` bytes before them.
 #[inline(always)]
 fn make_room(ctx: &TcContext, network: u32, kept: u32, room: u32) -> Option<()> {
     let length = network + kept;

@@ -1,11 +1,11 @@
-//! Clients that use the port of a connection again.
+//! Clients that open a connection from the port of an earlier one.
 
 use sluice_bpf_abi::{Flow, FlowKind, TCP, Tuple, flow_flags};
 
 use crate::flow;
 use crate::packet::Packet;
 
-/// Whether a client uses the ports of a connection that has ended for another one. `to` is overwritten.
+/// Whether a packet opens another connection with the ports of one that has ended. `to` is overwritten.
 #[inline(always)]
 pub fn begins_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     flow.kind == FlowKind::Request as u8
@@ -17,20 +17,20 @@ pub fn begins_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
 /// See [`begins_anew`]. A function of its own, because the stack is small.
 #[inline(never)]
 fn opens_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
-    // Where a reply comes from.
+    // The key of the replies' entry.
     to.source.set(&flow.destination);
     to.source_port = flow.destination_port;
     to.destination.set(&flow.source);
     to.destination_port = flow.source_port;
     to.protocol = packet.tuple.protocol;
     let anew = flow::is_closed(flow) || flow::find(to).is_some_and(|it| flow::is_closed(it));
-    // The address may be no Service's any more. Then nothing takes the entry's place, and it would get the
-    // later packets of the new connection.
+    // If the address is no Service's any more, no new entry replaces this one, and it would rewrite the later packets of
+    // the new connection.
     if anew {
         flow::forget(&packet.tuple);
     } else {
-        // The packet may arrive once more before it leaves, through loopback or a bridge. There it is no connection
-        // beside an open one.
+        // The packet may arrive once more before it leaves, through loopback or a bridge. There it must not count as a
+        // direct connection beside an open one.
         flow.rewrite(to);
         if let Some(forwarded) = flow::find(to) {
             flow::touch(forwarded, packet);
@@ -39,8 +39,8 @@ fn opens_anew(flow: &Flow, packet: &Packet, to: &mut Tuple) -> bool {
     anew
 }
 
-/// Whether a connection to a Service has ended whose port its client now dials the endpoint itself from. Then
-/// nothing may rewrite the endpoint's answers any more. `to` is overwritten.
+/// A client connects to an endpoint directly, from the port of its connection to a Service. Returns whether that one has
+/// ended; its entries are removed then, because nothing may rewrite the endpoint's answers. `to` is overwritten.
 #[inline(always)]
 pub fn gives_way(packet: &Packet, to: &mut Tuple, forwarded: &Flow) -> bool {
     to.source.set(&packet.tuple.destination);

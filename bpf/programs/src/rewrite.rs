@@ -17,18 +17,18 @@ const V4_DESTINATION: u32 = 16;
 const V6_SOURCE: u32 = 8;
 const V6_DESTINATION: u32 = 24;
 
-/// Of `bpf_l4_csum_replace`: the checksum of the whole packet, which some network cards give, is right
-/// already (Linux 6.16, `BPF_F_IPV6`).
+/// Flag of `bpf_l4_csum_replace` (Linux 6.16): the sum of the whole packet, which some network cards compute, stays.
+/// The new IPv6 address and the new checksum change it by as much in opposite directions.
 const BPF_F_IPV6: u64 = 1 << 7;
 
-/// Which end of a packet.
+/// Which address of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Source,
     Destination,
 }
 
-/// Gives the packet these addresses and ports. Not 0: it could not be written, and must not go on.
+/// Gives the packet these addresses and ports. Returns 0, or 1 when the kernel refused: then it must be dropped.
 #[inline(never)]
 pub fn rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> i32 {
     match try_rewrite(ctx, packet, to) {
@@ -58,8 +58,8 @@ fn try_rewrite(ctx: &TcContext, packet: &Packet, to: &Tuple) -> Option<()> {
     Some(())
 }
 
-/// Corrects the checksum of SCTP for other ports. Of a packet whose checksum a network card has yet to compute
-/// the field does not count.
+/// Corrects the checksum of SCTP for other ports. A network card that has yet to compute the checksum ignores the
+/// field.
 #[inline(always)]
 fn correct_crc(ctx: &TcContext, packet: &Packet, transport: u32, to: &Tuple) -> Option<()> {
     let from = &packet.tuple;
@@ -113,7 +113,7 @@ fn halves(word: u32) -> [u16; 2] {
     [u16::from_ne_bytes([a, b]), u16::from_ne_bytes([c, d])]
 }
 
-/// Writes one address into the IP header at this offset, with the header's own checksum.
+/// Writes one address into the IP header at offset `network`, and corrects that header's own checksum.
 #[inline(always)]
 pub fn store_addr(
     ctx: &TcContext,
@@ -142,12 +142,13 @@ pub fn store_addr(
     }
 }
 
+/// Writes a value at this offset from the start of the packet.
 #[inline(always)]
 pub fn store<T>(ctx: &TcContext, offset: u32, value: &T) -> Option<()> {
     ctx.store(offset as usize, value, 0).ok()
 }
 
-/// Where the checksum of the transport header is; SCTP's covers neither addresses nor is it a sum.
+/// The checksum of TCP or UDP. That of SCTP covers no addresses, and is a CRC: see [`correct_crc`].
 struct Checksum {
     offset: usize,
     flags: u64,
@@ -160,7 +161,7 @@ impl Checksum {
         let transport = network + packet.transport;
         let (offset, flags) = match packet.protocol() {
             TCP => (16, 0),
-            // No checksum is no error in UDP.
+            // UDP may have none: 0 stays 0.
             UDP => (6, u64::from(BPF_F_MARK_MANGLED_0)),
             _ => (2, 0),
         };
@@ -193,8 +194,9 @@ impl Checksum {
 /// [`BPF_F_IPV6`] where the kernel knows it.
 #[inline(always)]
 pub fn ipv6_flag() -> u64 {
-    match node_flag(node_flags::CSUM_IPV6) {
-        true => BPF_F_IPV6,
-        false => 0,
+    if node_flag(node_flags::CSUM_IPV6) {
+        BPF_F_IPV6
+    } else {
+        0
     }
 }

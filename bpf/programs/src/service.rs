@@ -15,27 +15,28 @@ const NANOSECONDS: u64 = 1_000_000_000;
 
 /// What becomes of a new connection.
 pub enum Decision<'a> {
-    /// It is no Service's.
+    /// The destination is of no Service.
     Pass,
-    /// It is led to an endpoint of these slots.
+    /// An endpoint of this pool of the frontend gets it.
     Balance {
         frontend: &'a Frontend,
         pool: Verdict,
         masquerade: bool,
         client: Client,
     },
-    /// It is dropped for this reason.
+    /// The connection is dropped for this reason.
     Drop(Counter),
-    /// It is rejected for this reason.
+    /// The connection is rejected for this reason.
     Reject(Counter),
 }
 
 /// The settings of a family.
 #[inline(always)]
 pub fn family<'a>(node: &'a Node, addr: &Addr) -> &'a FamilyNode {
-    match addr.is_v4() {
-        true => &node.families[0],
-        false => &node.families[1],
+    if addr.is_v4() {
+        &node.families[0]
+    } else {
+        &node.families[1]
     }
 }
 
@@ -53,9 +54,10 @@ pub fn frontend(addr: &Addr, port: u16, protocol: u8) -> Option<&'static Fronten
         return Some(found);
     }
     let key = FrontendKey {
-        addr: match addr.is_v4() {
-            true => Addr::ANY_V4,
-            false => Addr::ANY_V6,
+        addr: if addr.is_v4() {
+            Addr::ANY_V4
+        } else {
+            Addr::ANY_V6
         },
         port,
         protocol,
@@ -180,7 +182,7 @@ pub fn choose(
     Some(endpoint)
 }
 
-/// The endpoint at this address, if it is still in the pool. Of service ports whose endpoints are in MEMBERS.
+/// The endpoint at this address and port, if it is still in the pool. Only for service ports with entries in MEMBERS.
 #[inline(always)]
 pub fn member(
     frontend: &Frontend,

@@ -1,10 +1,9 @@
 //! Sockets: clients on the node and in its pods are led to endpoints before a packet is made.
 //!
-//! What a socket's address does not tell, its packets do: source ranges, masqueraded pods, drops, refusals of
-//! datagrams, and whether the node's own DNS server answers. Such sockets are left alone, and the programs of packets
-//! look after them.
+//! A socket is left alone where its system call does not know enough, and the programs of packets decide: source
+//! ranges, masqueraded pods, drops, refusals of datagrams, and whether the node's own DNS server answers.
 //!
-//! These programs run in processes, where those of packets may interrupt them: they use no SCRATCH.
+//! The programs of packets may interrupt these, so they do not use SCRATCH.
 
 pub mod call;
 
@@ -19,20 +18,20 @@ use crate::maps::{PEERS, SENDERS, count, node};
 use crate::service::{self, Decision};
 use call::Socket;
 
-/// The system call goes on.
+/// Return value of a program: the system call goes on.
 const ALLOW: i32 = 1;
-/// It fails.
+/// Return value of a program: the system call fails.
 const DENY: i32 = 0;
 const ECONNREFUSED: i32 = 111;
 
-/// What a client dials.
+/// The frontend that a client dials, and the cookie of the client's network namespace.
 struct Dialled {
     frontend: &'static Frontend,
     pool: Verdict,
     namespace: u64,
 }
 
-/// A socket connects: it gets an endpoint as its peer.
+/// A socket connects: an endpoint becomes its peer.
 #[inline(always)]
 pub fn connect(socket: &Socket<'_>) -> i32 {
     let (addr, port) = socket.peer();
@@ -53,7 +52,8 @@ pub fn connect(socket: &Socket<'_>) -> i32 {
     }
 }
 
-/// A datagram is sent. All that one socket sends to one frontend go to the same endpoint while it is there.
+/// A socket sends a datagram with a destination of its own. All datagrams of one socket to one frontend go to the same
+/// endpoint while that is in the pool.
 #[inline(always)]
 pub fn send(socket: &Socket<'_>) -> i32 {
     let (addr, port) = socket.peer();
@@ -71,7 +71,7 @@ pub fn send(socket: &Socket<'_>) -> i32 {
     ALLOW
 }
 
-/// Datagrams of this socket to this frontend go to the endpoint from now on.
+/// Writes into SENDERS that a socket's datagrams to a frontend go to this endpoint.
 #[inline(always)]
 fn stay(key: &PeerKey, endpoint: &Endpoint, dialled: &Dialled) {
     let value = Peer {
@@ -95,7 +95,7 @@ fn kept(key: &PeerKey, dialled: &Dialled) -> Option<&'static Endpoint> {
     service::member(dialled.frontend, dialled.pool, &known.addr, known.port)
 }
 
-/// Shows the frontend where the client would see the endpoint.
+/// Replaces the endpoint by the frontend that the client dialled, in the answer of a system call.
 #[inline(always)]
 pub fn show_frontend(socket: &Socket<'_>) -> i32 {
     let (addr, port) = socket.peer();
@@ -106,7 +106,7 @@ pub fn show_frontend(socket: &Socket<'_>) -> i32 {
     ALLOW
 }
 
-/// The frontend that a client dials: the reason of a refusal, or nothing, if it has to be left alone.
+/// The frontend that a client dials. The error is the reason of a refusal, or `None`: the socket is left alone.
 #[inline(always)]
 fn dialled(socket: &Socket<'_>, addr: &Addr, port: u16) -> Result<Dialled, Option<Counter>> {
     let node = node().ok_or(None)?;
@@ -114,11 +114,13 @@ fn dialled(socket: &Socket<'_>, addr: &Addr, port: u16) -> Result<Dialled, Optio
         return Err(None);
     }
     let namespace = socket.netns_cookie();
-    let client = match namespace == node.netns_cookie {
-        true => Client::Node,
+    let client = if namespace == node.netns_cookie {
+        Client::Node
+    } else if is_loopback(addr) {
         // The loopback addresses of a pod are its own.
-        false if is_loopback(addr) => return Err(None),
-        false => Client::LocalPod,
+        return Err(None);
+    } else {
+        Client::LocalPod
     };
     match service::decide(None, addr, port, socket.protocol, |_| client) {
         // The node needs no masquerading: the kernel chooses a source on the way to the endpoint.
@@ -139,9 +141,10 @@ fn dialled(socket: &Socket<'_>, addr: &Addr, port: u16) -> Result<Dialled, Optio
 
 #[inline(always)]
 fn is_loopback(addr: &Addr) -> bool {
-    match addr.is_v4() {
-        true => u32::from_be(addr.words[3]) >> 24 == 127,
-        false => addr.words == [0, 0, 0, 1_u32.to_be()],
+    if addr.is_v4() {
+        u32::from_be(addr.words[3]) >> 24 == 127
+    } else {
+        addr.words == [0, 0, 0, 1_u32.to_be()]
     }
 }
 
@@ -172,7 +175,8 @@ fn choose(
     Some(endpoint)
 }
 
-/// Remembers which frontend stands for the endpoint. Entries that are in use are the last to be forgotten.
+/// Writes the frontend that a socket dialled into PEERS, beside the endpoint. Reading an entry keeps it: the map forgets
+/// the entries that were used least recently.
 #[inline(always)]
 fn remember(socket: &Socket<'_>, endpoint: &Endpoint, dialled: &Dialled, addr: &Addr, port: u16) {
     let key = socket.key(&endpoint.addr, endpoint.port);
@@ -189,7 +193,7 @@ fn remember(socket: &Socket<'_>, endpoint: &Endpoint, dialled: &Dialled, addr: &
     }
 }
 
-/// Lets `connect()` fail as it would fail by a reset.
+/// Makes `connect()` fail with `ECONNREFUSED`, as a reset would.
 #[inline(always)]
 fn refuse(socket: &Socket<'_>, addr: &Addr, port: u16, reason: Counter) -> i32 {
     let counter = reason as u32 + u32::from(!addr.is_v4());

@@ -3,14 +3,14 @@
 use core::mem::size_of;
 use sluice_bpf_abi::{Addr, Tuple};
 
-/// The difference that other addresses make to a sum.
+/// What to add to a sum of 16-bit words when both addresses of a packet change.
 #[inline(always)]
 pub fn difference(from: &Tuple, to: &Tuple) -> u32 {
     let source = added(0, &from.source, &to.source);
     reduced(added(source, &from.destination, &to.destination))
 }
 
-/// The difference that one address in place of another makes to a sum.
+/// What to add to a sum of 16-bit words when one address changes.
 #[inline(always)]
 pub fn difference_of(from: &Addr, to: &Addr) -> u32 {
     reduced(added(0, from, to))
@@ -30,14 +30,14 @@ fn reduced(sum: u64) -> u32 {
     (sum + (sum >> 32)) as u32
 }
 
-/// A checksum after this difference.
+/// A checksum after this difference was added to its sum.
 #[inline(always)]
 pub fn updated(checksum: u16, difference: u32) -> u16 {
     let sum = u32::from(!checksum) + (difference & 0xffff) + (difference >> 16);
     checksum_of(sum)
 }
 
-/// The checksum of a sum.
+/// The checksum of a sum: its 16 bits, inverted.
 #[inline(always)]
 pub fn checksum_of(sum: u32) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -45,7 +45,7 @@ pub fn checksum_of(sum: u32) -> u16 {
     !(sum as u16)
 }
 
-/// The sum of a value's words, on top of another.
+/// Adds the 16-bit words of a value to the sum `seed`.
 #[inline(always)]
 pub fn of<T>(value: &T, seed: u32) -> u32 {
     // SAFETY: the value is read only; its size is a multiple of four.

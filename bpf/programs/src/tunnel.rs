@@ -39,6 +39,7 @@ const FLOW_LABEL: u32 = 2;
 const UDP_HEADER: u32 = 8;
 /// Size of the tunnel key on every kernel since 4.18: without the local address.
 const KEY: usize = offset_of!(bpf_tunnel_key, __bindgen_anon_3);
+
 /// Whether a packet arrived through the tunnel.
 #[inline(always)]
 pub fn is_tunnel(ctx: &TcContext) -> bool {
@@ -61,18 +62,19 @@ pub fn too_long(ctx: &TcContext, packet: &Packet) -> u32 {
         0 => ctx.len().wrapping_sub(network_offset(ctx)),
         _ => segment + packet.transport + header(ctx, packet),
     };
-    match length > tunnel.mtu && !packet.may_be_fragmented {
-        true => tunnel.mtu,
-        false => 0,
+    if length > tunnel.mtu && !packet.may_be_fragmented {
+        tunnel.mtu
+    } else {
+        0
     }
 }
 
-/// A packet whose endpoint is on another node, which answers the client itself.
+/// Sends a packet to the node of its endpoint, which answers the client directly.
 #[inline(always)]
 pub fn forward(ctx: &TcContext, packet: &Packet, to: &Tuple, service: u32) -> i32 {
     let mtu = too_long(ctx, packet);
     if mtu != 0 {
-        // Here, because the error's function has no stack for it on Linux 6.1.
+        // Here, because `reject::too_long` has no room on its stack for an event on Linux 6.1.
         let reason = Counter::TooLongForTunnel;
         record_denial(ctx, packet, Hook::Ingress, EventKind::Rejected, reason);
         return reject::too_long(ctx, packet, mtu);
@@ -127,15 +129,12 @@ fn encapsulate(ctx: &TcContext, frontend: &Tuple, to_node: &Addr) -> Option<u32>
     let mut key: bpf_tunnel_key = unsafe { MaybeUninit::zeroed().assume_init() };
     key.tunnel_id = MARK | u32::from(frontend.destination_port);
     key.tunnel_ttl = 64;
-    let flags = match to_node.is_v4() {
-        true => {
-            key.__bindgen_anon_1.remote_ipv4 = u32::from_be(to_node.words[3]);
-            u64::from(BPF_F_ZERO_CSUM_TX)
-        }
-        false => {
-            key.__bindgen_anon_1.remote_ipv6 = to_node.words;
-            u64::from(BPF_F_TUNINFO_IPV6)
-        }
+    let flags = if to_node.is_v4() {
+        key.__bindgen_anon_1.remote_ipv4 = u32::from_be(to_node.words[3]);
+        u64::from(BPF_F_ZERO_CSUM_TX)
+    } else {
+        key.__bindgen_anon_1.remote_ipv6 = to_node.words;
+        u64::from(BPF_F_TUNINFO_IPV6)
     };
     let [first, second, third, fourth] = frontend.destination.words;
     let first = u32::from_be(first);
@@ -157,8 +156,8 @@ fn encapsulate(ctx: &TcContext, frontend: &Tuple, to_node: &Addr) -> Option<u32>
     Some(tunnel)
 }
 
-/// A packet that came through the tunnel, and the addresses that its client sent it with. False: it is none of
-/// ours.
+/// Reads from a packet that came through the tunnel the address and port that its client dialled. False: it was not
+/// sent by a node of the cluster.
 #[inline(never)]
 pub fn receive(ctx: &TcContext, is_v4: bool, request: &mut Tuple) -> bool {
     // SAFETY: all zeros is a key.
@@ -179,20 +178,21 @@ pub fn receive(ctx: &TcContext, is_v4: bool, request: &mut Tuple) -> bool {
         } else {
             return false;
         };
-        // Without one it is 0.
+        // Without the option the policy is 0.
         let _ = bpf_skb_get_tunnel_opt(skb, (&raw mut policy).cast(), 4);
         peer
     };
-    // Anybody can send a datagram to the tunnel's port.
+    // Any machine can send a datagram to the tunnel's port.
     if key.tunnel_id & !0xffff != MARK || !is_in_list(TUNNEL_PEERS, &peer) {
         return false;
     }
     let Ok([second, third, fourth]) = ctx.load::<[u32; 3]>(0) else {
         return false;
     };
-    let label = match is_v4 {
-        true => 0,
-        false => load::<u16>(ctx, FLOW_LABEL).map_or(0, u16::from_be),
+    let label = if is_v4 {
+        0
+    } else {
+        load::<u16>(ctx, FLOW_LABEL).map_or(0, u16::from_be)
     };
     let first = (policy & 0xffff) << 16 | u32::from(label);
     request.destination.words = [first.to_be(), second, third, fourth];

@@ -1,4 +1,4 @@
-//! The system call that a program looks at.
+//! A system call of a socket that names an address.
 
 use aya_ebpf::EbpfContext as _;
 use aya_ebpf::helpers::generated::{bpf_get_netns_cookie, bpf_get_socket_cookie};
@@ -8,11 +8,11 @@ use sluice_bpf_abi::{Addr, EventKind, Hook, Node, PeerKey, TCP, Tuple, UDP, node
 use crate::event::{self, Action};
 use crate::maps::node_flag;
 
-/// A system call with an address.
+/// A system call of a socket, with the address that it names.
 pub struct Socket<'a> {
     ctx: &'a SockAddrContext,
     is_v4: bool,
-    /// The protocol.
+    /// Protocol number of the socket.
     pub protocol: u8,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Socket<'a> {
         }
     }
 
-    /// Names another one.
+    /// Replaces the address and port that the call names.
     #[inline(always)]
     pub fn set_peer(&self, addr: &Addr, port: u16) {
         let to = self.ctx.sock_addr;
@@ -79,14 +79,14 @@ impl<'a> Socket<'a> {
         unsafe { bpf_get_socket_cookie(self.ctx.as_ptr()) }
     }
 
-    /// The network namespace.
+    /// Cookie of the socket's network namespace.
     #[inline(always)]
     pub fn netns_cookie(&self) -> u64 {
         // SAFETY: the helper takes the context.
         unsafe { bpf_get_netns_cookie(self.ctx.as_ptr()) }
     }
 
-    /// The key of this socket and an address in PEERS or SENDERS.
+    /// The key of this socket with an address and port, in PEERS or SENDERS.
     #[inline(always)]
     pub fn key(&self, addr: &Addr, port: u16) -> PeerKey {
         PeerKey {
@@ -108,7 +108,7 @@ impl<'a> Socket<'a> {
         node.flags & flag != 0
     }
 
-    /// Leaves an event about a call that named `from` and got `to`, if somebody asks for events.
+    /// Writes an event if a trace asks for it: the call named `from`, and goes on with `to`.
     #[inline(always)]
     pub fn record(
         &self,
